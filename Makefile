@@ -1,0 +1,59 @@
+# What a person types. `make -C <checkout> run` works from anywhere; everything below is relative to here.
+# Settings go by the environment or the command line: make run PORT=9000 DEMO=0
+
+.DEFAULT_GOAL := help
+.PHONY: help run stop test lint lock clean
+.SUFFIXES:
+
+PY := .venv/bin/python
+COMPILE := sh memoryhub/bootstrap.sh uv pip compile pyproject.toml --quiet --universal --generate-hashes \
+	--no-emit-index-url --python-version 3.11 --custom-compile-command "make lock"
+
+help:
+	@echo "make run    run memoryhub here (PORT, HOST, MEMORYHUB_DATA_DIR, DATABASE_URL, DEMO=0; PYTHON=python3.12)"
+	@echo "make stop   end it, and its database"
+	@echo "make test   run the whole suite (ARGS='-k supervisor -x')"
+	@echo "make lint   ruff, mypy, import-linter, missing migrations"
+	@echo "make lock   write both locks (UPGRADE=1: newest versions)"
+	@echo "make clean  remove the environment and caches (DATA=1: and all data)"
+
+# exec: signals reach the supervisor itself, and nobody stands between it and make.
+run:
+	@sh memoryhub/bootstrap.sh runtime && exec $(PY) manage.py serve
+
+stop:
+	@sh memoryhub/bootstrap.sh runtime && exec $(PY) manage.py stop
+
+# The whole suite, with its coverage; with ARGS only what they choose, without.
+test:
+	@sh memoryhub/bootstrap.sh dev
+ifdef ARGS
+	@exec $(PY) -m pytest $(ARGS)
+else
+	$(PY) -m pytest -n 2 --dist loadscope --cov --cov-report=
+	@echo "Branch coverage of the whole (90 % at least) and of every domain (100 %):"
+	@$(PY) -m coverage report --fail-under=90
+	@$(PY) -m coverage report --fail-under=100 --include="*/domain/*,*/domain.py,memoryhub/tenants/namespaces.py"
+endif
+
+lint:
+	@sh memoryhub/bootstrap.sh dev
+	$(PY) -m ruff check .
+	$(PY) -m ruff format --check .
+	$(PY) -m mypy .
+	$(PY) .venv/bin/lint-imports
+	$(PY) -W ignore::RuntimeWarning manage.py makemigrations --check --dry-run
+
+# The runtime lock constrains the dev lock, so that both fit into one environment.
+lock:
+	$(COMPILE) $(if $(UPGRADE),--upgrade) --output-file requirements.lock
+	$(COMPILE) --group dev --constraint requirements.lock $(if $(UPGRADE),--upgrade) --output-file requirements-dev.lock
+
+# In a data folder of your own choosing only the database is ours to delete; the default one goes as a whole.
+clean:
+	@if [ "$(DATA)" = 1 ]; then sh memoryhub/bootstrap.sh runtime; fi
+	@if [ -x $(PY) ]; then $(PY) manage.py stop || true; fi
+	@if [ "$(DATA)" = 1 ]; then $(PY) -m memoryhub.postgres destroy && echo "The embedded database is gone."; fi
+	@if [ "$(DATA)" = 1 ] && [ -z "$$MEMORYHUB_DATA_DIR" ]; then rm -rf .data; fi
+	rm -rf .venv .venv-tools .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .coverage htmlcov
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,171 @@
+"""Assembling a context: ask every layer, fit what they offer, keep the receipt (SPEC X1–X12)."""
+
+import logging
+import secrets
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
+from datetime import datetime
+from functools import lru_cache
+from typing import Any, cast
+
+from django.conf import settings
+from django.utils.module_loading import import_string
+
+from conversations.actions.receipts import keep_receipt
+from conversations.domain.assembly import Assembly, AssemblyRequest, assemble
+from conversations.domain.formats import Format
+from conversations.domain.layers import SESSION_SUMMARY, LayerResult
+from conversations.domain.phrases import Language
+from conversations.domain.policy import ContextPolicy
+from conversations.domain.rendering import NonceCollision
+from conversations.metrics import observe_context
+from conversations.models import Receipt, Session
+from memoryhub.access.domain import Principal
+from memoryhub.access.tenancy import Tenant, ensure_actor
+from memoryhub.providers.errors import ProviderError
+from memoryhub.providers.spaces import text_query
+from memoryhub.search.query import SearchQuery
+from memoryhub.tenants.policies import effective_policy
+from memoryhub.tokens.counter import counter_for
+
+log = logging.getLogger(__name__)
+EMBEDDER = "embedder"
+PROJECT = "project"
+NONCE_BYTES = 16
+
+
+@dataclass(frozen=True, kw_only=True)
+class ContextRequest:
+    """What a client asks for. `options` are policy values for this call alone."""
+
+    message: str
+    session: Session | None = None
+    project: str | None = None
+    perspective: str | None = None
+    format: str = "anthropic"
+    options: Mapping[str, Any]
+
+
+@dataclass(frozen=True, kw_only=True)
+class LayerRequest:
+    """What every layer is told: whose context, for which message, under which policy."""
+
+    tenant: Tenant
+    by: Principal
+    session: Session | None
+    project: str | None
+    perspective: str | None
+    query: SearchQuery
+    policy: ContextPolicy
+    now: datetime
+
+
+@dataclass(frozen=True)
+class AssembledContext:
+    """A context, its figures as the API shows them, and its receipt."""
+
+    assembly: Assembly
+    metadata: dict[str, Any]
+    receipt: Receipt | None
+
+
+Layer = Callable[[LayerRequest], LayerResult]
+
+
+@lru_cache
+def context_layers() -> tuple[Layer, ...]:
+    """Return the layers of the settings' table, imported."""
+    return tuple(cast(Layer, import_string(path)) for path in settings.CONTEXT_LAYERS)
+
+
+def assemble_context(
+    *, tenant: Tenant, request: ContextRequest, by: Principal, now: datetime
+) -> AssembledContext:
+    """Assemble a context and keep its receipt; for an agent nobody ever wrote to there is nothing to keep.
+
+    A layer whose provider is away is missing from the result and named in `degraded`; the others
+    still enter. Raises PolicyError for options out of range, ContextTooLarge where system prompt and
+    message alone exceed the limit.
+    """
+    started = time.perf_counter()
+    policy = effective_policy(ContextPolicy, tenant.agent, tenant.actor).validated(**request.options)
+    query = text_query(request.message)
+    layer_request = LayerRequest(
+        tenant=tenant, by=by, session=request.session, project=request.project, perspective=request.perspective,
+        query=query, policy=policy, now=now,
+    )  # fmt: skip
+    layers = tuple(_ask(layer, layer_request) for layer in context_layers())
+    missing = LayerResult(degraded=tuple(_missing(request, policy, query, layers)))
+    assembly = _fit(tenant, policy, request, (*layers, missing))
+    latency_ms = (time.perf_counter() - started) * 1000
+    metadata = {**asdict(assembly.metadata), "assembly_latency_ms": round(latency_ms, 2)}
+    metadata["degraded"] = list(dict.fromkeys(metadata["degraded"]))
+    if assembly.layer_budgets:
+        metadata["layer_budgets"] = [asdict(share) for share in assembly.layer_budgets]
+    receipt = _receipt(tenant, request, assembly, metadata, now)
+    observe_context(assembly.metadata, latency_ms=latency_ms, has_session=request.session is not None)
+    return AssembledContext(assembly, metadata, receipt)
+
+
+def _receipt(
+    tenant: Tenant, request: ContextRequest, assembly: Assembly, metadata: dict[str, Any], now: datetime
+) -> Receipt | None:
+    if tenant.agent is None:
+        return None
+    return keep_receipt(
+        actor=tenant.actor or ensure_actor(tenant.agent, tenant.user_id),
+        session=request.session,
+        query=request.message,
+        assembly=assembly,
+        metadata=metadata,
+        now=now,
+    )
+
+
+def _ask(layer: Layer, request: LayerRequest) -> LayerResult:
+    try:
+        return layer(request)
+    except ProviderError as error:
+        name = getattr(layer, "__name__", "layer")
+        log.warning("context layer missing", extra={"layer": name, "code": error.code})
+        return LayerResult(degraded=(name,))
+
+
+def _missing(
+    request: ContextRequest, policy: ContextPolicy, query: SearchQuery, layers: tuple[LayerResult, ...]
+) -> list[str]:
+    offered = {candidate.layer for layer in layers for candidate in layer.candidates}
+    gaps = []
+    if query.degraded:
+        gaps.append(EMBEDDER)
+    if request.session is not None and policy.include_session_summary and SESSION_SUMMARY not in offered:
+        gaps.append(SESSION_SUMMARY)
+    if request.project and policy.include_project and PROJECT not in offered:
+        gaps.append(PROJECT)
+    return gaps
+
+
+def _fit(
+    tenant: Tenant, policy: ContextPolicy, request: ContextRequest, layers: tuple[LayerResult, ...]
+) -> Assembly:
+    count = counter_for(settings.LLM.counted_as()).count
+    if tenant.agent and tenant.agent.system_prompt and not policy.system_prompt:
+        policy = policy.validated(system_prompt=tenant.agent.system_prompt)
+    while True:
+        try:
+            return assemble(
+                AssemblyRequest(
+                    message=request.message,
+                    nonce=secrets.token_hex(NONCE_BYTES),
+                    policy=policy,
+                    layers=layers,
+                    language=cast(Language, tenant.agent.language if tenant.agent else "en"),
+                    format=cast(Format, request.format),
+                    project=request.project,
+                ),
+                count,
+            )
+        except NonceCollision:
+            # A text that holds this very nonce cannot hold the next 128 random bits as well.
+            continue

@@ -1,0 +1,161 @@
+"""Storing messages: numbered without gaps, once each, findable at once (SPEC C2, C4)."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from uuid import UUID
+
+from django.db import transaction
+
+from conversations.domain.messages import NewMessage, Numbered, Placement, place
+from conversations.models import Message, MessageIndex, Session
+from memoryhub.access.domain import Principal
+from memoryhub.providers.spaces import (
+    IndexEntry,
+    after_indexing,
+    embed_pending,
+    index_entries,
+    writing_spaces,
+)
+from memoryhub.search.models import EmbeddingSpace
+from memoryhub.tenants.domain import Trust, TrustPolicy
+from memoryhub.tenants.policies import effective_policy
+from memoryhub.tokens.counter import count_raw
+
+
+@dataclass(frozen=True)
+class AddedMessages:
+    """The batch's messages in its order, repeats as they were stored first; and how many are new."""
+
+    messages: list[Message]
+    new_count: int
+
+
+def add_messages(
+    *, session: Session, batch: Sequence[NewMessage], by: Principal, now: datetime
+) -> AddedMessages:
+    """Store messages at the end of a session; a `client_message_id` that is known returns the first row.
+
+    Reopens a session that had ended (SPEC C5). Analysing and embedding by a local provider happen
+    before the session's row is locked; a remote provider is asked after the commit.
+    """
+    spaces = writing_spaces()
+    prepared = {id(message): _prepare(message, entry) for message, entry in _with_entries(batch, spaces)}
+    trust = _trust(session, by)
+    with transaction.atomic():
+        locked = Session.objects.select_for_update().get(pk=session.pk, actor_id=session.actor_id)
+        known = _known(locked, batch)
+        placement = place(batch, known=frozenset(known), last_seq=locked.message_count)
+        new = [(numbered, prepared[id(numbered.message)]) for numbered in placement.new]
+        rows = Message.objects.bulk_create(
+            _row(locked, numbered, each.tokens, trust, now) for numbered, each in new
+        )
+        _index(rows, [each.entry for _, each in new], spaces)
+        _extend(locked, rows)
+        after_indexing(
+            [each.entry for _, each in new if each.entry is not None],
+            lambda: embed_pending(MessageIndex, [row.id for row in rows]),
+        )
+    _follow(session, locked)
+    return AddedMessages(_in_order(placement, rows, known), len(rows))
+
+
+@dataclass(frozen=True)
+class _Prepared:
+    """What is computed about a message before its session is locked; no entry where it says nothing in words."""
+
+    tokens: int
+    entry: IndexEntry | None
+
+
+def _prepare(message: NewMessage, entry: IndexEntry | None) -> _Prepared:
+    return _Prepared(count_raw(message.content), entry)
+
+
+def _with_entries(
+    batch: Sequence[NewMessage], spaces: Sequence[EmbeddingSpace]
+) -> Iterator[tuple[NewMessage, IndexEntry | None]]:
+    """Yield each message with what makes it findable; its author's name counts as a word of it."""
+    findable = [message for message in batch if message.content.strip()]
+    words = [
+        f"{message.author}: {message.content}" if message.author else message.content for message in findable
+    ]
+    entries = iter(index_entries([message.content for message in findable], spaces, words=words))
+    for message in batch:
+        yield message, next(entries) if message.content.strip() else None
+
+
+def _trust(session: Session, by: Principal) -> Trust:
+    policy = effective_policy(TrustPolicy, session.actor.agent, session.actor)
+    return policy.trust(channel=session.channel, source_is_trusted=by.is_trusted)
+
+
+def _known(session: Session, batch: Sequence[NewMessage]) -> dict[str, Message]:
+    client_ids = [message.client_message_id for message in batch if message.client_message_id is not None]
+    if not client_ids:
+        return {}
+    rows = Message.objects.filter(
+        actor_id=session.actor_id, session_id=session.pk, client_message_id__in=client_ids
+    )
+    return {str(row.client_message_id): row for row in rows}
+
+
+def _row(locked: Session, numbered: Numbered, tokens: int, trust: Trust, now: datetime) -> Message:
+    message = numbered.message
+    return Message(
+        actor_id=locked.actor_id,
+        session=locked,
+        seq=numbered.seq,
+        role=message.role,
+        author=message.author,
+        content=message.content,
+        blocks=list(message.blocks) if message.blocks is not None else None,
+        token_count=tokens,
+        trust=trust,
+        client_message_id=message.client_message_id,
+        created_at=message.created_at or now,
+        metadata=dict(message.metadata),
+    )
+
+
+def _index(
+    rows: Sequence[Message], entries: Sequence[IndexEntry | None], spaces: Sequence[EmbeddingSpace]
+) -> None:
+    MessageIndex.objects.bulk_create(
+        MessageIndex(
+            actor_id=row.actor_id,
+            message=row,
+            session_id=row.session_id,
+            seq=row.seq,
+            **entry.row_values(space.id),
+        )
+        for row, entry in zip(rows, entries, strict=True)
+        if entry is not None
+        for space in spaces
+    )
+
+
+def _extend(session: Session, rows: Sequence[Message]) -> None:
+    if not rows:
+        return
+    session.message_count = rows[-1].seq
+    latest = max(row.created_at for row in rows)
+    session.last_message_at = max(filter(None, [session.last_message_at, latest]))
+    session.ended_at = None
+    session.save(update_fields=["message_count", "last_message_at", "ended_at"])
+
+
+def _follow(session: Session, locked: Session) -> None:
+    for name in ("message_count", "last_message_at", "ended_at"):
+        setattr(session, name, getattr(locked, name))
+
+
+def _in_order(placement: Placement, rows: Sequence[Message], known: dict[str, Message]) -> list[Message]:
+    by_seq = {row.seq: row for row in rows}
+    by_client_id = known | {row.client_message_id: row for row in rows if row.client_message_id is not None}
+    return [by_seq[key] if isinstance(key, int) else by_client_id[key] for key in placement.order]
+
+
+def message_ids_of_actor(actor_id: UUID, message_ids: Sequence[UUID]) -> set[UUID]:
+    """Return which of the given messages belong to the actor."""
+    return set(Message.objects.filter(actor_id=actor_id, id__in=message_ids).values_list("id", flat=True))

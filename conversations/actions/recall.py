@@ -1,0 +1,81 @@
+"""Past messages: the last ones in time order, and those that answer a query (SPEC C3, C4)."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from uuid import UUID
+
+from conversations.models import Message, MessageIndex, Session
+from memoryhub.search.expressions import MessageOrder, candidates
+from memoryhub.search.query import SearchQuery
+
+# Messages rank by relevance alone, so the floors only keep apart what shares nothing with the query.
+SIMILARITY_THRESHOLD = 0.3
+WORD_FLOOR = 0.05
+
+
+@dataclass(frozen=True)
+class FoundMessage:
+    """A past message with the scores that brought it here; relevance includes its neighbours' share."""
+
+    message: Message
+    similarity_raw: float | None
+    word_raw: float | None
+    relevance: float
+
+    @property
+    def breakdown(self) -> dict[str, float | None]:
+        """Return the scores by name."""
+        return {"similarity_raw": self.similarity_raw, "word_raw": self.word_raw, "relevance": self.relevance}
+
+
+def search_messages(
+    *, actor_id: UUID, query: SearchQuery, limit: int, session_id: UUID | None = None, floor: float = 0.0
+) -> list[FoundMessage]:
+    """Return an actor's past messages that answer a query, most relevant first.
+
+    Untrusted messages are left out unless they are of the given session (SPEC M10), as is what is
+    less relevant than `floor`.
+    """
+    if limit < 1:
+        return []
+    spoken = Message.objects.of([actor_id]).spoken().believed_in(session_id)
+    rows = MessageIndex.objects.filter(actor_id=actor_id, message__in=spoken)
+    nominees = candidates(
+        rows, query, similarity_threshold=SIMILARITY_THRESHOLD, word_floor=WORD_FLOOR, limit=limit,
+        order=MessageOrder(session="session_id", sequence="seq"),
+    )  # fmt: skip
+    messages = (
+        Message.objects.of([actor_id]).select_related("session").in_bulk([each.owner_id for each in nominees])
+    )
+    return [
+        FoundMessage(messages[each.owner_id], each.similarity_raw, each.word_raw, each.relevance)
+        for each in nominees
+        if each.relevance >= floor and each.owner_id in messages
+    ]
+
+
+def working_memory(*, actor_id: UUID, session: Session | None, limit: int) -> list[Message]:
+    """Return the last `limit` spoken messages in time order.
+
+    Of the session where one is given, filled up from the same actor's earlier sessions while it is
+    young ("continue from yesterday"); otherwise of all the actor's sessions.
+    """
+    if session is None:
+        return _earlier(actor_id, None, limit)
+    own = Message.objects.of([actor_id]).filter(session_id=session.pk).spoken().order_by("-seq")[:limit]
+    recent = list(own)[::-1]
+    return [*_earlier(actor_id, session, limit - len(recent)), *recent]
+
+
+def _earlier(actor_id: UUID, session: Session | None, limit: int) -> list[Message]:
+    if limit < 1:
+        return []
+    rows = Message.objects.of([actor_id]).spoken().believed_in(None)
+    if session is not None:
+        rows = rows.exclude(session_id=session.pk).filter(created_at__lte=_beginning(actor_id, session))
+    return list(rows.order_by("-created_at", "-id")[:limit])[::-1]
+
+
+def _beginning(actor_id: UUID, session: Session) -> datetime:
+    first = Message.objects.of([actor_id]).filter(session_id=session.pk).order_by("seq").first()
+    return first.created_at if first else session.started_at

@@ -1,0 +1,97 @@
+"""Opening, ending and describing sessions (SPEC C1, C5, U8)."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from django.db import transaction
+from django.db.models import Max, Min
+
+from conversations.models import Message, Session
+from memoryhub.access import audit
+from memoryhub.access.domain import Principal
+from memoryhub.access.tenancy import resolve
+from memoryhub.ids import new_id
+from memoryhub.tenants.models import Actor
+
+
+class SessionTaken(Exception):
+    """The id belongs to a session of another actor that the caller may see."""
+
+
+@dataclass(frozen=True)
+class SessionStats:
+    """A session in numbers; times are None while it has no messages."""
+
+    session_id: UUID
+    message_count: int
+    first_message_time: datetime | None
+    last_message_time: datetime | None
+    duration_seconds: int | None
+    has_summary: bool = False
+    last_summary_time: datetime | None = None
+
+
+@transaction.atomic
+def open_session(
+    *,
+    actor: Actor,
+    session_id: UUID | None,
+    channel: str,
+    title: str = "",
+    metadata: Mapping[str, Any] | None = None,
+    by: Principal,
+    now: datetime,
+) -> tuple[Session, bool]:
+    """Return the actor's session with this id and whether it is new.
+
+    Raises SessionTaken where the id belongs to another actor that the caller may see, UnknownRow
+    where it belongs to one that it may not: the two must not be told apart by strangers.
+    """
+    key = session_id or new_id()
+    fresh = {
+        "actor": actor,
+        "channel": channel,
+        "title": title,
+        "metadata": dict(metadata or {}),
+        "started_at": now,
+    }
+    session, is_new = Session.objects.get_or_create(pk=key, defaults=fresh)
+    if session.actor_id != actor.id:
+        resolve(Session.objects.all(), by, key)
+        raise SessionTaken(f"The session {key} belongs to another agent or user.")
+    session.actor = actor
+    if is_new:
+        audit.record(by=by, verb="open", object_kind="session", object_id=key, actor=actor, now=now)
+    return session, is_new
+
+
+@transaction.atomic
+def end_session(*, session: Session, by: Principal, now: datetime) -> Session:
+    """End a session; ending it again changes nothing."""
+    ended = Session.objects.filter(pk=session.pk, actor_id=session.actor_id, ended_at=None).update(
+        ended_at=now
+    )
+    if ended:
+        audit.record(
+            by=by, verb="end", object_kind="session", object_id=session.pk, actor=session.actor, now=now
+        )
+    session.refresh_from_db(fields=["ended_at", "message_count", "last_message_at"])
+    return session
+
+
+def session_stats(*, session: Session) -> SessionStats:
+    """Return a session in numbers."""
+    times = Message.objects.filter(actor_id=session.actor_id, session_id=session.pk).aggregate(
+        first=Min("created_at"), last=Max("created_at")
+    )
+    first, last = times["first"], times["last"]
+    return SessionStats(
+        session_id=session.pk,
+        message_count=session.message_count,
+        first_message_time=first,
+        last_message_time=last,
+        duration_seconds=int((last - first).total_seconds()) if first and last else None,
+    )

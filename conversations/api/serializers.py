@@ -1,0 +1,261 @@
+"""What goes in and out over REST for sessions, messages, contexts and receipts."""
+
+from typing import Any
+
+from drf_spectacular.utils import extend_schema_field
+from rest_framework import serializers
+
+from conversations.domain.formats import FORMATS
+from conversations.domain.messages import (
+    ASSISTANT_NAMES,
+    NewMessage,
+    Role,
+    role_and_author,
+    text_of_blocks,
+)
+from conversations.domain.policy import BEFORE_HISTORY, WITH_USER_MESSAGE
+from conversations.models import Message, Receipt, Session
+from memoryhub.api.fields import (
+    ObjectField,
+    StrictSerializer,
+    TenantSerializer,
+    TextField,
+)
+
+LONGEST_TEXT = 1_000_000
+MOST_MESSAGES = 500
+MOST_BLOCKS = 100
+CHANNEL = r"^[-a-zA-Z0-9_.]{1,100}$"
+
+
+class SessionIn(TenantSerializer):
+    """A session to open."""
+
+    session_id = serializers.UUIDField(required=False)
+    channel = serializers.RegexField(CHANNEL, default="api")
+    title = TextField(required=False, allow_blank=True, max_length=500, default="")
+    metadata = ObjectField(required=False, default=dict)
+
+
+class SessionOut(serializers.ModelSerializer):
+    """A session."""
+
+    agent_id = serializers.CharField(source="actor.agent_id", read_only=True)
+    user_id = serializers.CharField(source="actor.user_id", read_only=True)
+
+    class Meta:
+        model = Session
+        fields = (
+            "id", "agent_id", "user_id", "channel", "title", "started_at", "ended_at", "message_count",
+            "last_message_at", "metadata",
+        )  # fmt: skip
+
+
+class StatsOut(serializers.Serializer):
+    """A session in numbers."""
+
+    session_id = serializers.UUIDField()
+    message_count = serializers.IntegerField()
+    first_message_time = serializers.DateTimeField(allow_null=True)
+    last_message_time = serializers.DateTimeField(allow_null=True)
+    duration_seconds = serializers.IntegerField(allow_null=True)
+    has_summary = serializers.BooleanField()
+    last_summary_time = serializers.DateTimeField(allow_null=True)
+
+
+class BlockIn(StrictSerializer):
+    """One block of a message: text, or a reference to an image or a file."""
+
+    type = serializers.ChoiceField(choices=["text", "image", "file"])
+    text = TextField(required=False, max_length=LONGEST_TEXT)
+    name = TextField(required=False, max_length=255)
+    media_type = serializers.RegexField(r"^[\w.+-]+/[\w.+-]+$", required=False, max_length=100)
+    url = serializers.URLField(required=False, max_length=2000)
+
+    def get_fields(self) -> dict[str, serializers.Field]:
+        """Return the fields with `data`, a name that a class body cannot have: serializers have their own."""
+        base64 = serializers.RegexField(r"^[A-Za-z0-9+/]+={0,2}$", required=False, max_length=LONGEST_TEXT)
+        return {**super().get_fields(), "data": base64}
+
+    def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
+        """Return the block; raises a validation error where it lacks what its type needs."""
+        if attrs["type"] == "text" and "text" not in attrs:
+            raise serializers.ValidationError({"text": ["A text block needs a text."]})
+        if attrs["type"] != "text" and "text" in attrs:
+            raise serializers.ValidationError({"text": ["Only a text block has a text."]})
+        return attrs
+
+
+@extend_schema_field({"oneOf": [{"type": "string"}, {"type": "array", "items": {"type": "object"}}]})
+class ContentField(serializers.Field):
+    """A message's content: a text, or a list of blocks."""
+
+    default_error_messages = {
+        "kind": "must be a text, or a list of 1 to 100 blocks.",
+        "empty": "must hold more than white space.",
+        "long": f"must have at most {LONGEST_TEXT} characters.",
+    }
+
+    def to_internal_value(self, data: Any) -> str | list[dict[str, Any]]:
+        """Return the text or the checked blocks."""
+        if isinstance(data, str):
+            return self._text(data)
+        if not isinstance(data, list) or not 0 < len(data) <= MOST_BLOCKS:
+            self.fail("kind")
+        blocks = BlockIn(data=data, many=True)
+        blocks.is_valid(raise_exception=True)
+        return [dict(block) for block in blocks.validated_data]
+
+    def to_representation(self, value: Any) -> Any:
+        """Return the content as it was sent."""
+        return value
+
+    def _text(self, text: str) -> str:
+        if not text.strip():
+            self.fail("empty")
+        if len(text) > LONGEST_TEXT:
+            self.fail("long")
+        return text
+
+
+class MessageIn(StrictSerializer):
+    """A message to store."""
+
+    role = serializers.ChoiceField(choices=[*[role.value for role in Role], *ASSISTANT_NAMES])
+    content = ContentField()
+    author = TextField(required=False, allow_blank=True, max_length=255, default="")
+    client_message_id = TextField(required=False, allow_null=True, max_length=255, default=None)
+    created_at = serializers.DateTimeField(required=False, allow_null=True, default=None)
+    metadata = ObjectField(required=False, default=dict)
+
+    @staticmethod
+    def message(values: dict[str, Any]) -> NewMessage:
+        """Return validated values as a new message."""
+        role, author = role_and_author(values["role"], values["author"])
+        content = values["content"]
+        blocks = content if isinstance(content, list) else None
+        return NewMessage(
+            role=role,
+            author=author,
+            content=content if blocks is None else text_of_blocks(blocks),
+            blocks=blocks,
+            client_message_id=values["client_message_id"],
+            created_at=values["created_at"],
+            metadata=values["metadata"],
+        )
+
+
+class BatchIn(StrictSerializer):
+    """Several messages to store at once, in their order."""
+
+    messages = serializers.ListField(child=MessageIn(), allow_empty=False, max_length=MOST_MESSAGES)
+
+
+class MessageOut(serializers.ModelSerializer):
+    """A message as it is stored; `content` is as it was sent."""
+
+    content = serializers.SerializerMethodField()
+
+    class Meta:
+        model = Message
+        fields = (
+            "id", "session_id", "seq", "role", "author", "content", "token_count", "trust", "created_at",
+            "client_message_id", "metadata",
+        )  # fmt: skip
+
+    def get_content(self, message: Message) -> Any:
+        """Return the text, or the blocks where the client sent blocks."""
+        return message.blocks if message.blocks is not None else message.content
+
+
+class MessagesOut(serializers.Serializer):
+    """The stored messages, in the batch's order."""
+
+    results = MessageOut(many=True)
+
+
+class OptionsIn(StrictSerializer):
+    """Policy values for one call."""
+
+    working_memory_limit = serializers.IntegerField(required=False)
+    semantic_memory_limit = serializers.IntegerField(required=False)
+    recall_limit = serializers.IntegerField(required=False)
+    include_semantic_memory = serializers.BooleanField(required=False)
+    include_session_summary = serializers.BooleanField(required=False)
+    include_recall = serializers.BooleanField(required=False)
+    include_project = serializers.BooleanField(required=False)
+    include_pinned = serializers.BooleanField(required=False)
+    max_tokens = serializers.IntegerField(required=False)
+    token_safety_margin = serializers.FloatField(required=False)
+    memory_placement = serializers.ChoiceField(choices=[BEFORE_HISTORY, WITH_USER_MESSAGE], required=False)
+    cache = serializers.BooleanField(required=False)
+
+
+class ContextIn(TenantSerializer):
+    """What a context is wanted for."""
+
+    session_id = serializers.UUIDField(required=False, allow_null=True, default=None)
+    project = TextField(required=False, allow_null=True, max_length=255, default=None)
+    message = TextField(max_length=LONGEST_TEXT)
+    perspective = TextField(required=False, allow_null=True, max_length=100, default=None)
+    format = serializers.ChoiceField(choices=sorted(FORMATS), default="anthropic")
+    options = OptionsIn(required=False, default=dict)
+
+
+class ContextMetadataOut(serializers.Serializer):
+    """Figures of what is in the context."""
+
+    working_memory_count = serializers.IntegerField()
+    semantic_memory_count = serializers.IntegerField()
+    recall_count = serializers.IntegerField()
+    pinned_count = serializers.IntegerField()
+    has_session_summary = serializers.BooleanField()
+    project = serializers.CharField(allow_null=True)
+    total_tokens = serializers.IntegerField()
+    token_limit = serializers.IntegerField()
+    compression_applied = serializers.BooleanField()
+    assembly_latency_ms = serializers.FloatField()
+    degraded = serializers.ListField(child=serializers.CharField())
+
+
+class ContextOut(serializers.Serializer):
+    """A context, ready for a provider."""
+
+    system = serializers.JSONField(help_text="A text, or blocks with cache marks; null in the OpenAI form.")
+    messages = serializers.ListField(child=serializers.DictField())
+    metadata = ContextMetadataOut()
+    routing = serializers.DictField(allow_null=True)
+    receipt_id = serializers.UUIDField(allow_null=True)
+
+
+class ReceiptItemOut(serializers.Serializer):
+    """What became of one candidate."""
+
+    layer = serializers.CharField()
+    source_id = serializers.CharField(allow_null=True)
+    excerpt = serializers.CharField()
+    tokens = serializers.IntegerField()
+    relevance = serializers.FloatField(allow_null=True)
+    final_score = serializers.FloatField(allow_null=True)
+    score_breakdown = serializers.DictField(allow_null=True)
+    included = serializers.BooleanField()
+    reason = serializers.CharField()
+
+
+class ReceiptOut(serializers.ModelSerializer):
+    """Why a context was what it was."""
+
+    items = ReceiptItemOut(many=True)
+
+    class Meta:
+        model = Receipt
+        fields = (
+            "id",
+            "created_at",
+            "session_id",
+            "query",
+            "token_limit",
+            "total_tokens",
+            "metadata",
+            "items",
+        )

@@ -1,0 +1,15 @@
+"""Addresses of sessions, messages, contexts and receipts."""
+
+from django.urls import path
+
+from conversations.api import views
+
+urlpatterns = [
+    path("sessions", views.Sessions.as_view(), name="sessions"),
+    path("sessions/<uuid:session_id>", views.OneSession.as_view(), name="session"),
+    path("sessions/<uuid:session_id>/end", views.SessionEnd.as_view(), name="session-end"),
+    path("sessions/<uuid:session_id>/stats", views.SessionStatistics.as_view(), name="session-stats"),
+    path("sessions/<uuid:session_id>/messages", views.Messages.as_view(), name="messages"),
+    path("context", views.Contexts.as_view(), name="context"),
+    path("receipts/<uuid:receipt_id>", views.OneReceipt.as_view(), name="receipt"),
+]

@@ -1,0 +1,209 @@
+"""Sessions, messages, contexts and receipts over REST."""
+
+from dataclasses import asdict
+from typing import Any
+from uuid import UUID
+
+from drf_spectacular.utils import extend_schema
+from rest_framework import status
+from rest_framework.exceptions import APIException, ValidationError
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from conversations.actions.context import ContextRequest, assemble_context
+from conversations.actions.messages import add_messages
+from conversations.actions.sessions import (
+    SessionTaken,
+    end_session,
+    open_session,
+    session_stats,
+)
+from conversations.api.serializers import (
+    BatchIn,
+    ContextIn,
+    ContextOut,
+    MessageIn,
+    MessageOut,
+    MessagesOut,
+    ReceiptOut,
+    SessionIn,
+    SessionOut,
+    StatsOut,
+)
+from conversations.domain.fitting import ContextTooLarge
+from conversations.domain.validation import InvalidContext
+from conversations.models import Message, Receipt, Session
+from memoryhub.access.domain import Scope
+from memoryhub.access.tenancy import Tenant, UnknownRow
+from memoryhub.api.fields import TenantQuery
+from memoryhub.api.pagination import PageQuery, page_of
+from memoryhub.api.problems import Problem
+from memoryhub.api.views import ApiView
+
+
+def _taken(error: SessionTaken) -> APIException:
+    return Problem(status.HTTP_409_CONFLICT, "session_taken", str(error))
+
+
+def _too_large(error: ContextTooLarge) -> APIException:
+    return Problem(
+        status.HTTP_422_UNPROCESSABLE_ENTITY,
+        "context_too_large",
+        str(error),
+        required_tokens=error.required_tokens,
+        token_limit=error.token_limit,
+    )
+
+
+def _invalid(error: InvalidContext) -> APIException:
+    return ValidationError({"message": [str(error)]})
+
+
+class Sessions(ApiView):
+    """Open and list sessions."""
+
+    scopes = {"GET": Scope.READ, "POST": Scope.WRITE}
+    problems = {SessionTaken: _taken}
+
+    @extend_schema(
+        operation_id="sessions_list", parameters=[TenantQuery, PageQuery], responses=page_of(SessionOut)
+    )
+    def get(self, request: Request) -> Response:
+        """List an actor's sessions, newest first."""
+        tenant = self.reading(self.validated(TenantQuery, request.query_params.dict()))
+        rows = Session.objects.filter(actor_id=tenant.actor_id).select_related("actor")
+        return self.page(rows, SessionOut, ordering=("-started_at", "-id"))
+
+    @extend_schema(request=SessionIn, responses={201: SessionOut, 200: SessionOut})
+    def post(self, request: Request) -> Response:
+        """Open a session; the same id again answers 200 with the session as it is."""
+        values = self.validated(SessionIn)
+        session, is_new = open_session(
+            actor=self.writing(values),
+            session_id=values.get("session_id"),
+            channel=values["channel"],
+            title=values["title"],
+            metadata=values["metadata"],
+            by=self.principal,
+            now=self.now,
+        )
+        return Response(SessionOut(session).data, status=201 if is_new else 200)
+
+
+class OneSession(ApiView):
+    """Read a session."""
+
+    scopes = {"GET": Scope.READ}
+
+    @extend_schema(responses=SessionOut)
+    def get(self, request: Request, session_id: UUID) -> Response:
+        """Return a session."""
+        return Response(SessionOut(self.owned(Session.objects.all(), session_id)).data)
+
+
+class SessionEnd(ApiView):
+    """End a session."""
+
+    scopes = {"POST": Scope.WRITE}
+
+    @extend_schema(request=None, responses=SessionOut)
+    def post(self, request: Request, session_id: UUID) -> Response:
+        """End a session; a later message reopens it."""
+        session = self.owned(Session.objects.all(), session_id)
+        return Response(SessionOut(end_session(session=session, by=self.principal, now=self.now)).data)
+
+
+class SessionStatistics(ApiView):
+    """A session in numbers."""
+
+    scopes = {"GET": Scope.READ}
+
+    @extend_schema(responses=StatsOut)
+    def get(self, request: Request, session_id: UUID) -> Response:
+        """Return counts and times of a session."""
+        stats = session_stats(session=self.owned(Session.objects.all(), session_id))
+        return Response(StatsOut(asdict(stats)).data)
+
+
+class Messages(ApiView):
+    """Store and list a session's messages."""
+
+    scopes = {"GET": Scope.READ, "POST": Scope.WRITE}
+
+    @extend_schema(operation_id="messages_list", parameters=[PageQuery], responses=page_of(MessageOut))
+    def get(self, request: Request, session_id: UUID) -> Response:
+        """List a session's messages in the order of `seq`."""
+        session = self.owned(Session.objects.all(), session_id)
+        rows = Message.objects.of([session.actor_id]).filter(session_id=session.pk)
+        return self.page(rows, MessageOut, ordering=("seq",))
+
+    @extend_schema(request=MessageIn, responses={201: MessagesOut, 200: MessagesOut})
+    def post(self, request: Request, session_id: UUID) -> Response:
+        """Store one message, or `{"messages": [...]}`; repeats of a `client_message_id` return the first row."""
+        session = self.owned(Session.objects.all(), session_id)
+        is_batch = isinstance(request.data, dict) and "messages" in request.data
+        values = self.validated(BatchIn)["messages"] if is_batch else [self.validated(MessageIn)]
+        added = add_messages(
+            session=session,
+            batch=[MessageIn.message(each) for each in values],
+            by=self.principal,
+            now=self.now,
+        )
+        body = {"results": MessageOut(added.messages, many=True).data}
+        return Response(body, status=201 if added.new_count else 200)
+
+
+class Contexts(ApiView):
+    """Assemble a context."""
+
+    scopes = {"POST": Scope.READ}
+    problems = {ContextTooLarge: _too_large, InvalidContext: _invalid}
+    idempotent_in_transaction = False
+
+    @extend_schema(request=ContextIn, responses=ContextOut)
+    def post(self, request: Request) -> Response:
+        """Return what to send to the model, within the token limit, and the receipt that explains it."""
+        values = self.validated(ContextIn)
+        tenant = self.reading(values)
+        context = assemble_context(
+            tenant=tenant,
+            request=ContextRequest(
+                message=values["message"],
+                session=self._session(values["session_id"], tenant),
+                project=values["project"],
+                perspective=values["perspective"],
+                format=values["format"],
+                options=values["options"],
+            ),
+            by=self.principal,
+            now=self.now,
+        )
+        if context.receipt:  # the first context of a user makes the actor
+            self.actor_id = context.receipt.actor_id
+        body: dict[str, Any] = {
+            "system": context.assembly.system,
+            "messages": context.assembly.messages,
+            "metadata": context.metadata,
+            "routing": None,
+            "receipt_id": context.receipt.pk if context.receipt else None,
+        }
+        return Response(body)
+
+    def _session(self, session_id: UUID | None, tenant: Tenant) -> Session | None:
+        if session_id is None:
+            return None
+        session = self.owned(Session.objects.all(), session_id)
+        if session.actor_id != tenant.actor_id:
+            raise UnknownRow(f"No session {session_id} of this agent and user.")
+        return session
+
+
+class OneReceipt(ApiView):
+    """Read a receipt."""
+
+    scopes = {"GET": Scope.READ}
+
+    @extend_schema(responses=ReceiptOut)
+    def get(self, request: Request, receipt_id: UUID) -> Response:
+        """Return why a context was what it was: every candidate, and what became of it."""
+        return Response(ReceiptOut(self.owned(Receipt.objects.all(), receipt_id)).data)

@@ -1,0 +1,113 @@
+"""The settings of a context, their defaults and their ranges (SPEC X2), checked in one place.
+
+User overrides agent overrides default; a call's options override all. Where the values are stored,
+and what an HTTP error looks like, is not known here.
+"""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Final, Self
+
+from conversations.domain.layers import PRECEDENCE
+from memoryhub.tenants.domain import Check, Policy, PolicyError, number, one_of, switch, text, whole
+
+__all__ = ["CALL_OPTIONS", "DEFAULT_POLICY", "ContextPolicy", "PolicyError"]
+
+BEFORE_HISTORY: Final = "before_history"
+WITH_USER_MESSAGE: Final = "with_user_message"
+
+LARGEST_MAX_TOKENS: Final = 2**53
+"""The largest whole number up to which a float is exact; beyond, the product with the margin is noise."""
+
+LONGEST_SYSTEM_PROMPT: Final = 1_000_000
+"""As a bound only: an agent's own prompt passes through here too, and must not be refused twice."""
+
+SHARE_TOLERANCE: Final = 1e-9
+"""0.7 + 0.2 + 0.1 may come out a hair above 1."""
+
+_SHARE: Final = number(0, 1, above=True)
+
+
+def _shares_hold(value: Any) -> bool:
+    """Tell whether value is None, or shares of known layers that sum to at most 1."""
+    if value is None:
+        return True
+    if not isinstance(value, Mapping) or not set(value) <= set(PRECEDENCE):
+        return False
+    if not all(_SHARE.holds(share) for share in value.values()):
+        return False
+    return math.fsum(value.values()) <= 1 + SHARE_TOLERANCE
+
+
+@dataclass(frozen=True, kw_only=True)
+class ContextPolicy(Policy):
+    """How one context is put together. Change one with `validated`, which checks the ranges.
+
+    `layer_budgets` is None, or a share of the token limit by layer.
+    """
+
+    system_prompt: str = ""
+    working_memory_limit: int = 10
+    semantic_memory_limit: int = 5
+    recall_limit: int = 3
+    max_tokens: int = 100_000
+    token_safety_margin: float = 0.8
+    memory_placement: str = BEFORE_HISTORY
+    layer_budgets: Mapping[str, float] | None = None
+    include_pinned: bool = True
+    include_semantic_memory: bool = True
+    include_recall: bool = True
+    include_project: bool = True
+    include_session_summary: bool = True
+    cache: bool = False
+
+    CHECKS = {
+        "system_prompt": text(LONGEST_SYSTEM_PROMPT),
+        "working_memory_limit": whole(1, 50),
+        "semantic_memory_limit": whole(1, 20),
+        "recall_limit": whole(0, 20),
+        "max_tokens": whole(1_000, LARGEST_MAX_TOKENS),
+        "token_safety_margin": number(0.5, 0.95),
+        "memory_placement": one_of(BEFORE_HISTORY, WITH_USER_MESSAGE),
+        "layer_budgets": Check(
+            _shares_hold, f"null, or shares above 0 that sum to at most 1, by layer: {', '.join(PRECEDENCE)}"
+        ),
+        "include_pinned": switch(),
+        "include_semantic_memory": switch(),
+        "include_recall": switch(),
+        "include_project": switch(),
+        "include_session_summary": switch(),
+        "cache": switch(),
+    }
+
+    def validated(self, /, **overrides: Any) -> Self:
+        """Return this policy with checked overrides.
+
+        Raises PolicyError naming every wrong key; unlike `from_overrides`, which is given the values
+        of all policies together, an unknown key is one.
+        """
+        unknown = f"unknown; one of {', '.join(self.CHECKS)}"
+        errors = {
+            key: f"must be {self.CHECKS[key].allowed}" if key in self.CHECKS else unknown
+            for key, value in overrides.items()
+            if key not in self.CHECKS or not self.CHECKS[key].holds(value)
+        }
+        if errors:
+            raise PolicyError(errors)
+        return replace(self, **overrides)
+
+    @property
+    def token_limit(self) -> int:
+        """The most tokens a context may have: `int(max_tokens * token_safety_margin)`, to the letter.
+
+        The float product, cut off: 80000 for the defaults, but 56999 for 100000 × 0.57, as any client
+        that computes the same expression gets. Rounding or decimals would differ from it by one.
+        """
+        return int(self.max_tokens * self.token_safety_margin)
+
+
+CALL_OPTIONS: Final = ContextPolicy.keys() - {"system_prompt", "layer_budgets"}
+"""What one call may set: the operator's words and shares belong to the agent."""
+
+DEFAULT_POLICY: Final = ContextPolicy()

@@ -1,0 +1,149 @@
+"""Sessions, messages, what makes messages searchable, and receipts of assembled contexts."""
+
+from typing import ClassVar
+from uuid import UUID
+
+from django.contrib.postgres.fields import ArrayField
+from django.contrib.postgres.indexes import GinIndex
+from django.db import models
+from django.db.models import Q
+from django.db.models.functions import Now
+
+from conversations.domain.messages import Role
+from memoryhub.ids import new_id
+from memoryhub.search.models import SearchIndexRow
+from memoryhub.tenants.domain import Trust
+from memoryhub.tenants.models import Actor
+
+TRUSTS = [(trust.value, trust.value) for trust in Trust]
+
+
+class Session(models.Model):
+    """A conversation of one actor on one channel (SPEC C1). `message_count` is the last `seq`."""
+
+    id = models.UUIDField(primary_key=True, default=new_id, editable=False)
+    actor = models.ForeignKey(Actor, on_delete=models.CASCADE, related_name="sessions")
+    channel = models.CharField(max_length=100, default="api")
+    title = models.CharField(max_length=500, blank=True)
+    metadata = models.JSONField(default=dict, blank=True)
+    started_at = models.DateTimeField(db_default=Now())
+    ended_at = models.DateTimeField(null=True, blank=True)
+    last_message_at = models.DateTimeField(null=True, blank=True)
+    message_count = models.PositiveIntegerField(default=0)
+
+    class Meta:
+        ordering = ["-started_at", "-id"]
+        constraints = [models.UniqueConstraint(name="session_of_actor", fields=["actor", "id"])]
+        indexes = [models.Index(fields=["actor", "-started_at", "-id"], name="session_newest_first")]
+
+    def __str__(self) -> str:
+        return f"{self.channel} {self.id}"
+
+
+class MessageQuerySet(models.QuerySet["Message"]):
+    """Messages, narrowed to what contexts may use."""
+
+    def of(self, actor_ids: list[UUID]) -> "MessageQuerySet":
+        """Filter to the given actors: first of all filters, on every path."""
+        return self.filter(actor_id__in=actor_ids)
+
+    def spoken(self) -> "MessageQuerySet":
+        """Filter to what people and assistants said; system and tool messages stay out of contexts (SPEC C2)."""
+        return self.filter(role__in=[Role.USER, Role.ASSISTANT])
+
+    def believed_in(self, session_id: UUID | None) -> "MessageQuerySet":
+        """Filter to trusted messages, and to any of the given session (SPEC M10)."""
+        trusted = Q(trust=Trust.TRUSTED)
+        return self.filter(trusted if session_id is None else trusted | Q(session_id=session_id))
+
+
+class Message(models.Model):
+    """One turn of a session, numbered without gaps (SPEC C2).
+
+    `content` is always text; `blocks` holds the client's blocks where it sent any. `token_count` is
+    the plain o200k_base count, before any factor for a model.
+    """
+
+    id = models.UUIDField(primary_key=True, default=new_id, editable=False)
+    actor = models.ForeignKey(Actor, on_delete=models.CASCADE, related_name="+", db_index=False)
+    session = models.ForeignKey(Session, on_delete=models.CASCADE, related_name="messages", db_index=False)
+    seq = models.PositiveIntegerField()
+    role = models.CharField(max_length=10, choices=[(role.value, role.value) for role in Role])
+    author = models.CharField(max_length=255, blank=True)
+    content = models.TextField(blank=True)
+    blocks = models.JSONField(null=True, blank=True)
+    token_count = models.PositiveIntegerField()
+    trust = models.CharField(max_length=10, choices=TRUSTS, default=Trust.TRUSTED)
+    client_message_id = models.CharField(max_length=255, null=True, blank=True)
+    created_at = models.DateTimeField()
+    metadata = models.JSONField(default=dict, blank=True)
+
+    objects: ClassVar[MessageQuerySet] = MessageQuerySet.as_manager()  # type: ignore[assignment]
+
+    class Meta:
+        ordering = ["session", "seq"]
+        constraints = [
+            models.UniqueConstraint(name="message_of_actor", fields=["actor", "id"]),
+            models.UniqueConstraint(name="message_seq_once", fields=["actor", "session", "seq"]),
+            models.UniqueConstraint(
+                name="message_client_id_once", fields=["actor", "session", "client_message_id"]
+            ),
+            models.CheckConstraint(name="message_seq_from_one", condition=Q(seq__gte=1)),
+        ]
+        indexes = [
+            models.Index(fields=["session", "seq"], name="message_of_session"),
+            models.Index(fields=["actor", "-created_at", "-id"], name="message_newest_first"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.role} #{self.seq}"
+
+
+class MessageIndex(SearchIndexRow):
+    """What makes a message findable in one embedding space, apart from the message itself."""
+
+    owner_field = "message"
+
+    pk = models.CompositePrimaryKey("actor_id", "space_id", "message_id")
+    message = models.ForeignKey(Message, on_delete=models.CASCADE, related_name="+")
+    session_id = models.UUIDField()
+    seq = models.PositiveIntegerField()
+
+    def __str__(self) -> str:
+        return str(self.message_id)
+
+
+class ReceiptQuerySet(models.QuerySet["Receipt"]):
+    """Receipts, found by what they speak of."""
+
+    def about(self, actor_id: UUID, source_id: UUID) -> "ReceiptQuerySet":
+        """Filter to an actor's receipts in which this memory or message was a candidate."""
+        return self.filter(actor_id=actor_id, source_ids__contains=[source_id])
+
+
+class Receipt(models.Model):
+    """Why a context was what it was: every candidate, what became of it, and why (SPEC X9)."""
+
+    id = models.UUIDField(primary_key=True, default=new_id, editable=False)
+    actor = models.ForeignKey(Actor, on_delete=models.CASCADE, related_name="+", db_index=False)
+    session = models.ForeignKey(Session, on_delete=models.CASCADE, null=True, blank=True, related_name="+")
+    created_at = models.DateTimeField()
+    query = models.TextField()
+    token_limit = models.PositiveBigIntegerField()
+    total_tokens = models.PositiveBigIntegerField()
+    metadata = models.JSONField(default=dict)
+    items = models.JSONField(default=list)
+    source_ids = ArrayField(models.UUIDField(), default=list)
+
+    objects: ClassVar[ReceiptQuerySet] = ReceiptQuerySet.as_manager()  # type: ignore[assignment]
+
+    class Meta:
+        ordering = ["-created_at", "-id"]
+        constraints = [models.UniqueConstraint(name="receipt_of_actor", fields=["actor", "id"])]
+        indexes = [
+            models.Index(fields=["actor", "-created_at", "-id"], name="receipt_newest_first"),
+            GinIndex(fields=["source_ids"], name="receipt_by_source"),
+        ]
+
+    def __str__(self) -> str:
+        return str(self.id)

@@ -1,0 +1,114 @@
+"""From a key and what it asked for to the one actor it may touch (SPEC A3, A10, L1).
+
+These are the only functions that turn an agent's and a user's names, or a bare id from a URL, into
+rows. Everything after them filters by `actor_id`.
+"""
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TypeVar
+from uuid import UUID
+
+from django.db import models
+
+from memoryhub.access import audit
+from memoryhub.access.domain import Forbidden, Principal
+from memoryhub.tenants.domain import actor_id, effective_user
+from memoryhub.tenants.models import Actor, Agent, AgentQuerySet
+
+Row = TypeVar("Row", bound=models.Model)
+
+
+class UnknownRow(LookupError):
+    """No such row, or none that the key may see: the two must look alike from outside."""
+
+
+@dataclass(frozen=True)
+class Tenant:
+    """The actor a read is about; agent and actor are None where nothing was ever written."""
+
+    agent_id: str
+    user_id: str
+    agent: Agent | None
+    actor: Actor | None
+
+    @property
+    def actor_id(self) -> UUID:
+        """Return the actor's key, which is known even before its row exists."""
+        return actor_id(self.agent_id, self.user_id)
+
+    @property
+    def readable_actor_ids(self) -> list[UUID]:
+        """Return the actor and its agent's own actor: whose memories a search may read in full (SPEC M2)."""
+        return list(dict.fromkeys([self.actor_id, actor_id(self.agent_id)]))
+
+
+def tenant_for_reading(principal: Principal, agent_id: str, user_id: str | None) -> Tenant:
+    """Return the actor that a read is about; raises Forbidden where the key may not touch it."""
+    principal.check_agent(agent_id)
+    agent = Agent.objects.filter(agent_id=agent_id).first()
+    user = _user(principal, agent, user_id)
+    actor = Actor.objects.filter(id=actor_id(agent_id, user)).first() if agent else None
+    if actor is not None and agent is not None:
+        actor.agent = agent
+    return Tenant(agent_id=agent_id, user_id=user, agent=agent, actor=actor)
+
+
+def actor_for_writing(principal: Principal, agent_id: str, user_id: str | None, *, now: datetime) -> Actor:
+    """Return the actor that a write is filed under, made on first use.
+
+    Raises Forbidden where the key may not touch the agent or the user, or names an unknown agent
+    without being allowed to touch all.
+    """
+    principal.check_agent(agent_id)
+    agent = Agent.objects.filter(agent_id=agent_id).first() or _first_write(principal, agent_id, now)
+    user = _user(principal, agent, user_id)
+    actor = Actor.objects.filter(id=actor_id(agent_id, user)).first() or ensure_actor(agent, user)
+    actor.agent = agent
+    return actor
+
+
+def ensure_actor(agent: Agent, user_id: str) -> Actor:
+    """Return the agent's actor for a user, made where it is missing; eight threads make one."""
+    key = actor_id(agent.agent_id, user_id)
+    Actor.objects.bulk_create([Actor(id=key, agent=agent, user_id=user_id)], ignore_conflicts=True)
+    return Actor.objects.select_related("agent").get(id=key)
+
+
+def resolve(rows: models.QuerySet[Row], principal: Principal, row_id: UUID) -> Row:
+    """Return the row with this id if the key may see it, its actor and agent loaded; raises UnknownRow.
+
+    The only look-up by a bare id: it filters by the agents and the user of the key.
+    """
+    rows = rows.filter(pk=row_id).select_related("actor__agent")
+    if principal.agent_ids is not None:
+        rows = rows.filter(actor__agent_id__in=principal.agent_ids)
+    if principal.user_id is not None:
+        rows = rows.filter(actor__user_id=principal.user_id)
+    row = rows.first()
+    if row is None:
+        raise UnknownRow(f"No {rows.model._meta.verbose_name} {row_id}.")
+    return row
+
+
+def readable_agents(principal: Principal) -> AgentQuerySet:
+    """Return the agents that the key may touch."""
+    return Agent.objects.among(principal.agent_ids)
+
+
+def _user(principal: Principal, agent: Agent | None, requested: str | None) -> str:
+    fixed = agent.fixed_user_id if agent else ""
+    named = principal.user_id if requested is None and principal.user_id is not None else requested or ""
+    user = effective_user(requested=named, fixed=fixed)
+    principal.check_user(user)
+    return user
+
+
+def _first_write(principal: Principal, agent_id: str, now: datetime) -> Agent:
+    if not principal.may_touch_all_agents or principal.user_id is not None:
+        raise Forbidden(f"There is no agent {agent_id!r}, and this key may not create one.")
+    Agent.objects.bulk_create([Agent(agent_id=agent_id, name=agent_id)], ignore_conflicts=True)
+    audit.record(
+        by=principal, verb="create", object_kind="agent", object_id=agent_id, agent_id=agent_id, now=now
+    )
+    return Agent.objects.get(agent_id=agent_id)

@@ -1,0 +1,252 @@
+"""Screens of agents and actors: what they are told, and what they override."""
+
+from typing import Any
+
+from django import forms
+from django.contrib import admin
+from django.core.exceptions import ValidationError
+from django.http import HttpRequest
+from django.utils.translation import gettext_lazy as _
+from unfold.contrib.filters.admin import (
+    ChoicesDropdownFilter,
+    FieldTextFilter,
+    RelatedDropdownFilter,
+)
+from unfold.widgets import UnfoldAdminCheckboxSelectMultipleWidget
+
+from memoryhub.access.actions import (
+    AgentExists,
+    AgentUnknown,
+    VersionMismatch,
+    create_agent,
+    set_actor_policy,
+    update_agent,
+)
+from memoryhub.access.domain import Forbidden
+from memoryhub.admin.base import (
+    ActingAdmin,
+    ActingForm,
+    Refused,
+    about,
+    about_its_field,
+    about_policy,
+    clock,
+    excerpt,
+    outdated,
+    principal,
+)
+from memoryhub.admin.fields import LinesField, ObjectField, ProseField, choices_of
+from memoryhub.tenants.domain import STRATEGIES, PolicyError
+from memoryhub.tenants.models import Actor, Agent
+from memoryhub.tenants.namespaces import NamespaceError, namespace_queries
+from memoryhub.tenants.policies import effective_values
+
+LONGEST_PROMPT = 100_000
+MOST_WORDS = 100
+EDITABLE = frozenset(
+    {"name", "language", "system_prompt", "domain", "related_domains", "current_project", "fixed_user_id", "policy",
+     "strategies", "topics_include", "topics_exclude", "retrieval_config"}
+)  # fmt: skip
+
+
+def _check_retrieval(value: dict[str, Any]) -> None:
+    if not value:
+        return
+    try:
+        namespace_queries(value, agent_id="agent", user_id="", field="retrieval_config")
+    except NamespaceError as error:
+        raise ValidationError(str(error)) from error
+
+
+class AgentForm(ActingForm):
+    """What can be set on an agent."""
+
+    expected_version = forms.IntegerField(required=False, widget=forms.HiddenInput())
+    system_prompt = ProseField(required=False, max_length=LONGEST_PROMPT, label=_("System prompt"))
+    related_domains = LinesField(most=MOST_WORDS, longest=255, label=_("Related domains"))
+    topics_include = LinesField(most=MOST_WORDS, longest=255, label=_("Topics to include"))
+    topics_exclude = LinesField(most=MOST_WORDS, longest=255, label=_("Topics to leave out"))
+    policy = ObjectField(
+        label=_("Policy"), help_text=_("Only the values that differ from the defaults, as JSON.")
+    )
+    strategies = forms.MultipleChoiceField(
+        required=False,
+        choices=choices_of(STRATEGIES),
+        widget=UnfoldAdminCheckboxSelectMultipleWidget(),
+        label=_("Long-term strategies"),
+    )
+    retrieval_config = ObjectField(
+        check=_check_retrieval,
+        label=_("Retrieval configuration"),
+        help_text=_("Namespace prefixes with top_k and relevance_score, as JSON; empty: the defaults."),
+    )
+
+    class Meta:
+        model = Agent
+        fields = (
+            "agent_id", "name", "language", "system_prompt", "domain", "related_domains", "current_project",
+            "fixed_user_id", "policy", "strategies", "topics_include", "topics_exclude", "retrieval_config",
+        )  # fmt: skip
+
+    not_checked_as_stored = frozenset({"strategies", "policy", "retrieval_config"})
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        switches = self.instance.strategies or {}
+        self.initial["strategies"] = [name for name in STRATEGIES if switches.get(name, True)]
+        self.initial["expected_version"] = self.instance.version
+
+    def values(self) -> dict[str, Any]:
+        """Return what a person changed, as the actions take it."""
+        values = self.changed_values(EDITABLE)
+        if "strategies" in values:
+            values["strategies"] = {name: name in values["strategies"] for name in STRATEGIES}
+        if "retrieval_config" in values:
+            values["retrieval_config"] = values["retrieval_config"] or None
+        return values
+
+
+def _new_agent_refused(error: Any) -> Refused:
+    return about("agent_id")(error) if "agent_id" in error.errors else about_policy(error)
+
+
+@admin.register(Agent)
+class AgentAdmin(ActingAdmin):
+    """Agents: added and changed through the actions; an agent with memories is not deleted here."""
+
+    form = AgentForm
+    list_display = (
+        "agent_id",
+        "shown_name",
+        "language",
+        "domain",
+        "current_project",
+        "owner_mode",
+        "updated_at",
+    )
+    list_filter = (("language", ChoicesDropdownFilter), ("domain", FieldTextFilter))
+    search_fields = ("agent_id", "name", "domain", "current_project")
+    id_fields = ("agent_id",)
+    readonly_fields = ("version", "created_at", "updated_at")
+    change_form_before_template = "admin/memoryhub/includes/version.html"
+    change_form_outer_after_template = "admin/memoryhub/includes/effective_policy.html"
+    fieldsets = (
+        (None, {"fields": (("agent_id", "name"), ("language", "fixed_user_id"), "system_prompt")}),
+        (_("Scope"), {"fields": (("domain", "current_project"), "related_domains")}),
+        (_("Long-term memory"), {"fields": ("strategies", ("topics_include", "topics_exclude"))}),
+        (_("Policy"), {"fields": ("policy", "retrieval_config")}),
+        (_("History"), {"fields": (("version", "created_at", "updated_at"),)}),
+    )
+    add_fieldsets = fieldsets[:-1]
+    refusals = {
+        PolicyError: _new_agent_refused,
+        AgentExists: about("agent_id"),
+        AgentUnknown: about(None),
+        VersionMismatch: outdated,
+        NamespaceError: about_its_field,
+        Forbidden: about(None),
+    }
+
+    @admin.display(description=_("name"), ordering="name")
+    def shown_name(self, agent: Agent) -> str:
+        """Return the name, isolated."""
+        return excerpt(agent.name, 60)
+
+    @admin.display(description=_("owner mode"), boolean=True)
+    def owner_mode(self, agent: Agent) -> bool:
+        """Return whether everything is filed under one user."""
+        return bool(agent.fixed_user_id)
+
+    def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> tuple[str, ...]:
+        """Return the fields nobody types; an agent keeps its id."""
+        return (*self.readonly_fields, *(("agent_id",) if obj else ()))
+
+    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        """Return no: there is no action that deletes an agent."""
+        return False
+
+    def act(self, request: HttpRequest, row: Any, form: Any, change: bool) -> Agent:
+        """Create the agent, or change what was changed."""
+        by, now, values = principal(request), clock(), form.values()
+        if not change:
+            return create_agent(agent_id=form.cleaned_data["agent_id"], values=values, by=by, now=now)
+        if not values:
+            return row  # type: ignore[no-any-return]
+        version = form.cleaned_data["expected_version"]
+        return update_agent(agent_id=row.pk, values=values, expected_version=version, by=by, now=now)
+
+    def context_of(self, request: HttpRequest, row: Any) -> dict[str, Any]:
+        """Return every policy value as it holds for the agent."""
+        return {"effective_policy": _effective(row, None)}
+
+
+class ActorForm(ActingForm):
+    """What a user overrides."""
+
+    policy = ObjectField(
+        label=_("Policy"), help_text=_("Only the values that differ from the agent's, as JSON.")
+    )
+
+    class Meta:
+        model = Actor
+        fields = ("policy",)
+
+
+@admin.register(Actor)
+class ActorAdmin(ActingAdmin):
+    """Actors: made by the first write, erased through the API; people change what they override."""
+
+    form = ActorForm
+    list_display = ("id", "agent_id", "shown_user", "overrides", "created_at")
+    list_filter = (("agent", RelatedDropdownFilter),)
+    search_fields = ("agent__agent_id", "user_id")
+    readonly_fields = ("id", "agent", "user_id", "created_at")
+    fields = ("id", ("agent", "user_id"), "created_at", "policy")
+    change_form_outer_after_template = "admin/memoryhub/includes/effective_policy.html"
+    list_select_related = ("agent",)
+    refusals = {PolicyError: about_policy}
+
+    @admin.display(description=_("user"), ordering="user_id")
+    def shown_user(self, actor: Actor) -> Any:
+        """Return the user, or that it is the agent itself."""
+        return excerpt(actor.user_id, 60) if actor.user_id else _("the agent itself")
+
+    @admin.display(description=_("overrides"))
+    def overrides(self, actor: Actor) -> int:
+        """Return how many policy values the user overrides."""
+        return len(actor.policy)
+
+    def has_add_permission(self, request: HttpRequest) -> bool:
+        """Return no: the first write makes an actor."""
+        return False
+
+    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        """Return no: erasure is a call of its own, and tells what it removed."""
+        return False
+
+    def act(self, request: HttpRequest, row: Any, form: Any, change: bool) -> Actor:
+        """Replace what the user overrides, where it was changed."""
+        if "policy" not in form.changed_data:
+            return row  # type: ignore[no-any-return]
+        actor = Actor.objects.select_related("agent").get(pk=row.pk)
+        policy = form.cleaned_data["policy"]
+        return set_actor_policy(actor=actor, policy=policy, by=principal(request), now=clock())
+
+    def context_of(self, request: HttpRequest, row: Any) -> dict[str, Any]:
+        """Return every policy value as it holds for the actor."""
+        stored = Actor.objects.select_related("agent").get(pk=row.pk)
+        return {"effective_policy": _effective(stored.agent, stored)}
+
+
+def _effective(agent: Agent, actor: Actor | None) -> dict[str, Any]:
+    overridden = {**agent.policy, **(actor.policy if actor else {})}
+    try:
+        values = effective_values(agent, actor)
+    except PolicyError as error:
+        # What was typed and refused is on the form's own copy; what is stored can always be used.
+        return {"headers": [_("Value"), _("Problem")], "rows": [list(each) for each in error.errors.items()]}
+    rows = [
+        [name, str(value), _("overridden") if name in overridden else _("default")]
+        for name, value in values.items()
+    ]
+    return {"headers": [_("Value"), _("Holds"), _("From")], "rows": rows}

@@ -1,0 +1,307 @@
+"""What every screen of the admin shares: lists that stay quick, and changes that go through actions.
+
+No screen saves a model by itself. Where an action refuses, the form comes back with the refusal beside
+the value it is about, and everything that was typed.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from django import forms
+from django.contrib import admin, messages
+from django.core.exceptions import ValidationError
+from django.core.paginator import Paginator
+from django.db.models import F, Model, Q, QuerySet
+from django.db.models.functions import Left
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.urls import NoReverseMatch, reverse
+from django.utils import timezone
+from django.utils.functional import cached_property
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
+from django.utils.translation import gettext
+from django.utils.translation import gettext_lazy as _
+from unfold.admin import ModelAdmin
+from unfold.contrib.filters.admin import TextFilter
+
+from memoryhub.access.domain import Principal, curator
+from memoryhub.tenants.models import Actor
+
+EXCERPT = 120
+READ_FOR_EXCERPT = 400
+MOST_LISTED = 10_000
+MOST_AT_ONCE = 1000
+
+
+def principal(request: HttpRequest) -> Principal:
+    """Return who acts: the person who is logged in."""
+    return curator(request.user.pk, request.user.get_username())
+
+
+def clock() -> datetime:
+    """Return the time of a change; the edge is the one place that reads the clock."""
+    return timezone.now()
+
+
+class Refused(Exception):
+    """What an action had against a change: messages by form field (None: the form as a whole)."""
+
+    def __init__(self, errors: Mapping[str | None, Sequence[Any]], *, version: int | None = None) -> None:
+        self.errors = errors
+        self.version = version
+        super().__init__("An action refused a change made in the admin.")
+
+
+Refusal = Callable[[Any], Refused]
+
+
+def about(field: str | None) -> Refusal:
+    """Return a translation of exceptions into an error beside one field."""
+    return lambda error: Refused({field: [str(error)]})
+
+
+def about_its_field(error: Any) -> Refused:
+    """Translate an exception that names the field it is about."""
+    return Refused({error.field: [str(error)]})
+
+
+def about_policy(error: Any) -> Refused:
+    """Translate a PolicyError, whose keys are policy values: they stand in one field."""
+    return Refused({"policy": [f"{key}: {problem}" for key, problem in error.errors.items()]})
+
+
+def outdated(error: Any) -> Refused:
+    """Translate a VersionMismatch; what was typed stays, and can be saved over the other change."""
+    problem = _(
+        "This was changed while you edited it. What you typed is kept here and not saved: open the page anew to see "
+        "the other change, or save again to replace it."
+    )
+    return Refused({None: [problem]}, version=error.current)
+
+
+class ActingForm(forms.ModelForm):
+    """A form whose values go to an action; shows what the action had against them."""
+
+    refused: Refused | None = None
+    # Fields whose values have another form here than in the model; the instance itself is never saved.
+    not_checked_as_stored: frozenset[str] = frozenset()
+
+    def __init__(self, data: Any = None, *args: Any, **kwargs: Any) -> None:
+        if data is not None and self.refused is not None and self.refused.version is not None:
+            data = data.copy()
+            data["expected_version"] = self.refused.version
+        super().__init__(data, *args, **kwargs)
+
+    def clean(self) -> dict[str, Any]:
+        """Return the values; adds the action's refusal to the errors."""
+        values = super().clean() or self.cleaned_data
+        if self.refused is not None:
+            for field, problems in self.refused.errors.items():
+                for problem in problems:
+                    self.add_error(field if field in self.fields else None, problem)
+        return values
+
+    def _get_validation_exclusions(self) -> set[str]:
+        excluded: set[str] = super()._get_validation_exclusions()  # type: ignore[misc]
+        return excluded | self.not_checked_as_stored
+
+    def changed_values(self, names: frozenset[str]) -> dict[str, Any]:
+        """Return what a person changed among the given values; all else stays as it is in the database."""
+        return {name: self.cleaned_data[name] for name in self.changed_data if name in names}
+
+
+class CappedPaginator(Paginator):
+    """Counts no further than a person pages: a list shows its first 10,000 rows, filters find the others."""
+
+    @cached_property
+    def count(self) -> int:
+        """Return the number of rows, at most MOST_LISTED."""
+        rows = self.object_list
+        if isinstance(rows, QuerySet):
+            number: int = rows.order_by()[:MOST_LISTED].count()
+            return number
+        return min(len(rows), MOST_LISTED)
+
+
+class HubAdmin(ModelAdmin):
+    """The base of all screens: quick lists, and a search that takes an id or words."""
+
+    list_per_page = 50
+    list_max_show_all = 200
+    show_full_result_count = False
+    show_facets = admin.ShowFacets.NEVER
+    list_filter_submit = True
+    list_fullwidth = True
+    paginator = CappedPaginator
+    id_fields: Sequence[str] = ("pk",)
+    long_text: str | None = None
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
+        """Return the rows; a long text is read when it is shown in full, its opening at once."""
+        rows: QuerySet[Any] = super().get_queryset(request)
+        if self.long_text is not None:
+            rows = rows.defer(self.long_text).annotate(opening=Left(F(self.long_text), READ_FOR_EXCERPT))
+        return rows
+
+    def get_search_results(
+        self, request: HttpRequest, queryset: QuerySet[Any], search_term: str
+    ) -> tuple[QuerySet[Any], bool]:
+        """Find an id by the ids alone, which are indexed; anything else by words."""
+        key = as_uuid(search_term)
+        if key is None:
+            found: tuple[QuerySet[Any], bool] = super().get_search_results(request, queryset, search_term)
+            return found
+        either = Q.create([(name, key) for name in self.id_fields], connector=Q.OR)
+        return queryset.filter(either), False
+
+    def response_action(self, request: HttpRequest, queryset: QuerySet[Any]) -> HttpResponse | None:
+        """Run a list's action; a row that cannot exist is told, not an error page."""
+        try:
+            answer: HttpResponse | None = super().response_action(request, queryset)
+        except (ValidationError, ValueError):
+            self.message_user(request, _("One of the selected rows does not exist."), messages.ERROR)
+            return HttpResponseRedirect(request.get_full_path())
+        return answer
+
+    def context_of(self, request: HttpRequest, row: Any) -> dict[str, Any]:
+        """Return what a row's page shows besides its fields; asked for once the page may be seen."""
+        return {}
+
+    def render_change_form(
+        self,
+        request: HttpRequest,
+        context: dict[str, Any],
+        add: bool = False,
+        change: bool = False,
+        form_url: str = "",
+        obj: Any = None,
+    ) -> HttpResponse:
+        """Add a row's context to its page."""
+        if obj is not None:
+            context.update(self.context_of(request, obj))
+        answer: HttpResponse = super().render_change_form(request, context, add, change, form_url, obj)
+        return answer
+
+
+class ReadOnlyAdmin(HubAdmin):
+    """Screens of what no person changes."""
+
+    def has_add_permission(self, request: HttpRequest) -> bool:
+        """Return no."""
+        return False
+
+    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        """Return no."""
+        return False
+
+    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        """Return no."""
+        return False
+
+
+class ActingAdmin(HubAdmin):
+    """Screens whose forms go to actions. `act` does it; `refusals` translates what the action raises."""
+
+    add_form: type[ActingForm] | None = None
+    refusals: Mapping[type[Exception], Refusal] = {}
+
+    def act(self, request: HttpRequest, row: Any, form: Any, change: bool) -> Model:
+        """Call the action for a validated form and return the row it made or changed."""
+        raise NotImplementedError
+
+    def save_model(self, request: HttpRequest, obj: Any, form: Any, change: bool) -> None:
+        """Call the action instead of saving; raises Refused."""
+        try:
+            saved = self.act(request, obj, form, change)
+        except tuple(self.refusals) as error:
+            raise self.refusal(error) from error
+        obj.pk = saved.pk
+        obj.refresh_from_db()
+
+    def refusal(self, error: Exception) -> Refused:
+        """Return what an action raised as errors of a form."""
+        translate = next(each for kind, each in self.refusals.items() if isinstance(error, kind))
+        return translate(error)
+
+    def get_form(
+        self, request: HttpRequest, obj: Any = None, change: bool = False, **kwargs: Any
+    ) -> type[forms.ModelForm]:
+        """Return the form for adding or for changing, told what the action had against its values."""
+        if obj is None and self.add_form is not None:
+            kwargs["form"] = self.add_form
+        form: Any = super().get_form(request, obj, change=change, **kwargs)
+        form.refused = getattr(request, "refused", None)
+        return form  # type: ignore[no-any-return]
+
+    def changeform_view(
+        self,
+        request: HttpRequest,
+        object_id: str | None = None,
+        form_url: str = "",
+        extra_context: dict[str, Any] | None = None,
+    ) -> HttpResponse:
+        """Show the form, or act on it; where the action refuses, nothing is kept and the form comes back."""
+        view = super().changeform_view
+        try:
+            answer: HttpResponse = view(request, object_id, form_url, extra_context)
+        except Refused as refused:
+            request.refused = refused  # type: ignore[attr-defined]
+            answer = view(request, object_id, form_url, extra_context)
+        return answer
+
+
+class UserFilter(TextFilter):
+    """Narrows a list to one user's rows, by the exact id."""
+
+    title = _("user")
+    parameter_name = "user"
+
+    def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
+        """Filter to the actors of this user, of any agent."""
+        user_id = self.value()
+        return queryset.filter(actor__user_id=user_id) if user_id else queryset
+
+
+def excerpt(text: str | None, length: int = EXCERPT) -> str:
+    """Return the beginning of a text on one line; isolated, so that its direction ends where it ends."""
+    line = " ".join((text or "")[:READ_FOR_EXCERPT].split())
+    short = (
+        line if len(line) <= length and len(text or "") <= READ_FOR_EXCERPT else f"{line[:length].rstrip()}…"
+    )
+    return format_html("<bdi>{}</bdi>", short) if short else gettext("(no text)")
+
+
+def whose(actor: Actor) -> str:
+    """Return whose a row is, for people who may see it: the agent, and the user where there is one."""
+    if not actor.user_id:
+        return format_html("<bdi>{}</bdi>", actor.agent_id)
+    return format_html("<bdi>{}</bdi> / <bdi>{}</bdi>", actor.agent_id, excerpt(actor.user_id, 60))
+
+
+def link_to(page: str, key: object, text: object) -> SafeString:
+    """Return a link to a page of the admin; the text alone where there is no such page."""
+    try:
+        address = reverse(page, args=[key])
+    except NoReverseMatch:
+        return format_html("{}", text)
+    return format_html('<a class="text-primary-600 dark:text-primary-500" href="{}">{}</a>', address, text)
+
+
+def labelled(colours: Mapping[str, str]) -> Callable[[Any], Any]:
+    """Mark a list's column as shown in unfold's coloured labels, by value."""
+
+    def mark(function: Any) -> Any:
+        function.label = dict(colours)
+        return function
+
+    return mark
+
+
+def as_uuid(text: str) -> UUID | None:
+    """Return a text as an id, or None where it is none."""
+    try:
+        return UUID(text.strip())
+    except ValueError:
+        return None

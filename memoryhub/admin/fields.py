@@ -1,0 +1,165 @@
+"""Form fields whose values can be stored, and that leave alone what a browser changes on its way.
+
+A browser sends every line end as CRLF, and Django's own fields trim texts, split lists at commas and
+take JSON that PostgreSQL refuses. An edit must change what a person changed and nothing else.
+"""
+
+import json
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from django import forms
+from django.core.exceptions import ValidationError
+from django.forms.fields import InvalidJSONInput
+from django.utils.translation import gettext_lazy as _
+from unfold.widgets import UnfoldAdminTextareaWidget, UnfoldAdminTextInputWidget
+
+from memoryhub.storable import UnusableJSON, parse_json
+
+LONGEST_JSON = 64_000
+LONGEST_REASON = 1000
+Check = Callable[[dict[str, Any]], None]
+
+
+def with_plain_line_ends(text: str) -> str:
+    """Return a text whose line ends are single line feeds."""
+    return text.replace("\r\n", "\n").replace("\r", "\n")
+
+
+class ProseField(forms.CharField):
+    """A text kept as typed: never trimmed, and unchanged where only the browser's line ends differ."""
+
+    def __init__(self, *, rows: int = 8, **kwargs: Any) -> None:
+        widget = UnfoldAdminTextareaWidget(attrs={"rows": rows, "dir": "auto"})
+        super().__init__(**{"strip": False, "widget": widget, **kwargs})
+
+    def to_python(self, value: Any) -> str:
+        """Return the text with plain line ends."""
+        return with_plain_line_ends(super().to_python(value) or "")
+
+    def clean(self, value: Any) -> str:
+        """Return the text; raises a validation error for nothing but white space where one is needed."""
+        text: str = super().clean(value)
+        if self.required and not text.strip():
+            raise ValidationError(_("This must hold more than white space."), code="required")
+        return text
+
+    def has_changed(self, initial: Any, data: Any) -> bool:
+        """Return whether more than the line ends differ."""
+        return with_plain_line_ends(initial or "") != with_plain_line_ends(data or "")
+
+
+class ReasonField(forms.CharField):
+    """Why a change is made; kept in the revision and the audit trail."""
+
+    def __init__(self, **kwargs: Any) -> None:
+        defaults = {
+            "required": False,
+            "label": _("Reason"),
+            "max_length": LONGEST_REASON,
+            "widget": UnfoldAdminTextInputWidget(),
+            "help_text": _("Kept with the change; optional."),
+        }
+        super().__init__(**{**defaults, **kwargs})
+
+
+class LinesField(forms.CharField):
+    """A list of short texts, one per line, so that a comma may stand inside one."""
+
+    def __init__(self, *, most: int, longest: int, **kwargs: Any) -> None:
+        self.most = most
+        self.longest = longest
+        widget = UnfoldAdminTextareaWidget(attrs={"rows": 3, "dir": "auto"})
+        super().__init__(**{"required": False, "widget": widget, "help_text": _("One per line."), **kwargs})
+
+    def prepare_value(self, value: Any) -> Any:
+        """Return a stored list as lines."""
+        return "\n".join(value) if isinstance(value, list | tuple) else value
+
+    def clean(self, value: Any) -> Any:
+        """Return the lines that hold something; raises a validation error for too many and too long ones."""
+        lines = _lines(super().clean(value))
+        if len(lines) > self.most:
+            raise ValidationError(_("At most %(most)d lines."), params={"most": self.most}, code="most")
+        if any(len(line) > self.longest for line in lines):
+            problem = _("A line may have at most %(longest)d characters.")
+            raise ValidationError(problem, params={"longest": self.longest}, code="longest")
+        return lines
+
+    def has_changed(self, initial: Any, data: Any) -> bool:
+        """Return whether the list differs."""
+        return list(initial or []) != _lines(data or "")
+
+
+def _lines(text: str) -> list[str]:
+    return [line.strip() for line in with_plain_line_ends(text).split("\n") if line.strip()]
+
+
+class ObjectField(forms.JSONField):
+    """A JSON object that can be stored; `check` raises ValidationError for one that cannot be used."""
+
+    def __init__(self, *, check: Check | None = None, **kwargs: Any) -> None:
+        self.check = check
+        widget = UnfoldAdminTextareaWidget(attrs={"rows": 6, "spellcheck": "false"})
+        super().__init__(**{"required": False, "widget": widget, **kwargs})
+
+    def prepare_value(self, value: Any) -> Any:
+        """Return a stored object indented, what was typed as typed, and nothing for an empty one."""
+        if isinstance(value, InvalidJSONInput):
+            return value
+        return json.dumps(value, ensure_ascii=False, indent=2) if value else ""
+
+    def bound_data(self, data: Any, initial: Any) -> Any:
+        """Return what was typed, as it was typed."""
+        return InvalidJSONInput(data or "")
+
+    def to_python(self, value: Any) -> Any:
+        """Return the object; raises a validation error for other values, huge ones, and odd numbers."""
+        if isinstance(value, dict):
+            return value
+        text = (value or "").strip()
+        if len(text.encode("utf-8", "replace")) > LONGEST_JSON:
+            raise ValidationError(
+                _("At most %(longest)d bytes of JSON."), params={"longest": LONGEST_JSON}, code="longest"
+            )
+        try:
+            parsed = parse_json(text.encode("utf-8", "replace"))
+        except UnusableJSON as error:
+            raise ValidationError(str(error), code="invalid") from error
+        if not isinstance(parsed, dict):
+            raise ValidationError(_("This must be a JSON object: {…}."), code="object")
+        return parsed
+
+    def clean(self, value: Any) -> Any:
+        """Return the object once `check` has let it pass."""
+        parsed = super().clean(value)
+        if self.check is not None:
+            self.check(parsed)
+        return parsed
+
+    def has_changed(self, initial: Any, data: Any) -> bool:
+        """Return whether the object differs; what cannot be parsed does."""
+        try:
+            return bool(self.to_python(data) != (initial or {}))
+        except ValidationError:
+            return True
+
+
+def text_values(longest: int, *, most: int = 50, longest_key: int = 100) -> Check:
+    """Return a check that an object maps a few short names to texts."""
+
+    def check(value: dict[str, Any]) -> None:
+        fits = len(value) <= most and all(
+            0 < len(name) <= longest_key and isinstance(text, str) and 0 < len(text) <= longest
+            for name, text in value.items()
+        )
+        if not fits:
+            problem = _("At most %(most)d names, each with a text of at most %(longest)d characters.")
+            raise ValidationError(problem, params={"most": most, "longest": longest})
+
+    return check
+
+
+def choices_of(words: Sequence[str]) -> list[tuple[str, str]]:
+    """Return choices that show the words themselves."""
+    return [(word, word) for word in words]

@@ -1,0 +1,208 @@
+"""Screens of API keys: issued and shown once, revoked, never edited."""
+
+from typing import Any
+
+from django import forms
+from django.contrib import admin, messages
+from django.contrib.admin import helpers
+from django.db.models import QuerySet
+from django.http import HttpRequest, HttpResponse
+from django.template.response import TemplateResponse
+from django.utils.translation import gettext_lazy as _
+from django.utils.translation import ngettext
+from unfold.contrib.filters.admin import BooleanRadioFilter, DropdownFilter
+from unfold.widgets import (
+    UnfoldAdminCheckboxSelectMultipleWidget,
+    UnfoldAdminSelect2MultipleWidget,
+)
+
+from memoryhub.access.actions import issue_key, revoke_key
+from memoryhub.access.domain import Scope
+from memoryhub.access.models import ApiKey
+from memoryhub.admin.base import (
+    ActingAdmin,
+    ActingForm,
+    clock,
+    excerpt,
+    labelled,
+    principal,
+)
+from memoryhub.admin.fields import choices_of
+from memoryhub.tenants.models import Agent
+
+
+class KeyForm(ActingForm):
+    """What a new key may do."""
+
+    scopes = forms.MultipleChoiceField(
+        choices=choices_of([scope.value for scope in Scope]),
+        initial=[Scope.READ.value, Scope.WRITE.value],
+        widget=UnfoldAdminCheckboxSelectMultipleWidget(),
+        label=_("Scopes"),
+    )
+    agent_ids = forms.ModelMultipleChoiceField(
+        queryset=Agent.objects.all(),
+        required=False,
+        widget=UnfoldAdminSelect2MultipleWidget(),
+        label=_("Agents"),
+        help_text=_("The agents it may touch; none chosen: all."),
+    )
+
+    class Meta:
+        model = ApiKey
+        fields = ("name", "scopes", "agent_ids", "user_id", "is_trusted", "expires_at")
+
+    not_checked_as_stored = frozenset({"agent_ids", "scopes"})
+
+
+class StateFilter(DropdownFilter):
+    """Narrows the keys to those that open something, or to those that do not."""
+
+    title = _("state")
+    parameter_name = "state"
+
+    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, Any]]:
+        """Return the choices."""
+        return [("usable", _("usable")), ("closed", _("revoked or expired"))]
+
+    def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
+        """Filter by state."""
+        usable = ApiKey.objects.usable(clock()).values("pk")
+        narrowed = {"usable": queryset.filter(pk__in=usable), "closed": queryset.exclude(pk__in=usable)}
+        return narrowed.get(self.value() or "", queryset)
+
+
+@admin.register(ApiKey)
+class KeyAdmin(ActingAdmin):
+    """API keys. The text is in the answer to the form that issued it, and nowhere else, ever."""
+
+    form = KeyForm
+    list_display = (
+        "name",
+        "shown_prefix",
+        "scopes",
+        "agents",
+        "state",
+        "is_trusted",
+        "last_used_at",
+        "expires_at",
+    )
+    list_filter = (StateFilter, ("is_trusted", BooleanRadioFilter))
+    search_fields = ("name", "prefix")
+    date_hierarchy = "created_at"
+    actions = ("revoke",)
+    fields = (
+        "name", "shown_prefix", ("scopes", "agents"), ("bound_to", "is_trusted"), ("shown_state", "expires_at"),
+        ("created_at", "last_used_at", "revoked_at"),
+    )  # fmt: skip
+    readonly_fields = (
+        "shown_prefix",
+        "agents",
+        "bound_to",
+        "shown_state",
+        "created_at",
+        "last_used_at",
+        "revoked_at",
+    )
+    add_fieldsets = (
+        (None, {"fields": ("name", "scopes", "agent_ids", "user_id", "is_trusted", "expires_at")}),
+    )
+    change_form_outer_after_template = "admin/memoryhub/apikey/revoke.html"
+
+    @admin.display(description=_("key"), ordering="prefix")
+    def shown_prefix(self, key: ApiKey) -> str:
+        """Return the part of the key that may be seen."""
+        return f"mh_{key.prefix}_…"
+
+    @admin.display(description=_("agents"))
+    def agents(self, key: ApiKey) -> Any:
+        """Return the agents it may touch."""
+        return excerpt(", ".join(key.agent_ids)) if key.agent_ids else _("all")
+
+    @admin.display(description=_("bound to the user"))
+    def bound_to(self, key: ApiKey) -> Any:
+        """Return the one user it may speak for."""
+        return excerpt(key.user_id) if key.user_id else _("any user of its agents")
+
+    @labelled({"usable": "success", "expired": "warning", "revoked": "danger"})
+    @admin.display(description=_("state"))
+    def state(self, key: ApiKey) -> tuple[str, Any]:
+        """Return whether the key opens anything."""
+        if key.revoked_at is not None:
+            return "revoked", _("revoked")
+        if key.expires_at is not None and key.expires_at <= clock():
+            return "expired", _("expired")
+        return "usable", _("usable")
+
+    @admin.display(description=_("state"))
+    def shown_state(self, key: ApiKey) -> Any:
+        """Return the state in words, as the key's page shows it."""
+        return self.state(key)[1]
+
+    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        """Return no: a key is never edited."""
+        return False
+
+    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        """Return no: a key is revoked, and its row stays."""
+        return False
+
+    def has_revoke_permission(self, request: HttpRequest) -> bool:
+        """Return whether a person may close keys."""
+        return bool(request.user.has_perm("memoryhub.change_apikey"))
+
+    @admin.action(description=_("Revoke the selected keys"), permissions=["revoke"])
+    def revoke(self, request: HttpRequest, queryset: QuerySet[ApiKey]) -> None:
+        """Close the selected keys for good."""
+        closed = 0
+        for key in queryset:
+            if revoke_key(key=key, by=principal(request), now=clock()):
+                closed += 1
+                self.log_change(request, key, "revoke")
+        told = ngettext("%(count)d key was revoked.", "%(count)d keys were revoked.", closed) % {
+            "count": closed
+        }
+        self.message_user(request, told, messages.SUCCESS if closed else messages.WARNING)
+
+    def act(self, request: HttpRequest, row: Any, form: Any, change: bool) -> ApiKey:
+        """Issue the key; its text stays on the form's row until the answer is written, and goes with it."""
+        values = form.cleaned_data
+        key, new = issue_key(
+            name=values["name"],
+            scopes=[Scope(scope) for scope in values["scopes"]],
+            agent_ids=[agent.pk for agent in values["agent_ids"]],
+            user_id=values["user_id"],
+            is_trusted=values["is_trusted"],
+            expires_at=values["expires_at"],
+            by=principal(request),
+            now=clock(),
+        )
+        row.issued_text = new.text
+        return key
+
+    def response_add(
+        self, request: HttpRequest, obj: Any, post_url_continue: str | None = None
+    ) -> HttpResponse:
+        """Show the key in this very answer: a message or a redirect would have to store it."""
+        context = {
+            **self.admin_site.each_context(request),
+            "title": _("The new key"),
+            "opts": self.opts,
+            "original": obj,
+            "key_text": obj.issued_text,
+        }
+        answer = TemplateResponse(request, "admin/memoryhub/apikey/issued.html", context)
+        answer["Cache-Control"] = "no-store"
+        return answer
+
+    def render_change_form(
+        self, request: HttpRequest, context: dict[str, Any], *args: Any, **kwargs: Any
+    ) -> Any:
+        """Offer one way to save: whichever it was, the answer is the key."""
+        context.update(show_save_and_continue=False, show_save_and_add_another=False)
+        return super().render_change_form(request, context, *args, **kwargs)
+
+    def context_of(self, request: HttpRequest, row: Any) -> dict[str, Any]:
+        """Return what the button for revoking needs."""
+        may = row.revoked_at is None and self.has_revoke_permission(request)
+        return {"may_revoke": may, "action_checkbox_name": helpers.ACTION_CHECKBOX_NAME}

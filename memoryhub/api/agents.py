@@ -1,0 +1,209 @@
+"""Agents and actors over REST."""
+
+from typing import Any
+
+from drf_spectacular.utils import extend_schema
+from rest_framework import serializers, status
+from rest_framework.exceptions import APIException, ValidationError
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from memoryhub.access.actions import (
+    AgentUnknown,
+    create_agent,
+    set_actor_policy,
+    update_agent,
+)
+from memoryhub.access.domain import Scope
+from memoryhub.access.erasure import NobodyToErase, OwnerCannotBeErased, erase_user
+from memoryhub.api.etags import etag, expected_version
+from memoryhub.api.fields import (
+    AgentIdField,
+    ObjectField,
+    StrictSerializer,
+    TenantQuery,
+    TextField,
+    UserIdField,
+)
+from memoryhub.api.pagination import PageQuery, page_of
+from memoryhub.api.problems import Problem
+from memoryhub.api.views import ApiView
+from memoryhub.tenants.domain import STRATEGIES, Language
+from memoryhub.tenants.models import Agent
+from memoryhub.tenants.namespaces import namespace_queries
+from memoryhub.tenants.policies import effective_values
+
+LONGEST_PROMPT = 100_000
+
+
+class StrategiesIn(StrictSerializer):
+    """The long-term strategies, switched on or off; what is left out is on."""
+
+    def get_fields(self) -> dict[str, serializers.Field]:
+        """Return one switch per strategy."""
+        return {name: serializers.BooleanField(required=False) for name in STRATEGIES}
+
+
+class AgentPatch(StrictSerializer):
+    """What can be set on an agent."""
+
+    name = TextField(required=False, allow_blank=True, max_length=255)
+    language = serializers.ChoiceField(choices=[language.value for language in Language], required=False)
+    system_prompt = TextField(required=False, allow_blank=True, max_length=LONGEST_PROMPT)
+    domain = TextField(required=False, allow_blank=True, max_length=255)
+    related_domains = serializers.ListField(child=TextField(max_length=255), required=False, max_length=100)
+    current_project = TextField(required=False, allow_blank=True, max_length=255)
+    fixed_user_id = UserIdField()
+    policy = ObjectField(required=False)
+    strategies = StrategiesIn(required=False)
+    topics_include = serializers.ListField(child=TextField(max_length=255), required=False, max_length=100)
+    topics_exclude = serializers.ListField(child=TextField(max_length=255), required=False, max_length=100)
+    retrieval_config = ObjectField(required=False, allow_null=True)
+
+    def validate_retrieval_config(self, value: dict[str, Any] | None) -> dict[str, Any] | None:
+        """Return the configuration; raises NamespaceError where it cannot be used."""
+        if value is not None:
+            namespace_queries(value, agent_id="agent", user_id="", field="retrieval_config")
+        return value
+
+
+class AgentIn(AgentPatch):
+    """A new agent."""
+
+    agent_id = AgentIdField()
+
+
+class AgentOut(serializers.ModelSerializer):
+    """An agent; `strategies` has every strategy, `policy` only what differs from the defaults."""
+
+    strategies = serializers.SerializerMethodField()
+
+    class Meta:
+        model = Agent
+        fields = (
+            "agent_id", "name", "language", "system_prompt", "domain", "related_domains", "current_project",
+            "fixed_user_id", "policy", "strategies", "topics_include", "topics_exclude", "retrieval_config",
+            "created_at", "updated_at",
+        )  # fmt: skip
+
+    def get_strategies(self, agent: Agent) -> dict[str, bool]:
+        """Return each strategy's switch; on where nobody said."""
+        return {name: agent.strategies.get(name, True) for name in STRATEGIES}
+
+
+class ActorPatch(StrictSerializer):
+    """What a user overrides."""
+
+    policy = ObjectField()
+
+
+class ActorOut(serializers.Serializer):
+    """A user's overrides, and every policy value as it holds for that user."""
+
+    agent_id = serializers.CharField()
+    user_id = serializers.CharField()
+    policy = serializers.DictField()
+    effective_policy = serializers.DictField()
+
+
+class ErasedOut(serializers.Serializer):
+    """How many rows of each table went."""
+
+    erased = serializers.DictField(child=serializers.IntegerField())
+
+
+def _owner(error: OwnerCannotBeErased) -> APIException:
+    return Problem(status.HTTP_409_CONFLICT, "owner_cannot_be_erased", str(error))
+
+
+def _nobody(error: NobodyToErase) -> APIException:
+    return ValidationError({"user_id": [str(error)]})
+
+
+class Agents(ApiView):
+    """Create and list agents."""
+
+    scopes = {"GET": Scope.READ, "POST": Scope.ADMIN}
+
+    @extend_schema(operation_id="agents_list", parameters=[PageQuery], responses=page_of(AgentOut))
+    def get(self, request: Request) -> Response:
+        """List the agents that the key may touch."""
+        return self.page(Agent.objects.among(self.principal.agent_ids), AgentOut, ordering=("agent_id",))
+
+    @extend_schema(request=AgentIn, responses={201: AgentOut})
+    def post(self, request: Request) -> Response:
+        """Create an agent; 409 where there is one with this id."""
+        values = self.validated(AgentIn)
+        agent = create_agent(agent_id=values.pop("agent_id"), values=values, by=self.principal, now=self.now)
+        return Response(AgentOut(agent).data, status=201, headers={"ETag": etag(agent.version)})
+
+
+class OneAgent(ApiView):
+    """Read and change an agent."""
+
+    scopes = {"GET": Scope.READ, "PATCH": Scope.ADMIN}
+
+    @extend_schema(responses=AgentOut)
+    def get(self, request: Request, agent_id: str) -> Response:
+        """Return an agent."""
+        agent = Agent.objects.among(self.principal.agent_ids).filter(agent_id=agent_id).first()
+        if agent is None:
+            raise AgentUnknown(f"No agent {agent_id!r}.")
+        return Response(AgentOut(agent).data, headers={"ETag": etag(agent.version)})
+
+    @extend_schema(request=AgentPatch, responses=AgentOut)
+    def patch(self, request: Request, agent_id: str) -> Response:
+        """Change an agent's fields; what is left out stays."""
+        agent = update_agent(
+            agent_id=agent_id,
+            values=self.validated(AgentPatch),
+            expected_version=expected_version(request),
+            by=self.principal,
+            now=self.now,
+        )
+        return Response(AgentOut(agent).data, headers={"ETag": etag(agent.version)})
+
+
+class Actors(ApiView):
+    """A user's policy, and a user's erasure."""
+
+    scopes = {"GET": Scope.READ, "PATCH": Scope.WRITE, "DELETE": Scope.ADMIN}
+    problems = {OwnerCannotBeErased: _owner, NobodyToErase: _nobody}
+
+    @extend_schema(parameters=[TenantQuery], responses=ActorOut)
+    def get(self, request: Request) -> Response:
+        """Return what a user overrides and every policy value as it holds."""
+        tenant = self.reading(self.validated(TenantQuery, request.query_params.dict()))
+        body = {
+            "agent_id": tenant.agent_id,
+            "user_id": tenant.user_id,
+            "policy": tenant.actor.policy if tenant.actor else {},
+            "effective_policy": effective_values(tenant.agent, tenant.actor),
+        }
+        return Response(body)
+
+    @extend_schema(parameters=[TenantQuery], request=ActorPatch, responses=ActorOut)
+    def patch(self, request: Request) -> Response:
+        """Replace what a user overrides."""
+        actor = self.writing(self.validated(TenantQuery, request.query_params.dict()))
+        policy = self.validated(ActorPatch)["policy"]
+        actor = set_actor_policy(actor=actor, policy=policy, by=self.principal, now=self.now)
+        body = {
+            "agent_id": actor.agent_id,
+            "user_id": actor.user_id,
+            "policy": actor.policy,
+            "effective_policy": effective_values(actor.agent, actor),
+        }
+        return Response(body)
+
+    @extend_schema(parameters=[TenantQuery], responses=ErasedOut)
+    def delete(self, request: Request) -> Response:
+        """Erase a user everywhere; return how many rows of each table went."""
+        values = self.validated(TenantQuery, request.query_params.dict())
+        erased = erase_user(
+            agent_id=values["agent_id"],
+            user_id=values.get("user_id", self.principal.user_id or ""),
+            by=self.principal,
+            now=self.now,
+        )
+        return Response({"erased": erased})

@@ -1,0 +1,121 @@
+"""What `manage.py doctor` looks at: more than /readyz, with what to do about each finding."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from enum import StrEnum
+
+from django.conf import settings
+from django.db import DatabaseError, connection
+
+from memoryhub.access.models import ApiKey
+from memoryhub.api.health import CHECKS
+from memoryhub.providers.errors import ProviderError
+from memoryhub.providers.reembedding import plan_change
+from memoryhub.providers.registry import embedding_provider
+from memoryhub.tenants.models import Actor
+from memoryhub.tenants.policies import effective_policy, policy_classes
+from memoryhub.tokens import count_raw
+
+OLDEST_POSTGRESQL = 16
+OLDEST_PGVECTOR = (0, 8)
+
+
+class Level(StrEnum):
+    """How much a finding matters."""
+
+    FINE = "ok"
+    WARNING = "warning"
+    BROKEN = "broken"
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing looked at: how it is, and what to do."""
+
+    level: Level
+    subject: str
+    detail: str
+
+
+def server() -> Iterator[Finding]:
+    """Look at the database: reachable, new enough, migrated."""
+    for name in ("database", "migrations"):
+        fine, detail = CHECKS[name]()
+        yield Finding(Level.FINE if fine else Level.BROKEN, name, detail)
+    try:
+        yield from _versions()
+    except DatabaseError as error:
+        yield Finding(Level.BROKEN, "versions", f"The database does not answer ({type(error).__name__}).")
+
+
+def _versions() -> Iterator[Finding]:
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT current_setting('server_version_num')::int / 10000")
+        major = cursor.fetchone()[0]
+        cursor.execute("SELECT extversion FROM pg_extension WHERE extname = 'vector'")
+        row = cursor.fetchone()
+    yield Finding(
+        Level.FINE if major >= OLDEST_POSTGRESQL else Level.BROKEN,
+        "PostgreSQL",
+        f"version {major}; {OLDEST_POSTGRESQL} or newer is needed",
+    )
+    version = tuple(int(part) for part in row[0].split(".")[:2]) if row else (0, 0)
+    yield Finding(
+        Level.FINE if version >= OLDEST_PGVECTOR else Level.BROKEN,
+        "pgvector",
+        f"version {row[0] if row else 'none'}; {'.'.join(map(str, OLDEST_PGVECTOR))} or newer is needed",
+    )
+
+
+def embeddings() -> Iterator[Finding]:
+    """Ask the embedder, and look whether searches read the space that is configured."""
+    try:
+        availability = embedding_provider().probe()
+        yield Finding(
+            Level.FINE if availability.available else Level.WARNING, "embedder", availability.detail
+        )
+        plan = plan_change()
+    except (ProviderError, DatabaseError) as error:
+        yield Finding(Level.WARNING, "embedder", f"{error} Searches answer from words meanwhile.")
+        return
+    if str(plan.source) != plan.target:
+        detail = (
+            f"searches read {plan.source}, configured is {plan.target}; run `manage.py reembed` to change"
+        )
+        yield Finding(Level.WARNING, "embedding space", detail)
+    elif plan.waiting:
+        detail = f"{plan.waiting} texts wait for a vector and are found by words; run `manage.py reembed`"
+        yield Finding(Level.WARNING, "embedding space", detail)
+    else:
+        yield Finding(Level.FINE, "embedding space", f"{plan.source}, every text has its vector")
+
+
+def tokens() -> Iterator[Finding]:
+    """Load the vocabulary, which checks its own checksum, and say how counts are scaled."""
+    count_raw("memoryhub")
+    model = settings.LLM.counted_as() or "no model configured: the most careful factors"
+    yield Finding(Level.FINE, "token counting", f"o200k_base; {model}")
+    yield Finding(Level.FINE, "language model", f"provider {settings.LLM.provider}")
+
+
+def access() -> Iterator[Finding]:
+    """Look at the keys and at what the settings let in."""
+    usable = ApiKey.objects.usable(datetime.now(UTC)).count()
+    level = Level.FINE if usable else Level.WARNING
+    yield Finding(level, "API keys", f"{usable} usable" if usable else "none; make one in the admin")
+    if settings.DEBUG:
+        yield Finding(Level.WARNING, "DEBUG", "is on: error pages show settings and data; turn it off")
+
+
+def policies() -> Iterator[Finding]:
+    """Name every overridden value outside the range that is recommended (SPEC S1)."""
+    unusual = 0
+    overriding = Actor.objects.select_related("agent").exclude(agent__policy={}, policy={})
+    for actor in overriding.iterator():
+        for policy in policy_classes():
+            for key, detail in effective_policy(policy, actor.agent, actor).unusual().items():
+                unusual += 1
+                yield Finding(Level.WARNING, f"policy of {actor}", f"{key} {detail}")
+    if not unusual:
+        yield Finding(Level.FINE, "policies", "every value is in its recommended range")

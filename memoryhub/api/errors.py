@@ -1,0 +1,119 @@
+"""Every error as `application/problem+json` (RFC 9457) with a stable `code` (SPEC H2).
+
+This is the one place where the named exceptions of the ground become HTTP. Apps add theirs by
+listing them in their own views' `problems` table.
+"""
+
+import logging
+from typing import Any
+
+from django.core.exceptions import RequestDataTooBig
+from django.db import InterfaceError, OperationalError
+from django.http import HttpRequest, HttpResponse
+from drf_standardized_errors.formatter import ExceptionFormatter
+from drf_standardized_errors.handler import ExceptionHandler
+from drf_standardized_errors.types import ErrorResponse
+from rest_framework import exceptions, status
+from rest_framework.response import Response
+
+from memoryhub.access.actions import AgentExists, AgentUnknown, VersionMismatch
+from memoryhub.access.domain import Forbidden
+from memoryhub.access.tenancy import UnknownRow
+from memoryhub.api.problems import (
+    PROBLEM_JSON,
+    PayloadTooLarge,
+    Problem,
+    Unavailable,
+    plain_problem,
+    problem,
+)
+from memoryhub.providers.errors import ProviderError
+from memoryhub.tenants.domain import PolicyError
+from memoryhub.tenants.namespaces import NamespaceError
+
+log = logging.getLogger(__name__)
+
+
+class ProblemHandler(ExceptionHandler):
+    """Turns named exceptions into problems, and answers with the problem's media type."""
+
+    def convert_known_exceptions(self, exc: Exception) -> Exception:
+        """Return the API exception that says what `exc` means to a client."""
+        view_problems = getattr(self.context.get("view"), "problems", {})
+        for kind, translate in view_problems.items():
+            if isinstance(exc, kind):
+                translated: Exception = translate(exc)
+                return translated
+        return _ground_problem(exc) or super().convert_known_exceptions(exc)
+
+    def get_response(self, exc: exceptions.APIException, data: Any) -> Response:
+        """Return the answer with the media type of problems."""
+        response = super().get_response(exc, data)
+        response.content_type = PROBLEM_JSON
+        return response
+
+
+class ProblemFormatter(ExceptionFormatter):
+    """Formats as RFC 9457: type, title, status, detail, code, and `errors` per field."""
+
+    def format_error_response(self, error_response: ErrorResponse) -> dict[str, Any]:
+        """Return the members of one problem."""
+        first = error_response.errors[0]
+        is_validation = isinstance(self.exc, exceptions.ValidationError)
+        return problem(
+            status_code=self.exc.status_code,
+            code="invalid" if is_validation else str(first.code),
+            detail=_sentence(error_response) if is_validation else first.detail,
+            errors=[
+                {"field": error.attr or "body", "code": error.code, "detail": error.detail}
+                for error in error_response.errors
+            ]
+            if is_validation
+            else [],
+            **getattr(self.exc, "members", {}),
+        )
+
+
+def not_found(request: HttpRequest, exception: Exception | None = None) -> HttpResponse:
+    """Answer an address that nothing serves."""
+    return plain_problem(404, "not_found", "There is nothing at this address.")
+
+
+def server_error(request: HttpRequest) -> HttpResponse:
+    """Answer what nobody foresaw, without telling its insides."""
+    return plain_problem(500, "error", "Something went wrong on the server; it has been logged.")
+
+
+def bad_request(request: HttpRequest, exception: Exception | None = None) -> HttpResponse:
+    """Answer a request that Django itself refuses."""
+    return plain_problem(400, "bad_request", "The request cannot be understood.")
+
+
+def _ground_problem(exc: Exception) -> exceptions.APIException | None:
+    match exc:
+        case UnknownRow() | AgentUnknown():
+            return exceptions.NotFound(str(exc.args[0]))
+        case Forbidden():
+            return exceptions.PermissionDenied(str(exc))
+        case PolicyError():
+            return exceptions.ValidationError({"policy": {key: [text] for key, text in exc.errors.items()}})
+        case NamespaceError():
+            return exceptions.ValidationError({exc.field: [str(exc)]})
+        case AgentExists():
+            return Problem(status.HTTP_409_CONFLICT, "agent_exists", str(exc))
+        case VersionMismatch():
+            return Problem(
+                status.HTTP_412_PRECONDITION_FAILED, "version_mismatch", str(exc), current=exc.current
+            )
+        case RequestDataTooBig():
+            return PayloadTooLarge()
+        case OperationalError() | InterfaceError():
+            log.warning("database unavailable", extra={"error": type(exc).__name__})
+            return Unavailable("database_unavailable", "The database is busy or away; try again shortly.")
+        case ProviderError():
+            return Unavailable("provider_unavailable", str(exc))
+    return None
+
+
+def _sentence(response: ErrorResponse) -> str:
+    return " ".join(f"{error.attr or 'body'}: {error.detail}" for error in response.errors[:5])

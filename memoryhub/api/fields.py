@@ -1,0 +1,107 @@
+"""Serializer fields and serializers that several apps' APIs share."""
+
+import json
+from typing import Any
+
+from rest_framework import serializers
+
+from memoryhub.tenants.domain import AGENT_ID_PATTERN, MAX_USER_ID
+
+LONGEST_JSON = 64_000
+
+
+class AgentIdField(serializers.CharField):
+    """An agent's id: a slug of at most 255 characters."""
+
+    default_error_messages = {"slug": "must be 1 to 255 letters, digits, - or _."}
+
+    def to_internal_value(self, data: Any) -> str:
+        """Return the id; raises a validation error for what is no slug."""
+        value: str = super().to_internal_value(data)
+        if not AGENT_ID_PATTERN.match(value):
+            self.fail("slug")
+        return value
+
+
+class UserIdField(serializers.CharField):
+    """A user's id: any text of at most 255 printable characters; empty means the agent itself."""
+
+    default_error_messages = {"control": "must not hold control characters."}
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(**{"required": False, "allow_blank": True, "max_length": MAX_USER_ID, **kwargs})
+
+    def to_internal_value(self, data: Any) -> str:
+        """Return the id; raises a validation error for control characters."""
+        value: str = super().to_internal_value(data)
+        if any(ord(character) < 32 or ord(character) == 127 for character in value):
+            self.fail("control")
+        return value
+
+
+class TextField(serializers.CharField):
+    """A text kept exactly as given: never trimmed; only whitespace counts as empty."""
+
+    default_error_messages = {"empty": "must hold more than white space."}
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(**{"trim_whitespace": False, **kwargs})
+
+    def to_internal_value(self, data: Any) -> str:
+        """Return the text; raises a validation error where it is empty and may not be."""
+        value: str = super().to_internal_value(data)
+        if not self.allow_blank and not value.strip():
+            self.fail("empty")
+        return value
+
+
+class ObjectField(serializers.JSONField):
+    """A JSON object of bounded size, stored as given."""
+
+    default_error_messages = {
+        "object": "must be a JSON object.",
+        "long": f"must have at most {LONGEST_JSON} bytes as JSON.",
+    }
+
+    def to_internal_value(self, data: Any) -> dict[str, Any]:
+        """Return the object; raises a validation error for other values and for huge ones."""
+        value = super().to_internal_value(data)
+        if not isinstance(value, dict):
+            self.fail("object")
+        if len(json.dumps(value, ensure_ascii=False).encode()) > LONGEST_JSON:
+            self.fail("long")
+        return value
+
+
+class StrictSerializer(serializers.Serializer):
+    """Refuses keys it does not know, so that a misspelt option is an error and not silence."""
+
+    def to_internal_value(self, data: Any) -> Any:
+        """Return the validated values; raises a validation error naming unknown keys."""
+        if isinstance(data, dict):
+            unknown = set(data) - {name for name, field in self.fields.items() if not field.read_only}
+            if unknown:
+                raise serializers.ValidationError(
+                    {name: ["is not a known field."] for name in sorted(unknown)}
+                )
+        return super().to_internal_value(data)
+
+
+class TenantQuery(serializers.Serializer):
+    """Whose rows a list is of, as a query string."""
+
+    agent_id = AgentIdField()
+    user_id = UserIdField()
+
+
+class TenantSerializer(StrictSerializer):
+    """The two names that most bodies carry."""
+
+    agent_id = AgentIdField()
+    user_id = UserIdField()
+
+
+class ReasonSerializer(StrictSerializer):
+    """Why a curated change is made; kept in the revision and the audit trail."""
+
+    reason = TextField(required=False, allow_blank=True, max_length=1000, default="")

@@ -1,0 +1,83 @@
+"""Whether the server lives, whether it can work, and its figures (SPEC O4). No key, no texts."""
+
+from collections.abc import Callable
+
+from django.db import DatabaseError, connection
+from django.db.migrations.executor import MigrationExecutor
+from django.http import HttpRequest, HttpResponse, JsonResponse
+from django.views.decorators.http import require_safe
+from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
+
+from memoryhub.providers.errors import ProviderError
+from memoryhub.providers.registry import embedding_provider
+
+Verdict = tuple[bool, str]
+
+
+@require_safe
+def healthz(request: HttpRequest) -> HttpResponse:
+    """Answer that this process serves requests."""
+    return JsonResponse({"status": "ok"})
+
+
+@require_safe
+def readyz(request: HttpRequest) -> HttpResponse:
+    """Answer whether the parts that requests need are there; 503 while one is missing that must not be.
+
+    An embedder that is away does not stop the server: searches answer from words meanwhile.
+    """
+    verdicts = {name: check() for name, check in CHECKS.items()}
+    is_ready = all(fine for name, (fine, _) in verdicts.items() if name not in MAY_BE_AWAY)
+    body = {
+        "status": "ready" if is_ready else "not ready",
+        "checks": {name: {"ok": fine, "detail": detail} for name, (fine, detail) in verdicts.items()},
+    }
+    return JsonResponse(body, status=200 if is_ready else 503)
+
+
+@require_safe
+def metrics(request: HttpRequest) -> HttpResponse:
+    """Return the figures that Prometheus collects."""
+    return HttpResponse(generate_latest(), content_type=CONTENT_TYPE_LATEST)
+
+
+def _database() -> Verdict:
+    try:
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT extversion FROM pg_extension WHERE extname = 'vector'")
+            row = cursor.fetchone()
+    except DatabaseError as error:
+        return False, f"The database does not answer ({type(error).__name__})."
+    return (True, f"pgvector {row[0]}") if row else (False, "The extension `vector` is not installed.")
+
+
+def _migrations() -> Verdict:
+    try:
+        executor = MigrationExecutor(connection)
+        waiting = executor.migration_plan(executor.loader.graph.leaf_nodes())
+    except DatabaseError as error:
+        return False, f"The database does not answer ({type(error).__name__})."
+    return (
+        not waiting,
+        f"{len(waiting)} migrations are waiting; run `manage.py migrate`." if waiting else "up to date",
+    )
+
+
+def _embedder() -> Verdict:
+    try:
+        provider = embedding_provider()
+    except ProviderError as error:
+        return False, str(error)
+    if not provider.is_local:
+        # A remote provider is not asked here: a probe every few seconds would cost money.
+        return True, f"{provider.name} with {provider.model}; `manage.py doctor` asks it."
+    availability = provider.probe()
+    return availability.available, availability.detail
+
+
+CHECKS: dict[str, Callable[[], Verdict]] = {
+    "database": _database,
+    "migrations": _migrations,
+    "embedder": _embedder,
+}
+MAY_BE_AWAY = frozenset({"embedder"})

@@ -1,0 +1,146 @@
+"""`Idempotency-Key` on POST: the first call counts, repeats get its answer (SPEC H2).
+
+A concurrent repeat waits for the first on a PostgreSQL advisory lock. The change and the record of
+its answer commit together, so that a crash between the two cannot make a repeat do the work again.
+Calls that ask a provider over the network must not hold a transaction open meanwhile; their views
+say so (`idempotent_in_transaction = False`), and since they only read, doing them again is harmless.
+"""
+
+import hashlib
+import json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+from django.db import OperationalError, connection, transaction
+from django.db.models import TextField
+from django.db.models.functions import Cast
+from rest_framework.renderers import JSONRenderer
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from memoryhub.access.models import ApiKey
+from memoryhub.api.models import IdempotencyRecord
+from memoryhub.api.problems import Problem
+from memoryhub.storable import text_problem
+
+KEPT_FOR = timedelta(hours=24)
+LONGEST_KEY = 255
+LONGEST_WAIT_MS = 30_000
+PURGED_AT_ONCE = 100
+KEPT_HEADERS = ("ETag", "Location")
+
+
+def answer_once(
+    request: Request,
+    *,
+    route: str,
+    in_transaction: bool,
+    act: Callable[[], Response],
+    actor_id: Callable[[], UUID | None],
+) -> Response:
+    """Return the answer of `act`, or the recorded one where this key was used on this route before."""
+    key = request.headers.get("Idempotency-Key")
+    if key is None or not isinstance(request.auth, ApiKey):
+        return act()
+    _check_key(key)
+    asked = [request.data, sorted(request.query_params.lists())]
+    digest = hashlib.sha256(json.dumps(asked, sort_keys=True, default=str).encode()).hexdigest()
+    with _alone(f"{request.auth.pk}|{route}|{key}"):
+        now = datetime.now(UTC)
+        if earlier := _earlier(request.auth, route, key, now):
+            return _repeat(earlier, digest)
+        with transaction.atomic() if in_transaction else nullcontext():
+            response = act()
+            about = actor_id()
+            # A read about somebody without rows repeats that user's words, and no erasure would find them.
+            if in_transaction or about is not None:
+                _record(request.auth, route, key, digest, response, about, now)
+        return response
+
+
+def _check_key(key: str) -> None:
+    if not 0 < len(key) <= LONGEST_KEY or text_problem(key):
+        raise Problem(
+            400, "idempotency_key_invalid", f"Idempotency-Key must have 1 to {LONGEST_KEY} characters."
+        )
+
+
+@contextmanager
+def _alone(name: str) -> Iterator[None]:
+    """Hold a session-level advisory lock, so that no transaction has to stay open while waiting."""
+    number = int.from_bytes(hashlib.sha256(name.encode()).digest()[:8], "big", signed=True)
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT set_config('lock_timeout', %s, false)", [str(LONGEST_WAIT_MS)])
+        try:
+            cursor.execute("SELECT pg_advisory_lock(%s)", [number])
+        except OperationalError:
+            raise Problem(
+                409, "idempotency_in_progress", "The first call with this key still runs."
+            ) from None
+        finally:
+            cursor.execute("SELECT set_config('lock_timeout', '0', false)")
+    try:
+        yield
+    finally:
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT pg_advisory_unlock(%s)", [number])
+
+
+def _earlier(api_key: ApiKey, route: str, key: str, now: datetime) -> IdempotencyRecord | None:
+    rows = IdempotencyRecord.objects.filter(api_key=api_key, route=route, key=key)
+    record = rows.first()
+    if record is not None and now - record.created_at > KEPT_FOR:
+        rows.delete()
+        return None
+    return record
+
+
+def _repeat(record: IdempotencyRecord, digest: str) -> Response:
+    if record.body_digest != digest:
+        raise Problem(422, "idempotency_key_reused", "This Idempotency-Key was used with another body.")
+    return Response(
+        record.body, status=record.status, headers={**record.headers, "Idempotent-Replay": "true"}
+    )
+
+
+def _record(
+    api_key: ApiKey,
+    route: str,
+    key: str,
+    digest: str,
+    response: Response,
+    actor_id: UUID | None,
+    now: datetime,
+) -> None:
+    if response.status_code >= 400:
+        return
+    body: Any = json.loads(JSONRenderer().render(response.data)) if response.data is not None else None
+    IdempotencyRecord.objects.create(
+        actor_id=actor_id,
+        api_key=api_key,
+        route=route[:200],
+        key=key,
+        body_digest=digest,
+        status=response.status_code,
+        headers={name: response[name] for name in KEPT_HEADERS if response.has_header(name)},
+        body=body,
+        created_at=now,
+    )
+    _purge(now)
+
+
+@transaction.atomic
+def _purge(now: datetime) -> None:
+    """Delete some of the answers nobody may ask for any more; whoever writes one clears a few away."""
+    old = IdempotencyRecord.objects.filter(created_at__lt=now - KEPT_FOR).select_for_update(skip_locked=True)
+    IdempotencyRecord.objects.filter(pk__in=list(old.values_list("pk", flat=True)[:PURGED_AT_ONCE])).delete()
+
+
+def forget_answers(*, actor_id: UUID, row_id: UUID) -> None:
+    """Delete an actor's recorded answers that speak of a row which is deleted with its text."""
+    as_text = Cast("body", TextField())
+    rows = IdempotencyRecord.objects.filter(actor_id=actor_id).annotate(body_text=as_text)
+    rows.filter(body_text__contains=str(row_id)).delete()

@@ -1,0 +1,140 @@
+"""Lists by cursor: stable while rows are added, and as quick on the last page as on the first.
+
+A cursor is a row: one value per ordering column. DRF's own follows no relation, loses rows whose value
+is NULL, runs in circles where a thousand rows share one value, and breaks on a cursor that somebody made up.
+"""
+
+import json
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from django.core.exceptions import ValidationError as InvalidValue
+from django.db import DataError
+from django.db.models import Q, QuerySet
+from drf_spectacular.utils import inline_serializer
+from rest_framework import serializers
+from rest_framework.exceptions import ValidationError
+from rest_framework.pagination import BasePagination
+from rest_framework.request import Request
+from rest_framework.response import Response
+from rest_framework.utils.urls import replace_query_param
+
+from memoryhub.api.problems import Problem
+
+DEFAULT_LIMIT = 50
+MAX_LIMIT = 500
+
+
+class PageQuery(serializers.Serializer):
+    """Which page of a list, as a query string; for the interface's description, for `ByCursor` reads it itself."""
+
+    limit = serializers.IntegerField(required=False, min_value=1, max_value=MAX_LIMIT)
+    cursor = serializers.CharField(required=False)
+
+
+def page_of(item: type[serializers.BaseSerializer]) -> serializers.Serializer:
+    """Return what a list answers, for the interface's description."""
+    fields: dict[str, Any] = {
+        "next": serializers.URLField(allow_null=True),
+        "previous": serializers.URLField(allow_null=True),
+        "results": item(many=True),
+    }
+    return inline_serializer(f"{item.__name__.removesuffix('Out')}Page", fields)
+
+
+@dataclass(frozen=True)
+class Cursor:
+    """The row before which, or after which, a page lies: its value in each ordering column, as text."""
+
+    values: Sequence[str]
+    backwards: bool = False
+
+    def encoded(self) -> str:
+        """Return the cursor as it stands in an address."""
+        return urlsafe_b64encode(json.dumps([self.backwards, *self.values]).encode()).decode()
+
+    @classmethod
+    def decoded(cls, text: str, *, columns: int) -> "Cursor":
+        """Return the cursor in an address; raises ValueError for what is none of ours."""
+        backwards, *values = json.loads(urlsafe_b64decode(text.encode("ascii")))
+        if len(values) != columns or not all(isinstance(value, str) for value in values):
+            raise ValueError("a cursor has one text per ordering column")
+        return cls(values, bool(backwards))
+
+
+class ByCursor(BasePagination):
+    """`{"next", "previous", "results"}`; `limit` sets the page's size.
+
+    `ordering` ends in a unique column; all of its columns go in the same direction, and none is ever NULL.
+    """
+
+    ordering: Sequence[str] = ("-created_at", "-id")
+
+    def paginate_queryset(self, queryset: Any, request: Request, view: Any = None) -> list[Any]:
+        """Return one page of rows; raises a 400 for a cursor or a limit that cannot be used."""
+        self.request = request
+        limit = _limit(request.query_params.get("limit"))
+        try:
+            cursor = self._cursor(request.query_params.get("cursor"))
+            rows = list(self._rows(queryset, cursor)[: limit + 1])
+        except (InvalidValue, ValueError, TypeError, RecursionError, DataError):
+            raise Problem(400, "cursor_invalid", "The cursor is none that a list here has given.") from None
+        self._remember_neighbours(rows, limit, cursor)
+        return rows[:limit] if cursor is None or not cursor.backwards else rows[:limit][::-1]
+
+    def get_paginated_response(self, data: Any) -> Response:
+        """Return one page with the addresses of its neighbours."""
+        return Response({"next": self._next, "previous": self._previous, "results": data})
+
+    def _cursor(self, text: str | None) -> Cursor | None:
+        return None if text is None else Cursor.decoded(text, columns=len(self.ordering))
+
+    def _rows(self, queryset: QuerySet[Any], cursor: Cursor | None) -> QuerySet[Any]:
+        descends = self.ordering[0].startswith("-") != (cursor is not None and cursor.backwards)
+        columns = [column.lstrip("-") for column in self.ordering]
+        rows = queryset.order_by(*(f"-{column}" if descends else column for column in columns))
+        return rows if cursor is None else rows.filter(_beyond(columns, cursor.values, descends=descends))
+
+    def _remember_neighbours(self, rows: Sequence[Any], limit: int, cursor: Cursor | None) -> None:
+        has_more = len(rows) > limit
+        backwards = cursor is not None and cursor.backwards
+        page = rows[:limit][::-1] if backwards else rows[:limit]
+        has_next = bool(page) and (backwards or has_more)
+        has_previous = bool(page) and (has_more if backwards else cursor is not None)
+        self._next = self._address(page[-1]) if has_next else None
+        self._previous = self._address(page[0], backwards=True) if has_previous else None
+
+    def _address(self, row: Any, *, backwards: bool = False) -> str:
+        values = [str(_value(row, column.lstrip("-").split("__"))) for column in self.ordering]
+        address: str = replace_query_param(
+            self.request.build_absolute_uri(), "cursor", Cursor(values, backwards).encoded()
+        )
+        return address
+
+
+def _limit(text: str | None) -> int:
+    if text is None:
+        return DEFAULT_LIMIT
+    if not (text.isascii() and text.isdigit() and len(text) <= 9 and 1 <= int(text) <= MAX_LIMIT):
+        raise ValidationError({"limit": [f"must be a whole number from 1 to {MAX_LIMIT}."]})
+    return int(text)
+
+
+def _beyond(columns: Sequence[str], values: Sequence[str], *, descends: bool) -> Q:
+    """Return the rows after the given one, compared column by column."""
+    way = "lt" if descends else "gt"
+    # Implied by what follows, and the part of it that an index can use.
+    beyond = Q(**{f"{columns[0]}__{way}e": values[0]})
+    either = Q()
+    for place, column in enumerate(columns):
+        same = dict(zip(columns[:place], values[:place], strict=True))
+        either |= Q(**same, **{f"{column}__{way}": values[place]})
+    return beyond & either
+
+
+def _value(row: Any, path: Iterable[str]) -> Any:
+    for name in path:
+        row = getattr(row, name)
+    return row

@@ -1,0 +1,64 @@
+"""Problems as values (RFC 9457): raised anywhere in the API, formatted in `errors`.
+
+Apart from `errors` because DRF imports the default parsers, which raise these, while it is loading.
+"""
+
+from typing import Any
+
+from django.http import HttpResponse, JsonResponse
+from rest_framework import exceptions, status
+
+PROBLEM_JSON = "application/problem+json"
+
+
+class Problem(exceptions.APIException):
+    """An error with a status, a stable code, and further members of the answer."""
+
+    def __init__(self, status_code: int, code: str, detail: str, **members: Any) -> None:
+        super().__init__(detail=detail, code=code)
+        self.status_code = status_code
+        self.members = members
+
+
+class PayloadTooLarge(Problem):
+    """413: the body is longer than the server takes."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            status.HTTP_413_REQUEST_ENTITY_TOO_LARGE, "payload_too_large",
+            "The body is too large; send it in smaller parts.",
+        )  # fmt: skip
+
+
+class Unavailable(Problem):
+    """503 with `Retry-After`: a part the server needs is away for the moment."""
+
+    def __init__(self, code: str, detail: str, *, wait_seconds: int = 2) -> None:
+        super().__init__(status.HTTP_503_SERVICE_UNAVAILABLE, code, detail)
+        self.wait = wait_seconds
+
+
+def problem(
+    *, status_code: int, code: str, detail: str, errors: list[dict[str, str]] | None = None, **members: Any
+) -> dict[str, Any]:
+    """Return the members of an RFC 9457 problem."""
+    return {
+        "type": f"urn:memoryhub:problem:{code}",
+        "title": code.replace("_", " ").capitalize(),
+        "status": status_code,
+        "detail": detail,
+        "code": code,
+        "errors": errors or [],
+        **members,
+    }
+
+
+def plain_problem(
+    status_code: int, code: str, detail: str, *, retry_after_seconds: int | None = None
+) -> HttpResponse:
+    """Return a problem as Django's own response, for what goes wrong outside DRF's views."""
+    response = JsonResponse(problem(status_code=status_code, code=code, detail=detail), status=status_code)
+    response["Content-Type"] = PROBLEM_JSON
+    if retry_after_seconds is not None:
+        response["Retry-After"] = str(retry_after_seconds)
+    return response

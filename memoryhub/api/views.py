@@ -1,0 +1,99 @@
+"""What every view of the API shares: scopes, tenancy, idempotency, pages."""
+
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from typing import Any, ClassVar, TypeVar
+from uuid import UUID
+
+from django.db.models import Model, QuerySet
+from django.http import HttpRequest
+from rest_framework.exceptions import APIException
+from rest_framework.request import Request
+from rest_framework.response import Response
+from rest_framework.serializers import BaseSerializer, Serializer
+from rest_framework.views import APIView
+
+from memoryhub.access.domain import Principal, Scope
+from memoryhub.access.tenancy import (
+    Tenant,
+    actor_for_writing,
+    resolve,
+    tenant_for_reading,
+)
+from memoryhub.api.idempotency import answer_once
+from memoryhub.api.pagination import ByCursor
+from memoryhub.tenants.models import Actor
+
+Row = TypeVar("Row", bound=Model)
+
+
+class ApiView(APIView):
+    """Base of all views: one call to an action each, and no logic.
+
+    `scopes` says which scope each method needs (a method that is missing there is closed);
+    `problems` translates the app's named exceptions.
+    """
+
+    scopes: ClassVar[Mapping[str, Scope]] = {}
+    problems: ClassVar[Mapping[type[Exception], Callable[[Any], APIException]]] = {}
+    idempotent_in_transaction: ClassVar[bool] = True
+
+    def setup(self, request: HttpRequest, *args: Any, **kwargs: Any) -> None:
+        """Note what the request is about, and make its POST idempotent."""
+        super().setup(request, *args, **kwargs)
+        self.now = datetime.now(UTC)
+        self.actor_id: UUID | None = None
+        post = getattr(self, "post", None)
+        if post is not None:
+            self.post = self._once(post)
+
+    def _once(self, post: Callable[..., Response]) -> Callable[..., Response]:
+        def handler(request: Request, *args: Any, **kwargs: Any) -> Response:
+            return answer_once(
+                request,
+                route=request.path,
+                in_transaction=self.idempotent_in_transaction,
+                act=lambda: post(request, *args, **kwargs),
+                actor_id=lambda: self.actor_id,
+            )
+
+        return handler
+
+    @property
+    def principal(self) -> Principal:
+        """Return who asks; permissions have made sure that somebody does."""
+        return self.request.user  # type: ignore[return-value]
+
+    def validated(self, serializer: type[Serializer], data: Any = None, **kwargs: Any) -> dict[str, Any]:
+        """Return the body (or `data`) as the serializer's validated values; raises a 400."""
+        checked = serializer(data=self.request.data if data is None else data, **kwargs)
+        checked.is_valid(raise_exception=True)
+        values: dict[str, Any] = checked.validated_data
+        return values
+
+    def reading(self, values: Mapping[str, Any]) -> Tenant:
+        """Return the tenant that a read with these values is about."""
+        tenant = tenant_for_reading(self.principal, values["agent_id"], values.get("user_id"))
+        self.actor_id = tenant.actor.id if tenant.actor else None
+        return tenant
+
+    def writing(self, values: Mapping[str, Any]) -> Actor:
+        """Return the actor that a write with these values is filed under."""
+        actor = actor_for_writing(self.principal, values["agent_id"], values.get("user_id"), now=self.now)
+        self.actor_id = actor.id
+        return actor
+
+    def owned(self, rows: QuerySet[Row], row_id: UUID) -> Row:
+        """Return the row with this id if the key may see it; 404 otherwise."""
+        row = resolve(rows, self.principal, row_id)
+        self.actor_id = row.actor_id  # type: ignore[attr-defined]
+        return row
+
+    def page(
+        self, rows: QuerySet[Row], serializer: type[BaseSerializer], *, ordering: tuple[str, ...]
+    ) -> Response:
+        """Return one page of rows, by cursor."""
+        paginator = ByCursor()
+        paginator.ordering = ordering
+        page = paginator.paginate_queryset(rows, self.request, view=self)
+        return paginator.get_paginated_response(serializer(page, many=True).data)

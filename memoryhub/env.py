@@ -1,0 +1,186 @@
+"""Reads the environment once and says loudly what is wrong with it.
+
+Everything that an operator may set is read here and nowhere else; `docs/reference/settings.md`
+documents each name, and a test holds the two together. This module knows nothing of Django's
+settings, so that the supervisor can use it before a database exists.
+"""
+
+import os
+import secrets
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+import environ
+
+from memoryhub.postgres import EmbeddedCluster
+
+CHECKOUT = Path(__file__).resolve().parent.parent
+TRUE_WORDS = frozenset({"1", "true", "yes", "on"})
+FALSE_WORDS = frozenset({"0", "false", "no", "off", ""})
+
+
+class EnvironmentProblem(ValueError):
+    """A variable of the environment has a value that cannot be used."""
+
+
+@dataclass(frozen=True)
+class Environment:
+    """What the process was told, typed and checked; secrets never show in its repr."""
+
+    host: str
+    port: int
+    data_dir: Path
+    database_url: str | None
+    debug: bool
+    demo: bool
+    process: str
+    allowed_hosts: tuple[str, ...]
+    trusted_origins: tuple[str, ...]
+    pool_min: int
+    pool_max: int
+    workers: int
+    max_body_bytes: int
+    throttle_per_minute: int
+    log_format: str
+
+    @property
+    def is_web(self) -> bool:
+        """Whether this process serves HTTP (it alone may use a connection pool)."""
+        return self.process == "web"
+
+
+def read_environment(variables: Mapping[str, str] | None = None) -> Environment:
+    """Return the environment as values; raises `EnvironmentProblem` naming the variable that is wrong."""
+    source = os.environ if variables is None else variables
+    data_dir = Path(source.get("MEMORYHUB_DATA_DIR") or CHECKOUT / ".data").expanduser().absolute()
+    pool_min = _integer(source, "MEMORYHUB_DB_POOL_MIN", 1, low=0, high=1000)
+    return Environment(
+        host=source.get("HOST") or "127.0.0.1",
+        port=_integer(source, "PORT", 8000, low=1, high=65535),
+        data_dir=data_dir,
+        database_url=source.get("DATABASE_URL") or None,
+        debug=_switch(source, "DEBUG", False),
+        demo=_switch(source, "DEMO", True),
+        process=source.get("MEMORYHUB_PROCESS") or "command",
+        allowed_hosts=_words(source, "ALLOWED_HOSTS") or ("localhost", "127.0.0.1", "[::1]"),
+        trusted_origins=_words(source, "CSRF_TRUSTED_ORIGINS"),
+        pool_min=pool_min,
+        pool_max=_integer(source, "MEMORYHUB_DB_POOL_MAX", 10, low=max(1, pool_min), high=1000),
+        workers=_integer(source, "MEMORYHUB_WORKERS", 2, low=1, high=256),
+        max_body_bytes=_integer(
+            source, "MEMORYHUB_MAX_BODY_BYTES", 10_000_000, low=10_000, high=1_000_000_000
+        ),
+        throttle_per_minute=_integer(source, "MEMORYHUB_THROTTLE_PER_MINUTE", 6000, low=1, high=10_000_000),
+        log_format=_choice(source, "MEMORYHUB_LOG_FORMAT", "json", ("json", "plain")),
+    )
+
+
+def secret_key(variables: Mapping[str, str], data_dir: Path) -> str:
+    """Return `SECRET_KEY`, else the key kept in the data folder, made (0600) on first use."""
+    if variables.get("SECRET_KEY"):
+        return variables["SECRET_KEY"]
+    path = data_dir / "secret_key"
+    try:
+        return path.read_text(encoding="ascii")
+    except FileNotFoundError:
+        return _create_secret(path)
+
+
+def _create_secret(path: Path) -> str:
+    """Write a new key unless another process was quicker; either way return the one on disk."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    draft = path.with_name(f".{path.name}.{os.getpid()}.{secrets.token_hex(4)}")
+    descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(descriptor, "w", encoding="ascii") as file:
+        file.write(secrets.token_urlsafe(50))
+    try:
+        os.link(draft, path)
+    except FileExistsError:
+        pass
+    finally:
+        draft.unlink()
+    return path.read_text(encoding="ascii")
+
+
+def database_settings(environment: Environment) -> dict[str, object]:
+    """Return Django's settings for the one database: `DATABASE_URL`, else the embedded server.
+
+    Before the embedded server was ever started there is nothing to connect to; the settings then
+    name a closed port, and `memoryhub.checks` and `/readyz` say what to do.
+    """
+    base = (
+        _external(environment.database_url) if environment.database_url else _embedded(environment.data_dir)
+    )
+    options: dict[str, object] = {"application_name": f"memoryhub-{environment.process}"}
+    options.update(base.pop("OPTIONS", {}))
+    if environment.is_web:
+        options["pool"] = {"min_size": environment.pool_min, "max_size": environment.pool_max, "timeout": 2.0}
+        options["options"] = "-c statement_timeout=30000"
+    return {
+        **base,
+        "ENGINE": "django.db.backends.postgresql",
+        # A pool keeps connections itself; Django refuses both at once.
+        "CONN_MAX_AGE": 0 if environment.is_web else 600,
+        "CONN_HEALTH_CHECKS": True,
+        "OPTIONS": options,
+    }
+
+
+def _external(url: str) -> dict[str, Any]:
+    parts = urlsplit(url)
+    if parts.scheme not in {"postgres", "postgresql"} or not unquote(parts.path).strip("/"):
+        raise EnvironmentProblem(
+            "DATABASE_URL must look like postgresql://user:password@host:5432/name (PostgreSQL is the only database)."
+        )
+    return dict(environ.Env.db_url_config(url))
+
+
+def _embedded(data_dir: Path) -> dict[str, Any]:
+    connection = EmbeddedCluster(data_dir).connection()
+    if connection is None:
+        return {"NAME": "memoryhub", "USER": "memoryhub", "HOST": "127.0.0.1", "PORT": "1"}
+    return {
+        "NAME": connection.dbname,
+        "USER": connection.user,
+        "PASSWORD": connection.password,
+        "HOST": connection.host,
+        "PORT": str(connection.port),
+    }
+
+
+def _integer(source: Mapping[str, str], name: str, default: int, *, low: int, high: int) -> int:
+    raw = source.get(name, "").strip()
+    if not raw:
+        return default
+    try:
+        value = int(raw)
+    except ValueError:
+        raise EnvironmentProblem(
+            f"{name} must be a whole number from {low} to {high}, not {raw!r}."
+        ) from None
+    if not low <= value <= high:
+        raise EnvironmentProblem(f"{name} must be a whole number from {low} to {high}, not {raw!r}.")
+    return value
+
+
+def _switch(source: Mapping[str, str], name: str, default: bool) -> bool:
+    raw = source.get(name)
+    if raw is None:
+        return default
+    if raw.strip().lower() in TRUE_WORDS | FALSE_WORDS:
+        return raw.strip().lower() in TRUE_WORDS
+    raise EnvironmentProblem(f"{name} must be 1 or 0, not {raw!r}.")
+
+
+def _choice(source: Mapping[str, str], name: str, default: str, allowed: tuple[str, ...]) -> str:
+    value = source.get(name) or default
+    if value not in allowed:
+        raise EnvironmentProblem(f"{name} must be one of {', '.join(allowed)}, not {value!r}.")
+    return value
+
+
+def _words(source: Mapping[str, str], name: str) -> tuple[str, ...]:
+    return tuple(word.strip() for word in source.get(name, "").split(",") if word.strip())

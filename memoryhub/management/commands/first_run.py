@@ -1,0 +1,85 @@
+"""Everything a new installation needs before somebody opens it: a space, an admin, a key, a demo."""
+
+import secrets
+from datetime import UTC, datetime
+from typing import Any
+
+from django.contrib.auth import get_user_model
+from django.core.management.base import BaseCommand, CommandParser
+
+from memoryhub.access.actions import issue_key
+from memoryhub.access.domain import Scope, command
+from memoryhub.access.models import ApiKey
+from memoryhub.demo.story import RELEASE
+from memoryhub.demo.telling import tell
+from memoryhub.env import read_environment
+from memoryhub.providers.errors import ProviderError
+from memoryhub.providers.spaces import active_space
+from memoryhub.supervisor import web_url
+
+ADMIN = "admin"
+FIRST_KEY = "first run"
+
+
+class Command(BaseCommand):
+    """Prepares a new installation; on one that is prepared it changes nothing."""
+
+    help = "Create an admin login, an API key and the demo where there are none, and print what is new."
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        """Take the address to print."""
+        parser.add_argument("--url", default="", help="The address that the printed lines name.")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        """Prepare, and print login and key where they were made just now: they are not kept in the clear."""
+        environment = read_environment()
+        url = options["url"] or web_url(environment)
+        self._space()
+        password = self._admin()
+        key = self._key()
+        if environment.demo and key is not None:
+            tell(datetime.now(UTC), command("demo"))
+        self._print(url, password, key)
+
+    def _space(self) -> None:
+        try:
+            active_space()
+        except ProviderError as error:
+            # The server runs without an embedder; `doctor` and /readyz say the same.
+            self.stderr.write(f"  Embedder   {error}")
+
+    def _admin(self) -> str | None:
+        users = get_user_model().objects
+        if users.filter(is_superuser=True).exists():
+            return None
+        password = secrets.token_urlsafe(12)
+        users.create_superuser(ADMIN, password=password)
+        return password
+
+    def _key(self) -> str | None:
+        if ApiKey.objects.exists():
+            return None
+        _, new = issue_key(name=FIRST_KEY, scopes=list(Scope), by=command("first_run"), now=datetime.now(UTC))
+        return new.text
+
+    def _print(self, url: str, password: str | None, key: str | None) -> None:
+        lines = ["", f"  Admin      {url}/admin/", f"  API docs   {url}/api/v1/docs"]
+        if password:
+            lines.append(f"  Login      {ADMIN} / {password}   (shown once)")
+        else:
+            lines.append(
+                f"  Login      as before; lost it? .venv/bin/python manage.py changepassword {ADMIN}"
+            )
+        if key:
+            lines += [f"  API key    {key}   (shown once)", "  Try it:", f"  {_curl(url, key)}"]
+        else:
+            lines.append("  API key    as before; a new one: admin, API keys, Add")
+        self.stdout.write("\n".join([*lines, ""]))
+
+
+def _curl(url: str, key: str) -> str:
+    body = f'{{"agent_id": "{RELEASE}", "message": "What do you remember?"}}'
+    return (
+        f"curl -s {url}/api/v1/context -H 'Authorization: Bearer {key}' "
+        f"-H 'Content-Type: application/json' -d '{body}'"
+    )

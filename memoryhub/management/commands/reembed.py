@@ -1,0 +1,56 @@
+"""`manage.py reembed`: change the embedding model while searches go on."""
+
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+from rich.console import Console
+from rich.progress import Progress
+
+from memoryhub.providers.errors import ConfigurationError, ProviderError
+from memoryhub.providers.reembedding import fill, plan_change, remove_retired, switch, target_space
+
+
+class Command(BaseCommand):
+    """Fills the configured provider's space, switches to it, and removes the former one."""
+
+    help = (
+        "Embed all texts with the configured provider, then switch searches to it. Searches go on meanwhile; "
+        "a run that was stopped goes on where it stopped."
+    )
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        """Take how much at a time, and how far to go."""
+        parser.add_argument("--batch-size", type=int, default=200, help="Texts per step (200).")
+        parser.add_argument("--dry-run", action="store_true", help="Say what would be done, and do nothing.")
+        parser.add_argument("--keep-old", action="store_true", help="Keep the former space's vectors.")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        """Fill, switch, fill what was written meanwhile, tidy up; CommandError where the provider is away."""
+        if options["batch_size"] < 1:
+            raise CommandError("--batch-size must be 1 or more.")
+        try:
+            self._change(options["batch_size"], dry_run=options["dry_run"], keep_old=options["keep_old"])
+        except (ProviderError, ConfigurationError) as error:
+            raise CommandError(
+                f"{error} What was embedded is kept; run the command again to go on."
+            ) from error
+
+    def _change(self, batch_size: int, *, dry_run: bool, keep_old: bool) -> None:
+        plan = plan_change()
+        self.stdout.write(
+            f"Searches read {plan.source}; configured is {plan.target}; {plan.waiting} texts to embed."
+        )
+        if dry_run:
+            return
+        source, target = plan.source, target_space()
+        # `rich` draws a bar on a terminal; elsewhere nothing moves, and the closing line says it all.
+        with Progress(console=Console(stderr=True), disable=not self.stderr.isatty()) as bar:
+            task = bar.add_task("Embedding", total=plan.waiting)
+            done = fill(target, source=source, batch_size=batch_size, progress=lambda n: bar.advance(task, n))
+            if source.pk != target.pk:
+                switch(target)
+                done += fill(
+                    target, source=source, batch_size=batch_size, progress=lambda n: bar.advance(task, n)
+                )
+        removed = 0 if keep_old else remove_retired(batch_size=batch_size)
+        self.stdout.write(f"Embedded {done} texts; searches read {target}; removed {removed} former rows.")

@@ -1,0 +1,22 @@
+"""`manage.py stop`: end what `manage.py serve` started."""
+
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError
+
+from memoryhub import supervisor
+from memoryhub.env import read_environment
+
+
+class Command(BaseCommand):
+    """End the memoryhub of this data folder, and a database server that was left behind."""
+
+    help = "Stop the memoryhub that runs on MEMORYHUB_DATA_DIR, and its embedded database."
+    requires_system_checks = ()
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        """Stop, and return when nothing is left."""
+        try:
+            supervisor.stop(read_environment(), say=self.stdout.write)
+        except supervisor.SupervisorError as problem:
+            raise CommandError(str(problem)) from problem

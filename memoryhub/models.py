@@ -1,0 +1,8 @@
+"""Gathers the ground's models, which live in the rooms they belong to."""
+
+from memoryhub.access.models import ApiKey, AuditEntry
+from memoryhub.api.models import IdempotencyRecord
+from memoryhub.search.models import EmbeddingSpace, TermStatistic
+from memoryhub.tenants.models import Actor, Agent
+
+__all__ = ["Actor", "Agent", "ApiKey", "AuditEntry", "EmbeddingSpace", "IdempotencyRecord", "TermStatistic"]

@@ -1,0 +1,147 @@
+"""Processes as the kernel knows them, and locks that die with their holder.
+
+A pid in a file proves nothing: it may be stale, or belong to a stranger by now. So a process is recognised
+by the folder it works in, and a running instance by the lock it holds. Knows neither Django nor PostgreSQL.
+"""
+
+import ctypes
+import fcntl
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+POLL_SECONDS = 0.05
+_PR_SET_PDEATHSIG = 1  # prctl(2)
+
+
+class LockHeld(Exception):
+    """Somebody else holds the lock, and kept it longer than we were told to wait."""
+
+
+class FileLock:
+    """An advisory lock on a file; the kernel drops it when the holder dies, however it dies.
+
+    The file itself is never removed: whoever unlinks a lock file lets two processes hold "the" lock.
+    """
+
+    def __init__(self, path: Path, *, timeout_seconds: float = 0.0) -> None:
+        self.path = path
+        self.timeout_seconds = timeout_seconds
+        self._descriptor: int | None = None
+
+    def acquire(self) -> None:
+        """Take the lock; raises `LockHeld` when it is not free within the timeout."""
+        descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        if not wait_until(lambda: _try_lock(descriptor), timeout_seconds=self.timeout_seconds):
+            os.close(descriptor)
+            raise LockHeld(str(self.path))
+        self._descriptor = descriptor
+
+    def note(self, text: str) -> None:
+        """Write who holds the lock into its file, for those who find it held."""
+        assert self._descriptor is not None, "note() needs the lock"
+        os.ftruncate(self._descriptor, 0)
+        os.pwrite(self._descriptor, text.encode(), 0)
+
+    def release(self) -> None:
+        """Give the lock back; harmless when it is not held."""
+        if self._descriptor is not None:
+            os.close(self._descriptor)
+            self._descriptor = None
+
+    def __enter__(self) -> Self:
+        self.acquire()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.release()
+
+
+def _try_lock(descriptor: int) -> bool:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def is_locked(path: Path) -> bool:
+    """Say whether a living process holds the lock on this file."""
+    if not path.exists():
+        return False
+    try:
+        with FileLock(path):
+            return False
+    except LockHeld:
+        return True
+
+
+def wait_until(condition: Callable[[], bool], *, timeout_seconds: float) -> bool:
+    """Poll until the condition holds; False when the deadline passes first."""
+    deadline = time.monotonic() + timeout_seconds
+    while not condition():
+        if time.monotonic() >= deadline:
+            return False
+        time.sleep(POLL_SECONDS)
+    return True
+
+
+def works_in(pid: int, folder: Path) -> bool:
+    """Say whether the process is alive and its working directory is the folder.
+
+    A zombie has no working directory any more, so it does not count. Where there is no /proc (macOS) the
+    folder is looked for in the command line instead.
+    """
+    if not Path("/proc/self/cwd").exists():
+        return str(folder) in _command_line(pid)
+    try:
+        return Path(f"/proc/{pid}/cwd").readlink() == folder.resolve()
+    except OSError:
+        return False
+
+
+def _command_line(pid: int) -> str:
+    found = subprocess.run(["ps", "-o", "command=", "-p", str(pid)], capture_output=True, text=True)
+    return found.stdout
+
+
+def working_in(folder: Path) -> set[int]:
+    """Find the processes that work in the folder (empty where there is no /proc)."""
+    pids = (int(entry.name) for entry in Path("/proc").glob("[0-9]*"))
+    return {pid for pid in pids if works_in(pid, folder)}
+
+
+def kill_all(pids: Iterable[int], number: signal.Signals) -> None:
+    """Send a signal to each process that still exists."""
+    for pid in pids:
+        try:
+            os.kill(pid, number)
+        except ProcessLookupError:
+            continue
+
+
+def die_with_parent() -> Callable[[], None]:
+    """Return a `preexec_fn` that makes the kernel kill the child when its parent dies, even by SIGKILL.
+
+    Linux only; elsewhere it does nothing. The parent may already be gone between fork and prctl, hence
+    the second look at the parent's pid.
+    """
+    if not sys.platform.startswith("linux"):
+        return lambda: None
+    libc = ctypes.CDLL(None, use_errno=True)
+    parent = os.getpid()
+
+    def arrange() -> None:
+        libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+        if os.getppid() != parent:
+            os._exit(1)
+
+    return arrange

@@ -1,0 +1,1 @@
+"""Providers that turn texts into vectors."""

@@ -1,0 +1,61 @@
+"""What can go wrong with a provider, in one language whatever the vendor.
+
+Messages are for operators and end up in logs, job rows and API answers: they never hold a key, and never a
+text of a user, so they are never copied from a vendor's answer.
+"""
+
+
+class ConfigurationError(Exception):
+    """A setting is missing or wrong; the message names the variable and what to do about it."""
+
+
+class EmptyText(ValueError):
+    """A text to embed is empty or blank; there is nothing that a vector could stand for."""
+
+
+class ProviderError(Exception):
+    """A provider did not do what was asked of it.
+
+    `permanent` is True when the same call would fail again until somebody changes something;
+    `code` is a short stable slug; `retry_after_seconds` is how long the provider asked us to wait, or None.
+    """
+
+    permanent: bool = False
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        code: str,
+        permanent: bool | None = None,
+        retry_after_seconds: float | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.code = code
+        self.retry_after_seconds = retry_after_seconds
+        if permanent is not None:
+            self.permanent = permanent
+
+
+class ProviderUnavailable(ProviderError):
+    """The provider cannot be reached or is overloaded, or there is none (then permanent)."""
+
+
+class ProviderTimeout(ProviderUnavailable):
+    """The provider did not answer in the time given."""
+
+
+class ProviderRejected(ProviderError):
+    """The provider understood the request and refused it; the same request will be refused again."""
+
+    permanent = True
+
+
+class ProviderMisconfigured(ProviderError):
+    """A key, address, model, dimension or optional package is wrong or missing; an operator must act."""
+
+    permanent = True
+
+
+class BadAnswer(ProviderError):
+    """The provider answered, but with something that must not be stored."""

@@ -1,0 +1,1 @@
+"""Providers that answer a prompt."""

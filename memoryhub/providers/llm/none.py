@@ -1,0 +1,37 @@
+"""The provider of an installation that talks to no model: real, and plain about what is missing."""
+
+from typing import ClassVar, NoReturn, Self
+
+from memoryhub.providers.config import LLMConfig
+from memoryhub.providers.errors import ProviderUnavailable
+from memoryhub.providers.llm.base import CompletionRequest, LLMProvider
+
+NOT_CONFIGURED = (
+    "No language model is configured. Set ANTHROPIC_API_KEY or OPENAI_API_KEY, "
+    "or MEMORYHUB_LLM_PROVIDER with MEMORYHUB_LLM_API_KEY or MEMORYHUB_LLM_BASE_URL."
+)
+NOT_IN_THIS_VERSION = (
+    "The language model provider {name!r} is configured, "
+    "but talking to models is not part of this version of memoryhub."
+)
+
+
+class NoneProvider(LLMProvider):
+    """Refuses every request with a reason that an operator can act on."""
+
+    name: ClassVar[str] = "none"
+
+    def __init__(self, *, reason: str = NOT_CONFIGURED, code: str = "not_configured") -> None:
+        self.reason = reason
+        self.code = code
+
+    @classmethod
+    def from_config(cls, config: LLMConfig) -> Self:
+        """Build the provider that says why there is no other one under this configuration."""
+        if config.provider == cls.name:
+            return cls()
+        return cls(reason=NOT_IN_THIS_VERSION.format(name=config.provider), code="not_in_this_version")
+
+    def complete(self, request: CompletionRequest) -> NoReturn:
+        """Raise ProviderUnavailable, permanently."""
+        raise ProviderUnavailable(self.reason, code=self.code, permanent=True)

@@ -1,0 +1,143 @@
+"""Changing the embedding model while searches go on (SPEC A5).
+
+Copy the words of every text into the new space, embed what has no vector there yet, switch, and
+look once more for what was written by a process that had not seen the new space. Each step starts
+from what is in the database, so that a run that was killed goes on where it stopped.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from django.apps import apps
+from django.db import connection, transaction
+from pgvector import HalfVector
+
+from memoryhub.providers.registry import embedding_provider, provider_for
+from memoryhub.providers.spaces import active_space, space_of_provider
+from memoryhub.search.models import EmbeddingSpace, SearchIndexRow
+
+Progress = Callable[[int], None]
+
+# Words are the same in every space; the vector comes later. `columns` are a model's own, never a caller's.
+COPY_WORDS = """
+INSERT INTO {table} ({columns}, space_id)
+SELECT {columns}, %(target)s FROM {table} AS source
+WHERE source.space_id = %(source)s AND NOT EXISTS (
+    SELECT 1 FROM {table} AS copied
+    WHERE copied.actor_id = source.actor_id AND copied.space_id = %(target)s AND copied.{owner} = source.{owner}
+)
+LIMIT %(batch)s
+ON CONFLICT DO NOTHING
+"""
+
+
+def index_models() -> Iterator[Any]:
+    """Yield every app's index of texts, by the app registry."""
+    return (model for model in apps.get_models() if issubclass(model, SearchIndexRow))
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a change of model would do: from which space, to which provider, and how many texts wait."""
+
+    source: EmbeddingSpace
+    target: str
+    waiting: int
+
+
+def plan_change() -> Plan:
+    """Return what `reembed` would do now, without doing any of it. Raises ProviderError."""
+    provider = embedding_provider()
+    names = {"provider": provider.name, "model": provider.model, "dimension": provider.dimension}
+    source = active_space()
+    space = EmbeddingSpace.objects.filter(**names).first()
+    return Plan(source, str(EmbeddingSpace(**names)), _missing(space, source))
+
+
+def target_space() -> EmbeddingSpace:
+    """Return the configured provider's space, made (to be filled) where there is none. Raises ProviderError."""
+    return space_of_provider(embedding_provider(), EmbeddingSpace.State.FILLING)
+
+
+def _missing(space: EmbeddingSpace | None, active: EmbeddingSpace) -> int:
+    indexed: int = sum(model.objects.filter(space=active).count() for model in index_models())
+    embedded: int = sum(
+        model.objects.filter(space=space, vector__isnull=False).count() for model in index_models()
+    )
+    return max(0, indexed - embedded)
+
+
+def fill(space: EmbeddingSpace, *, source: EmbeddingSpace, batch_size: int, progress: Progress) -> int:
+    """Give every text of `source` a vector in `space`; return how many got one. Raises ProviderError."""
+    if space.state == EmbeddingSpace.State.RETIRED:
+        EmbeddingSpace.objects.filter(pk=space.pk).update(state=EmbeddingSpace.State.FILLING)
+    return sum(_fill(model, space, source, batch_size, progress) for model in index_models())
+
+
+def switch(space: EmbeddingSpace) -> None:
+    """Make searches read this space from now on; the former one is kept, retired."""
+    with transaction.atomic():
+        states = EmbeddingSpace.State
+        EmbeddingSpace.objects.filter(state=states.ACTIVE).update(state=states.RETIRED)
+        EmbeddingSpace.objects.filter(pk=space.pk).update(state=states.ACTIVE)
+
+
+def remove_retired(*, batch_size: int) -> int:
+    """Delete the vectors of retired spaces, some at a time; return how many."""
+    removed = 0
+    for space in EmbeddingSpace.objects.filter(state=EmbeddingSpace.State.RETIRED):
+        # The space's own row stays: a writer that still knows it as active must not break on its key.
+        removed += sum(_remove(model, space, batch_size) for model in index_models())
+    return removed
+
+
+def _fill(
+    model: Any, space: EmbeddingSpace, source: EmbeddingSpace, batch_size: int, progress: Progress
+) -> int:
+    if source.pk != space.pk:
+        while _copy_words(model, space, source, batch_size):
+            pass
+    done = 0
+    while rows := list(_without_vector(model, space)[:batch_size]):
+        _embed(model, space, rows)
+        done += len(rows)
+        progress(len(rows))
+    return done
+
+
+def _without_vector(model: Any, space: EmbeddingSpace) -> Any:
+    return model.objects.filter(space=space, vector=None).select_related(model.owner_field).order_by("pk")
+
+
+def _embed(model: Any, space: EmbeddingSpace, rows: list[Any]) -> None:
+    provider = provider_for(space.provider, space.model, space.dimension)
+    vectors = provider.embed([getattr(row, model.owner_field).content for row in rows])
+    for row, vector in zip(rows, vectors, strict=True):
+        row.vector = HalfVector(vector.tolist())
+    with transaction.atomic():
+        for row in rows:
+            model.objects.filter(pk=row.pk, vector=None).update(vector=row.vector)
+
+
+def _copy_words(model: Any, space: EmbeddingSpace, source: EmbeddingSpace, batch_size: int) -> int:
+    own = [
+        field.column
+        for field in model._meta.concrete_fields
+        if field.column not in {"space_id", "vector", None}
+    ]
+    statement = COPY_WORDS.format(
+        table=connection.ops.quote_name(model._meta.db_table),
+        columns=", ".join(map(connection.ops.quote_name, own)),
+        owner=connection.ops.quote_name(f"{model.owner_field}_id"),
+    )
+    with connection.cursor() as cursor:
+        cursor.execute(statement, {"target": space.pk, "source": source.pk, "batch": batch_size})
+        return int(cursor.rowcount)
+
+
+def _remove(model: Any, space: EmbeddingSpace, batch_size: int) -> int:
+    removed = 0
+    while pks := list(model.objects.filter(space=space).values_list("pk", flat=True)[:batch_size]):
+        removed += model.objects.filter(pk__in=pks).delete()[0]
+    return removed

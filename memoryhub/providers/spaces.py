@@ -1,0 +1,170 @@
+"""Embedding spaces and the vectors in them: which space searches read, which ones writes fill (SPEC A5).
+
+A space is a (provider, model, dimension). Searches read the active one; writes go to the active one
+and to one that is being filled. A local provider embeds at once; a remote one after the commit, so
+that no transaction waits for the network. What it misses is found by words meanwhile, and embedded
+by `reembed`.
+"""
+
+import logging
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+from django.db import transaction
+from pgvector import HalfVector
+
+from memoryhub.providers.embeddings.base import EmbeddingProvider
+from memoryhub.providers.errors import ProviderError
+from memoryhub.providers.registry import embedding_provider, provider_for
+from memoryhub.search.analysis import analyse
+from memoryhub.search.models import EmbeddingSpace, SearchIndexRow
+from memoryhub.search.query import SearchQuery, build_query, build_vector_query
+from memoryhub.search.statistics import record
+from memoryhub.search.vectors import word_vector
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class IndexEntry:
+    """What makes one text findable: its terms, and one vector per space (None: not embedded yet)."""
+
+    terms: Counter[str]
+    vectors: Mapping[int, Sequence[float] | None]
+
+    def row_values(self, space_id: int) -> dict[str, Any]:
+        """Return the index columns of this text in one space."""
+        vector = self.vectors.get(space_id)
+        return {
+            "space_id": space_id,
+            "vector": None if vector is None else HalfVector(list(vector)),
+            "words": word_vector(self.terms),
+        }
+
+
+def active_space() -> EmbeddingSpace:
+    """Return the space that searches read; made from the configured provider on first use.
+
+    Raises ProviderError where there is none yet and the provider cannot say its dimension.
+    """
+    space = EmbeddingSpace.objects.filter(state=EmbeddingSpace.State.ACTIVE).first()
+    return space or _first_space()
+
+
+def space_of_provider(provider: EmbeddingProvider, state: str) -> EmbeddingSpace:
+    """Return the provider's space, made in `state` where there is none."""
+    space, _ = EmbeddingSpace.objects.get_or_create(
+        provider=provider.name,
+        model=provider.model,
+        dimension=provider.dimension,
+        defaults={
+            "state": state,
+            "cosine_low": provider.cosine_low,
+            "cosine_high": provider.cosine_high,
+            "vector_weight": provider.vector_weight,
+        },
+    )
+    return space
+
+
+def _first_space() -> EmbeddingSpace:
+    space_of_provider(embedding_provider(), EmbeddingSpace.State.ACTIVE)
+    return EmbeddingSpace.objects.get(state=EmbeddingSpace.State.ACTIVE)
+
+
+def writing_spaces() -> list[EmbeddingSpace]:
+    """Return the spaces that new texts go to: the active one first, then one that is being filled."""
+    active = active_space()
+    return [active, *EmbeddingSpace.objects.filter(state=EmbeddingSpace.State.FILLING)]
+
+
+def provider_of(space: EmbeddingSpace) -> EmbeddingProvider:
+    """Return the provider that embeds into a space; raises ProviderError where it is not configured."""
+    return provider_for(space.provider, space.model, space.dimension)
+
+
+def embed_query(space: EmbeddingSpace, text: str) -> list[float] | None:
+    """Return the query's vector in a space; None where the embedder is away (searches then use words)."""
+    if not text.strip():
+        return None
+    try:
+        return [float(value) for value in provider_of(space).embed([text])[0]]
+    except ProviderError as error:
+        log.warning("embedder away", extra={"provider": space.provider, "code": error.code})
+        return None
+
+
+def text_query(text: str) -> SearchQuery:
+    """Return the query for a text; without the embedder it has words only and is `degraded`."""
+    space = active_space()
+    return build_query(text, space=space, embed=lambda words: embed_query(space, words))
+
+
+def vector_query(vector: Sequence[float]) -> SearchQuery:
+    """Return the query for a given vector; raises UnusableVector where it does not fit the active space."""
+    return build_vector_query(vector, space=active_space())
+
+
+def index_entries(
+    texts: Sequence[str], spaces: Sequence[EmbeddingSpace], *, words: Sequence[str] | None = None
+) -> list[IndexEntry]:
+    """Analyse texts, and embed them where the provider is local; no network.
+
+    `words` are the texts by whose words each is found, where that is more than the text itself says.
+    """
+    columns = {space.id: _local_vectors(space, texts) for space in spaces}
+    return [
+        IndexEntry(analyse(found_by), {space_id: column[place] for space_id, column in columns.items()})
+        for place, found_by in enumerate(texts if words is None else words)
+    ]
+
+
+def _local_vectors(space: EmbeddingSpace, texts: Sequence[str]) -> Sequence[list[float] | None]:
+    try:
+        provider = provider_of(space)
+        if not provider.is_local:
+            return [None] * len(texts)
+        return provider.embed(texts).tolist() if texts else []
+    except ProviderError as error:
+        log.warning("embedder away", extra={"provider": space.provider, "code": error.code})
+        return [None] * len(texts)
+
+
+def after_indexing(entries: Sequence[IndexEntry], embed_rest: Callable[[], object]) -> None:
+    """Once the caller's transaction is committed: count the terms, and embed what only a remote provider can."""
+    record(entry.terms for entry in entries)
+    if any(vector is None for entry in entries for vector in entry.vectors.values()):
+        transaction.on_commit(embed_rest, robust=True)
+
+
+def embed_pending(
+    rows: type[SearchIndexRow], owner_ids: Sequence[UUID], *, space: EmbeddingSpace | None = None
+) -> int:
+    """Embed the given owners' rows that have no vector yet; return how many got one.
+
+    Outside any transaction. A provider that is away leaves the rows as they are (they are found by
+    words) and is logged; a row that got a vector meanwhile keeps it.
+    """
+    done = 0
+    for each in [space] if space else writing_spaces():
+        pending = rows.objects.filter(**{f"{rows.owner_field}_id__in": owner_ids}, space=each, vector=None)  # type: ignore[attr-defined]
+        done += _embed_rows(rows, list(pending.select_related(rows.owner_field)), each)
+    return done
+
+
+def _embed_rows(model: type[SearchIndexRow], rows: Sequence[Any], space: EmbeddingSpace) -> int:
+    if not rows:
+        return 0
+    try:
+        vectors = provider_of(space).embed([getattr(row, model.owner_field).content for row in rows])
+    except ProviderError as error:
+        log.warning(
+            "embedding postponed", extra={"provider": space.provider, "code": error.code, "rows": len(rows)}
+        )
+        return 0
+    for row, vector in zip(rows, vectors, strict=True):
+        model.objects.filter(pk=row.pk, vector=None).update(vector=HalfVector(vector.tolist()))  # type: ignore[attr-defined]
+    return len(rows)

@@ -1,0 +1,153 @@
+"""Turn text into the terms that search by words compares.
+
+Pure: no Django, no database, no idf. Words of scripts that are written with spaces are folded and
+stemmed; runs of Chinese, Japanese, Korean and South-East Asian text, where no space says where a
+word ends, become characters and pairs of characters. Compared for the design, pairs found as much as
+a morphological analyser (JSQuAD question to paragraph, recall@1 0.91) in a tenth of the time.
+
+The work is linear in the text, whatever the text: see `_bounded_marks` and `MAX_DISTINCT_WORDS`.
+"""
+
+import re
+import threading
+import unicodedata
+from collections import Counter
+from collections.abc import Iterator
+from functools import lru_cache
+from itertools import pairwise
+from typing import Final
+
+import snowballstemmer
+
+from memoryhub.search.stopwords import (
+    ENGLISH_STOP_WORDS,
+    JAPANESE_PARTICLES,
+    JAPANESE_STOP_GRAMS,
+)
+
+MAX_WORD_CHARACTERS: Final = 64
+"""Longer words are keys or encoded bytes; their beginning identifies them well enough."""
+
+MAX_DISTINCT_WORDS: Final = 4_000
+"""Stemming costs 20 µs a word; a page has some hundreds, and a document keeps 1,000 terms anyway."""
+
+_MARK_CODES = [code for code in range(0x300, 0x1F000) if unicodedata.category(chr(code)).startswith("M")]
+
+
+def _as_ranges(codes: list[int]) -> str:
+    """Return the characters as the inside of a regular expression's class."""
+    ranges: list[list[int]] = []
+    for code in codes:
+        if ranges and ranges[-1][1] == code - 1:
+            ranges[-1][1] = code
+        else:
+            ranges.append([code, code])
+    return "".join(f"\\U{first:08x}-\\U{last:08x}" for first, last in ranges)
+
+
+_MARKS: Final = _as_ranges(_MARK_CODES)
+_HIRAGANA: Final = "\u3041-\u3096\u309d\u309e"
+_KATAKANA: Final = "\u30a1-\u30fa\u30fc-\u30fe\u31f0-\u31ff"
+_HAN: Final = "\u3005-\u3007\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
+_HANGUL: Final = "\u1100-\u11ff\u3131-\u318e\uac00-\ud7a3"
+_SOUTH_EAST: Final = "\u0e01-\u0e4e\u0e81-\u0ece\u1000-\u103f\u1780-\u17d3"
+_UNSPACED: Final = _HIRAGANA + _KATAKANA + _HAN + _HANGUL + _SOUTH_EAST
+
+_LONG_MARK_RUN: Final = re.compile(f"([{_MARKS}]{{30}})[{_MARKS}]+")
+_ACCENT: Final = re.compile("[\u0300-\u036f]+")
+_INVISIBLE: Final = re.compile("[\u00ad\u200b-\u200f\u2060\ufe00-\ufe0f\ufeff\U000e0100-\U000e01ef]+")
+_THOUSANDS: Final = re.compile(r"(?<=\d),(?=\d{3}(?!\d))")
+_FINAL_LONG_SOUND: Final = re.compile(f"(?<=[{_KATAKANA}]{{2}})ー(?![{_KATAKANA}])")
+_RUN: Final = re.compile(f"([{_UNSPACED}]+)|((?:[^\\W_{_UNSPACED}]|[{_MARKS}])+)")
+_LETTERS_AND_DIGITS: Final = re.compile(r"([^\W\d_]+)(\d+)|(\d+)([^\W\d_]+)")
+_IS_HIRAGANA: Final = re.compile(f"[{_HIRAGANA}]+")
+_IS_HANGUL_OR_HAN: Final = re.compile(f"[{_HAN}{_HANGUL}]+")
+
+_stemmers = threading.local()
+
+
+def analyse(text: str) -> Counter[str]:
+    """Return the terms of a document and how often each occurs; stop words are not among them."""
+    folded = fold(text)
+    words: Counter[str] = Counter()
+    grams: Counter[str] = Counter()
+    for match in _RUN.finditer(folded):
+        run = match[1]
+        if run is None:
+            words[match[2][:MAX_WORD_CHARACTERS]] += 1
+        else:
+            grams.update(run)
+            grams.update(map("".join, pairwise(run)))
+    return _stemmed(words) + _meaningful(grams)
+
+
+def analyse_query(text: str) -> Counter[str]:
+    """Return the terms of a question; the same terms as the document's, or they would not meet."""
+    return analyse(text)
+
+
+def fold(text: str) -> str:
+    """Return the text with widths, cases, accents and invisible characters made equal."""
+    bare = _INVISIBLE.sub("", _ACCENT.sub("", text))
+    decomposed = unicodedata.normalize("NFKD", _bounded_marks(bare))
+    folded = unicodedata.normalize("NFKC", _ACCENT.sub("", decomposed)).casefold()
+    return _FINAL_LONG_SOUND.sub("", _THOUSANDS.sub("", folded))
+
+
+def _bounded_marks(text: str) -> str:
+    """Return the text with at most 30 combining marks in a row, as UAX #15's stream-safe format has it.
+
+    Normalisation sorts a run of marks by insertion: 80,000 marks in a row take 6 s, 1 MB many minutes.
+    """
+    return _LONG_MARK_RUN.sub(r"\1", text)
+
+
+def _stemmed(words: Counter[str]) -> Counter[str]:
+    terms: Counter[str] = Counter()
+    for word, count in words.most_common(MAX_DISTINCT_WORDS):
+        for part in _parts(word):
+            if part not in ENGLISH_STOP_WORDS:
+                terms[_term(part)] += count
+    return terms
+
+
+def _parts(word: str) -> Iterator[str]:
+    """Yield the word, and where it is letters beside digits ("iphone15", "5km") both parts as well."""
+    yield word
+    if match := _LETTERS_AND_DIGITS.fullmatch(word):
+        yield from (part for part in match.groups() if part)
+
+
+@lru_cache(maxsize=20_000)
+def _term(word: str) -> str:
+    """Return the word's stem; a number without leading zeros, so that 05 is the 5 of a date."""
+    if word.isdecimal():
+        return word.lstrip("0") or "0"
+    return str(_stemmer().stemWord(word))
+
+
+def _stemmer() -> "snowballstemmer.stemmer":
+    """Return this thread's stemmer: a stemmer keeps the word it works on in itself."""
+    if not hasattr(_stemmers, "english"):
+        _stemmers.english = snowballstemmer.stemmer("english")
+    return _stemmers.english
+
+
+def _meaningful(grams: Counter[str]) -> Counter[str]:
+    return Counter({gram: count for gram, count in grams.items() if _means_something(gram)})
+
+
+def _means_something(gram: str) -> bool:
+    """Say whether a character or a pair stands for anything.
+
+    One character does where it is a word's root (kanji, hangul), not where it is a sound (kana). A pair
+    does unless it is of particles and endings only, or reaches over the edge of a word: 「を買」「人の」.
+    """
+    if len(gram) == 1:
+        return bool(_IS_HANGUL_OR_HAN.fullmatch(gram))
+    if gram in JAPANESE_STOP_GRAMS or gram[1] == "を" or gram[0] == "を":
+        return False
+    first_is_hiragana, second_is_hiragana = map(bool, map(_IS_HIRAGANA.fullmatch, gram))
+    if first_is_hiragana and not second_is_hiragana:
+        return False
+    return first_is_hiragana or not second_is_hiragana or gram[1] not in JAPANESE_PARTICLES

@@ -1,0 +1,246 @@
+"""The formula of `fusion.py` for PostgreSQL, and the exact scan over an actor's rows that uses it.
+
+The scan is one statement. Its first part, a materialised CTE, computes each row's cosine and word
+score once; later parts read them. Written as annotations alone, PostgreSQL would compute the cosine
+anew wherever the formula, the filter and the order mention it. Recall against brute force is 1.0:
+no approximate index takes part.
+
+Rows are narrowed by the caller: to the actors (`actor_id IN …`) and to the query's space. The CASE
+around the cosine keeps vectors of another dimension from being compared even where that was forgotten.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple, TypeVar, cast
+from uuid import UUID
+
+from django.db import connection
+from django.db.backends.base.base import BaseDatabaseWrapper
+from django.db.models import (
+    Case,
+    Expression,
+    F,
+    FloatField,
+    Func,
+    Q,
+    QuerySet,
+    Value,
+    When,
+)
+from django.db.models.functions import Cast, Coalesce, Least, NullIf
+from django.db.models.sql.compiler import SQLCompiler
+from pgvector import SparseVector
+from pgvector.django import CosineDistance, MaxInnerProduct
+
+from memoryhub.search.fields import InlineHalfVectorField, InlineSparseVectorField
+from memoryhub.search.models import SearchIndexRow
+from memoryhub.search.query import SearchQuery
+from memoryhub.search.words import DIMENSION
+
+Row = TypeVar("Row", bound=SearchIndexRow)
+Params = tuple[Any, ...]
+
+SCORED: Final = """
+WITH scored (owner_id, actor_id, similarity_raw, word_raw) AS MATERIALIZED (
+{rows}
+)
+"""
+
+SCORED_IN_SEQUENCE: Final = """
+WITH scored (owner_id, actor_id, similarity_raw, word_raw, session_id, sequence) AS MATERIALIZED (
+{rows}
+)
+"""
+
+CANDIDATE: Final = "(coalesce(similarity_raw >= %s, false) OR coalesce(word_raw >= %s, false))"
+
+BEST: Final = """
+SELECT owner_id, actor_id, similarity_raw, word_raw, {relevance} AS relevance
+FROM scored
+WHERE {candidate}
+ORDER BY relevance DESC, similarity_raw DESC NULLS LAST, owner_id
+LIMIT %s
+"""
+
+COUNT: Final = "SELECT count(*) FROM scored WHERE {candidate}"
+
+# Only candidates speak for their neighbours: what falls short by itself lifts nobody.
+BEST_WITH_NEIGHBOURS: Final = """
+, related AS (
+    SELECT *, {relevance} AS own, {candidate} AS qualifies
+    FROM scored
+), heard AS (
+    SELECT *, CASE WHEN qualifies THEN own ELSE 0 END AS voice
+    FROM related
+), neighbours AS (
+    SELECT *,
+        greatest(lag(voice, 1) OVER session, lead(voice, 1) OVER session, 0) AS next_to,
+        greatest(lag(voice, 2) OVER session, lead(voice, 2) OVER session, 0) AS beyond
+    FROM heard
+    WINDOW session AS (PARTITION BY session_id ORDER BY sequence)
+)
+SELECT owner_id, actor_id, similarity_raw, word_raw,
+    1 - (1 - own) * (1 - {share} * next_to) * (1 - {share} * {share} * beyond) AS relevance
+FROM neighbours
+WHERE qualifies OR next_to > 0 OR beyond > 0
+ORDER BY relevance DESC, similarity_raw DESC NULLS LAST, owner_id
+LIMIT %s
+"""
+
+RELEVANCE: Final = """(
+    1 - (1 - {weight} * least(1, greatest(0, (coalesce({similarity}, {low}) - {low}) / ({high} - {low}))))
+        * ({constant} / (power(coalesce({words}, 0), {steepness}) + {constant}))
+)"""
+
+
+class Candidate(NamedTuple):
+    """A text that answers the query, with the scores that say why; the text is the caller's to fetch."""
+
+    owner_id: UUID
+    actor_id: UUID
+    similarity_raw: float | None
+    word_raw: float | None
+    relevance: float
+
+
+@dataclass(frozen=True)
+class MessageOrder:
+    """How an index row finds its place in a conversation: lookups to its session and its number there."""
+
+    session: str
+    sequence: str
+
+
+class Relevance(Func):
+    """`fusion.relevance` over a similarity and a word score."""
+
+    output_field = FloatField()
+
+    def __init__(self, similarity: F, words: F, *, query: SearchQuery) -> None:
+        super().__init__(similarity, words)
+        self.query = query
+
+    def as_sql(  # type: ignore[override]  # Func's further arguments are for templates
+        self, compiler: SQLCompiler, connection: BaseDatabaseWrapper, **extra: Any
+    ) -> tuple[str, Params]:
+        """Return the formula with both scores put in once each."""
+        (similarity, first), (words, second) = map(compiler.compile, self.get_source_expressions())
+        return relevance_sql(self.query, similarity=f"({similarity})", words=f"({words})"), (
+            *first,
+            *second,
+        )
+
+
+def relevance_sql(query: SearchQuery, *, similarity: str, words: str) -> str:
+    """Return the formula over two SQL expressions, each of which appears in it once, in this order."""
+    bounds, policy = query.bounds, query.policy
+    return RELEVANCE.format(
+        similarity=similarity,
+        words=words,
+        weight=_number(1.0 if query.words is None else bounds.vector_weight),
+        low=_number(bounds.cosine_low),
+        high=_number(bounds.cosine_high),
+        steepness=_number(policy.word_steepness),
+        constant=_number(policy.word_midpoint**policy.word_steepness),
+    )
+
+
+def _number(value: float) -> str:
+    return f"({float(value)!r}::float8)"
+
+
+def similarity_expression(query: SearchQuery) -> Expression:
+    """Return the row's cosine; None where the row or the query has no vector, 0 beside a zero vector."""
+    if query.vector is None:
+        return _constant(None)
+    vector = Cast(Value(_vector_text(query.vector)), InlineHalfVectorField())
+    cosine = NullIf(Value(1.0) - CosineDistance("vector", vector), Value(float("nan")))
+    comparable = Q(space_id=query.space_id, vector__isnull=False)
+    return Case(When(comparable, then=Coalesce(cosine, Value(0.0))), output_field=FloatField())
+
+
+def _constant(value: float | None) -> Expression:
+    """Return the value as PostgreSQL's double: bare, NULL would be a text and 0.0 a decimal number."""
+    return Cast(Value(value), FloatField())
+
+
+def _vector_text(vector: Sequence[float]) -> str:
+    return f"[{','.join(map(repr, vector))}]"
+
+
+def words_expression(query: SearchQuery) -> Expression:
+    """Return the row's word score; None where the query is only a vector, 0 where it has no words to find."""
+    if query.words is None:
+        return _constant(None)
+    if not query.words.reachable:
+        return _constant(0.0)
+    weights = SparseVector(dict(query.words.weights), DIMENSION)
+    negative = MaxInnerProduct(
+        "words", Cast(Value(weights.to_text()), InlineSparseVectorField(dimensions=DIMENSION))
+    )
+    return Least(Value(1.0), negative / Value(-query.words.reachable), output_field=FloatField())
+
+
+def with_relevance(rows: QuerySet[Row], query: SearchQuery) -> QuerySet[Row]:
+    """Annotate `similarity_raw`, `word_raw` and `relevance`: for some rows; `candidates` scans many."""
+    scored = rows.annotate(similarity_raw=similarity_expression(query), word_raw=words_expression(query))
+    related = scored.annotate(relevance=Relevance(F("similarity_raw"), F("word_raw"), query=query))
+    return cast("QuerySet[Row]", related)
+
+
+def candidates(
+    rows: QuerySet[Row],
+    query: SearchQuery,
+    *,
+    similarity_threshold: float,
+    word_floor: float,
+    limit: int,
+    order: MessageOrder | None = None,
+) -> list[Candidate]:
+    """Return the most relevant of the rows that the query's vector or its words reach; ties by cosine, then by id.
+
+    Beyond a space's upper bound every cosine is fully relevant, and the nearest must still come first.
+
+    A row qualifies with a cosine of at least `similarity_threshold` or a word score of at least
+    `word_floor` (SPEC M4). With `order`, rows are messages: each gains from its neighbours in the
+    session, as in `fusion.with_neighbours`, and one beside a candidate is a candidate too.
+    """
+    scan, params = _scored(rows, query, order)
+    relevance = relevance_sql(query, similarity="similarity_raw", words="word_raw")
+    best = BEST_WITH_NEIGHBOURS if order else BEST
+    statement = scan + best.format(
+        relevance=relevance, candidate=CANDIDATE, share=_number(query.policy.neighbour_share)
+    )
+    floors = (similarity_threshold, word_floor)
+    return [Candidate(*row) for row in _fetch(statement, (*params, *floors, limit))]
+
+
+def count_candidates(
+    rows: QuerySet[Row], query: SearchQuery, *, similarity_threshold: float, word_floor: float
+) -> int:
+    """Return how many rows qualify as `candidates`, neighbours apart (SPEC M6)."""
+    scan, params = _scored(rows, query, None)
+    statement = scan + COUNT.format(candidate=CANDIDATE)
+    return cast(int, _fetch(statement, (*params, similarity_threshold, word_floor))[0][0])
+
+
+def _scored(rows: QuerySet[Row], query: SearchQuery, order: MessageOrder | None) -> tuple[str, Params]:
+    """Return the statement's first part: the rows' keys and raw scores, each computed once."""
+    columns = {
+        "scored_owner": F(f"{rows.model.owner_field}_id"),
+        "scored_actor": F("actor_id"),
+        "scored_similarity": similarity_expression(query),
+        "scored_words": words_expression(query),
+    }
+    if order:
+        columns |= {"scored_session": F(order.session), "scored_sequence": F(order.sequence)}
+    scan = rows.order_by().filter(space_id=query.space_id).annotate(**columns).values_list(*columns)
+    sql, params = scan.query.sql_with_params()
+    head = SCORED_IN_SEQUENCE if order else SCORED
+    return head.format(rows=sql), params
+
+
+def _fetch(statement: str, params: Params) -> list[tuple[Any, ...]]:
+    with connection.cursor() as cursor:
+        cursor.execute(statement, params)
+        return list(cursor.fetchall())

@@ -1,0 +1,98 @@
+"""Fuse what the vectors and the words say into one relevance. The SQL of it is in `expressions.py`.
+
+Pure. Relevance is absolute: each arm is scaled by bounds that do not depend on the other hits, so a
+query about nothing that is remembered finds nothing relevant, and a floor on relevance means the
+same in every embedding space. The figures behind the constants are in docs/algorithm.md.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+
+@dataclass(frozen=True)
+class SpaceBounds:
+    """What a cosine means in one embedding space.
+
+    `cosine_low` is the cosine of texts that have nothing to do with each other, `cosine_high` that of a
+    text and its paraphrase; `vector_weight` in [0, 1] is the relevance of a perfect cosine without words.
+    """
+
+    cosine_low: float
+    cosine_high: float
+    vector_weight: float
+
+    def __post_init__(self) -> None:
+        if not -1 <= self.cosine_low < self.cosine_high <= 1:
+            raise ValueError(
+                f"Bounds must be -1 <= low < high <= 1, not {self.cosine_low} and {self.cosine_high}."
+            )
+        if not 0 <= self.vector_weight <= 1:
+            raise ValueError(f"A vector weight lies in [0, 1], unlike {self.vector_weight}.")
+
+
+@dataclass(frozen=True)
+class FusionPolicy:
+    """How word scores become relevance, and how much of a neighbour's relevance a message gains.
+
+    A word score of `word_midpoint` is half relevant; `word_steepness` is the exponent of the curve.
+    """
+
+    word_midpoint: float = 0.37
+    word_steepness: float = 3.0
+    neighbour_share: float = 0.5
+
+
+DEFAULT_POLICY: Final = FusionPolicy()
+
+
+def relevance(
+    similarity_raw: float | None,
+    word_raw: float | None,
+    bounds: SpaceBounds,
+    policy: FusionPolicy = DEFAULT_POLICY,
+) -> float:
+    """Return in [0, 1] how relevant a text is: the chance that either arm is right, were they independent.
+
+    Either arm alone can make a text relevant, and neither takes from the other. `similarity_raw` is None
+    where a text or the query has no vector: then words decide alone. `word_raw` is None where the query
+    is only a vector: then the cosine decides alone, with its full weight.
+    """
+    weight = 1.0 if word_raw is None else bounds.vector_weight
+    by_vector = weight * scaled_similarity(similarity_raw, bounds)
+    return 1 - (1 - by_vector) * (1 - scaled_words(word_raw or 0.0, policy))
+
+
+def scaled_similarity(similarity_raw: float | None, bounds: SpaceBounds) -> float:
+    """Return the cosine as a share of the way from the space's low to its high, within [0, 1]."""
+    if similarity_raw is None:
+        return 0.0
+    share = (similarity_raw - bounds.cosine_low) / (bounds.cosine_high - bounds.cosine_low)
+    return min(1.0, max(0.0, share))
+
+
+def scaled_words(word_raw: float, policy: FusionPolicy = DEFAULT_POLICY) -> float:
+    """Return the word score on an S-shaped curve (Hill's): one shared word little, most of the words much.
+
+    Unlike a ramp cut off at both ends it is strictly increasing, so that no two scores become a tie.
+    """
+    constant = math.pow(policy.word_midpoint, policy.word_steepness)
+    return 1 - constant / (math.pow(word_raw, policy.word_steepness) + constant)
+
+
+def with_neighbours(relevances: Sequence[float], policy: FusionPolicy = DEFAULT_POLICY) -> list[float]:
+    """Return the relevances of one session's messages, in order, each with its neighbours' share.
+
+    What answers a question often stands beside the words that match it. A message gains a share of the
+    better of the two next to it, and the share of the share of the better of the two beyond.
+    """
+    share = policy.neighbour_share
+    padded = [0.0, 0.0, *relevances, 0.0, 0.0]
+    return [
+        1
+        - (1 - own)
+        * (1 - share * max(padded[at - 1], padded[at + 1]))
+        * (1 - share**2 * max(padded[at - 2], padded[at + 2]))
+        for at, own in enumerate(relevances, start=2)
+    ]

@@ -1,0 +1,102 @@
+"""Embedding spaces, how common each term is, and the row by which a text is found."""
+
+from typing import ClassVar
+
+from django.db import models
+from django.db.models.functions import Now
+
+from memoryhub.search.fields import InlineHalfVectorField, InlineSparseVectorField
+from memoryhub.search.fusion import SpaceBounds
+from memoryhub.search.words import DIMENSION
+
+
+class EmbeddingSpace(models.Model):
+    """Vectors that can be compared with each other: one provider's model at one dimension (SPEC A5)."""
+
+    class State(models.TextChoices):
+        """Where a space is on its way: being filled, searched, or kept until it is removed."""
+
+        FILLING = "filling"
+        ACTIVE = "active"
+        RETIRED = "retired"
+
+    id = models.SmallAutoField(primary_key=True)
+    provider = models.CharField(max_length=64)
+    model = models.CharField(max_length=255)
+    dimension = models.PositiveIntegerField()
+    state = models.CharField(max_length=8, choices=State.choices, default=State.FILLING)
+    cosine_low = models.FloatField(help_text="The cosine of two texts that have nothing in common.")
+    cosine_high = models.FloatField(help_text="The cosine of a text and its paraphrase.")
+    vector_weight = models.FloatField(
+        help_text="The relevance of a perfect cosine without any shared word, 0 to 1."
+    )
+    created_at = models.DateTimeField(db_default=Now())
+
+    class Meta:
+        app_label = "memoryhub"
+        constraints = [
+            models.UniqueConstraint(name="space_is_unique", fields=["provider", "model", "dimension"]),
+            models.UniqueConstraint(
+                name="space_active_is_one", fields=["state"], condition=models.Q(state="active")
+            ),
+            models.CheckConstraint(
+                name="space_state_is_known", condition=models.Q(state__in=["filling", "active", "retired"])
+            ),
+            models.CheckConstraint(
+                name="space_dimension_fits_halfvec",
+                condition=models.Q(dimension__gte=1, dimension__lte=16_000),
+            ),
+            models.CheckConstraint(
+                name="space_bounds_are_ordered",
+                condition=models.Q(
+                    cosine_low__gte=-1, cosine_low__lt=models.F("cosine_high"), cosine_high__lte=1
+                ),
+            ),
+            models.CheckConstraint(
+                name="space_weight_is_a_share", condition=models.Q(vector_weight__gte=0, vector_weight__lte=1)
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.provider}:{self.model} ({self.dimension})"
+
+    @property
+    def bounds(self) -> SpaceBounds:
+        """What a cosine means in this space."""
+        return SpaceBounds(self.cosine_low, self.cosine_high, self.vector_weight)
+
+
+class TermStatistic(models.Model):
+    """In how many texts, of all actors, a term occurs; `CORPUS` stands for the number of texts.
+
+    Kept by `statistics.record` alone. It holds hashes, not words, and counts, not whose texts they are.
+    """
+
+    CORPUS: ClassVar[int] = -1
+
+    term = models.IntegerField(primary_key=True)
+    documents = models.BigIntegerField()
+
+    class Meta:
+        app_label = "memoryhub"
+
+    def __str__(self) -> str:
+        return f"{self.term}: {self.documents}"
+
+
+class SearchIndexRow(models.Model):
+    """How one text is found in one space: its vector, once embedded, and its words.
+
+    Apart from the text, so that a scan reads nothing else. Each app derives its own with a key to the
+    owner, named by `owner_field`, and the primary key (actor, space, owner), whose index also finds an actor's rows.
+    """
+
+    owner_field: ClassVar[str]
+
+    actor = models.ForeignKey("memoryhub.Actor", on_delete=models.CASCADE, db_index=False, related_name="+")
+    space = models.ForeignKey(EmbeddingSpace, on_delete=models.PROTECT, db_index=False, related_name="+")
+    vector = InlineHalfVectorField(null=True)
+    words = InlineSparseVectorField(dimensions=DIMENSION)
+
+    class Meta:
+        abstract = True

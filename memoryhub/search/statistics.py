@@ -1,0 +1,119 @@
+"""How common each term is over all texts of the installation.
+
+Over all texts and not per actor: an actor's first memories then already profit, and there is one
+small table to keep (what that does to recall is in docs/algorithm.md). The counts are approximate by
+design: recorded after the commit that stored the texts, never taken back when a text goes, and at
+most `CACHE_SECONDS` old when read. A process that dies between commit and record loses a few counts,
+which an idf, a logarithm, does not feel.
+
+Counts can be made anew at any time: empty the table and `record` every text again; meanwhile
+searches take unknown terms for rare ones and still answer.
+"""
+
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from typing import Final
+
+from django.db import connection, transaction
+
+from memoryhub.search.models import TermStatistic
+from memoryhub.search.words import inverse_document_frequency, term_ids
+
+CACHE_SECONDS: Final = 300.0
+CACHE_TERMS: Final = 100_000
+BATCH_TERMS: Final = 5_000
+
+ADD_COUNTS: Final = """
+INSERT INTO memoryhub_termstatistic AS known (term, documents)
+SELECT added.term, added.documents
+FROM unnest(%s::integer[], %s::bigint[]) AS added (term, documents)
+ORDER BY added.term
+ON CONFLICT (term) DO UPDATE SET documents = known.documents + excluded.documents
+"""
+
+
+def record(documents: Iterable[Counter[str]]) -> None:
+    """Count the texts' terms once the surrounding transaction has committed; failure is logged, not raised.
+
+    One statement per 5,000 terms, in a transaction of its own and in ascending order of terms: two
+    writers wait for each other at most, and never both.
+    """
+    counts = _counts(documents)
+    if counts:
+        transaction.on_commit(lambda: _add(counts), robust=True)
+
+
+def _counts(documents: Iterable[Counter[str]]) -> list[tuple[int, int]]:
+    counts: Counter[int] = Counter()
+    for terms in documents:
+        counts.update(term_ids(terms))
+        counts[TermStatistic.CORPUS] += 1
+    return sorted(counts.items())
+
+
+def _add(counts: list[tuple[int, int]]) -> None:
+    with connection.cursor() as cursor:
+        for batch in _batches(counts):
+            terms, documents = zip(*batch, strict=True)
+            cursor.execute(ADD_COUNTS, [list(terms), list(documents)])
+
+
+def _batches(counts: list[tuple[int, int]]) -> Iterator[list[tuple[int, int]]]:
+    for start in range(0, len(counts), BATCH_TERMS):
+        yield counts[start : start + BATCH_TERMS]
+
+
+class DocumentFrequencies:
+    """Document frequencies as read from the table, each kept for `CACHE_SECONDS`."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._known: dict[int, tuple[int, float]] = {}
+
+    def read(self, terms: Iterable[int]) -> dict[int, int]:
+        """Return the number of texts with each term, 0 for one never seen."""
+        wanted = set(terms)
+        found = self._fresh(wanted)
+        if missing := wanted - found.keys():
+            found |= self._fetched(missing)
+        return found
+
+    def forget(self) -> None:
+        """Drop what is kept, so that the next reading is of the table."""
+        with self._lock:
+            self._known.clear()
+
+    def _fresh(self, terms: set[int]) -> dict[int, int]:
+        now = self._clock()
+        with self._lock:
+            return {
+                term: self._known[term][0]
+                for term in terms
+                if term in self._known and self._known[term][1] > now
+            }
+
+    def _fetched(self, terms: set[int]) -> dict[int, int]:
+        stored = dict(TermStatistic.objects.filter(term__in=terms).values_list("term", "documents"))
+        found = {term: stored.get(term, 0) for term in terms}
+        expires = self._clock() + CACHE_SECONDS
+        with self._lock:
+            if len(self._known) + len(found) > CACHE_TERMS:
+                self._known.clear()
+            self._known.update({term: (documents, expires) for term, documents in found.items()})
+        return found
+
+
+frequencies: Final = DocumentFrequencies()
+
+
+def idf(terms: Iterable[int]) -> dict[int, float]:
+    """Return the idf of each term id; a term never seen is as rare as a term can be."""
+    found = frequencies.read({*terms, TermStatistic.CORPUS})
+    documents = found.pop(TermStatistic.CORPUS)
+    return {
+        term: inverse_document_frequency(documents_with_term=count, documents=documents)
+        for term, count in found.items()
+    }

@@ -1,0 +1,268 @@
+"""Django's settings. Operators configure through the environment (`env.py`), not by editing this file.
+
+The tables at the end are the sockets through which the apps plug into each other: dotted paths,
+imported at start-up by `memoryhub.checks`, which says what is wrong with one that cannot be used.
+"""
+
+import os
+from typing import Any
+
+from django.urls import reverse_lazy
+from django.utils.translation import gettext_lazy as _
+
+from memoryhub.env import CHECKOUT, database_settings, read_environment, secret_key
+from memoryhub.providers.config import EmbeddingConfig, LLMConfig
+
+ENVIRONMENT = read_environment()
+BASE_DIR = CHECKOUT
+DEBUG = ENVIRONMENT.debug
+SECRET_KEY = secret_key(os.environ, ENVIRONMENT.data_dir)
+ALLOWED_HOSTS = list(ENVIRONMENT.allowed_hosts)
+CSRF_TRUSTED_ORIGINS = list(ENVIRONMENT.trusted_origins)
+
+INSTALLED_APPS = [
+    "unfold",
+    "unfold.contrib.filters",
+    "django.contrib.admin",
+    "django.contrib.auth",
+    "django.contrib.contenttypes",
+    "django.contrib.sessions",
+    "django.contrib.messages",
+    "django.contrib.staticfiles",
+    "django.contrib.postgres",
+    "rest_framework",
+    "drf_spectacular",
+    "drf_spectacular_sidecar",
+    "drf_standardized_errors",
+    "memoryhub",
+    "conversations",
+    "summaries",
+    "strength",
+]
+
+MIDDLEWARE = [
+    "memoryhub.api.middleware.RequestLimits",
+    "django.middleware.security.SecurityMiddleware",
+    "whitenoise.middleware.WhiteNoiseMiddleware",
+    "django.contrib.sessions.middleware.SessionMiddleware",
+    "django.middleware.locale.LocaleMiddleware",
+    "django.middleware.common.CommonMiddleware",
+    "django.middleware.csrf.CsrfViewMiddleware",
+    "django.contrib.auth.middleware.AuthenticationMiddleware",
+    "django.contrib.messages.middleware.MessageMiddleware",
+    "django.middleware.clickjacking.XFrameOptionsMiddleware",
+]
+
+ROOT_URLCONF = "memoryhub.urls"
+ASGI_APPLICATION = "memoryhub.asgi.application"
+TEMPLATES = [
+    {
+        "BACKEND": "django.template.backends.django.DjangoTemplates",
+        "DIRS": [CHECKOUT / "templates"],
+        "APP_DIRS": True,
+        "OPTIONS": {
+            "context_processors": [
+                "django.template.context_processors.request",
+                "django.contrib.auth.context_processors.auth",
+                "django.contrib.messages.context_processors.messages",
+            ],
+        },
+    },
+]
+
+DATABASES = {"default": database_settings(ENVIRONMENT)}
+DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
+CACHES = {"default": {"BACKEND": "django.core.cache.backends.locmem.LocMemCache"}}
+
+AUTH_PASSWORD_VALIDATORS = [
+    {"NAME": "django.contrib.auth.password_validation.MinimumLengthValidator", "OPTIONS": {"min_length": 10}},
+    {"NAME": "django.contrib.auth.password_validation.CommonPasswordValidator"},
+]
+
+LANGUAGE_CODE = "en"
+LANGUAGES = [("en", "English"), ("ja", "日本語")]
+TIME_ZONE = "UTC"
+USE_TZ = True
+
+STATIC_URL = "/static/"
+WHITENOISE_USE_FINDERS = True
+
+SECURE_CONTENT_TYPE_NOSNIFF = True
+SECURE_REFERRER_POLICY = "same-origin"
+SESSION_COOKIE_HTTPONLY = True
+SESSION_COOKIE_SAMESITE = "Lax"
+X_FRAME_OPTIONS = "DENY"
+
+# One limit for every way in: the middleware answers 413 before a body is read, Django's own
+# limit stands behind it. Fields and files in memory follow the same bound.
+MAX_BODY_BYTES = ENVIRONMENT.max_body_bytes
+DATA_UPLOAD_MAX_MEMORY_SIZE = MAX_BODY_BYTES
+FILE_UPLOAD_MAX_MEMORY_SIZE = MAX_BODY_BYTES
+DATA_UPLOAD_MAX_NUMBER_FIELDS = 5000
+
+REST_FRAMEWORK = {
+    "DEFAULT_AUTHENTICATION_CLASSES": ["memoryhub.access.authentication.ApiKeyAuthentication"],
+    "DEFAULT_PERMISSION_CLASSES": ["memoryhub.access.permissions.HasScope"],
+    "DEFAULT_PARSER_CLASSES": ["memoryhub.api.parsers.StrictJSONParser"],
+    "DEFAULT_RENDERER_CLASSES": ["rest_framework.renderers.JSONRenderer"],
+    "DEFAULT_PAGINATION_CLASS": "memoryhub.api.pagination.ByCursor",
+    "DEFAULT_THROTTLE_CLASSES": ["memoryhub.access.throttles.PerKey"],
+    "DEFAULT_THROTTLE_RATES": {"key": f"{ENVIRONMENT.throttle_per_minute}/minute"},
+    "DEFAULT_SCHEMA_CLASS": "drf_spectacular.openapi.AutoSchema",
+    "EXCEPTION_HANDLER": "drf_standardized_errors.handler.exception_handler",
+    "UNAUTHENTICATED_USER": None,
+    "PAGE_SIZE": 50,
+    "NON_FIELD_ERRORS_KEY": "body",
+    "COERCE_DECIMAL_TO_STRING": False,
+}
+DRF_STANDARDIZED_ERRORS = {
+    "EXCEPTION_HANDLER_CLASS": "memoryhub.api.errors.ProblemHandler",
+    "EXCEPTION_FORMATTER_CLASS": "memoryhub.api.errors.ProblemFormatter",
+}
+SPECTACULAR_SETTINGS = {
+    "TITLE": "memoryhub",
+    "DESCRIPTION": "A memory for LLM agents that people can curate. Errors are `application/problem+json`.",
+    "VERSION": "1",
+    "SERVE_INCLUDE_SCHEMA": False,
+    "SERVE_AUTHENTICATION": [],
+    "SERVE_PERMISSIONS": ["rest_framework.permissions.AllowAny"],
+    "SWAGGER_UI_DIST": "SIDECAR",
+    "SWAGGER_UI_FAVICON_HREF": "SIDECAR",
+    "COMPONENT_SPLIT_REQUEST": True,
+    "ENUM_NAME_OVERRIDES": {},
+}
+
+
+# A drawing in the address itself: browsers ask for no file.
+FAVICON = (
+    "data:image/svg+xml,%3Csvg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 24 24'%3E"
+    "%3Ccircle cx='12' cy='12' r='10' fill='%237c3aed'/%3E%3C/svg%3E"
+)
+
+
+def _screen(title: Any, icon: str, name: str) -> dict[str, Any]:
+    """Return a sidebar entry; it is seen by whoever may see the list behind it."""
+    if name == "index":
+        return {"title": title, "icon": icon, "link": reverse_lazy("admin:index")}
+    app, _sep, model = name.partition("_")
+    return {
+        "title": title,
+        "icon": icon,
+        "link": reverse_lazy(f"admin:{name}_changelist"),
+        "permission": lambda request: request.user.has_perm(f"{app}.view_{model}"),
+    }
+
+
+UNFOLD = {
+    "SITE_TITLE": "memoryhub",
+    "SITE_HEADER": "memoryhub",
+    "SITE_SUBHEADER": _("curated memory for agents"),
+    "SITE_SYMBOL": "neurology",
+    "SITE_URL": None,
+    "SITE_FAVICONS": [{"rel": "icon", "type": "image/svg+xml", "href": FAVICON}],
+    "SHOW_HISTORY": False,
+    "SHOW_VIEW_ON_SITE": False,
+    "SHOW_LANGUAGES": True,
+    "DASHBOARD_CALLBACK": "memoryhub.admin.dashboard.first_page",
+    "SIDEBAR": {
+        "show_search": False,
+        "navigation": [
+            {
+                "items": [_screen(_("Dashboard"), "space_dashboard", "index")],
+            },
+            {
+                "title": _("Memory"),
+                "separator": True,
+                "items": [
+                    _screen(_("Memories"), "neurology", "strength_memory"),
+                    _screen(_("Sessions"), "forum", "conversations_session"),
+                    _screen(_("Messages"), "chat", "conversations_message"),
+                    _screen(_("Receipts"), "receipt_long", "conversations_receipt"),
+                ],
+            },
+            {
+                "title": _("Who remembers"),
+                "separator": True,
+                "items": [
+                    _screen(_("Agents"), "smart_toy", "memoryhub_agent"),
+                    _screen(_("Actors"), "person_pin", "memoryhub_actor"),
+                ],
+            },
+            {
+                "title": _("Administration"),
+                "separator": True,
+                "collapsible": True,
+                "items": [
+                    _screen(_("API keys"), "key", "memoryhub_apikey"),
+                    _screen(_("Audit trail"), "history", "memoryhub_auditentry"),
+                    _screen(_("Embedding spaces"), "scatter_plot", "memoryhub_embeddingspace"),
+                    _screen(_("Repeated answers"), "replay", "memoryhub_idempotencyrecord"),
+                    _screen(_("People"), "group", "auth_user"),
+                    _screen(_("Groups"), "groups", "auth_group"),
+                ],
+            },
+        ],
+    },
+}
+
+# unfold's login page sends no `next` of its own: without these, who opens it directly ends at a 404.
+LOGIN_URL = "admin:login"
+LOGIN_REDIRECT_URL = "admin:index"
+
+# The figures of the admin's first page, in order; each app offers its own.
+DASHBOARD_PANELS = [
+    "memoryhub.admin.dashboard.ground_tiles",
+    "conversations.admin.tiles",
+    "strength.admin.tiles",
+]
+
+LOGGING = {
+    "version": 1,
+    "disable_existing_loggers": False,
+    "formatters": {
+        "json": {
+            "()": "memoryhub.logs.JsonWithoutTexts",
+            "fmt": "%(asctime)s %(levelname)s %(name)s %(message)s",
+        },
+        "plain": {
+            "()": "memoryhub.logs.WithoutTexts",
+            "fmt": "%(asctime)s %(levelname)s %(name)s %(message)s",
+        },
+    },
+    "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": ENVIRONMENT.log_format}},
+    "root": {"handlers": ["stderr"], "level": "INFO"},
+    "loggers": {
+        # httpx logs each request's full address, the sockets beneath it even headers.
+        "httpx2": {"level": "WARNING"},
+        "httpcore2": {"level": "WARNING"},
+        "openai": {"level": "WARNING"},
+    },
+}
+
+EMBEDDING = EmbeddingConfig.from_env(os.environ)
+LLM = LLMConfig.from_env(os.environ)
+
+# The layers of an assembled context, in the order in which they are fetched.
+CONTEXT_LAYERS = [
+    "conversations.context_layers.working_memory",
+    "strength.context_layers.pinned",
+    "strength.context_layers.semantic",
+    "conversations.context_layers.recall",
+]
+
+# What `manage.py doctor` looks at: each yields findings.
+DIAGNOSES = [
+    "memoryhub.api.diagnosis.server",
+    "memoryhub.api.diagnosis.embeddings",
+    "memoryhub.api.diagnosis.tokens",
+    "memoryhub.api.diagnosis.access",
+    "memoryhub.api.diagnosis.policies",
+]
+
+# Every policy whose values an agent or a user may override; a key belongs to exactly one of them.
+POLICIES = [
+    "memoryhub.tenants.domain.TrustPolicy",
+    "conversations.domain.policy.ContextPolicy",
+    "strength.domain.policy.SearchPolicy",
+    "strength.domain.policy.StrengthPolicy",
+]

@@ -1,0 +1,86 @@
+"""Namespaces of memories, and which of them a retrieval looks into: pure rules (SPEC L2, M7).
+
+They live here and not with the memories because an agent carries a retrieval configuration.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import quote
+
+from memoryhub.tenants.domain import number, whole
+
+ACTOR_PLACEHOLDER = "{actorId}"
+LONGEST_NAMESPACE = 500
+MOST_NAMESPACES = 20
+DEFAULT_TOP_K = 10
+DEFAULT_RELEVANCE = 0.0
+_NAMESPACE = re.compile(r"/(?:[^/\s]+/)+\Z")
+
+DEFAULT_RETRIEVAL: Mapping[str, Mapping[str, float]] = {
+    "/preferences/{actorId}/": {"top_k": 5, "relevance_score": 0.5},
+    "/facts/{actorId}/": {"top_k": 10, "relevance_score": 0.4},
+    "/summaries/{actorId}/": {"top_k": 3, "relevance_score": 0.6},
+    "/episodes/{actorId}/": {"top_k": 3, "relevance_score": 0.5},
+    "/reflections/{actorId}/": {"top_k": 3, "relevance_score": 0.5},
+}
+
+
+class NamespaceError(ValueError):
+    """A namespace or a retrieval configuration that cannot be used; `field` names where it stood."""
+
+    def __init__(self, field: str, message: str) -> None:
+        self.field = field
+        super().__init__(message)
+
+
+@dataclass(frozen=True, slots=True)
+class NamespaceQuery:
+    """One namespace prefix with the most results wanted and the floor on their relevance."""
+
+    prefix: str
+    top_k: int
+    relevance_score: float
+
+
+def namespace_owner(agent_id: str, user_id: str) -> str:
+    """Return what `{actorId}` stands for: the user, else the agent, percent-encoded."""
+    return quote(user_id or agent_id, safe="")
+
+
+def expand_namespace(namespace: str, *, agent_id: str, user_id: str, field: str = "namespace") -> str:
+    """Return a namespace (or prefix) with `{actorId}` filled in.
+
+    Raises NamespaceError for one without a trailing slash: `/facts/ann` would also match `/facts/anna/`.
+    """
+    expanded = namespace.replace(ACTOR_PLACEHOLDER, namespace_owner(agent_id, user_id))
+    if not _NAMESPACE.match(expanded) or len(expanded) > LONGEST_NAMESPACE:
+        raise NamespaceError(
+            field,
+            f"A namespace is a path such as /facts/{ACTOR_PLACEHOLDER}/: it begins and ends with a slash, "
+            f"has no white space, and at most {LONGEST_NAMESPACE} characters.",
+        )
+    return expanded
+
+
+def namespace_queries(
+    config: Any, *, agent_id: str, user_id: str, field: str = "config"
+) -> list[NamespaceQuery]:
+    """Return a retrieval configuration with its prefixes filled in; raises NamespaceError where it is wrong."""
+    if not isinstance(config, Mapping) or not 0 < len(config) <= MOST_NAMESPACES:
+        raise NamespaceError(field, f"must name 1 to {MOST_NAMESPACES} namespace prefixes.")
+    return [_query(prefix, wanted, agent_id, user_id, field) for prefix, wanted in config.items()]
+
+
+def _query(prefix: str, wanted: Any, agent_id: str, user_id: str, field: str) -> NamespaceQuery:
+    name = repr(prefix[:100])
+    if not isinstance(wanted, Mapping) or not set(wanted) <= {"top_k", "relevance_score"}:
+        raise NamespaceError(field, f"{name} must be an object with top_k and relevance_score.")
+    top_k = wanted.get("top_k", DEFAULT_TOP_K)
+    floor = wanted.get("relevance_score", DEFAULT_RELEVANCE)
+    for key, value, check in (("top_k", top_k, whole(1, 200)), ("relevance_score", floor, number(0, 1))):
+        if not check.holds(value):
+            raise NamespaceError(field, f"{name}: {key} must be {check.allowed}.")
+    expanded = expand_namespace(prefix, agent_id=agent_id, user_id=user_id, field=field)
+    return NamespaceQuery(expanded, top_k, float(floor))

@@ -1,0 +1,234 @@
+"""What people decide about memories: edit, pin, archive, approve, restore, delete (SPEC M9, M10)."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from django.db import IntegrityError, transaction
+from django.utils.dateparse import parse_datetime
+
+from conversations.actions.receipts import forget_source
+from memoryhub.access import audit
+from memoryhub.access.actions import VersionMismatch
+from memoryhub.access.domain import Forbidden, Principal, PrincipalKind
+from memoryhub.access.tenancy import UnknownRow
+from memoryhub.api.idempotency import forget_answers
+from memoryhub.providers.spaces import index_entries, writing_spaces
+from memoryhub.tenants.domain import Trust
+from memoryhub.tenants.namespaces import expand_namespace
+from memoryhub.tenants.policies import effective_policy
+from strength.actions.revisions import keep_revision, snapshot
+from strength.actions.write import index_memory
+from strength.domain.memories import (
+    MemoryRefused,
+    ScopeLevel,
+    Status,
+    check_scope,
+    content_digest,
+)
+from strength.domain.policy import StrengthPolicy
+from strength.domain.revisions import values_after
+from strength.models import Memory, MemoryNumbers, MemoryRevision
+
+EDITABLE = frozenset(
+    {"content", "namespace", "kind", "tags", "scope_level", "scope_domain", "scope_project", "learnings", "confidence",
+     "valid_from", "valid_to", "pinned"}
+)  # fmt: skip
+
+
+class WrongState(Exception):
+    """The memory is in a state from which this cannot be done."""
+
+
+class DuplicateMemory(Exception):
+    """Another memory in the same namespace has this text already."""
+
+
+@dataclass(frozen=True)
+class Transition:
+    """What a verb does: from which states, and the curated values it sets."""
+
+    allowed: frozenset[Status]
+    sets: Mapping[str, Any]
+    needs_trust: bool = False
+
+
+TRANSITIONS = {
+    "pin": Transition(frozenset({Status.ACTIVE}), {"pinned": True}),
+    "unpin": Transition(frozenset(Status), {"pinned": False}),
+    "archive": Transition(frozenset({Status.ACTIVE}), {"status": Status.ARCHIVED, "pinned": False}),
+    "reactivate": Transition(frozenset({Status.ARCHIVED}), {"status": Status.ACTIVE}, needs_trust=True),
+    "approve": Transition(frozenset({Status.PENDING}), {"status": Status.ACTIVE}, needs_trust=True),
+    "reject": Transition(frozenset({Status.PENDING}), {"status": Status.REJECTED, "pinned": False}),
+}
+
+
+def edit_memory(
+    *,
+    memory: Memory,
+    values: Mapping[str, Any],
+    expected_version: int | None,
+    by: Principal,
+    reason: str,
+    now: datetime,
+) -> Memory:
+    """Change curated values. A new text is found anew, and locked against automatic rewriting.
+
+    Raises VersionMismatch, DuplicateMemory, and MemoryRefused naming the value that is wrong.
+    """
+    return _change(
+        memory=memory, verb="edit", values={key: values[key] for key in values if key in EDITABLE},
+        expected_version=expected_version, by=by, reason=reason, now=now,
+    )  # fmt: skip
+
+
+def apply_transition(
+    *,
+    memory: Memory,
+    verb: str,
+    by: Principal,
+    reason: str,
+    now: datetime,
+    expected_version: int | None = None,
+) -> Memory:
+    """Do what the verb's row in TRANSITIONS says; doing it twice changes nothing the second time.
+
+    Raises WrongState where the memory is in another state, Forbidden where an untrusted key would
+    make a text trusted, VersionMismatch, DuplicateMemory.
+    """
+    transition = TRANSITIONS[verb]
+    if transition.needs_trust and not by.is_trusted:
+        raise Forbidden("An untrusted key cannot bring a memory into contexts; a curator can.")
+    with transaction.atomic():
+        locked = _lock(memory, expected_version)
+        if Status(locked.status) not in transition.allowed:
+            raise WrongState(f"A memory that is {locked.status} cannot be {_past(verb)}.")
+        changed = _change(
+            memory=memory, verb=verb, values=transition.sets, expected_version=expected_version,
+            by=by, reason=reason, now=now,
+        )  # fmt: skip
+        if verb == "reactivate":
+            _reset_strength(changed)
+        return changed
+
+
+def restore_revision(
+    *,
+    memory: Memory,
+    revision: MemoryRevision,
+    expected_version: int | None,
+    by: Principal,
+    reason: str,
+    now: datetime,
+) -> Memory:
+    """Bring back the curated values as they stood after a revision; the way back is a revision too."""
+    if revision.memory_id != memory.pk:
+        raise UnknownRow(f"No revision {revision.pk} of this memory.")
+    values = values_after(revision.after)
+    if values.get("status") == Status.ACTIVE and memory.status != Status.ACTIVE and not by.is_trusted:
+        raise Forbidden("An untrusted key cannot bring a memory into contexts; a curator can.")
+    for name in ("valid_from", "valid_to"):
+        values[name] = parse_datetime(values[name]) if values.get(name) else None
+    return _change(
+        memory=memory,
+        verb="restore",
+        values=values,
+        expected_version=expected_version,
+        by=by,
+        reason=reason,
+        now=now,
+    )
+
+
+@transaction.atomic
+def delete_memory(
+    *, memory: Memory, expected_version: int | None, by: Principal, reason: str, now: datetime
+) -> None:
+    """Delete a memory with its revisions and sources; its text leaves the receipts as well."""
+    locked = _lock(memory, expected_version)
+    forget_source(source_id=locked.pk)
+    forget_answers(actor_id=locked.actor_id, row_id=locked.pk)
+    audit.record(
+        by=by,
+        verb="delete",
+        object_kind="memory",
+        object_id=locked.pk,
+        actor=memory.actor,
+        reason=reason,
+        now=now,
+    )
+    locked.delete()
+
+
+def _change(
+    *, memory: Memory, verb: str, values: Mapping[str, Any], expected_version: int | None, by: Principal, reason: str,
+    now: datetime,
+) -> Memory:  # fmt: skip
+    spaces = writing_spaces()
+    entry = index_entries([values["content"]], spaces)[0] if "content" in values else None
+    try:
+        with transaction.atomic():
+            locked = _lock(memory, expected_version)
+            before = snapshot(locked)
+            _apply(locked, values, verb, by)
+            if snapshot(locked) == before:
+                return locked
+            locked.version += 1
+            locked.updated_at = now
+            locked.save()
+            if entry is not None and before["content"] != locked.content:
+                index_memory(locked, entry, spaces)
+            keep_revision(memory=locked, verb=verb, before=before, by=by, reason=reason, now=now)
+            return locked
+    except IntegrityError as error:
+        raise DuplicateMemory("Another memory in this namespace has the same text.") from error
+
+
+def _lock(memory: Memory, expected_version: int | None) -> Memory:
+    rows = Memory.objects.select_for_update(of=["self"]).select_related("actor__agent")
+    locked = rows.filter(pk=memory.pk, actor_id=memory.actor_id).first()
+    if locked is None:
+        raise UnknownRow(f"No memory {memory.pk}.")
+    if expected_version is not None and locked.version != expected_version:
+        raise VersionMismatch(locked.version)
+    return locked
+
+
+def _apply(memory: Memory, values: Mapping[str, Any], verb: str, by: Principal) -> None:
+    is_new_text = "content" in values and values["content"] != memory.content
+    for name, value in values.items():
+        setattr(memory, name, value)
+    if "namespace" in values:
+        memory.namespace = expand_namespace(
+            memory.namespace, agent_id=memory.actor.agent_id, user_id=memory.actor.user_id
+        )
+    if values.get("pinned") and memory.status != Status.ACTIVE:
+        raise WrongState(f"A memory that is {memory.status} cannot be pinned.")
+    check_scope(ScopeLevel(memory.scope_level), domain=memory.scope_domain, user_id=memory.actor.user_id)
+    if memory.valid_from and memory.valid_to and memory.valid_from > memory.valid_to:
+        raise MemoryRefused("valid_to", "A memory cannot end before it begins.")
+    if verb == "approve":
+        memory.trust = Trust.TRUSTED
+    if is_new_text:
+        _take_new_text(memory, by)
+
+
+def _take_new_text(memory: Memory, by: Principal) -> None:
+    memory.content_digest = content_digest(memory.content)
+    memory.locked = memory.locked or by.kind is not PrincipalKind.JOB
+    if not by.is_trusted:
+        # An approval is bound to the exact text: other words from an untrusted hand wait again.
+        memory.trust, memory.status, memory.pinned = Trust.UNTRUSTED, Status.PENDING, False
+
+
+def _reset_strength(memory: Memory) -> None:
+    policy = effective_policy(StrengthPolicy, memory.agent, memory.actor)
+    MemoryNumbers.objects.filter(pk=memory.pk, actor_id=memory.actor_id).update(
+        strength=policy.reactivation_strength
+    )
+
+
+def _past(verb: str) -> str:
+    irregular = {"pin": "pinned", "unpin": "unpinned"}
+    return irregular.get(verb, f"{verb}d" if verb.endswith("e") else f"{verb}ed")

@@ -1,0 +1,224 @@
+"""Writing memories: once each, with provenance, findable at once (SPEC M1–M3, M8, M10)."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from uuid import UUID
+
+from django.db import IntegrityError, transaction
+
+from conversations.models import Message
+from memoryhub.access.domain import Principal
+from memoryhub.providers.spaces import (
+    IndexEntry,
+    after_indexing,
+    embed_pending,
+    index_entries,
+    writing_spaces,
+)
+from memoryhub.search.models import EmbeddingSpace
+from memoryhub.search.vectors import UnusableVector, unit_vector
+from memoryhub.tenants.domain import Trust, TrustPolicy
+from memoryhub.tenants.models import Actor
+from memoryhub.tenants.namespaces import expand_namespace
+from memoryhub.tenants.policies import effective_policy
+from strength.actions.revisions import keep_revision
+from strength.actions.use import reinforce
+from strength.domain.memories import (
+    Kind,
+    MemoryRefused,
+    ScopeLevel,
+    Source,
+    Status,
+    check_scope,
+    content_digest,
+    default_namespace,
+)
+from strength.domain.policy import StrengthPolicy
+from strength.domain.strength import initial_strength
+from strength.models import (
+    Memory,
+    MemoryIndex,
+    MemoryNumbers,
+    MemorySource,
+    PerspectiveStrength,
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class NewMemory:
+    """A memory as somebody wants it written; None leaves the choice to policy and agent."""
+
+    content: str
+    kind: Kind = Kind.NOTE
+    namespace: str | None = None
+    tags: Sequence[str] = ()
+    scope_level: ScopeLevel = ScopeLevel.PROJECT
+    scope_domain: str | None = None
+    scope_project: str | None = None
+    source: Source = Source.MANUAL
+    strength: float | None = None
+    strength_by_perspective: Mapping[str, float] = field(default_factory=dict)
+    learnings: Mapping[str, str] = field(default_factory=dict)
+    embedding: Sequence[float] | None = None
+    pinned: bool = False
+    source_message_ids: Sequence[UUID] = ()
+    channel: str = ""
+    confidence: float | None = None
+    valid_from: datetime | None = None
+    valid_to: datetime | None = None
+
+
+def write_memory(*, actor: Actor, new: NewMemory, by: Principal, now: datetime) -> tuple[Memory, bool]:
+    """Write a memory and return it with True, or reinforce the one with the same text and return False.
+
+    Text from an untrusted key, channel or source message, or below the confidence floor, waits as
+    `pending`, and reinforces nothing. Raises MemoryRefused naming the value that is wrong.
+    """
+    spaces = writing_spaces()
+    draft = _draft(actor, new, now)
+    messages = _source_messages(actor, new.source_message_ids)
+    _judge(draft, actor, new, messages, by)
+    entry = _entry(new, spaces)
+    with transaction.atomic():
+        known = _same_text(draft)
+        if known is None:
+            try:
+                with transaction.atomic():
+                    draft.save(force_insert=True)
+            except IntegrityError:
+                known = _same_text(draft)
+                if known is None:
+                    raise
+        if known is not None:
+            return _seen_again(known, messages, draft.trust, now=now), False
+        _add_numbers(draft, new)
+        _add_sources(draft, messages, now)
+        index_memory(draft, entry, spaces)
+        keep_revision(memory=draft, verb="create", before={}, by=by, reason="", now=now)
+    return draft, True
+
+
+def index_memory(memory: Memory, entry: IndexEntry, spaces: Sequence[EmbeddingSpace]) -> None:
+    """Make a memory findable in the given spaces, in place of what was there; inside the caller's transaction."""
+    MemoryIndex.objects.filter(actor_id=memory.actor_id, memory=memory).delete()
+    MemoryIndex.objects.bulk_create(
+        MemoryIndex(actor_id=memory.actor_id, memory=memory, **entry.row_values(space.id)) for space in spaces
+    )
+    after_indexing([entry], lambda: embed_pending(MemoryIndex, [memory.id]))
+
+
+def _draft(actor: Actor, new: NewMemory, now: datetime) -> Memory:
+    names = {"agent_id": actor.agent_id, "user_id": actor.user_id}
+    domain = new.scope_domain if new.scope_domain is not None else actor.agent.domain
+    check_scope(new.scope_level, domain=domain, user_id=actor.user_id)
+    if new.valid_from and new.valid_to and new.valid_from > new.valid_to:
+        raise MemoryRefused("valid_to", "A memory cannot end before it begins.")
+    if new.confidence is not None and not 0 <= new.confidence <= 1:
+        raise MemoryRefused("confidence", "A confidence lies between 0 and 1.")
+    in_project = new.scope_level is ScopeLevel.PROJECT
+    project = new.scope_project if new.scope_project is not None else actor.agent.current_project
+    return Memory(
+        actor=actor,
+        content=new.content,
+        content_digest=content_digest(new.content),
+        namespace=expand_namespace(new.namespace or default_namespace(new.kind), **names),
+        kind=new.kind,
+        tags=list(dict.fromkeys(new.tags)),
+        scope_level=new.scope_level,
+        scope_domain=domain if new.scope_level is ScopeLevel.DOMAIN else "",
+        scope_project=project if in_project else "",
+        pinned=new.pinned,
+        source=new.source,
+        channel=new.channel,
+        confidence=new.confidence,
+        learnings=dict(new.learnings),
+        valid_from=new.valid_from,
+        valid_to=new.valid_to,
+        created_at=now,
+        updated_at=now,
+    )
+
+
+def _source_messages(actor: Actor, message_ids: Sequence[UUID]) -> list[Message]:
+    found = list(Message.objects.of([actor.id]).filter(id__in=message_ids).select_related("session"))
+    if missing := set(message_ids) - {message.id for message in found}:
+        raise MemoryRefused(
+            "source_message_ids", f"No such message of this actor: {sorted(map(str, missing))[0]}."
+        )
+    return found
+
+
+def _judge(draft: Memory, actor: Actor, new: NewMemory, messages: Sequence[Message], by: Principal) -> None:
+    """Set trust and status: a memory is never more trusted than what it was drawn from."""
+    policy = effective_policy(TrustPolicy, actor.agent, actor)
+    channels = [new.channel, *(message.session.channel for message in messages)]
+    verdicts = {policy.trust(channel=channel, source_is_trusted=by.is_trusted) for channel in channels}
+    verdicts |= {Trust(message.trust) for message in messages}
+    draft.trust = Trust.UNTRUSTED if Trust.UNTRUSTED in verdicts else Trust.TRUSTED
+    doubtful = new.confidence is not None and new.confidence < policy.confidence_floor
+    if draft.trust == Trust.UNTRUSTED or doubtful:
+        draft.status = Status.PENDING
+        draft.pinned = False
+
+
+def _entry(new: NewMemory, spaces: Sequence[EmbeddingSpace]) -> IndexEntry:
+    entry = index_entries([new.content], spaces)[0]
+    if new.embedding is None:
+        return entry
+    try:
+        given = unit_vector(new.embedding, dimension=spaces[0].dimension)
+    except UnusableVector as error:
+        raise MemoryRefused("embedding", str(error)) from error
+    return IndexEntry(entry.terms, {**entry.vectors, spaces[0].id: given})
+
+
+def _same_text(draft: Memory) -> Memory | None:
+    rows = Memory.objects.select_for_update(of=["self"]).filter(
+        actor_id=draft.actor_id,
+        namespace=draft.namespace,
+        content_digest=draft.content_digest,
+        status__in=[Status.ACTIVE, Status.PENDING],
+        superseded_by=None,
+    )
+    return rows.select_related("actor__agent").first()
+
+
+def _seen_again(memory: Memory, messages: Sequence[Message], trust: str, *, now: datetime) -> Memory:
+    _add_sources(memory, messages, now)
+    if trust == Trust.TRUSTED:
+        reinforce(memories=[memory], perspective=None, now=now)
+    return memory
+
+
+def _add_numbers(memory: Memory, new: NewMemory) -> None:
+    policy = effective_policy(StrengthPolicy, memory.agent, memory.actor)
+    MemoryNumbers.objects.create(
+        memory=memory,
+        actor_id=memory.actor_id,
+        strength=initial_strength(policy, source=Source(memory.source), stated=new.strength),
+    )
+    PerspectiveStrength.objects.bulk_create(
+        PerspectiveStrength(
+            actor_id=memory.actor_id, memory=memory, perspective=name, strength=value, as_of=memory.created_at
+        )
+        for name, value in new.strength_by_perspective.items()
+    )
+
+
+def _add_sources(memory: Memory, messages: Sequence[Message], now: datetime) -> None:
+    MemorySource.objects.bulk_create(
+        [
+            MemorySource(
+                actor_id=memory.actor_id,
+                memory=memory,
+                message_id=message.id,
+                session_id=message.session_id,
+                channel=message.session.channel,
+                trust=message.trust,
+                created_at=now,
+            )
+            for message in messages
+        ],
+        ignore_conflicts=True,
+    )

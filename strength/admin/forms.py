@@ -1,0 +1,110 @@
+"""What people type about a memory, on its way to the actions."""
+
+from typing import Any
+
+from django import forms
+from django.utils.translation import gettext_lazy as _
+from unfold.widgets import UnfoldAdminDecimalFieldWidget, UnfoldAdminSelect2Widget, UnfoldAdminTextInputWidget
+
+from memoryhub.admin.base import ActingForm
+from memoryhub.admin.fields import (
+    LinesField,
+    ObjectField,
+    ProseField,
+    ReasonField,
+    text_values,
+)
+from memoryhub.tenants.domain import MAX_USER_ID
+from memoryhub.tenants.models import Agent
+from strength.actions.curate import EDITABLE
+from strength.actions.write import NewMemory
+from strength.domain.memories import Kind, ScopeLevel
+from strength.models import Memory
+
+LONGEST_CONTENT = 100_000
+LONGEST_LEARNING = 10_000
+
+
+class CuratedForm(ActingForm):
+    """The values that people decide about."""
+
+    content = ProseField(max_length=LONGEST_CONTENT, label=_("Content"))
+    confidence = forms.FloatField(
+        required=False,
+        min_value=0,
+        max_value=1,
+        widget=UnfoldAdminDecimalFieldWidget(attrs={"step": "any"}),
+        label=_("Confidence"),
+        help_text=_("0 to 1; below the agent's floor a new memory waits for approval."),
+    )
+    tags = LinesField(most=50, longest=100, label=_("Tags"))
+    learnings = ObjectField(
+        check=text_values(LONGEST_LEARNING),
+        label=_("Learnings"),
+        help_text=_("What was learnt, by perspective, as JSON."),
+    )
+
+    class Meta:
+        model = Memory
+        fields = (
+            "content", "namespace", "kind", "tags", "scope_level", "scope_domain", "scope_project", "pinned",
+            "confidence", "learnings", "valid_from", "valid_to",
+        )  # fmt: skip
+
+    # The actions decide about the values, and say what is wrong with them.
+    not_checked_as_stored = frozenset(field.name for field in Memory._meta.fields)
+
+
+class NewMemoryForm(CuratedForm):
+    """A memory to write, and whose it is."""
+
+    agent = forms.ModelChoiceField(
+        queryset=Agent.objects.all(), widget=UnfoldAdminSelect2Widget(), label=_("Agent"), empty_label=""
+    )
+    user_id = forms.CharField(
+        required=False,
+        max_length=MAX_USER_ID,
+        widget=UnfoldAdminTextInputWidget(),
+        label=_("User"),
+        help_text=_("Empty: a memory of the agent itself."),
+    )
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.fields["namespace"].required = False
+        self.fields["namespace"].help_text = _("Empty: the kind's own, such as /notes/{actorId}/.")
+        self.fields["scope_project"].help_text = _("Empty: the agent's current project.")
+        self.fields["scope_domain"].help_text = _("Empty: the agent's domain.")
+
+    def memory(self) -> NewMemory:
+        """Return what was typed as a new memory."""
+        values = self.cleaned_data
+        return NewMemory(
+            content=values["content"],
+            kind=Kind(values["kind"]),
+            namespace=values["namespace"] or None,
+            tags=values["tags"],
+            scope_level=ScopeLevel(values["scope_level"]),
+            scope_domain=values["scope_domain"] or None,
+            scope_project=values["scope_project"] or None,
+            learnings=values["learnings"],
+            pinned=values["pinned"],
+            confidence=values["confidence"],
+            valid_from=values["valid_from"],
+            valid_to=values["valid_to"],
+        )
+
+
+class MemoryForm(CuratedForm):
+    """An edit: what is left as it was stays as it is."""
+
+    expected_version = forms.IntegerField(required=False, widget=forms.HiddenInput())
+    reason = ReasonField()
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.initial["expected_version"] = self.instance.version
+
+    def values(self) -> dict[str, Any]:
+        """Return what a person changed."""
+        return self.changed_values(EDITABLE)

@@ -1,0 +1,68 @@
+"""What memories bring into a context: those a person pinned, and those that answer the question."""
+
+from typing import Any
+
+from conversations.actions.context import LayerRequest
+from conversations.domain.layers import PINNED, SEMANTIC, Candidate, LayerResult
+from memoryhub.access.domain import Scope
+from strength.actions.search import (
+    FoundMemory,
+    MemorySearch,
+    pinned_memories,
+    search_memories,
+)
+from strength.models import Memory
+
+# More pinned memories than this are a mistake of curation rather than something to say each time.
+MOST_PINNED = 100
+
+
+def pinned(request: LayerRequest) -> LayerResult:
+    """Offer the pinned memories that the actor may see, strongest first."""
+    if not request.policy.include_pinned:
+        return LayerResult()
+    rows = pinned_memories(
+        tenant=request.tenant, project=request.project, by=request.by, now=request.now, most=MOST_PINNED
+    )
+    return LayerResult(tuple(_candidate(PINNED, memory) for memory in rows))
+
+
+def semantic(request: LayerRequest) -> LayerResult:
+    """Offer the memories that answer the user's message, best first."""
+    if not request.policy.include_semantic_memory:
+        return LayerResult()
+    results = search_memories(
+        tenant=request.tenant,
+        search=MemorySearch(
+            query=request.query,
+            perspective=request.perspective,
+            project=request.project,
+            limit=request.policy.semantic_memory_limit,
+            exclude_pinned=request.policy.include_pinned,
+        ),
+        by=request.by,
+        mark=Scope.WRITE in request.by.scopes,
+        now=request.now,
+    )
+    return LayerResult(tuple(_found(each) for each in results.found))
+
+
+def _found(found: FoundMemory) -> Candidate:
+    scores = {name: value for name, value in found.breakdown.as_dict().items() if value is not None}
+    return _candidate(
+        SEMANTIC,
+        found.memory,
+        relevance=found.breakdown.relevance,
+        final_score=found.final_score,
+        score_breakdown=scores,
+    )
+
+
+def _candidate(layer: str, memory: Memory, **scores: Any) -> Candidate:
+    return Candidate(
+        layer=layer,
+        content=memory.content,
+        source_id=str(memory.pk),
+        created_at=memory.created_at.isoformat(),
+        **scores,
+    )

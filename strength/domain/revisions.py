@@ -1,0 +1,33 @@
+"""What a revision remembers of a memory, and what restoring one brings back (SPEC M9)."""
+
+from collections.abc import Mapping
+from typing import Any
+
+# The curated fields: what people decide about. Strength has a history of its own.
+CURATED = (
+    "content",
+    "namespace",
+    "kind",
+    "tags",
+    "scope_level",
+    "scope_domain",
+    "scope_project",
+    "status",
+    "pinned",
+    "locked",
+    "learnings",
+    "confidence",
+    "valid_from",
+    "valid_to",
+)
+
+
+def changed(before: Mapping[str, Any], after: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the curated values that differ, as they were and as they are."""
+    keys = [key for key in CURATED if before.get(key) != after.get(key)]
+    return {key: before.get(key) for key in keys}, {key: after.get(key) for key in keys}
+
+
+def values_after(snapshot: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what a restored memory gets: the curated values as they stood after that revision."""
+    return {key: snapshot[key] for key in CURATED if key in snapshot}

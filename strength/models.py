@@ -1,0 +1,245 @@
+"""Memories, how strong they are, what makes them findable, where they come from, and their revisions."""
+
+from collections.abc import Iterable
+from typing import ClassVar
+from uuid import UUID
+
+from django.contrib.postgres.fields import ArrayField
+from django.db import models
+from django.db.models import Prefetch, Q
+from django.db.models.functions import Now
+
+from memoryhub.access.domain import PrincipalKind
+from memoryhub.ids import new_id
+from memoryhub.search.models import SearchIndexRow
+from memoryhub.tenants.domain import Trust
+from memoryhub.tenants.models import Actor, Agent
+from strength.domain.memories import Kind, ScopeLevel, Source, Status
+
+
+def _choices(words: Iterable[str]) -> list[tuple[str, str]]:
+    return [(str(word), str(word)) for word in words]
+
+
+class MemoryQuerySet(models.QuerySet["Memory"]):
+    """Memories, narrowed by who may see them and by what is asked for."""
+
+    def of(self, actor_ids: Iterable[UUID]) -> "MemoryQuerySet":
+        """Filter to the given actors: first of all filters, on every path."""
+        return self.filter(actor_id__in=list(actor_ids))
+
+    def active(self) -> "MemoryQuerySet":
+        """Filter to memories that contexts may use: active and trusted."""
+        return self.filter(status=Status.ACTIVE)
+
+    def with_numbers(self, actor_ids: Iterable[UUID] | None = None) -> "MemoryQuerySet":
+        """Load what the API and the admin show beside a memory; `actor_ids` are those the rows belong to.
+
+        With them the further queries filter by actor too, as every query on a request path does.
+        """
+        whose = {} if actor_ids is None else {"actor_id__in": list(actor_ids)}
+        return self.select_related("numbers", "actor__agent").prefetch_related(
+            Prefetch("perspectives", queryset=PerspectiveStrength.objects.filter(**whose)),
+            Prefetch("sources", queryset=MemorySource.objects.filter(**whose)),
+        )
+
+
+class Memory(models.Model):
+    """Something remembered: its text, where it lies, who sees it, and what people decided (SPEC M1).
+
+    The numbers that change with every use are in MemoryNumbers. `version` counts curated changes.
+    """
+
+    id = models.UUIDField(primary_key=True, default=new_id, editable=False)
+    actor = models.ForeignKey(Actor, on_delete=models.CASCADE, related_name="+", db_index=False)
+    content = models.TextField()
+    content_digest = models.BinaryField(max_length=32, editable=False)
+    namespace = models.CharField(max_length=500)
+    kind = models.CharField(max_length=12, choices=_choices(Kind), default=Kind.NOTE)
+    tags = ArrayField(models.CharField(max_length=100), default=list, blank=True)
+    scope_level = models.CharField(max_length=10, choices=_choices(ScopeLevel), default=ScopeLevel.PROJECT)
+    scope_domain = models.CharField(max_length=255, blank=True)
+    scope_project = models.CharField(max_length=255, blank=True)
+    status = models.CharField(max_length=10, choices=_choices(Status), default=Status.ACTIVE)
+    pinned = models.BooleanField(default=False)
+    locked = models.BooleanField(
+        default=False, help_text="A person edited it; nothing rewrites it automatically."
+    )
+    source = models.CharField(max_length=12, choices=_choices(Source), default=Source.MANUAL)
+    channel = models.CharField(max_length=100, blank=True)
+    trust = models.CharField(max_length=10, choices=_choices(Trust), default=Trust.TRUSTED)
+    confidence = models.FloatField(null=True, blank=True)
+    learnings = models.JSONField(default=dict, blank=True, help_text="What was learnt, by perspective.")
+    valid_from = models.DateTimeField(null=True, blank=True)
+    valid_to = models.DateTimeField(null=True, blank=True)
+    superseded_by = models.ForeignKey(
+        "self", on_delete=models.SET_NULL, null=True, blank=True, related_name="+"
+    )
+    version = models.PositiveIntegerField(default=1)
+    created_at = models.DateTimeField(db_default=Now())
+    updated_at = models.DateTimeField(db_default=Now())
+
+    objects: ClassVar[MemoryQuerySet] = MemoryQuerySet.as_manager()  # type: ignore[assignment]
+
+    class Meta:
+        ordering = ["-created_at", "-id"]
+        verbose_name_plural = "memories"
+        constraints = [
+            models.UniqueConstraint(name="memory_of_actor", fields=["actor", "id"]),
+            models.UniqueConstraint(
+                name="memory_text_once",
+                fields=["actor", "namespace", "content_digest"],
+                condition=Q(status__in=[Status.ACTIVE, Status.PENDING], superseded_by=None),
+            ),
+            models.CheckConstraint(
+                name="memory_confidence_is_share",
+                condition=Q(confidence=None) | Q(confidence__gte=0, confidence__lte=1),
+            ),
+            models.CheckConstraint(
+                name="memory_valid_in_order",
+                condition=Q(valid_from=None) | Q(valid_to=None) | Q(valid_from__lte=models.F("valid_to")),
+            ),
+        ]
+        indexes = [
+            models.Index(fields=["actor", "status", "-created_at", "-id"], name="memory_newest_first"),
+            models.Index(
+                fields=["actor", "namespace"], name="memory_by_namespace", opclasses=["", "text_pattern_ops"]
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.kind} {str(self.id)[:13]}"
+
+    @property
+    def agent(self) -> Agent:
+        """Return the agent whose memory it is, or whose user's."""
+        return self.actor.agent
+
+
+class MemoryNumbers(models.Model):
+    """The numbers that every use and every night change, in a narrow row of their own.
+
+    No index but the key, and a low fill factor (set in the migration): every update then stays in its
+    page (HOT), which made the decay of a million rows twenty times quicker than in a wide row.
+    """
+
+    memory = models.OneToOneField(Memory, on_delete=models.CASCADE, primary_key=True, related_name="numbers")
+    actor = models.ForeignKey(Actor, on_delete=models.CASCADE, related_name="+", db_index=False)
+    strength = models.FloatField()
+    access_count = models.PositiveIntegerField(default=0)
+    candidate_count = models.PositiveIntegerField(default=0)
+    last_accessed_at = models.DateTimeField(null=True)
+    impact_score = models.FloatField(default=0.0)
+    consolidation_level = models.PositiveSmallIntegerField(default=0)
+    last_decay_at = models.DateTimeField(null=True)
+
+    class Meta:
+        verbose_name_plural = "memory numbers"
+        constraints = [
+            models.UniqueConstraint(name="numbers_of_actor", fields=["actor", "memory"]),
+            models.CheckConstraint(name="numbers_strength_not_negative", condition=Q(strength__gte=0)),
+            models.CheckConstraint(
+                name="numbers_level_0_to_5",
+                condition=Q(consolidation_level__gte=0, consolidation_level__lte=5),
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return str(self.memory_id)
+
+
+class PerspectiveStrength(models.Model):
+    """How strong a memory is seen from one perspective; absent means 0, never used from it."""
+
+    pk = models.CompositePrimaryKey("actor_id", "memory_id", "perspective")
+    actor = models.ForeignKey(Actor, on_delete=models.CASCADE, related_name="+", db_index=False)
+    memory = models.ForeignKey(Memory, on_delete=models.CASCADE, related_name="perspectives")
+    perspective = models.CharField(max_length=100)
+    strength = models.FloatField()
+    as_of = models.DateTimeField(help_text="When it was last used; decay is computed from here when read.")
+
+    class Meta:
+        constraints = [
+            models.CheckConstraint(name="perspective_strength_not_negative", condition=Q(strength__gte=0)),
+        ]
+
+    def __str__(self) -> str:
+        return str(self.memory_id)
+
+
+class MemoryIndexQuerySet(models.QuerySet["MemoryIndex"]):
+    """Index rows, narrowed before they are scanned."""
+
+    def searchable(self, actor_ids: Iterable[UUID], space_id: int) -> "MemoryIndexQuerySet":
+        """Filter to the rows of these actors in one space."""
+        return self.filter(actor_id__in=list(actor_ids), space_id=space_id)
+
+
+class MemoryIndex(SearchIndexRow):
+    """What makes a memory findable in one embedding space, apart from the memory itself."""
+
+    owner_field = "memory"
+
+    pk = models.CompositePrimaryKey("actor_id", "space_id", "memory_id")
+    memory = models.ForeignKey(Memory, on_delete=models.CASCADE, related_name="+")
+
+    objects: ClassVar[MemoryIndexQuerySet] = MemoryIndexQuerySet.as_manager()  # type: ignore[assignment]
+
+    def __str__(self) -> str:
+        return str(self.memory_id)
+
+
+class MemorySource(models.Model):
+    """Where a memory comes from: a message, with its channel and trust (SPEC M3).
+
+    The message is a plain id, for `strength` must stay able to live apart; a message that was erased
+    leaves a source that leads nowhere, which is true.
+    """
+
+    id = models.UUIDField(primary_key=True, default=new_id, editable=False)
+    actor = models.ForeignKey(Actor, on_delete=models.CASCADE, related_name="+", db_index=False)
+    memory = models.ForeignKey(Memory, on_delete=models.CASCADE, related_name="sources")
+    message_id = models.UUIDField()
+    session_id = models.UUIDField()
+    channel = models.CharField(max_length=100, blank=True)
+    trust = models.CharField(max_length=10, choices=_choices(Trust))
+    created_at = models.DateTimeField(db_default=Now())
+
+    class Meta:
+        ordering = ["created_at", "id"]
+        constraints = [
+            models.UniqueConstraint(name="memory_source_once", fields=["actor", "memory", "message_id"])
+        ]
+
+    def __str__(self) -> str:
+        return str(self.message_id)
+
+
+class MemoryRevision(models.Model):
+    """One curated change of a memory: who, when, what before, what after, and why (SPEC M9).
+
+    `after` is the whole of the curated values, so that any revision can be restored by itself.
+    """
+
+    id = models.UUIDField(primary_key=True, default=new_id, editable=False)
+    actor = models.ForeignKey(Actor, on_delete=models.CASCADE, related_name="+", db_index=False)
+    memory = models.ForeignKey(Memory, on_delete=models.CASCADE, related_name="revisions")
+    number = models.PositiveIntegerField()
+    verb = models.CharField(max_length=20)
+    who_kind = models.CharField(max_length=10, choices=_choices(PrincipalKind))
+    who_id = models.CharField(max_length=64)
+    who_name = models.CharField(max_length=150)
+    reason = models.TextField(blank=True)
+    changed_before = models.JSONField(default=dict)
+    changed_after = models.JSONField(default=dict)
+    after = models.JSONField()
+    created_at = models.DateTimeField()
+
+    class Meta:
+        ordering = ["-number"]
+        constraints = [
+            models.UniqueConstraint(name="revision_number_once", fields=["actor", "memory", "number"])
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.verb} #{self.number}"

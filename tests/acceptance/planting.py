@@ -1,0 +1,135 @@
+"""One user's rows of every sort, made through the API, each text with a mark that nothing else holds."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+from uuid import uuid4
+
+from rest_framework.test import APIClient
+
+from memoryhub.tenants.domain import actor_id
+
+API = "/api/v1"
+
+
+@dataclass
+class Planted:
+    """A user's rows: their ids by the name that addresses use, and the marks of their texts."""
+
+    agent_id: str
+    user_id: str
+    agent_mark: str
+    user_mark: str
+    ids: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def names(self) -> dict[str, str]:
+        """Return the two names that most bodies and queries carry."""
+        return {"agent_id": self.agent_id, "user_id": self.user_id}
+
+    @property
+    def actor_id(self) -> str:
+        """Return the key of the user's actor."""
+        return str(actor_id(self.agent_id, self.user_id))
+
+
+def made(response: Any, *statuses: int) -> Any:
+    """Return the answer's JSON; fails with the answer where its status is not one of those expected."""
+    assert response.status_code in (statuses or (200, 201)), response.content
+    return response.json()
+
+
+def plant(client: APIClient, *, agent_id: str, user_id: str) -> Planted:
+    """Make an agent, a user, a session with messages, memories in several states, a receipt; return what was made."""
+    planted = Planted(agent_id, user_id, f"agentmark{uuid4().hex}", f"usermark{uuid4().hex}")
+    mark, names = planted.user_mark, planted.names
+    made(client.post(f"{API}/agents", {"agent_id": agent_id, "system_prompt": planted.agent_mark}))
+    made(
+        client.post(f"{API}/memories", {"agent_id": agent_id, "content": f"{planted.agent_mark} own memory"})
+    )
+    made(
+        client.patch(
+            f"{API}/actors?agent_id={agent_id}&user_id={user_id}", {"policy": {"untrusted_channels": [mark]}}
+        )
+    )
+    session = made(
+        client.post(
+            f"{API}/sessions", {**names, "title": f"{mark} title", "metadata": {"note": f"{mark} metadata"}}
+        )
+    )
+    messages = made(
+        client.post(
+            f"{API}/sessions/{session['id']}/messages",
+            {"messages": [
+                {"role": "user", "content": f"{mark} asks about green tea", "author": f"{mark} author",
+                 "client_message_id": f"{mark} client id"},
+                {"role": "assistant", "content": [{"type": "text", "text": f"{mark} answers about green tea"},
+                                                  {"type": "image", "name": f"{mark}.png"}],
+                 "metadata": {"note": f"{mark} message metadata"}},
+            ]},
+        )
+    )["results"]  # fmt: skip
+    memory = made(
+        client.post(
+            f"{API}/memories",
+            {**names, "content": f"{mark} likes green tea", "kind": "preference", "tags": [f"{mark} tag"],
+             "learning": f"{mark} learning", "perspective": f"{mark} view", "pinned": True,
+             "strength_by_perspective": {f"{mark} view": 0.4}, "source_message_ids": [messages[0]["id"]]},
+        )
+    )  # fmt: skip
+    pending = made(
+        client.post(
+            f"{API}/memories", {**names, "content": f"{mark} perhaps drinks coffee", "confidence": 0.1}
+        )
+    )
+    made(
+        client.patch(
+            f"{API}/memories/{memory['id']}",
+            {"content": f"{mark} loves green tea", "reason": f"{mark} reason"},
+        )
+    )
+    revision = made(client.get(f"{API}/memories/{memory['id']}/revisions"))["results"][-1]
+    context = made(
+        client.post(
+            f"{API}/context", {**names, "session_id": session["id"], "message": f"{mark} wants green tea"}
+        )
+    )
+    planted.ids = {
+        "agent_id": agent_id, "session_id": session["id"], "memory_id": memory["id"], "pending_id": pending["id"],
+        "revision_id": revision["id"], "receipt_id": context["receipt_id"],
+    }  # fmt: skip
+    return planted
+
+
+Body = Callable[[Planted], dict[str, Any]]
+REASON: Body = lambda planted: {"reason": "because"}  # noqa: E731
+
+BODIES: dict[tuple[str, str], Body] = {
+    ("agents", "post"): lambda planted: {"agent_id": "a-new-agent"},
+    ("agent", "patch"): lambda planted: {"name": "renamed"},
+    ("actors", "patch"): lambda planted: {"policy": {"recall_limit": 1}},
+    ("sessions", "post"): lambda planted: {**planted.names, "session_id": planted.ids["session_id"]},
+    ("session-end", "post"): lambda planted: {},
+    ("messages", "post"): lambda planted: {"role": "user", "content": "one more"},
+    ("context", "post"): lambda planted: {
+        **planted.names, "session_id": planted.ids["session_id"], "message": "green tea"
+    },
+    ("memories", "post"): lambda planted: {**planted.names, "content": "something new"},
+    ("memories-search", "post"): lambda planted: {**planted.names, "query": "green tea", "include_messages": True},
+    ("memories-retrieve", "post"): lambda planted: {**planted.names, "query": "green tea"},
+    ("memory", "patch"): lambda planted: {"tags": ["changed"]},
+    ("memory-restore", "post"): lambda planted: {"revision_id": planted.ids["revision_id"]},
+    **{
+        (f"memory-{verb}", "post"): REASON
+        for verb in ("pin", "unpin", "archive", "reactivate", "approve", "reject")
+    },
+}  # fmt: skip
+"""A body that each call accepts; a new POST, PUT or PATCH needs its line here."""
+
+
+def body_of(name: str, method: str, planted: Planted) -> dict[str, Any] | None:
+    """Return a body that the call accepts; None for calls without one."""
+    if method in ("get", "delete", "head", "options"):
+        return None
+    assert (name, method) in BODIES, f"Say in BODIES what a valid body of {method.upper()} {name} is."
+    return BODIES[name, method](planted)

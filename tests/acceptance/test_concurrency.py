@@ -1,0 +1,300 @@
+"""Nothing is done twice, nothing is lost, and nothing is numbered twice, with eight writers at once (SPEC Q3)."""
+
+import json
+import threading
+from collections import Counter
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+from uuid import uuid4
+
+import pytest
+from django.db import connection
+from rest_framework.test import APIClient
+
+from conversations.models import Message
+from memoryhub.access.models import AuditEntry
+from memoryhub.api import idempotency
+from memoryhub.api.models import IdempotencyRecord
+from memoryhub.tenants.models import Actor, Agent
+from strength.models import Memory, MemoryNumbers, MemoryRevision
+from tests.acceptance.planting import API
+from tests.conftest import client_with_key
+
+THREADS = 8
+REPEATS = 200
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+@pytest.fixture
+def session_id(transactional_db: None) -> str:
+    return str(
+        client_with_key().post(f"{API}/sessions", {"agent_id": "kana", "user_id": "hiroki"}).json()["id"]
+    )
+
+
+@pytest.fixture
+def many(transactional_db: None) -> Sequence[APIClient]:
+    """Return one client per thread, all with the same key."""
+    first = client_with_key()
+    clients = [first]
+    for _ in range(THREADS - 1):
+        client = APIClient()
+        client.credentials(**first._credentials)
+        client.default_format = "json"
+        clients.append(client)
+    return clients
+
+
+def at_once(work: Callable[[int], Any], threads: int = THREADS) -> list[Any]:
+    """Return what `work` returns in each of several threads that start together, each with a connection of its own."""
+    barrier = threading.Barrier(threads)
+
+    def run(number: int) -> Any:
+        barrier.wait()
+        try:
+            return work(number)
+        finally:
+            connection.close()
+
+    with ThreadPoolExecutor(threads) as pool:
+        return list(pool.map(run, range(threads)))
+
+
+def test_repeated_client_message_ids_make_one_row_each(many: Sequence[APIClient], session_id: str) -> None:
+    def work(number: int) -> list[tuple[str, Any]]:
+        seen = []
+        for turn in range(REPEATS):
+            identity = (
+                f"message {(turn + number * 25) % REPEATS}"  # the threads meet on some and not on others
+            )
+            body = {"role": "user", "content": f"text of {identity}", "client_message_id": identity}
+            answer = many[number].post(f"{API}/sessions/{session_id}/messages", body)
+            assert answer.status_code in (200, 201), answer.content
+            seen.append((identity, answer.status_code, answer.json()["results"][0]))
+        return seen
+
+    answers = [each for seen in at_once(work) for each in seen]
+    assert Message.objects.count() == REPEATS
+    assert Counter(status for _, status, _ in answers) == {201: REPEATS, 200: (THREADS - 1) * REPEATS}
+    rows: dict[str, set[str]] = {}
+    for identity, _, row in answers:
+        rows.setdefault(identity, set()).add(json.dumps(row, sort_keys=True))
+    assert {len(versions) for versions in rows.values()} == {1}
+    check_numbering(session_id, REPEATS)
+
+
+def check_numbering(session_id: str, count: int) -> None:
+    """Fail where the session's messages are not numbered 1 to `count`."""
+    numbers = list(
+        Message.objects.filter(session_id=session_id).order_by("seq").values_list("seq", flat=True)
+    )
+    assert numbers == list(range(1, count + 1))
+    assert client_with_key().get(f"{API}/sessions/{session_id}").json()["message_count"] == count
+
+
+def test_eight_writers_leave_no_gap_in_seq(many: Sequence[APIClient], session_id: str) -> None:
+    def work(number: int) -> None:
+        for turn in range(25):
+            batch = [{"role": "user", "content": f"{number} {turn} {part}"} for part in range(1 + turn % 3)]
+            assert (
+                many[number].post(f"{API}/sessions/{session_id}/messages", {"messages": batch}).status_code
+                == 201
+            )
+
+    at_once(work)
+    check_numbering(session_id, THREADS * sum(1 + turn % 3 for turn in range(25)))
+    for number in range(THREADS):
+        own = Message.objects.filter(content__startswith=f"{number} ").order_by("seq")
+        said = [tuple(map(int, message.content.split()))[1:] for message in own]
+        assert said == sorted(said), "one writer's messages keep their order"
+
+
+@pytest.mark.parametrize("kind", ["messages", "memories"])
+def test_repeated_idempotency_keys_do_the_work_once(
+    many: Sequence[APIClient], session_id: str, kind: str
+) -> None:
+    address = f"{API}/sessions/{session_id}/messages" if kind == "messages" else f"{API}/memories"
+
+    def body(turn: int) -> dict[str, Any]:
+        if kind == "messages":
+            return {"role": "user", "content": f"text {turn}"}
+        return {"agent_id": "kana", "user_id": "hiroki", "content": f"text {turn}"}
+
+    def work(number: int) -> list[tuple[int, bool, int, str, str | None]]:
+        seen = []
+        for step in range(REPEATS):
+            turn = (step + number * 25) % REPEATS
+            answer = many[number].post(address, body(turn), headers={"Idempotency-Key": f"key {turn}"})
+            replayed = answer.headers.get("Idempotent-Replay") == "true"
+            seen.append(
+                (turn, replayed, answer.status_code, answer.content.decode(), answer.headers.get("ETag"))
+            )
+        return seen
+
+    answers = [each for seen in at_once(work) for each in seen]
+    model = Message if kind == "messages" else Memory
+    assert model.objects.count() == REPEATS
+    assert IdempotencyRecord.objects.count() == REPEATS
+    assert {status for _, _, status, _, _ in answers} == {201}
+    assert sum(replayed for _, replayed, _, _, _ in answers) == (THREADS - 1) * REPEATS
+    texts: dict[int, set[tuple[str, str | None]]] = {}
+    for turn, _, _, text, etag in answers:
+        texts.setdefault(turn, set()).add((canonical(text), etag))
+    assert {len(each) for each in texts.values()} == {1}
+    if kind == "memories":
+        assert set(MemoryNumbers.objects.values_list("access_count", flat=True)) == {0}, (
+            "a repeat reinforces nothing"
+        )
+    else:
+        check_numbering(session_id, REPEATS)
+
+
+def canonical(text: str) -> str:
+    return json.dumps(json.loads(text), sort_keys=True)
+
+
+def test_equal_texts_become_one_memory(many: Sequence[APIClient]) -> None:
+    each = 10
+
+    def work(number: int) -> list[tuple[int, str]]:
+        seen = []
+        for _ in range(each):
+            answer = many[number].post(
+                f"{API}/memories", {"agent_id": "kana", "user_id": "hiroki", "content": "likes tea"}
+            )
+            seen.append((answer.status_code, answer.json()["id"]))
+        return seen
+
+    answers = [answer for seen in at_once(work) for answer in seen]
+    memory = Memory.objects.select_related("numbers").get()
+    assert Counter(status for status, _ in answers) == {201: 1, 200: THREADS * each - 1}
+    assert {identity for _, identity in answers} == {str(memory.id)}
+    assert memory.numbers.access_count == THREADS * each - 1  # type: ignore[attr-defined]
+    assert memory.numbers.strength == pytest.approx(1.0 + 0.1 * (THREADS * each - 1))  # type: ignore[attr-defined]
+    assert MemoryRevision.objects.count() == 1
+
+
+def test_first_writes_make_one_agent_and_one_actor(many: Sequence[APIClient]) -> None:
+    def work(number: int) -> int:
+        body = {"agent_id": "new-agent", "user_id": "new-user"}
+        return int(many[number].post(f"{API}/sessions", body).status_code)
+
+    assert set(at_once(work)) == {201}
+    assert Agent.objects.count() == 1
+    assert Actor.objects.count() == 1
+
+
+def test_one_session_id_is_opened_once(many: Sequence[APIClient]) -> None:
+    body = {"agent_id": "kana", "session_id": str(uuid4())}
+    statuses = at_once(lambda number: many[number].post(f"{API}/sessions", body).status_code)
+    assert Counter(statuses) == {201: 1, 200: THREADS - 1}
+    assert AuditEntry.objects.filter(verb="open").count() == 1
+
+
+def test_searches_with_the_same_results_count_each_time(many: Sequence[APIClient]) -> None:
+    for number in range(5):
+        many[0].post(f"{API}/memories", {"agent_id": "kana", "content": f"tea number {number}"})
+    body = {"agent_id": "kana", "query": "tea number", "similarity_threshold": -1}
+
+    def work(number: int) -> None:
+        for _ in range(10):
+            assert len(many[number].post(f"{API}/memories/search", body).json()["results"]) == 5
+
+    at_once(work)
+    assert set(MemoryNumbers.objects.values_list("candidate_count", flat=True)) == {THREADS * 10}
+
+
+def test_one_of_many_editors_wins(many: Sequence[APIClient]) -> None:
+    memory = many[0].post(f"{API}/memories", {"agent_id": "kana", "content": "first"})
+    address = f"{API}/memories/{memory.json()['id']}"
+    statuses = at_once(
+        lambda number: (
+            many[number]
+            .patch(address, {"content": f"by {number}"}, headers={"If-Match": memory["ETag"]})
+            .status_code
+        )
+    )
+    assert Counter(statuses) == {200: 1, 412: THREADS - 1}
+    assert MemoryRevision.objects.count() == 2
+
+
+def test_a_repeat_waits_for_the_first(many: Sequence[APIClient], monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first call is held back after its work; its repeat must answer after it, with its answer."""
+    may_finish, is_working = threading.Event(), threading.Event()
+    order: list[str] = []
+    record = idempotency._record
+
+    def slow(*args: Any) -> None:
+        is_working.set()
+        assert may_finish.wait(20)
+        record(*args)
+        order.append("first recorded")
+
+    monkeypatch.setattr(idempotency, "_record", slow)
+    body = {"agent_id": "kana", "content": "only once"}
+
+    def work(number: int) -> Any:
+        if number == 1:
+            assert is_working.wait(20)
+            threading.Timer(0.5, may_finish.set).start()
+        answer = many[number].post(f"{API}/memories", body, headers={"Idempotency-Key": "k"})
+        order.append(f"answer {number}")
+        return answer
+
+    first, second = at_once(work, threads=2)
+    assert order.index("first recorded") < order.index("answer 1")
+    assert (first.status_code, second.status_code) == (201, 201)
+    assert second.headers["Idempotent-Replay"] == "true"
+    assert canonical(first.content.decode()) == canonical(second.content.decode())
+    assert Memory.objects.count() == 1
+
+
+def test_a_repeat_that_waits_too_long_is_told_so(
+    many: Sequence[APIClient], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    may_finish, is_working = threading.Event(), threading.Event()
+    record = idempotency._record
+    monkeypatch.setattr(idempotency, "LONGEST_WAIT_MS", 200)
+
+    def slow(*args: Any) -> None:
+        is_working.set()
+        assert may_finish.wait(20)
+        record(*args)
+
+    monkeypatch.setattr(idempotency, "_record", slow)
+
+    def work(number: int) -> Any:
+        try:
+            if number == 1:
+                assert is_working.wait(20)
+            body = {"agent_id": "kana", "content": "only once"}
+            return many[number].post(f"{API}/memories", body, headers={"Idempotency-Key": "k"})
+        finally:
+            if number == 1:
+                may_finish.set()
+
+    first, second = at_once(work, threads=2)
+    assert first.status_code == 201
+    assert (second.status_code, second.json()["code"]) == (409, "idempotency_in_progress")
+
+
+def test_a_failed_call_can_be_repeated(many: Sequence[APIClient], monkeypatch: pytest.MonkeyPatch) -> None:
+    """What fails leaves neither its work nor a record, and frees the key."""
+    record = idempotency._record
+
+    def broken(*args: Any) -> None:
+        raise RuntimeError("the process died here")
+
+    body = {"agent_id": "kana", "content": "only once"}
+    monkeypatch.setattr(idempotency, "_record", broken)
+    many[0].raise_request_exception = False
+    assert many[0].post(f"{API}/memories", body, headers={"Idempotency-Key": "k"}).status_code == 500
+    assert Memory.objects.count() == 0
+    monkeypatch.setattr(idempotency, "_record", record)
+    answers = at_once(
+        lambda number: many[number].post(f"{API}/memories", body, headers={"Idempotency-Key": "k"})
+    )
+    assert {answer.status_code for answer in answers} == {201}
+    assert Memory.objects.count() == 1

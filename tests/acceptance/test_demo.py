@@ -1,0 +1,153 @@
+"""The demo's story, told through the real actions: what is there afterwards, and what it finds."""
+
+import time
+from collections import Counter
+from datetime import timedelta
+
+import pytest
+
+from conversations.actions.context import ContextRequest, assemble_context
+from conversations.models import Message, Receipt, Session
+from memoryhub.access.domain import command
+from memoryhub.access.models import AuditEntry
+from memoryhub.access.tenancy import tenant_for_reading
+from memoryhub.demo import story
+from memoryhub.demo.telling import tell
+from memoryhub.providers.spaces import text_query
+from memoryhub.tenants.models import Actor, Agent
+from strength.actions.search import FoundMemory, MemorySearch, search_memories
+from strength.models import Memory, MemoryNumbers, MemoryRevision, MemorySource, PerspectiveStrength
+from tests.conftest import NOW
+
+BY = command("demo")
+LONGEST_SECONDS = 8.0
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+def _counts(field: str) -> dict[str, int]:
+    return dict(Counter(Memory.objects.values_list(field, flat=True)))
+
+
+def _best(agent_id: str, user_id: str, query: str) -> FoundMemory:
+    tenant = tenant_for_reading(BY, agent_id, user_id)
+    search = MemorySearch(query=text_query(query))
+    return search_memories(tenant=tenant, search=search, by=BY, mark=False, now=NOW).found[0]
+
+
+def test_telling_twice_tells_once_and_quickly() -> None:
+    started = time.perf_counter()
+    tell(NOW, BY)
+    assert time.perf_counter() - started < LONGEST_SECONDS
+    tables = (Session, Message, Memory, MemoryRevision, Receipt, AuditEntry)
+    before = [table.objects.count() for table in tables]
+    tell(NOW, BY)
+    assert [table.objects.count() for table in tables] == before
+
+
+def test_an_agent_of_that_name_keeps_the_demo_away() -> None:
+    Agent.objects.create(agent_id=story.YUNO)
+    tell(NOW, BY)
+    assert not Agent.objects.filter(agent_id=story.RELEASE).exists()
+    assert not Memory.objects.exists()
+
+
+def test_the_story_is_told_as_a_whole() -> None:
+    tell(NOW, BY)
+    _check_conversations()
+    _check_memories()
+    _check_numbers()
+    _check_curation()
+    _check_searches()
+    _check_receipts()
+
+
+def _check_conversations() -> None:
+    assert dict(Counter(Session.objects.values_list("channel", flat=True))) == {
+        "api": 4, "web": 4, "slack": 3, "slack-thread": 2, "github": 1,
+    }  # fmt: skip
+    assert Session.objects.filter(ended_at=None).count() == 2
+    assert Message.objects.count() == sum(len(talk.turns) for talk in story.TALKS) == 148
+    by_language = Counter(Message.objects.values_list("actor__agent__language", flat=True))
+    assert by_language == {"en": 87, "ja": 61}
+    assert Message.objects.filter(role="tool").count() == 1
+    actors = Actor.objects.order_by("agent_id", "user_id").values_list("agent_id", "user_id")
+    assert list(actors) == [
+        (story.RELEASE, ""),
+        (story.RELEASE, "ken"),
+        (story.RELEASE, "maya"),
+        (story.YUNO, "haruka"),
+    ]
+    earliest = Session.objects.order_by("started_at")[0]
+    assert timedelta(days=41) < NOW - earliest.started_at < timedelta(days=42)
+    assert all(message.created_at <= NOW for message in Message.objects.all())
+
+
+def _check_memories() -> None:
+    assert _counts("kind") == {
+        "fact": 20, "preference": 9, "summary": 5, "episode": 3, "reflection": 4, "learning": 5, "decision": 9,
+        "note": 14,
+    }  # fmt: skip
+    assert _counts("status") == {"active": 58, "archived": 5, "pending": 4, "rejected": 2}
+    assert _counts("scope_level") == {"project": 64, "domain": 3, "universal": 2}
+    assert _counts("actor__agent__language") == {"en": 39, "ja": 30}
+    assert _counts("source").keys() == {"education", "task", "manual", "extraction", "import"}
+    assert set(Memory.objects.filter(status="pending").values_list("trust", flat=True)) == {
+        "trusted",
+        "untrusted",
+    }
+    assert Memory.objects.filter(pinned=True).count() == 2
+    assert MemorySource.objects.filter(trust="untrusted", channel="github").count() == 4
+    sources = set(MemorySource.objects.values_list("message_id", flat=True))
+    assert sources <= set(Message.objects.values_list("id", flat=True))
+    assert Memory.objects.exclude(valid_to=None).get().content == "はるかさんは大阪に住んでいる。"
+
+
+def _check_numbers() -> None:
+    strengths = sorted(MemoryNumbers.objects.values_list("strength", flat=True))
+    assert strengths[0] < 0.2
+    assert strengths[-1] > 3
+    assert set(MemoryNumbers.objects.values_list("consolidation_level", flat=True)) == {0, 1, 2, 3}
+    assert MemoryNumbers.objects.filter(candidate_count__gt=0).exists()
+    assert set(PerspectiveStrength.objects.values_list("perspective", flat=True)) >= {"planner", "料理"}
+    assert Memory.objects.exclude(learnings={}).count() >= 8
+
+
+def _check_curation() -> None:
+    decisions = MemoryRevision.objects.exclude(verb="create")
+    assert Counter(decisions.values_list("verb", flat=True)) == Counter(each.verb for each in story.CURATED)
+    assert not decisions.filter(reason="").exists()
+    assert Memory.objects.get(content__contains="雨の日はバス").version == 3
+    reactivated_and_used_once = 0.5 + 0.1
+    gallery = MemoryNumbers.objects.get(memory__content="The theme gallery moves to 1.1.")
+    assert gallery.strength == pytest.approx(reactivated_and_used_once)
+
+
+def _check_searches() -> None:
+    assert _best("release-assistant", "maya", "Which licence do we use?").memory.content.startswith(
+        "Tidepool is licensed under Apache-2.0"
+    )
+    assert _best("release-assistant", "ken", "free disk for the migration").memory.content.startswith(
+        "The migration to 1.0 needs about 3 GB"
+    )
+    assert "抹茶アイス" in _best("yuno", "haruka", "好きな甘いものは何？").memory.content
+    assert "出町柳" in _best("yuno", "haruka", "どこに住んでいる？").memory.content
+
+
+def _check_receipts() -> None:
+    assert Receipt.objects.count() == len(story.ASKED)
+    squeezed = Receipt.objects.get(query__contains="restore from backup")
+    assert squeezed.metadata["compression_applied"]
+    context = assemble_context(
+        tenant=tenant_for_reading(BY, "yuno", "haruka"),
+        request=ContextRequest(message="甘いものは何が好き？", options={}),
+        by=BY,
+        now=NOW,
+    )
+    block = str(context.assembly.messages)
+    assert "宇治の濃い抹茶アイス" in block
+    assert "そばアレルギー" in block  # pinned
+    assert "大阪に住んでいる" not in block  # no longer valid
+    assert "転職" not in block  # waits for a curator
+    assert context.assembly.system is not None
+    assert "ゆの" in str(context.assembly.system)

@@ -1,0 +1,241 @@
+"""The documentation tells the truth: its calls run, its links lead somewhere, its tables match the code."""
+
+import json
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from django.urls import URLPattern, URLResolver, get_resolver
+from prometheus_client import REGISTRY, Counter, Histogram
+from pytest_django.live_server_helper import LiveServer
+
+import conversations.metrics
+from memoryhub.access.actions import issue_key
+from memoryhub.access.domain import Scope, command
+from memoryhub.env import CHECKOUT, read_environment, secret_key
+from memoryhub.providers.config import EMBEDDING_PROVIDERS, LLM_PROVIDERS, EmbeddingConfig, LLMConfig
+from memoryhub.providers.errors import ConfigurationError
+from memoryhub.tenants.policies import policy_classes
+
+README = CHECKOUT / "README.md"
+DOCS = CHECKOUT / "docs"
+REFERENCE = DOCS / "reference"
+PAGES = [README, CHECKOUT / "CHANGELOG.md", *sorted(DOCS.rglob("*.md"))]
+PICTURES_MADE_LATER = {"docs/images/admin.png"}
+BLOCK = re.compile(r"^```sh\n(.*?)^```", re.MULTILINE | re.DOTALL)
+LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
+NOT_OPERATORS = {"MEMORYHUB_PROCESS"}
+
+
+# The walk
+
+
+def _walk() -> list[str]:
+    section = README.read_text().split("## Five minutes")[1].split("\n## ")[0]
+    return [block for block in BLOCK.findall(section) if "curl" in block]
+
+
+def _paste(block: str, environment: Mapping[str, str]) -> tuple[list[Any], str]:
+    """Run a block as a person would paste it; return the JSON documents it prints, and what went to stderr."""
+    done = subprocess.run(
+        ["sh", "-eu", "-c", block], env=environment, capture_output=True, text=True, timeout=60, check=True
+    )
+    documents, rest = [], done.stdout.strip()
+    while rest:
+        document, end = json.JSONDecoder().raw_decode(rest)
+        documents.append(document)
+        rest = rest[end:].strip()
+    return documents, done.stderr
+
+
+@pytest.mark.django_db(transaction=True)
+def test_the_readmes_walk_runs_as_printed(live_server: LiveServer) -> None:
+    assert shutil.which("curl"), "The README's walk needs curl: install it (Debian: apt install curl)."
+    _, key = issue_key(name="walk", scopes=list(Scope), by=command("test"), now=datetime.now(UTC))
+    environment = {"PATH": os.environ["PATH"], "BASE": f"{live_server.url}/api/v1", "KEY": key.text}
+    blocks = _walk()
+    assert len(blocks) == 5
+    (session,), _ = _paste(blocks[0], environment)
+    assert session["channel"] == "slack"
+    (messages,), _ = _paste(blocks[1], environment)
+    assert [each["seq"] for each in messages["results"]] == [1, 2, 3]
+    (memory,), _ = _paste(blocks[2], environment)
+    assert (memory["namespace"], memory["status"], memory["strength"]) == (
+        "/preferences/hiroki/",
+        "active",
+        1.0,
+    )
+    (found,), _ = _paste(blocks[3], environment)
+    assert found["results"][0]["memory"]["id"] == memory["id"]
+    assert any("message" in each for each in found["results"])
+    (receipt,), shown = _paste(blocks[4], environment)
+    _check_context(json.loads(shown), receipt, memory)
+
+
+def _check_context(context: dict[str, Any], receipt: dict[str, Any], memory: dict[str, Any]) -> None:
+    assert context["receipt_id"] == receipt["id"]
+    assert context["metadata"]["semantic_memory_count"] == 1
+    assert context["metadata"]["working_memory_count"] == 3
+    assert context["metadata"]["token_limit"] == 80_000
+    remembered = context["messages"][0]["content"][0]["text"]
+    assert "1. 抹茶アイスが好き (relevance: 0." in remembered
+    assert context["messages"][-1]["content"][-1]["text"].endswith("京都でアイスを食べたい")
+    (item,) = [each for each in receipt["items"] if each["source_id"] == memory["id"]]
+    assert (item["layer"], item["included"], item["reason"]) == ("semantic", True, "included")
+
+
+# Links
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(CHECKOUT)))
+def test_every_relative_link_leads_somewhere(page: Path) -> None:
+    for target in LINK.findall(page.read_text()):
+        if re.match(r"[a-z]+:", target):
+            continue
+        path, _, anchor = target.partition("#")
+        found = (page.parent / path).resolve() if path else page
+        if found.relative_to(CHECKOUT).as_posix() in PICTURES_MADE_LATER:
+            continue
+        assert found.exists(), f"{target} leads nowhere"
+        assert not anchor or anchor in _anchors(found), f"{target} has no such heading"
+
+
+def _anchors(page: Path) -> set[str]:
+    headings = re.findall(r"^#+ (.+)$", page.read_text(), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+def test_every_page_is_in_the_index() -> None:
+    index = (DOCS / "README.md").read_text() + (DOCS / "adr" / "README.md").read_text()
+    names = [page.name for page in sorted(DOCS.rglob("*.md")) if page.name != "README.md"]
+    assert [name for name in names if f"{name})" not in index] == []
+
+
+# Settings
+
+
+class Noted(dict[str, str]):
+    """An environment that notes which variables are asked for."""
+
+    asked: set[str]
+
+    def __init__(self, **values: str) -> None:
+        super().__init__(**values)
+        self.asked = set()
+
+    def get(self, key: str, default: Any = None) -> Any:
+        """Return a value, noting its name."""
+        self.asked.add(key)
+        return super().get(key, default)
+
+
+def _variables(tmp_path: Path) -> set[str]:
+    plain = Noted()
+    read_environment(plain)
+    secret_key(plain, tmp_path)
+    asked = set(plain.asked)
+    for providers, name, read in (
+        (EMBEDDING_PROVIDERS, "MEMORYHUB_EMBEDDING_PROVIDER", EmbeddingConfig.from_env),
+        (LLM_PROVIDERS, "MEMORYHUB_LLM_PROVIDER", LLMConfig.from_env),
+    ):
+        for values in ({}, *({name: provider} for provider in providers)):
+            variables = Noted(**values)
+            with suppress(ConfigurationError):  # what is missing was asked for all the same
+                read(variables)
+            asked |= variables.asked
+    return asked
+
+
+def test_every_setting_is_documented_and_only_those(tmp_path: Path) -> None:
+    documented = set(re.findall(r"`([A-Za-z][A-Za-z0-9_]+)`", _table_heads(REFERENCE / "settings.md")))
+    read = _variables(tmp_path) - NOT_OPERATORS
+    assert read - documented == set()
+    assert {name for name in documented - read if name.startswith("MEMORYHUB_EMBEDDING")} == set()
+    assert {name for name in documented - read if name.startswith("MEMORYHUB_LLM")} == set()
+
+
+def _table_heads(page: Path) -> str:
+    return "\n".join(line.split("|")[1] for line in page.read_text().splitlines() if line.startswith("| `"))
+
+
+@pytest.mark.parametrize("policy", policy_classes(), ids=lambda policy: policy.__name__)
+def test_every_policy_value_is_documented_with_default_and_range(policy: Any) -> None:
+    page = (REFERENCE / "policies.md").read_text()
+    defaults = policy().values()
+    for key, check in policy.CHECKS.items():
+        assert f"\n| `{key}` | `{json.dumps(defaults[key])}` | {check.allowed} | " in page, key
+
+
+def test_only_policy_values_are_documented() -> None:
+    known = {key for policy in policy_classes() for key in policy.CHECKS}
+    assert set(re.findall(r"^\| `(\w+)` \|", (REFERENCE / "policies.md").read_text(), re.MULTILINE)) == known
+
+
+# Routes
+
+
+def _routes(patterns: list[Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    for pattern in patterns:
+        address = prefix + str(pattern.pattern)
+        if isinstance(pattern, URLResolver):
+            yield from _routes(pattern.url_patterns, address)
+        elif isinstance(pattern, URLPattern):
+            yield address, pattern.callback
+
+
+def _calls() -> set[tuple[str, str]]:
+    """Return every call under the prefix with the scope it needs."""
+    calls = set()
+    for address, callback in _routes(get_resolver().url_patterns):
+        if not address.startswith("api/v1/"):
+            continue
+        view = getattr(callback, "cls", None) or callback.view_class
+        path = re.sub(r"<(?:\w+:)?(\w+)>", r"{\1}", address.removeprefix("api/v1/"))
+        scopes = getattr(view, "scopes", {"GET": "none"})
+        calls |= {(f"{method} {path}", str(scope)) for method, scope in scopes.items()}
+    return calls
+
+
+def test_every_route_is_documented_with_its_scope_and_no_other() -> None:
+    page = (REFERENCE / "api.md").read_text()
+    documented = re.findall(r"^\| `([A-Z]+ [^`]+)` \| (\w+) \|", page, re.MULTILINE)
+    assert len(documented) == len(set(documented))
+    assert set(documented) == _calls()
+
+
+# Metrics
+
+
+def _own_metrics() -> set[str]:
+    own = {id(value) for value in vars(conversations.metrics).values()}
+    return {
+        name
+        for collector, names in REGISTRY._collector_to_names.items()
+        if id(collector) in own
+        for name in names
+    }
+
+
+def test_every_alert_rule_reads_metrics_that_exist() -> None:
+    page = (REFERENCE / "metrics.md").read_text()
+    rules = yaml.safe_load(page.split("```yaml\n")[1].split("```")[0])
+    expressions = [rule["expr"] for group in rules["groups"] for rule in group["rules"]]
+    named = {name for expr in expressions for name in re.findall(r"\b(?:context|memory|session)_\w+", expr)}
+    recorded = {rule["record"] for group in rules["groups"] for rule in group["rules"] if "record" in rule}
+    assert named - recorded <= _own_metrics()
+    assert any("context_assembly_latency_ms_bucket" in expr and "> 100" in expr for expr in expressions)
+
+
+def test_every_metric_is_documented() -> None:
+    page = (REFERENCE / "metrics.md").read_text()
+    own = [each for each in vars(conversations.metrics).values() if isinstance(each, Counter | Histogram)]
+    names = [metric.name for collector in own for metric in collector.describe()]
+    assert [name for name in names if f"\n| `{name}` | " not in page] == []

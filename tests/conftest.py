@@ -1,0 +1,57 @@
+"""What most tests need: keys, a client per key, and agents."""
+
+import os
+from collections.abc import Callable, Generator, Iterator
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from rest_framework.test import APIClient
+
+from memoryhub.access.actions import issue_key
+from memoryhub.access.domain import Scope, command
+from memoryhub.providers import registry
+from memoryhub.search.statistics import frequencies
+
+NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
+
+
+@pytest.fixture(autouse=True)
+def _fresh_caches() -> Iterator[None]:
+    """Forget what a process keeps between requests, so that no test feels another."""
+    frequencies.forget()
+    registry.reset()
+    yield
+    registry.reset()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Turn a skipped test into a failed one where CI runs: a missing tool must not look like success."""
+    report = yield
+    if report.skipped and os.environ.get("CI") and not hasattr(report, "wasxfail"):
+        report.outcome = "failed"
+        report.longrepr = f"{item.nodeid} was skipped, and CI skips nothing: {report.longrepr}"
+    return report
+
+
+def client_with_key(**options: Any) -> APIClient:
+    """Return a client that sends a fresh key; `options` are those of `issue_key`."""
+    defaults: dict[str, Any] = {"name": "test", "scopes": list(Scope)}
+    _, new = issue_key(**{**defaults, **options}, by=command("test"), now=datetime.now(UTC))
+    client = APIClient()
+    client.credentials(HTTP_AUTHORIZATION=f"Bearer {new.text}")
+    client.default_format = "json"
+    return client
+
+
+@pytest.fixture
+def make_client(db: None) -> Callable[..., APIClient]:
+    """Return a maker of clients with keys of their own."""
+    return client_with_key
+
+
+@pytest.fixture
+def client(db: None) -> APIClient:
+    """Return a client whose key may do everything."""
+    return client_with_key()

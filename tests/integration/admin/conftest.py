@@ -1,0 +1,136 @@
+"""Rows made through the real actions, and people who look at them."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import Permission, User
+from django.test import Client
+from django.urls import reverse
+
+from conversations.actions.context import ContextRequest, assemble_context
+from conversations.actions.messages import add_messages
+from conversations.actions.sessions import open_session
+from conversations.domain.messages import NewMessage, Role
+from conversations.models import Message, Receipt, Session
+from memoryhub.access.actions import create_agent, issue_key
+from memoryhub.access.domain import Scope, command
+from memoryhub.access.models import ApiKey
+from memoryhub.access.tenancy import actor_for_writing, tenant_for_reading
+from memoryhub.tenants.models import Actor, Agent
+from strength.actions.write import NewMemory, write_memory
+from strength.domain.memories import Kind
+from strength.models import Memory
+
+BY = command("test")
+NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
+SCRIPT = "<script>alert(1)</script>"
+SECRET_USER = "hiroki-tanaka-77"
+
+
+@dataclass
+class Hub:
+    """A small hub with one of everything."""
+
+    agent: Agent
+    actor: Actor
+    session: Session
+    messages: list[Message]
+    memory: Memory
+    receipt: Receipt
+    key: ApiKey
+
+    def remember(self, content: str, **options: Any) -> Memory:
+        """Write another memory of the same user."""
+        return write_memory(actor=self.actor, new=NewMemory(content=content, **options), by=BY, now=NOW)[0]
+
+    def say(self, *texts: str) -> list[Message]:
+        """Add what the user says to the session."""
+        batch = [NewMessage(role=Role.USER, content=text) for text in texts]
+        return add_messages(session=self.session, batch=batch, by=BY, now=NOW).messages
+
+    def ask(self, message: str) -> Receipt:
+        """Assemble a context and return its receipt."""
+        tenant = tenant_for_reading(BY, self.agent.pk, self.actor.user_id)
+        request = ContextRequest(message=message, session=self.session, options={})
+        receipt = assemble_context(tenant=tenant, request=request, by=BY, now=NOW).receipt
+        assert receipt is not None
+        return receipt
+
+
+@pytest.fixture
+def hub(db: None) -> Hub:
+    """Return a hub with an agent, a user, a session, a memory, a receipt and a key."""
+    agent = create_agent(agent_id="kana", values={"language": "ja", "domain": "home"}, by=BY, now=NOW)
+    actor = actor_for_writing(BY, "kana", SECRET_USER, now=NOW)
+    session, _ = open_session(actor=actor, session_id=None, channel="slack", title="Kyoto", by=BY, now=NOW)
+    made = Hub(agent, actor, session, [], None, None, None)  # type: ignore[arg-type]
+    made.messages = made.say("I moved to Kyoto last spring.", "抹茶アイスが好きです。")
+    made.memory = made.remember(
+        "Likes matcha ice cream",
+        kind=Kind.PREFERENCE,
+        source_message_ids=[made.messages[1].id],
+        tags=["food, sweet"],
+    )
+    made.receipt = made.ask("matcha ice cream in Kyoto?")
+    made.key, _ = issue_key(name="laptop", scopes=[Scope.READ], by=BY, now=NOW - timedelta(days=1))
+    return made
+
+
+@pytest.fixture
+def boss(db: None) -> Client:
+    """Return a browser in which a superuser is logged in."""
+    return logged_in(User.objects.create_superuser("boss", password="a long password"))
+
+
+@pytest.fixture
+def staff(db: None) -> Callable[..., Client]:
+    """Return a maker of browsers of people with the given permissions alone."""
+
+    def make(*codenames: str) -> Client:
+        user = User.objects.create_user("kei", password="a long password", is_staff=True)
+        user.user_permissions.set(Permission.objects.filter(codename__in=codenames))
+        return logged_in(user)
+
+    return make
+
+
+def logged_in(user: User) -> Client:
+    """Return a browser of this person; it sends no CSRF token unless a test asks for the check."""
+    client = Client()
+    client.force_login(user)
+    return client
+
+
+def page_of(row: Any, what: str = "change") -> str:
+    """Return the address of a row's page."""
+    opts = row._meta
+    return reverse(f"admin:{opts.app_label}_{opts.model_name}_{what}", args=[row.pk])
+
+
+def list_of(model: Any, what: str = "changelist") -> str:
+    """Return the address of a model's list."""
+    return reverse(f"admin:{model._meta.app_label}_{model._meta.model_name}_{what}")
+
+
+def with_browsers_line_ends(text: str) -> str:
+    """Return a text as a browser sends what stands in a text area."""
+    return text.replace("\r\n", "\n").replace("\r", "\n").replace("\n", "\r\n")
+
+
+def form_of(response: Any) -> dict[str, Any]:
+    """Return what a browser would post back from a form's page."""
+    form = response.context["adminform"].form
+    values: dict[str, Any] = {}
+    for name in form.fields:
+        bound = form[name]
+        value = bound.value()
+        if isinstance(value, datetime):
+            values[f"{name}_0"], values[f"{name}_1"] = value.strftime("%Y-%m-%d"), value.strftime("%H:%M:%S")
+        elif value is True:
+            values[name] = "on"
+        elif value not in (None, False):
+            values[name] = with_browsers_line_ends(value) if isinstance(value, str) else value
+    return values

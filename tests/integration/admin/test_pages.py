@@ -1,0 +1,276 @@
+"""Every page of the admin opens, for whoever may see it, quickly, and shows texts as texts."""
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from django.apps import apps
+from django.contrib import admin
+from django.contrib.auth.models import User
+from django.db import connection
+from django.test import Client
+from django.test.utils import CaptureQueriesContext
+from django.urls import reverse
+
+from conversations.actions.sessions import open_session
+from conversations.models import Message, MessageIndex, Receipt, Session
+from memoryhub.access.actions import create_agent, issue_key
+from memoryhub.access.domain import Scope
+from memoryhub.access.models import ApiKey, AuditEntry
+from memoryhub.access.tenancy import actor_for_writing
+from memoryhub.search.models import TermStatistic
+from memoryhub.tenants.models import Actor, Agent
+from strength.models import (
+    Memory,
+    MemoryIndex,
+    MemoryNumbers,
+    MemoryRevision,
+    MemorySource,
+    PerspectiveStrength,
+)
+from tests.integration.admin.conftest import BY, NOW, SCRIPT, SECRET_USER, Hub, list_of, logged_in, page_of
+
+# Shown inside a memory's page, or of no use to people: hashed terms and vectors.
+PARTS = {MemoryNumbers, PerspectiveStrength, MemorySource, MemoryRevision}
+MACHINERY = {MessageIndex, MemoryIndex, TermStatistic}
+MOST_QUERIES = 25
+REGISTERED = sorted(admin.site._registry, key=lambda model: model._meta.label)
+
+
+def named(model: Any) -> str:
+    return str(model._meta.label)
+
+
+def test_every_model_is_registered_shown_inside_another_or_machinery() -> None:
+    apps_of_ours = ("memoryhub", "conversations", "summaries", "strength")
+    ours = {model for label in apps_of_ours for model in apps.get_app_config(label).get_models()}
+    assert ours - set(REGISTERED) == PARTS | MACHINERY
+
+
+@pytest.mark.parametrize("model", REGISTERED, ids=named)
+def test_list_opens_without_rows(boss: Client, model: Any) -> None:
+    assert boss.get(list_of(model)).status_code == 200
+
+
+@pytest.mark.parametrize("model", REGISTERED, ids=named)
+def test_list_and_detail_open_with_rows(boss: Client, hub: Hub, model: Any) -> None:
+    assert boss.get(list_of(model)).status_code == 200
+    for row in model._default_manager.all()[:3]:
+        assert boss.get(page_of(row)).status_code == 200
+
+
+@pytest.mark.parametrize("model", REGISTERED, ids=named)
+def test_add_page_opens_where_adding_is_allowed(boss: Client, hub: Hub, model: Any, rf: Any) -> None:
+    request = rf.get("/")
+    request.user = User.objects.get(username="boss")
+    allowed = admin.site._registry[model].has_add_permission(request)
+    assert boss.get(list_of(model, "add")).status_code == (200 if allowed else 403)
+
+
+@pytest.mark.parametrize("model", REGISTERED, ids=named)
+def test_search_and_every_filter_answer(boss: Client, hub: Hub, model: Any) -> None:
+    for word in ("Kyoto", "抹茶", str(hub.memory.pk), "'\"%_\\"):
+        assert boss.get(list_of(model), {"q": word}).status_code == 200
+    for spec in boss.get(list_of(model)).context["cl"].filter_specs:
+        for name in spec.expected_parameters():
+            assert boss.get(list_of(model), {name: "1"}, follow=True).status_code == 200, name
+
+
+def test_first_page_counts_and_links(boss: Client, hub: Hub) -> None:
+    with CaptureQueriesContext(
+        connection,
+    ) as queries:
+        response = boss.get(reverse("admin:index"))
+    figures = {str(tile.title): str(tile.figure) for tile in response.context["tiles"]}
+    assert figures["Agents"] == "1" and figures["Messages"] == "2" and figures["Active"] == "1"
+    assert len(queries) <= MOST_QUERIES
+    assert reverse("docs") in response.content.decode()
+    for tile in response.context["tiles"]:
+        assert boss.get(tile.href).status_code == 200
+
+
+def test_first_page_shows_nothing_to_people_without_permissions(
+    staff: Callable[..., Client], hub: Hub
+) -> None:
+    assert staff().get(reverse("admin:index")).context["tiles"] == []
+
+
+@pytest.mark.parametrize(
+    "model", [Agent, Actor, ApiKey, AuditEntry, Session, Message, Receipt, Memory], ids=named
+)
+def test_lists_ask_as_much_for_many_rows_as_for_few(boss: Client, hub: Hub, model: Any) -> None:
+    def queries() -> int:
+        with CaptureQueriesContext(connection) as captured:
+            assert boss.get(list_of(model)).status_code == 200
+        return len(captured)
+
+    boss.get(list_of(model))
+    few = queries()
+    fill(hub)
+    assert model._default_manager.count() > 20
+    assert queries() == few <= MOST_QUERIES
+
+
+def fill(hub: Hub) -> None:
+    """Add a few dozen of everything."""
+    hub.say(*(f"message {number}" for number in range(30)))
+    for number in range(25):
+        create_agent(agent_id=f"agent-{number}", values={}, by=BY, now=NOW)
+        actor = actor_for_writing(BY, f"agent-{number}", f"user-{number}", now=NOW)
+        open_session(actor=actor, session_id=None, channel="api", by=BY, now=NOW)
+        issue_key(name=f"key {number}", scopes=[Scope.READ], agent_ids=["kana"], by=BY, now=NOW)
+        hub.remember(f"memory {number}", strength_by_perspective={"cook": 0.5})
+        hub.ask(f"question {number}")
+
+
+def test_detail_pages_ask_as_much_for_a_long_story_as_for_a_short_one(boss: Client, hub: Hub) -> None:
+    rows = [hub.memory, hub.session, hub.receipt]
+    for row in rows:
+        boss.get(page_of(row))
+
+    def queries() -> list[int]:
+        counts = []
+        for row in rows:
+            with CaptureQueriesContext(connection) as captured:
+                boss.get(page_of(row))
+            counts.append(len(captured))
+        return counts
+
+    few = queries()
+    hub.say(*(f"message {number}" for number in range(30)))
+    for _ in range(12):
+        hub.ask("matcha ice cream")
+        boss.post(page_of(hub.memory, "curate"), {"verb": "pin"})
+        boss.post(page_of(hub.memory, "curate"), {"verb": "unpin"})
+    boss.get(page_of(hub.memory))
+    assert queries() == few and max(few) <= MOST_QUERIES
+
+
+def test_hostile_texts_are_escaped_and_cut_in_lists(boss: Client, hub: Hub) -> None:
+    rtl = "\u202e\u05e9\u05dc\u05d5\u05dd"
+    long = f"{SCRIPT} {rtl} " + "word " * 19_000 + "THE-END"
+    hub.say(long)
+    memory = hub.remember(long, tags=[SCRIPT], learnings={SCRIPT: SCRIPT})
+    hub.ask(f"{SCRIPT} {rtl} word")
+    pages = [list_of(Memory), list_of(Message), list_of(Receipt), list_of(Session)]
+    for page in pages:
+        text = boss.get(page).content.decode()
+        assert SCRIPT not in text and "THE-END" not in text and len(text) < 300_000
+    for row in (memory, hub.session, hub.receipt, *Message.objects.all(), *Receipt.objects.all()):
+        assert SCRIPT not in boss.get(page_of(row)).content.decode()
+    assert "THE-END" in boss.get(page_of(memory)).content.decode()
+
+
+def test_lists_show_the_directions_of_texts_apart(boss: Client, hub: Hub) -> None:
+    hub.remember("\u202eabc")
+    assert "<bdi>\u202eabc</bdi>" in boss.get(list_of(Memory)).content.decode()
+
+
+def test_pages_load_nothing_from_elsewhere(boss: Client, hub: Hub) -> None:
+    for page in (reverse("admin:index"), list_of(Memory), page_of(hub.memory), list_of(ApiKey, "add")):
+        text = boss.get(page).content.decode()
+        loaded = re.findall(r'(?:src|href)="((?:https?:)?//[^"]+)"', text)
+        assert loaded == []
+
+
+def test_session_page_shows_messages_in_order_and_the_way_to_the_others(boss: Client, hub: Hub) -> None:
+    hub.say(*(f"number {number}" for number in range(3, 210)))
+    response = boss.get(page_of(hub.session))
+    text = response.content.decode()
+    assert text.index("I moved to Kyoto") < text.index("number 3") < text.index("number 199")
+    assert "number 205" not in text
+    following = boss.get(response.context["all_messages"])
+    assert [row.seq for row in following.context["cl"].result_list][:3] == [1, 2, 3]
+
+
+def test_receipt_page_lists_every_candidate(boss: Client, hub: Hub) -> None:
+    text = boss.get(page_of(hub.receipt)).content.decode()
+    for item in hub.receipt.items:
+        assert item["layer"] in text and item["reason"] in text
+    assert page_of(hub.memory) in text
+
+
+def test_receipts_are_found_by_the_memory_in_them(boss: Client, hub: Hub) -> None:
+    found = boss.get(list_of(Receipt), {"q": str(hub.memory.pk)}).context["cl"].result_list
+    assert [row.pk for row in found] == [hub.receipt.pk]
+
+
+def test_memory_page_tells_where_it_comes_from_and_where_it_was_used(boss: Client, hub: Hub) -> None:
+    text = boss.get(page_of(hub.memory)).content.decode()
+    assert f"{page_of(hub.session)}#message-{hub.messages[1].pk}" in text
+    assert page_of(hub.receipt) in text
+
+
+def test_strangers_are_sent_to_the_login(client: Any, hub: Hub) -> None:
+    browser = Client()
+    for page in (reverse("admin:index"), list_of(Memory), page_of(hub.memory), page_of(hub.memory, "curate")):
+        response = browser.get(page)
+        assert response.status_code == 302 and "/admin/login/" in response["Location"]
+
+
+def test_login_leads_to_the_first_page_or_to_where_one_was_going(db: None) -> None:
+    User.objects.create_superuser("boss", password="a long password")
+    page, values = reverse("admin:login"), {"username": "boss", "password": "a long password"}
+    assert Client().post(page, values)["Location"] == reverse("admin:index")
+    assert Client().post(f"{page}?next={list_of(Memory)}", values)["Location"] == list_of(Memory)
+    assert Client().post(f"{page}?next=//elsewhere.example/", values)["Location"] == reverse("admin:index")
+
+
+def test_people_who_are_no_staff_are_refused(hub: Hub) -> None:
+    browser = logged_in(User.objects.create_user("reader", password="a long password"))
+    assert "/admin/login/" in browser.get(list_of(Memory))["Location"]
+    assert "/admin/login/" in browser.post(page_of(hub.memory, "curate"), {"verb": "pin"})["Location"]
+    hub.memory.refresh_from_db()
+    assert not hub.memory.pinned
+
+
+@pytest.mark.parametrize("model", REGISTERED, ids=named)
+def test_staff_without_permissions_see_no_list(staff: Callable[..., Client], hub: Hub, model: Any) -> None:
+    browser = staff()
+    assert browser.get(list_of(model)).status_code == 403
+    row = model._default_manager.first()
+    if row is not None:
+        assert browser.get(page_of(row)).status_code == 403
+
+
+def test_people_who_may_look_see_every_page(staff: Callable[..., Client], hub: Hub) -> None:
+    browser = staff(*(f"view_{model._meta.model_name}" for model in REGISTERED))
+    for model in REGISTERED:
+        assert browser.get(list_of(model)).status_code == 200
+        for row in model._default_manager.all()[:1]:
+            assert browser.get(page_of(row)).status_code == 200
+            assert browser.post(page_of(row), {}).status_code == 403
+
+
+def test_people_who_may_look_may_not_change(staff: Callable[..., Client], hub: Hub) -> None:
+    browser = staff("view_memory", "view_apikey")
+    page = browser.get(page_of(hub.memory))
+    assert page.status_code == 200
+    assert b'name="verb"' not in page.content and page_of(hub.receipt) not in page.content.decode()
+    assert browser.post(page_of(hub.memory, "curate"), {"verb": "pin"}).status_code == 403
+    assert browser.post(page_of(hub.memory, "restore"), {"number": "1"}).status_code == 403
+    assert browser.post(page_of(hub.memory), {"content": "other"}).status_code == 403
+    browser.post(list_of(Memory), {"action": "pin", "_selected_action": [hub.memory.pk]})
+    browser.post(list_of(ApiKey), {"action": "revoke", "_selected_action": [hub.key.pk]})
+    hub.memory.refresh_from_db()
+    hub.key.refresh_from_db()
+    assert not hub.memory.pinned and hub.memory.version == 1 and hub.key.revoked_at is None
+
+
+def test_sessions_hide_messages_from_people_who_may_not_see_them(
+    staff: Callable[..., Client], hub: Hub
+) -> None:
+    page = staff("view_session").get(page_of(hub.session))
+    assert page.status_code == 200 and "Kyoto last spring" not in page.content.decode()
+
+
+def test_no_str_shows_a_user_or_a_text(hub: Hub) -> None:
+    for model in REGISTERED:
+        for row in model._default_manager.all():
+            assert SECRET_USER not in str(row) and "matcha" not in str(row)
+
+
+def test_pages_open_in_japanese(boss: Client, hub: Hub) -> None:
+    for page in (reverse("admin:index"), list_of(Memory), page_of(hub.memory)):
+        assert boss.get(page, headers={"accept-language": "ja"}).status_code == 200

@@ -1,0 +1,260 @@
+"""Assembled contexts and receipts over REST (SPEC X1–X10)."""
+
+from typing import Any
+
+import pytest
+from rest_framework.test import APIClient
+
+from conversations.models import Receipt
+from memoryhub.providers import spaces
+from memoryhub.providers.errors import ProviderUnavailable
+from tests.conftest import client_with_key
+
+API = "/api/v1"
+NAMES = {"agent_id": "kana", "user_id": "hiroki"}
+
+
+def context(client: APIClient, message: str = "What tea do I like?", **values: Any) -> Any:
+    response = client.post(f"{API}/context", {**NAMES, "message": message, **values})
+    assert response.status_code == 200, response.content
+    return response.json()
+
+
+def remember(client: APIClient, content: str, **values: Any) -> Any:
+    response = client.post(f"{API}/memories", {**NAMES, "content": content, **values})
+    assert response.status_code == 201, response.content
+    return response.json()
+
+
+def talk(client: APIClient, *texts: str, **values: Any) -> str:
+    session = client.post(f"{API}/sessions", {**NAMES, **values}).json()
+    batch = [
+        {"role": ("user", "assistant")[number % 2], "content": text} for number, text in enumerate(texts)
+    ]
+    assert client.post(f"{API}/sessions/{session['id']}/messages", {"messages": batch}).status_code == 201
+    return str(session["id"])
+
+
+def test_context_has_both_forms(client: APIClient) -> None:
+    client.post(f"{API}/agents", {"agent_id": "kana", "system_prompt": "You are Kana."})
+    remember(client, "likes green tea")
+    session = talk(client, "hello", "hi there")
+    anthropic = context(client, session_id=session)
+    assert anthropic["system"].startswith("You are Kana.")
+    assert {message["role"] for message in anthropic["messages"]} == {"user", "assistant"}
+    openai = context(client, session_id=session, format="openai")
+    assert openai["system"] is None
+    assert openai["messages"][0] == {"role": "system", "content": anthropic["system"]}
+    assert [message["role"] for message in openai["messages"][1:]] == [
+        message["role"] for message in anthropic["messages"]
+    ]
+    for assembled in (anthropic, openai):
+        last = assembled["messages"][-1]
+        assert (last["role"], text_of(last)) == ("user", "What tea do I like?")
+        assert "likes green tea" in str(assembled["messages"])
+        assert "likes green tea" not in str(assembled["system"])
+        assert assembled["routing"] is None
+
+
+def text_of(message: Any) -> str:
+    return message["content"] if isinstance(message["content"], str) else message["content"][-1]["text"]
+
+
+def test_metadata_counts_what_is_in_the_result(client: APIClient) -> None:
+    remember(client, "likes green tea")
+    remember(client, "always answers in rhyme", pinned=True)
+    session = talk(client, "hello", "hi there")
+    metadata = context(client, session_id=session)["metadata"]
+    assert metadata["working_memory_count"] == 2
+    assert metadata["semantic_memory_count"] == 1
+    assert metadata["pinned_count"] == 1
+    assert metadata["has_session_summary"] is False
+    assert metadata["token_limit"] == 80_000
+    assert 0 < metadata["total_tokens"] <= metadata["token_limit"]
+    assert metadata["compression_applied"] is False
+    assert metadata["assembly_latency_ms"] > 0
+
+
+def test_headings_are_in_the_agents_language(client: APIClient) -> None:
+    client.post(f"{API}/agents", {"agent_id": "kana", "language": "ja"})
+    remember(client, "抹茶アイスが好き")
+    said = str(context(client, "抹茶アイスは好き？")["messages"])
+    assert "## 関連する過去の記憶" in said and "(関連度: " in said
+
+
+def test_effective_policy_is_user_then_agent_then_default(client: APIClient) -> None:
+    limit = lambda: context(client)["metadata"]["token_limit"]  # noqa: E731
+    client.post(f"{API}/agents", {"agent_id": "kana"})
+    assert limit() == 80_000
+    client.patch(f"{API}/agents/kana", {"policy": {"max_tokens": 10_000, "token_safety_margin": 0.5}})
+    assert limit() == 5_000
+    client.patch(f"{API}/actors?agent_id=kana&user_id=hiroki", {"policy": {"max_tokens": 20_000}})
+    assert limit() == 10_000
+    assert context(client, options={"max_tokens": 4_000})["metadata"]["token_limit"] == 2_000
+    shown = client.get(f"{API}/actors", NAMES).json()
+    assert shown["policy"] == {"max_tokens": 20_000}
+    assert (shown["effective_policy"]["max_tokens"], shown["effective_policy"]["token_safety_margin"]) == (
+        20_000,
+        0.5,
+    )
+    assert shown["effective_policy"]["recall_limit"] == 3
+    other = client.get(f"{API}/actors", {"agent_id": "kana", "user_id": "aoi"}).json()
+    assert (other["policy"], other["effective_policy"]["max_tokens"]) == ({}, 10_000)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"working_memory_limit": 0}, {"working_memory_limit": 51}, {"semantic_memory_limit": 0}, {"semantic_memory_limit": 21}, {"recall_limit": -1},
+        {"recall_limit": 21}, {"max_tokens": 999}, {"token_safety_margin": 0.49}, {"token_safety_margin": 0.96}, {"memory_placement": "nowhere"},
+        {"system_prompt": "x"}, {"layer_budgets": {}}, {"include_everything": True},
+    ],
+)  # fmt: skip
+def test_options_out_of_range_are_refused(client: APIClient, options: dict[str, Any]) -> None:
+    client.post(f"{API}/agents", {"agent_id": "kana"})
+    refused = client.post(f"{API}/context", {**NAMES, "message": "x", "options": options})
+    assert refused.status_code == 400, refused.content
+    assert next(iter(options)) in refused.json()["errors"][0]["field"]
+
+
+def test_layers_can_be_switched_off(client: APIClient) -> None:
+    remember(client, "likes green tea")
+    remember(client, "always answers in rhyme", pinned=True)
+    talk(client, "I had green tea today", *(f"line {number}" for number in range(11)))
+    on = context(client)["metadata"]
+    assert (on["semantic_memory_count"], on["pinned_count"]) == (1, 1)
+    assert on["recall_count"] >= 1
+    off = context(
+        client, options={"include_semantic_memory": False, "include_pinned": False, "include_recall": False}
+    )["metadata"]
+    assert (off["semantic_memory_count"], off["pinned_count"], off["recall_count"]) == (0, 0, 0)
+
+
+def test_placement_and_cache_marks(client: APIClient) -> None:
+    remember(client, "likes green tea")
+    session = talk(client, "hello", "hi there")
+    before = context(client, session_id=session)["messages"]
+    assert "likes green tea" in str(before[0])
+    beside = context(
+        client, session_id=session, options={"memory_placement": "with_user_message", "cache": True}
+    )
+    assert "likes green tea" in str(beside["messages"][-1])
+    assert text_of(beside["messages"][-1]) == "What tea do I like?"
+    assert beside["system"][0]["cache_control"] == {"type": "ephemeral"}
+
+
+def test_too_large_is_422_with_the_figures(client: APIClient) -> None:
+    client.post(f"{API}/agents", {"agent_id": "kana"})
+    body = {**NAMES, "message": "tea " * 3_000, "options": {"max_tokens": 1_000}}
+    refused = client.post(f"{API}/context", body)
+    assert refused.status_code == 422
+    problem = refused.json()
+    assert problem["code"] == "context_too_large"
+    assert problem["token_limit"] == 800
+    assert problem["required_tokens"] > 3_000
+    assert Receipt.objects.count() == 0
+
+
+def test_small_budget_is_kept_and_told(client: APIClient) -> None:
+    session = talk(client, *(f"line {number} " + "word " * 100 for number in range(20)))
+    for number in range(5):
+        remember(client, f"likes green tea number {number} " + "leaf " * 80)
+    metadata = context(client, session_id=session, options={"max_tokens": 1_500, "working_memory_limit": 20})[
+        "metadata"
+    ]
+    assert metadata["total_tokens"] <= metadata["token_limit"] == 1_200
+    assert metadata["compression_applied"] is True
+
+
+def test_receipt_answers_why_and_why_not(client: APIClient) -> None:
+    memory = remember(client, "likes green tea")
+    session = talk(client, *(f"line {number} " + "word " * 100 for number in range(20)))
+    assembled = context(client, session_id=session, options={"max_tokens": 1_500, "working_memory_limit": 20})
+    receipt = client.get(f"{API}/receipts/{assembled['receipt_id']}").json()
+    assert receipt["query"] == "What tea do I like?"
+    assert (receipt["token_limit"], receipt["total_tokens"]) == (1_200, assembled["metadata"]["total_tokens"])
+    assert receipt["session_id"] == session
+    by_layer: dict[str, list[Any]] = {}
+    for item in receipt["items"]:
+        by_layer.setdefault(item["layer"], []).append(item)
+    assert len(by_layer["working"]) == 20
+    included = [item for item in by_layer["working"] if item["included"]]
+    assert len(included) == assembled["metadata"]["working_memory_count"] < 20
+    assert {item["reason"] for item in by_layer["working"] if not item["included"]} == {"over_budget"}
+    (semantic,) = by_layer["semantic"]
+    assert semantic["source_id"] == memory["id"]
+    assert semantic["score_breakdown"]["total"] == semantic["final_score"]
+
+
+def test_memory_is_not_marked_by_a_reading_key(client: APIClient) -> None:
+    memory = remember(client, "likes green tea")
+    context(client_with_key(scopes=["read"]))
+    assert client.get(f"{API}/memories/{memory['id']}").json()["candidate_count"] == 0
+    context(client)
+    assert client.get(f"{API}/memories/{memory['id']}").json()["candidate_count"] == 1
+
+
+# X10
+
+
+def test_missing_layers_are_named(client: APIClient) -> None:
+    session = talk(client, "hello", "hi")
+    assert context(client, session_id=session)["metadata"]["degraded"] == ["session_summary"]
+    assert context(client, session_id=session, project="atlas")["metadata"]["degraded"] == [
+        "session_summary",
+        "project",
+    ]
+    assert context(client)["metadata"]["degraded"] == []
+    off = {"include_session_summary": False, "include_project": False}
+    assert context(client, session_id=session, project="atlas", options=off)["metadata"]["degraded"] == []
+
+
+class Away:
+    """An embedder that nobody reaches."""
+
+    name, is_local = "hashing", True
+
+    def embed(self, texts: Any) -> Any:
+        raise ProviderUnavailable("nobody there", code="unreachable")
+
+
+def test_embedder_away_degrades_and_words_go_on(client: APIClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    remember(client, "likes green tea")
+    session = talk(client, "we spoke of green tea", "yes")
+    monkeypatch.setattr(spaces, "provider_of", lambda space: Away())
+    later = remember(client, "buys green tea in Uji")
+    searched = client.post(
+        f"{API}/memories/search", {**NAMES, "query": "green tea", "include_messages": True}
+    ).json()
+    assert searched["degraded"] == ["embedder"]
+    assert {"likes green tea", "buys green tea in Uji"} <= {
+        each["memory"]["content"] for each in searched["results"] if "memory" in each
+    }
+    assert all(each["similarity"] is None for each in searched["results"])
+    assert any("message" in each for each in searched["results"])
+    assembled = context(client, "green tea?", session_id=session)
+    assert assembled["metadata"]["degraded"] == ["embedder", "session_summary"]
+    assert later["content"] in str(assembled["messages"])
+    retrieved = client.post(
+        f"{API}/memories/retrieve", {**NAMES, "query": "green tea", "config": {"/notes/": {}}}
+    ).json()
+    assert retrieved["degraded"] == ["embedder"]
+
+
+def test_unknown_agent_gets_a_plain_context_and_makes_nothing(client: APIClient) -> None:
+    body = client.post(f"{API}/context", {"agent_id": "nobody", "message": "hello"}).json()
+    assert body["receipt_id"] is None
+    assert body["messages"] == [{"role": "user", "content": "hello"}]
+    assert client.get(f"{API}/agents/nobody").status_code == 404
+
+
+def test_unknown_session_is_404(client: APIClient) -> None:
+    body = {**NAMES, "message": "x", "session_id": "0198d1a2-0000-7000-8000-000000000000"}
+    assert client.post(f"{API}/context", body).status_code == 404
+
+
+def test_perspective_counts_in_contexts(client: APIClient) -> None:
+    remember(client, "likes green tea", strength=0.2, strength_by_perspective={"cook": 1.8})
+    receipt = client.get(f"{API}/receipts/{context(client, perspective='cook')['receipt_id']}").json()
+    (item,) = [item for item in receipt["items"] if item["layer"] == "semantic"]
+    assert item["score_breakdown"]["strength_raw"] == 1.8

@@ -1,0 +1,268 @@
+"""Agents, actors, and what all requests share: idempotency, throttling, problems, pages, health (SPEC A1, H2, O4)."""
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from rest_framework.test import APIClient
+
+from memoryhub.access.models import ApiKey, AuditEntry
+from memoryhub.access.throttles import PerKey
+from memoryhub.api.models import IdempotencyRecord
+from strength.models import Memory
+from tests.conftest import client_with_key
+
+API = "/api/v1"
+STRATEGIES = ("semantic", "user_preference", "summary", "episodic", "reflection")
+
+
+def made(client: APIClient, **values: Any) -> Any:
+    response = client.post(f"{API}/agents", {"agent_id": "kana", **values})
+    assert response.status_code == 201, response.content
+    return response.json()
+
+
+# A1
+
+
+def test_agent_has_defaults(client: APIClient) -> None:
+    agent = made(client)
+    assert agent["strategies"] == dict.fromkeys(STRATEGIES, True)
+    assert (agent["name"], agent["language"], agent["policy"], agent["retrieval_config"]) == (
+        "kana",
+        "en",
+        {},
+        None,
+    )
+    assert client.get(f"{API}/agents/kana").json() == agent
+
+
+def test_agent_has_what_was_given(client: APIClient) -> None:
+    given = {
+        "name": "Kana", "language": "ja", "system_prompt": "あなたは Kana です。", "domain": "tea", "related_domains": ["art"],
+        "current_project": "atlas", "fixed_user_id": "owner", "policy": {"recall_limit": 0}, "topics_include": ["tea"], "topics_exclude": ["health"],
+        "retrieval_config": {"/facts/{actorId}/": {"top_k": 3}},
+    }  # fmt: skip
+    agent = made(client, **given, strategies={"episodic": False})
+    assert {key: agent[key] for key in given} == given
+    assert agent["strategies"] == {**dict.fromkeys(STRATEGIES, True), "episodic": False}
+
+
+@pytest.mark.parametrize(
+    ("values", "field"),
+    [
+        ({"strategies": {"astrology": True}}, "strategies.astrology"), ({"policy": {"nonsense": 1}}, "policy.nonsense"),
+        ({"policy": {"recall_limit": 21}}, "policy.recall_limit"), ({"policy": {"recall_limit": True}}, "policy.recall_limit"),
+        ({"policy": {"daily_decay_targets": {str(n): 0 for n in range(6)}}}, "policy.daily_decay_targets"),
+        ({"policy": {"consolidation_thresholds": [0, 5, 4, 30, 60, 100]}}, "policy.consolidation_thresholds"),
+        ({"policy": {"archive_threshold": -0.1}}, "policy.archive_threshold"), ({"language": "fr"}, "language"),
+        ({"retrieval_config": {"/facts/x": {}}}, "retrieval_config"), ({"nonsense": 1}, "nonsense"),
+    ],
+)  # fmt: skip
+def test_unknown_and_wrong_values_are_400(client: APIClient, values: dict[str, Any], field: str) -> None:
+    refused = client.post(f"{API}/agents", {"agent_id": "kana", **values})
+    assert refused.status_code == 400, refused.content
+    assert [error["field"] for error in refused.json()["errors"]] == [field]
+    made(client)
+    changed = client.patch(f"{API}/agents/kana", values)
+    assert changed.status_code == 400
+    assert [error["field"] for error in changed.json()["errors"]] == [field]
+
+
+def test_agent_twice_is_409(client: APIClient) -> None:
+    made(client)
+    again = client.post(f"{API}/agents", {"agent_id": "kana"})
+    assert (again.status_code, again.json()["code"]) == (409, "agent_exists")
+
+
+def test_agents_are_edited_against_an_etag(client: APIClient) -> None:
+    made(client)
+    seen = client.get(f"{API}/agents/kana")["ETag"]
+    changed = client.patch(f"{API}/agents/kana", {"name": "K"}, headers={"If-Match": seen})
+    assert (changed.status_code, changed.json()["name"]) == (200, "K")
+    assert changed["ETag"] != seen
+    stale = client.patch(f"{API}/agents/kana", {"name": "L"}, headers={"If-Match": seen})
+    assert (stale.status_code, stale.json()["code"]) == (412, "version_mismatch")
+    assert client.get(f"{API}/agents/kana").json()["name"] == "K"
+
+
+def test_agents_are_listed_by_cursor(client: APIClient) -> None:
+    for number in range(5):
+        made(client, agent_id=f"agent-{number}")
+    first = client.get(f"{API}/agents?limit=2").json()
+    second = client.get(first["next"]).json()
+    third = client.get(second["next"]).json()
+    names = [agent["agent_id"] for page in (first, second, third) for agent in page["results"]]
+    assert names == [f"agent-{number}" for number in range(5)]
+    assert third["next"] is None
+    assert client.get(third["previous"]).json()["results"] == second["results"]
+
+
+def test_users_override_with_known_values_only(client: APIClient) -> None:
+    made(client)
+    address = f"{API}/actors?agent_id=kana&user_id=hiroki"
+    assert (
+        client.patch(address, {"policy": {"recall_limit": 1}}).json()["effective_policy"]["recall_limit"] == 1
+    )
+    for wrong in ({"nonsense": 1}, {"recall_limit": "x"}, {"score_weights": {"similarity": 1}}):
+        assert client.patch(address, {"policy": wrong}).status_code == 400
+    assert client.get(address).json()["policy"] == {"recall_limit": 1}
+
+
+def test_writes_are_audited_by_whom(client: APIClient) -> None:
+    writer = client_with_key(name="the writer")
+    writer.post(f"{API}/memories", {"agent_id": "kana", "user_id": "hiroki", "content": "a secret"})
+    entry = AuditEntry.objects.filter(object_kind="memory").get()
+    assert (entry.who_name, entry.verb, entry.agent_id, entry.user_id) == (
+        "the writer",
+        "create",
+        "kana",
+        "hiroki",
+    )
+    assert "secret" not in str(list(AuditEntry.objects.values()))
+
+
+# A10
+
+
+def test_last_use_of_a_key_is_kept(client: APIClient) -> None:
+    reader = client_with_key(name="reader")
+    assert ApiKey.objects.get(name="reader").last_used_at is None
+    reader.get(f"{API}/agents")
+    assert datetime.now(UTC) - ApiKey.objects.get(name="reader").last_used_at < timedelta(minutes=1)  # type: ignore[operator]
+
+
+def test_key_is_stored_nowhere(client: APIClient) -> None:
+    reader = client_with_key(name="reader")
+    text = reader._credentials["HTTP_AUTHORIZATION"].split()[1]
+    row = ApiKey.objects.get(name="reader")
+    assert row.prefix in text
+    assert text.rsplit("_", 1)[1] not in str(ApiKey.objects.filter(name="reader").values().get())
+
+
+# H2
+
+
+def test_idempotency_counts_per_key_route_and_day(client: APIClient) -> None:
+    body = {"agent_id": "kana", "content": "once"}
+    headers = {"Idempotency-Key": "k"}
+    first = client.post(f"{API}/memories", body, headers=headers)
+    assert client.post(f"{API}/memories", body, headers=headers).headers["Idempotent-Replay"] == "true"
+    reordered = {"content": "once", "agent_id": "kana"}
+    assert client.post(f"{API}/memories", reordered, headers=headers).json() == first.json()
+    session = client.post(f"{API}/sessions", {"agent_id": "kana"}, headers=headers)
+    assert session.status_code == 201, "another route"
+    other = client_with_key().post(f"{API}/memories", body, headers=headers)
+    assert (other.status_code, other.json()["access_count"]) == (200, 1), "another API key"
+    different = client.post(f"{API}/memories", {**body, "content": "twice"}, headers=headers)
+    assert (different.status_code, different.json()["code"]) == (422, "idempotency_key_reused")
+    IdempotencyRecord.objects.update(created_at=datetime.now(UTC) - timedelta(hours=24, seconds=1))
+    assert client.post(f"{API}/memories", {**body, "content": "twice"}, headers=headers).status_code == 201
+
+
+def test_refused_calls_are_not_recorded(client: APIClient) -> None:
+    headers = {"Idempotency-Key": "k"}
+    assert client.post(f"{API}/memories", {"agent_id": "kana"}, headers=headers).status_code == 400
+    assert (
+        client.post(f"{API}/memories", {"agent_id": "kana", "content": "now"}, headers=headers).status_code
+        == 201
+    )
+    assert Memory.objects.count() == 1
+
+
+@pytest.mark.parametrize("key", ["", "x" * 256])
+def test_unusable_idempotency_keys_are_refused(client: APIClient, key: str) -> None:
+    refused = client.post(
+        f"{API}/memories", {"agent_id": "kana", "content": "x"}, headers={"Idempotency-Key": key}
+    )
+    assert (refused.status_code, refused.json()["code"]) == (400, "idempotency_key_invalid")
+
+
+def test_throttled_calls_are_429_with_a_wait(client: APIClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(PerKey, "rate", "3/minute", raising=False)
+    hasty, other = client_with_key(), client_with_key()
+    statuses = [hasty.get(f"{API}/agents").status_code for _ in range(5)]
+    assert statuses == [200, 200, 200, 429, 429]
+    refused = hasty.get(f"{API}/agents")
+    assert 0 < int(refused["Retry-After"]) <= 60
+    assert refused.json()["code"] == "throttled"
+    assert refused["Content-Type"] == "application/problem+json"
+    assert other.get(f"{API}/agents").status_code == 200, "a rate per key"
+
+
+def test_problems_have_all_members(client: APIClient) -> None:
+    problem = client.post(f"{API}/sessions", {"agent_id": "a b", "channel": "x y"}).json()
+    assert (problem["type"], problem["title"], problem["status"], problem["code"]) == (
+        "urn:memoryhub:problem:invalid",
+        "Invalid",
+        400,
+        "invalid",
+    )
+    assert {error["field"] for error in problem["errors"]} == {"agent_id", "channel"}
+    missing = client.get(f"{API}/sessions/0198d1a2-0000-7000-8000-000000000000").json()
+    assert (missing["status"], missing["code"], missing["errors"]) == (404, "not_found", [])
+
+
+def test_server_errors_tell_nothing(client: APIClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*args: Any, **kwargs: Any) -> None:
+        raise RuntimeError("secret insides")
+
+    monkeypatch.setattr("conversations.api.views.open_session", broken)
+    client.raise_request_exception = False
+    answer = client.post(f"{API}/sessions", {"agent_id": "kana"})
+    assert (answer.status_code, answer["Content-Type"]) == (500, "application/problem+json")
+    assert "secret" not in answer.content.decode()
+
+
+# O4, H1
+
+
+def test_health_needs_no_key(client: APIClient) -> None:
+    anybody = APIClient()
+    assert anybody.get("/healthz").json() == {"status": "ok"}
+    ready = anybody.get("/readyz")
+    assert (ready.status_code, ready.json()["status"]) == (200, "ready")
+    assert b"context_assembly_latency_ms" in anybody.get("/metrics").content
+
+
+def test_schema_describes_every_call_and_no_list_as_an_array(client: APIClient) -> None:
+    schema = APIClient().get(f"{API}/schema?format=json").json()
+    assert schema["openapi"].startswith("3.")
+    for path, operations in schema["paths"].items():
+        for method, operation in operations.items():
+            for status, answer in operation["responses"].items():
+                for content in answer.get("content", {}).values():
+                    assert content["schema"].get("type") != "array", (
+                        f"{method} {path} {status}: a list is a page with next, previous, results"
+                    )
+
+
+def test_schema_says_how_to_send_a_key(client: APIClient) -> None:
+    schema = APIClient().get(f"{API}/schema?format=json").json()
+    assert schema["components"]["securitySchemes"] == {"apiKey": {"type": "http", "scheme": "bearer"}}
+    assert all(
+        operation["security"] == [{"apiKey": []}]
+        for path in schema["paths"].values()
+        for operation in path.values()
+    )
+    content = schema["components"]["schemas"]["MessageInRequest"]["properties"]["content"]
+    assert [choice["type"] for choice in content["oneOf"]] == ["string", "array"]
+
+
+def test_idempotency_counts_the_query_too(client: APIClient) -> None:
+    """Calls that name the tenant in the query are different calls, not repeats."""
+    session = client.post(f"{API}/sessions", {"agent_id": "kana"}).json()
+    address = f"{API}/sessions/{session['id']}/end"
+    assert client.post(f"{address}?a=1", headers={"Idempotency-Key": "k"}).status_code == 200
+    assert (
+        client.post(f"{address}?a=1", headers={"Idempotency-Key": "k"}).headers["Idempotent-Replay"] == "true"
+    )
+    assert client.post(f"{address}?a=2", headers={"Idempotency-Key": "k"}).status_code == 422
+
+
+def test_page_of_the_interface_needs_no_network(client: APIClient) -> None:
+    page = APIClient().get(f"{API}/docs")
+    assert page.status_code == 200
+    assert "//" not in page.content.decode().replace("http://testserver/", "/").replace("// ", "").replace(
+        "\n//", ""
+    )

@@ -1,0 +1,5 @@
+"""The fakes that these tests talk to."""
+
+from tests.fakes.plugin import embeddings_server
+
+__all__ = ["embeddings_server"]

@@ -1,0 +1,334 @@
+"""The exact scan in PostgreSQL: the same formula as `fusion.py`, and nothing missed."""
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+from uuid import UUID
+
+import numpy as np
+import pytest
+from django.db import connection
+from django.db.models import F
+from django.test.utils import CaptureQueriesContext
+from django.utils import timezone
+from numpy.typing import NDArray
+
+from conversations.models import Message, MessageIndex, Session
+from memoryhub.ids import new_id
+from memoryhub.search.expressions import Candidate, MessageOrder, candidates, count_candidates, with_relevance
+from memoryhub.search.fusion import DEFAULT_POLICY, SpaceBounds, relevance, with_neighbours
+from memoryhub.search.models import EmbeddingSpace
+from memoryhub.search.query import SearchQuery, build_query, build_vector_query
+from memoryhub.search.vectors import UnusableVector, unit_vector, word_vector
+from memoryhub.search.words import document_weights, query_words, term_id, word_score
+from memoryhub.tenants.models import Actor, Agent
+from strength.models import Memory, MemoryIndex
+
+pytestmark = pytest.mark.django_db
+
+DIMENSION = 8
+BOUNDS = SpaceBounds(cosine_low=-0.1, cosine_high=0.8, vector_weight=0.7)
+VOCABULARY = [f"word{number}" for number in range(30)]
+EVERYTHING = {"similarity_threshold": -1.0, "word_floor": 0.0, "limit": 100_000}
+ORDER = MessageOrder(session="session_id", sequence="seq")
+
+
+@dataclass
+class Shelf:
+    """One actor's index rows, written without what stands behind a memory."""
+
+    actor: Actor
+    space: EmbeddingSpace
+
+    def put(self, vectors: Sequence[object], words: Sequence[Counter[str]]) -> list[UUID]:
+        """Store one memory for each vector and its words; return their ids in order."""
+        memories = [
+            Memory(actor=self.actor, content="-", content_digest=new_id().bytes, namespace="/")
+            for _ in vectors
+        ]
+        Memory.objects.bulk_create(memories)
+        MemoryIndex.objects.bulk_create(
+            MemoryIndex(
+                actor=self.actor, space=self.space, memory=memory, vector=vector, words=word_vector(terms)
+            )
+            for memory, vector, terms in zip(memories, vectors, words, strict=True)
+        )
+        return [memory.pk for memory in memories]
+
+    def scan(self, query: SearchQuery, **floors: float) -> list[Candidate]:
+        """Return the candidates among this actor's rows."""
+        rows = MemoryIndex.objects.filter(actor_id__in=[self.actor.pk])
+        return candidates(rows, query, **{**EVERYTHING, **floors})  # type: ignore[arg-type]
+
+
+@pytest.fixture
+def make_space() -> Callable[..., EmbeddingSpace]:
+    def make(dimension: int = DIMENSION, state: str = "active") -> EmbeddingSpace:
+        return EmbeddingSpace.objects.create(
+            provider="test", model="m", dimension=dimension, state=state, cosine_low=-0.1, cosine_high=0.8,
+            vector_weight=0.7,
+        )  # fmt: skip
+
+    return make
+
+
+@pytest.fixture
+def make_actor() -> Callable[[str], Actor]:
+    agent = Agent.objects.create(agent_id="scan")
+    return lambda user_id: Actor.objects.create(id=new_id(), agent=agent, user_id=user_id)
+
+
+@pytest.fixture
+def shelf(make_space: Callable[..., EmbeddingSpace], make_actor: Callable[[str], Actor]) -> Shelf:
+    return Shelf(make_actor("one"), make_space())
+
+
+def random_vectors(random: np.random.Generator, count: int, dimension: int) -> NDArray[np.float64]:
+    return random.normal(size=(count, dimension))
+
+
+def random_words(random: np.random.Generator, count: int) -> list[Counter[str]]:
+    return [Counter(random.choice(VOCABULARY, size=random.integers(0, 12)).tolist()) for _ in range(count)]
+
+
+def query_for(shelf: Shelf, vector: Sequence[float] | None, *terms: str) -> SearchQuery:
+    words = query_words(Counter(terms), {term_id(term): 2.0 for term in terms})
+    unit = None if vector is None else tuple(unit_vector(vector, dimension=shelf.space.dimension))
+    return SearchQuery(space_id=shelf.space.pk, bounds=BOUNDS, vector=unit, words=words)
+
+
+def halved(vector: Sequence[float]) -> NDArray[np.float64]:
+    """Return the vector as the column keeps it: at half precision."""
+    return np.asarray(vector, dtype=np.float16).astype(np.float64)
+
+
+def cosine(stored: Sequence[float] | None, asked: Sequence[float] | None) -> float | None:
+    if stored is None or asked is None:
+        return None
+    one, other = halved(stored), halved(asked)
+    length = np.linalg.norm(one) * np.linalg.norm(other)
+    return float(one @ other / length) if length else 0.0
+
+
+def test_sql_and_python_agree_on_random_cases(shelf: Shelf) -> None:
+    random = np.random.default_rng(5)
+    vectors = [
+        None if number % 7 == 0 else vector.tolist()
+        for number, vector in enumerate(random_vectors(random, 500, DIMENSION))
+    ]
+    vectors[1] = [0.0] * DIMENSION
+    words = random_words(random, 500)
+    place = {owner: number for number, owner in enumerate(shelf.put(vectors, words))}
+    compared = 0
+    for asked in [None, *random_vectors(random, 5, DIMENSION).tolist()]:
+        query = query_for(shelf, asked, *random.choice(VOCABULARY, size=6))
+        for found in shelf.scan(query):
+            number = place[found.owner_id]
+            expected_cosine = cosine(vectors[number], query.vector)
+            expected_words = word_score(document_weights(words[number]), query.words)  # type: ignore[arg-type]
+            assert found.similarity_raw == pytest.approx(expected_cosine, abs=1e-6)
+            assert found.word_raw == pytest.approx(expected_words, abs=1e-6)
+            assert found.relevance == pytest.approx(
+                relevance(found.similarity_raw, found.word_raw, BOUNDS), abs=1e-12
+            )
+            compared += 1
+    assert compared == 3_000
+
+
+def test_annotations_say_what_the_scan_says(shelf: Shelf) -> None:
+    random = np.random.default_rng(6)
+    shelf.put([*random_vectors(random, 50, DIMENSION).tolist(), None], random_words(random, 51))
+    query = query_for(shelf, random.normal(size=DIMENSION).tolist(), "word1", "word2")
+
+    annotated: Any = with_relevance(MemoryIndex.objects.filter(actor=shelf.actor), query)
+    annotated = annotated.order_by("-relevance", F("similarity_raw").desc(nulls_last=True), "memory_id")
+
+    columns = ("memory_id", "actor_id", "similarity_raw", "word_raw", "relevance")
+    assert list(annotated.values_list(*columns)) == [tuple(found) for found in shelf.scan(query)]
+
+
+@pytest.mark.parametrize("count", [10, 1_000, 5_000])
+def test_vector_scan_misses_nothing(
+    shelf: Shelf, make_space: Callable[..., EmbeddingSpace], count: int
+) -> None:
+    random = np.random.default_rng(count)
+    shelf.space = make_space(dimension=64, state="filling")
+    vectors = random_vectors(random, count, 64)
+    vectors[count // 2] = vectors[0]
+    place = {owner: number for number, owner in enumerate(shelf.put(vectors.tolist(), [Counter()] * count))}
+    bounds = SpaceBounds(-1, 1, 1)
+    for asked in random_vectors(random, 5, 64):
+        query = replace(build_vector_query(asked.tolist(), space=shelf.space), bounds=bounds)
+        truth = np.array([cosine(vector, query.vector) for vector in vectors.tolist()])
+        found = shelf.scan(query, limit=10)
+        assert [truth[place[each.owner_id]] for each in found] == pytest.approx(
+            sorted(truth)[::-1][:10], abs=1e-6
+        )
+
+
+def test_scan_orders_ties_by_id(shelf: Shelf) -> None:
+    ids = shelf.put([[1.0] * DIMENSION] * 20, [Counter(cat=1)] * 20)
+
+    assert [found.owner_id for found in shelf.scan(query_for(shelf, None, "cat"), limit=15)] == sorted(ids)[
+        :15
+    ]
+
+
+def test_scan_keeps_what_either_arm_reaches(shelf: Shelf) -> None:
+    axis = np.eye(DIMENSION).tolist()
+    close, worded, both, neither = shelf.put(
+        [axis[0], axis[1], axis[0], axis[1]], [Counter(dog=1), Counter(cat=1), Counter(cat=1), Counter(dog=1)]
+    )
+    floors = {"similarity_threshold": 0.3, "word_floor": 0.05}
+    query = query_for(shelf, axis[0], "cat")
+
+    found = [each.owner_id for each in shelf.scan(query, **floors)]
+
+    assert found[0] == both
+    assert set(found) == {close, worded, both}
+    assert neither not in found
+    rows = MemoryIndex.objects.filter(actor=shelf.actor)
+    assert count_candidates(rows, query, similarity_threshold=0.3, word_floor=0.05) == 3
+
+
+def test_scan_without_a_vector_answers_from_words(shelf: Shelf) -> None:
+    worded, _ = shelf.put([[1.0] * DIMENSION, None], [Counter(cat=1), Counter(dog=1)])
+
+    query = build_query("cat", space=shelf.space, embed=lambda _: None)
+
+    assert query.degraded
+    (found,) = shelf.scan(query, similarity_threshold=0.3, word_floor=0.05)
+    assert (found.owner_id, found.similarity_raw) == (worded, None)
+
+
+def test_scan_finds_what_is_not_embedded_yet(shelf: Shelf) -> None:
+    (waiting,) = shelf.put([None], [Counter(cat=1)])
+
+    (found,) = shelf.scan(query_for(shelf, [1.0] * DIMENSION, "cat"), word_floor=0.05)
+
+    assert (found.owner_id, found.similarity_raw) == (waiting, None)
+    assert found.relevance > 0.5
+
+
+def test_zero_vectors_are_similar_to_nothing(shelf: Shelf) -> None:
+    shelf.put([[0.0] * DIMENSION, [1.0] * DIMENSION], [Counter()] * 2)
+
+    assert {each.similarity_raw for each in shelf.scan(query_for(shelf, [0.0] * DIMENSION, "cat"))} == {0.0}
+
+
+def test_query_of_stop_words_reaches_nothing_by_words(shelf: Shelf) -> None:
+    shelf.put([None], [Counter(cat=1)])
+
+    query = build_query("is it the", space=shelf.space, embed=lambda _: None)
+
+    assert shelf.scan(query, word_floor=0.05) == []
+
+
+def test_vectors_of_another_space_are_never_compared(
+    shelf: Shelf, make_space: Callable[..., EmbeddingSpace]
+) -> None:
+    elsewhere = Shelf(shelf.actor, make_space(dimension=3, state="filling"))
+    (mine,), _ = shelf.put([[1.0] * DIMENSION], [Counter()]), elsewhere.put([[1.0] * 3], [Counter()])
+    query = build_vector_query([1.0] * DIMENSION, space=shelf.space)
+
+    everywhere: Any = with_relevance(MemoryIndex.objects.filter(actor=shelf.actor), query)
+
+    assert [found.owner_id for found in shelf.scan(query)] == [mine]
+    assert list(everywhere.filter(similarity_raw__gte=0.3).values_list("memory_id", flat=True)) == [mine]
+
+
+def test_rows_of_another_actor_are_not_scanned(shelf: Shelf, make_actor: Callable[[str], Actor]) -> None:
+    Shelf(make_actor("two"), shelf.space).put([[1.0] * DIMENSION], [Counter(cat=1)])
+
+    assert shelf.scan(query_for(shelf, [1.0] * DIMENSION, "cat")) == []
+
+
+def test_vector_of_the_wrong_dimension_is_refused(shelf: Shelf) -> None:
+    with pytest.raises(UnusableVector, match="8 numbers, not 3"):
+        build_vector_query([1.0, 2.0, 3.0], space=shelf.space)
+
+
+def test_word_score_of_a_long_text_fits_the_column(shelf: Shelf) -> None:
+    shelf.put([[1.0] * DIMENSION], [Counter({f"w{number}": 1 for number in range(5_000)})])
+
+    (found,) = shelf.scan(query_for(shelf, None, "w1"))
+
+    assert 0 < (found.word_raw or 0) < 0.1
+
+
+@pytest.mark.parametrize("order", [None, ORDER], ids=["memories", "messages"])
+def test_scan_is_one_statement_that_computes_the_cosine_once(
+    shelf: Shelf, order: MessageOrder | None
+) -> None:
+    model = MessageIndex if order else MemoryIndex
+    query = query_for(shelf, [1.0] * DIMENSION, "cat")
+    rows = model.objects.filter(actor_id__in=[shelf.actor.pk])
+
+    with CaptureQueriesContext(
+        connection,
+    ) as captured:
+        candidates(rows, query, similarity_threshold=0.3, word_floor=0.05, limit=10, order=order)
+
+    (statement,) = captured.captured_queries
+    with connection.cursor() as cursor:
+        cursor.execute("EXPLAIN (VERBOSE, COSTS OFF) " + statement["sql"])
+        plan = "\n".join(line for (line,) in cursor.fetchall())
+    assert plan.count("<=>") == 1
+    assert plan.count("<#>") == 1
+
+
+def messages(shelf: Shelf, *sessions: Sequence[Counter[str]]) -> list[UUID]:
+    """Store messages with the given words, session by session; return their ids in order."""
+    ids: list[UUID] = []
+    for words in sessions:
+        session = Session.objects.create(actor=shelf.actor)
+        for seq, terms in enumerate(words, start=1):
+            message = Message.objects.create(
+                actor=shelf.actor, session=session, seq=seq, role="user", content="-", token_count=1,
+                created_at=timezone.now(),
+            )  # fmt: skip
+            MessageIndex.objects.create(
+                actor=shelf.actor, space=shelf.space, message=message, session_id=session.pk, seq=seq,
+                words=word_vector(terms),
+            )  # fmt: skip
+            ids.append(message.pk)
+    return ids
+
+
+def scan_messages(shelf: Shelf, query: SearchQuery, word_floor: float = 0.05) -> dict[UUID, float]:
+    rows = MessageIndex.objects.filter(actor_id__in=[shelf.actor.pk])
+    found = candidates(rows, query, similarity_threshold=0.3, word_floor=word_floor, limit=1_000, order=ORDER)
+    return {each.owner_id: each.relevance for each in found}
+
+
+def test_messages_gain_from_their_neighbours_in_the_session(shelf: Shelf) -> None:
+    cat, dog = Counter(cat=1), Counter(dog=1)
+    ids = messages(shelf, [dog, dog, dog, cat, dog], [dog, dog])
+
+    found = scan_messages(shelf, query_for(shelf, None, "cat"))
+
+    peak = found[ids[3]]
+    assert found == pytest.approx({ids[1]: peak / 4, ids[2]: peak / 2, ids[3]: peak, ids[4]: peak / 2})
+
+
+def test_messages_below_the_floor_lift_nobody(shelf: Shelf) -> None:
+    messages(shelf, [Counter(cat=1), Counter(dog=1)])
+
+    assert scan_messages(shelf, query_for(shelf, None, "cat"), word_floor=1.1) == {}
+
+
+def test_sql_and_python_agree_on_neighbours(shelf: Shelf) -> None:
+    random = np.random.default_rng(7)
+    sessions = [random_words(random, 15) for _ in range(4)]
+    ids = messages(shelf, *sessions)
+    query = query_for(shelf, None, *VOCABULARY[:6])
+    own = [
+        [relevance(None, word_score(document_weights(words), query.words), BOUNDS) for words in session]  # type: ignore[arg-type]
+        for session in sessions
+    ]
+
+    found = scan_messages(shelf, query, word_floor=0.0)
+
+    expected = [lifted for session in own for lifted in with_neighbours(session, DEFAULT_POLICY)]
+    assert [found[each] for each in ids] == pytest.approx(expected, abs=1e-6)

@@ -1,0 +1,149 @@
+"""Document frequencies: counted after the commit, by many at once, and read without asking each time."""
+
+import threading
+from collections import Counter
+
+import pytest
+from django.db import connection, transaction
+
+from memoryhub.search import statistics
+from memoryhub.search.models import TermStatistic
+from memoryhub.search.statistics import CACHE_SECONDS, DocumentFrequencies, idf, record
+from memoryhub.search.words import term_id, term_ids
+
+WRITERS = 8
+
+
+@pytest.fixture(autouse=True)
+def no_earlier_readings() -> None:
+    statistics.frequencies.forget()
+
+
+def counted(*terms: str) -> dict[str, int]:
+    known = DocumentFrequencies().read(map(term_id, terms))
+    return {term: known[term_id(term)] for term in terms}
+
+
+@pytest.mark.django_db(transaction=True)
+def test_record_counts_documents_not_occurrences() -> None:
+    record([Counter(cat=5, dog=1), Counter(cat=1)])
+
+    assert counted("cat", "dog", "bird") == {"cat": 2, "dog": 1, "bird": 0}
+    assert TermStatistic.objects.get(term=TermStatistic.CORPUS).documents == 2
+
+
+@pytest.mark.django_db(transaction=True)
+def test_record_waits_for_the_commit() -> None:
+    with transaction.atomic():
+        record([Counter(cat=1)])
+        inside = TermStatistic.objects.count()
+
+    assert (inside, counted("cat")) == (0, {"cat": 1})
+
+
+@pytest.mark.django_db(transaction=True)
+def test_record_of_what_was_rolled_back_counts_nothing() -> None:
+    with transaction.atomic():
+        record([Counter(cat=1)])
+        transaction.set_rollback(True)
+
+    assert not TermStatistic.objects.exists()
+
+
+@pytest.mark.django_db(transaction=True)
+def test_record_failing_leaves_the_caller_alone(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(statistics, "ADD_COUNTS", "SELECT nonsense(%s, %s)")
+
+    with transaction.atomic():
+        record([Counter(cat=1)])
+
+    assert "on_commit" in caplog.text
+
+
+@pytest.mark.django_db(transaction=True)
+def test_record_takes_more_terms_than_one_batch() -> None:
+    record([Counter(f"t{number}" for number in range(12_000))])
+
+    assert counted("t0", "t11999") == {"t0": 1, "t11999": 1}
+
+
+@pytest.mark.django_db(transaction=True)
+def test_record_by_many_writers_loses_nothing() -> None:
+    failures: list[BaseException] = []
+
+    def write(number: int) -> None:
+        try:
+            for turn in range(20):
+                statistics._add(
+                    statistics._counts([Counter(f"t{(number * turn + step) % 300}" for step in range(200))])
+                )
+        except BaseException as failure:  # shown by the assertion below
+            failures.append(failure)
+        finally:
+            connection.close()
+
+    threads = [threading.Thread(target=write, args=(number,)) for number in range(WRITERS)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+    assert failures == []
+    assert TermStatistic.objects.get(term=TermStatistic.CORPUS).documents == WRITERS * 20
+    assert (
+        sum(TermStatistic.objects.exclude(term=TermStatistic.CORPUS).values_list("documents", flat=True))
+        == 32_000
+    )
+
+
+@pytest.mark.django_db
+def test_idf_works_before_the_first_text() -> None:
+    weights = idf(term_ids(["cat", "dog"]))
+
+    assert len(weights) == 2
+    assert len(set(weights.values())) == 1
+    assert min(weights.values()) > 0
+
+
+@pytest.mark.django_db
+def test_idf_of_nothing_is_nothing() -> None:
+    assert idf([]) == {}
+
+
+@pytest.mark.django_db
+def test_idf_takes_unknown_terms_for_the_rarest() -> None:
+    TermStatistic.objects.create(term=TermStatistic.CORPUS, documents=1_000)
+    TermStatistic.objects.create(term=term_id("cat"), documents=10)
+    TermStatistic.objects.create(term=term_id("dog"), documents=500)
+
+    weights = idf(term_ids(["cat", "dog", "unheard"]))
+
+    assert weights[term_id("unheard")] > weights[term_id("cat")] > weights[term_id("dog")]
+
+
+@pytest.mark.django_db
+def test_frequencies_are_read_again_when_they_are_old(django_assert_num_queries: object) -> None:
+    now = [0.0]
+    known = DocumentFrequencies(clock=lambda: now[0])
+    before = known.read([1])
+    TermStatistic.objects.create(term=1, documents=3)
+
+    with django_assert_num_queries(0):  # type: ignore[operator]
+        kept = known.read([1])
+    now[0] = CACHE_SECONDS + 1
+    fresh = known.read([1])
+
+    assert (before, kept, fresh) == ({1: 0}, {1: 0}, {1: 3})
+
+
+@pytest.mark.django_db
+def test_frequencies_keep_a_bounded_number_of_terms(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(statistics, "CACHE_TERMS", 10)
+    known = DocumentFrequencies()
+
+    for start in range(0, 100, 5):
+        known.read(range(start, start + 5))
+
+    assert len(known._known) <= 10

@@ -1,0 +1,120 @@
+"""Health, metrics, doctor and first run (SPEC O1, O3, O4)."""
+
+import json
+from io import StringIO
+from typing import Any
+
+import pytest
+from django.contrib.auth import get_user_model
+from django.core.management import call_command
+from django.core.management.base import CommandError
+from django.db import connection
+from django.test import Client
+from rest_framework.test import APIClient
+
+from conversations.models import Session
+from memoryhub.access.models import ApiKey
+from memoryhub.api import diagnosis, health
+
+
+def test_healthz_needs_no_database(client: APIClient) -> None:
+    assert Client().get("/healthz").json() == {"status": "ok"}
+
+
+def test_readyz_tells_each_part(db: None) -> None:
+    answer = Client().get("/readyz")
+    assert answer.status_code == 200
+    assert answer.json()["status"] == "ready"
+    assert set(answer.json()["checks"]) == {"database", "migrations", "embedder"}
+
+
+def test_readyz_says_503_where_migrations_wait(db: None) -> None:
+    with connection.cursor() as cursor:
+        cursor.execute("DELETE FROM django_migrations WHERE app = 'strength'")
+    answer = Client().get("/readyz")
+    assert answer.status_code == 503
+    assert "migrate" in answer.json()["checks"]["migrations"]["detail"]
+
+
+def test_readyz_says_503_without_pgvector(db: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(health.CHECKS, "database", lambda: (False, "away"))
+    assert Client().get("/readyz").status_code == 503
+    monkeypatch.undo()
+    monkeypatch.setitem(health.CHECKS, "embedder", lambda: (False, "away"))
+    assert Client().get("/readyz").status_code == 200, "an embedder that is away does not stop the server"
+
+
+def test_metrics_show_assembled_contexts(client: APIClient) -> None:
+    client.post("/api/v1/sessions", {"agent_id": "kana"})
+    client.post("/api/v1/context", {"agent_id": "kana", "message": "hello"})
+    text = Client().get("/metrics").content.decode()
+    for name in (
+        "context_assembly_latency_ms_bucket",
+        "context_token_count_count",
+        "memory_layer_usage_total",
+    ):
+        assert name in text
+
+
+@pytest.mark.parametrize("address", ["/healthz", "/readyz", "/metrics"])
+def test_health_is_for_reading(address: str, db: None) -> None:
+    assert Client().post(address).status_code == 405
+
+
+def doctor(*options: str) -> str:
+    out = StringIO()
+    call_command("doctor", *options, stdout=out)
+    return out.getvalue()
+
+
+def test_doctor_finds_a_fresh_installation_well_but_for_its_missing_key(db: None) -> None:
+    findings = {each["subject"]: each for each in json.loads(doctor("--json"))}
+    assert findings["PostgreSQL"]["level"] == "ok"
+    assert findings["embedding space"]["level"] == "ok"
+    assert findings["API keys"]["level"] == "warning"
+    assert "ok  token counting" in doctor()
+
+
+def test_doctor_names_what_is_unusual(client: APIClient, settings: Any) -> None:
+    settings.DEBUG = True
+    policy = {"initial_strength": 9.0}
+    client.patch("/api/v1/actors?agent_id=kana&user_id=hiroki", {"policy": policy})
+    text = doctor()
+    assert "initial_strength is 9; 0.5 to 1.5 is recommended" in text
+    assert "hiroki" not in text
+    assert "DEBUG" in text
+
+
+def test_doctor_fails_where_something_is_broken(db: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(diagnosis, "OLDEST_PGVECTOR", (99, 0))
+    with pytest.raises(CommandError, match="Broken: pgvector"):
+        doctor()
+
+
+def first_run(settings: Any) -> str:
+    out = StringIO()
+    call_command("first_run", "--url", "http://127.0.0.1:9", stdout=out)
+    return out.getvalue()
+
+
+def test_first_run_makes_login_key_and_demo_once(
+    db: None, settings: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DEMO", "1")
+    first = first_run(settings)
+    assert "Login      admin /" in first
+    assert "curl -s http://127.0.0.1:9/api/v1/context -H 'Authorization: Bearer mh_" in first
+    password = first.split("Login      admin / ")[1].split()[0]
+    assert get_user_model().objects.get().check_password(password)
+    assert Session.objects.exists(), "the demo was told"
+    sessions = Session.objects.count()
+    second = first_run(settings)
+    assert "as before" in second
+    assert "Bearer" not in second
+    assert (ApiKey.objects.count(), Session.objects.count()) == (1, sessions)
+
+
+def test_first_run_without_demo_is_empty(db: None, settings: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DEMO", "0")
+    first_run(settings)
+    assert not Session.objects.exists()

@@ -1,0 +1,71 @@
+"""How many statements the hot paths send, whatever the number of rows: no query in a loop."""
+
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+from rest_framework.test import APIClient
+
+from conversations.actions.messages import add_messages
+from conversations.actions.sessions import open_session
+from conversations.models import Session
+from memoryhub.access.domain import command
+from memoryhub.access.tenancy import actor_for_writing
+from strength.actions.write import write_memory
+from tests.factories.values import NewMemoryFactory, NewMessageFactory
+
+API = "/api/v1"
+WHO = {"agent_id": "kana", "user_id": "hiroki"}
+BY = command("test")
+NOW = datetime(2026, 3, 1, tzinfo=UTC)
+
+
+@pytest.fixture
+def session(db: None) -> Session:
+    """Return a session of 30 messages, of an actor with 30 memories."""
+    actor = actor_for_writing(BY, "kana", "hiroki", now=NOW)
+    opened, _ = open_session(actor=actor, session_id=None, channel="web", by=BY, now=NOW)
+    add_messages(session=opened, batch=NewMessageFactory.build_batch(30), by=BY, now=NOW)
+    for new in NewMemoryFactory.build_batch(30):
+        write_memory(actor=actor, new=new, by=BY, now=NOW)
+    return opened
+
+
+Call = Callable[[APIClient, Session], Any]
+CALLS: dict[str, tuple[int, Call]] = {
+    "search": (11, lambda client, _: client.post(f"{API}/memories/search", {**WHO, "query": "green tea"})),
+    "search with messages": (
+        13,
+        lambda client, _: client.post(
+            f"{API}/memories/search", {**WHO, "query": "green tea", "include_messages": True}
+        ),
+    ),
+    "context": (
+        19,
+        lambda client, session: client.post(
+            f"{API}/context", {**WHO, "session_id": str(session.pk), "message": "Where is green tea?"}
+        ),
+    ),
+    "list of memories": (7, lambda client, _: client.get(f"{API}/memories?agent_id=kana&user_id=hiroki")),
+    "list of messages": (4, lambda client, session: client.get(f"{API}/sessions/{session.pk}/messages")),
+    "batch of messages": (
+        13,
+        lambda client, session: client.post(
+            f"{API}/sessions/{session.pk}/messages",
+            {"messages": [{"role": "user", "content": f"turn {number}"} for number in range(100)]},
+        ),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_statements_do_not_grow_with_rows(name: str, client: APIClient, session: Session) -> None:
+    most, call = CALLS[name]
+    call(client, session)  # the key's last use and the terms' statistics are noted once
+    with CaptureQueriesContext(connection) as statements:
+        answer = call(client, session)
+    assert answer.status_code in {200, 201}, answer.content
+    assert len(statements) <= most, "\n".join(each["sql"][:120] for each in statements)

@@ -1,0 +1,197 @@
+"""Configuration is read loudly: what is wrong is named, what is secret is never shown."""
+
+import pytest
+
+from memoryhub.providers.config import EmbeddingConfig, LLMConfig, azure_address_parts
+from memoryhub.providers.errors import ConfigurationError
+from memoryhub.providers.llm.base import Operation
+
+AZURE = {
+    "MEMORYHUB_EMBEDDING_PROVIDER": "azure",
+    "AZURE_OPENAI_ENDPOINT": "https://example.test/",
+    "AZURE_OPENAI_API_KEY": "azure-key",
+    "AZURE_OPENAI_EMBEDDING_DEPLOYMENT": "my-embeddings",
+}
+
+
+def test_nothing_set_means_hashing_and_no_model() -> None:
+    assert EmbeddingConfig.from_env({}) == EmbeddingConfig()
+    assert LLMConfig.from_env({}) == LLMConfig()
+    assert (EmbeddingConfig().provider, LLMConfig().provider) == ("hashing", "none")
+
+
+def test_blank_variables_count_as_not_set() -> None:
+    environ = {"MEMORYHUB_EMBEDDING_PROVIDER": " ", "MEMORYHUB_LLM_PROVIDER": "", "ANTHROPIC_API_KEY": " "}
+
+    assert EmbeddingConfig.from_env(environ).provider == "hashing"
+    assert LLMConfig.from_env(environ).provider == "none"
+
+
+def test_openai_embeddings_take_their_own_key_before_the_common_one() -> None:
+    environ = {
+        "MEMORYHUB_EMBEDDING_PROVIDER": "OpenAI",
+        "MEMORYHUB_EMBEDDING_MODEL": "text-embedding-3-large",
+        "MEMORYHUB_EMBEDDING_DIMENSION": "1024",
+        "MEMORYHUB_EMBEDDING_API_KEY": "own",
+        "OPENAI_API_KEY": "common",
+    }
+
+    config = EmbeddingConfig.from_env(environ)
+
+    assert (config.provider, config.model, config.dimension) == ("openai", "text-embedding-3-large", 1024)
+    assert config.api_key == "own"
+
+
+def test_a_server_of_ones_own_needs_no_key() -> None:
+    environ = {
+        "MEMORYHUB_EMBEDDING_PROVIDER": "openai",
+        "MEMORYHUB_EMBEDDING_BASE_URL": "http://127.0.0.1:11434/v1/",
+    }
+
+    config = EmbeddingConfig.from_env(environ)
+
+    assert (config.base_url, config.api_key) == ("http://127.0.0.1:11434/v1", None)
+
+
+@pytest.mark.parametrize(
+    "environ",
+    [
+        AZURE,
+        {
+            "MEMORYHUB_EMBEDDING_PROVIDER": "azure",
+            "OpenAIEmbeddingURI": "https://example.test",
+            "OpenAIEmbeddingKey": "azure-key",
+            "AZURE_OPENAI_EMBEDDING_DEPLOYMENT": "my-embeddings",
+        },
+        {
+            "MEMORYHUB_EMBEDDING_PROVIDER": "azure",
+            "OpenAIEmbeddingURI": "https://example.test/openai/deployments/my-embeddings/embeddings"
+            "?api-version=2024-10-21",
+            "OpenAIEmbeddingKey": "azure-key",
+        },
+    ],
+)
+def test_azure_is_configured_under_any_of_its_names(environ: dict[str, str]) -> None:
+    config = EmbeddingConfig.from_env(environ)
+
+    assert config.base_url == "https://example.test"
+    assert (config.api_key, config.azure_deployment) == ("azure-key", "my-embeddings")
+    assert config.azure_api_version == "2024-10-21"
+
+
+@pytest.mark.parametrize(
+    ("address", "parts"),
+    [
+        ("", ("", None, None)),
+        ("https://a.test/openai/", ("https://a.test", None, None)),
+        ("https://gateway.test/team", ("https://gateway.test/team", None, None)),
+        (
+            "https://a.test/x/openai/deployments/my%20own/embeddings?api-version=1",
+            ("https://a.test/x", "my own", "1"),
+        ),
+    ],
+)
+def test_azure_address_parts(address: str, parts: tuple[str, str | None, str | None]) -> None:
+    assert azure_address_parts(address) == parts
+
+
+WRONG_EMBEDDINGS = [
+    ({"MEMORYHUB_EMBEDDING_PROVIDER": "word2vec"}, "MEMORYHUB_EMBEDDING_PROVIDER.*hashing, openai"),
+    ({"MEMORYHUB_EMBEDDING_DIMENSION": "many"}, "MEMORYHUB_EMBEDDING_DIMENSION"),
+    ({"MEMORYHUB_EMBEDDING_DIMENSION": "0"}, "from 1 to 16000"),
+    ({"MEMORYHUB_EMBEDDING_DIMENSION": "16001"}, "from 1 to 16000"),
+    ({"MEMORYHUB_EMBEDDING_DIMENSION": "٣"}, "MEMORYHUB_EMBEDDING_DIMENSION"),
+    ({"MEMORYHUB_EMBEDDING_MODEL": "m"}, "MEMORYHUB_EMBEDDING_MODEL.*no models"),
+    ({"MEMORYHUB_EMBEDDING_PROVIDER": "openai"}, "OPENAI_API_KEY"),
+    ({"MEMORYHUB_EMBEDDING_PROVIDER": "azure"}, "AZURE_OPENAI_ENDPOINT.*AZURE_OPENAI_API_KEY.*DEPLOYMENT"),
+    ({**AZURE, "AZURE_OPENAI_API_KEY": ""}, "AZURE_OPENAI_API_KEY"),
+    ({**AZURE, "AZURE_OPENAI_ENDPOINT": "example.test"}, "AZURE_OPENAI_ENDPOINT is not an address"),
+    ({"MEMORYHUB_EMBEDDING_PROVIDER": "openai", "OPENAI_API_KEY": "se cret"}, "OPENAI_API_KEY holds"),
+    ({"MEMORYHUB_EMBEDDING_PROVIDER": "openai", "OPENAI_API_KEY": "secrét"}, "OPENAI_API_KEY holds"),
+    *(
+        ({"MEMORYHUB_EMBEDDING_PROVIDER": "openai", "MEMORYHUB_EMBEDDING_BASE_URL": url}, "BASE_URL is not")
+        for url in (
+            "localhost:11434",
+            "ftp://a.test",
+            "http://",
+            "http://a.test:port",
+            "http://[::1",
+            "http://a b",
+        )
+    ),
+]
+
+
+@pytest.mark.parametrize(("environ", "message"), WRONG_EMBEDDINGS)
+def test_a_wrong_embedding_setting_is_named(environ: dict[str, str], message: str) -> None:
+    with pytest.raises(ConfigurationError, match=message) as caught:
+        EmbeddingConfig.from_env(environ)
+
+    assert "se cret" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("environ", "provider", "key"),
+    [
+        ({"ANTHROPIC_API_KEY": "a", "OPENAI_API_KEY": "o"}, "anthropic", "a"),
+        ({"OPENAI_API_KEY": "o"}, "openai", "o"),
+        ({"ANTHROPIC_API_KEY": "a", "MEMORYHUB_LLM_PROVIDER": "none"}, "none", None),
+        (
+            {"ANTHROPIC_API_KEY": "a", "OPENAI_API_KEY": "o", "MEMORYHUB_LLM_PROVIDER": "openai"},
+            "openai",
+            "o",
+        ),
+        ({"ANTHROPIC_API_KEY": "a", "MEMORYHUB_LLM_API_KEY": "own"}, "anthropic", "own"),
+        ({"MEMORYHUB_LLM_PROVIDER": "openai", "MEMORYHUB_LLM_BASE_URL": "http://a.test"}, "openai", None),
+    ],
+)
+def test_the_language_model_is_chosen(environ: dict[str, str], provider: str, key: str | None) -> None:
+    config = LLMConfig.from_env(environ)
+
+    assert (config.provider, config.api_key) == (provider, key)
+
+
+@pytest.mark.parametrize(
+    ("environ", "message"),
+    [
+        ({"MEMORYHUB_LLM_PROVIDER": "oracle"}, "MEMORYHUB_LLM_PROVIDER.*anthropic, openai, none"),
+        ({"MEMORYHUB_LLM_PROVIDER": "anthropic", "OPENAI_API_KEY": "o"}, "ANTHROPIC_API_KEY"),
+        ({"MEMORYHUB_LLM_BASE_URL": "http://a.test"}, "MEMORYHUB_LLM_PROVIDER"),
+        ({"MEMORYHUB_LLM_API_KEY": "key"}, "MEMORYHUB_LLM_PROVIDER"),
+        ({"OPENAI_API_KEY": "o", "MEMORYHUB_LLM_BASE_URL": "a.test"}, "MEMORYHUB_LLM_BASE_URL"),
+    ],
+)
+def test_a_wrong_language_model_setting_is_named(environ: dict[str, str], message: str) -> None:
+    with pytest.raises(ConfigurationError, match=message):
+        LLMConfig.from_env(environ)
+
+
+def test_every_operation_may_have_a_model_of_its_own() -> None:
+    environ = {
+        f"MEMORYHUB_LLM_MODEL_{op.name}": f"model-{op.value}" for op in Operation if op != Operation.CHAT
+    }
+
+    config = LLMConfig.from_env({"OPENAI_API_KEY": "o", "MEMORYHUB_LLM_MODEL": "common", **environ})
+
+    assert config.model_for(Operation.CHAT) == "common"
+    assert config.model_for(Operation.SUMMARIZE) == "model-summarize"
+    assert len(config.models) == len(Operation) - 1
+
+
+@pytest.mark.parametrize(
+    ("config", "counted_as"),
+    [
+        (LLMConfig(), None),
+        (LLMConfig("anthropic"), "claude"),
+        (LLMConfig("openai"), "gpt-5"),
+        (LLMConfig("openai", base_url="http://a.test"), "unknown"),
+        (LLMConfig("openai", "llama3", base_url="http://a.test"), "llama3"),
+    ],
+)
+def test_counted_as_names_the_model_or_its_family(config: LLMConfig, counted_as: str | None) -> None:
+    assert config.counted_as() == counted_as
+
+
+def test_no_key_shows_in_a_repr() -> None:
+    assert "azure-key" not in repr(EmbeddingConfig.from_env(AZURE))
+    assert "very-secret" not in repr(LLMConfig.from_env({"OPENAI_API_KEY": "very-secret"}))

@@ -1,0 +1,175 @@
+"""What becomes a term, in English, Japanese and everything else that may come."""
+
+import threading
+import unicodedata
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from memoryhub.search.analysis import MAX_WORD_CHARACTERS, analyse, analyse_query, fold
+from memoryhub.search.stopwords import ENGLISH_STOP_WORDS, JAPANESE_STOP_GRAMS
+
+any_text = st.text(alphabet=st.characters(exclude_categories=()), max_size=300)
+
+
+@pytest.mark.parametrize(
+    ("text", "terms"),
+    [
+        ("Running runs RUN", {"run": 3}),
+        ("She is at the store", {"store": 1}),
+        ("I don't, you can't, we'll", {}),
+        ("Caroline's adoption agencies", {"carolin": 1, "adopt": 1, "agenc": 1}),
+        ("café naïve Zoë", {"cafe": 1, "naiv": 1, "zoe": 1}),
+        ("on 2023-05-07 at 1,000,000", {"2023": 1, "5": 1, "7": 1, "1000000": 1}),
+        ("iPhone15 and 5km", {"iphone15": 1, "iphon": 1, "15": 1, "5km": 1, "5": 1, "km": 1}),
+        ("snake_case_name", {"snake": 1, "case": 1, "name": 1}),
+        ("ＡＢＣ　１２３", {"abc": 1, "123": 1}),
+        ("0 000", {"0": 2}),
+        ("", {}),
+        ("🎉 … !?", {}),
+    ],
+)
+def test_analyse_stems_latin_words_and_keeps_numbers(text: str, terms: dict[str, int]) -> None:
+    assert analyse(text) == terms
+
+
+@pytest.mark.parametrize(
+    ("text", "terms"),
+    [
+        ("東京", {"東": 1, "京": 1, "東京": 1}),
+        ("東京の大学", {"東": 1, "京": 1, "東京": 1, "大": 1, "学": 1, "大学": 1}),
+        ("猫を買った", {"猫": 1, "買": 1, "買っ": 1}),
+        ("食べ物", {"食": 1, "物": 1, "食べ": 1}),
+        ("データ", {"デー": 1, "ータ": 1}),
+        ("ﾃﾞｰﾀ", {"デー": 1, "ータ": 1}),
+        ("さくら", {"さく": 1, "くら": 1}),
+        ("5月7日", {"5": 1, "月": 1, "7": 1, "日": 1}),
+        ("５月", {"5": 1, "月": 1}),
+        ("Pythonを使う", {"python": 1, "使": 1, "使う": 1}),
+        ("人々", {"人": 1, "々": 1, "人々": 1}),
+        ("한국어", {"한": 1, "국": 1, "어": 1, "한국": 1, "국어": 1}),
+        ("株式会社", analyse("株式会社")),
+    ],
+)
+def test_analyse_takes_unspaced_text_apart(text: str, terms: dict[str, int]) -> None:
+    assert analyse(text) == terms
+
+
+@pytest.mark.parametrize(
+    "text", ["です", "ました", "それは、です。", "を", "のに", "は", "という", "a the of", "ー"]
+)
+def test_analyse_leaves_nothing_of_stop_words_and_particles(text: str) -> None:
+    assert not analyse(text)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("サーバー", "サーバ"),
+        ("コンピューターです", "コンピュータです"),
+        ("ガギグ", "ｶﾞｷﾞｸﾞ"),
+        ("①", "1"),
+        ("㈱", "(株)"),
+        ("Straße", "STRASSE"),
+        ("cafe\u0301", "café"),
+        ("co\u00adoperate", "cooperate"),
+        ("zero\u200bwidth", "zerowidth"),
+        ("葛\U000e0100城", "葛城"),
+        ("don’t panic", "don't panic"),
+    ],
+)
+def test_analyse_makes_spellings_of_one_word_equal(one: str, other: str) -> None:
+    assert analyse(one) == analyse(other)
+
+
+def test_analyse_keeps_the_long_sound_inside_a_word() -> None:
+    assert analyse("ビール") != analyse("ビル")
+    assert "ーメ" in analyse("ラーメン")
+
+
+def test_analyse_keeps_vowel_signs_in_the_word() -> None:
+    assert analyse("हिन्दी भाषा").total() == 2
+
+
+def test_analyse_takes_mixed_text_apart_by_script() -> None:
+    terms = analyse("GPT-4で東京のweatherを調べる")
+
+    assert {"gpt", "4", "東京", "weather", "調べ"} <= terms.keys()
+
+
+@given(any_text)
+def test_analyse_takes_any_unicode(text: str) -> None:
+    terms = analyse(text)
+
+    assert all(count > 0 for count in terms.values())
+    assert all(0 < len(term) <= MAX_WORD_CHARACTERS for term in terms)
+
+
+@given(any_text)
+def test_analyse_never_keeps_a_stop_term(text: str) -> None:
+    assert not analyse(text).keys() & JAPANESE_STOP_GRAMS
+
+
+@given(st.lists(st.sampled_from(sorted(ENGLISH_STOP_WORDS | {"には", "です"})), max_size=30))
+def test_analyse_finds_nothing_in_stop_words_alone(words: list[str]) -> None:
+    assert not analyse(" ".join(words))
+
+
+@given(any_text)
+def test_analyse_does_not_depend_on_normal_form(text: str) -> None:
+    assert analyse(unicodedata.normalize("NFC", text)) == analyse(unicodedata.normalize("NFD", text))
+
+
+@given(any_text)
+def test_query_and_document_meet_in_the_same_terms(text: str) -> None:
+    assert analyse_query(text) == analyse(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "a" * 1_000_000,
+        "漢" * 1_000_000,
+        "a" + "\u0301" * 500_000 + "\u0323" * 500_000,
+        "ا" + "\u064b" * 300_000 + "\u0655" * 300_000,
+        "1," * 500_000,
+        "a1" * 500_000,
+        "ー" * 1_000_000,
+        "\ufdfa" * 300_000,
+        " ".join(f"w{number:x}q" for number in range(150_000)),
+    ],
+    ids=[
+        "one word",
+        "one run",
+        "accents",
+        "marks",
+        "commas",
+        "letters and digits",
+        "long sounds",
+        "ligatures",
+        "words",
+    ],
+)
+def test_analyse_takes_hostile_texts_of_a_megabyte(text: str) -> None:
+    assert len(analyse(text)) < 50_000
+
+
+def test_fold_bounds_runs_of_marks() -> None:
+    assert len(fold("ا" + "\u064b" * 1_000)) <= 31
+
+
+def test_analyse_is_the_same_in_every_thread() -> None:
+    words = [
+        f"{stem}{ending}" for stem in ("relat", "nation", "argu") for ending in ("ing", "ed", "ion", "al")
+    ]
+    text = " ".join(f"{word}{number}x" for number in range(200) for word in words)
+    found: list[object] = []
+    threads = [threading.Thread(target=lambda: found.append(analyse(text))) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+    assert all(terms == found[0] for terms in found)
+    assert len(found) == 8

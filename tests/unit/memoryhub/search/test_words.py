@@ -1,0 +1,138 @@
+"""Word scores: BM25 split into a document's vector and a query's."""
+
+from collections import Counter
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from memoryhub.search.words import (
+    DIMENSION,
+    LENGTH_SHARE,
+    MAX_DOCUMENT_TERMS,
+    MAX_QUERY_TERMS,
+    REFERENCE_LENGTH,
+    SATURATION,
+    QueryWords,
+    document_weights,
+    inverse_document_frequency,
+    query_words,
+    reachable,
+    term_id,
+    term_ids,
+    word_score,
+)
+
+counters = st.dictionaries(st.text(min_size=1, max_size=4), st.integers(1, 50), max_size=30).map(Counter)
+
+
+def query_of(*terms: str, **idf: float) -> QueryWords:
+    counted = Counter(terms)
+    return query_words(counted, {term_id(term): idf.get(term, 1.0) for term in counted})
+
+
+def test_term_id_is_the_same_forever() -> None:
+    assert (term_id("memory"), term_id("東京")) == (481_468_648, 292_039_664)
+
+
+@given(st.text())
+def test_term_id_fits_the_sparse_vector(term: str) -> None:
+    assert 0 <= term_id(term) < DIMENSION
+
+
+def test_term_ids_are_ascending_and_distinct() -> None:
+    ids = term_ids(["b", "a", "b", "c"])
+
+    assert ids == sorted(set(ids))
+    assert len(ids) == 3
+
+
+def test_document_weight_is_bm25_without_idf() -> None:
+    weight = document_weights(Counter(cat=2, dog=38))[term_id("cat")]
+
+    norm = SATURATION * (1 - LENGTH_SHARE + LENGTH_SHARE * 40 / REFERENCE_LENGTH)
+    assert weight == pytest.approx(2 / (2 + norm))
+
+
+@given(counters)
+def test_document_weights_lie_between_0_and_1(terms: Counter[str]) -> None:
+    assert all(0 < weight < 1 for weight in document_weights(terms).values())
+
+
+def test_document_weights_grow_with_the_count_and_shrink_with_the_length() -> None:
+    once, twice = (document_weights(Counter(cat=count, dog=5))[term_id("cat")] for count in (1, 2))
+    among_many = document_weights(Counter(cat=1, dog=500))[term_id("cat")]
+
+    assert among_many < once < twice
+
+
+def test_document_weights_keep_the_heaviest_terms() -> None:
+    terms = Counter({f"t{number}": 1 for number in range(3_000)}) + Counter(cat=3)
+
+    weights = document_weights(terms)
+
+    assert len(weights) == MAX_DOCUMENT_TERMS
+    assert term_id("cat") in weights
+
+
+def test_idf_of_a_rarer_term_is_greater() -> None:
+    never, once, often = (
+        inverse_document_frequency(documents_with_term=count, documents=1_000) for count in (0, 1, 900)
+    )
+
+    assert never > once > often > 0
+
+
+@pytest.mark.parametrize(("count", "documents"), [(0, 0), (5, 3), (10**9, 10**9)])
+def test_idf_is_positive_for_any_counts(count: int, documents: int) -> None:
+    assert inverse_document_frequency(documents_with_term=count, documents=documents) > 0
+
+
+def test_query_counts_a_repeated_term_once() -> None:
+    assert query_of("cat", "cat", "dog") == query_of("cat", "dog")
+
+
+def test_query_keeps_the_rarest_terms_of_a_long_text() -> None:
+    idf = {f"t{number}": 1 + number / 1_000 for number in range(500)}
+
+    query = query_of(*idf, **idf)
+
+    assert len(query.weights) == MAX_QUERY_TERMS
+    assert min(query.weights.values()) > (1 + 299 / 1_000) ** 2
+
+
+def test_query_of_a_page_can_be_reached_by_a_sentence() -> None:
+    query = query_of(*(f"t{number}" for number in range(200)))
+    sentence = document_weights(Counter(f"t{number}" for number in range(15)))
+
+    assert word_score(sentence, query) > 0.4
+
+
+def test_word_score_does_not_depend_on_other_documents() -> None:
+    query = query_of("cat", "dog", "bird")
+    two_of_three = word_score(document_weights(Counter(cat=1, dog=1)), query)
+    one_of_three = word_score(document_weights(Counter(cat=1, fish=1)), query)
+
+    assert two_of_three == pytest.approx(2 * one_of_three)
+
+
+def test_word_score_of_a_rare_word_counts_more() -> None:
+    query = query_of("cat", "axolotl", cat=2.0, axolotl=5.0)
+
+    rare = word_score(document_weights(Counter(axolotl=1)), query)
+    common = word_score(document_weights(Counter(cat=1)), query)
+
+    assert rare > common
+
+
+def test_word_score_without_query_terms_is_zero() -> None:
+    assert word_score(document_weights(Counter(cat=1)), query_of()) == 0
+    assert reachable([]) == 0
+
+
+@given(counters, counters)
+def test_word_score_lies_between_0_and_1(document: Counter[str], query: Counter[str]) -> None:
+    score = word_score(document_weights(document), query_words(query, {term_id(term): 3.0 for term in query}))
+
+    assert 0 <= score <= 1
+    assert (score > 0) == bool(document.keys() & query.keys())

@@ -1,0 +1,60 @@
+"""Namespaces and retrieval configurations."""
+
+from typing import Any
+
+import pytest
+
+from memoryhub.tenants.namespaces import (
+    DEFAULT_RETRIEVAL,
+    NamespaceError,
+    NamespaceQuery,
+    expand_namespace,
+    namespace_owner,
+    namespace_queries,
+)
+
+
+@pytest.mark.parametrize(
+    ("user", "owner"), [("", "kana"), ("hiroki", "hiroki"), ("a/b c", "a%2Fb%20c"), ("宏", "%E5%AE%8F")]
+)
+def test_placeholder_stands_for_the_user_else_the_agent(user: str, owner: str) -> None:
+    assert namespace_owner("kana", user) == owner
+    assert expand_namespace("/facts/{actorId}/", agent_id="kana", user_id=user) == f"/facts/{owner}/"
+
+
+@pytest.mark.parametrize(
+    "namespace", ["", "/", "facts/x/", "/facts/x", "/facts//x/", "/fa cts/", "/x/\n", "/" + "x" * 500 + "/"]
+)
+def test_namespace_without_both_slashes_is_refused(namespace: str) -> None:
+    with pytest.raises(NamespaceError, match="begins and ends with a slash") as caught:
+        expand_namespace(namespace, agent_id="kana", user_id="")
+    assert caught.value.field == "namespace"
+
+
+def test_default_retrieval_is_as_specified() -> None:
+    queries = namespace_queries(DEFAULT_RETRIEVAL, agent_id="kana", user_id="hiroki")
+    assert queries == [
+        NamespaceQuery("/preferences/hiroki/", 5, 0.5),
+        NamespaceQuery("/facts/hiroki/", 10, 0.4),
+        NamespaceQuery("/summaries/hiroki/", 3, 0.6),
+        NamespaceQuery("/episodes/hiroki/", 3, 0.5),
+        NamespaceQuery("/reflections/hiroki/", 3, 0.5),
+    ]
+
+
+def test_retrieval_fills_in_what_is_left_out() -> None:
+    assert namespace_queries({"/x/": {}}, agent_id="kana", user_id="") == [NamespaceQuery("/x/", 10, 0.0)]
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        None, [], {}, {f"/n{number}/": {} for number in range(21)}, {"/facts/x": {}}, {"/facts/x/": 3},
+        {"/facts/x/": {"topk": 3}}, {"/facts/x/": {"top_k": 0}}, {"/facts/x/": {"top_k": "3"}},
+        {"/facts/x/": {"relevance_score": 1.5}}, {"/facts/x/": {"relevance_score": None}},
+    ],
+)  # fmt: skip
+def test_retrieval_that_cannot_be_used_is_refused(config: Any) -> None:
+    with pytest.raises(NamespaceError) as caught:
+        namespace_queries(config, agent_id="kana", user_id="", field="retrieval_config")
+    assert caught.value.field == "retrieval_config"

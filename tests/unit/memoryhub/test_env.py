@@ -1,0 +1,68 @@
+"""The environment, read once and loudly."""
+
+from pathlib import Path
+
+import pytest
+
+from memoryhub.env import EnvironmentProblem, database_settings, read_environment, secret_key
+
+
+def test_defaults_are_as_documented() -> None:
+    environment = read_environment({})
+    assert (environment.host, environment.port, environment.debug, environment.demo) == (
+        "127.0.0.1",
+        8000,
+        False,
+        True,
+    )
+    assert (environment.pool_min, environment.pool_max, environment.workers) == (1, 10, 2)
+    assert environment.data_dir.name == ".data"
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("PORT", "abc"), ("PORT", "0"), ("PORT", "70000"), ("DEBUG", "maybe"), ("MEMORYHUB_WORKERS", "-1"),
+        ("MEMORYHUB_LOG_FORMAT", "xml"), ("MEMORYHUB_DB_POOL_MAX", "0"),
+    ],
+)  # fmt: skip
+def test_wrong_value_is_refused_by_name(name: str, value: str) -> None:
+    with pytest.raises(EnvironmentProblem, match=name):
+        read_environment({name: value})
+
+
+@pytest.mark.parametrize(
+    ("word", "meant"), [("1", True), ("Yes", True), ("0", False), ("off", False), ("", False)]
+)
+def test_switches_take_the_usual_words(word: str, meant: bool) -> None:
+    assert read_environment({"DEBUG": word}).debug is meant
+
+
+def test_secret_key_is_made_once_and_closed(tmp_path: Path) -> None:
+    first = secret_key({}, tmp_path / "data")
+    assert secret_key({}, tmp_path / "data") == first
+    assert len(first) > 50
+    assert (tmp_path / "data" / "secret_key").stat().st_mode & 0o777 == 0o600
+    assert secret_key({"SECRET_KEY": "given"}, tmp_path) == "given"
+
+
+def test_web_process_pools_its_connections(tmp_path: Path) -> None:
+    variables = {"DATABASE_URL": "postgresql://u:p%40ss@db.example:5433/hub?sslmode=require"}
+    web = database_settings(read_environment({**variables, "MEMORYHUB_PROCESS": "web"}))
+    assert (web["HOST"], web["PORT"], web["PASSWORD"], web["CONN_MAX_AGE"]) == ("db.example", 5433, "p@ss", 0)
+    assert web["OPTIONS"]["pool"]["timeout"] == 2.0
+    assert web["OPTIONS"]["sslmode"] == "require"
+    other = database_settings(read_environment(variables))
+    assert "pool" not in other["OPTIONS"]
+    assert other["CONN_MAX_AGE"] == 600
+
+
+@pytest.mark.parametrize("url", ["mysql://u@h/db", "sqlite:///x", "postgresql://u@h", "nonsense"])
+def test_other_databases_are_refused(url: str) -> None:
+    with pytest.raises(EnvironmentProblem, match="DATABASE_URL"):
+        database_settings(read_environment({"DATABASE_URL": url}))
+
+
+def test_before_the_first_start_there_is_a_closed_port(tmp_path: Path) -> None:
+    settings = database_settings(read_environment({"MEMORYHUB_DATA_DIR": str(tmp_path)}))
+    assert settings["PORT"] == "1"

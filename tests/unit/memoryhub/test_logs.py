@@ -1,0 +1,56 @@
+"""Log lines hold no texts (SPEC O4)."""
+
+import json
+import logging
+
+import pytest
+from django.db import IntegrityError, connection
+
+from memoryhub.access.domain import Forbidden
+from memoryhub.logs import JsonWithoutTexts, WithoutTexts
+
+SECRET = "what somebody said"
+
+
+def logged(error: Exception, formatter: logging.Formatter) -> str:
+    record = logging.LogRecord(
+        "x", logging.ERROR, __file__, 1, "request failed", (), (type(error), error, error.__traceback__)
+    )
+    return formatter.format(record)
+
+
+def test_foreign_exceptions_are_logged_by_name_and_place() -> None:
+    try:
+        try:
+            int(SECRET)
+        except ValueError as cause:
+            raise RuntimeError(SECRET) from cause
+    except RuntimeError as error:
+        line = logged(error, JsonWithoutTexts())
+        text = logged(error, WithoutTexts())
+    assert SECRET not in line + text
+    assert "builtins.ValueError\ncaused:" in json.loads(line)["exc_info"]
+    assert "test_logs.py" in text
+
+
+def test_own_exceptions_keep_their_message() -> None:
+    try:
+        raise Forbidden("This key may not.")
+    except Forbidden as error:
+        assert "memoryhub.access.domain.Forbidden: This key may not." in logged(error, WithoutTexts())
+
+
+def test_record_without_an_exception_has_none() -> None:
+    assert WithoutTexts().formatException((None, None, None)) == ""
+
+
+@pytest.mark.django_db
+def test_database_errors_name_the_constraint_and_not_the_row() -> None:
+    with pytest.raises(IntegrityError) as caught, connection.cursor() as cursor:
+        cursor.execute(
+            "INSERT INTO memoryhub_agent (agent_id, language, related_domains) VALUES (%s, 'en', '{}')",
+            [SECRET],
+        )
+    assert SECRET in str(caught.value)
+    line = logged(caught.value, JsonWithoutTexts())
+    assert SECRET not in line

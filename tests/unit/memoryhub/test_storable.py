@@ -1,0 +1,68 @@
+"""JSON that is refused before a later layer breaks on it (SPEC H3)."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from memoryhub.storable import MAX_DEPTH, UnusableJSON, check_storable, parse_json, text_problem
+
+
+@pytest.mark.parametrize(
+    ("body", "problem"),
+    [
+        (b"{", "not JSON"),
+        (b"\xff{}", "not UTF-8"),
+        (b'{"a": "\\u0000"}', "body.a: the character NUL"),
+        (b'{"a": ["x", "\\ud800"]}', r"body.a\[1\]: half of a surrogate pair"),
+        (b'{"\\udfff": 1}', r"body \(a key\): half of a surrogate"),
+        (b'{"a": NaN}', "NaN is not"),
+        (b"[Infinity]", "Infinity is not"),
+        (b"[1e400]", "too large"),
+        (b"[" + b"9" * 5000 + b"]", "5000 digits"),
+        (b"[" * 5000 + b"]" * 5000, "5000 levels deep"),
+        (b'{"a":' * 5000 + b"1" + b"}" * 5000, "5000 levels deep"),
+        (b"[1." + b"0" * 200 + b"]", "too large"),
+    ],
+)
+def test_unusable_body_is_refused_with_the_place(body: bytes, problem: str) -> None:
+    with pytest.raises(UnusableJSON, match=problem):
+        parse_json(body)
+
+
+@pytest.mark.parametrize("body", [b"", b"  \n"])
+def test_empty_body_is_an_empty_object(body: bytes) -> None:
+    assert parse_json(body) == {}
+
+
+def test_brackets_in_strings_are_no_depth() -> None:
+    assert parse_json(b'{"a": "' + b"[" * 500 + b'\\"["}') == {"a": "[" * 500 + '"['}
+    assert parse_json(b"[" * MAX_DEPTH + b"]" * MAX_DEPTH) is not None
+
+
+def test_whole_surrogate_pairs_are_characters() -> None:
+    assert parse_json(b'["\\ud83d\\ude00"]') == ["😀"]
+
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers(-(10**18), 10**18) | st.floats(-1e30, 1e30) | st.text(),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=8), inner, max_size=4),
+    max_leaves=20,
+)
+
+
+@given(json_values)
+def test_what_passes_holds_nothing_that_cannot_be_stored(value: object) -> None:
+    import json
+
+    try:
+        parsed = parse_json(json.dumps(value).encode())
+    except UnusableJSON:
+        return
+    check_storable(parsed)
+    json.dumps(parsed, ensure_ascii=False).encode()
+
+
+def test_text_problem_names_what_is_wrong() -> None:
+    assert text_problem("fine 日本語") is None
+    assert "NUL" in str(text_problem("a\x00"))
+    assert "surrogate" in str(text_problem("\udc00"))

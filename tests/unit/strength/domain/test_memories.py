@@ -1,0 +1,60 @@
+"""Kinds, namespaces, scopes and equal texts."""
+
+import pytest
+
+from strength.domain.memories import (
+    Kind,
+    MemoryRefused,
+    ScopeLevel,
+    check_scope,
+    content_digest,
+    default_namespace,
+)
+from strength.domain.revisions import changed, values_after
+
+
+@pytest.mark.parametrize("kind", list(Kind))
+def test_every_kind_has_a_place(kind: Kind) -> None:
+    assert default_namespace(kind).endswith("/{actorId}/")
+
+
+def test_places_of_extraction_are_as_specified() -> None:
+    places = [
+        default_namespace(kind)
+        for kind in (Kind.FACT, Kind.PREFERENCE, Kind.SUMMARY, Kind.EPISODE, Kind.REFLECTION)
+    ]
+    folders = ["facts", "preferences", "summaries", "episodes", "reflections"]
+    assert places == [f"/{folder}/{{actorId}}/" for folder in folders]
+
+
+def test_white_space_around_a_text_makes_no_other_memory() -> None:
+    assert content_digest(" likes tea\n") == content_digest("likes tea")
+    assert content_digest("likes tea") != content_digest("Likes tea")
+
+
+@pytest.mark.parametrize("level", [ScopeLevel.DOMAIN, ScopeLevel.UNIVERSAL])
+def test_a_persons_memories_never_leave_the_person(level: ScopeLevel) -> None:
+    with pytest.raises(MemoryRefused, match="never leave") as caught:
+        check_scope(level, domain="cooking", user_id="hiroki")
+    assert caught.value.field == "scope_level"
+
+
+def test_scope_domain_needs_a_domain() -> None:
+    with pytest.raises(MemoryRefused) as caught:
+        check_scope(ScopeLevel.DOMAIN, domain="", user_id="")
+    assert caught.value.field == "scope_domain"
+    check_scope(ScopeLevel.DOMAIN, domain="cooking", user_id="")
+    check_scope(ScopeLevel.UNIVERSAL, domain="", user_id="")
+    check_scope(ScopeLevel.PROJECT, domain="", user_id="hiroki")
+
+
+def test_revision_tells_curated_values_that_differ() -> None:
+    before, after = (
+        {"content": "a", "pinned": False, "strength": 1},
+        {"content": "b", "pinned": False, "strength": 2},
+    )
+    assert changed(before, after) == ({"content": "a"}, {"content": "b"})
+
+
+def test_restoring_takes_curated_values_alone() -> None:
+    assert values_after({"content": "a", "strength": 3}) == {"content": "a"}
