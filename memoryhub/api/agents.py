@@ -28,7 +28,7 @@ from memoryhub.api.fields import (
 from memoryhub.api.pagination import PageQuery, page_of
 from memoryhub.api.problems import Problem
 from memoryhub.api.views import ApiView
-from memoryhub.tenants.domain import STRATEGIES, Language
+from memoryhub.tenants.domain import STRATEGIES
 from memoryhub.tenants.models import Agent
 from memoryhub.tenants.namespaces import namespace_queries
 from memoryhub.tenants.policies import effective_values
@@ -48,7 +48,7 @@ class AgentPatch(StrictSerializer):
     """What can be set on an agent."""
 
     name = TextField(required=False, allow_blank=True, max_length=255)
-    language = serializers.ChoiceField(choices=[language.value for language in Language], required=False)
+    language = serializers.ChoiceField(choices=Agent._meta.get_field("language").choices or [], required=False)
     system_prompt = TextField(required=False, allow_blank=True, max_length=LONGEST_PROMPT)
     domain = TextField(required=False, allow_blank=True, max_length=255)
     related_domains = serializers.ListField(child=TextField(max_length=255), required=False, max_length=100)

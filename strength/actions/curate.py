@@ -203,6 +203,8 @@ def _apply(memory: Memory, values: Mapping[str, Any], verb: str, by: Principal) 
         memory.namespace = expand_namespace(
             memory.namespace, agent_id=memory.actor.agent_id, user_id=memory.actor.user_id
         )
+    if memory.scope_level == ScopeLevel.DOMAIN and not memory.scope_domain:
+        memory.scope_domain = memory.agent.domain
     if values.get("pinned") and memory.status != Status.ACTIVE:
         raise WrongState(f"A memory that is {memory.status} cannot be pinned.")
     check_scope(ScopeLevel(memory.scope_level), domain=memory.scope_domain, user_id=memory.actor.user_id)
