@@ -10,6 +10,7 @@ from django.db import transaction
 from conversations.domain.messages import NewMessage, Numbered, Placement, place
 from conversations.models import Message, MessageIndex, Session
 from memoryhub.access.domain import Principal
+from memoryhub.access.tenancy import UnknownRow
 from memoryhub.providers.spaces import (
     IndexEntry,
     after_indexing,
@@ -43,7 +44,7 @@ def add_messages(
     prepared = {id(message): _prepare(message, entry) for message, entry in _with_entries(batch, spaces)}
     trust = _trust(session, by)
     with transaction.atomic():
-        locked = Session.objects.select_for_update().get(pk=session.pk, actor_id=session.actor_id)
+        locked = _lock(session)
         known = _known(locked, batch)
         placement = place(batch, known=frozenset(known), last_seq=locked.message_count)
         new = [(numbered, prepared[id(numbered.message)]) for numbered in placement.new]
@@ -88,6 +89,13 @@ def _with_entries(
 def _trust(session: Session, by: Principal) -> Trust:
     policy = effective_policy(TrustPolicy, session.actor.agent, session.actor)
     return policy.trust(channel=session.channel, source_is_trusted=by.is_trusted)
+
+
+def _lock(session: Session) -> Session:
+    locked = Session.objects.select_for_update().filter(pk=session.pk, actor_id=session.actor_id).first()
+    if locked is None:  # erased since the caller found it
+        raise UnknownRow(f"No session {session.pk}.")
+    return locked
 
 
 def _known(session: Session, batch: Sequence[NewMessage]) -> dict[str, Message]:

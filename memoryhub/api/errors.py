@@ -7,12 +7,13 @@ listing them in their own views' `problems` table.
 import logging
 from typing import Any
 
-from django.core.exceptions import RequestDataTooBig
-from django.db import InterfaceError, OperationalError
+from django.core.exceptions import ObjectDoesNotExist, RequestDataTooBig
+from django.db import IntegrityError, InterfaceError, OperationalError
 from django.http import HttpRequest, HttpResponse
 from drf_standardized_errors.formatter import ExceptionFormatter
 from drf_standardized_errors.handler import ExceptionHandler
 from drf_standardized_errors.types import ErrorResponse
+from psycopg.errors import ForeignKeyViolation
 from rest_framework import exceptions, status
 from rest_framework.response import Response
 
@@ -107,6 +108,12 @@ def _ground_problem(exc: Exception) -> exceptions.APIException | None:
             )
         case RequestDataTooBig():
             return PayloadTooLarge()
+        case ObjectDoesNotExist():
+            return exceptions.NotFound("It was deleted while you wrote.")
+        case IntegrityError() if isinstance(exc.__cause__, ForeignKeyViolation):
+            return Problem(
+                status.HTTP_409_CONFLICT, "deleted_meanwhile", "What this belongs to was deleted meanwhile."
+            )
         case OperationalError() | InterfaceError():
             log.warning("database unavailable", extra={"error": type(exc).__name__})
             return Unavailable("database_unavailable", "The database is busy or away; try again shortly.")

@@ -298,3 +298,31 @@ def test_a_failed_call_can_be_repeated(many: Sequence[APIClient], monkeypatch: p
     )
     assert {answer.status_code for answer in answers} == {201}
     assert Memory.objects.count() == 1
+
+
+def test_a_user_erased_while_seven_write_is_never_half_there(many: Sequence[APIClient]) -> None:
+    names = {"agent_id": "kana", "user_id": "hiroki"}
+    statuses: Counter[int] = Counter()
+
+    def write(client: APIClient, turn: int) -> None:
+        session = client.post(f"{API}/sessions", names)
+        statuses[session.status_code] += 1
+        if session.status_code == 201:
+            address = f"{API}/sessions/{session.json()['id']}/messages"
+            answer = client.post(address, {"role": "user", "content": f"turn {turn}"})
+            statuses[answer.status_code] += 1
+        for path, body in (("memories", {"content": f"fact {turn}"}), ("context", {"message": f"fact {turn}"})):
+            statuses[client.post(f"{API}/{path}", {**names, **body}).status_code] += 1
+
+    def work(number: int) -> None:
+        for turn in range(12):
+            if number:
+                write(many[number], turn)
+            else:
+                statuses[many[0].delete(f"{API}/actors?agent_id=kana&user_id=hiroki").status_code] += 1
+
+    at_once(work)
+    assert not [status for status in statuses if status >= 500 and status != 503], statuses
+    many[0].delete(f"{API}/actors?agent_id=kana&user_id=hiroki")
+    assert not Message.objects.exists()
+    assert not Memory.objects.exists()
