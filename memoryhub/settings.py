@@ -9,6 +9,7 @@ from typing import Any
 
 from django.urls import reverse_lazy
 from django.utils.translation import gettext_lazy as _
+from pythonjsonlogger.core import RESERVED_ATTRS
 
 from memoryhub.env import CHECKOUT, database_settings, read_environment, secret_key
 from memoryhub.providers.config import EmbeddingConfig, LLMConfig
@@ -223,6 +224,8 @@ LOGGING = {
         "json": {
             "()": "memoryhub.logs.JsonWithoutTexts",
             "fmt": "%(asctime)s %(levelname)s %(name)s %(message)s",
+            # Django hands the request along, whose address holds users' ids and what was searched for.
+            "reserved_attrs": [*RESERVED_ATTRS, "request"],
         },
         "plain": {
             "()": "memoryhub.logs.WithoutTexts",

@@ -13,8 +13,8 @@ from strength.actions.search import (
 )
 from strength.models import Memory
 
-# More pinned memories than this are a mistake of curation rather than something to say each time.
-MOST_PINNED = 100
+# A bound for the query, not a policy: what of them enters is decided by the tokens, and told in the receipt.
+MOST_PINNED = 1_000
 
 
 def pinned(request: LayerRequest) -> LayerResult:
@@ -39,6 +39,7 @@ def semantic(request: LayerRequest) -> LayerResult:
             project=request.project,
             limit=request.policy.semantic_memory_limit,
             exclude_pinned=request.policy.include_pinned,
+            counts=False,
         ),
         by=request.by,
         mark=Scope.WRITE in request.by.scopes,

@@ -14,6 +14,7 @@ from memoryhub.ids import new_id
 from memoryhub.search.models import SearchIndexRow
 from memoryhub.tenants.domain import Trust
 from memoryhub.tenants.models import Actor, Agent
+from memoryhub.tenants.namespaces import LONGEST_NAMESPACE
 from strength.domain.memories import Kind, ScopeLevel, Source, Status
 
 
@@ -54,7 +55,7 @@ class Memory(models.Model):
     actor = models.ForeignKey(Actor, on_delete=models.CASCADE, related_name="+", db_index=False)
     content = models.TextField()
     content_digest = models.BinaryField(max_length=32, editable=False)
-    namespace = models.CharField(max_length=500)
+    namespace = models.CharField(max_length=LONGEST_NAMESPACE)
     kind = models.CharField(max_length=12, choices=_choices(Kind), default=Kind.NOTE)
     tags = ArrayField(models.CharField(max_length=100), default=list, blank=True)
     scope_level = models.CharField(max_length=10, choices=_choices(ScopeLevel), default=ScopeLevel.PROJECT)
@@ -89,11 +90,14 @@ class Memory(models.Model):
             models.UniqueConstraint(
                 name="memory_text_once",
                 fields=["actor", "namespace", "content_digest"],
-                condition=Q(status__in=[Status.ACTIVE, Status.PENDING], superseded_by=None),
+                condition=Q(status__in=[Status.ACTIVE, Status.PENDING], superseded_by=None, valid_to=None),
             ),
             models.CheckConstraint(
                 name="memory_confidence_is_share",
                 condition=Q(confidence=None) | Q(confidence__gte=0, confidence__lte=1),
+            ),
+            models.CheckConstraint(
+                name="memory_active_is_trusted", condition=~Q(status=Status.ACTIVE) | Q(trust=Trust.TRUSTED)
             ),
             models.CheckConstraint(
                 name="memory_valid_in_order",
@@ -102,6 +106,13 @@ class Memory(models.Model):
         ]
         indexes = [
             models.Index(fields=["actor", "status", "-created_at", "-id"], name="memory_newest_first"),
+            # Few memories are shared or pinned; without these, looking for them reads every agent's memories.
+            models.Index(
+                fields=["actor"],
+                name="memory_shared",
+                condition=Q(scope_level__in=[ScopeLevel.DOMAIN, ScopeLevel.UNIVERSAL]),
+            ),
+            models.Index(fields=["actor"], name="memory_pinned", condition=Q(pinned=True)),
             models.Index(
                 fields=["actor", "namespace"], name="memory_by_namespace", opclasses=["", "text_pattern_ops"]
             ),

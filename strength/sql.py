@@ -5,7 +5,7 @@
 MARK_CANDIDATES = """
 WITH returned AS MATERIALIZED (
     SELECT memory_id FROM strength_memorynumbers
-    WHERE memory_id = ANY(%(memory_ids)s) ORDER BY memory_id FOR UPDATE
+    WHERE actor_id = ANY(%(actor_ids)s) AND memory_id = ANY(%(memory_ids)s) ORDER BY memory_id FOR UPDATE
 )
 UPDATE strength_memorynumbers AS numbers SET candidate_count = numbers.candidate_count + 1
 FROM returned WHERE numbers.memory_id = returned.memory_id

@@ -4,7 +4,7 @@ import logging
 import secrets
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from functools import lru_cache
 from typing import Any, cast
@@ -31,6 +31,8 @@ from memoryhub.tokens.counter import counter_for
 
 log = logging.getLogger(__name__)
 EMBEDDER = "embedder"
+ROUTING = "routing"
+ROUTED = "auto"
 PROJECT = "project"
 NONCE_BYTES = 16
 
@@ -89,6 +91,9 @@ def assemble_context(
     message alone exceed the limit.
     """
     started = time.perf_counter()
+    wants_routing = request.project == ROUTED
+    if wants_routing:  # no router yet: no project, and the metadata says so
+        request = replace(request, project=None)
     policy = effective_policy(ContextPolicy, tenant.agent, tenant.actor).validated(**request.options)
     query = text_query(request.message)
     layer_request = LayerRequest(
@@ -96,7 +101,8 @@ def assemble_context(
         query=query, policy=policy, now=now,
     )  # fmt: skip
     layers = tuple(_ask(layer, layer_request) for layer in context_layers())
-    missing = LayerResult(degraded=tuple(_missing(request, policy, query, layers)))
+    gaps = [*([ROUTING] if wants_routing else []), *_missing(request, policy, query, layers)]
+    missing = LayerResult(degraded=tuple(gaps))
     assembly = _fit(tenant, policy, request, (*layers, missing))
     latency_ms = (time.perf_counter() - started) * 1000
     metadata = {**asdict(assembly.metadata), "assembly_latency_ms": round(latency_ms, 2)}

@@ -3,14 +3,13 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from uuid import UUID
 
 from django.db import transaction
 
 from conversations.domain.messages import NewMessage, Numbered, Placement, place
 from conversations.models import Message, MessageIndex, Session
 from memoryhub.access.domain import Principal
-from memoryhub.access.tenancy import UnknownRow
+from memoryhub.access.tenancy import UnknownRow, hold
 from memoryhub.providers.spaces import (
     IndexEntry,
     after_indexing,
@@ -55,7 +54,7 @@ def add_messages(
         _extend(locked, rows)
         after_indexing(
             [each.entry for _, each in new if each.entry is not None],
-            lambda: embed_pending(MessageIndex, [row.id for row in rows]),
+            lambda: embed_pending(MessageIndex, locked.actor_id, [row.id for row in rows]),
         )
     _follow(session, locked)
     return AddedMessages(_in_order(placement, rows, known), len(rows))
@@ -92,6 +91,7 @@ def _trust(session: Session, by: Principal) -> Trust:
 
 
 def _lock(session: Session) -> Session:
+    hold(session.actor_id)
     locked = Session.objects.select_for_update().filter(pk=session.pk, actor_id=session.actor_id).first()
     if locked is None:  # erased since the caller found it
         raise UnknownRow(f"No session {session.pk}.")
@@ -162,8 +162,3 @@ def _in_order(placement: Placement, rows: Sequence[Message], known: dict[str, Me
     by_seq = {row.seq: row for row in rows}
     by_client_id = known | {row.client_message_id: row for row in rows if row.client_message_id is not None}
     return [by_seq[key] if isinstance(key, int) else by_client_id[key] for key in placement.order]
-
-
-def message_ids_of_actor(actor_id: UUID, message_ids: Sequence[UUID]) -> set[UUID]:
-    """Return which of the given messages belong to the actor."""
-    return set(Message.objects.filter(actor_id=actor_id, id__in=message_ids).values_list("id", flat=True))

@@ -5,14 +5,16 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from django.db import connection
+from django.db import connection, transaction
 
 from conversations.domain.assembly import Assembly, Item
 from conversations.models import Receipt, Session
 from conversations.sql import FORGET_SOURCE
+from memoryhub.access.tenancy import hold
 from memoryhub.tenants.models import Actor
 
 
+@transaction.atomic
 def keep_receipt(
     *,
     actor: Actor,
@@ -22,7 +24,8 @@ def keep_receipt(
     metadata: dict[str, Any],
     now: datetime,
 ) -> Receipt:
-    """Store why a context was what it was."""
+    """Store why a context was what it was; raises UnknownRow where the actor was erased meanwhile."""
+    hold(actor.id)
     items = [_item(item) for item in assembly.items]
     return Receipt.objects.create(
         actor=actor,

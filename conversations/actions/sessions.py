@@ -12,7 +12,7 @@ from django.db.models import Max, Min
 from conversations.models import Message, Session
 from memoryhub.access import audit
 from memoryhub.access.domain import Principal
-from memoryhub.access.tenancy import resolve
+from memoryhub.access.tenancy import hold, resolve
 from memoryhub.ids import new_id
 from memoryhub.tenants.models import Actor
 
@@ -50,6 +50,7 @@ def open_session(
     Raises SessionTaken where the id belongs to another actor that the caller may see, UnknownRow
     where it belongs to one that it may not: the two must not be told apart by strangers.
     """
+    hold(actor.id)
     key = session_id or new_id()
     fresh = {
         "actor": actor,
@@ -70,7 +71,8 @@ def open_session(
 
 @transaction.atomic
 def end_session(*, session: Session, by: Principal, now: datetime) -> Session:
-    """End a session; ending it again changes nothing."""
+    """End a session; ending it again changes nothing. Raises UnknownRow where it was erased meanwhile."""
+    hold(session.actor_id)
     ended = Session.objects.filter(pk=session.pk, actor_id=session.actor_id, ended_at=None).update(
         ended_at=now
     )

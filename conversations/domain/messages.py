@@ -7,7 +7,6 @@ from enum import StrEnum
 from typing import Any
 
 TEXT_BLOCK = "text"
-REFERENCE_BLOCKS = ("image", "file")
 
 
 class Role(StrEnum):

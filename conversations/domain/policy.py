@@ -97,6 +97,8 @@ class ContextPolicy(Policy):
             raise PolicyError(errors)
         return replace(self, **overrides)
 
+    OPERATOR_ONLY = frozenset({"system_prompt"})
+
     @property
     def token_limit(self) -> int:
         """The most tokens a context may have: `int(max_tokens * token_safety_margin)`, to the letter.

@@ -11,7 +11,7 @@ from memoryhub.access.domain import Forbidden, NewKey, Principal, Scope, draw_ke
 from memoryhub.access.models import ApiKey
 from memoryhub.tenants.domain import AGENT_ID_PATTERN, PolicyError
 from memoryhub.tenants.models import Actor, Agent
-from memoryhub.tenants.policies import check_overrides
+from memoryhub.tenants.policies import check_overrides, operator_keys
 
 
 class AgentExists(Exception):
@@ -59,8 +59,8 @@ def update_agent(
 ) -> Agent:
     """Change an agent's fields.
 
-    Raises AgentUnknown, VersionMismatch, PolicyError for overrides that cannot be used, alone or
-    together with those of the agent's users, and Forbidden for a key that is bound to one user.
+    Raises AgentUnknown, VersionMismatch, PolicyError for overrides that cannot be used, and Forbidden for
+    a key that is bound to one user.
     """
     by.check_agent(agent_id)
     if by.user_id is not None:
@@ -85,7 +85,12 @@ def update_agent(
 
 @transaction.atomic
 def set_actor_policy(*, actor: Actor, policy: Mapping[str, Any], by: Principal, now: datetime) -> Actor:
-    """Replace what a user overrides; raises PolicyError for overrides that cannot be used."""
+    """Replace what a user overrides.
+
+    Raises PolicyError for overrides that cannot be used, and Forbidden for an untrusted key, or one that
+    lacks the scope `admin` and would change what only an operator decides: the prompt, and whom to trust.
+    """
+    policy = _may_override(by, actor.policy, policy)
     check_overrides(actor.agent.policy, policy)
     actor.policy = dict(policy)
     actor.save(update_fields=["policy"])
@@ -94,6 +99,19 @@ def set_actor_policy(*, actor: Actor, policy: Mapping[str, Any], by: Principal, 
         details={"fields": sorted(policy)}, now=now,
     )  # fmt: skip
     return actor
+
+
+def _may_override(by: Principal, current: Mapping[str, Any], wanted: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the overrides that `by` may set: what only an operator decides stays as it is for others."""
+    if not by.is_trusted:
+        raise Forbidden("An untrusted key may not change policies.")
+    if Scope.ADMIN in by.scopes:
+        return wanted
+    kept = {key: current[key] for key in operator_keys() & set(current)}
+    refused = sorted(key for key in operator_keys() & set(wanted) if wanted[key] != kept.get(key))
+    if refused:
+        raise Forbidden(f"Only a key with the scope `admin` may change {', '.join(refused)}.")
+    return {**kept, **wanted}
 
 
 @transaction.atomic

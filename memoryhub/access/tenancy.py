@@ -9,12 +9,15 @@ from datetime import datetime
 from typing import TypeVar
 from uuid import UUID
 
-from django.db import models
+from django.db import connection, models
 
 from memoryhub.access import audit
 from memoryhub.access.domain import Forbidden, Principal
 from memoryhub.tenants.domain import actor_id, effective_user
 from memoryhub.tenants.models import Actor, Agent, AgentQuerySet
+
+# The weakest lock that keeps the row from going; the ORM has no word for it.
+HOLD_ACTOR = "SELECT 1 FROM memoryhub_actor WHERE id = %s FOR KEY SHARE"
 
 Row = TypeVar("Row", bound=models.Model)
 
@@ -75,6 +78,18 @@ def ensure_actor(agent: Agent, user_id: str) -> Actor:
     return Actor.objects.select_related("agent").get(id=key)
 
 
+def hold(actor_id: UUID) -> None:
+    """Keep an actor from being erased until the transaction ends; raises UnknownRow where it is gone.
+
+    Every write takes this first. Without it a writer would lock its rows and then, for the foreign key,
+    the actor, while an erasure locks the actor and then the rows: each would wait for the other.
+    """
+    with connection.cursor() as cursor:
+        cursor.execute(HOLD_ACTOR, [actor_id])
+        if cursor.fetchone() is None:
+            raise UnknownRow("The user was erased meanwhile.")
+
+
 def resolve(rows: models.QuerySet[Row], principal: Principal, row_id: UUID) -> Row:
     """Return the row with this id if the key may see it, its actor and agent loaded; raises UnknownRow.
 
@@ -107,8 +122,9 @@ def _user(principal: Principal, agent: Agent | None, requested: str | None) -> s
 def _first_write(principal: Principal, agent_id: str, now: datetime) -> Agent:
     if not principal.may_touch_all_agents or principal.user_id is not None:
         raise Forbidden(f"There is no agent {agent_id!r}, and this key may not create one.")
-    Agent.objects.bulk_create([Agent(agent_id=agent_id, name=agent_id)], ignore_conflicts=True)
-    audit.record(
-        by=principal, verb="create", object_kind="agent", object_id=agent_id, agent_id=agent_id, now=now
-    )
-    return Agent.objects.get(agent_id=agent_id)
+    agent, is_new = Agent.objects.get_or_create(agent_id=agent_id, defaults={"name": agent_id})
+    if is_new:
+        audit.record(
+            by=principal, verb="create", object_kind="agent", object_id=agent_id, agent_id=agent_id, now=now
+        )
+    return agent

@@ -6,6 +6,7 @@ from typing import Any
 from rest_framework import serializers
 
 from memoryhub.tenants.domain import AGENT_ID_PATTERN, MAX_USER_ID
+from memoryhub.tenants.namespaces import LONGEST_OWNER, namespace_owner
 
 LONGEST_JSON = 64_000
 
@@ -26,7 +27,10 @@ class AgentIdField(serializers.CharField):
 class UserIdField(serializers.CharField):
     """A user's id: any text of at most 255 printable characters; empty means the agent itself."""
 
-    default_error_messages = {"control": "must not hold control characters."}
+    default_error_messages = {
+        "control": "must not hold control characters.",
+        "encoded": f"must have at most {LONGEST_OWNER} characters once percent-encoded.",
+    }
 
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(**{"required": False, "allow_blank": True, "max_length": MAX_USER_ID, **kwargs})
@@ -36,6 +40,8 @@ class UserIdField(serializers.CharField):
         value: str = super().to_internal_value(data)
         if any(ord(character) < 32 or ord(character) == 127 for character in value):
             self.fail("control")
+        if len(namespace_owner("", value)) > LONGEST_OWNER:
+            self.fail("encoded")
         return value
 
 

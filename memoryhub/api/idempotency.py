@@ -15,7 +15,7 @@ from typing import Any
 from uuid import UUID
 
 from django.db import OperationalError, connection, transaction
-from django.db.models import TextField
+from django.db.models import Q, TextField
 from django.db.models.functions import Cast
 from rest_framework.renderers import JSONRenderer
 from rest_framework.request import Request
@@ -25,10 +25,12 @@ from memoryhub.access.models import ApiKey
 from memoryhub.api.models import IdempotencyRecord
 from memoryhub.api.problems import Problem
 from memoryhub.storable import text_problem
+from memoryhub.tenants.models import Actor
 
 KEPT_FOR = timedelta(hours=24)
 LONGEST_KEY = 255
 LONGEST_WAIT_MS = 30_000
+LONGEST_ROUTE = 200
 PURGED_AT_ONCE = 100
 KEPT_HEADERS = ("ETag", "Location")
 
@@ -44,8 +46,11 @@ def answer_once(
     """Return the answer of `act`, or the recorded one where this key was used on this route before."""
     key = request.headers.get("Idempotency-Key")
     if key is None or not isinstance(request.auth, ApiKey):
-        return act()
+        # A write that is refused half-way leaves nothing behind, not even the agent it would have created.
+        with transaction.atomic() if in_transaction else nullcontext():
+            return act()
     _check_key(key)
+    route = route[:LONGEST_ROUTE]
     asked = [request.data, sorted(request.query_params.lists())]
     digest = hashlib.sha256(json.dumps(asked, sort_keys=True, default=str).encode()).hexdigest()
     with _alone(f"{request.auth.pk}|{route}|{key}"):
@@ -57,7 +62,7 @@ def answer_once(
             about = actor_id()
             # A read about somebody without rows repeats that user's words, and no erasure would find them.
             if in_transaction or about is not None:
-                _record(request.auth, route, key, digest, response, about, now)
+                _record(request.auth, route, key, digest, response, about, not in_transaction, now)
         return response
 
 
@@ -113,6 +118,7 @@ def _record(
     digest: str,
     response: Response,
     actor_id: UUID | None,
+    is_read: bool,
     now: datetime,
 ) -> None:
     if response.status_code >= 400:
@@ -121,7 +127,8 @@ def _record(
     IdempotencyRecord.objects.create(
         actor_id=actor_id,
         api_key=api_key,
-        route=route[:200],
+        route=route,
+        is_read=is_read,
         key=key,
         body_digest=digest,
         status=response.status_code,
@@ -139,8 +146,12 @@ def _purge(now: datetime) -> None:
     IdempotencyRecord.objects.filter(pk__in=list(old.values_list("pk", flat=True)[:PURGED_AT_ONCE])).delete()
 
 
-def forget_answers(*, actor_id: UUID, row_id: UUID) -> None:
-    """Delete an actor's recorded answers that speak of a row which is deleted with its text."""
-    as_text = Cast("body", TextField())
-    rows = IdempotencyRecord.objects.filter(actor_id=actor_id).annotate(body_text=as_text)
-    rows.filter(body_text__contains=str(row_id)).delete()
+def forget_answers(*, actor: Actor, row_id: UUID) -> None:
+    """Delete the recorded answers that may hold the text of a row which is deleted.
+
+    Those that name the row, and every recorded search and context: of the row's user, or, since an
+    agent's own rows stand in others' answers too, of everybody. Whoever repeats such a call reads anew.
+    """
+    rows = IdempotencyRecord.objects.annotate(body_text=Cast("body", TextField()))
+    readers = Q(actor=actor) if actor.user_id else Q()
+    rows.filter(readers & Q(is_read=True) | Q(actor=actor, body_text__contains=str(row_id))).delete()

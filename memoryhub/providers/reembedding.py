@@ -11,10 +11,9 @@ from typing import Any
 
 from django.apps import apps
 from django.db import connection, transaction
-from pgvector import HalfVector
 
-from memoryhub.providers.registry import embedding_provider, provider_for
-from memoryhub.providers.spaces import active_space, space_of_provider
+from memoryhub.providers.registry import embedding_provider
+from memoryhub.providers.spaces import active_space, embed_rows, space_of_provider, without_vector
 from memoryhub.search.models import EmbeddingSpace, SearchIndexRow
 
 Progress = Callable[[int], None]
@@ -99,25 +98,10 @@ def _fill(
         while _copy_words(model, space, source, batch_size):
             pass
     done = 0
-    while rows := list(_without_vector(model, space)[:batch_size]):
-        _embed(model, space, rows)
-        done += len(rows)
+    while rows := list(without_vector(model, space).order_by("pk")[:batch_size]):
+        done += embed_rows(model, rows, space)
         progress(len(rows))
     return done
-
-
-def _without_vector(model: Any, space: EmbeddingSpace) -> Any:
-    return model.objects.filter(space=space, vector=None).select_related(model.owner_field).order_by("pk")
-
-
-def _embed(model: Any, space: EmbeddingSpace, rows: list[Any]) -> None:
-    provider = provider_for(space.provider, space.model, space.dimension)
-    vectors = provider.embed([getattr(row, model.owner_field).content for row in rows])
-    for row, vector in zip(rows, vectors, strict=True):
-        row.vector = HalfVector(vector.tolist())
-    with transaction.atomic():
-        for row in rows:
-            model.objects.filter(pk=row.pk, vector=None).update(vector=row.vector)
 
 
 def _copy_words(model: Any, space: EmbeddingSpace, source: EmbeddingSpace, batch_size: int) -> int:

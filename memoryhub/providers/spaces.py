@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
-from django.db import transaction
+from django.db import models, transaction
+from django.db.models import Exists, OuterRef
 from pgvector import HalfVector
 
 from memoryhub.providers.embeddings.base import EmbeddingProvider
@@ -140,31 +141,42 @@ def after_indexing(entries: Sequence[IndexEntry], embed_rest: Callable[[], objec
         transaction.on_commit(embed_rest, robust=True)
 
 
-def embed_pending(
-    rows: type[SearchIndexRow], owner_ids: Sequence[UUID], *, space: EmbeddingSpace | None = None
-) -> int:
-    """Embed the given owners' rows that have no vector yet; return how many got one.
+def embed_pending(rows: type[SearchIndexRow], actor_id: UUID, owner_ids: Sequence[UUID]) -> int:
+    """Embed an actor's given texts that have no vector yet; return how many got one.
 
     Outside any transaction. A provider that is away leaves the rows as they are (they are found by
-    words) and is logged; a row that got a vector meanwhile keeps it.
+    words) and is logged.
     """
     done = 0
-    for each in [space] if space else writing_spaces():
-        pending = rows.objects.filter(**{f"{rows.owner_field}_id__in": owner_ids}, space=each, vector=None)  # type: ignore[attr-defined]
-        done += _embed_rows(rows, list(pending.select_related(rows.owner_field)), each)
+    for space in writing_spaces():
+        owners = {f"{rows.owner_field}_id__in": owner_ids}
+        pending = without_vector(rows, space).filter(actor_id=actor_id, **owners)
+        try:
+            done += embed_rows(rows, list(pending), space)
+        except ProviderError as error:
+            log.warning("embedding postponed", extra={"provider": space.provider, "code": error.code})
     return done
 
 
-def _embed_rows(model: type[SearchIndexRow], rows: Sequence[Any], space: EmbeddingSpace) -> int:
-    if not rows:
-        return 0
-    try:
-        vectors = provider_of(space).embed([getattr(row, model.owner_field).content for row in rows])
-    except ProviderError as error:
-        log.warning(
-            "embedding postponed", extra={"provider": space.provider, "code": error.code, "rows": len(rows)}
-        )
-        return 0
-    for row, vector in zip(rows, vectors, strict=True):
-        model.objects.filter(pk=row.pk, vector=None).update(vector=HalfVector(vector.tolist()))  # type: ignore[attr-defined]
+def without_vector(rows: type[SearchIndexRow], space: EmbeddingSpace) -> models.QuerySet[Any]:
+    """Return a space's rows that wait for a vector, their texts loaded."""
+    manager: models.Manager[Any] = rows._default_manager
+    return manager.filter(space=space, vector=None).select_related(rows.owner_field)
+
+
+def embed_rows(model: type[SearchIndexRow], rows: Sequence[Any], space: EmbeddingSpace) -> int:
+    """Embed the rows' texts and store the vectors; return how many. Raises ProviderError.
+
+    A vector is stored only beside the text it was made of: whoever edited the text while the provider
+    was asked has made the row wait again.
+    """
+    texts = [getattr(row, model.owner_field).content for row in rows]
+    vectors = provider_of(space).embed(texts) if texts else ()
+    manager: models.Manager[Any] = model._default_manager
+    with transaction.atomic():
+        for row, text, vector in zip(rows, texts, vectors, strict=True):
+            owners: models.Manager[Any] = type(getattr(row, model.owner_field))._default_manager
+            unchanged = owners.filter(pk=OuterRef(f"{model.owner_field}_id"), content=text)
+            waiting = manager.filter(Exists(unchanged), pk=row.pk, vector=None)
+            waiting.update(vector=HalfVector(vector.tolist()))
     return len(rows)

@@ -5,7 +5,7 @@ stemmed; runs of Chinese, Japanese, Korean and South-East Asian text, where no s
 word ends, become characters and pairs of characters. Compared for the design, pairs found as much as
 a morphological analyser (JSQuAD question to paragraph, recall@1 0.91) in a tenth of the time.
 
-The work is linear in the text, whatever the text: see `_bounded_marks` and `MAX_DISTINCT_WORDS`.
+The work is linear in the text, whatever the text: see `bounded_marks` and `MAX_DISTINCT_WORDS`.
 """
 
 import re
@@ -89,12 +89,12 @@ def analyse_query(text: str) -> Counter[str]:
 def fold(text: str) -> str:
     """Return the text with widths, cases, accents and invisible characters made equal."""
     bare = _INVISIBLE.sub("", _ACCENT.sub("", text))
-    decomposed = unicodedata.normalize("NFKD", _bounded_marks(bare))
+    decomposed = unicodedata.normalize("NFKD", bounded_marks(bare))
     folded = unicodedata.normalize("NFKC", _ACCENT.sub("", decomposed)).casefold()
     return _FINAL_LONG_SOUND.sub("", _THOUSANDS.sub("", folded))
 
 
-def _bounded_marks(text: str) -> str:
+def bounded_marks(text: str) -> str:
     """Return the text with at most 30 combining marks in a row, as UAX #15's stream-safe format has it.
 
     Normalisation sorts a run of marks by insertion: 80,000 marks in a row take 6 s, 1 MB many minutes.

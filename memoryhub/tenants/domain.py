@@ -122,6 +122,8 @@ class Policy:
     """Base of the frozen dataclasses that hold policy values; CHECKS has one rule per overridable field."""
 
     CHECKS: Mapping[str, Check] = {}
+    # What a client that speaks for a user must not change: it would decide what is believed and commanded.
+    OPERATOR_ONLY: frozenset[str] = frozenset()
     # The ranges that experience recommends, narrower than what is allowed; outside them `doctor` warns.
     RECOMMENDED: Mapping[str, tuple[float, float]] = {}
 
@@ -185,6 +187,7 @@ class TrustPolicy(Policy):
     confidence_floor: float = 0.5
 
     CHECKS = {"untrusted_channels": words(), "confidence_floor": number(0, 1)}
+    OPERATOR_ONLY = frozenset(CHECKS)
 
     def trust(self, *, channel: str, source_is_trusted: bool) -> Trust:
         """Return the trust of a text from `channel`, written through a key that is trusted or not."""

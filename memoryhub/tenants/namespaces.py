@@ -12,7 +12,9 @@ from urllib.parse import quote
 from memoryhub.tenants.domain import number, whole
 
 ACTOR_PLACEHOLDER = "{actorId}"
-LONGEST_NAMESPACE = 500
+# An entry of an index holds 2,704 bytes at most; a user's id of 255 Japanese characters has 2,295 encoded.
+LONGEST_NAMESPACE = 2_500
+LONGEST_OWNER = 2_300
 MOST_NAMESPACES = 20
 DEFAULT_TOP_K = 10
 DEFAULT_RELEVANCE = 0.0

@@ -12,7 +12,7 @@ from conversations.actions.receipts import forget_source
 from memoryhub.access import audit
 from memoryhub.access.actions import VersionMismatch
 from memoryhub.access.domain import Forbidden, Principal, PrincipalKind
-from memoryhub.access.tenancy import UnknownRow
+from memoryhub.access.tenancy import UnknownRow, hold
 from memoryhub.api.idempotency import forget_answers
 from memoryhub.providers.spaces import index_entries, writing_spaces
 from memoryhub.tenants.domain import Trust
@@ -37,6 +37,9 @@ EDITABLE = frozenset(
 )  # fmt: skip
 
 
+TEXT_ONCE = "memory_text_once"
+
+
 class WrongState(Exception):
     """The memory is in a state from which this cannot be done."""
 
@@ -51,15 +54,14 @@ class Transition:
 
     allowed: frozenset[Status]
     sets: Mapping[str, Any]
-    needs_trust: bool = False
 
 
 TRANSITIONS = {
     "pin": Transition(frozenset({Status.ACTIVE}), {"pinned": True}),
     "unpin": Transition(frozenset(Status), {"pinned": False}),
     "archive": Transition(frozenset({Status.ACTIVE}), {"status": Status.ARCHIVED, "pinned": False}),
-    "reactivate": Transition(frozenset({Status.ARCHIVED}), {"status": Status.ACTIVE}, needs_trust=True),
-    "approve": Transition(frozenset({Status.PENDING}), {"status": Status.ACTIVE}, needs_trust=True),
+    "reactivate": Transition(frozenset({Status.ARCHIVED}), {"status": Status.ACTIVE}),
+    "approve": Transition(frozenset({Status.PENDING}), {"status": Status.ACTIVE}),
     "reject": Transition(frozenset({Status.PENDING}), {"status": Status.REJECTED, "pinned": False}),
 }
 
@@ -92,14 +94,12 @@ def apply_transition(
     now: datetime,
     expected_version: int | None = None,
 ) -> Memory:
-    """Do what the verb's row in TRANSITIONS says; doing it twice changes nothing the second time.
+    """Do what the verb's row in TRANSITIONS says.
 
     Raises WrongState where the memory is in another state, Forbidden where an untrusted key would
     make a text trusted, VersionMismatch, DuplicateMemory.
     """
     transition = TRANSITIONS[verb]
-    if transition.needs_trust and not by.is_trusted:
-        raise Forbidden("An untrusted key cannot bring a memory into contexts; a curator can.")
     with transaction.atomic():
         locked = _lock(memory, expected_version)
         if Status(locked.status) not in transition.allowed:
@@ -126,8 +126,6 @@ def restore_revision(
     if revision.memory_id != memory.pk:
         raise UnknownRow(f"No revision {revision.pk} of this memory.")
     values = values_after(revision.after)
-    if values.get("status") == Status.ACTIVE and memory.status != Status.ACTIVE and not by.is_trusted:
-        raise Forbidden("An untrusted key cannot bring a memory into contexts; a curator can.")
     for name in ("valid_from", "valid_to"):
         values[name] = parse_datetime(values[name]) if values.get(name) else None
     return _change(
@@ -148,7 +146,7 @@ def delete_memory(
     """Delete a memory with its revisions and sources; its text leaves the receipts as well."""
     locked = _lock(memory, expected_version)
     forget_source(source_id=locked.pk)
-    forget_answers(actor_id=locked.actor_id, row_id=locked.pk)
+    forget_answers(actor=locked.actor, row_id=locked.pk)
     audit.record(
         by=by,
         verb="delete",
@@ -171,9 +169,11 @@ def _change(
         with transaction.atomic():
             locked = _lock(memory, expected_version)
             before = snapshot(locked)
-            _apply(locked, values, verb, by)
+            _apply(locked, values, by)
             if snapshot(locked) == before:
                 return locked
+            # What a person has put right, no extraction may rewrite.
+            locked.locked = locked.locked or (verb == "edit" and by.kind is not PrincipalKind.JOB)
             locked.version += 1
             locked.updated_at = now
             locked.save()
@@ -182,10 +182,13 @@ def _change(
             keep_revision(memory=locked, verb=verb, before=before, by=by, reason=reason, now=now)
             return locked
     except IntegrityError as error:
+        if getattr(getattr(error.__cause__, "diag", None), "constraint_name", None) != TEXT_ONCE:
+            raise
         raise DuplicateMemory("Another memory in this namespace has the same text.") from error
 
 
 def _lock(memory: Memory, expected_version: int | None) -> Memory:
+    hold(memory.actor_id)
     rows = Memory.objects.select_for_update(of=["self"]).select_related("actor__agent")
     locked = rows.filter(pk=memory.pk, actor_id=memory.actor_id).first()
     if locked is None:
@@ -195,30 +198,43 @@ def _lock(memory: Memory, expected_version: int | None) -> Memory:
     return locked
 
 
-def _apply(memory: Memory, values: Mapping[str, Any], verb: str, by: Principal) -> None:
-    is_new_text = "content" in values and values["content"] != memory.content
+def _apply(memory: Memory, values: Mapping[str, Any], by: Principal) -> None:
+    was, text = memory.status, memory.content
     for name, value in values.items():
         setattr(memory, name, value)
-    if "namespace" in values:
-        memory.namespace = expand_namespace(
-            memory.namespace, agent_id=memory.actor.agent_id, user_id=memory.actor.user_id
-        )
+    _complete(memory)
+    _check(memory)
+    if memory.status == Status.ACTIVE != was:
+        _bring_in(memory, by)
+    if memory.content != text:
+        _take_new_text(memory, by)
+
+
+def _complete(memory: Memory) -> None:
+    memory.namespace = expand_namespace(
+        memory.namespace, agent_id=memory.actor.agent_id, user_id=memory.actor.user_id
+    )
     if memory.scope_level == ScopeLevel.DOMAIN and not memory.scope_domain:
         memory.scope_domain = memory.agent.domain
-    if values.get("pinned") and memory.status != Status.ACTIVE:
+
+
+def _check(memory: Memory) -> None:
+    if memory.pinned and memory.status != Status.ACTIVE:
         raise WrongState(f"A memory that is {memory.status} cannot be pinned.")
     check_scope(ScopeLevel(memory.scope_level), domain=memory.scope_domain, user_id=memory.actor.user_id)
     if memory.valid_from and memory.valid_to and memory.valid_from > memory.valid_to:
         raise MemoryRefused("valid_to", "A memory cannot end before it begins.")
-    if verb == "approve":
-        memory.trust = Trust.TRUSTED
-    if is_new_text:
-        _take_new_text(memory, by)
+
+
+def _bring_in(memory: Memory, by: Principal) -> None:
+    """Whoever makes a memory active vouches for its text (SPEC M10)."""
+    if not by.is_trusted:
+        raise Forbidden("An untrusted key cannot bring a memory into contexts; a curator can.")
+    memory.trust = Trust.TRUSTED
 
 
 def _take_new_text(memory: Memory, by: Principal) -> None:
     memory.content_digest = content_digest(memory.content)
-    memory.locked = memory.locked or by.kind is not PrincipalKind.JOB
     if not by.is_trusted:
         # An approval is bound to the exact text: other words from an untrusted hand wait again.
         memory.trust, memory.status, memory.pinned = Trust.UNTRUSTED, Status.PENDING, False

@@ -54,6 +54,8 @@ class MemorySearch:
     similarity_threshold: float | None = None
     filters: MemoryFilters = field(default_factory=MemoryFilters)
     exclude_pinned: bool = False
+    counts: bool = True
+    """Whether more candidates than were looked at shall be counted: another scan where there are many."""
 
 
 @dataclass(frozen=True)
@@ -88,11 +90,11 @@ def search_memories(
     limit = policy.top_k_results if search.limit is None else search.limit
     most = max(limit, search.candidate_limit or policy.candidate_limit)
     nominees = candidates(rows, search.query, limit=most, **floors) if limit else []
-    all_are_known = 0 < len(nominees) < most
-    count = len(nominees) if all_are_known else count_candidates(rows, search.query, **floors)
+    is_full = len(nominees) >= most or not limit
+    count = count_candidates(rows, search.query, **floors) if is_full and search.counts else len(nominees)
     found = _ranked(nominees, search.perspective, policy, now)[:limit]
     if mark:
-        mark_candidates(memory_ids=[each.memory.id for each in found])
+        mark_candidates(memories=[each.memory for each in found])
     return SearchResults(found, count, (EMBEDDER_AWAY,) if search.query.degraded else ())
 
 
@@ -114,7 +116,7 @@ def retrieve_memories(
     wanted = namespace_queries(configured, agent_id=tenant.agent_id, user_id=tenant.user_id)
     found = {each.prefix: _best_of(tenant, query, each, policy, by, now) for each in wanted}
     if mark:
-        mark_candidates(memory_ids=sorted({each.memory.id for group in found.values() for each in group}))
+        mark_candidates(memories=[each.memory for group in found.values() for each in group])
     return found
 
 

@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from datetime import datetime
-from uuid import UUID
 
 from django.db import connection
 from django.db.models import F, Value
@@ -15,11 +14,15 @@ from strength.models import Memory, MemoryNumbers, PerspectiveStrength
 from strength.sql import MARK_CANDIDATES
 
 
-def mark_candidates(*, memory_ids: Sequence[UUID]) -> None:
+def mark_candidates(*, memories: Sequence[Memory]) -> None:
     """Count that a search returned these memories; their strength stays as it is."""
-    if memory_ids:
+    if memories:
+        keys = {
+            "actor_ids": list({memory.actor_id for memory in memories}),
+            "memory_ids": list({memory.pk for memory in memories}),
+        }
         with connection.cursor() as cursor:
-            cursor.execute(MARK_CANDIDATES, {"memory_ids": list(memory_ids)})
+            cursor.execute(MARK_CANDIDATES, keys)
 
 
 def reinforce(*, memories: Sequence[Memory], perspective: str | None, now: datetime) -> int:
@@ -49,6 +52,6 @@ def _reinforce_perspective(memory: Memory, perspective: str, increment: float, n
         ],
         ignore_conflicts=True,
     )
-    PerspectiveStrength.objects.filter(memory=memory, perspective=perspective).update(
-        strength=Coalesce(F("strength"), Value(0.0)) + Value(increment), as_of=now
-    )
+    PerspectiveStrength.objects.filter(
+        actor_id=memory.actor_id, memory=memory, perspective=perspective
+    ).update(strength=Coalesce(F("strength"), Value(0.0)) + Value(increment), as_of=now)

@@ -9,6 +9,7 @@ from django.db import IntegrityError, transaction
 
 from conversations.models import Message
 from memoryhub.access.domain import Principal
+from memoryhub.access.tenancy import hold
 from memoryhub.providers.spaces import (
     IndexEntry,
     after_indexing,
@@ -22,7 +23,7 @@ from memoryhub.tenants.domain import Trust, TrustPolicy
 from memoryhub.tenants.models import Actor
 from memoryhub.tenants.namespaces import expand_namespace
 from memoryhub.tenants.policies import effective_policy
-from strength.actions.revisions import keep_revision
+from strength.actions.revisions import keep_revision, snapshot
 from strength.actions.use import reinforce
 from strength.domain.memories import (
     Kind,
@@ -73,7 +74,8 @@ def write_memory(*, actor: Actor, new: NewMemory, by: Principal, now: datetime) 
     """Write a memory and return it with True, or reinforce the one with the same text and return False.
 
     Text from an untrusted key, channel or source message, or below the confidence floor, waits as
-    `pending`, and reinforces nothing. Raises MemoryRefused naming the value that is wrong.
+    `pending`, and reinforces nothing. Raises MemoryRefused naming the value that is wrong, UnknownRow
+    where the actor was erased meanwhile.
     """
     spaces = writing_spaces()
     draft = _draft(actor, new, now)
@@ -81,22 +83,29 @@ def write_memory(*, actor: Actor, new: NewMemory, by: Principal, now: datetime) 
     _judge(draft, actor, new, messages, by)
     entry = _entry(new, spaces)
     with transaction.atomic():
-        known = _same_text(draft)
-        if known is None:
-            try:
-                with transaction.atomic():
-                    draft.save(force_insert=True)
-            except IntegrityError:
-                known = _same_text(draft)
-                if known is None:
-                    raise
+        hold(actor.id)
+        known = _insert_or_find(draft)
         if known is not None:
-            return _seen_again(known, messages, draft.trust, now=now), False
+            return _seen_again(known, draft, messages, by=by, now=now), False
         _add_numbers(draft, new)
         _add_sources(draft, messages, now)
         index_memory(draft, entry, spaces)
         keep_revision(memory=draft, verb="create", before={}, by=by, reason="", now=now)
     return draft, True
+
+
+def _insert_or_find(draft: Memory) -> Memory | None:
+    """Insert the draft and return None, or return the memory that has its text already, locked."""
+    if known := _same_text(draft):
+        return known
+    try:
+        with transaction.atomic():
+            draft.save(force_insert=True)
+    except IntegrityError:
+        if known := _same_text(draft):
+            return known
+        raise
+    return None
 
 
 def index_memory(memory: Memory, entry: IndexEntry, spaces: Sequence[EmbeddingSpace]) -> None:
@@ -105,7 +114,7 @@ def index_memory(memory: Memory, entry: IndexEntry, spaces: Sequence[EmbeddingSp
     MemoryIndex.objects.bulk_create(
         MemoryIndex(actor_id=memory.actor_id, memory=memory, **entry.row_values(space.id)) for space in spaces
     )
-    after_indexing([entry], lambda: embed_pending(MemoryIndex, [memory.id]))
+    after_indexing([entry], lambda: embed_pending(MemoryIndex, memory.actor_id, [memory.id]))
 
 
 def _draft(actor: Actor, new: NewMemory, now: datetime) -> Memory:
@@ -180,14 +189,32 @@ def _same_text(draft: Memory) -> Memory | None:
         content_digest=draft.content_digest,
         status__in=[Status.ACTIVE, Status.PENDING],
         superseded_by=None,
+        valid_to=None,
     )
     return rows.select_related("actor__agent").first()
 
 
-def _seen_again(memory: Memory, messages: Sequence[Message], trust: str, *, now: datetime) -> Memory:
+def _seen_again(
+    memory: Memory, draft: Memory, messages: Sequence[Message], *, by: Principal, now: datetime
+) -> Memory:
+    """Add where it was said again; believed words reinforce, and bring in a text that was waiting."""
     _add_sources(memory, messages, now)
-    if trust == Trust.TRUSTED:
-        reinforce(memories=[memory], perspective=None, now=now)
+    if draft.status != Status.ACTIVE:
+        return memory
+    if memory.status == Status.PENDING:
+        before = snapshot(memory)
+        memory.status, memory.trust = Status.ACTIVE, Trust.TRUSTED
+        memory.version, memory.updated_at = memory.version + 1, now
+        memory.save(update_fields=["status", "trust", "version", "updated_at"])
+        keep_revision(
+            memory=memory,
+            verb="confirm",
+            before=before,
+            by=by,
+            reason="A trusted source said the same.",
+            now=now,
+        )
+    reinforce(memories=[memory], perspective=None, now=now)
     return memory
 
 

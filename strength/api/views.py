@@ -98,7 +98,10 @@ class MemoryView(ApiView):
 
     def answer(self, memory: Memory, status_code: int = 200) -> Response:
         """Return a memory as it stands now, with its ETag."""
-        fresh = Memory.objects.of([memory.actor_id]).with_numbers([memory.actor_id]).get(pk=memory.pk)
+        rows = Memory.objects.of([memory.actor_id]).with_numbers([memory.actor_id])
+        fresh = rows.filter(pk=memory.pk).first()
+        if fresh is None:
+            raise UnknownRow(f"No memory {memory.pk}.")
         return Response(MemoryOut(fresh).data, status=status_code, headers={"ETag": etag(fresh.version)})
 
     def listed(self, tenant: Tenant, values: dict[str, Any]) -> MemoryQuerySet:

@@ -29,5 +29,8 @@ def changed(before: Mapping[str, Any], after: Mapping[str, Any]) -> tuple[dict[s
 
 
 def values_after(snapshot: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what a restored memory gets: the curated values as they stood after that revision."""
-    return {key: snapshot[key] for key in CURATED if key in snapshot}
+    """Return what a restored memory gets: the curated values as they stood after that revision.
+
+    All but the lock: that a person has edited it stays true.
+    """
+    return {key: snapshot[key] for key in CURATED if key in snapshot and key != "locked"}

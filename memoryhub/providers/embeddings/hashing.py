@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 from memoryhub.providers.config import EmbeddingConfig
 from memoryhub.providers.embeddings.base import EmbeddingProvider, Vectors
 from memoryhub.providers.errors import ProviderMisconfigured
+from memoryhub.search.analysis import bounded_marks
 
 Hashes = NDArray[np.uint64]
 Flags = NDArray[np.bool_]
@@ -117,7 +118,7 @@ def _passes(texts: Sequence[str]) -> Iterator[list[str]]:
 
 def normalized(text: str) -> str:
     """Return the beginning of a text, full-width and ligature forms resolved (NFKC), case folded."""
-    folded = unicodedata.normalize("NFKC", text[:MAX_CHARS_PER_TEXT]).casefold()
+    folded = unicodedata.normalize("NFKC", bounded_marks(text[:MAX_CHARS_PER_TEXT])).casefold()
     return folded[:MAX_CHARS_PER_TEXT]
 
 
