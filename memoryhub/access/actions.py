@@ -84,16 +84,30 @@ def update_agent(
 
 
 @transaction.atomic
-def set_actor_policy(*, actor: Actor, policy: Mapping[str, Any], by: Principal, now: datetime) -> Actor:
+def set_actor_policy(
+    *,
+    actor: Actor,
+    policy: Mapping[str, Any],
+    expected_version: int | None = None,
+    by: Principal,
+    now: datetime,
+) -> Actor:
     """Replace what a user overrides.
 
-    Raises PolicyError for overrides that cannot be used, and Forbidden for an untrusted key, or one that
-    lacks the scope `admin` and would change what only an operator decides: the prompt, and whom to trust.
+    Raises VersionMismatch, AgentUnknown where the user was erased meanwhile, PolicyError for overrides
+    that cannot be used, and Forbidden for an untrusted key, or one that lacks the scope `admin` and would
+    change what only an operator decides: the prompt, and whom to trust.
     """
+    locked = Actor.objects.select_for_update(of=["self"]).select_related("agent").filter(pk=actor.pk).first()
+    if locked is None:
+        raise AgentUnknown("The user was erased meanwhile.")
+    actor = locked
+    if expected_version is not None and actor.version != expected_version:
+        raise VersionMismatch(actor.version)
     policy = _may_override(by, actor.policy, policy)
     check_overrides(actor.agent.policy, policy)
-    actor.policy = dict(policy)
-    actor.save(update_fields=["policy"])
+    actor.policy, actor.version = dict(policy), actor.version + 1
+    actor.save(update_fields=["policy", "version"])
     audit.record(
         by=by, verb="update", object_kind="actor", object_id=actor.id, actor=actor,
         details={"fields": sorted(policy)}, now=now,

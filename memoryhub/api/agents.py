@@ -16,6 +16,7 @@ from memoryhub.access.actions import (
 )
 from memoryhub.access.domain import Scope
 from memoryhub.access.erasure import NobodyToErase, OwnerCannotBeErased, erase_user
+from memoryhub.access.tenancy import Tenant
 from memoryhub.api.etags import etag, expected_version
 from memoryhub.api.fields import (
     AgentIdField,
@@ -166,6 +167,16 @@ class OneAgent(ApiView):
         return Response(AgentOut(agent).data, headers={"ETag": etag(agent.version)})
 
 
+def _actor_answer(tenant: Tenant) -> Response:
+    body = {
+        "agent_id": tenant.agent_id,
+        "user_id": tenant.user_id,
+        "policy": tenant.actor.policy if tenant.actor else {},
+        "effective_policy": effective_values(tenant.agent, tenant.actor),
+    }
+    return Response(body, headers={"ETag": etag(tenant.actor.version if tenant.actor else 0)})
+
+
 class Actors(ApiView):
     """A user's policy, and a user's erasure."""
 
@@ -176,27 +187,20 @@ class Actors(ApiView):
     def get(self, request: Request) -> Response:
         """Return what a user overrides and every policy value as it holds."""
         tenant = self.reading(self.validated(TenantQuery, request.query_params.dict()))
-        body = {
-            "agent_id": tenant.agent_id,
-            "user_id": tenant.user_id,
-            "policy": tenant.actor.policy if tenant.actor else {},
-            "effective_policy": effective_values(tenant.agent, tenant.actor),
-        }
-        return Response(body)
+        return _actor_answer(tenant)
 
     @extend_schema(parameters=[TenantQuery], request=ActorPatch, responses=ActorOut)
     def patch(self, request: Request) -> Response:
         """Replace what a user overrides."""
         actor = self.writing(self.validated(TenantQuery, request.query_params.dict()))
-        policy = self.validated(ActorPatch)["policy"]
-        actor = set_actor_policy(actor=actor, policy=policy, by=self.principal, now=self.now)
-        body = {
-            "agent_id": actor.agent_id,
-            "user_id": actor.user_id,
-            "policy": actor.policy,
-            "effective_policy": effective_values(actor.agent, actor),
-        }
-        return Response(body)
+        actor = set_actor_policy(
+            actor=actor,
+            policy=self.validated(ActorPatch)["policy"],
+            expected_version=expected_version(request),
+            by=self.principal,
+            now=self.now,
+        )
+        return _actor_answer(Tenant(actor.agent_id, actor.user_id, actor.agent, actor))
 
     @extend_schema(parameters=[TenantQuery], responses=ErasedOut)
     def delete(self, request: Request) -> Response:

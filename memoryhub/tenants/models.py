@@ -67,6 +67,7 @@ class Actor(models.Model):
     agent = models.ForeignKey(Agent, on_delete=models.CASCADE, related_name="actors")
     user_id = models.CharField(max_length=255, blank=True)
     policy = models.JSONField(default=dict, blank=True, help_text="Values that differ from the agent's.")
+    version = models.PositiveIntegerField(default=1)
     created_at = models.DateTimeField(db_default=Now())
 
     class Meta:

@@ -169,3 +169,13 @@ def test_pinning_by_an_edit_obeys_the_rule_of_the_verb(client: APIClient) -> Non
     memory = remember(client, "likes green tea")
     client.post(f"{API}/memories/{memory['id']}/archive", {})
     assert client.patch(f"{API}/memories/{memory['id']}", {"pinned": True}).status_code == 409
+
+
+def test_a_users_policy_has_a_version(client: APIClient) -> None:
+    address = f"{API}/actors?agent_id=kana&user_id=hiroki"
+    first = client.patch(address, {"policy": {"recall_limit": 1}})
+    tag = client.get(address)["ETag"]
+    assert tag == first["ETag"]
+    assert client.patch(address, {"policy": {"recall_limit": 2}}, HTTP_IF_MATCH=tag).status_code == 200
+    stale = client.patch(address, {"policy": {"recall_limit": 3}}, HTTP_IF_MATCH=tag)
+    assert (stale.status_code, stale.json()["code"]) == (412, "version_mismatch")
