@@ -14,7 +14,21 @@ def main() -> None:
             f"manage.py: {error}. The packages are not installed in this Python; "
             "use `make run`, or the interpreter in .venv/bin."
         ) from error
-    execute_from_command_line(sys.argv)
+    # What an operator can put right is said in one line, not in a traceback.
+    from django.db import OperationalError
+
+    from memoryhub.env import EnvironmentProblem
+    from memoryhub.providers.errors import ConfigurationError
+
+    try:
+        execute_from_command_line(sys.argv)
+    except (EnvironmentProblem, ConfigurationError) as error:
+        raise SystemExit(f"memoryhub: {error}") from None
+    except OperationalError as error:
+        reason = str(error).strip().splitlines()[0]
+        raise SystemExit(
+            f"memoryhub: the database does not answer ({reason}). Is it running? `make run`"
+        ) from None
 
 
 if __name__ == "__main__":

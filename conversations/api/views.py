@@ -39,6 +39,7 @@ from memoryhub.api.fields import TenantQuery
 from memoryhub.api.pagination import PageQuery, page_of
 from memoryhub.api.problems import Problem
 from memoryhub.api.views import ApiView
+from memoryhub.tenants.domain import PolicyError
 
 
 def _taken(error: SessionTaken) -> APIException:
@@ -57,6 +58,10 @@ def _too_large(error: ContextTooLarge) -> APIException:
 
 def _invalid(error: InvalidContext) -> APIException:
     return ValidationError({"message": [str(error)]})
+
+
+def _options(error: PolicyError) -> APIException:
+    return ValidationError({"options": {key: [text] for key, text in error.errors.items()}})
 
 
 class Sessions(ApiView):
@@ -157,7 +162,7 @@ class Contexts(ApiView):
     """Assemble a context."""
 
     scopes = {"POST": Scope.READ}
-    problems = {ContextTooLarge: _too_large, InvalidContext: _invalid}
+    problems = {ContextTooLarge: _too_large, InvalidContext: _invalid, PolicyError: _options}
     idempotent_in_transaction = False
 
     @extend_schema(request=ContextIn, responses=ContextOut)

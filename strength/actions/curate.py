@@ -101,7 +101,7 @@ def apply_transition(
     """
     transition = TRANSITIONS[verb]
     with transaction.atomic():
-        locked = _lock(memory, expected_version)
+        locked = _lock(memory, expected_version, by)
         if Status(locked.status) not in transition.allowed:
             raise WrongState(f"A memory that is {locked.status} cannot be {_past(verb)}.")
         changed = _change(
@@ -144,7 +144,7 @@ def delete_memory(
     *, memory: Memory, expected_version: int | None, by: Principal, reason: str, now: datetime
 ) -> None:
     """Delete a memory with its revisions and sources; its text leaves the receipts as well."""
-    locked = _lock(memory, expected_version)
+    locked = _lock(memory, expected_version, by)
     forget_source(source_id=locked.pk)
     forget_answers(actor=locked.actor, row_id=locked.pk)
     audit.record(
@@ -167,7 +167,7 @@ def _change(
     entry = index_entries([values["content"]], spaces)[0] if "content" in values else None
     try:
         with transaction.atomic():
-            locked = _lock(memory, expected_version)
+            locked = _lock(memory, expected_version, by)
             before = snapshot(locked)
             _apply(locked, values, by)
             if snapshot(locked) == before:
@@ -187,12 +187,14 @@ def _change(
         raise DuplicateMemory("Another memory in this namespace has the same text.") from error
 
 
-def _lock(memory: Memory, expected_version: int | None) -> Memory:
+def _lock(memory: Memory, expected_version: int | None, by: Principal) -> Memory:
     hold(memory.actor_id)
     rows = Memory.objects.select_for_update(of=["self"]).select_related("actor__agent")
     locked = rows.filter(pk=memory.pk, actor_id=memory.actor_id).first()
     if locked is None:
         raise UnknownRow(f"No memory {memory.pk}.")
+    if not by.is_trusted and locked.trust == Trust.TRUSTED:
+        raise Forbidden("An untrusted key may not touch what is believed; a curator can.")
     if expected_version is not None and locked.version != expected_version:
         raise VersionMismatch(locked.version)
     return locked

@@ -29,7 +29,6 @@ README = CHECKOUT / "README.md"
 DOCS = CHECKOUT / "docs"
 REFERENCE = DOCS / "reference"
 PAGES = [README, CHECKOUT / "CHANGELOG.md", *sorted(DOCS.rglob("*.md"))]
-PICTURES_MADE_LATER = {"docs/images/admin.png"}
 BLOCK = re.compile(r"^```sh\n(.*?)^```", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 NOT_OPERATORS = {"MEMORYHUB_PROCESS"}
@@ -76,8 +75,8 @@ def test_the_readmes_walk_runs_as_printed(live_server: LiveServer) -> None:
     (found,), _ = _paste(blocks[3], environment)
     assert found["results"][0]["memory"]["id"] == memory["id"]
     assert any("message" in each for each in found["results"])
-    (receipt,), shown = _paste(blocks[4], environment)
-    _check_context(json.loads(shown), receipt, memory)
+    (context, receipt), _ = _paste(blocks[4], environment)
+    _check_context(context, receipt, memory)
 
 
 def _check_context(context: dict[str, Any], receipt: dict[str, Any], memory: dict[str, Any]) -> None:
@@ -102,8 +101,6 @@ def test_every_relative_link_leads_somewhere(page: Path) -> None:
             continue
         path, _, anchor = target.partition("#")
         found = (page.parent / path).resolve() if path else page
-        if found.relative_to(CHECKOUT).as_posix() in PICTURES_MADE_LATER:
-            continue
         assert found.exists(), f"{target} leads nowhere"
         assert not anchor or anchor in _anchors(found), f"{target} has no such heading"
 

@@ -95,15 +95,38 @@ def test_logs_hold_no_addresses_with_queries(client: APIClient, caplog: pytest.L
     assert "secret-person" not in "\n".join(lines)
 
 
+def test_an_untrusted_key_does_not_touch_what_is_believed(client: APIClient) -> None:
+    memory = remember(client, "likes green tea", pinned=True)
+    address = f"{API}/memories/{memory['id']}"
+    untrusted = client_with_key(is_trusted=False)
+    first = client.get(f"{address}/revisions").json()["results"][-1]
+    refused = [
+        untrusted.patch(address, {"content": "likes whatever I sell"}),
+        untrusted.delete(address),
+        *(untrusted.post(f"{address}/{verb}", {}) for verb in ("pin", "unpin", "archive", "reactivate")),
+        untrusted.post(f"{address}/restore", {"revision_id": first["id"]}),
+    ]
+    assert [answer.status_code for answer in refused] == [403] * len(refused)
+    assert client.get(address).json()["version"] == memory["version"]
+
+
+def test_an_untrusted_keys_own_words_wait_whatever_it_does(client: APIClient) -> None:
+    untrusted = client_with_key(is_trusted=False)
+    waiting = remember(untrusted, "likes whatever I sell")
+    address = f"{API}/memories/{waiting['id']}"
+    assert untrusted.patch(address, {"content": "likes all I sell"}).json()["status"] == "pending"
+    assert untrusted.post(f"{address}/approve", {}).status_code == 403
+    approved = client.post(f"{address}/approve", {}).json()
+    assert (approved["status"], approved["trust"]) == ("active", "trusted")
+
+
 def test_restoring_by_a_trusted_hand_vouches_for_the_text(client: APIClient) -> None:
     memory = remember(client, "likes green tea")
-    untrusted = client_with_key(is_trusted=False)
-    changed = untrusted.patch(f"{API}/memories/{memory['id']}", {"content": "likes whatever I sell"}).json()
-    assert (changed["status"], changed["trust"]) == ("pending", "untrusted")
-    first = client.get(f"{API}/memories/{memory['id']}/revisions").json()["results"][-1]
-    body = {"revision_id": first["id"], "reason": "as it was"}
-    assert untrusted.post(f"{API}/memories/{memory['id']}/restore", body).status_code == 403
-    restored = client.post(f"{API}/memories/{memory['id']}/restore", body).json()
+    address = f"{API}/memories/{memory['id']}"
+    client.patch(address, {"content": "likes black tea"})
+    client.post(f"{address}/archive", {})
+    first = client.get(f"{address}/revisions").json()["results"][-1]
+    restored = client.post(f"{address}/restore", {"revision_id": first["id"], "reason": "as it was"}).json()
     assert (restored["status"], restored["trust"], restored["content"]) == (
         "active",
         "trusted",

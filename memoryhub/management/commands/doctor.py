@@ -6,11 +6,23 @@ from typing import Any
 
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.db import DatabaseError
 from django.utils.module_loading import import_string
 
 from memoryhub.api.diagnosis import Finding, Level
 
 MARKS = {Level.FINE: "ok", Level.WARNING: "!!", Level.BROKEN: "XX"}
+
+
+def _look(path: str) -> list[Finding]:
+    try:
+        return list(import_string(path)())
+    except DatabaseError as error:
+        subject = path.rpartition(".")[2]
+        detail = (
+            f"the database does not answer as it should ({type(error).__name__}); start it with `make run`"
+        )
+        return [Finding(Level.BROKEN, subject, detail)]
 
 
 class Command(BaseCommand):
@@ -24,9 +36,7 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         """Print the findings; raises CommandError where one is broken."""
-        findings: list[Finding] = [
-            finding for path in settings.DIAGNOSES for finding in import_string(path)()
-        ]
+        findings = [finding for path in settings.DIAGNOSES for finding in _look(path)]
         if options["json"]:
             self.stdout.write(json.dumps([asdict(finding) for finding in findings], indent=2))
         else:

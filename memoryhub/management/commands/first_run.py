@@ -71,13 +71,19 @@ class Command(BaseCommand):
                 f"  Login      as before; lost it? .venv/bin/python manage.py changepassword {ADMIN}"
             )
         if key:
-            lines += [f"  API key    {key}   (shown once)", "  Try it:", f"  {_curl(url, key)}"]
+            lines += [
+                f"  API key    {key}   (shown once)",
+                "  Try it:",
+                f"  {_curl(url, key, with_demo=read_environment().demo)}",
+            ]
         else:
             lines.append("  API key    as before; a new one: admin, API keys, Add")
         self.stdout.write("\n".join([*lines, ""]))
 
 
-def _curl(url: str, key: str) -> str:
+def _curl(url: str, key: str, *, with_demo: bool) -> str:
+    if not with_demo:
+        return f"curl -s {url}/api/v1/agents -H 'Authorization: Bearer {key}'"
     body = f'{{"agent_id": "{RELEASE}", "message": "What do you remember?"}}'
     return (
         f"curl -s {url}/api/v1/context -H 'Authorization: Bearer {key}' "

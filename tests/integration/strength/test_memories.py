@@ -186,14 +186,15 @@ def test_untrusted_keys_neither_reinforce_nor_approve(client: APIClient) -> None
 
 
 def test_approval_is_bound_to_the_text(client: APIClient) -> None:
-    memory = wrote(client)
-    edited = (
-        client_with_key(is_trusted=False)
-        .patch(f"{API}/memories/{memory['id']}", {"content": "likes gin"})
-        .json()
-    )
-    assert (edited["status"], edited["trust"]) == ("pending", "untrusted")
-    assert search(client, "gin")["results"] == []
+    stranger = client_with_key(is_trusted=False)
+    names = {"agent_id": "kana", "user_id": "hiroki"}
+    waiting = stranger.post(f"{API}/memories", {**names, "content": "likes gin"}).json()
+    tag = stranger.patch(f"{API}/memories/{waiting['id']}", {"content": "likes rum"})["ETag"]
+    stranger.patch(f"{API}/memories/{waiting['id']}", {"content": "likes whatever I sell"})
+    address = f"{API}/memories/{waiting['id']}/approve"
+    assert client.post(address, {}, HTTP_IF_MATCH=tag).status_code == 412, "not the text that was read"
+    assert client.post(address, {}).json()["status"] == "active"
+    assert stranger.patch(f"{API}/memories/{waiting['id']}", {"content": "likes poison"}).status_code == 403
 
 
 def test_rejected_memories_stay_out(client: APIClient) -> None:
