@@ -182,6 +182,7 @@ class Supervisor:
         """Start everything, keep it alive, and end it all at a signal. Raises `SupervisorError`."""
         with self._only_one(), self.wakeups:
             check_port(self.environment.host, self.environment.port)
+            self._warn_of_hosts()
             try:
                 self._prepare()
                 self._start_programs()
@@ -192,6 +193,14 @@ class Supervisor:
                 self._end_children()
                 if self.cluster:
                     self.cluster.stop()
+
+    def _warn_of_hosts(self) -> None:
+        """Say what is missing where others shall reach us but no name of ours is allowed."""
+        if self.environment.host in EVERY_INTERFACE and not os.environ.get("ALLOWED_HOSTS"):
+            self.say(
+                f"HOST {self.environment.host} lets other machines in, but ALLOWED_HOSTS is not set, so they get a "
+                "400: set it to the names and addresses they use, with commas."
+            )
 
     @contextmanager
     def _only_one(self) -> Iterator[None]:

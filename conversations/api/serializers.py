@@ -17,6 +17,7 @@ from conversations.domain.policy import BEFORE_HISTORY, WITH_USER_MESSAGE
 from conversations.models import Message, Receipt, Session
 from memoryhub.api.fields import (
     ObjectField,
+    OneOf,
     StrictSerializer,
     TenantSerializer,
     TextField,
@@ -66,7 +67,7 @@ class StatsOut(serializers.Serializer):
 class BlockIn(StrictSerializer):
     """One block of a message: text, or a reference to an image or a file."""
 
-    type = serializers.ChoiceField(choices=["text", "image", "file"])
+    type = OneOf(choices=["text", "image", "file"])
     text = TextField(required=False, max_length=LONGEST_TEXT)
     name = TextField(required=False, max_length=255)
     media_type = serializers.RegexField(r"^[\w.+-]+/[\w.+-]+$", required=False, max_length=100)
@@ -121,7 +122,7 @@ class ContentField(serializers.Field):
 class MessageIn(StrictSerializer):
     """A message to store."""
 
-    role = serializers.ChoiceField(choices=[*[role.value for role in Role], *ASSISTANT_NAMES])
+    role = OneOf(choices=[*[role.value for role in Role], *ASSISTANT_NAMES])
     content = ContentField()
     author = TextField(required=False, allow_blank=True, max_length=255, default="")
     client_message_id = TextField(required=False, allow_null=True, max_length=255, default=None)
@@ -187,7 +188,7 @@ class OptionsIn(StrictSerializer):
     include_pinned = serializers.BooleanField(required=False)
     max_tokens = serializers.IntegerField(required=False)
     token_safety_margin = serializers.FloatField(required=False)
-    memory_placement = serializers.ChoiceField(choices=[BEFORE_HISTORY, WITH_USER_MESSAGE], required=False)
+    memory_placement = OneOf(choices=[BEFORE_HISTORY, WITH_USER_MESSAGE], required=False)
     cache = serializers.BooleanField(required=False)
 
 
@@ -198,7 +199,7 @@ class ContextIn(TenantSerializer):
     project = TextField(required=False, allow_null=True, max_length=255, default=None)
     message = TextField(max_length=LONGEST_TEXT)
     perspective = TextField(required=False, allow_null=True, max_length=100, default=None)
-    format = serializers.ChoiceField(choices=sorted(FORMATS), default="anthropic")
+    format = OneOf(choices=sorted(FORMATS), default="anthropic")
     options = OptionsIn(required=False, default=dict)
 
 

@@ -21,6 +21,7 @@ from memoryhub.api.etags import etag, expected_version
 from memoryhub.api.fields import (
     AgentIdField,
     ObjectField,
+    OneOf,
     StrictSerializer,
     TenantQuery,
     TextField,
@@ -49,9 +50,7 @@ class AgentPatch(StrictSerializer):
     """What can be set on an agent."""
 
     name = TextField(required=False, allow_blank=True, max_length=255)
-    language = serializers.ChoiceField(
-        choices=Agent._meta.get_field("language").choices or [], required=False
-    )
+    language = OneOf(choices=Agent._meta.get_field("language").choices or [], required=False)
     system_prompt = TextField(required=False, allow_blank=True, max_length=LONGEST_PROMPT)
     domain = TextField(required=False, allow_blank=True, max_length=255)
     related_domains = serializers.ListField(child=TextField(max_length=255), required=False, max_length=100)

@@ -61,6 +61,15 @@ class TextField(serializers.CharField):
         return value
 
 
+class OneOf(serializers.ChoiceField):
+    """One of some words; a wrong one is answered with those that are right."""
+
+    def __init__(self, choices: Any, **kwargs: Any) -> None:
+        super().__init__(choices, **kwargs)
+        words = ", ".join(str(word) for word in self.choices)
+        self.error_messages["invalid_choice"] = f'"{{input}}" is not one of {words}.'
+
+
 class ObjectField(serializers.JSONField):
     """A JSON object of bounded size, stored as given."""
 

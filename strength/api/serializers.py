@@ -7,6 +7,7 @@ from rest_framework import serializers
 from conversations.api.serializers import MessageOut
 from memoryhub.api.fields import (
     ObjectField,
+    OneOf,
     ReasonSerializer,
     StrictSerializer,
     TenantQuery,
@@ -67,10 +68,10 @@ class CuratedIn(StrictSerializer):
     """The values that people decide about."""
 
     content = TextField(max_length=LONGEST_CONTENT)
-    kind = serializers.ChoiceField(choices=_values(Kind))
+    kind = OneOf(choices=_values(Kind))
     namespace = serializers.CharField(max_length=500)
     tags = TagsField()
-    scope_level = serializers.ChoiceField(choices=_values(ScopeLevel))
+    scope_level = OneOf(choices=_values(ScopeLevel))
     scope_domain = serializers.CharField(max_length=255, allow_blank=True)
     scope_project = serializers.CharField(max_length=255, allow_blank=True)
     learnings = LearningsField(validators=[_short_keys])
@@ -108,7 +109,7 @@ class MemoryIn(CuratedIn, TenantSerializer):
         """Return the fields; whose memory it is, and its text, are required."""
         fields = super().get_fields()
         # `source` is a field's own attribute, so it cannot stand in the class body.
-        fields["source"] = serializers.ChoiceField(choices=_values(Source), required=False)
+        fields["source"] = OneOf(choices=_values(Source), required=False)
         fields["agent_id"].required = fields["content"].required = True
         return fields
 
@@ -168,8 +169,8 @@ class MemoryOut(serializers.ModelSerializer):
 class MemoryQuery(TenantQuery):
     """Which memories are listed or counted."""
 
-    status = serializers.ChoiceField(choices=[*_values(Status), "all"], default=Status.ACTIVE.value)
-    kind = serializers.ChoiceField(choices=_values(Kind), required=False)
+    status = OneOf(choices=[*_values(Status), "all"], default=Status.ACTIVE.value)
+    kind = OneOf(choices=_values(Kind), required=False)
     namespace = serializers.CharField(required=False, max_length=500)
     tag = serializers.CharField(required=False, max_length=100)
     pinned = serializers.BooleanField(required=False, allow_null=True, default=None)
@@ -178,7 +179,7 @@ class MemoryQuery(TenantQuery):
 class MemoryListQuery(MemoryQuery):
     """Which memories are listed, and in which order."""
 
-    ordering = serializers.ChoiceField(
+    ordering = OneOf(
         choices=[
             "created_at",
             "-created_at",
@@ -202,7 +203,7 @@ class CountOut(serializers.Serializer):
 class KindsField(serializers.ListField):
     """One kind, or a list of kinds."""
 
-    child = serializers.ChoiceField(choices=_values(Kind))
+    child = OneOf(choices=_values(Kind))
 
     def to_internal_value(self, data: Any) -> list[str]:
         """Return the kinds as a list."""
@@ -215,7 +216,7 @@ class FiltersIn(StrictSerializer):
     kind = KindsField(required=False)
     namespace = serializers.CharField(required=False, max_length=500)
     tags = TagsField(required=False)
-    status = serializers.ChoiceField(choices=_values(Status), required=False)
+    status = OneOf(choices=_values(Status), required=False)
     created_after = serializers.DateTimeField(required=False)
     created_before = serializers.DateTimeField(required=False)
     as_of = serializers.DateTimeField(required=False)

@@ -202,3 +202,8 @@ def test_a_users_policy_has_a_version(client: APIClient) -> None:
     assert client.patch(address, {"policy": {"recall_limit": 2}}, HTTP_IF_MATCH=tag).status_code == 200
     stale = client.patch(address, {"policy": {"recall_limit": 3}}, HTTP_IF_MATCH=tag)
     assert (stale.status_code, stale.json()["code"]) == (412, "version_mismatch")
+
+
+def test_a_wrong_word_is_answered_with_the_right_ones(client: APIClient) -> None:
+    refused = client.post(f"{API}/memories", {**WHO, "content": "x", "kind": "opinion"}).json()
+    assert refused["errors"][0]["detail"].startswith('"opinion" is not one of fact, preference, summary')
