@@ -9,7 +9,7 @@ from django.db import models
 from django.db.models import Q
 from django.db.models.functions import Now
 
-from conversations.domain.messages import Role
+from conversations.domain.messages import SPOKEN, Role
 from memoryhub.ids import new_id
 from memoryhub.search.models import SearchIndexRow
 from memoryhub.tenants.domain import Trust
@@ -40,6 +40,15 @@ class Session(models.Model):
         return f"{self.channel} {self.id}"
 
 
+def believed_in(session_id: UUID | None) -> Q:
+    """Return the condition for trusted messages and any of the given session (SPEC M10).
+
+    The same on a message and on its index row.
+    """
+    trusted = Q(trust=Trust.TRUSTED)
+    return trusted if session_id is None else trusted | Q(session_id=session_id)
+
+
 class MessageQuerySet(models.QuerySet["Message"]):
     """Messages, narrowed to what contexts may use."""
 
@@ -49,12 +58,11 @@ class MessageQuerySet(models.QuerySet["Message"]):
 
     def spoken(self) -> "MessageQuerySet":
         """Filter to what people and assistants said; system and tool messages stay out of contexts (SPEC C2)."""
-        return self.filter(role__in=[Role.USER, Role.ASSISTANT])
+        return self.filter(role__in=SPOKEN)
 
     def believed_in(self, session_id: UUID | None) -> "MessageQuerySet":
         """Filter to trusted messages, and to any of the given session (SPEC M10)."""
-        trusted = Q(trust=Trust.TRUSTED)
-        return self.filter(trusted if session_id is None else trusted | Q(session_id=session_id))
+        return self.filter(believed_in(session_id))
 
 
 class Message(models.Model):
@@ -100,7 +108,11 @@ class Message(models.Model):
 
 
 class MessageIndex(SearchIndexRow):
-    """What makes a message findable in one embedding space, apart from the message itself."""
+    """What makes a message findable in one embedding space, apart from the message itself.
+
+    Only what people and assistants said has such a row. It repeats what a search narrows by and how the
+    message stands in its session, none of which ever changes, so that a scan reads one table.
+    """
 
     owner_field = "message"
 
@@ -108,6 +120,7 @@ class MessageIndex(SearchIndexRow):
     message = models.ForeignKey(Message, on_delete=models.CASCADE, related_name="+")
     session_id = models.UUIDField()
     seq = models.PositiveIntegerField()
+    trust = models.CharField(max_length=10, choices=TRUSTS, default=Trust.TRUSTED)
 
     def __str__(self) -> str:
         return str(self.message_id)

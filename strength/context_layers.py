@@ -39,7 +39,7 @@ def semantic(request: LayerRequest) -> LayerResult:
             project=request.project,
             limit=request.policy.semantic_memory_limit,
             exclude_pinned=request.policy.include_pinned,
-            counts=False,
+            details=False,
         ),
         by=request.by,
         mark=Scope.WRITE in request.by.scopes,

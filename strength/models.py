@@ -5,7 +5,7 @@ from typing import ClassVar
 from uuid import UUID
 
 from django.contrib.postgres.fields import ArrayField
-from django.db import models
+from django.db import connection, models
 from django.db.models import Prefetch, Q
 from django.db.models.functions import Now
 
@@ -16,6 +16,7 @@ from memoryhub.tenants.domain import Trust
 from memoryhub.tenants.models import Actor, Agent
 from memoryhub.tenants.namespaces import LONGEST_NAMESPACE
 from strength.domain.memories import Kind, ScopeLevel, Source, Status
+from strength.sql import FOLLOW_MEMORIES
 
 
 def _choices(words: Iterable[str]) -> list[tuple[str, str]]:
@@ -45,7 +46,26 @@ class MemoryQuerySet(models.QuerySet["Memory"]):
         )
 
 
-class Memory(models.Model):
+class Facets(models.Model):
+    """What a search narrows by. A memory's index row repeats it, so that a scan reads one table."""
+
+    kind = models.CharField(max_length=12, choices=_choices(Kind), default=Kind.NOTE)
+    namespace = models.CharField(max_length=LONGEST_NAMESPACE)
+    tags = ArrayField(models.CharField(max_length=100), default=list, blank=True)
+    scope_level = models.CharField(max_length=10, choices=_choices(ScopeLevel), default=ScopeLevel.PROJECT)
+    scope_domain = models.CharField(max_length=255, blank=True)
+    scope_project = models.CharField(max_length=255, blank=True)
+    status = models.CharField(max_length=10, choices=_choices(Status), default=Status.ACTIVE)
+    pinned = models.BooleanField(default=False)
+    valid_from = models.DateTimeField(null=True, blank=True)
+    valid_to = models.DateTimeField(null=True, blank=True)
+    created_at = models.DateTimeField(db_default=Now())
+
+    class Meta:
+        abstract = True
+
+
+class Memory(Facets):
     """Something remembered: its text, where it lies, who sees it, and what people decided (SPEC M1).
 
     The numbers that change with every use are in MemoryNumbers. `version` counts curated changes.
@@ -55,14 +75,6 @@ class Memory(models.Model):
     actor = models.ForeignKey(Actor, on_delete=models.CASCADE, related_name="+", db_index=False)
     content = models.TextField()
     content_digest = models.BinaryField(max_length=32, editable=False)
-    namespace = models.CharField(max_length=LONGEST_NAMESPACE)
-    kind = models.CharField(max_length=12, choices=_choices(Kind), default=Kind.NOTE)
-    tags = ArrayField(models.CharField(max_length=100), default=list, blank=True)
-    scope_level = models.CharField(max_length=10, choices=_choices(ScopeLevel), default=ScopeLevel.PROJECT)
-    scope_domain = models.CharField(max_length=255, blank=True)
-    scope_project = models.CharField(max_length=255, blank=True)
-    status = models.CharField(max_length=10, choices=_choices(Status), default=Status.ACTIVE)
-    pinned = models.BooleanField(default=False)
     locked = models.BooleanField(
         default=False, help_text="A person edited it; nothing rewrites it automatically."
     )
@@ -71,13 +83,10 @@ class Memory(models.Model):
     trust = models.CharField(max_length=10, choices=_choices(Trust), default=Trust.TRUSTED)
     confidence = models.FloatField(null=True, blank=True)
     learnings = models.JSONField(default=dict, blank=True, help_text="What was learnt, by perspective.")
-    valid_from = models.DateTimeField(null=True, blank=True)
-    valid_to = models.DateTimeField(null=True, blank=True)
     superseded_by = models.ForeignKey(
         "self", on_delete=models.SET_NULL, null=True, blank=True, related_name="+"
     )
     version = models.PositiveIntegerField(default=1)
-    created_at = models.DateTimeField(db_default=Now())
     updated_at = models.DateTimeField(db_default=Now())
 
     objects: ClassVar[MemoryQuerySet] = MemoryQuerySet.as_manager()  # type: ignore[assignment]
@@ -106,12 +115,7 @@ class Memory(models.Model):
         ]
         indexes = [
             models.Index(fields=["actor", "status", "-created_at", "-id"], name="memory_newest_first"),
-            # Few memories are shared or pinned; without these, looking for them reads every agent's memories.
-            models.Index(
-                fields=["actor"],
-                name="memory_shared",
-                condition=Q(scope_level__in=[ScopeLevel.DOMAIN, ScopeLevel.UNIVERSAL]),
-            ),
+            # Few memories are pinned; without this, looking for them reads every agent's memories.
             models.Index(fields=["actor"], name="memory_pinned", condition=Q(pinned=True)),
             models.Index(
                 fields=["actor", "namespace"], name="memory_by_namespace", opclasses=["", "text_pattern_ops"]
@@ -178,26 +182,36 @@ class PerspectiveStrength(models.Model):
         return str(self.memory_id)
 
 
-class MemoryIndexQuerySet(models.QuerySet["MemoryIndex"]):
-    """Index rows, narrowed before they are scanned."""
+class MemoryIndex(Facets, SearchIndexRow):
+    """What makes a memory findable in one embedding space, apart from the memory itself.
 
-    def searchable(self, actor_ids: Iterable[UUID], space_id: int) -> "MemoryIndexQuerySet":
-        """Filter to the rows of these actors in one space."""
-        return self.filter(actor_id__in=list(actor_ids), space_id=space_id)
-
-
-class MemoryIndex(SearchIndexRow):
-    """What makes a memory findable in one embedding space, apart from the memory itself."""
+    Its facets are the memory's: `strength.actions.indexing` keeps them so.
+    """
 
     owner_field = "memory"
 
     pk = models.CompositePrimaryKey("actor_id", "space_id", "memory_id")
     memory = models.ForeignKey(Memory, on_delete=models.CASCADE, related_name="+")
 
-    objects: ClassVar[MemoryIndexQuerySet] = MemoryIndexQuerySet.as_manager()  # type: ignore[assignment]
+    class Meta:
+        indexes = [
+            # Few memories are shared; without it, looking for them reads every agent's index rows.
+            models.Index(
+                fields=["actor", "space"],
+                name="memory_index_shared",
+                condition=Q(scope_level__in=[ScopeLevel.DOMAIN, ScopeLevel.UNIVERSAL]),
+            ),
+        ]
 
     def __str__(self) -> str:
         return str(self.memory_id)
+
+    @classmethod
+    def mend(cls) -> int:
+        """Bring facets that differ from their memory's back in line; return how many rows were wrong."""
+        with connection.cursor() as cursor:
+            cursor.execute(FOLLOW_MEMORIES)
+            return int(cursor.rowcount)
 
 
 class MemorySource(models.Model):

@@ -12,6 +12,7 @@ from memoryhub.access.actions import issue_key
 from memoryhub.access.domain import Scope, command
 from memoryhub.providers import registry
 from memoryhub.search.statistics import frequencies
+from strength.models import MemoryIndex
 
 NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 
@@ -33,6 +34,16 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
         report.outcome = "failed"
         report.longrepr = f"{item.nodeid} was skipped, and CI skips nothing: {report.longrepr}"
     return report
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Generator[None]:
+    """After every test that wrote: no memory's index row says anything else than the memory."""
+    yield
+    if "client" in getattr(item, "fixturenames", ()):
+        assert MemoryIndex.mend() == 0, (
+            "An index row does not repeat its memory: see strength.actions.indexing."
+        )
 
 
 def client_with_key(**options: Any) -> APIClient:

@@ -6,7 +6,7 @@ from datetime import datetime
 
 from django.db import transaction
 
-from conversations.domain.messages import NewMessage, Numbered, Placement, place
+from conversations.domain.messages import SPOKEN, NewMessage, Numbered, Placement, place
 from conversations.models import Message, MessageIndex, Session
 from memoryhub.access.domain import Principal
 from memoryhub.access.tenancy import UnknownRow, hold
@@ -76,13 +76,18 @@ def _with_entries(
     batch: Sequence[NewMessage], spaces: Sequence[EmbeddingSpace]
 ) -> Iterator[tuple[NewMessage, IndexEntry | None]]:
     """Yield each message with what makes it findable; its author's name counts as a word of it."""
-    findable = [message for message in batch if message.content.strip()]
+    findable = [message for message in batch if _is_findable(message)]
     words = [
         f"{message.author}: {message.content}" if message.author else message.content for message in findable
     ]
     entries = iter(index_entries([message.content for message in findable], spaces, words=words))
     for message in batch:
-        yield message, next(entries) if message.content.strip() else None
+        yield message, next(entries) if _is_findable(message) else None
+
+
+def _is_findable(message: NewMessage) -> bool:
+    """Say whether searches may return it: something was said, by a person or an assistant (SPEC C2)."""
+    return message.role in SPOKEN and bool(message.content.strip())
 
 
 def _trust(session: Session, by: Principal) -> Trust:
@@ -135,6 +140,7 @@ def _index(
             message=row,
             session_id=row.session_id,
             seq=row.seq,
+            trust=row.trust,
             **entry.row_values(space.id),
         )
         for row, entry in zip(rows, entries, strict=True)

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
 
-from conversations.models import Message, MessageIndex, Session
+from conversations.models import Message, MessageIndex, Session, believed_in
 from memoryhub.search.expressions import MessageOrder, candidates
 from memoryhub.search.query import SearchQuery
 
@@ -38,12 +38,11 @@ def search_messages(
     """
     if limit < 1:
         return []
-    spoken = Message.objects.of([actor_id]).spoken().believed_in(session_id)
-    rows = MessageIndex.objects.filter(actor_id=actor_id, message__in=spoken)
+    rows = MessageIndex.objects.filter(believed_in(session_id), actor_id=actor_id)
     nominees = candidates(
         rows, query, similarity_threshold=SIMILARITY_THRESHOLD, word_floor=WORD_FLOOR, limit=limit,
         order=MessageOrder(session="session_id", sequence="seq"),
-    )  # fmt: skip
+    ).best  # fmt: skip
     messages = (
         Message.objects.of([actor_id]).select_related("session").in_bulk([each.owner_id for each in nominees])
     )

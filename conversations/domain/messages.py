@@ -18,6 +18,10 @@ class Role(StrEnum):
     TOOL = "tool"
 
 
+SPOKEN = (Role.USER, Role.ASSISTANT)
+"""What people and assistants said; the rest is kept, and stays out of searches and contexts (SPEC C2)."""
+
+
 # The names that older clients send as a message's type: each is an assistant with a name of its own.
 ASSISTANT_NAMES = ("kana", "yuno")
 

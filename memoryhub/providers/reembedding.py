@@ -97,6 +97,7 @@ def _fill(
     if source.pk != space.pk:
         while _copy_words(model, space, source, batch_size):
             pass
+        model.mend()  # an owner that changed while its row was copied
     done = 0
     while rows := list(without_vector(model, space).order_by("pk")[:batch_size]):
         done += embed_rows(model, rows, space)

@@ -55,14 +55,12 @@ WITH scored (owner_id, actor_id, similarity_raw, word_raw, session_id, sequence)
 CANDIDATE: Final = "(coalesce(similarity_raw >= %s, false) OR coalesce(word_raw >= %s, false))"
 
 BEST: Final = """
-SELECT owner_id, actor_id, similarity_raw, word_raw, {relevance} AS relevance
+SELECT owner_id, actor_id, similarity_raw, word_raw, {relevance} AS relevance, count(*) OVER () AS candidates
 FROM scored
 WHERE {candidate}
 ORDER BY relevance DESC, similarity_raw DESC NULLS LAST, owner_id
 LIMIT %s
 """
-
-COUNT: Final = "SELECT count(*) FROM scored WHERE {candidate}"
 
 # Only candidates speak for their neighbours: what falls short by itself lifts nobody.
 BEST_WITH_NEIGHBOURS: Final = """
@@ -80,7 +78,8 @@ BEST_WITH_NEIGHBOURS: Final = """
     WINDOW session AS (PARTITION BY session_id ORDER BY sequence)
 )
 SELECT owner_id, actor_id, similarity_raw, word_raw,
-    1 - (1 - own) * (1 - {share} * next_to) * (1 - {share} * {share} * beyond) AS relevance
+    1 - (1 - own) * (1 - {share} * next_to) * (1 - {share} * {share} * beyond) AS relevance,
+    count(*) OVER () AS candidates
 FROM neighbours
 WHERE qualifies OR next_to > 0 OR beyond > 0
 ORDER BY relevance DESC, similarity_raw DESC NULLS LAST, owner_id
@@ -101,6 +100,14 @@ class Candidate(NamedTuple):
     similarity_raw: float | None
     word_raw: float | None
     relevance: float
+
+
+@dataclass(frozen=True)
+class Candidates:
+    """The best candidates, and how many there were before the best were taken (SPEC M6)."""
+
+    best: list[Candidate]
+    count: int
 
 
 @dataclass(frozen=True)
@@ -196,7 +203,7 @@ def candidates(
     word_floor: float,
     limit: int,
     order: MessageOrder | None = None,
-) -> list[Candidate]:
+) -> Candidates:
     """Return the most relevant of the rows that the query's vector or its words reach; ties by cosine, then by id.
 
     Beyond a space's upper bound every cosine is fully relevant, and the nearest must still come first.
@@ -204,6 +211,7 @@ def candidates(
     A row qualifies with a cosine of at least `similarity_threshold` or a word score of at least
     `word_floor` (SPEC M4). With `order`, rows are messages: each gains from its neighbours in the
     session, as in `fusion.with_neighbours`, and one beside a candidate is a candidate too.
+    `limit` is at least 1.
     """
     scan, params = _scored(rows, query, order)
     relevance = relevance_sql(query, similarity="similarity_raw", words="word_raw")
@@ -212,16 +220,8 @@ def candidates(
         relevance=relevance, candidate=CANDIDATE, share=_number(query.policy.neighbour_share)
     )
     floors = (similarity_threshold, word_floor)
-    return [Candidate(*row) for row in _fetch(statement, (*params, *floors, limit))]
-
-
-def count_candidates(
-    rows: QuerySet[Row], query: SearchQuery, *, similarity_threshold: float, word_floor: float
-) -> int:
-    """Return how many rows qualify as `candidates`, neighbours apart (SPEC M6)."""
-    scan, params = _scored(rows, query, None)
-    statement = scan + COUNT.format(candidate=CANDIDATE)
-    return cast(int, _fetch(statement, (*params, similarity_threshold, word_floor))[0][0])
+    found = _fetch(statement, (*params, *floors, limit))
+    return Candidates([Candidate(*row[:-1]) for row in found], count=found[0][-1] if found else 0)
 
 
 def _scored(rows: QuerySet[Row], query: SearchQuery, order: MessageOrder | None) -> tuple[str, Params]:

@@ -18,8 +18,8 @@ from memoryhub.providers.spaces import index_entries, writing_spaces
 from memoryhub.tenants.domain import Trust
 from memoryhub.tenants.namespaces import expand_namespace
 from memoryhub.tenants.policies import effective_policy
+from strength.actions.indexing import follow_memories, index_memory
 from strength.actions.revisions import keep_revision, snapshot
-from strength.actions.write import index_memory
 from strength.domain.memories import (
     MemoryRefused,
     ScopeLevel,
@@ -179,6 +179,8 @@ def _change(
             locked.save()
             if entry is not None and before["content"] != locked.content:
                 index_memory(locked, entry, spaces)
+            else:
+                follow_memories([locked])
             keep_revision(memory=locked, verb=verb, before=before, by=by, reason=reason, now=now)
             return locked
     except IntegrityError as error:

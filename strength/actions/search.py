@@ -3,14 +3,16 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, TypedDict
+from functools import cached_property
+from typing import Any
 from uuid import UUID
 
-from django.db.models import Q, QuerySet
+from django.db.models import FilteredRelation, Q
+from django.db.models.functions import Coalesce
 
 from memoryhub.access.domain import Principal
 from memoryhub.access.tenancy import Tenant, readable_agents
-from memoryhub.search.expressions import Candidate, candidates, count_candidates
+from memoryhub.search.expressions import Candidate, Candidates, candidates
 from memoryhub.search.query import SearchQuery
 from memoryhub.tenants.domain import actor_id
 from memoryhub.tenants.namespaces import (
@@ -24,7 +26,7 @@ from strength.actions.use import mark_candidates
 from strength.domain.memories import ScopeLevel, Status
 from strength.domain.policy import SearchPolicy
 from strength.domain.ranking import ScoreBreakdown, score
-from strength.models import Memory, MemoryIndex
+from strength.models import Memory, MemoryIndex, MemoryNumbers
 
 EMBEDDER_AWAY = "embedder"
 
@@ -54,8 +56,8 @@ class MemorySearch:
     similarity_threshold: float | None = None
     filters: MemoryFilters = field(default_factory=MemoryFilters)
     exclude_pinned: bool = False
-    counts: bool = True
-    """Whether more candidates than were looked at shall be counted: another scan where there are many."""
+    details: bool = True
+    """Whether what the API shows beside the text is loaded as well; a context needs the text alone."""
 
 
 @dataclass(frozen=True)
@@ -85,17 +87,14 @@ def search_memories(
 ) -> SearchResults:
     """Return the best memories that the tenant may see; with `mark`, count them as candidates."""
     policy = effective_policy(SearchPolicy, tenant.agent, tenant.actor)
-    rows = _rows(tenant, search, by, now)
-    floors = _floors(policy, search.similarity_threshold)
+    reading = Reading(tenant, by)
     limit = policy.top_k_results if search.limit is None else search.limit
-    most = max(limit, search.candidate_limit or policy.candidate_limit)
-    nominees = candidates(rows, search.query, limit=most, **floors) if limit else []
-    is_full = len(nominees) >= most or not limit
-    count = count_candidates(rows, search.query, **floors) if is_full and search.counts else len(nominees)
-    found = _ranked(nominees, search.perspective, policy, now)[:limit]
+    most = max(1, limit, search.candidate_limit or policy.candidate_limit)
+    nominees = _candidates(reading, search, policy, now, most)
+    found = _best(reading, search, nominees.best, limit, policy, now)
     if mark:
         mark_candidates(memories=[each.memory for each in found])
-    return SearchResults(found, count, (EMBEDDER_AWAY,) if search.query.degraded else ())
+    return SearchResults(found, nominees.count, (EMBEDDER_AWAY,) if search.query.degraded else ())
 
 
 def retrieve_memories(
@@ -114,7 +113,8 @@ def retrieve_memories(
     policy = effective_policy(SearchPolicy, tenant.agent, tenant.actor)
     configured = config or (tenant.agent.retrieval_config if tenant.agent else None) or DEFAULT_RETRIEVAL
     wanted = namespace_queries(configured, agent_id=tenant.agent_id, user_id=tenant.user_id)
-    found = {each.prefix: _best_of(tenant, query, each, policy, by, now) for each in wanted}
+    reading = Reading(tenant, by)
+    found = {each.prefix: _best_of(reading, query, each, policy, now) for each in wanted}
     if mark:
         mark_candidates(memories=[each.memory for group in found.values() for each in group])
     return found
@@ -124,137 +124,169 @@ def pinned_memories(
     *, tenant: Tenant, project: str | None, by: Principal, now: datetime, most: int
 ) -> list[Memory]:
     """Return the tenant's pinned memories, strongest first."""
-    rows = Memory.objects.filter(_visible(tenant, by, project, prefix="")).active().filter(
-        _valid(None, now, prefix=""), pinned=True
-    )  # fmt: skip
+    visible = _visible(Reading(tenant, by), project)
+    rows = Memory.objects.filter(visible, _valid(None, now), pinned=True).active()
     return list(rows.order_by("-numbers__strength", "id")[:most])
 
 
-class _Floors(TypedDict):
-    """What a row must reach in one arm to be a candidate."""
+class Reading:
+    """Who reads, and the other agents whose `domain` and `universal` memories they may read (SPEC M2)."""
 
-    similarity_threshold: float
-    word_floor: float
+    def __init__(self, tenant: Tenant, by: Principal) -> None:
+        self.tenant = tenant
+        self._by = by
 
-
-def _floors(policy: SearchPolicy, similarity_threshold: float | None = None) -> _Floors:
-    threshold = policy.similarity_threshold if similarity_threshold is None else similarity_threshold
-    return {"similarity_threshold": threshold, "word_floor": policy.word_floor}
+    @cached_property
+    def shared_by(self) -> list[UUID]:
+        """Return the own actors of these agents."""
+        ids: Iterable[str] = readable_agents(self._by).values_list("agent_id", flat=True)
+        return [actor_id(agent_id) for agent_id in ids if agent_id != self.tenant.agent_id]
 
 
 def _best_of(
-    tenant: Tenant,
-    query: SearchQuery,
-    wanted: NamespaceQuery,
-    policy: SearchPolicy,
-    by: Principal,
-    now: datetime,
+    reading: Reading, query: SearchQuery, wanted: NamespaceQuery, policy: SearchPolicy, now: datetime
 ) -> list[FoundMemory]:
     search = MemorySearch(query=query, filters=MemoryFilters(namespace=wanted.prefix))
-    most = max(policy.candidate_limit, wanted.top_k)
-    nominees = candidates(_rows(tenant, search, by, now), query, limit=most, **_floors(policy))
-    relevant = [nominee for nominee in nominees if nominee.relevance >= wanted.relevance_score]
-    return _ranked(relevant, None, policy, now)[: wanted.top_k]
+    nominees = _candidates(reading, search, policy, now, max(policy.candidate_limit, wanted.top_k))
+    relevant = [nominee for nominee in nominees.best if nominee.relevance >= wanted.relevance_score]
+    return _best(reading, search, relevant, wanted.top_k, policy, now)
 
 
-def _rows(tenant: Tenant, search: MemorySearch, by: Principal, now: datetime) -> QuerySet[MemoryIndex]:
-    others = _other_agents(tenant, by)
-    actor_ids = [*tenant.readable_actor_ids, *(actor_id(agent_id) for agent_id in others)]
-    rows = MemoryIndex.objects.searchable(actor_ids, search.query.space_id)
-    rows = rows.filter(_visible(tenant, by, search.project, prefix="memory__", others=others))
-    rows = rows.filter(_valid(search.filters.as_of, now, prefix="memory__"))
+def _candidates(
+    reading: Reading, search: MemorySearch, policy: SearchPolicy, now: datetime, limit: int
+) -> Candidates:
+    threshold = search.similarity_threshold
+    return candidates(
+        MemoryIndex.objects.filter(_wanted(reading, search, now)),
+        search.query,
+        similarity_threshold=policy.similarity_threshold if threshold is None else threshold,
+        word_floor=policy.word_floor,
+        limit=limit,
+    )
+
+
+def _wanted(reading: Reading, search: MemorySearch, now: datetime) -> Q:
+    """Return the condition for what may be seen and is asked for: the same on a memory and on its index row."""
+    wanted = _visible(reading, search.project) & _valid(search.filters.as_of, now)
     if search.exclude_pinned:
-        rows = rows.filter(memory__pinned=False)
-    return rows.filter(**_plain_filters(tenant, search.filters))
+        wanted &= Q(pinned=False)
+    return wanted & Q(**_plain_filters(reading.tenant, search.filters))
 
 
 def _plain_filters(tenant: Tenant, filters: MemoryFilters) -> dict[str, Any]:
-    wanted: dict[str, Any] = {"memory__status": filters.status}
+    wanted: dict[str, Any] = {"status": filters.status}
     if filters.kinds:
-        wanted["memory__kind__in"] = list(filters.kinds)
+        wanted["kind__in"] = list(filters.kinds)
     if filters.namespace:
-        wanted["memory__namespace__startswith"] = expand_namespace(
+        wanted["namespace__startswith"] = expand_namespace(
             filters.namespace, agent_id=tenant.agent_id, user_id=tenant.user_id
         )
     if filters.tags:
-        wanted["memory__tags__contains"] = list(filters.tags)
+        wanted["tags__contains"] = list(filters.tags)
     if filters.created_after:
-        wanted["memory__created_at__gte"] = filters.created_after
+        wanted["created_at__gte"] = filters.created_after
     if filters.created_before:
-        wanted["memory__created_at__lte"] = filters.created_before
+        wanted["created_at__lte"] = filters.created_before
     return wanted
 
 
-def _other_agents(tenant: Tenant, by: Principal) -> list[str]:
-    """Return the other agents whose `domain` and `universal` memories may be read (SPEC M2)."""
-    ids: Iterable[str] = readable_agents(by).values_list("agent_id", flat=True)
-    return [agent_id for agent_id in ids if agent_id != tenant.agent_id]
-
-
-def _visible(
-    tenant: Tenant, by: Principal, project: str | None, *, prefix: str, others: Sequence[str] | None = None
-) -> Q:
+def _visible(reading: Reading, project: str | None) -> Q:
     """Return who may see what: the actor's and its agent's own memories, and what other agents share."""
-    shared_by = _other_agents(tenant, by) if others is None else others
-    agent = tenant.agent
-    own = Q(**{f"{prefix}actor_id__in": tenant.readable_actor_ids})
+    agent = reading.tenant.agent
+    own = Q(actor_id__in=reading.tenant.readable_actor_ids)
     in_project = project or (agent.current_project if agent else "")
     if in_project:
-        elsewhere = ~Q(**{f"{prefix}scope_project__in": ["", in_project]})
-        own &= ~(Q(**{f"{prefix}scope_level": ScopeLevel.PROJECT}) & elsewhere)
+        own &= ~(Q(scope_level=ScopeLevel.PROJECT) & ~Q(scope_project__in=["", in_project]))
     domains = [domain for domain in [agent.domain, *agent.related_domains] if domain] if agent else []
-    shared = Q(**{f"{prefix}scope_level": ScopeLevel.UNIVERSAL})
+    shared = Q(scope_level=ScopeLevel.UNIVERSAL)
     if domains:
-        shared |= Q(**{f"{prefix}scope_level": ScopeLevel.DOMAIN, f"{prefix}scope_domain__in": domains})
-    if not shared_by:
+        shared |= Q(scope_level=ScopeLevel.DOMAIN, scope_domain__in=domains)
+    if not reading.shared_by:
         return own
-    return own | (Q(**{f"{prefix}actor_id__in": [actor_id(agent_id) for agent_id in shared_by]}) & shared)
+    return own | (Q(actor_id__in=reading.shared_by) & shared)
 
 
-def _valid(as_of: datetime | None, now: datetime, *, prefix: str) -> Q:
+def _valid(as_of: datetime | None, now: datetime) -> Q:
     """Return what holds at a time: begun, and not ended."""
     at = as_of or now
-    begun = Q(**{f"{prefix}valid_from": None}) | Q(**{f"{prefix}valid_from__lte": at})
-    open_ended = Q(**{f"{prefix}valid_to": None}) | Q(**{f"{prefix}valid_to__gt": at})
-    return begun & open_ended
+    return (Q(valid_from=None) | Q(valid_from__lte=at)) & (Q(valid_to=None) | Q(valid_to__gt=at))
 
 
-def _ranked(
-    nominees: Sequence[Candidate], perspective: str | None, policy: SearchPolicy, now: datetime
+def _best(
+    reading: Reading,
+    search: MemorySearch,
+    nominees: Sequence[Candidate],
+    limit: int,
+    policy: SearchPolicy,
+    now: datetime,
 ) -> list[FoundMemory]:
-    memories = {memory.id: memory for memory in _load(nominees)}
-    found = [
-        FoundMemory(
-            memories[nominee.owner_id], _score(memories[nominee.owner_id], nominee, perspective, policy, now)
-        )
-        for nominee in nominees
+    """Return the best of the nominees by score, loaded, where they are still what was asked for.
+
+    All nominees are scored by a few numbers of theirs; the rest of a memory is read for the best only.
+    """
+    ranked = sorted(_scored(nominees, search.perspective, policy, now), key=_best_first)[:limit]
+    actor_ids = {nominee.actor_id for nominee, _ in ranked}
+    rows = Memory.objects.of(actor_ids).filter(
+        _wanted(reading, search, now), id__in=[nominee.owner_id for nominee, _ in ranked]
+    )
+    if search.details:
+        rows = rows.with_numbers(actor_ids)
+    memories = rows.in_bulk() if ranked else {}
+    return [
+        FoundMemory(memories[nominee.owner_id], breakdown)
+        for nominee, breakdown in ranked
         if nominee.owner_id in memories
     ]
-    return sorted(found, key=_best_first)
 
 
-def _best_first(found: FoundMemory) -> tuple[float, float, UUID]:
-    similarity = found.breakdown.similarity_raw
-    return -found.final_score, 1.0 if similarity is None else -similarity, found.memory.id
+def _best_first(scored: tuple[Candidate, ScoreBreakdown]) -> tuple[float, float, UUID]:
+    nominee, breakdown = scored
+    similarity = breakdown.similarity_raw
+    return -breakdown.total, 1.0 if similarity is None else -similarity, nominee.owner_id
 
 
-def _load(nominees: Sequence[Candidate]) -> QuerySet[Memory]:
-    actor_ids: set[UUID] = {nominee.actor_id for nominee in nominees}
-    rows = Memory.objects.of(actor_ids).filter(id__in=[nominee.owner_id for nominee in nominees])
-    return rows.with_numbers(actor_ids)
+def _scored(
+    nominees: Sequence[Candidate], perspective: str | None, policy: SearchPolicy, now: datetime
+) -> list[tuple[Candidate, ScoreBreakdown]]:
+    numbers = _numbers(nominees, perspective)
+    return [
+        (nominee, _score(nominee, *numbers[nominee.owner_id], policy, now))
+        for nominee in nominees
+        if nominee.owner_id in numbers
+    ]
+
+
+def _numbers(
+    nominees: Sequence[Candidate], perspective: str | None
+) -> dict[UUID, tuple[float, float | None, datetime]]:
+    """Return each nominee's strength, its strength in the perspective, and when it was last used, or made."""
+    rows = MemoryNumbers.objects.filter(
+        actor_id__in={nominee.actor_id for nominee in nominees},
+        memory_id__in=[nominee.owner_id for nominee in nominees],
+    ).annotate(
+        perspective_row=FilteredRelation(
+            "memory__perspectives", condition=Q(memory__perspectives__perspective=perspective)
+        ),
+        last_used=Coalesce("last_accessed_at", "memory__created_at"),
+    )  # fmt: skip
+    columns = rows.values_list("memory_id", "strength", "perspective_row__strength", "last_used")
+    return {memory_id: (strength, own, last_used) for memory_id, strength, own, last_used in columns}
 
 
 def _score(
-    memory: Memory, nominee: Candidate, perspective: str | None, policy: SearchPolicy, now: datetime
+    nominee: Candidate,
+    strength: float,
+    own: float | None,
+    last_used: datetime,
+    policy: SearchPolicy,
+    now: datetime,
 ) -> ScoreBreakdown:
-    own = [each.strength for each in memory.perspectives.all() if each.perspective == perspective]
-    numbers = memory.numbers
     return score(
         similarity=nominee.similarity_raw,
         word_score=nominee.word_raw or 0.0,
         relevance=nominee.relevance,
-        strength=max([numbers.strength, *own]),
-        last_used_at=numbers.last_accessed_at or memory.created_at,
+        strength=max(strength, own or 0.0),
+        last_used_at=last_used,
         now=now,
         policy=policy,
     )

@@ -10,19 +10,14 @@ from django.db import IntegrityError, transaction
 from conversations.models import Message
 from memoryhub.access.domain import Principal
 from memoryhub.access.tenancy import hold
-from memoryhub.providers.spaces import (
-    IndexEntry,
-    after_indexing,
-    embed_pending,
-    index_entries,
-    writing_spaces,
-)
+from memoryhub.providers.spaces import IndexEntry, index_entries, writing_spaces
 from memoryhub.search.models import EmbeddingSpace
 from memoryhub.search.vectors import UnusableVector, unit_vector
 from memoryhub.tenants.domain import Trust, TrustPolicy
 from memoryhub.tenants.models import Actor
 from memoryhub.tenants.namespaces import expand_namespace
 from memoryhub.tenants.policies import effective_policy
+from strength.actions.indexing import follow_memories, index_memory
 from strength.actions.revisions import keep_revision, snapshot
 from strength.actions.use import reinforce
 from strength.domain.memories import (
@@ -39,7 +34,6 @@ from strength.domain.policy import StrengthPolicy
 from strength.domain.strength import initial_strength
 from strength.models import (
     Memory,
-    MemoryIndex,
     MemoryNumbers,
     MemorySource,
     PerspectiveStrength,
@@ -106,15 +100,6 @@ def _insert_or_find(draft: Memory) -> Memory | None:
             return known
         raise
     return None
-
-
-def index_memory(memory: Memory, entry: IndexEntry, spaces: Sequence[EmbeddingSpace]) -> None:
-    """Make a memory findable in the given spaces, in place of what was there; inside the caller's transaction."""
-    MemoryIndex.objects.filter(actor_id=memory.actor_id, memory=memory).delete()
-    MemoryIndex.objects.bulk_create(
-        MemoryIndex(actor_id=memory.actor_id, memory=memory, **entry.row_values(space.id)) for space in spaces
-    )
-    after_indexing([entry], lambda: embed_pending(MemoryIndex, memory.actor_id, [memory.id]))
 
 
 def _draft(actor: Actor, new: NewMemory, now: datetime) -> Memory:
@@ -206,6 +191,7 @@ def _seen_again(
         memory.status, memory.trust = Status.ACTIVE, Trust.TRUSTED
         memory.version, memory.updated_at = memory.version + 1, now
         memory.save(update_fields=["status", "trust", "version", "updated_at"])
+        follow_memories([memory])
         keep_revision(
             memory=memory,
             verb="confirm",

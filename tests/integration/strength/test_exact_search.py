@@ -72,6 +72,7 @@ def fill(count: int, seed: int = 7) -> Library:
         MemoryIndex(actor=actor, memory=row, space=space, vector=HalfVector(vector), words=words)
         for row, vector in zip(rows, vectors, strict=True)
     )
+    MemoryIndex.mend()
     return Library(rows, stored_vectors(rows), strengths, space)
 
 
@@ -204,6 +205,8 @@ def test_most_similar_come_first_among_the_clearly_relevant(client: APIClient) -
             space=library.space,
             vector=HalfVector(vector),
             words=word_vector(Counter()),
+            namespace=row.namespace,
+            created_at=row.created_at,
         )
         close.append((row.id, float(vector @ target)))
     fully = [pair for pair in close if pair[1] > library.space.cosine_high]

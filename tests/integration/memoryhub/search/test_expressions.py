@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from conversations.models import Message, MessageIndex, Session
 from memoryhub.ids import new_id
-from memoryhub.search.expressions import Candidate, MessageOrder, candidates, count_candidates, with_relevance
+from memoryhub.search.expressions import Candidate, MessageOrder, candidates, with_relevance
 from memoryhub.search.fusion import DEFAULT_POLICY, SpaceBounds, relevance, with_neighbours
 from memoryhub.search.models import EmbeddingSpace
 from memoryhub.search.query import SearchQuery, build_query, build_vector_query
@@ -59,7 +59,7 @@ class Shelf:
     def scan(self, query: SearchQuery, **floors: float) -> list[Candidate]:
         """Return the candidates among this actor's rows."""
         rows = MemoryIndex.objects.filter(actor_id__in=[self.actor.pk])
-        return candidates(rows, query, **{**EVERYTHING, **floors})  # type: ignore[arg-type]
+        return candidates(rows, query, **{**EVERYTHING, **floors}).best  # type: ignore[arg-type]
 
 
 @pytest.fixture
@@ -189,7 +189,8 @@ def test_scan_keeps_what_either_arm_reaches(shelf: Shelf) -> None:
     assert set(found) == {close, worded, both}
     assert neither not in found
     rows = MemoryIndex.objects.filter(actor=shelf.actor)
-    assert count_candidates(rows, query, similarity_threshold=0.3, word_floor=0.05) == 3
+    first = candidates(rows, query, **floors, limit=1)
+    assert (len(first.best), first.count) == (1, 3), "counted before the best are taken"
 
 
 def test_scan_without_a_vector_answers_from_words(shelf: Shelf) -> None:
@@ -299,7 +300,7 @@ def messages(shelf: Shelf, *sessions: Sequence[Counter[str]]) -> list[UUID]:
 def scan_messages(shelf: Shelf, query: SearchQuery, word_floor: float = 0.05) -> dict[UUID, float]:
     rows = MessageIndex.objects.filter(actor_id__in=[shelf.actor.pk])
     found = candidates(rows, query, similarity_threshold=0.3, word_floor=word_floor, limit=1_000, order=ORDER)
-    return {each.owner_id: each.relevance for each in found}
+    return {each.owner_id: each.relevance for each in found.best}
 
 
 def test_messages_gain_from_their_neighbours_in_the_session(shelf: Shelf) -> None:

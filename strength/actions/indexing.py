@@ -1,0 +1,31 @@
+"""Making memories findable, and keeping what their index rows repeat of them."""
+
+from collections.abc import Sequence
+
+from django.db import connection
+
+from memoryhub.providers.spaces import IndexEntry, after_indexing, embed_pending
+from memoryhub.search.models import EmbeddingSpace
+from strength.models import Memory, MemoryIndex
+from strength.sql import FACETS, FOLLOW_THESE
+
+
+def index_memory(memory: Memory, entry: IndexEntry, spaces: Sequence[EmbeddingSpace]) -> None:
+    """Make a memory findable in the given spaces, in place of what was there; inside the caller's transaction."""
+    MemoryIndex.objects.filter(actor_id=memory.actor_id, memory=memory).delete()
+    facets = {name: getattr(memory, name) for name in FACETS}
+    MemoryIndex.objects.bulk_create(
+        MemoryIndex(actor_id=memory.actor_id, memory=memory, **facets, **entry.row_values(space.id))
+        for space in spaces
+    )
+    after_indexing([entry], lambda: embed_pending(MemoryIndex, memory.actor_id, [memory.id]))
+
+
+def follow_memories(memories: Sequence[Memory]) -> None:
+    """Repeat in the index what these memories' rows now say; inside the transaction that changed them."""
+    keys = {
+        "actor_ids": list({memory.actor_id for memory in memories}),
+        "memory_ids": list({memory.pk for memory in memories}),
+    }
+    with connection.cursor() as cursor:
+        cursor.execute(FOLLOW_THESE, keys)
