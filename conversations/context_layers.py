@@ -8,9 +8,6 @@ from conversations.actions.recall import working_memory as last_messages
 from conversations.domain.layers import RECALL, WORKING, Candidate, LayerResult
 from conversations.models import Message
 
-# Below this a past message has too little to do with the question to be worth its tokens.
-RECALL_FLOOR = 0.3
-
 
 def working_memory(request: LayerRequest) -> LayerResult:
     """Offer the last messages of the session, filled up from earlier ones."""
@@ -29,7 +26,7 @@ def recall(request: LayerRequest) -> LayerResult:
         query=request.query,
         limit=request.policy.recall_limit + request.policy.working_memory_limit,
         session_id=request.session.pk if request.session else None,
-        floor=RECALL_FLOOR,
+        floor=request.policy.recall_relevance_floor,
     )
     return LayerResult(tuple(_recalled(each) for each in found))
 

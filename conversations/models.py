@@ -1,6 +1,6 @@
 """Sessions, messages, what makes messages searchable, and receipts of assembled contexts."""
 
-from typing import ClassVar
+from typing import Any, ClassVar
 from uuid import UUID
 
 from django.contrib.postgres.fields import ArrayField
@@ -10,6 +10,7 @@ from django.db.models import Q
 from django.db.models.functions import Now
 
 from conversations.domain.messages import SPOKEN, Role
+from conversations.domain.speaking import asks, findable_words
 from memoryhub.ids import new_id
 from memoryhub.search.models import SearchIndexRow
 from memoryhub.tenants.domain import Trust
@@ -30,6 +31,13 @@ class Session(models.Model):
     ended_at = models.DateTimeField(null=True, blank=True)
     last_message_at = models.DateTimeField(null=True, blank=True)
     message_count = models.PositiveIntegerField(default=0)
+    authors = ArrayField(
+        models.CharField(max_length=255),
+        default=list,
+        blank=True,
+        editable=False,
+        help_text="Who has spoken by name.",
+    )
 
     class Meta:
         ordering = ["-started_at", "-id"]
@@ -121,9 +129,27 @@ class MessageIndex(SearchIndexRow):
     session_id = models.UUIDField()
     seq = models.PositiveIntegerField()
     trust = models.CharField(max_length=10, choices=TRUSTS, default=Trust.TRUSTED)
+    author = models.CharField(max_length=255, blank=True)
+    asks = models.BooleanField(default=False)
 
     def __str__(self) -> str:
         return str(self.message_id)
+
+    @classmethod
+    def words_of(cls, owner: Message) -> str:
+        """Return the text by whose words the message is found."""
+        return findable_words(owner.content, author=owner.author, said_at=owner.created_at)
+
+    @classmethod
+    def repeated(cls, owner: Message) -> dict[str, Any]:
+        """Return what a search narrows by, and how the message stands in its session."""
+        return {
+            "session_id": owner.session_id,
+            "seq": owner.seq,
+            "trust": owner.trust,
+            "author": owner.author,
+            "asks": asks(owner.content),
+        }
 
 
 class ReceiptQuerySet(models.QuerySet["Receipt"]):

@@ -1,9 +1,10 @@
 """The ASGI entry point: what the web server imports."""
 
+import gc
 import os
 import warnings
 
-from django.core.asgi import get_asgi_application
+import django
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "memoryhub.settings")
 os.environ.setdefault("MEMORYHUB_PROCESS", "web")
@@ -11,13 +12,19 @@ os.environ.setdefault("MEMORYHUB_PROCESS", "web")
 # Static files are sent by a synchronous iterator, which Django wraps and warns about once per process.
 warnings.filterwarnings("ignore", message="StreamingHttpResponse must consume synchronous iterators")
 
-django_application = get_asgi_application()
+django.setup(set_prefix=False)
 
-# Load the vocabulary now (a quarter of a second), not in somebody's first request.
+# The settings must be there first.
+from memoryhub.api.handler import OneHopHandler  # noqa: E402
+from memoryhub.api.streams import BodyLimit  # noqa: E402
 from memoryhub.tokens import count_raw  # noqa: E402
 
+application = BodyLimit(OneHopHandler())
+
+# Load the vocabulary now (a quarter of a second), not in somebody's first request.
 count_raw("memoryhub")
 
-from memoryhub.api.streams import BodyLimit  # noqa: E402 - its settings must be there first
-
-application = BodyLimit(django_application)
+# What is loaded by now lives as long as the process. Without this, every full garbage collection walks through
+# the vocabulary's 200,000 entries, and a request that happens to pay for it takes 60 ms longer.
+gc.collect()
+gc.freeze()

@@ -257,6 +257,7 @@ CONTEXT_LAYERS = [
 DIAGNOSES = [
     "memoryhub.api.diagnosis.server",
     "memoryhub.api.diagnosis.embeddings",
+    "memoryhub.api.diagnosis.words",
     "memoryhub.api.diagnosis.tokens",
     "memoryhub.api.diagnosis.access",
     "memoryhub.api.diagnosis.policies",

@@ -39,6 +39,7 @@ def semantic(request: LayerRequest) -> LayerResult:
             project=request.project,
             limit=request.policy.semantic_memory_limit,
             exclude_pinned=request.policy.include_pinned,
+            relevance_floor=request.policy.semantic_relevance_floor,
             details=False,
         ),
         by=request.by,

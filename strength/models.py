@@ -1,7 +1,7 @@
 """Memories, how strong they are, what makes them findable, where they come from, and their revisions."""
 
 from collections.abc import Iterable
-from typing import ClassVar
+from typing import Any, ClassVar
 from uuid import UUID
 
 from django.contrib.postgres.fields import ArrayField
@@ -16,7 +16,7 @@ from memoryhub.tenants.domain import Trust
 from memoryhub.tenants.models import Actor, Agent
 from memoryhub.tenants.namespaces import LONGEST_NAMESPACE
 from strength.domain.memories import Kind, ScopeLevel, Source, Status
-from strength.sql import FOLLOW_MEMORIES
+from strength.sql import FACETS, FOLLOW_MEMORIES
 
 
 def _choices(words: Iterable[str]) -> list[tuple[str, str]]:
@@ -40,7 +40,7 @@ class MemoryQuerySet(models.QuerySet["Memory"]):
         With them the further queries filter by actor too, as every query on a request path does.
         """
         whose = {} if actor_ids is None else {"actor_id__in": list(actor_ids)}
-        return self.select_related("numbers", "actor__agent").prefetch_related(
+        return self.select_related("numbers", "actor").prefetch_related(
             Prefetch("perspectives", queryset=PerspectiveStrength.objects.filter(**whose)),
             Prefetch("sources", queryset=MemorySource.objects.filter(**whose)),
         )
@@ -205,6 +205,11 @@ class MemoryIndex(Facets, SearchIndexRow):
 
     def __str__(self) -> str:
         return str(self.memory_id)
+
+    @classmethod
+    def repeated(cls, owner: Memory) -> dict[str, Any]:
+        """Return the memory's facets."""
+        return {name: getattr(owner, name) for name in FACETS}
 
     @classmethod
     def mend(cls) -> int:

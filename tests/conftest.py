@@ -11,6 +11,7 @@ from rest_framework.test import APIClient
 from memoryhub.access.actions import issue_key
 from memoryhub.access.domain import Scope, command
 from memoryhub.providers import registry
+from memoryhub.providers.spaces import query_cache
 from memoryhub.search.statistics import frequencies
 from strength.models import MemoryIndex
 
@@ -21,6 +22,7 @@ NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 def _fresh_caches() -> Iterator[None]:
     """Forget what a process keeps between requests, so that no test feels another."""
     frequencies.forget()
+    query_cache.forget()
     registry.reset()
     yield
     registry.reset()

@@ -7,6 +7,7 @@ from datetime import datetime
 from django.db import transaction
 
 from conversations.domain.messages import SPOKEN, NewMessage, Numbered, Placement, place
+from conversations.domain.speaking import findable_words
 from conversations.models import Message, MessageIndex, Session
 from memoryhub.access.domain import Principal
 from memoryhub.access.tenancy import UnknownRow, hold
@@ -21,6 +22,8 @@ from memoryhub.search.models import EmbeddingSpace
 from memoryhub.tenants.domain import Trust, TrustPolicy
 from memoryhub.tenants.policies import effective_policy
 from memoryhub.tokens.counter import count_raw
+
+FOLLOWED = ("message_count", "last_message_at", "ended_at", "authors")
 
 
 @dataclass(frozen=True)
@@ -40,7 +43,7 @@ def add_messages(
     before the session's row is locked; a remote provider is asked after the commit.
     """
     spaces = writing_spaces()
-    prepared = {id(message): _prepare(message, entry) for message, entry in _with_entries(batch, spaces)}
+    prepared = {id(message): _prepare(message, entry) for message, entry in _with_entries(batch, spaces, now)}
     trust = _trust(session, by)
     with transaction.atomic():
         locked = _lock(session)
@@ -73,12 +76,13 @@ def _prepare(message: NewMessage, entry: IndexEntry | None) -> _Prepared:
 
 
 def _with_entries(
-    batch: Sequence[NewMessage], spaces: Sequence[EmbeddingSpace]
+    batch: Sequence[NewMessage], spaces: Sequence[EmbeddingSpace], now: datetime
 ) -> Iterator[tuple[NewMessage, IndexEntry | None]]:
-    """Yield each message with what makes it findable; its author's name counts as a word of it."""
+    """Yield each message with what makes it findable; its author's name and its day count as words of it."""
     findable = [message for message in batch if _is_findable(message)]
     words = [
-        f"{message.author}: {message.content}" if message.author else message.content for message in findable
+        findable_words(message.content, author=message.author, said_at=message.created_at or now)
+        for message in findable
     ]
     entries = iter(index_entries([message.content for message in findable], spaces, words=words))
     for message in batch:
@@ -136,12 +140,7 @@ def _index(
 ) -> None:
     MessageIndex.objects.bulk_create(
         MessageIndex(
-            actor_id=row.actor_id,
-            message=row,
-            session_id=row.session_id,
-            seq=row.seq,
-            trust=row.trust,
-            **entry.row_values(space.id),
+            actor_id=row.actor_id, message=row, **MessageIndex.repeated(row), **entry.row_values(space.id)
         )
         for row, entry in zip(rows, entries, strict=True)
         if entry is not None
@@ -156,11 +155,13 @@ def _extend(session: Session, rows: Sequence[Message]) -> None:
     latest = max(row.created_at for row in rows)
     session.last_message_at = max(filter(None, [session.last_message_at, latest]))
     session.ended_at = None
-    session.save(update_fields=["message_count", "last_message_at", "ended_at"])
+    speakers = {row.author for row in rows if row.author and row.role in SPOKEN}
+    session.authors = [*session.authors, *sorted(speakers - set(session.authors))]
+    session.save(update_fields=FOLLOWED)
 
 
 def _follow(session: Session, locked: Session) -> None:
-    for name in ("message_count", "last_message_at", "ended_at"):
+    for name in FOLLOWED:
         setattr(session, name, getattr(locked, name))
 
 

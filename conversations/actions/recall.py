@@ -1,16 +1,21 @@
 """Past messages: the last ones in time order, and those that answer a query (SPEC C3, C4)."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from uuid import UUID
 
+from django.db.models import Func
+
+from conversations.domain.speaking import named, without_names
 from conversations.models import Message, MessageIndex, Session, believed_in
-from memoryhub.search.expressions import MessageOrder, candidates
+from memoryhub.providers.spaces import about_somebody
+from memoryhub.search.expressions import Conversation, candidates
 from memoryhub.search.query import SearchQuery
 
 # Messages rank by relevance alone, so the floors only keep apart what shares nothing with the query.
 SIMILARITY_THRESHOLD = 0.3
 WORD_FLOOR = 0.05
+CONVERSATION = Conversation(session="session_id", sequence="seq", asks="asks", author="author")
 
 
 @dataclass(frozen=True)
@@ -39,9 +44,11 @@ def search_messages(
     if limit < 1:
         return []
     rows = MessageIndex.objects.filter(believed_in(session_id), actor_id=actor_id)
+    about = named(query.text, _authors(actor_id)) if query.text else frozenset()
     nominees = candidates(
-        rows, query, similarity_threshold=SIMILARITY_THRESHOLD, word_floor=WORD_FLOOR, limit=limit,
-        order=MessageOrder(session="session_id", sequence="seq"),
+        rows, about_somebody(query, without_names(query.text, about)) if about else query,
+        similarity_threshold=SIMILARITY_THRESHOLD, word_floor=WORD_FLOOR, limit=limit,
+        conversation=replace(CONVERSATION, about=next(iter(about)) if len(about) == 1 else None),
     ).best  # fmt: skip
     messages = (
         Message.objects.of([actor_id]).select_related("session").in_bulk([each.owner_id for each in nominees])
@@ -51,6 +58,17 @@ def search_messages(
         for each in nominees
         if each.relevance >= floor and each.owner_id in messages
     ]
+
+
+def _authors(actor_id: UUID) -> set[str]:
+    """Return everybody who ever spoke by name to this actor."""
+    sessions = Session.objects.filter(actor_id=actor_id).exclude(authors=[])
+    return set(
+        sessions.order_by()
+        .annotate(name=Func("authors", function="unnest"))
+        .values_list("name", flat=True)
+        .distinct()
+    )
 
 
 def working_memory(*, actor_id: UUID, session: Session | None, limit: int) -> list[Message]:

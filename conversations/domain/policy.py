@@ -51,6 +51,8 @@ class ContextPolicy(Policy):
     working_memory_limit: int = 10
     semantic_memory_limit: int = 5
     recall_limit: int = 3
+    semantic_relevance_floor: float = 0.01
+    recall_relevance_floor: float = 0.05
     max_tokens: int = 100_000
     token_safety_margin: float = 0.8
     memory_placement: str = BEFORE_HISTORY
@@ -67,6 +69,8 @@ class ContextPolicy(Policy):
         "working_memory_limit": whole(1, 50),
         "semantic_memory_limit": whole(1, 20),
         "recall_limit": whole(0, 20),
+        "semantic_relevance_floor": number(0, 1),
+        "recall_relevance_floor": number(0, 1),
         "max_tokens": whole(1_000, LARGEST_MAX_TOKENS),
         "token_safety_margin": number(0.5, 0.95),
         "memory_placement": one_of(BEFORE_HISTORY, WITH_USER_MESSAGE),
@@ -109,7 +113,9 @@ class ContextPolicy(Policy):
         return int(self.max_tokens * self.token_safety_margin)
 
 
-CALL_OPTIONS: Final = ContextPolicy.keys() - {"system_prompt", "layer_budgets"}
-"""What one call may set: the operator's words and shares belong to the agent."""
+CALL_OPTIONS: Final = ContextPolicy.keys() - {
+    "system_prompt", "layer_budgets", "semantic_relevance_floor", "recall_relevance_floor",
+}  # fmt: skip
+"""What one call may set: the operator's words, shares and floors belong to the agent."""
 
 DEFAULT_POLICY: Final = ContextPolicy()

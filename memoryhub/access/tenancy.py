@@ -49,11 +49,12 @@ class Tenant:
 def tenant_for_reading(principal: Principal, agent_id: str, user_id: str | None) -> Tenant:
     """Return the actor that a read is about; raises Forbidden where the key may not touch it."""
     principal.check_agent(agent_id)
+    actor = _known_actor(principal, agent_id, user_id)
+    if actor is not None:
+        return Tenant(agent_id=agent_id, user_id=actor.user_id, agent=actor.agent, actor=actor)
     agent = Agent.objects.filter(agent_id=agent_id).first()
     user = _user(principal, agent, user_id)
-    actor = Actor.objects.filter(id=actor_id(agent_id, user)).first() if agent else None
-    if actor is not None and agent is not None:
-        actor.agent = agent
+    actor = _actor(agent, user) if agent else None
     return Tenant(agent_id=agent_id, user_id=user, agent=agent, actor=actor)
 
 
@@ -64,10 +65,27 @@ def actor_for_writing(principal: Principal, agent_id: str, user_id: str | None, 
     without being allowed to touch all.
     """
     principal.check_agent(agent_id)
+    if known := _known_actor(principal, agent_id, user_id):
+        return known
     agent = Agent.objects.filter(agent_id=agent_id).first() or _first_write(principal, agent_id, now)
     user = _user(principal, agent, user_id)
-    actor = Actor.objects.filter(id=actor_id(agent_id, user)).first() or ensure_actor(agent, user)
-    actor.agent = agent
+    return _actor(agent, user) or ensure_actor(agent, user)
+
+
+def _known_actor(principal: Principal, agent_id: str, user_id: str | None) -> Actor | None:
+    """Return the actor with its agent by one query, where both exist and no other user is fixed for the agent."""
+    user = _named_user(principal, user_id)
+    actor = Actor.objects.select_related("agent").filter(id=actor_id(agent_id, user)).first()
+    if actor is None or actor.agent.fixed_user_id not in ("", user):
+        return None
+    principal.check_user(user)
+    return actor
+
+
+def _actor(agent: Agent, user: str) -> Actor | None:
+    actor = Actor.objects.filter(id=actor_id(agent.agent_id, user)).first()
+    if actor is not None:
+        actor.agent = agent
     return actor
 
 
@@ -113,10 +131,14 @@ def readable_agents(principal: Principal) -> AgentQuerySet:
 
 def _user(principal: Principal, agent: Agent | None, requested: str | None) -> str:
     fixed = agent.fixed_user_id if agent else ""
-    named = principal.user_id if requested is None and principal.user_id is not None else requested or ""
-    user = effective_user(requested=named, fixed=fixed)
+    user = effective_user(requested=_named_user(principal, requested), fixed=fixed)
     principal.check_user(user)
     return user
+
+
+def _named_user(principal: Principal, requested: str | None) -> str:
+    """Return the user that a call names, or that its key is bound to; an agent's fixed user stands above both."""
+    return principal.user_id if requested is None and principal.user_id is not None else requested or ""
 
 
 def _first_write(principal: Principal, agent_id: str, now: datetime) -> Agent:

@@ -13,6 +13,7 @@ from memoryhub.api.health import CHECKS
 from memoryhub.providers.errors import ProviderError
 from memoryhub.providers.reembedding import plan_change
 from memoryhub.providers.registry import embedding_provider
+from memoryhub.search.reindexing import count_outdated
 from memoryhub.tenants.models import Actor
 from memoryhub.tenants.policies import effective_policy, policy_classes
 from memoryhub.tokens import count_raw
@@ -89,6 +90,20 @@ def embeddings() -> Iterator[Finding]:
         yield Finding(Level.WARNING, "embedding space", detail)
     else:
         yield Finding(Level.FINE, "embedding space", f"{plan.source}, every text has its vector")
+
+
+def words() -> Iterator[Finding]:
+    """Look whether the words of every text are of this release's analysis."""
+    try:
+        waiting = count_outdated()
+    except DatabaseError as error:
+        yield Finding(Level.WARNING, "words", f"The database does not answer ({type(error).__name__}).")
+        return
+    if waiting:
+        detail = f"{waiting} texts are indexed as an older release did it; run `manage.py reindex`"
+        yield Finding(Level.WARNING, "words", detail)
+    else:
+        yield Finding(Level.FINE, "words", "every text is indexed as this release does it")
 
 
 def tokens() -> Iterator[Finding]:

@@ -1,7 +1,8 @@
 """What every view of the API shares: scopes, tenancy, idempotency, pages."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
+from functools import cache
 from typing import Any, ClassVar, TypeVar
 from uuid import UUID
 
@@ -25,6 +26,15 @@ from memoryhub.api.pagination import ByCursor
 from memoryhub.tenants.models import Actor
 
 Row = TypeVar("Row", bound=Model)
+
+
+@cache
+def _for_showing(serializer: type[Serializer]) -> Any:
+    """Return a serializer that only shows: it keeps nothing of what it is given, so all requests share one.
+
+    To build the fields of a memory anew for each search takes as long as to fill them.
+    """
+    return serializer(many=True)
 
 
 class ApiView(APIView):
@@ -88,6 +98,11 @@ class ApiView(APIView):
         row = resolve(rows, self.principal, row_id)
         self.actor_id = row.actor_id  # type: ignore[attr-defined]
         return row
+
+    @staticmethod
+    def shown(serializer: type[Serializer], rows: Sequence[Any]) -> list[Any]:
+        """Return rows as the API shows them."""
+        return list(_for_showing(serializer).to_representation(rows))
 
     def page(
         self, rows: QuerySet[Row], serializer: type[BaseSerializer], *, ordering: tuple[str, ...]

@@ -5,16 +5,16 @@ look once more for what was written by a process that had not seen the new space
 from what is in the database, so that a run that was killed goes on where it stopped.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from django.apps import apps
 from django.db import connection, transaction
 
 from memoryhub.providers.registry import embedding_provider
 from memoryhub.providers.spaces import active_space, embed_rows, space_of_provider, without_vector
-from memoryhub.search.models import EmbeddingSpace, SearchIndexRow
+from memoryhub.search.models import EmbeddingSpace
+from memoryhub.search.reindexing import index_models
 
 Progress = Callable[[int], None]
 
@@ -29,11 +29,6 @@ WHERE source.space_id = %(source)s AND NOT EXISTS (
 LIMIT %(batch)s
 ON CONFLICT DO NOTHING
 """
-
-
-def index_models() -> Iterator[Any]:
-    """Yield every app's index of texts, by the app registry."""
-    return (model for model in apps.get_models() if issubclass(model, SearchIndexRow))
 
 
 @dataclass(frozen=True)

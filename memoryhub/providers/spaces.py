@@ -6,27 +6,40 @@ that no transaction waits for the network. What it misses is found by words mean
 by `reembed`.
 """
 
+import hashlib
 import logging
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 from uuid import UUID
 
-from django.db import models, transaction
-from django.db.models import Exists, OuterRef
+from django.db import connection, models, transaction
 from pgvector import HalfVector
 
 from memoryhub.providers.embeddings.base import EmbeddingProvider
 from memoryhub.providers.errors import ProviderError
+from memoryhub.providers.query_cache import QueryCache
 from memoryhub.providers.registry import embedding_provider, provider_for
 from memoryhub.search.analysis import analyse
 from memoryhub.search.models import EmbeddingSpace, SearchIndexRow
 from memoryhub.search.query import SearchQuery, build_query, build_vector_query
 from memoryhub.search.statistics import record
-from memoryhub.search.vectors import word_vector
+from memoryhub.search.vectors import unit_vector, word_vector
+from memoryhub.search.words import WORDS_VERSION
 
 log = logging.getLogger(__name__)
+query_cache = QueryCache()
+
+
+# All vectors of one answer at once. A digest stands for the text that was embedded, which may have changed since.
+STORE_VECTORS = """
+UPDATE {table} AS found SET vector = embedded.vector::halfvec
+FROM unnest(%(owners)s::uuid[], %(digests)s::bytea[], %(vectors)s::text[]) AS embedded (owner, digest, vector)
+JOIN {owners} AS owner ON owner.actor_id = ANY(%(actors)s) AND owner.id = embedded.owner
+WHERE found.actor_id = owner.actor_id AND found.space_id = %(space)s AND found.{owner} = embedded.owner
+    AND found.vector IS NULL AND sha256(convert_to(owner.content, 'UTF8')) = embedded.digest
+"""
 
 
 @dataclass(frozen=True)
@@ -43,6 +56,7 @@ class IndexEntry:
             "space_id": space_id,
             "vector": None if vector is None else HalfVector(list(vector)),
             "words": word_vector(self.terms),
+            "words_version": WORDS_VERSION,
         }
 
 
@@ -92,7 +106,8 @@ def embed_query(space: EmbeddingSpace, text: str) -> list[float] | None:
     if not text.strip():
         return None
     try:
-        return [float(value) for value in provider_of(space).embed([text])[0]]
+        vector = query_cache.vector(space.pk, text, lambda: provider_of(space).embed([text])[0])
+        return [float(value) for value in vector]
     except ProviderError as error:
         log.warning("embedder away", extra={"provider": space.provider, "code": error.code})
         return None
@@ -102,6 +117,17 @@ def text_query(text: str) -> SearchQuery:
     """Return the query for a text; without the embedder it has words only and is `degraded`."""
     space = active_space()
     return build_query(text, space=space, embed=lambda words: embed_query(space, words))
+
+
+def about_somebody(query: SearchQuery, bare: str) -> SearchQuery:
+    """Return the query with the vector of its text without names; its words keep them."""
+    if query.vector is None or bare == query.text:
+        return query
+    space = active_space()
+    vector = embed_query(space, bare)
+    if vector is None or space.pk != query.space_id:
+        return query
+    return replace(query, vector=tuple(unit_vector(vector, dimension=space.dimension)))
 
 
 def vector_query(vector: Sequence[float]) -> SearchQuery:
@@ -172,11 +198,19 @@ def embed_rows(model: type[SearchIndexRow], rows: Sequence[Any], space: Embeddin
     """
     texts = [getattr(row, model.owner_field).content for row in rows]
     vectors = provider_of(space).embed(texts) if texts else ()
-    manager: models.Manager[Any] = model._default_manager
-    with transaction.atomic():
-        for row, text, vector in zip(rows, texts, vectors, strict=True):
-            owners: models.Manager[Any] = type(getattr(row, model.owner_field))._default_manager
-            unchanged = owners.filter(pk=OuterRef(f"{model.owner_field}_id"), content=text)
-            waiting = manager.filter(Exists(unchanged), pk=row.pk, vector=None)
-            waiting.update(vector=HalfVector(vector.tolist()))
+    owner: Any = model._meta.get_field(model.owner_field)
+    statement = STORE_VECTORS.format(
+        table=connection.ops.quote_name(model._meta.db_table),
+        owners=connection.ops.quote_name(owner.related_model._meta.db_table),
+        owner=connection.ops.quote_name(owner.column),
+    )
+    values: dict[str, Any] = {
+        "space": space.pk,
+        "actors": list({row.actor_id for row in rows}),
+        "owners": [getattr(row, owner.attname) for row in rows],
+        "digests": [hashlib.sha256(text.encode()).digest() for text in texts],
+        "vectors": [HalfVector(vector.tolist()).to_text() for vector in vectors],
+    }
+    with connection.cursor() as cursor:
+        cursor.execute(statement, values)
     return len(rows)

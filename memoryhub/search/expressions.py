@@ -33,6 +33,7 @@ from pgvector import SparseVector
 from pgvector.django import CosineDistance, MaxInnerProduct
 
 from memoryhub.search.fields import InlineHalfVectorField, InlineSparseVectorField
+from memoryhub.search.fusion import FusionPolicy
 from memoryhub.search.models import SearchIndexRow
 from memoryhub.search.query import SearchQuery
 from memoryhub.search.words import DIMENSION
@@ -46,8 +47,8 @@ WITH scored (owner_id, actor_id, similarity_raw, word_raw) AS MATERIALIZED (
 )
 """
 
-SCORED_IN_SEQUENCE: Final = """
-WITH scored (owner_id, actor_id, similarity_raw, word_raw, session_id, sequence) AS MATERIALIZED (
+SCORED_IN_CONVERSATION: Final = """
+WITH scored (owner_id, actor_id, similarity_raw, word_raw, session_id, sequence, asks, author) AS MATERIALIZED (
 {rows}
 )
 """
@@ -62,8 +63,8 @@ ORDER BY relevance DESC, similarity_raw DESC NULLS LAST, owner_id
 LIMIT %s
 """
 
-# Only candidates speak for their neighbours: what falls short by itself lifts nobody.
-BEST_WITH_NEIGHBOURS: Final = """
+# `fusion.in_conversation`. Only candidates speak for their neighbours: what falls short by itself lifts nobody.
+BEST_IN_CONVERSATION: Final = """
 , related AS (
     SELECT *, {relevance} AS own, {candidate} AS qualifies
     FROM scored
@@ -72,13 +73,18 @@ BEST_WITH_NEIGHBOURS: Final = """
     FROM related
 ), neighbours AS (
     SELECT *,
-        greatest(lag(voice, 1) OVER session, lead(voice, 1) OVER session, 0) AS next_to,
-        greatest(lag(voice, 2) OVER session, lead(voice, 2) OVER session, 0) AS beyond
+        greatest(
+            lag(voice * CASE WHEN asks THEN {reply} ELSE {next_to} END) OVER session,
+            {next_to} * lead(voice) OVER session,
+            0
+        ) AS next_to,
+        {beyond} * greatest(lag(voice, 2) OVER session, lead(voice, 2) OVER session, 0) AS beyond
     FROM heard
     WINDOW session AS (PARTITION BY session_id ORDER BY sequence)
 )
 SELECT owner_id, actor_id, similarity_raw, word_raw,
-    1 - (1 - own) * (1 - {share} * next_to) * (1 - {share} * {share} * beyond) AS relevance,
+    (1 - (1 - own) * (1 - next_to) * (1 - beyond)) * CASE WHEN asks THEN {asking} ELSE 1 END
+        * CASE WHEN author NOT IN ('', coalesce(%s, author)) THEN {other} ELSE 1 END AS relevance,
     count(*) OVER () AS candidates
 FROM neighbours
 WHERE qualifies OR next_to > 0 OR beyond > 0
@@ -111,11 +117,17 @@ class Candidates:
 
 
 @dataclass(frozen=True)
-class MessageOrder:
-    """How an index row finds its place in a conversation: lookups to its session and its number there."""
+class Conversation:
+    """How index rows stand in conversations: lookups to what `fusion.Turn` wants to know of each.
+
+    `about` is the one author whom the query names, None where it names nobody or several.
+    """
 
     session: str
     sequence: str
+    asks: str
+    author: str
+    about: str | None = None
 
 
 class Relevance(Func):
@@ -202,29 +214,40 @@ def candidates(
     similarity_threshold: float,
     word_floor: float,
     limit: int,
-    order: MessageOrder | None = None,
+    conversation: Conversation | None = None,
 ) -> Candidates:
     """Return the most relevant of the rows that the query's vector or its words reach; ties by cosine, then by id.
 
     Beyond a space's upper bound every cosine is fully relevant, and the nearest must still come first.
 
     A row qualifies with a cosine of at least `similarity_threshold` or a word score of at least
-    `word_floor` (SPEC M4). With `order`, rows are messages: each gains from its neighbours in the
-    session, as in `fusion.with_neighbours`, and one beside a candidate is a candidate too.
-    `limit` is at least 1.
+    `word_floor` (SPEC M4). With `conversation`, rows are messages: each is as relevant as
+    `fusion.in_conversation` says, and one beside a candidate is a candidate too. `limit` is at least 1.
     """
-    scan, params = _scored(rows, query, order)
+    scan, params = _scored(rows, query, conversation)
     relevance = relevance_sql(query, similarity="similarity_raw", words="word_raw")
-    best = BEST_WITH_NEIGHBOURS if order else BEST
-    statement = scan + best.format(
-        relevance=relevance, candidate=CANDIDATE, share=_number(query.policy.neighbour_share)
-    )
-    floors = (similarity_threshold, word_floor)
-    found = _fetch(statement, (*params, *floors, limit))
+    params = (*params, similarity_threshold, word_floor)
+    if conversation:
+        best, params = _best_in_conversation(query.policy, relevance), (*params, conversation.about)
+    else:
+        best = BEST.format(relevance=relevance, candidate=CANDIDATE)
+    found = _fetch(scan + best, (*params, limit))
     return Candidates([Candidate(*row[:-1]) for row in found], count=found[0][-1] if found else 0)
 
 
-def _scored(rows: QuerySet[Row], query: SearchQuery, order: MessageOrder | None) -> tuple[str, Params]:
+def _best_in_conversation(policy: FusionPolicy, relevance: str) -> str:
+    return BEST_IN_CONVERSATION.format(
+        relevance=relevance,
+        candidate=CANDIDATE,
+        reply=_number(policy.reply_share),
+        next_to=_number(policy.neighbour_share),
+        beyond=_number(policy.beyond_share),
+        asking=_number(policy.asking_share),
+        other=_number(policy.other_author_share),
+    )
+
+
+def _scored(rows: QuerySet[Row], query: SearchQuery, conversation: Conversation | None) -> tuple[str, Params]:
     """Return the statement's first part: the rows' keys and raw scores, each computed once."""
     columns = {
         "scored_owner": F(f"{rows.model.owner_field}_id"),
@@ -232,11 +255,16 @@ def _scored(rows: QuerySet[Row], query: SearchQuery, order: MessageOrder | None)
         "scored_similarity": similarity_expression(query),
         "scored_words": words_expression(query),
     }
-    if order:
-        columns |= {"scored_session": F(order.session), "scored_sequence": F(order.sequence)}
+    if conversation:
+        columns |= {
+            "scored_session": F(conversation.session),
+            "scored_sequence": F(conversation.sequence),
+            "scored_asks": F(conversation.asks),
+            "scored_author": F(conversation.author),
+        }
     scan = rows.order_by().filter(space_id=query.space_id).annotate(**columns).values_list(*columns)
     sql, params = scan.query.sql_with_params()
-    head = SCORED_IN_SEQUENCE if order else SCORED
+    head = SCORED_IN_CONVERSATION if conversation else SCORED
     return head.format(rows=sql), params
 
 

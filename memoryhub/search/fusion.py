@@ -34,14 +34,21 @@ class SpaceBounds:
 
 @dataclass(frozen=True)
 class FusionPolicy:
-    """How word scores become relevance, and how much of a neighbour's relevance a message gains.
+    """How word scores become relevance, and what a message gains and loses by its place in a conversation.
 
     A word score of `word_midpoint` is half relevant; `word_steepness` is the exponent of the curve.
+    A message gains `neighbour_share` of the relevance next to it, `reply_share` of a question's that it
+    follows, and `beyond_share` of what is two away. It keeps `asking_share` of its relevance where it asks
+    instead of tells, and `other_author_share` where the query is about somebody else's words.
     """
 
-    word_midpoint: float = 0.37
-    word_steepness: float = 3.0
-    neighbour_share: float = 0.5
+    word_midpoint: float = 0.5
+    word_steepness: float = 3.5
+    neighbour_share: float = 0.4
+    reply_share: float = 0.8
+    beyond_share: float = 0.25
+    asking_share: float = 0.65
+    other_author_share: float = 0.75
 
 
 DEFAULT_POLICY: Final = FusionPolicy()
@@ -81,18 +88,33 @@ def scaled_words(word_raw: float, policy: FusionPolicy = DEFAULT_POLICY) -> floa
     return 1 - constant / (math.pow(word_raw, policy.word_steepness) + constant)
 
 
-def with_neighbours(relevances: Sequence[float], policy: FusionPolicy = DEFAULT_POLICY) -> list[float]:
-    """Return the relevances of one session's messages, in order, each with its neighbours' share.
+@dataclass(frozen=True)
+class Turn:
+    """A message as its neighbours see it: its own relevance, 0 for one that is no candidate."""
 
-    What answers a question often stands beside the words that match it. A message gains a share of the
-    better of the two next to it, and the share of the share of the better of the two beyond.
+    relevance: float
+    asks: bool = False
+    is_by_other: bool = False
+    """The query names one author of this conversation, and it is not this message's."""
+
+
+def in_conversation(turns: Sequence[Turn], policy: FusionPolicy = DEFAULT_POLICY) -> list[float]:
+    """Return the relevances of one session's messages, in order, each as it stands among the others.
+
+    What answers a question often stands beside the words that match it, above all after a question that
+    somebody asked then. The question itself, or another person's words, rarely are the answer.
     """
-    share = policy.neighbour_share
-    padded = [0.0, 0.0, *relevances, 0.0, 0.0]
-    return [
-        1
-        - (1 - own)
-        * (1 - share * max(padded[at - 1], padded[at + 1]))
-        * (1 - share**2 * max(padded[at - 2], padded[at + 2]))
-        for at, own in enumerate(relevances, start=2)
-    ]
+    silent = Turn(0.0)
+    padded = [silent, silent, *turns, silent, silent]
+    return [_in_place(padded[at - 2 : at + 3], policy) for at in range(2, len(turns) + 2)]
+
+
+def _in_place(window: Sequence[Turn], policy: FusionPolicy) -> float:
+    """Return the relevance of the middle one of five turns."""
+    before_last, last, own, following, after_next = window
+    share = policy.reply_share if last.asks else policy.neighbour_share
+    next_to = max(share * last.relevance, policy.neighbour_share * following.relevance)
+    beyond = policy.beyond_share * max(before_last.relevance, after_next.relevance)
+    relevance = 1 - (1 - own.relevance) * (1 - next_to) * (1 - beyond)
+    relevance *= policy.asking_share if own.asks else 1.0
+    return relevance * (policy.other_author_share if own.is_by_other else 1.0)

@@ -1,6 +1,6 @@
 """Embedding spaces, how common each term is, and the row by which a text is found."""
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from django.db import models
 from django.db.models.functions import Now
@@ -97,9 +97,22 @@ class SearchIndexRow(models.Model):
     space = models.ForeignKey(EmbeddingSpace, on_delete=models.PROTECT, db_index=False, related_name="+")
     vector = InlineHalfVectorField(null=True)
     words = InlineSparseVectorField(dimensions=DIMENSION)
+    words_version = models.PositiveSmallIntegerField(
+        db_default=1, help_text="Which analysis of text the words are of."
+    )
 
     class Meta:
         abstract = True
+
+    @classmethod
+    def words_of(cls, owner: Any) -> str:
+        """Return the text by whose words the owner is found."""
+        return str(owner.content)
+
+    @classmethod
+    def repeated(cls, owner: Any) -> dict[str, Any]:
+        """Return the columns by which a row repeats its owner, so that a scan reads one table."""
+        return {}
 
     @classmethod
     def mend(cls) -> int:

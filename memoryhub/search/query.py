@@ -1,7 +1,7 @@
 """What is searched for: the query's vector, its words, and the space they are compared in."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from memoryhub.search.analysis import analyse_query
 from memoryhub.search.fusion import DEFAULT_POLICY, FusionPolicy, SpaceBounds
@@ -20,6 +20,8 @@ class SearchQuery:
     vector: tuple[float, ...] | None = None
     words: QueryWords | None = None
     policy: FusionPolicy = DEFAULT_POLICY
+    text: str = field(default="", repr=False)
+    """What was asked, where it was asked in words; never shown, for it is somebody's."""
     degraded: bool = False
     """The query should have a vector, and the embedder could not be reached."""
 
@@ -44,6 +46,7 @@ def build_query(
         vector=None if vector is None else tuple(unit_vector(vector, dimension=space.dimension)),
         words=query_words(terms, idf(term_ids(terms))),
         policy=policy,
+        text=text,
         degraded=vector is None,
     )
 

@@ -17,6 +17,8 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Final
 
+from memoryhub.search.analysis import text_length
+
 DIMENSION: Final = 2**29
 """Of the sparse vectors (pgvector allows 1e9). Among 1,000 terms two share an id once in a thousand texts."""
 
@@ -26,10 +28,16 @@ MAX_DOCUMENT_TERMS: Final = 1_000
 MAX_QUERY_TERMS: Final = 200
 """The rarest say what a query is about; pgvector takes 16,000 at most."""
 
-SATURATION: Final = 0.6
+SATURATION: Final = 0.5
 LENGTH_SHARE: Final = 0.4
 REFERENCE_LENGTH: Final = 40.0
-"""BM25's k and b, and the length in terms of a text that is neither long nor short."""
+"""BM25's k and b, and the length in words of a text that is neither long nor short."""
+
+RARITY: Final = 1.5
+"""The exponent of idf on the query's side: 1 would be BM25, 2 the cosine of two tf-idf vectors."""
+
+WORDS_VERSION: Final = 2
+"""A new number for any change that gives a text other terms or weights; `manage.py reindex` follows it."""
 
 REACHABLE_TERMS: Final = 20
 """As many of a query's heaviest terms as one remembered text can be expected to hold."""
@@ -60,7 +68,7 @@ def term_ids(terms: Iterable[str]) -> list[int]:
 
 def document_weights(terms: Counter[str]) -> dict[int, float]:
     """Return the text's heaviest `MAX_DOCUMENT_TERMS` terms with BM25's term-frequency part, in (0, 1)."""
-    norm = SATURATION * (1 - LENGTH_SHARE + LENGTH_SHARE * terms.total() / REFERENCE_LENGTH)
+    norm = SATURATION * (1 - LENGTH_SHARE + LENGTH_SHARE * text_length(terms) / REFERENCE_LENGTH)
     weights: dict[int, float] = {}
     for term, count in terms.most_common(MAX_DOCUMENT_TERMS):
         weights.setdefault(term_id(term), count / (count + norm))
@@ -74,13 +82,12 @@ def inverse_document_frequency(*, documents_with_term: int, documents: int) -> f
 
 
 def query_words(terms: Counter[str], idf: Mapping[int, float]) -> QueryWords:
-    """Return the query's weights: each term's squared idf once, however often the query says it.
+    """Return the query's weights: each term's idf to the power of RARITY, however often the query says it.
 
-    Squared, because the term is rare on both sides, as in the cosine of two tf-idf vectors; BM25's
-    single idf found less (LoCoMo recall@10 0.713 against 0.730) and let off-topic queries score higher.
-    `idf` is by term id and holds every term, those never seen with the idf of the rarest.
+    Above 1, because the term is rare on both sides; BM25's plain idf found less and let off-topic queries
+    score higher. `idf` is by term id and holds every term, those never seen with the idf of the rarest.
     """
-    weights = {term: idf[term] ** 2 for term in term_ids(terms)}
+    weights = {term: idf[term] ** RARITY for term in term_ids(terms)}
     heaviest = dict(sorted(weights.items(), key=lambda item: (-item[1], item[0]))[:MAX_QUERY_TERMS])
     return QueryWords(heaviest, reachable(heaviest.values()))
 

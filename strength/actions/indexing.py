@@ -7,13 +7,13 @@ from django.db import connection
 from memoryhub.providers.spaces import IndexEntry, after_indexing, embed_pending
 from memoryhub.search.models import EmbeddingSpace
 from strength.models import Memory, MemoryIndex
-from strength.sql import FACETS, FOLLOW_THESE
+from strength.sql import FOLLOW_THESE
 
 
 def index_memory(memory: Memory, entry: IndexEntry, spaces: Sequence[EmbeddingSpace]) -> None:
     """Make a memory findable in the given spaces, in place of what was there; inside the caller's transaction."""
     MemoryIndex.objects.filter(actor_id=memory.actor_id, memory=memory).delete()
-    facets = {name: getattr(memory, name) for name in FACETS}
+    facets = MemoryIndex.repeated(memory)
     MemoryIndex.objects.bulk_create(
         MemoryIndex(actor_id=memory.actor_id, memory=memory, **facets, **entry.row_values(space.id))
         for space in spaces

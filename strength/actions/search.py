@@ -7,8 +7,8 @@ from functools import cached_property
 from typing import Any
 from uuid import UUID
 
-from django.db.models import FilteredRelation, Q
-from django.db.models.functions import Coalesce
+from django.db import connection
+from django.db.models import Q
 
 from memoryhub.access.domain import Principal
 from memoryhub.access.tenancy import Tenant, readable_agents
@@ -26,7 +26,8 @@ from strength.actions.use import mark_candidates
 from strength.domain.memories import ScopeLevel, Status
 from strength.domain.policy import SearchPolicy
 from strength.domain.ranking import ScoreBreakdown, score
-from strength.models import Memory, MemoryIndex, MemoryNumbers
+from strength.models import Memory, MemoryIndex
+from strength.sql import NUMBERS_OF_NOMINEES
 
 EMBEDDER_AWAY = "embedder"
 
@@ -56,6 +57,7 @@ class MemorySearch:
     similarity_threshold: float | None = None
     filters: MemoryFilters = field(default_factory=MemoryFilters)
     exclude_pinned: bool = False
+    relevance_floor: float = 0.0
     details: bool = True
     """Whether what the API shows beside the text is loaded as well; a context needs the text alone."""
 
@@ -91,7 +93,8 @@ def search_memories(
     limit = policy.top_k_results if search.limit is None else search.limit
     most = max(1, limit, search.candidate_limit or policy.candidate_limit)
     nominees = _candidates(reading, search, policy, now, most)
-    found = _best(reading, search, nominees.best, limit, policy, now)
+    relevant = [nominee for nominee in nominees.best if nominee.relevance >= search.relevance_floor]
+    found = _best(search, relevant, limit, policy, now)
     if mark:
         mark_candidates(memories=[each.memory for each in found])
     return SearchResults(found, nominees.count, (EMBEDDER_AWAY,) if search.query.degraded else ())
@@ -149,7 +152,7 @@ def _best_of(
     search = MemorySearch(query=query, filters=MemoryFilters(namespace=wanted.prefix))
     nominees = _candidates(reading, search, policy, now, max(policy.candidate_limit, wanted.top_k))
     relevant = [nominee for nominee in nominees.best if nominee.relevance >= wanted.relevance_score]
-    return _best(reading, search, relevant, wanted.top_k, policy, now)
+    return _best(search, relevant, wanted.top_k, policy, now)
 
 
 def _candidates(
@@ -166,7 +169,7 @@ def _candidates(
 
 
 def _wanted(reading: Reading, search: MemorySearch, now: datetime) -> Q:
-    """Return the condition for what may be seen and is asked for: the same on a memory and on its index row."""
+    """Return the condition for what may be seen and is asked for, on a memory or its index row."""
     wanted = _visible(reading, search.project) & _valid(search.filters.as_of, now)
     if search.exclude_pinned:
         wanted &= Q(pinned=False)
@@ -213,25 +216,20 @@ def _valid(as_of: datetime | None, now: datetime) -> Q:
 
 
 def _best(
-    reading: Reading,
-    search: MemorySearch,
-    nominees: Sequence[Candidate],
-    limit: int,
-    policy: SearchPolicy,
-    now: datetime,
+    search: MemorySearch, nominees: Sequence[Candidate], limit: int, policy: SearchPolicy, now: datetime
 ) -> list[FoundMemory]:
-    """Return the best of the nominees by score, loaded, where they are still what was asked for.
+    """Return the best of the nominees by score, loaded.
 
     All nominees are scored by a few numbers of theirs; the rest of a memory is read for the best only.
     """
-    ranked = sorted(_scored(nominees, search.perspective, policy, now), key=_best_first)[:limit]
+    ranked = sorted(_scored(nominees, search, policy, now), key=_best_first)[:limit]
+    if not ranked:
+        return []
     actor_ids = {nominee.actor_id for nominee, _ in ranked}
-    rows = Memory.objects.of(actor_ids).filter(
-        _wanted(reading, search, now), id__in=[nominee.owner_id for nominee, _ in ranked]
+    rows = Memory.objects.of(actor_ids)
+    memories = (rows.with_numbers(actor_ids) if search.details else rows).in_bulk(
+        [nominee.owner_id for nominee, _ in ranked]
     )
-    if search.details:
-        rows = rows.with_numbers(actor_ids)
-    memories = rows.in_bulk() if ranked else {}
     return [
         FoundMemory(memories[nominee.owner_id], breakdown)
         for nominee, breakdown in ranked
@@ -246,9 +244,9 @@ def _best_first(scored: tuple[Candidate, ScoreBreakdown]) -> tuple[float, float,
 
 
 def _scored(
-    nominees: Sequence[Candidate], perspective: str | None, policy: SearchPolicy, now: datetime
+    nominees: Sequence[Candidate], search: MemorySearch, policy: SearchPolicy, now: datetime
 ) -> list[tuple[Candidate, ScoreBreakdown]]:
-    numbers = _numbers(nominees, perspective)
+    numbers = _numbers(nominees, search)
     return [
         (nominee, _score(nominee, *numbers[nominee.owner_id], policy, now))
         for nominee in nominees
@@ -256,36 +254,27 @@ def _scored(
     ]
 
 
-def _numbers(
-    nominees: Sequence[Candidate], perspective: str | None
-) -> dict[UUID, tuple[float, float | None, datetime]]:
-    """Return each nominee's strength, its strength in the perspective, and when it was last used, or made."""
-    rows = MemoryNumbers.objects.filter(
-        actor_id__in={nominee.actor_id for nominee in nominees},
-        memory_id__in=[nominee.owner_id for nominee in nominees],
-    ).annotate(
-        perspective_row=FilteredRelation(
-            "memory__perspectives", condition=Q(memory__perspectives__perspective=perspective)
-        ),
-        last_used=Coalesce("last_accessed_at", "memory__created_at"),
-    )  # fmt: skip
-    columns = rows.values_list("memory_id", "strength", "perspective_row__strength", "last_used")
-    return {memory_id: (strength, own, last_used) for memory_id, strength, own, last_used in columns}
+def _numbers(nominees: Sequence[Candidate], search: MemorySearch) -> dict[UUID, tuple[float, datetime]]:
+    """Return each nominee's strength, in the perspective where that is greater, and when it was last used, or made."""
+    keys: dict[str, Any] = {
+        "actor_ids": list({nominee.actor_id for nominee in nominees}),
+        "memory_ids": [nominee.owner_id for nominee in nominees],
+        "space_id": search.query.space_id,
+        "perspective": search.perspective,
+    }
+    with connection.cursor() as cursor:
+        cursor.execute(NUMBERS_OF_NOMINEES, keys)
+        return {memory_id: (strength, last_used) for memory_id, strength, last_used in cursor.fetchall()}
 
 
 def _score(
-    nominee: Candidate,
-    strength: float,
-    own: float | None,
-    last_used: datetime,
-    policy: SearchPolicy,
-    now: datetime,
+    nominee: Candidate, strength: float, last_used: datetime, policy: SearchPolicy, now: datetime
 ) -> ScoreBreakdown:
     return score(
         similarity=nominee.similarity_raw,
         word_score=nominee.word_raw or 0.0,
         relevance=nominee.relevance,
-        strength=max(strength, own or 0.0),
+        strength=strength,
         last_used_at=last_used,
         now=now,
         policy=policy,

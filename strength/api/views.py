@@ -283,8 +283,8 @@ class MemorySearchView(MemoryView):
         messages = self._messages(tenant, query, values) if values["include_messages"] else []
         body = {
             "results": [
-                *FoundMemoryOut(results.found, many=True).data,
-                *FoundMessageOut(messages, many=True).data,
+                *self.shown(FoundMemoryOut, results.found),
+                *self.shown(FoundMessageOut, messages),
             ],
             "candidate_count": results.candidate_count,
             "degraded": list(results.degraded),
@@ -315,7 +315,7 @@ class MemoryRetrieve(MemoryView):
             mark=Scope.WRITE in self.principal.scopes, now=self.now,
         )  # fmt: skip
         body = {
-            "namespaces": {prefix: FoundMemoryOut(each, many=True).data for prefix, each in found.items()},
+            "namespaces": {prefix: self.shown(FoundMemoryOut, each) for prefix, each in found.items()},
             "degraded": ["embedder"] if query.degraded else [],
         }
         return Response(body)

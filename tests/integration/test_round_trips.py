@@ -41,7 +41,7 @@ Call = Callable[[APIClient, Session], Any]
 CALLS: dict[str, tuple[int, Call]] = {
     "search": (11, lambda client, _: client.post(f"{API}/memories/search", {**WHO, "query": "green tea"})),
     "search with messages": (
-        13,
+        14,
         lambda client, _: client.post(
             f"{API}/memories/search", {**WHO, "query": "green tea", "include_messages": True}
         ),

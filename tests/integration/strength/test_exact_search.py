@@ -18,6 +18,7 @@ from memoryhub.ids import new_id
 from memoryhub.providers.spaces import active_space
 from memoryhub.search.models import EmbeddingSpace
 from memoryhub.search.vectors import word_vector
+from memoryhub.search.words import WORDS_VERSION
 from memoryhub.tenants.models import Agent
 from strength.domain.memories import content_digest
 from strength.models import Memory, MemoryIndex, MemoryNumbers
@@ -69,7 +70,14 @@ def fill(count: int, seed: int = 7) -> Library:
     )
     words = word_vector(Counter())
     MemoryIndex.objects.bulk_create(
-        MemoryIndex(actor=actor, memory=row, space=space, vector=HalfVector(vector), words=words)
+        MemoryIndex(
+            actor=actor,
+            memory=row,
+            space=space,
+            vector=HalfVector(vector),
+            words=words,
+            words_version=WORDS_VERSION,
+        )
         for row, vector in zip(rows, vectors, strict=True)
     )
     MemoryIndex.mend()
@@ -205,6 +213,7 @@ def test_most_similar_come_first_among_the_clearly_relevant(client: APIClient) -
             space=library.space,
             vector=HalfVector(vector),
             words=word_vector(Counter()),
+            words_version=WORDS_VERSION,
             namespace=row.namespace,
             created_at=row.created_at,
         )

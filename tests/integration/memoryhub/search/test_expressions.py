@@ -16,12 +16,12 @@ from numpy.typing import NDArray
 
 from conversations.models import Message, MessageIndex, Session
 from memoryhub.ids import new_id
-from memoryhub.search.expressions import Candidate, MessageOrder, candidates, with_relevance
-from memoryhub.search.fusion import DEFAULT_POLICY, SpaceBounds, relevance, with_neighbours
+from memoryhub.search.expressions import Candidate, Conversation, candidates, with_relevance
+from memoryhub.search.fusion import SpaceBounds, Turn, in_conversation, relevance
 from memoryhub.search.models import EmbeddingSpace
 from memoryhub.search.query import SearchQuery, build_query, build_vector_query
 from memoryhub.search.vectors import UnusableVector, unit_vector, word_vector
-from memoryhub.search.words import document_weights, query_words, term_id, word_score
+from memoryhub.search.words import WORDS_VERSION, document_weights, query_words, term_id, word_score
 from memoryhub.tenants.models import Actor, Agent
 from strength.models import Memory, MemoryIndex
 
@@ -31,7 +31,8 @@ DIMENSION = 8
 BOUNDS = SpaceBounds(cosine_low=-0.1, cosine_high=0.8, vector_weight=0.7)
 VOCABULARY = [f"word{number}" for number in range(30)]
 EVERYTHING = {"similarity_threshold": -1.0, "word_floor": 0.0, "limit": 100_000}
-ORDER = MessageOrder(session="session_id", sequence="seq")
+CONVERSATION = Conversation(session="session_id", sequence="seq", asks="asks", author="author")
+AUTHORS = ("", "ann", "bob", "Ann")
 
 
 @dataclass
@@ -50,7 +51,12 @@ class Shelf:
         Memory.objects.bulk_create(memories)
         MemoryIndex.objects.bulk_create(
             MemoryIndex(
-                actor=self.actor, space=self.space, memory=memory, vector=vector, words=word_vector(terms)
+                actor=self.actor,
+                space=self.space,
+                memory=memory,
+                vector=vector,
+                words=word_vector(terms),
+                words_version=WORDS_VERSION,
             )
             for memory, vector, terms in zip(memories, vectors, words, strict=True)
         )
@@ -189,7 +195,7 @@ def test_scan_keeps_what_either_arm_reaches(shelf: Shelf) -> None:
     assert set(found) == {close, worded, both}
     assert neither not in found
     rows = MemoryIndex.objects.filter(actor=shelf.actor)
-    first = candidates(rows, query, **floors, limit=1)
+    first = candidates(rows, query, similarity_threshold=0.3, word_floor=0.05, limit=1)
     assert (len(first.best), first.count) == (1, 3), "counted before the best are taken"
 
 
@@ -258,18 +264,20 @@ def test_word_score_of_a_long_text_fits_the_column(shelf: Shelf) -> None:
     assert 0 < (found.word_raw or 0) < 0.1
 
 
-@pytest.mark.parametrize("order", [None, ORDER], ids=["memories", "messages"])
+@pytest.mark.parametrize("conversation", [None, CONVERSATION], ids=["memories", "messages"])
 def test_scan_is_one_statement_that_computes_the_cosine_once(
-    shelf: Shelf, order: MessageOrder | None
+    shelf: Shelf, conversation: Conversation | None
 ) -> None:
-    model = MessageIndex if order else MemoryIndex
+    model = MessageIndex if conversation else MemoryIndex
     query = query_for(shelf, [1.0] * DIMENSION, "cat")
     rows = model.objects.filter(actor_id__in=[shelf.actor.pk])
 
     with CaptureQueriesContext(
         connection,
     ) as captured:
-        candidates(rows, query, similarity_threshold=0.3, word_floor=0.05, limit=10, order=order)
+        candidates(
+            rows, query, similarity_threshold=0.3, word_floor=0.05, limit=10, conversation=conversation
+        )
 
     (statement,) = captured.captured_queries
     with connection.cursor() as cursor:
@@ -279,57 +287,188 @@ def test_scan_is_one_statement_that_computes_the_cosine_once(
     assert plan.count("<#>") == 1
 
 
-def messages(shelf: Shelf, *sessions: Sequence[Counter[str]]) -> list[UUID]:
-    """Store messages with the given words, session by session; return their ids in order."""
-    ids: list[UUID] = []
-    for words in sessions:
+@dataclass(frozen=True)
+class Said:
+    """A message as a search knows it."""
+
+    words: Counter[str]
+    asks: bool = False
+    author: str = ""
+    vector: Sequence[float] | None = None
+
+
+def messages(shelf: Shelf, *sessions: Sequence[Said]) -> list[UUID]:
+    """Store sessions, their rows in no order; return the messages' ids, session by session."""
+    rows: list[MessageIndex] = []
+    for turns in sessions:
         session = Session.objects.create(actor=shelf.actor)
-        for seq, terms in enumerate(words, start=1):
-            message = Message.objects.create(
+        said = Message.objects.bulk_create(
+            Message(
                 actor=shelf.actor, session=session, seq=seq, role="user", content="-", token_count=1,
                 created_at=timezone.now(),
-            )  # fmt: skip
-            MessageIndex.objects.create(
-                actor=shelf.actor, space=shelf.space, message=message, session_id=session.pk, seq=seq,
-                words=word_vector(terms),
-            )  # fmt: skip
-            ids.append(message.pk)
-    return ids
+            )
+            for seq in range(1, len(turns) + 1)
+        )  # fmt: skip
+        rows += [
+            MessageIndex(
+                actor=shelf.actor, space=shelf.space, message=message, session_id=session.pk, seq=message.seq,
+                vector=turn.vector, words=word_vector(turn.words), words_version=WORDS_VERSION, asks=turn.asks,
+                author=turn.author,
+            )
+            for message, turn in zip(said, turns, strict=True)
+        ]  # fmt: skip
+    shuffled = np.random.default_rng(len(rows)).permutation(len(rows))
+    MessageIndex.objects.bulk_create(rows[place] for place in shuffled)
+    return [row.message_id for row in rows]
 
 
-def scan_messages(shelf: Shelf, query: SearchQuery, word_floor: float = 0.05) -> dict[UUID, float]:
+def told(*words: Counter[str]) -> list[Said]:
+    return [Said(terms) for terms in words]
+
+
+def scan_messages(
+    shelf: Shelf, query: SearchQuery, word_floor: float = 0.05, about: str | None = None
+) -> dict[UUID, float]:
     rows = MessageIndex.objects.filter(actor_id__in=[shelf.actor.pk])
-    found = candidates(rows, query, similarity_threshold=0.3, word_floor=word_floor, limit=1_000, order=ORDER)
+    found = candidates(
+        rows, query, similarity_threshold=0.3, word_floor=word_floor, limit=10_000,
+        conversation=replace(CONVERSATION, about=about),
+    )  # fmt: skip
+    assert found.count == len(found.best)
+    assert [each.relevance for each in found.best] == sorted(
+        (each.relevance for each in found.best), reverse=True
+    )
     return {each.owner_id: each.relevance for each in found.best}
 
 
 def test_messages_gain_from_their_neighbours_in_the_session(shelf: Shelf) -> None:
     cat, dog = Counter(cat=1), Counter(dog=1)
-    ids = messages(shelf, [dog, dog, dog, cat, dog], [dog, dog])
+    ids = messages(shelf, told(dog, dog, dog, cat, dog), told(dog, dog))
 
     found = scan_messages(shelf, query_for(shelf, None, "cat"))
 
     peak = found[ids[3]]
-    assert found == pytest.approx({ids[1]: peak / 4, ids[2]: peak / 2, ids[3]: peak, ids[4]: peak / 2})
+    assert found == pytest.approx({ids[1]: 0.25 * peak, ids[2]: 0.4 * peak, ids[3]: peak, ids[4]: 0.4 * peak})
+
+
+def test_reply_to_a_question_gains_more_and_outranks_it(shelf: Shelf) -> None:
+    question, reply, told_on = messages(
+        shelf, [Said(Counter(cat=1), asks=True), *told(Counter(dog=1), Counter(dog=1))]
+    )
+
+    found = scan_messages(shelf, query_for(shelf, None, "cat"))
+
+    own = found[question] / 0.65
+    assert found == pytest.approx({reply: 0.8 * own, question: 0.65 * own, told_on: 0.25 * own})
+    assert list(found) == [reply, question, told_on]
+
+
+def test_author_whom_a_query_names_comes_before_others(shelf: Shelf) -> None:
+    sessions = [[Said(Counter(cat=1), author=author)] for author in ("ann", "bob", "")]
+    ann, bob, nobody = messages(shelf, *sessions)
+    query = query_for(shelf, None, "cat")
+
+    everybody, about = scan_messages(shelf, query), scan_messages(shelf, query, about="ann")
+
+    assert len(set(everybody.values())) == 1
+    own = everybody[ann]
+    assert about == pytest.approx({ann: own, nobody: own, bob: 0.75 * own})
 
 
 def test_messages_below_the_floor_lift_nobody(shelf: Shelf) -> None:
-    messages(shelf, [Counter(cat=1), Counter(dog=1)])
+    messages(shelf, told(Counter(cat=1), Counter(dog=1)))
 
     assert scan_messages(shelf, query_for(shelf, None, "cat"), word_floor=1.1) == {}
 
 
-def test_sql_and_python_agree_on_neighbours(shelf: Shelf) -> None:
-    random = np.random.default_rng(7)
-    sessions = [random_words(random, 15) for _ in range(4)]
-    ids = messages(shelf, *sessions)
-    query = query_for(shelf, None, *VOCABULARY[:6])
-    own = [
-        [relevance(None, word_score(document_weights(words), query.words), BOUNDS) for words in session]  # type: ignore[arg-type]
-        for session in sessions
+def random_sessions(random: np.random.Generator, count: int, longest: int) -> list[list[Said]]:
+    return [
+        [
+            Said(
+                words=words,
+                asks=bool(random.random() < 0.3),
+                author=str(random.choice(AUTHORS)),
+                vector=random.normal(size=DIMENSION).tolist() if random.random() < 0.7 else None,
+            )
+            for words in random_words(random, int(random.integers(1, longest + 1)))
+        ]
+        for _ in range(count)
     ]
 
-    found = scan_messages(shelf, query, word_floor=0.0)
 
-    expected = [lifted for session in own for lifted in with_neighbours(session, DEFAULT_POLICY)]
-    assert [found[each] for each in ids] == pytest.approx(expected, abs=1e-6)
+def expected_relevances(
+    session: Sequence[Said], query: SearchQuery, *, word_floor: float, about: str | None
+) -> list[float | None]:
+    """Return `fusion.in_conversation`'s answers, None for what neither qualifies nor gains.
+
+    What falls short by itself is silent for its neighbours, and as relevant as it is for itself.
+    """
+    cosines = [cosine(each.vector, query.vector) for each in session]
+    scores = [word_score(document_weights(each.words), query.words) for each in session]  # type: ignore[arg-type]
+    turns = [
+        Turn(
+            relevance(similarity, words, BOUNDS),
+            each.asks,
+            about is not None and each.author not in ("", about),
+        )
+        for similarity, words, each in zip(cosines, scores, session, strict=True)
+    ]
+    qualifies = [
+        (similarity is not None and similarity >= 0.3) or words >= word_floor
+        for similarity, words in zip(cosines, scores, strict=True)
+    ]
+    heard = [
+        turn if loud else replace(turn, relevance=0.0) for turn, loud in zip(turns, qualifies, strict=True)
+    ]
+    found: list[float | None] = []
+    for at, turn in enumerate(turns):
+        own = in_conversation([*heard[:at], turn, *heard[at + 1 :]])[at]
+        gains = in_conversation([*heard[:at], replace(turn, relevance=0.0), *heard[at + 1 :]])[at] > 0
+        found.append(own if qualifies[at] or gains else None)
+    return found
+
+
+@pytest.mark.parametrize("word_floor", [0.0, 0.4])
+def test_sql_and_python_agree_on_conversations(shelf: Shelf, word_floor: float) -> None:
+    random = np.random.default_rng(7)
+    sessions = random_sessions(random, 60, 30)
+    ids = messages(shelf, *sessions)
+    compared = left_out = 0
+    for about in (None, "ann", "bob", "somebody else"):
+        query = query_for(shelf, random.normal(size=DIMENSION).tolist(), *VOCABULARY[:6])
+        found = scan_messages(shelf, query, word_floor, about)
+        expected = [
+            each
+            for session in sessions
+            for each in expected_relevances(session, query, word_floor=word_floor, about=about)
+        ]
+        assert found.keys() == {owner for owner, each in zip(ids, expected, strict=True) if each is not None}
+        for owner, each in zip(ids, expected, strict=True):
+            if each is None:
+                left_out += 1
+                continue
+            assert found[owner] == pytest.approx(each, abs=1e-6)
+            compared += 1
+    assert compared >= 2_000
+    assert (left_out > 0) == (word_floor > 0)
+
+
+def test_conversation_of_one_session_is_what_python_says(shelf: Shelf) -> None:
+    """`in_conversation` as it stands, over the whole session, where every message is a candidate."""
+    random = np.random.default_rng(8)
+    (session,) = random_sessions(random, 1, 200)
+    ids = messages(shelf, session)
+    query = query_for(shelf, None, *VOCABULARY[:6])
+    turns = [
+        Turn(
+            relevance(None, word_score(document_weights(each.words), query.words), BOUNDS),  # type: ignore[arg-type]
+            each.asks,
+            each.author not in ("", "bob"),
+        )
+        for each in session
+    ]
+
+    found = scan_messages(shelf, query, word_floor=0.0, about="bob")
+
+    assert len(ids) > 20
+    assert [found[each] for each in ids] == pytest.approx(in_conversation(turns), abs=1e-6)

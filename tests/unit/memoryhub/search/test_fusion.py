@@ -6,12 +6,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memoryhub.search.fusion import DEFAULT_POLICY, SpaceBounds, relevance, scaled_words, with_neighbours
+from memoryhub.search.fusion import (
+    DEFAULT_POLICY,
+    SpaceBounds,
+    Turn,
+    in_conversation,
+    relevance,
+    scaled_words,
+)
 
 SEMANTIC = SpaceBounds(cosine_low=0.1, cosine_high=0.7, vector_weight=0.9)
-HASHING = SpaceBounds(cosine_low=0.3, cosine_high=0.6, vector_weight=0.2)
+HASHING = SpaceBounds(cosine_low=0.4, cosine_high=0.8, vector_weight=0.1)
 
 shares = st.floats(0, 1)
+turns = st.builds(Turn, shares, asks=st.booleans(), is_by_other=st.booleans())
 cosines = st.one_of(st.none(), st.floats(-1, 1))
 spaces = st.sampled_from([SEMANTIC, HASHING])
 
@@ -20,15 +28,17 @@ spaces = st.sampled_from([SEMANTIC, HASHING])
     ("similarity", "words", "space", "low", "high"),
     [
         (0.7, 0.0, SEMANTIC, 0.9, 0.9),
-        (0.0, 0.7, SEMANTIC, 0.85, 0.9),
+        (0.0, 0.7, SEMANTIC, 0.75, 0.78),
         (0.1, 0.05, SEMANTIC, 0.0, 0.01),
-        (0.6, 0.0, HASHING, 0.2, 0.2),
-        (0.6, 0.6, HASHING, 0.8, 0.9),
+        (0.4, 0.0, HASHING, 0.0, 0.0),
+        (0.8, 0.0, HASHING, 0.1, 0.1),
+        (0.8, 0.6, HASHING, 0.68, 0.70),
         (-1.0, 0.0, HASHING, 0.0, 0.0),
-        (None, 0.37, SEMANTIC, 0.5, 0.5),
+        (None, 0.5, SEMANTIC, 0.5, 0.5),
         (None, 0.0, SEMANTIC, 0.0, 0.0),
         (0.4, None, SEMANTIC, 0.5, 0.5),
-        (0.6, None, HASHING, 1.0, 1.0),
+        (0.6, None, HASHING, 0.5, 0.5),
+        (0.8, None, HASHING, 1.0, 1.0),
         (None, None, HASHING, 0.0, 0.0),
     ],
 )
@@ -84,19 +94,114 @@ def test_bounds_that_make_no_sense_are_refused(bounds: tuple[float, float, float
         SpaceBounds(*bounds)
 
 
+def told(*relevances: float) -> list[Turn]:
+    """Return turns that ask nothing, all by the author in question."""
+    return [Turn(each) for each in relevances]
+
+
+@given(st.lists(turns, max_size=12))
+def test_turns_lie_between_0_and_1(conversation: list[Turn]) -> None:
+    relevances = in_conversation(conversation)
+
+    assert len(relevances) == len(conversation)
+    assert all(0 <= each <= 1 for each in relevances)
+
+
 @given(st.lists(shares, max_size=12))
 def test_neighbours_only_ever_add(relevances: list[float]) -> None:
-    lifted = with_neighbours(relevances)
+    lifted = in_conversation(told(*relevances))
 
     assert len(lifted) == len(relevances)
     assert all(own - 1e-12 <= now <= 1 for own, now in zip(relevances, lifted, strict=True))
 
 
-def test_neighbours_pass_on_half_and_a_quarter() -> None:
-    assert with_neighbours([0.0, 0.0, 0.8, 0.0, 0.0, 0.0]) == pytest.approx([0.2, 0.4, 0.8, 0.4, 0.2, 0.0])
+def test_neighbours_pass_on_two_fifths_and_a_quarter() -> None:
+    lifted = in_conversation(told(0.0, 0.0, 0.8, 0.0, 0.0, 0.0))
+
+    assert lifted == pytest.approx([0.2, 0.32, 0.8, 0.32, 0.2, 0.0])
 
 
 def test_neighbours_pass_on_the_better_one_only() -> None:
-    assert with_neighbours([0.4, 0.0, 0.8], replace(DEFAULT_POLICY, neighbour_share=0.5))[1] == pytest.approx(
-        0.4
+    policy = replace(DEFAULT_POLICY, neighbour_share=0.5)
+
+    assert in_conversation(told(0.4, 0.0, 0.8), policy)[1] == pytest.approx(0.4)
+    assert in_conversation(told(0.8, 0.0, 0.4), policy)[1] == pytest.approx(0.4)
+    assert in_conversation(told(0.4, 0.0, 0.0, 0.0, 0.8))[2] == pytest.approx(0.2)
+
+
+def test_neighbours_and_those_beyond_add_up_as_independent_chances() -> None:
+    lifted = in_conversation(told(0.0, 0.8, 0.5, 0.0, 0.4))[2]
+
+    assert lifted == pytest.approx(1 - (1 - 0.5) * (1 - 0.4 * 0.8) * (1 - 0.25 * 0.4))
+
+
+def test_reply_to_a_question_gains_more_and_outranks_it() -> None:
+    question, reply, after = in_conversation([Turn(0.8, asks=True), Turn(0.0), Turn(0.0)])
+    beside_a_statement = in_conversation(told(0.8, 0.0))[1]
+
+    assert (question, reply, after) == pytest.approx((0.8 * 0.65, 0.8 * 0.8, 0.2))
+    assert reply > question
+    assert reply == pytest.approx(2 * beside_a_statement)
+
+
+def test_what_stands_before_a_question_gains_no_more_than_beside_any_other() -> None:
+    assert in_conversation([Turn(0.0), Turn(0.8, asks=True)])[0] == in_conversation(told(0.0, 0.8))[0]
+
+
+def test_better_neighbour_is_the_one_that_gives_more() -> None:
+    """A weak question before may give more than a stronger statement behind: 0.8 x 0.5 against 0.4 x 0.9."""
+    between = in_conversation([Turn(0.5, asks=True), Turn(0.0), Turn(0.9)])[1]
+
+    assert between == pytest.approx(0.4)
+
+
+@given(st.lists(turns, min_size=1, max_size=8), st.data())
+def test_question_keeps_its_share_whatever_stands_around_it(
+    conversation: list[Turn], data: st.DataObject
+) -> None:
+    at = data.draw(st.integers(0, len(conversation) - 1))
+    telling, asking = (
+        in_conversation([*conversation[:at], replace(conversation[at], asks=asks), *conversation[at + 1 :]])[
+            at
+        ]
+        for asks in (False, True)
     )
+
+    assert asking == pytest.approx(DEFAULT_POLICY.asking_share * telling)
+
+
+@given(st.lists(turns, min_size=1, max_size=8), st.data())
+def test_words_of_another_keep_their_share_and_are_heard_all_the_same(
+    conversation: list[Turn], data: st.DataObject
+) -> None:
+    at = data.draw(st.integers(0, len(conversation) - 1))
+    own, other = (
+        in_conversation(
+            [*conversation[:at], replace(conversation[at], is_by_other=by), *conversation[at + 1 :]]
+        )
+        for by in (False, True)
+    )
+
+    assert other[at] == pytest.approx(DEFAULT_POLICY.other_author_share * own[at])
+    assert other[:at] + other[at + 1 :] == own[:at] + own[at + 1 :]
+
+
+def test_question_of_another_pays_for_both() -> None:
+    assert in_conversation([Turn(1.0, asks=True, is_by_other=True)]) == pytest.approx([0.65 * 0.75])
+
+
+def test_session_ends_where_its_turns_end() -> None:
+    assert in_conversation([]) == []
+    assert in_conversation(told(0.5)) == [0.5]
+    assert (
+        in_conversation(told(0.0, 0.8))[0] == in_conversation(told(0.0, 0.8, 0.0))[0] == pytest.approx(0.32)
+    )
+
+
+@given(st.lists(turns, max_size=6), st.lists(turns, max_size=6))
+def test_turns_further_away_are_not_heard(one: list[Turn], other: list[Turn]) -> None:
+    silence = told(0.0, 0.0)
+    together = in_conversation([*one, *silence, *silence, *other])
+
+    assert together[: len(one)] == in_conversation([*one, *silence])[: len(one)]
+    assert together[len(one) + 4 :] == in_conversation([*silence, *other])[2:]

@@ -11,6 +11,7 @@ from memoryhub.search.words import (
     LENGTH_SHARE,
     MAX_DOCUMENT_TERMS,
     MAX_QUERY_TERMS,
+    RARITY,
     REFERENCE_LENGTH,
     SATURATION,
     QueryWords,
@@ -98,7 +99,29 @@ def test_query_keeps_the_rarest_terms_of_a_long_text() -> None:
     query = query_of(*idf, **idf)
 
     assert len(query.weights) == MAX_QUERY_TERMS
-    assert min(query.weights.values()) > (1 + 299 / 1_000) ** 2
+    assert min(query.weights.values()) > (1 + 299 / 1_000) ** RARITY
+
+
+@given(st.floats(0.1, 20))
+def test_query_weight_is_the_idf_to_the_power_of_rarity(idf: float) -> None:
+    assert query_of("cat", cat=idf).weights == {term_id("cat"): pytest.approx(idf**1.5)}
+    assert 1 < RARITY < 2, "between BM25 and the cosine of two tf-idf vectors"
+
+
+def test_compounds_do_not_make_a_text_longer() -> None:
+    terms = Counter({"東": 1, "京": 1, "東京": 1})
+
+    assert (
+        document_weights(terms + Counter({"#東京": 1}))[term_id("東京")]
+        == (document_weights(terms)[term_id("東京")])
+    )
+
+
+def test_four_grams_are_as_long_as_a_word() -> None:
+    beside_words = document_weights(Counter(cat=1, dog=10))[term_id("cat")]
+    beside_grams = document_weights(Counter({"cat": 1, "東京": 40}))[term_id("cat")]
+
+    assert beside_words == pytest.approx(beside_grams)
 
 
 def test_query_of_a_page_can_be_reached_by_a_sentence() -> None:

@@ -1,0 +1,40 @@
+"""`manage.py gather`: lay each actor's index rows together on disk."""
+
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+
+from memoryhub.search.gathering import SCATTERED, TableBusy, gather, scatter
+from memoryhub.search.reindexing import index_models
+
+
+class Command(BaseCommand):
+    """Writes scattered index tables anew, in order of their actors."""
+
+    help = (
+        "Lay each actor's index rows together on disk, so that searches read fewer pages. Locks one table after "
+        "the other, about 6 s for a million rows: run it when it is quiet. Tables in good order are left alone."
+    )
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        """Take from which disorder on, and whether to look only."""
+        parser.add_argument(
+            "--from", type=float, default=SCATTERED, dest="from_scatter", metavar="SCATTER",
+            help=f"Leave tables alone that are scattered less than this ({SCATTERED}; 1 is perfect order).",
+        )  # fmt: skip
+        parser.add_argument(
+            "--dry-run", action="store_true", help="Say how scattered they are, and do nothing."
+        )
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        """Gather, and say what it did to each table; CommandError where a table is in use."""
+        if options["dry_run"]:
+            for model in index_models():
+                self.stdout.write(f"{model._meta.db_table}: scattered {scatter(model):.1f}")
+            return
+        try:
+            for each in gather(from_scatter=options["from_scatter"]):
+                told = f"{each.after:.1f} after {each.seconds:.0f} s" if each.seconds else "left as it is"
+                self.stdout.write(f"{each.table}: scattered {each.before:.1f}, {told}")
+        except TableBusy as error:
+            raise CommandError(f"{error} Try again when it is quieter; nothing was changed in it.") from error

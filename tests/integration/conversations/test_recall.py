@@ -1,0 +1,186 @@
+"""Which messages are recalled: by their day, after a question, and by the author whom a question names."""
+
+from typing import Any
+
+import pytest
+from rest_framework.test import APIClient
+
+from conversations.actions.recall import search_messages
+from conversations.models import Message, MessageIndex, Session
+from memoryhub.providers.spaces import text_query
+from memoryhub.tenants.models import Actor
+
+API = "/api/v1"
+WHO = {"agent_id": "kana", "user_id": "hiroki"}
+
+
+def say(client: APIClient, *messages: dict[str, Any], **who: str) -> str:
+    """Store a session of these messages; return its id."""
+    session: str = client.post(f"{API}/sessions", {**WHO, **who}).json()["id"]
+    add(client, session, *messages)
+    return session
+
+
+def add(client: APIClient, session: str, *messages: dict[str, Any]) -> None:
+    batch = [{"role": "user", **message} for message in messages]
+    answer = client.post(f"{API}/sessions/{session}/messages", {"messages": batch})
+    assert answer.status_code == 201, answer.content
+
+
+def recalled(query: str) -> dict[str, float]:
+    """Return the recalled messages' relevance by their text, most relevant first."""
+    actor = Actor.objects.get(user_id="hiroki")
+    found = search_messages(actor_id=actor.pk, query=text_query(query), limit=50)
+    return {each.message.content: each.relevance for each in found}
+
+
+def without_vectors() -> None:
+    """Let words decide alone, so that relevance is a matter of the formula."""
+    MessageIndex.objects.update(vector=None)
+
+
+@pytest.mark.parametrize(
+    ("contents", "query"),
+    [
+        (("I went to the harbour.", "I baked some bread.", "I read a book."), "What happened on 8 May 2023?"),
+        (("I went to the harbour.", "I baked some bread.", "I read a book."), "What happened in May?"),
+        (("港へ行きました。", "パンを焼きました。", "本を読みました。"), "2023年5月8日に何がありましたか？"),
+        (("港へ行きました。", "パンを焼きました。", "本を読みました。"), "5月には何がありましたか？"),
+    ],
+    ids=["English day", "English month", "Japanese day", "Japanese month"],
+)
+def test_message_is_found_by_its_date(client: APIClient, contents: tuple[str, ...], query: str) -> None:
+    days = ["2023-05-08", "2023-08-05", "2022-11-18"]
+    for content, day in zip(contents, days, strict=True):
+        say(client, {"content": content, "created_at": f"{day}T12:00:00Z"})
+
+    found = recalled(query)
+
+    assert next(iter(found)) == contents[0]
+    assert all(
+        found[contents[0]] > relevance for content, relevance in found.items() if content != contents[0]
+    )
+
+
+def test_message_without_a_date_of_its_own_is_found_by_today(client: APIClient) -> None:
+    say(client, {"content": "I went to the harbour."})
+    row = Message.objects.get()
+
+    assert list(recalled(f"What was said on {row.created_at:%-d %B %Y}?")) == ["I went to the harbour."]
+
+
+def test_reply_outranks_the_question_it_answers(client: APIClient) -> None:
+    question, reply = "Where did you buy the green lamp?", "At the flea market."
+    say(client, {"content": question}, {"role": "assistant", "content": reply}, {"content": "Oh."})
+
+    found = recalled("Where did you buy the green lamp?")
+
+    assert list(found)[:2] == [reply, question]
+
+
+def test_reply_to_a_japanese_question_outranks_it(client: APIClient) -> None:
+    question, reply = "緑のランプはどこで買いましたか。", "蚤の市です。"
+    say(client, {"content": question}, {"role": "assistant", "content": reply})
+
+    assert list(recalled("緑のランプはどこで買いましたか"))[:2] == [reply, question]
+    assert MessageIndex.objects.get(seq=1).asks
+
+
+def test_statement_outranks_what_follows_it(client: APIClient) -> None:
+    said = "I bought the green lamp in Osaka."
+    say(client, {"content": said}, {"role": "assistant", "content": "How nice."})
+
+    assert next(iter(recalled("Where did you buy the green lamp?"))) == said
+
+
+@pytest.fixture
+def hikers(client: APIClient) -> None:
+    """Let two people say much the same, each in a session of their own, and nobody say it too."""
+    for author in ("Ann", "Bob", ""):
+        say(client, {"content": f"Hiking in the mountains, says {author or 'nobody'}", "author": author})
+    without_vectors()
+
+
+def test_question_that_names_one_author_prefers_that_authors_messages(hikers: None) -> None:
+    """A name in small letters names nobody, and is the same word: what remains is what naming does."""
+    unnamed, found = recalled("ann: hiking mountains"), recalled("Ann: hiking mountains")
+
+    ann, bob, nobody = (f"Hiking in the mountains, says {who}" for who in ("Ann", "Bob", "nobody"))
+    assert next(iter(found)) == ann
+    assert found[ann] == pytest.approx(unnamed[ann])
+    assert found[nobody] == pytest.approx(unnamed[nobody])
+    assert found[bob] == pytest.approx(0.75 * unnamed[bob])
+
+
+def test_question_that_names_two_authors_prefers_neither(hikers: None) -> None:
+    assert recalled("Ann, Bob: hiking mountains") == pytest.approx(recalled("ann, bob: hiking mountains"))
+
+
+def test_author_of_another_user_is_nobody(client: APIClient, hikers: None) -> None:
+    say(client, {"content": "Hello", "author": "Mountains"}, user_id="aoi")
+
+    assert recalled("Mountains hiking") == pytest.approx(recalled("mountains hiking"))
+
+
+def test_question_by_vector_alone_names_nobody(client: APIClient, hikers: None) -> None:
+    dimension = 384
+    body = {**WHO, "embedding": [1.0] * dimension, "include_messages": True}
+
+    assert client.post(f"{API}/memories/search", body).status_code == 200
+
+
+def test_only_what_was_spoken_has_index_rows(client: APIClient) -> None:
+    say(
+        client,
+        {"role": "system", "content": "zebra rules", "author": "Boss"},
+        {"role": "tool", "content": "zebra output", "author": "Grep"},
+        {"role": "user", "content": "hello zebra", "author": "Ann"},
+        {"role": "assistant", "content": "hello again"},
+    )
+
+    assert [row.seq for row in MessageIndex.objects.order_by("seq")] == [3, 4]
+    assert Message.objects.count() == 4
+    assert list(recalled("zebra")) == ["hello zebra", "hello again"]
+    assert Session.objects.get().authors == ["Ann"]
+
+
+def test_session_knows_each_speaker_once(client: APIClient) -> None:
+    session = say(
+        client,
+        {"content": "one", "author": "Ann"},
+        {"content": "two", "author": "Bob"},
+        {"content": "three", "author": "Ann"},
+        {"content": "four"},
+    )
+    add(client, session, {"role": "kana", "content": "five"}, {"content": "six", "author": "Ann"})
+    add(client, session, {"content": "seven"})
+
+    assert Session.objects.get().authors == ["Ann", "Bob", "kana"]
+
+
+def test_index_row_says_how_the_message_stands_in_its_session(client: APIClient) -> None:
+    client.post(f"{API}/agents", {"agent_id": "kana", "policy": {"untrusted_channels": ["email"]}})
+    session = say(client, {"content": "Really?", "author": "Ann"}, {"content": "Yes"}, channel="email")
+
+    for row in MessageIndex.objects.select_related("message"):
+        assert MessageIndex.repeated(row.message) == {
+            name: getattr(row, name) for name in ("session_id", "seq", "trust", "author", "asks")
+        }
+    first, second = MessageIndex.objects.order_by("seq")
+    assert (str(first.session_id), first.trust, first.author, first.asks) == (
+        session,
+        "untrusted",
+        "Ann",
+        True,
+    )
+    assert (second.author, second.asks) == ("", False)
+
+
+def test_erased_user_leaves_no_author(client: APIClient) -> None:
+    say(client, {"content": "one", "author": "Ann"})
+    say(client, {"content": "two", "author": "Bob"}, user_id="aoi")
+
+    assert client.delete(f"{API}/actors?agent_id=kana&user_id=hiroki").status_code == 200
+
+    assert list(Session.objects.values_list("authors", flat=True)) == [["Bob"]]
+    assert list(MessageIndex.objects.values_list("author", flat=True)) == ["Bob"]

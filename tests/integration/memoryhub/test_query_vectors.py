@@ -1,0 +1,148 @@
+"""How often the embedder is asked for a query, and for which text (SPEC M4, A5)."""
+
+from typing import Any
+
+import pytest
+from rest_framework.test import APIClient
+
+from memoryhub.providers import registry
+from memoryhub.providers.config import EmbeddingConfig
+from memoryhub.providers.spaces import about_somebody, query_cache, text_query
+from tests.fakes.embeddings_server import EmbeddingsServer, status
+
+API = "/api/v1"
+WHO = {"agent_id": "kana", "user_id": "hiroki"}
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+@pytest.fixture
+def remote(settings: Any, embeddings_server: EmbeddingsServer) -> EmbeddingsServer:
+    """Make the fake server the configured embedder."""
+    settings.EMBEDDING = EmbeddingConfig(
+        provider="openai",
+        model="text-embedding-3-small",
+        dimension=embeddings_server.dimension,
+        base_url=embeddings_server.base_url,
+        api_key=embeddings_server.key,
+        attempt_timeout_seconds=1.0,
+        deadline_seconds=1.5,
+    )
+    registry.reset()
+    return embeddings_server
+
+
+@pytest.fixture
+def talked(client: APIClient, remote: EmbeddingsServer) -> APIClient:
+    """Return a client after Ann and Bob have spoken; what that asked of the embedder is forgotten."""
+    session = client.post(f"{API}/sessions", WHO).json()["id"]
+    batch = [
+        {"role": "user", "author": "Ann", "content": "I like green tea."},
+        {"role": "user", "author": "Bob", "content": "I like coffee."},
+    ]
+    assert client.post(f"{API}/sessions/{session}/messages", {"messages": batch}).status_code == 201
+    remote.received.clear()
+    return client
+
+
+def search(client: APIClient, query: str, **values: Any) -> dict[str, Any]:
+    answer = client.post(f"{API}/memories/search", {**WHO, "query": query, **values})
+    assert answer.status_code == 200, answer.content
+    data: dict[str, Any] = answer.json()
+    return data
+
+
+def asked(server: EmbeddingsServer) -> list[str]:
+    """Return the texts that the embedder was asked for, in order."""
+    return [text for request in server.received for text in request.body["input"]]
+
+
+def test_same_search_asks_the_embedder_once(talked: APIClient, remote: EmbeddingsServer) -> None:
+    first, again = (search(talked, "green tea", include_messages=True) for _ in range(2))
+
+    assert asked(remote) == ["green tea"]
+    assert [each["final_score"] for each in again["results"]] == [
+        each["final_score"] for each in first["results"]
+    ]
+    assert first["degraded"] == again["degraded"] == []
+
+
+def test_context_asks_the_embedder_once(talked: APIClient, remote: EmbeddingsServer) -> None:
+    """Once for memories and messages together."""
+    answer = talked.post(f"{API}/context", {**WHO, "message": "green tea"})
+
+    assert answer.status_code == 200
+    assert asked(remote).count("green tea") == 1
+
+
+def test_other_search_asks_again(talked: APIClient, remote: EmbeddingsServer) -> None:
+    search(talked, "green tea")
+    search(talked, "black tea")
+
+    assert asked(remote) == ["green tea", "black tea"]
+
+
+def test_failure_is_not_remembered(talked: APIClient, remote: EmbeddingsServer) -> None:
+    remote.will(status(400))
+
+    assert search(talked, "green tea")["degraded"] == ["embedder"]
+    assert search(talked, "green tea")["degraded"] == []
+    assert asked(remote) == ["green tea", "green tea"]
+
+
+def test_query_that_names_an_author_is_embedded_without_the_name_too(
+    talked: APIClient, remote: EmbeddingsServer
+) -> None:
+    for _ in range(2):
+        search(talked, "What does Ann like?", include_messages=True)
+
+    assert asked(remote) == ["What does Ann like?", "What does like?"]
+
+
+def test_query_that_names_two_authors_is_embedded_without_either(
+    talked: APIClient, remote: EmbeddingsServer
+) -> None:
+    search(talked, "What do Ann and Bob's friends like?", include_messages=True)
+
+    assert asked(remote)[1:] == ["What do and friends like?"]
+
+
+@pytest.mark.parametrize("query", ["What does she like?", "Ann", "what does ann like?"])
+def test_query_without_a_name_or_of_one_alone_is_embedded_as_it_is(
+    talked: APIClient, remote: EmbeddingsServer, query: str
+) -> None:
+    search(talked, query, include_messages=True)
+
+    assert asked(remote) == [query]
+
+
+def test_memories_are_searched_with_the_name(talked: APIClient, remote: EmbeddingsServer) -> None:
+    search(talked, "What does Ann like?")
+
+    assert asked(remote) == ["What does Ann like?"]
+
+
+def test_without_the_bare_vector_the_whole_one_serves(talked: APIClient, remote: EmbeddingsServer) -> None:
+    query = text_query("What does Ann like?")
+    remote.will(status(400))
+
+    assert about_somebody(query, "What does like?") == query
+    assert about_somebody(query, "What does like?").vector != query.vector, "once the embedder is back"
+
+
+def test_degraded_query_does_not_ask_for_the_bare_text(talked: APIClient, remote: EmbeddingsServer) -> None:
+    remote.will(status(400))
+
+    found = search(talked, "What does Ann like?", include_messages=True)
+
+    assert found["degraded"] == ["embedder"]
+    assert found["results"][0]["message"]["content"] == "I like green tea."
+    assert asked(remote) == ["What does Ann like?"]
+
+
+def test_bare_text_keeps_the_words_of_the_whole(talked: APIClient, remote: EmbeddingsServer) -> None:
+    query = text_query("What does Ann like?")
+    bare = about_somebody(query, "What does like?")
+
+    assert (bare.words, bare.text) == (query.words, query.text)
+    query_cache.forget()
+    assert text_query("What does like?").vector == bare.vector

@@ -1,0 +1,238 @@
+"""What a message's letters tell: whether it asks, whom it names, by which words it is found."""
+
+import time
+from datetime import UTC, datetime
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from conversations.domain.speaking import asks, findable_words, named, without_names
+
+MONTHS = "January February March April May June July August September October November December"
+SAID_AT = datetime(2023, 5, 8, 13, 56, tzinfo=UTC)
+names = st.lists(st.text(alphabet="aZé花 .+*?([\\|$^-", min_size=1, max_size=8), max_size=4)
+
+
+# Questions
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "Where is the lamp?",
+        "猫は好き？",
+        "Really? 🙂",
+        "Really?!",
+        "(is it so?)",
+        'She said "why?"',
+        "What?\n\n",
+        "本当ですか",
+        "本当ですか。",
+        "本当ですか！",
+        "本当ですか .\n",
+        "猫は好き？🐈‍⬛✨",
+        "?",
+        "No. Or is it?",
+    ],
+)
+def test_message_that_ends_as_a_question_asks(content: str) -> None:
+    assert asks(content)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "",
+        "I like tea.",
+        "Why? Because I like it.",
+        "かばんを買った。",
+        "どこかで見た",
+        "静かだ。",
+        "か。そうだね。",
+        "? a",
+        "🙂",
+        "See https://example.org/?q=1",
+    ],
+)
+def test_message_that_ends_otherwise_does_not(content: str) -> None:
+    assert not asks(content)
+
+
+def test_only_the_end_of_a_message_decides() -> None:
+    assert asks("x" * 1_000_000 + "?" + "!" * 49)
+    assert not asks("?" + "!" * 50)
+
+
+@pytest.mark.parametrize("content", ["?" * 1_000_000 + "a", "か" + " " * 1_000_000, "か" * 1_000_000 + "x"])
+def test_asking_takes_no_time_for_a_hostile_message(content: str) -> None:
+    began = time.perf_counter()
+    asks(content)
+
+    assert time.perf_counter() - began < 0.1
+
+
+# Words
+
+
+@pytest.mark.parametrize(
+    ("content", "author", "words"),
+    [
+        ("I went there", "Caroline", "Caroline: I went there 8 May 2023"),
+        ("I went there", "", "I went there 8 May 2023"),
+        ("支援グループに行った", "花子", "花子: 支援グループに行った 2023年5月8日"),
+        ("支援グループに行った", "", "支援グループに行った 2023年5月8日"),
+        ("The 猫 sleeps", "Kai", "Kai: The 猫 sleeps 2023年5月8日"),
+        ("Only the author is Japanese", "花子", "花子: Only the author is Japanese 8 May 2023"),
+        ("", "", " 8 May 2023"),
+    ],
+)
+def test_message_is_found_by_its_author_and_its_day(content: str, author: str, words: str) -> None:
+    assert findable_words(content, author=author, said_at=SAID_AT) == words
+
+
+@pytest.mark.parametrize(
+    ("month", "name"),
+    list(enumerate(MONTHS.split(), 1)),
+)
+def test_every_month_has_its_name(month: int, name: str) -> None:
+    said_at = datetime(2024, month, 29, tzinfo=UTC)
+
+    assert findable_words("x", author="", said_at=said_at) == f"x 29 {name} 2024"
+    assert findable_words("猫", author="", said_at=said_at) == f"猫 2024年{month}月29日"
+
+
+# Names
+
+
+@pytest.mark.parametrize(
+    ("text", "author"),
+    [
+        ("What does Kai like?", "Kai"),
+        ("Kai", "Kai"),
+        ("Kai's cat", "Kai"),
+        ("Kai’s cat", "Kai"),
+        ("(Kai)", "Kai"),
+        ("What does Caroline Miller like?", "Caroline Miller"),
+        ("What does Caroline like?", "Caroline Miller"),
+        ("What does Mrs. Miller like?", "Caroline Miller"),
+        ("Does Jean-Luc like tea?", "Jean-Luc"),
+        ("Did Kana say so?", "kana"),
+        ("did kana say so?", "kana"),
+        ("Zoë is here", "Zoë"),
+        ("花子さんは何が好き？", "花子"),
+        ("花子は何が好き？", "花子"),
+        ("昨日山田さんに会った", "山田 花子"),
+        ("ジョンくんの猫", "ジョン"),
+    ],
+)
+def test_author_whom_a_text_names_is_found(text: str, author: str) -> None:
+    assert named(text, [author, "Somebody Else"]) == {author}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Kaiさんは何が好き？",
+        "Kaiは何が好き？",
+        "昨日、友達のKaiに会った",
+        "Kai君の猫",
+    ],
+)
+def test_author_in_latin_letters_is_found_in_japanese(text: str) -> None:
+    """No space says where the name ends; the next letter is of another script."""
+    assert named(text, ["Kai"]) == {"Kai"}
+
+
+@pytest.mark.parametrize(
+    ("text", "author"),
+    [
+        ("What does Kaito like?", "Kai"),
+        ("MakKai", "Kai"),
+        ("Kai_2", "Kai"),
+        ("what will she say?", "Will"),
+        ("Did kai say so?", "Kai"),
+        ("KAI", "Kai"),
+        ("A B C", "B"),
+        ("I saw J today", "J"),
+        ("the user asked, the User asked", "user"),
+        ("The Assistant said", "assistant"),
+        ("Human or AI or Bot", "human"),
+        ("Human or AI or Bot", "AI"),
+        ("Human or AI or Bot", "bot"),
+        ("System", "System"),
+        ("tool", "tool"),
+        ("花が咲いた", "花"),
+        ("", "Kai"),
+        ("the test user", "user 花"),
+    ],
+)
+def test_author_whom_a_text_does_not_name_is_not_found(text: str, author: str) -> None:
+    assert named(text, [author]) == frozenset()
+
+
+def test_all_whom_a_text_names_are_found() -> None:
+    authors = ["Ann Lee", "Bob", "花子", "Carl"]
+
+    assert named("Did Ann meet Bob and 花子さん?", authors) == {"Ann Lee", "Bob", "花子"}
+    assert named("Did Ann meet Bob?", []) == frozenset()
+
+
+def test_name_part_that_is_a_role_or_one_letter_names_nobody() -> None:
+    assert named("the user J", ["user J Smith"]) == frozenset()
+    assert named("Mr. Smith", ["user J Smith"]) == {"user J Smith"}
+
+
+@pytest.mark.parametrize(
+    ("text", "authors", "bare"),
+    [
+        ("What does Kai like?", ["Kai"], "What does like?"),
+        ("What is Kai's cat called?", ["Kai"], "What is cat called?"),
+        ("What is Kai’s cat called?", ["Kai"], "What is cat called?"),
+        ("When did Ann Lee meet Bob?", ["Ann Lee", "Bob"], "When did meet ?"),
+        ("What about Lee?", ["Ann Lee"], "What about ?"),
+        ("花子さんは何が好き？", ["花子"], "は何が好き？"),
+        ("花子ちゃんと太郎くんの猫", ["花子", "太郎"], "と の猫"),
+        ("山田様の猫", ["山田 花子"], "の猫"),
+        ("Is Kana there, kana?", ["kana"], "Is there, ?"),
+        ("Kaito and Kai", ["Kai"], "Kaito and"),
+        ("The  user   asked", ["user"], "The user asked"),
+        ("no names here", [], "no names here"),
+    ],
+)
+def test_names_are_taken_out_of_a_text(text: str, authors: list[str], bare: str) -> None:
+    assert without_names(text, authors) == bare
+
+
+@pytest.mark.parametrize(
+    ("text", "bare"),
+    [("Kaiさんは何が好き？", "は何が好き？"), ("Kai君の猫", "の猫"), ("友達のKaiは？", "友達の は？")],
+)
+def test_latin_names_are_taken_out_of_japanese_with_their_honorific(text: str, bare: str) -> None:
+    assert without_names(text, ["Kai"]) == bare
+
+
+@pytest.mark.parametrize("text", ["Kai", "Kai?", " Kai's ", "Kai, Kai!", "花子さん？"])
+def test_text_that_is_names_alone_is_kept(text: str) -> None:
+    assert without_names(text, ["Kai", "花子"]) == text
+
+
+@pytest.mark.parametrize(
+    "author", ["a.b", "C++", "(x)", "[admin]", "what?", "a|b", "^x$", "\\d+", "{2}", "x*", "O'Neil"]
+)
+def test_names_are_no_patterns(author: str) -> None:
+    assert named(f"I asked {author} today", [author]) == {author}
+    assert named("I asked 55 aab xx C today", [author]) == frozenset()
+    assert without_names(f"I asked {author} today", [author]) == "I asked today"
+
+
+@given(st.text(alphabet="aZé花さん's .+*?([\\|$^-", max_size=30), names)
+def test_any_name_may_come_in_any_text(text: str, authors: list[str]) -> None:
+    found = named(text, authors)
+    bare = without_names(text, found)
+
+    assert found <= set(authors)
+    assert bare == text or any(map(str.isalnum, bare))
+    assert len(bare) <= len(text)
+    if not found:
+        assert bare.split() == text.split()
