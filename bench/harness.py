@@ -1,0 +1,191 @@
+"""What every benchmark stands on: an installation of its own, a web server, and honest figures.
+
+A benchmark never touches the data of an installation that people use: it gets a throw-away folder and
+PostgreSQL, with the settings that `make run` gives it, durability included. `--database-url` names a
+server of your own instead, whose database must be empty.
+"""
+
+import argparse
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from http.client import HTTPConnection
+from pathlib import Path
+from statistics import median
+from typing import Any, Self
+
+ROOT = Path(__file__).resolve().parent.parent
+READY_SECONDS = 60.0
+WIDTH = 160
+DROP_CACHES = Path("/proc/sys/vm/drop_caches")
+
+sys.path.insert(0, str(ROOT))
+
+
+@contextmanager
+def installation(*, database_url: str | None = None, keep: Path | None = None) -> Iterator[Any]:
+    """Give an empty, migrated installation, Django set up on it; `keep` leaves its folder for the next run.
+
+    Yields its PostgreSQL, None where it is a server of your own.
+    """
+    from memoryhub.postgres import EmbeddedCluster
+
+    folder = keep or Path(tempfile.mkdtemp(prefix="memoryhub-bench-"))
+    folder.mkdir(parents=True, exist_ok=True)
+    folder.chmod(0o711 if os.geteuid() == 0 else 0o700)  # as root, PostgreSQL is another user
+    os.environ["MEMORYHUB_DATA_DIR"] = str(folder / "data")
+    os.environ.setdefault("MEMORYHUB_LOG_FORMAT", "plain")
+    os.environ.setdefault("MEMORYHUB_THROTTLE_PER_MINUTE", "10000000")
+    cluster = None if database_url else EmbeddedCluster(folder / "data")
+    try:
+        os.environ["DATABASE_URL"] = database_url or cluster.start().url()
+        _set_up_django()
+        yield cluster
+    finally:
+        if cluster and keep:
+            cluster.stop()
+        elif cluster:
+            cluster.destroy()
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def _set_up_django() -> None:
+    os.environ.setdefault("DJANGO_SETTINGS_MODULE", "memoryhub.settings")
+    import logging
+
+    import django
+    from django.core.management import call_command
+
+    django.setup()
+    logging.disable(logging.INFO)
+    call_command("migrate", verbosity=0)
+
+
+def chill(cluster: Any) -> str:
+    """Restart PostgreSQL, and empty the kernel's cache of files where we may; return what is cold then."""
+    from django.db import connections
+
+    connections.close_all()
+    cluster.stop()
+    try:
+        os.sync()
+        DROP_CACHES.write_text("3")
+        cold = "from the disk"
+    except OSError:
+        cold = "from the kernel's cache"
+    cluster.start()
+    return cold
+
+
+@dataclass
+class WebServer:
+    """The web server that `make run` starts, as a process of its own on a free port."""
+
+    port: int
+    process: subprocess.Popen[bytes]
+
+    @classmethod
+    @contextmanager
+    def started(cls, **environment: str) -> Iterator[Self]:
+        """Start the server, wait until it is ready, and stop it at the end."""
+        from memoryhub.env import read_environment
+        from memoryhub.supervisor import PROGRAMS
+
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            port = probe.getsockname()[1]
+        os.environ["PORT"] = str(port)
+        web = next(program for program in PROGRAMS if program.name == "web")
+        process = subprocess.Popen(
+            web.command(read_environment()),
+            cwd=ROOT,
+            env={**os.environ, **web.environment, **environment},
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.STDOUT,
+        )
+        server = cls(port, process)
+        try:
+            server._wait()
+            yield server
+        finally:
+            process.send_signal(signal.SIGTERM)
+            process.wait(timeout=30)
+
+    def _wait(self) -> None:
+        deadline = time.monotonic() + READY_SECONDS
+        while time.monotonic() < deadline:
+            if self.process.poll() is not None:
+                raise SystemExit("The web server ended at once; run `make run` to see why.")
+            try:
+                connection = HTTPConnection("127.0.0.1", self.port, timeout=5)
+                connection.request("GET", "/healthz")
+                if connection.getresponse().status == 200:
+                    return
+            except OSError:
+                time.sleep(0.1)
+        raise SystemExit(f"The web server was not ready after {READY_SECONDS:.0f} s.")
+
+
+def everything_key() -> str:
+    """Issue a key that may do everything and return its text."""
+    from datetime import UTC, datetime
+
+    from memoryhub.access.actions import issue_key
+    from memoryhub.access.domain import Scope, command
+
+    _, new = issue_key(name="bench", scopes=list(Scope), by=command("bench"), now=datetime.now(UTC))
+    return str(new.text)
+
+
+def percentiles(milliseconds: Sequence[float]) -> dict[str, float]:
+    """Return p50, p95 and p99 of timings, in the unit they came in."""
+    ordered = sorted(milliseconds)
+
+    def at(share: float) -> float:
+        return round(ordered[min(len(ordered) - 1, int(share * len(ordered)))], 2)
+
+    return {"p50": round(median(ordered), 2), "p95": at(0.95), "p99": at(0.99)}
+
+
+def common_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add what every benchmark understands."""
+    parser.add_argument("--json", action="store_true", help="print the figures as JSON, and nothing else")
+    parser.add_argument("--database-url", help="an empty PostgreSQL database instead of a throw-away one")
+    parser.add_argument(
+        "--keep", type=Path, help="a folder for the installation, left there for the next run"
+    )
+
+
+def console() -> Any:
+    """Return where tables are printed: as wide as the terminal, and wide enough in a file."""
+    from rich.console import Console
+
+    return Console() if sys.stdout.isatty() else Console(width=WIDTH)
+
+
+def progress(quiet: bool) -> Any:
+    """Return rich's progress bar on standard error; nothing is drawn when `quiet` or not on a terminal."""
+    from rich.console import Console
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeElapsedColumn,
+    )
+
+    columns = (
+        TextColumn("{task.description:<44}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+    )
+    return Progress(*columns, console=Console(stderr=True), disable=quiet)
