@@ -228,12 +228,12 @@ def _sizes() -> dict[str, str]:
         return {name: f"{table} + indexes {indexes}" for name, table, indexes in sorted(cursor.fetchall())}
 
 
-def ingest(key: str, tick: Callable[[str], None]) -> dict[str, float]:
+def ingest(key: str, count: int, tick: Callable[[str], None]) -> dict[str, float]:
     """Return messages per second: through the action, over HTTP, and of plain INSERTs of the same rows."""
     import filling
 
-    contents = list(itertools.islice(filling.texts(INGESTED, seed=77), INGESTED))
-    batches = [contents[start : start + BATCH] for start in range(0, INGESTED, BATCH)]
+    contents = list(filling.texts(count, seed=77))
+    batches = [contents[start : start + BATCH] for start in range(0, count, BATCH)]
     rates = {
         "plain INSERTs": _rate(_insert_plainly(batches), tick),
         "action": _rate(_add_by_action(batches), tick),
@@ -341,12 +341,14 @@ def run(arguments: argparse.Namespace, cluster: Any) -> dict[str, Any]:
     filling.make_pool()
     figures: list[dict[str, Any]] = []
     with harness.progress(quiet=arguments.json) as bar:
-        task = bar.add_task("", total=2 * len(arguments.actors) * arguments.rounds + 3 * INGESTED // BATCH)
+        task = bar.add_task(
+            "", total=2 * len(arguments.actors) * arguments.rounds + 3 * arguments.ingest // BATCH
+        )
 
         def tick(what: str) -> None:
             bar.update(task, advance=1, description=what)
 
-        for actors in sorted(arguments.actors):
+        for actors in arguments.actors:
             size = filling.Size(actors, arguments.memories, arguments.messages)
             bar.update(task, description=f"filling, {actors * arguments.memories:,} rows of each kind")
             filling.empty()
@@ -355,7 +357,7 @@ def run(arguments: argparse.Namespace, cluster: Any) -> dict[str, Any]:
             bar.update(task, description="gathering")
             call_command("gather", stdout=io.StringIO())
             figures.append(measure(size, GATHERED, arguments.rounds, key, cluster, tick).figures())
-        ingested = ingest(key, tick)
+        ingested = ingest(key, arguments.ingest, tick)
     return {
         "settings": vars(arguments) | {"png": None, "keep": None},
         "by_size": figures,
@@ -435,6 +437,22 @@ def _draw_one(axes: Any, by_size: Sequence[dict[str, Any]], laid: str) -> None:
     axes.legend()
 
 
+def _positive(text: str) -> int:
+    if not text.isdecimal() or not int(text):
+        raise argparse.ArgumentTypeError(f"{text} is not a number from 1 on")
+    return int(text)
+
+
+def _hundreds(text: str) -> int:
+    if _positive(text) % BATCH:
+        raise argparse.ArgumentTypeError(f"{text} is not a multiple of {BATCH}")
+    return int(text)
+
+
+def _sizes_of(text: str) -> list[int]:
+    return sorted(map(_positive, text.split(",")))
+
+
 def main() -> None:
     """Read the command line, measure, and tell."""
     parser = argparse.ArgumentParser(
@@ -442,13 +460,18 @@ def main() -> None:
     )
     harness.common_arguments(parser)
     parser.add_argument(
-        "--actors", type=lambda text: [int(each) for each in text.split(",")], default=[2, 20, 200],
+        "--actors", type=_sizes_of, default=[2, 20, 200],
         help="how many actors, with commas: one size each (2,20,200)",
     )  # fmt: skip
-    parser.add_argument("--memories", type=int, default=5_000, help="memories of each actor")
-    parser.add_argument("--messages", type=int, default=5_000, help="messages of each actor")
+    parser.add_argument("--memories", type=_positive, default=5_000, help="memories of each actor (5,000)")
     parser.add_argument(
-        "--rounds", type=int, default=ROUNDS, help="how often each thing is asked at each size"
+        "--messages", type=_hundreds, default=5_000, help="messages of each actor, in hundreds (5,000)"
+    )
+    parser.add_argument(
+        "--rounds", type=_positive, default=ROUNDS, help=f"how often each thing is asked ({ROUNDS})"
+    )
+    parser.add_argument(
+        "--ingest", type=_hundreds, default=INGESTED, help=f"messages to ingest, in hundreds ({INGESTED:,})"
     )
     parser.add_argument("--png", type=Path, help="draw how it grows into this file")
     arguments = parser.parse_args()

@@ -398,12 +398,12 @@ def _method(asked: Sequence[Asked], search_ms: Sequence[float] | None) -> dict[s
 
 
 def floors() -> list[float]:
-    """Return the floors that relevance must reach by default: for past messages, and for memories (SPEC M7)."""
-    from conversations.context_layers import RECALL_FLOOR
+    """Return the floors that relevance must reach by default: in a context, and in a namespace (SPEC M7)."""
+    from conversations.domain.policy import DEFAULT_POLICY
     from memoryhub.tenants.namespaces import DEFAULT_RETRIEVAL
 
     wanted = {float(each["relevance_score"]) for each in DEFAULT_RETRIEVAL.values()}
-    return sorted({RECALL_FLOOR, *wanted})
+    return sorted({DEFAULT_POLICY.semantic_relevance_floor, DEFAULT_POLICY.recall_relevance_floor, *wanted})
 
 
 def embedder() -> dict[str, Any]:
