@@ -8,25 +8,23 @@ from what is in the database, so that a run that was killed goes on where it sto
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
+from uuid import UUID
 
 from django.db import connection, transaction
 
 from memoryhub.providers.registry import embedding_provider
 from memoryhub.providers.spaces import active_space, embed_rows, space_of_provider, without_vector
 from memoryhub.search.models import EmbeddingSpace
-from memoryhub.search.reindexing import index_models
+from memoryhub.search.reindexing import in_batches, index_models
+from memoryhub.tenants.models import Actor
 
 Progress = Callable[[int], None]
 
-# Words are the same in every space; the vector comes later. `columns` are a model's own, never a caller's.
+# One actor's words, which are the same in every space; the vector comes later. `columns` are a model's own.
 COPY_WORDS = """
 INSERT INTO {table} ({columns}, space_id)
 SELECT {columns}, %(target)s FROM {table} AS source
-WHERE source.space_id = %(source)s AND NOT EXISTS (
-    SELECT 1 FROM {table} AS copied
-    WHERE copied.actor_id = source.actor_id AND copied.space_id = %(target)s AND copied.{owner} = source.{owner}
-)
-LIMIT %(batch)s
+WHERE source.actor_id = %(actor)s AND source.space_id = %(source)s
 ON CONFLICT DO NOTHING
 """
 
@@ -90,17 +88,17 @@ def _fill(
     model: Any, space: EmbeddingSpace, source: EmbeddingSpace, batch_size: int, progress: Progress
 ) -> int:
     if source.pk != space.pk:
-        while _copy_words(model, space, source, batch_size):
-            pass
+        for actor_id in Actor.objects.values_list("pk", flat=True).iterator():
+            _copy_words(model, space, source, actor_id)
         model.mend()  # an owner that changed while its row was copied
     done = 0
-    while rows := list(without_vector(model, space).order_by("pk")[:batch_size]):
+    for rows in in_batches(without_vector(model, space), batch_size):
         done += embed_rows(model, rows, space)
         progress(len(rows))
     return done
 
 
-def _copy_words(model: Any, space: EmbeddingSpace, source: EmbeddingSpace, batch_size: int) -> int:
+def _copy_words(model: Any, space: EmbeddingSpace, source: EmbeddingSpace, actor_id: UUID) -> None:
     own = [
         field.column
         for field in model._meta.concrete_fields
@@ -109,11 +107,9 @@ def _copy_words(model: Any, space: EmbeddingSpace, source: EmbeddingSpace, batch
     statement = COPY_WORDS.format(
         table=connection.ops.quote_name(model._meta.db_table),
         columns=", ".join(map(connection.ops.quote_name, own)),
-        owner=connection.ops.quote_name(f"{model.owner_field}_id"),
     )
     with connection.cursor() as cursor:
-        cursor.execute(statement, {"target": space.pk, "source": source.pk, "batch": batch_size})
-        return int(cursor.rowcount)
+        cursor.execute(statement, {"target": space.pk, "source": source.pk, "actor": actor_id})
 
 
 def _remove(model: Any, space: EmbeddingSpace, batch_size: int) -> int:

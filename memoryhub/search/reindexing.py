@@ -5,11 +5,11 @@ Until it has passed, a text is still found, by fewer words or by lighter ones.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from django.apps import apps
-from django.db import models, transaction
+from django.db import connection, models, transaction
 
 from memoryhub.search.analysis import analyse
 from memoryhub.search.models import EmbeddingSpace, SearchIndexRow, TermStatistic
@@ -18,6 +18,15 @@ from memoryhub.search.vectors import word_vector
 from memoryhub.search.words import WORDS_VERSION
 
 Progress = Callable[[int], None]
+ACTIVE = EmbeddingSpace.State.ACTIVE
+
+# Whoever wrote a row meanwhile wrote it in this version.
+STORE_WORDS = """
+UPDATE {table} AS found SET words = analysed.words::sparsevec, words_version = %(version)s
+FROM unnest(%(spaces)s::int[], %(owners)s::uuid[], %(words)s::text[]) AS analysed (space, owner, words)
+WHERE found.actor_id = ANY(%(actors)s) AND found.space_id = analysed.space AND found.{owner} = analysed.owner
+    AND found.words_version < %(version)s
+"""
 
 
 def index_models() -> Iterator[Any]:
@@ -44,25 +53,56 @@ def reindex(*, batch_size: int, progress: Progress) -> int:
     return sum(_reindex(model, batch_size, progress) for model in index_models())
 
 
+def in_batches(rows: models.QuerySet[Any], batch_size: int) -> Iterator[list[Any]]:
+    """Yield index rows by key, each batch from where the last one ended.
+
+    Asking each time for the first that still wait would pass by all that are done, again and again: at
+    1,000,000 rows for hours.
+    """
+    batch = list(rows.order_by("pk")[:batch_size])
+    while batch:
+        yield batch
+        batch = list(rows.filter(pk__gt=batch[-1].pk).order_by("pk")[:batch_size])
+
+
 def _reindex(model: Any, batch_size: int, progress: Progress) -> int:
     done = 0
-    while rows := list(
-        outdated(model).select_related(model.owner_field, "space").order_by("pk")[:batch_size]
-    ):
+    waiting = outdated(model).select_related(model.owner_field, "space")
+    for rows in in_batches(waiting, batch_size):
         with transaction.atomic():
-            analysed = [(row.space.state, _follow(model, row)) for row in rows]
-            record(terms for state, terms in analysed if state == EmbeddingSpace.State.ACTIVE)
+            terms = _follow(model, rows)
+            states = [row.space.state for row in rows]
+            record(each for each, state in zip(terms, states, strict=True) if state == ACTIVE)
         done += len(rows)
         progress(len(rows))
     model.mend()  # an owner that changed after its batch was read
     return done
 
 
-def _follow(model: Any, row: Any) -> Counter[str]:
-    """Write one row's words; one that somebody wrote meanwhile has its own already."""
-    owner = getattr(row, model.owner_field)
-    terms = analyse(model.words_of(owner))
-    outdated(model).filter(pk=row.pk).update(
-        words=word_vector(terms), words_version=WORDS_VERSION, **model.repeated(owner)
+def _follow(model: Any, rows: Sequence[Any]) -> list[Counter[str]]:
+    """Write the rows' words; one that somebody wrote meanwhile has its own already."""
+    owners = [getattr(row, model.owner_field) for row in rows]
+    terms = [analyse(model.words_of(owner)) for owner in owners]
+    statement = STORE_WORDS.format(
+        table=connection.ops.quote_name(model._meta.db_table),
+        owner=connection.ops.quote_name(f"{model.owner_field}_id"),
     )
+    values: dict[str, Any] = {
+        "actors": list({row.actor_id for row in rows}),
+        "spaces": [row.space_id for row in rows],
+        "owners": [owner.pk for owner in owners],
+        "words": [word_vector(each).to_text() for each in terms],
+        "version": WORDS_VERSION,
+    }
+    with connection.cursor() as cursor:
+        cursor.execute(statement, values)
+    for row, owner in zip(rows, owners, strict=True):
+        _repeat(model, row, owner)
     return terms
+
+
+def _repeat(model: Any, row: Any, owner: Any) -> None:
+    """Correct what a row repeats of its owner, where an older release did not do so."""
+    repeated = model.repeated(owner)
+    if any(getattr(row, name) != value for name, value in repeated.items()):
+        model.objects.filter(pk=row.pk).update(**repeated)
