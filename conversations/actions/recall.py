@@ -25,12 +25,18 @@ class FoundMessage:
     message: Message
     similarity_raw: float | None
     word_raw: float | None
+    own_relevance: float
     relevance: float
 
     @property
     def breakdown(self) -> dict[str, float | None]:
-        """Return the scores by name."""
-        return {"similarity_raw": self.similarity_raw, "word_raw": self.word_raw, "relevance": self.relevance}
+        """Return the scores by name; `own_relevance` is that before neighbours, questions and speakers count."""
+        return {
+            "similarity_raw": self.similarity_raw,
+            "word_raw": self.word_raw,
+            "own_relevance": self.own_relevance,
+            "relevance": self.relevance,
+        }
 
 
 def search_messages(
@@ -54,7 +60,9 @@ def search_messages(
         Message.objects.of([actor_id]).select_related("session").in_bulk([each.owner_id for each in nominees])
     )
     return [
-        FoundMessage(messages[each.owner_id], each.similarity_raw, each.word_raw, each.relevance)
+        FoundMessage(
+            messages[each.owner_id], each.similarity_raw, each.word_raw, each.own_relevance, each.relevance
+        )
         for each in nominees
         if each.relevance >= floor and each.owner_id in messages
     ]

@@ -56,7 +56,8 @@ WITH scored (owner_id, actor_id, similarity_raw, word_raw, session_id, sequence,
 CANDIDATE: Final = "(coalesce(similarity_raw >= %s, false) OR coalesce(word_raw >= %s, false))"
 
 BEST: Final = """
-SELECT owner_id, actor_id, similarity_raw, word_raw, {relevance} AS relevance, count(*) OVER () AS candidates
+SELECT owner_id, actor_id, similarity_raw, word_raw, {relevance} AS own_relevance, {relevance} AS relevance,
+    count(*) OVER () AS candidates
 FROM scored
 WHERE {candidate}
 ORDER BY relevance DESC, similarity_raw DESC NULLS LAST, owner_id
@@ -82,7 +83,7 @@ BEST_IN_CONVERSATION: Final = """
     FROM heard
     WINDOW session AS (PARTITION BY session_id ORDER BY sequence)
 )
-SELECT owner_id, actor_id, similarity_raw, word_raw,
+SELECT owner_id, actor_id, similarity_raw, word_raw, own AS own_relevance,
     (1 - (1 - own) * (1 - next_to) * (1 - beyond)) * CASE WHEN asks THEN {asking} ELSE 1 END
         * CASE WHEN author NOT IN ('', coalesce(%s, author)) THEN {other} ELSE 1 END AS relevance,
     count(*) OVER () AS candidates
@@ -105,6 +106,8 @@ class Candidate(NamedTuple):
     actor_id: UUID
     similarity_raw: float | None
     word_raw: float | None
+    own_relevance: float
+    """By its own words and vector alone; of a memory that is all there is."""
     relevance: float
 
 

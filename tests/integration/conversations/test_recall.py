@@ -78,6 +78,22 @@ def test_reply_outranks_the_question_it_answers(client: APIClient) -> None:
     assert list(found)[:2] == [reply, question]
 
 
+def test_breakdown_tells_own_relevance_from_what_neighbours_gave(client: APIClient) -> None:
+    say(
+        client,
+        {"content": "Where did you buy the green lamp?"},
+        {"role": "assistant", "content": "At a fair."},
+    )
+    body = {**WHO, "query": "green lamp buy", "include_messages": True}
+
+    found = client.post(f"{API}/memories/search", body).json()["results"]
+
+    scores = {each["message"]["content"]: each["score_breakdown"] for each in found}
+    reply, question = scores["At a fair."], scores["Where did you buy the green lamp?"]
+    assert reply["own_relevance"] < 0.01 < reply["relevance"]
+    assert question["own_relevance"] > question["relevance"]
+
+
 def test_reply_to_a_japanese_question_outranks_it(client: APIClient) -> None:
     question, reply = "緑のランプはどこで買いましたか。", "蚤の市です。"
     say(client, {"content": question}, {"role": "assistant", "content": reply})

@@ -151,7 +151,9 @@ def test_annotations_say_what_the_scan_says(shelf: Shelf) -> None:
     annotated = annotated.order_by("-relevance", F("similarity_raw").desc(nulls_last=True), "memory_id")
 
     columns = ("memory_id", "actor_id", "similarity_raw", "word_raw", "relevance")
-    assert list(annotated.values_list(*columns)) == [tuple(found) for found in shelf.scan(query)]
+    found = shelf.scan(query)
+    assert list(annotated.values_list(*columns)) == [(*each[:4], each.relevance) for each in found]
+    assert [each.own_relevance for each in found] == [each.relevance for each in found]
 
 
 @pytest.mark.parametrize("count", [10, 1_000, 5_000])
