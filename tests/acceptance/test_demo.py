@@ -1,6 +1,5 @@
 """The demo's story, told through the real actions: what is there afterwards, and what it finds."""
 
-import time
 from collections import Counter
 from datetime import timedelta
 
@@ -20,7 +19,6 @@ from strength.models import Memory, MemoryNumbers, MemoryRevision, MemorySource,
 from tests.conftest import NOW
 
 BY = command("demo")
-LONGEST_SECONDS = 8.0
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -35,10 +33,8 @@ def _best(agent_id: str, user_id: str, query: str) -> FoundMemory:
     return search_memories(tenant=tenant, search=search, by=BY, mark=False, now=NOW).found[0]
 
 
-def test_telling_twice_tells_once_and_quickly() -> None:
-    started = time.perf_counter()
+def test_telling_twice_tells_once() -> None:
     tell(NOW, BY)
-    assert time.perf_counter() - started < LONGEST_SECONDS
     tables = (Session, Message, Memory, MemoryRevision, Receipt, AuditEntry)
     before = [table.objects.count() for table in tables]
     tell(NOW, BY)

@@ -53,6 +53,7 @@ class Serving:
                 stdout=output,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
+                preexec_fn=_mind_signals,
             )
 
     def command(self, name: str) -> list[str]:
@@ -120,6 +121,11 @@ class Serving:
             self.process.kill()
             self.process.wait()
         self.cluster.destroy()
+
+
+def _mind_signals() -> None:
+    """In the child: mind SIGHUP also where the tests themselves were started with nohup."""
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 
 def free_port() -> int:

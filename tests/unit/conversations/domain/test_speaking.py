@@ -66,10 +66,10 @@ def test_only_the_end_of_a_message_decides() -> None:
 
 @pytest.mark.parametrize("content", ["?" * 1_000_000 + "a", "か" + " " * 1_000_000, "か" * 1_000_000 + "x"])
 def test_asking_takes_no_time_for_a_hostile_message(content: str) -> None:
-    began = time.perf_counter()
+    began = time.process_time()
     asks(content)
 
-    assert time.perf_counter() - began < 0.1
+    assert time.process_time() - began < 0.1
 
 
 # Words

@@ -187,10 +187,10 @@ def test_analyse_takes_hostile_texts_of_a_megabyte(text: str) -> None:
 @pytest.mark.parametrize("text", ["1" * 30_000 + " 漢", "漢 " + "1" * 30_000 + "a"], ids=["last", "first"])
 def test_analyse_takes_a_long_number_beside_unspaced_text(text: str) -> None:
     """Where each digit is tried as the beginning of a counted thing, 30,000 of them take 5 s, 1 MB hours."""
-    began = time.perf_counter()
+    began = time.process_time()
     analyse(text)
 
-    assert time.perf_counter() - began < 1
+    assert time.process_time() - began < 1
 
 
 @pytest.mark.parametrize(
