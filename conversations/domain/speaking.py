@@ -9,6 +9,7 @@ from datetime import datetime
 from typing import Final
 
 from memoryhub.search.analysis import UNSPACED, is_unspaced
+from memoryhub.search.stopwords import ENGLISH_STOP_WORDS, JAPANESE_STOP_GRAMS
 
 _ENDS_ASKING: Final = re.compile(r"(?:[?？]|か)\W*$")
 _TAIL_CHARACTERS: Final = 50
@@ -21,11 +22,18 @@ _ENGLISH_MONTHS: Final = (
 
 # Clients put these where a name could stand; whoever asks about "the user" means nobody.
 _ROLES: Final = frozenset({"user", "assistant", "system", "tool", "human", "ai", "bot"})
+# And whoever asks "What did they say?" does not mean somebody who calls themselves "What The".
+_NO_NAMES: Final = _ROLES | ENGLISH_STOP_WORDS | JAPANESE_STOP_GRAMS
 _SHORTEST_NAME: Final = 2
-_SPACED: Final = rf"[^\W{UNSPACED}]"
-"""A letter that would go on with a name: 「Kaiさん」 ends after Kai, Kaito does not."""
-_POSSESSIVE: Final = r"(?:['’]s)?"
-_HONORIFIC: Final = "(?:さん|くん|ちゃん|君|様|氏)?"
+
+_EDGE: Final = "\0"
+"""Stands on both sides of a word, so that where a name ends is a matter of comparing strings."""
+_GONE: Final = "\1"
+"""Stands where a name stood."""
+_WORD: Final = re.compile(rf"[^\W{UNSPACED}]+")
+"""Letters that go on with a name: 「Kaiさん」 ends after Kai, Kaito does not."""
+_WHOLE_GONE: Final = re.compile(f"{_GONE}(?:['’]{_EDGE}s{_EDGE})?(?:さん|くん|ちゃん|君|様|氏)?")
+"""A name that is gone, with its possessive or honorific."""
 
 
 def asks(content: str) -> bool:
@@ -46,8 +54,12 @@ def findable_words(content: str, *, author: str, said_at: datetime) -> str:
 
 
 def named(text: str, authors: Iterable[str]) -> frozenset[str]:
-    """Return those authors whom a text names, by the whole name or a part of it, in letters as they write it."""
-    return frozenset(author for author in authors if any(form.search(text) for form in _forms(author)))
+    """Return those authors whom a text names, by the whole name or a part of it, in letters as they write it.
+
+    Compares strings alone: the authors of an actor can be thousands, and a pattern for each took seconds.
+    """
+    marked = _with_edges(text)
+    return frozenset(author for author in authors if any(form in marked for form in _forms(author, text)))
 
 
 def without_names(text: str, authors: Iterable[str]) -> str:
@@ -55,25 +67,28 @@ def without_names(text: str, authors: Iterable[str]) -> str:
 
     A vector of "What does Kai like?" is nearest to what is said *to* Kai, and that is never said by Kai.
     """
-    bare = text
-    for author in authors:
-        for form in _forms(author):
-            bare = form.sub(" ", bare)
+    marked = _with_edges(text)
+    forms = {form for author in authors for form in _forms(author, text)}
+    for form in sorted(forms, key=lambda each: (-len(each), each)):
+        marked = marked.replace(form, _GONE)
+    bare = _WHOLE_GONE.sub(" ", marked).replace(_EDGE, "")
     return " ".join(bare.split()) if any(map(str.isalnum, bare)) else text
 
 
-def _is_too_short(part: str, author: str) -> bool:
-    """Say whether a name could be anything: one character, or an initial of a longer name."""
-    letters = len(part) if part == author else sum(map(str.isalnum, part))
-    return letters < _SHORTEST_NAME
+def _with_edges(text: str) -> str:
+    return _WORD.sub(rf"{_EDGE}\g<0>{_EDGE}", text)
 
 
-def _forms(author: str) -> Iterator[re.Pattern[str]]:
+def _forms(author: str, text: str) -> Iterator[str]:
+    """Yield what a text that names this author contains, edges marked; nothing where a glance tells it does not."""
     for part in dict.fromkeys((author, *author.split())):
-        if _is_too_short(part, author) or part.casefold() in _ROLES:
-            continue
-        if is_unspaced(part):
-            yield re.compile(re.escape(part) + _HONORIFIC)
-        else:
-            name = "|".join(dict.fromkeys(map(re.escape, (part, part[0].upper() + part[1:]))))
-            yield re.compile(f"(?<!{_SPACED})(?:{name}){_POSSESSIVE}(?!{_SPACED}){_HONORIFIC}")
+        if part[1:] in text and _is_a_name(part, author):
+            yield _with_edges(part)
+            yield _with_edges(part[0].upper() + part[1:])
+
+
+def _is_a_name(part: str, author: str) -> bool:
+    """Say whether a part names its author: no initial of a longer name, and no word that everybody uses."""
+    letters = sum(map(str.isalnum, part))
+    length = len(part) if part == author and letters else letters
+    return length >= _SHORTEST_NAME and not _NO_NAMES.issuperset(part.casefold().split())

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 from rest_framework.test import APIClient
 
+from conversations.actions import recall
 from conversations.actions.recall import search_messages
 from conversations.models import Message, MessageIndex, Session
 from memoryhub.providers.spaces import text_query
@@ -136,6 +137,19 @@ def test_author_of_another_user_is_nobody(client: APIClient, hikers: None) -> No
     say(client, {"content": "Hello", "author": "Mountains"}, user_id="aoi")
 
     assert recalled("Mountains hiking") == pytest.approx(recalled("mountains hiking"))
+
+
+def test_authors_of_the_newest_sessions_are_looked_for(
+    client: APIClient, hikers: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    both = recalled("Ann, Bob: hiking mountains")
+    monkeypatch.setattr(recall, "NEWEST_NAMES", 1)
+
+    only_bob = recalled("Ann, Bob: hiking mountains")
+
+    ann, bob = (f"Hiking in the mountains, says {who}" for who in ("Ann", "Bob"))
+    assert only_bob[bob] == pytest.approx(both[bob])
+    assert only_bob[ann] == pytest.approx(0.75 * both[ann])
 
 
 def test_question_by_vector_alone_names_nobody(client: APIClient, hikers: None) -> None:

@@ -171,6 +171,56 @@ def test_author_whom_a_text_does_not_name_is_not_found(text: str, author: str) -
     assert named(text, [author]) == frozenset()
 
 
+@pytest.mark.parametrize(
+    ("text", "author"),
+    [
+        ("What time is the appointment?", "What The"),
+        ("When did The Who play?", "The Who"),
+        ("Will she come?", "Will"),
+        ("好きなのかな？", "かな"),
+        ("wait... really?!", "..."),
+        ("wait... really?!", "?!"),
+    ],
+)
+def test_name_of_words_that_everybody_uses_names_nobody(text: str, author: str) -> None:
+    assert named(text, [author]) == frozenset()
+
+
+def test_part_that_means_something_names_its_author_beside_words_that_everybody_uses() -> None:
+    assert named("Will Smith come?", ["Will Smith"]) == {"Will Smith"}
+    assert named("Will she come?", ["Will Smith"]) == frozenset()
+    assert without_names("Will Smith will come", ["Will Smith"]) == "will come"
+
+
+@pytest.mark.parametrize("count", [1_000, 5_000])
+@pytest.mark.parametrize("text", ["What does First77 like?", "First77, 花子77, tea " * 500, "F" * 20_000])
+def test_thousands_of_authors_are_told_apart_at_once(text: str, count: int) -> None:
+    """A pattern for each of them took 13 s for 1,000."""
+    authors = [f"First{number} Last{number}" for number in range(count)]
+    authors += [f"花子{number}" for number in range(count)]
+    began = time.process_time()
+
+    found = named(text, authors)
+    bare = without_names(text, found)
+
+    assert time.process_time() - began < 3.0
+    assert found == {name for name in ("First77 Last77", "花子77") if name.split()[0] in text}
+    assert "First77" not in bare
+
+
+def test_text_of_a_thousand_names_is_read_at_once() -> None:
+    authors = [f"First{number} Last{number}" for number in range(1_000)]
+    text = "What do these like? " + ", ".join(authors)
+    began = time.process_time()
+
+    found = named(text, authors)
+    bare = without_names(text, found)
+
+    assert time.process_time() - began < 3.0
+    assert found == set(authors)
+    assert bare.split() == ["What", "do", "these", "like?", *[","] * 999]
+
+
 def test_all_whom_a_text_names_are_found() -> None:
     authors = ["Ann Lee", "Bob", "花子", "Carl"]
 
