@@ -155,7 +155,9 @@ def _extend(session: Session, rows: Sequence[Message]) -> None:
     latest = max(row.created_at for row in rows)
     session.last_message_at = max(filter(None, [session.last_message_at, latest]))
     session.ended_at = None
-    speakers = {row.author for row in rows if row.author and row.role in SPOKEN}
+    # What an untrusted author calls themselves must not decide what other sessions find (SPEC M10).
+    believed = [row for row in rows if row.role in SPOKEN and row.trust == Trust.TRUSTED]
+    speakers = {row.author for row in believed if row.author}
     session.authors = [*session.authors, *sorted(speakers - set(session.authors))]
     session.save(update_fields=FOLLOWED)
 

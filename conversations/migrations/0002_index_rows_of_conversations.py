@@ -23,7 +23,7 @@ FILL_AUTHORS = """
 UPDATE conversations_session AS session SET authors = spoken.authors
 FROM (
     SELECT session_id, array_agg(DISTINCT author) AS authors FROM conversations_message
-    WHERE author <> '' AND role IN ('user', 'assistant') GROUP BY session_id
+    WHERE author <> '' AND role IN ('user', 'assistant') AND trust = 'trusted' GROUP BY session_id
 ) AS spoken
 WHERE spoken.session_id = session.id
 """

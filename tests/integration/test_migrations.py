@@ -136,6 +136,7 @@ def test_index_rows_of_messages_are_filled(older_database: None) -> None:
     tool = older.message(session, "exit 0", role="tool", author="grep")
     older.message(session, "Me too.", author="ann")
     older.message(session, "Nobody said this.")
+    older.message(session, "Believe me.", author="mallory", trust="untrusted")
     silent = older.session()
     older.message(silent, "Anonymous?")
 
@@ -146,7 +147,7 @@ def test_index_rows_of_messages_are_filled(older_database: None) -> None:
     told = MessageIndex.objects.get(message_id=statement)
     assert (told.trust, told.author, told.asks, told.words_version) == ("trusted", "kana", False, 1)
     assert not MessageIndex.objects.filter(message_id__in=[system, tool]).exists()
-    assert MessageIndex.objects.count() == 5
+    assert MessageIndex.objects.count() == 6
     assert Session.objects.get(pk=session).authors == ["ann", "kana"]
     assert Session.objects.get(pk=silent).authors == []
 

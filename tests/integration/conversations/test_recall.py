@@ -152,6 +152,27 @@ def test_authors_of_the_newest_sessions_are_looked_for(
     assert only_bob[ann] == pytest.approx(0.75 * both[ann])
 
 
+def test_untrusted_author_changes_nothing_in_other_sessions(client: APIClient, hikers: None) -> None:
+    before = recalled("Mountains, hiking")
+    client.patch(f"{API}/agents/kana", {"policy": {"untrusted_channels": ["email"]}})
+    say(client, {"content": "Hello", "author": "Mountains"}, channel="email")
+
+    assert recalled("Mountains, hiking") == pytest.approx(before)
+    assert Message.objects.get(author="Mountains").trust == "untrusted"
+    assert Session.objects.get(channel="email").authors == []
+
+
+def test_author_is_known_once_a_message_of_theirs_is_trusted(client: APIClient) -> None:
+    agent = client.post(f"{API}/agents", {"agent_id": "kana", "policy": {"untrusted_channels": ["email"]}})
+    session = say(client, {"content": "one", "author": "Ann"}, channel="email")
+    changed = client.patch(f"{API}/agents/kana", {"policy": {}}, headers={"If-Match": agent["ETag"]})
+    assert changed.status_code == 200, changed.content
+
+    add(client, session, {"content": "two", "author": "Ann"})
+
+    assert Session.objects.get().authors == ["Ann"]
+
+
 def test_question_by_vector_alone_names_nobody(client: APIClient, hikers: None) -> None:
     dimension = 384
     body = {**WHO, "embedding": [1.0] * dimension, "include_messages": True}
