@@ -2,7 +2,8 @@
 
 A benchmark never touches the data of an installation that people use: it gets a throw-away folder and
 PostgreSQL, with the settings that `make run` gives it, durability included. `--database-url` names a
-server of your own instead, whose database must be empty.
+database of your own instead. It and the folder of `--keep` must be empty or a benchmark's own: what is in
+there is deleted.
 """
 
 import argparse
@@ -20,12 +21,17 @@ from dataclasses import dataclass
 from http.client import HTTPConnection
 from pathlib import Path
 from statistics import median
+from types import FrameType
 from typing import Any, Self
 
 ROOT = Path(__file__).resolve().parent.parent
 READY_SECONDS = 60.0
 WIDTH = 160
 DROP_CACHES = Path("/proc/sys/vm/drop_caches")
+MARK = "made_by_bench"
+"""A table, or a file, that says whose a database or a folder is."""
+HOLD_DATA = ("memoryhub_agent", "memoryhub_actor", "strength_memory", "conversations_message")
+ENDED_BY = (signal.SIGTERM, signal.SIGHUP)
 
 sys.path.insert(0, str(ROOT))
 
@@ -34,27 +40,106 @@ sys.path.insert(0, str(ROOT))
 def installation(*, database_url: str | None = None, keep: Path | None = None) -> Iterator[Any]:
     """Give an empty, migrated installation, Django set up on it; `keep` leaves its folder for the next run.
 
-    Yields its PostgreSQL, None where it is a server of your own.
+    Yields its PostgreSQL, None where it is a server of your own. Leaves nothing running however it is ended,
+    SIGKILL excepted. Raises SystemExit where it would delete what no benchmark has made.
     """
     from memoryhub.postgres import EmbeddedCluster
 
-    folder = keep or Path(tempfile.mkdtemp(prefix="memoryhub-bench-"))
-    folder.mkdir(parents=True, exist_ok=True)
-    folder.chmod(0o711 if os.geteuid() == 0 else 0o700)  # as root, PostgreSQL is another user
-    os.environ["MEMORYHUB_DATA_DIR"] = str(folder / "data")
-    os.environ.setdefault("MEMORYHUB_LOG_FORMAT", "plain")
-    os.environ.setdefault("MEMORYHUB_THROTTLE_PER_MINUTE", "10000000")
-    cluster = None if database_url else EmbeddedCluster(folder / "data")
+    with _signals_end_it():
+        if database_url:
+            claim_database(database_url)
+        folder = claim_folder(keep) if keep else _new_folder()
+        os.environ["MEMORYHUB_DATA_DIR"] = str(folder / "data")
+        os.environ.setdefault("MEMORYHUB_LOG_FORMAT", "plain")
+        os.environ.setdefault("MEMORYHUB_THROTTLE_PER_MINUTE", "10000000")
+        cluster = None if database_url else EmbeddedCluster(folder / "data")
+        try:
+            os.environ["DATABASE_URL"] = database_url or cluster.start().url()
+            _set_up_django()
+            yield cluster
+        finally:
+            _tidy_up(cluster, folder, keep=keep is not None)
+
+
+def _tidy_up(cluster: Any, folder: Path, *, keep: bool) -> None:
+    if cluster and keep:
+        cluster.stop()
+    elif cluster:
+        cluster.destroy()
+    if not keep:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextmanager
+def _signals_end_it() -> Iterator[None]:
+    """Let SIGTERM and SIGHUP end the run as Ctrl-C does, so that what was started is stopped."""
+    former = {number: signal.getsignal(number) for number in ENDED_BY}
+    minded = [
+        number for number in ENDED_BY if former[number] != signal.SIG_IGN
+    ]  # nohup: outlive the terminal
+
+    def end(number: int, frame: FrameType | None) -> None:
+        for each in minded:
+            signal.signal(each, signal.SIG_IGN)  # a second one must not interrupt the tidying up
+        raise SystemExit(128 + number)
+
+    for number in minded:
+        signal.signal(number, end)
     try:
-        os.environ["DATABASE_URL"] = database_url or cluster.start().url()
-        _set_up_django()
-        yield cluster
+        yield
     finally:
-        if cluster and keep:
-            cluster.stop()
-        elif cluster:
-            cluster.destroy()
-            shutil.rmtree(folder, ignore_errors=True)
+        for number in minded:
+            signal.signal(number, former[number])
+
+
+def claim_database(url: str) -> None:
+    """Mark an empty database as the benchmarks'. Raises SystemExit where it holds an installation's data."""
+    import psycopg
+
+    with psycopg.connect(url) as connection:
+        if _exists(connection, MARK):
+            return
+        held = [name for name in HOLD_DATA if _exists(connection, name) and _has_rows(connection, name)]
+        if held:
+            raise SystemExit(
+                f"The database of --database-url holds data ({', '.join(held)}), and a benchmark deletes what is "
+                "there. Make an empty one for it, with `createdb memoryhub_bench`, say; nothing was changed."
+            )
+        connection.execute(f"CREATE TABLE {MARK} ()")
+
+
+def _exists(connection: Any, table: str) -> bool:
+    found = connection.execute("SELECT to_regclass(%s) IS NOT NULL", [table]).fetchone()
+    return bool(found[0])
+
+
+def _has_rows(connection: Any, table: str) -> bool:
+    found = connection.execute(f"SELECT EXISTS (SELECT FROM {table})").fetchone()
+    return bool(found[0])
+
+
+def claim_folder(folder: Path) -> Path:
+    """Make a folder, or mark an empty one, as the benchmarks'. Raises SystemExit where it holds anything else."""
+    if not folder.exists():
+        folder.mkdir(parents=True)
+        _make_passable(folder)
+    elif not folder.is_dir() or (any(folder.iterdir()) and not (folder / MARK).exists()):
+        raise SystemExit(
+            f"{folder} holds what no benchmark has made, and a benchmark deletes what is there. Name a folder for "
+            "--keep that is new or empty; nothing was changed."
+        )
+    (folder / MARK).touch()
+    return folder
+
+
+def _new_folder() -> Path:
+    folder = Path(tempfile.mkdtemp(prefix="memoryhub-bench-"))
+    _make_passable(folder)
+    return folder
+
+
+def _make_passable(folder: Path) -> None:
+    folder.chmod(0o711 if os.geteuid() == 0 else 0o700)  # as root, PostgreSQL is another user
 
 
 def _set_up_django() -> None:
@@ -160,7 +245,7 @@ def common_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="print the figures as JSON, and nothing else")
     parser.add_argument("--database-url", help="an empty PostgreSQL database instead of a throw-away one")
     parser.add_argument(
-        "--keep", type=Path, help="a folder for the installation, left there for the next run"
+        "--keep", type=Path, help="a new or empty folder for the installation, left there for the next run"
     )
 
 

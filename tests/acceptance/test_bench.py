@@ -1,13 +1,23 @@
 """The benchmarks run, from the command line, on data of one's own: tiny here, so that nobody waits."""
 
+import importlib
 import json
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
+import psycopg
 import pytest
+from django.db import connection
+
+from memoryhub.postgres import EmbeddedCluster
+from memoryhub.postgres.cluster import ConnectionInfo
+from memoryhub.processes import wait_until
+from memoryhub.tenants.models import Agent
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -40,13 +50,17 @@ PARAGRAPHS = {
 }
 
 
-def run(name: str, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """Run a benchmark as a person does; its installation is its own, whatever ours is."""
+def of_its_own() -> dict[str, str]:
+    """Return an environment without our installation, whatever that is."""
     ours = {"DATABASE_URL", "MEMORYHUB_DATA_DIR", "DJANGO_SETTINGS_MODULE"}
-    environment = {name: value for name, value in os.environ.items() if name not in ours}
+    return {name: value for name, value in os.environ.items() if name not in ours}
+
+
+def run(name: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run a benchmark as a person does."""
     return subprocess.run(
         [sys.executable, f"bench/{name}.py", *arguments],
-        cwd=ROOT, env=environment, capture_output=True, text=True, timeout=300, check=False,
+        cwd=ROOT, env=of_its_own(), capture_output=True, text=True, timeout=300, check=False,
     )  # fmt: skip
 
 
@@ -96,3 +110,101 @@ def test_latency_refuses_what_it_cannot_do(arguments: list[str]) -> None:
     done = run("latency", *arguments)
     assert done.returncode == 2
     assert arguments[0] in done.stderr
+
+
+# What is not the benchmarks' own
+
+
+@pytest.fixture
+def harness(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    """Return `bench/harness.py`; `bench` is a folder of scripts and no package."""
+    monkeypatch.syspath_prepend(ROOT / "bench")
+    return importlib.import_module("harness")
+
+
+@pytest.fixture
+def database_url(transactional_db: None) -> str:
+    """Return how to log in to the test's database, in which an agent lives."""
+    Agent.objects.create(agent_id="kana")
+    place = connection.settings_dict
+    return ConnectionInfo(
+        place["HOST"], int(place["PORT"]), place["NAME"], place["USER"], place["PASSWORD"]
+    ).url()
+
+
+@pytest.mark.parametrize("name", ["latency", "retrieval"])
+def test_database_that_holds_data_is_refused(name: str, database_url: str, tmp_path: Path) -> None:
+    (tmp_path / "data.json").write_text(json.dumps(PARAGRAPHS))
+    data = [str(tmp_path / "data.json")] if name == "retrieval" else []
+
+    done = run(name, *data, "--database-url", database_url)
+
+    assert done.returncode == 1
+    assert "holds data (memoryhub_agent)" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert Agent.objects.count() == 1
+
+
+def test_empty_database_is_claimed_and_known_again(harness: ModuleType, database_url: str) -> None:
+    Agent.objects.all().delete()
+    try:
+        harness.claim_database(database_url)
+        Agent.objects.create(agent_id="bench-1")
+        harness.claim_database(database_url)
+    finally:
+        with psycopg.connect(database_url) as own:
+            own.execute(f"DROP TABLE {harness.MARK}")
+
+
+def test_folder_that_holds_something_is_refused(tmp_path: Path) -> None:
+    mine = tmp_path / "mine"
+    (mine / "data").mkdir(parents=True)
+    mine.chmod(0o750)
+
+    done = run("latency", "--keep", str(mine))
+
+    assert done.returncode == 1
+    assert f"{mine} holds what no benchmark has made" in done.stderr
+    assert [path.name for path in mine.iterdir()] == ["data"]
+    assert mine.stat().st_mode & 0o777 == 0o750
+
+
+def test_folder_is_claimed_and_known_again(harness: ModuleType, tmp_path: Path) -> None:
+    new, empty = tmp_path / "new", tmp_path / "empty"
+    empty.mkdir()
+    empty.chmod(0o750)
+    for folder in (new, empty):
+        harness.claim_folder(folder)
+        (folder / "data").mkdir()
+        assert harness.claim_folder(folder) == folder
+    assert empty.stat().st_mode & 0o777 == 0o750
+
+
+@pytest.mark.parametrize("ended_by", [signal.SIGTERM, signal.SIGHUP])
+def test_signal_leaves_nothing_running(tmp_path: Path, ended_by: signal.Signals) -> None:
+    tmp_path.chmod(0o711)
+    run = subprocess.Popen(
+        [sys.executable, "bench/latency.py"],
+        cwd=ROOT, env={**of_its_own(), "TMPDIR": str(tmp_path)}, stderr=subprocess.PIPE, text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_DFL),  # nohup is not what is tested
+    )  # fmt: skip
+    try:
+        assert wait_until(
+            lambda: any(cluster.is_running() for cluster in clusters(tmp_path)), timeout_seconds=120
+        )
+        (cluster,) = clusters(tmp_path)
+        run.send_signal(ended_by)
+        _, said = run.communicate(timeout=60)
+        assert not cluster.is_alive()
+    finally:
+        run.kill()
+        for cluster in clusters(tmp_path):
+            cluster.destroy()
+    assert run.returncode == 128 + ended_by
+    assert "Traceback" not in said
+    assert list(tmp_path.iterdir()) == []
+
+
+def clusters(folder: Path) -> list[EmbeddedCluster]:
+    """Return the servers of the installations in a folder."""
+    return [EmbeddedCluster(each / "data") for each in folder.glob("memoryhub-bench-*")]
