@@ -1,22 +1,24 @@
 """Memories, how strong they are, what makes them findable, where they come from, and their revisions."""
 
 from collections.abc import Iterable
+from contextlib import suppress
 from typing import Any, ClassVar
 from uuid import UUID
 
 from django.contrib.postgres.fields import ArrayField
-from django.db import connection, models
+from django.db import connection, models, transaction
 from django.db.models import Prefetch, Q
 from django.db.models.functions import Now
 
 from memoryhub.access.domain import PrincipalKind
+from memoryhub.access.tenancy import UnknownRow, hold
 from memoryhub.ids import new_id
 from memoryhub.search.models import SearchIndexRow
 from memoryhub.tenants.domain import Trust
 from memoryhub.tenants.models import Actor, Agent
 from memoryhub.tenants.namespaces import LONGEST_NAMESPACE
 from strength.domain.memories import Kind, ScopeLevel, Source, Status
-from strength.sql import FACETS, FOLLOW_MEMORIES
+from strength.sql import FACETS, FOLLOW_THESE, HOLD_MEMORIES, STALE_MEMORIES
 
 
 def _choices(words: Iterable[str]) -> list[tuple[str, str]]:
@@ -215,8 +217,20 @@ class MemoryIndex(Facets, SearchIndexRow):
     def mend(cls) -> int:
         """Bring facets that differ from their memory's back in line; return how many rows were wrong."""
         with connection.cursor() as cursor:
-            cursor.execute(FOLLOW_MEMORIES)
+            cursor.execute(STALE_MEMORIES)
+            stale = cursor.fetchall()
+        return sum(cls._mend(actor_id, memory_ids) for actor_id, memory_ids in stale)
+
+    @staticmethod
+    def _mend(actor_id: UUID, memory_ids: list[UUID]) -> int:
+        """Follow these memories while nobody can change them; what was erased meanwhile has no rows."""
+        keys = {"actor_ids": [actor_id], "memory_ids": memory_ids}
+        with suppress(UnknownRow), transaction.atomic(), connection.cursor() as cursor:
+            hold(actor_id)
+            cursor.execute(HOLD_MEMORIES, keys)
+            cursor.execute(FOLLOW_THESE, keys)
             return int(cursor.rowcount)
+        return 0
 
 
 class MemorySource(models.Model):

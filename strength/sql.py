@@ -20,16 +20,30 @@ FACETS = (
 _OF_FOUND = ", ".join(f"found.{name}" for name in FACETS)
 _OF_MEMORY = ", ".join(f"memory.{name}" for name in FACETS)
 
-FOLLOW_MEMORIES = """
-UPDATE strength_memoryindex AS found SET ({columns}) = ROW({of_memory})
-FROM strength_memory AS memory
-WHERE memory.actor_id = found.actor_id AND memory.id = found.memory_id
-    AND ROW({of_found}) IS DISTINCT FROM ROW({of_memory})
-""".format(columns=", ".join(FACETS), of_memory=_OF_MEMORY, of_found=_OF_FOUND)
+_DIFFERS = f"ROW({_OF_FOUND}) IS DISTINCT FROM ROW({_OF_MEMORY})"
 
-FOLLOW_THESE = (
-    f"{FOLLOW_MEMORIES} AND memory.actor_id = ANY(%(actor_ids)s) AND memory.id = ANY(%(memory_ids)s)"
-)
+STALE_MEMORIES = f"""
+SELECT memory.actor_id, array_agg(DISTINCT memory.id)
+FROM strength_memory AS memory
+JOIN strength_memoryindex AS found ON found.actor_id = memory.actor_id AND found.memory_id = memory.id
+WHERE {_DIFFERS}
+GROUP BY memory.actor_id ORDER BY memory.actor_id
+"""  # noqa: S608 - the names of our own columns
+
+# In the order of their keys, so that two who do this wait for each other and never deadlock.
+HOLD_MEMORIES = """
+SELECT id FROM strength_memory
+WHERE actor_id = ANY(%(actor_ids)s) AND id = ANY(%(memory_ids)s) ORDER BY id FOR SHARE
+"""
+
+# For memories that the transaction holds, or has changed. A statement that waits for an index row goes on with
+# the memory as it was when it began, and would write that over what the other has repeated meanwhile.
+FOLLOW_THESE = f"""
+UPDATE strength_memoryindex AS found SET ({", ".join(FACETS)}) = ROW({_OF_MEMORY})
+FROM strength_memory AS memory
+WHERE memory.actor_id = found.actor_id AND memory.id = found.memory_id AND {_DIFFERS}
+    AND memory.actor_id = ANY(%(actor_ids)s) AND memory.id = ANY(%(memory_ids)s)
+"""  # noqa: S608 - the names of our own columns
 
 # What the best are chosen by. A row that no longer says what its memory says has been found by mistake.
 NUMBERS_OF_NOMINEES = f"""

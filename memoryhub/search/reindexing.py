@@ -5,7 +5,7 @@ Until it has passed, a text is still found, by fewer words or by lighter ones.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from django.apps import apps
@@ -70,7 +70,9 @@ def _reindex(model: Any, batch_size: int, progress: Progress) -> int:
     waiting = outdated(model).select_related(model.owner_field, "space")
     for rows in in_batches(waiting, batch_size):
         with transaction.atomic():
+            misquoted = _held_owners(model, rows)
             terms = _follow(model, rows)
+            _repeat(model, rows, misquoted)
             states = [row.space.state for row in rows]
             record(each for each, state in zip(terms, states, strict=True) if state == ACTIVE)
         done += len(rows)
@@ -96,13 +98,31 @@ def _follow(model: Any, rows: Sequence[Any]) -> list[Counter[str]]:
     }
     with connection.cursor() as cursor:
         cursor.execute(statement, values)
-    for row, owner in zip(rows, owners, strict=True):
-        _repeat(model, row, owner)
     return terms
 
 
-def _repeat(model: Any, row: Any, owner: Any) -> None:
-    """Correct what a row repeats of its owner, where an older release did not do so."""
-    repeated = model.repeated(owner)
-    if any(getattr(row, name) != value for name, value in repeated.items()):
-        model.objects.filter(pk=row.pk).update(**repeated)
+def _held_owners(model: Any, rows: Sequence[Any]) -> dict[Any, Any]:
+    """Hold and read anew the owners of whom an older release did not repeat everything, by their keys.
+
+    As whoever changes an owner does, before its index rows are touched, in the order of keys: so nobody waits
+    in a circle, and nothing older is written over what somebody repeats meanwhile.
+    """
+    wrong = [row for row in rows if _differs(model, row, getattr(row, model.owner_field))]
+    owners = model._meta.get_field(model.owner_field).related_model._default_manager
+    held = owners.select_for_update(no_key=True).filter(
+        actor_id__in={row.actor_id for row in wrong},
+        pk__in={getattr(row, f"{model.owner_field}_id") for row in wrong},
+    )
+    return {owner.pk: owner for owner in held.order_by("pk")} if wrong else {}
+
+
+def _differs(model: Any, row: Any, owner: Any) -> bool:
+    return any(getattr(row, name) != value for name, value in model.repeated(owner).items())
+
+
+def _repeat(model: Any, rows: Sequence[Any], owners: Mapping[Any, Any]) -> None:
+    """Correct what rows repeat of these owners."""
+    for row in rows:
+        owner = owners.get(getattr(row, f"{model.owner_field}_id"))
+        if owner is not None:
+            model.objects.filter(pk=row.pk).update(**model.repeated(owner))

@@ -5,19 +5,26 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Any
 from uuid import uuid4
 
 import pytest
-from django.db import connection
+from django.db import connection, transaction
+from django.utils import timezone
 from rest_framework.test import APIClient
 
 from conversations.models import Message
+from memoryhub.access.domain import command
 from memoryhub.access.models import AuditEntry
 from memoryhub.api import idempotency
 from memoryhub.api.models import IdempotencyRecord
+from memoryhub.processes import wait_until
+from memoryhub.search import reindexing
+from memoryhub.search.words import WORDS_VERSION
 from memoryhub.tenants.models import Actor, Agent
-from strength.models import Memory, MemoryNumbers, MemoryRevision
+from strength.actions.curate import apply_transition
+from strength.models import Memory, MemoryIndex, MemoryNumbers, MemoryRevision
 from tests.acceptance.planting import API
 from tests.conftest import client_with_key
 
@@ -298,6 +305,45 @@ def test_a_failed_call_can_be_repeated(many: Sequence[APIClient], monkeypatch: p
     )
     assert {answer.status_code for answer in answers} == {201}
     assert Memory.objects.count() == 1
+
+
+@pytest.mark.parametrize("work", ["mend", "reindex"])
+def test_repairing_an_index_row_never_undoes_what_somebody_is_changing(
+    many: Sequence[APIClient], work: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The memory is archived, not committed yet, while its row, stale already, is being repaired."""
+    repair = MemoryIndex.mend
+    if work == "reindex":
+        monkeypatch.setattr(MemoryIndex, "mend", lambda: 0)  # it would hide what reindex wrote
+        repair = partial(reindexing.reindex, batch_size=10, progress=lambda count: None)
+    many[0].post(f"{API}/memories", {"agent_id": "kana", "content": "likes tea"})
+    memory = Memory.objects.get()
+    MemoryIndex.objects.update(kind="fact", words_version=WORDS_VERSION - 1)
+    changed = threading.Event()
+
+    def change() -> None:
+        with transaction.atomic():
+            apply_transition(memory=memory, verb="archive", by=command("test"), reason="", now=timezone.now())
+            changed.set()
+            assert wait_until(somebody_waits, timeout_seconds=20)
+
+    def repair_meanwhile() -> None:
+        assert changed.wait(20)
+        repair()
+
+    at_once(lambda number: (change, repair_meanwhile)[number](), threads=2)
+
+    row = MemoryIndex.objects.get()
+    assert (row.status, row.kind) == ("archived", memory.kind)
+
+
+def somebody_waits() -> bool:
+    """Say whether another connection waits for this one to end its transaction."""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT EXISTS (SELECT FROM pg_locks WHERE NOT granted AND pg_backend_pid() = ANY(pg_blocking_pids(pid)))"
+        )
+        return bool(cursor.fetchone()[0])
 
 
 def test_a_user_erased_while_seven_write_is_never_half_there(many: Sequence[APIClient]) -> None:
