@@ -2,15 +2,16 @@
 
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.core.management.base import CommandError, CommandParser
 from rich.console import Console
 from rich.progress import Progress
 
+from memoryhub.management.resumable import ResumableCommand
 from memoryhub.providers.errors import ConfigurationError, ProviderError
 from memoryhub.providers.reembedding import fill, plan_change, remove_retired, switch, target_space
 
 
-class Command(BaseCommand):
+class Command(ResumableCommand):
     """Fills the configured provider's space, switches to it, and removes the former one."""
 
     help = (

@@ -2,14 +2,15 @@
 
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.core.management.base import CommandError, CommandParser
 from rich.console import Console
 from rich.progress import Progress
 
+from memoryhub.management.resumable import ResumableCommand
 from memoryhub.search.reindexing import count_outdated, reindex
 
 
-class Command(BaseCommand):
+class Command(ResumableCommand):
     """Analyses the texts anew whose words an older release has written."""
 
     help = (
