@@ -11,7 +11,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from django.db import OperationalError, connection
+from django.db import OperationalError, connection, transaction
+from psycopg.errors import LockNotAvailable
 
 from memoryhub.search.reindexing import index_models
 
@@ -54,7 +55,8 @@ def scatter(model: Any) -> float:
 def gather(*, from_scatter: float = SCATTERED) -> Iterator[Gathered]:
     """Write anew, in order, each index table that is scattered at least so much; yield what was looked at.
 
-    Raises TableBusy where a table cannot be had within LOCK_SECONDS; what was done before stays done.
+    Raises TableBusy where a table cannot be had within LOCK_SECONDS, and DatabaseError where PostgreSQL cannot
+    do it, for want of room, say; what was done before stays done.
     """
     for model in index_models():
         before = scatter(model)
@@ -69,13 +71,14 @@ def gather(*, from_scatter: float = SCATTERED) -> Iterator[Gathered]:
 def _cluster(model: Any) -> None:
     table = model._meta.db_table
     with connection.cursor() as cursor:
-        cursor.execute("SELECT set_config('lock_timeout', %s, false)", [f"{LOCK_SECONDS}s"])
         try:
-            cursor.execute(f"CLUSTER {connection.ops.quote_name(table)} USING {_key(cursor, table)}")
+            with transaction.atomic():
+                cursor.execute("SELECT set_config('lock_timeout', %s, true)", [f"{LOCK_SECONDS}s"])
+                cursor.execute(f"CLUSTER {connection.ops.quote_name(table)} USING {_key(cursor, table)}")
         except OperationalError as error:
+            if not isinstance(error.__cause__, LockNotAvailable):
+                raise
             raise TableBusy(f"{table} is in use and could not be had within {LOCK_SECONDS} s.") from error
-        finally:
-            cursor.execute("SELECT set_config('lock_timeout', '0', false)")
         cursor.execute(f"VACUUM (ANALYZE) {connection.ops.quote_name(table)}")
 
 

@@ -2,13 +2,15 @@
 
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.core.management.base import CommandError, CommandParser
+from django.db import DatabaseError
 
+from memoryhub.management.resumable import ResumableCommand
 from memoryhub.search.gathering import SCATTERED, TableBusy, gather, scatter
 from memoryhub.search.reindexing import index_models
 
 
-class Command(BaseCommand):
+class Command(ResumableCommand):
     """Writes scattered index tables anew, in order of their actors."""
 
     help = (
@@ -19,7 +21,7 @@ class Command(BaseCommand):
     def add_arguments(self, parser: CommandParser) -> None:
         """Take from which disorder on, and whether to look only."""
         parser.add_argument(
-            "--from", type=float, default=SCATTERED, dest="from_scatter", metavar="SCATTER",
+            "--from", type=_scatter, default=SCATTERED, dest="from_scatter", metavar="SCATTER",
             help=f"Leave tables alone that are scattered less than this ({SCATTERED}; 1 is perfect order).",
         )  # fmt: skip
         parser.add_argument(
@@ -38,3 +40,15 @@ class Command(BaseCommand):
                 self.stdout.write(f"{each.table}: scattered {each.before:.1f}, {told}")
         except TableBusy as error:
             raise CommandError(f"{error} Try again when it is quieter; nothing was changed in it.") from error
+        except DatabaseError as error:
+            reason = str(error).strip().splitlines()[0]
+            raise CommandError(
+                f"PostgreSQL could not do it: {reason}. Nothing was changed in that table."
+            ) from error
+
+
+def _scatter(text: str) -> float:
+    value = float(text)
+    if not value >= 0:  # not a number is neither less nor more, and would lock every table
+        raise ValueError(text)
+    return value

@@ -4,10 +4,12 @@ import threading
 from collections import Counter
 from datetime import UTC, datetime
 from io import StringIO
+from typing import Any
 
 import pytest
 from django.core.management import CommandError, call_command
-from django.db import connection, connections
+from django.db import OperationalError, connection, connections
+from psycopg.errors import DiskFull
 
 from conversations.actions.messages import add_messages
 from conversations.actions.sessions import open_session
@@ -100,3 +102,25 @@ def test_table_in_use_is_given_up(scattered: None, monkeypatch: pytest.MonkeyPat
         cursor.execute("SHOW lock_timeout")
         assert cursor.fetchone() == ("0",), "the connection waits as long as before"
     assert "after" in told()
+
+
+def test_other_faults_are_told_as_they_are(scattered: None) -> None:
+    """CLUSTER needs the table's size once more; a full disk is no table in use."""
+    with connection.execute_wrapper(disk_full), pytest.raises(CommandError, match="No space left") as told_of:
+        told()
+
+    assert "in use" not in str(told_of.value)
+    assert "after" in told()
+
+
+def disk_full(execute: Any, sql: str, params: Any, many: bool, context: Any) -> Any:
+    """Answer CLUSTER as a server does whose disk is full."""
+    if sql.startswith("CLUSTER"):
+        raise OperationalError("could not extend file: No space left on device") from DiskFull()
+    return execute(sql, params, many, context)
+
+
+@pytest.mark.parametrize("threshold", ["nan", "-1", "much"])
+def test_threshold_must_be_a_number(threshold: str) -> None:
+    with pytest.raises(CommandError, match="--from: invalid"):
+        told(f"--from={threshold}")
