@@ -6,6 +6,7 @@ know roles, databases or where memoryhub keeps things; the caller holds the lock
 
 import logging
 import os
+import re
 import secrets
 import signal
 import socket
@@ -71,8 +72,15 @@ CGROUP_LIMITS = (
 )
 
 
+NO_MEMORY = re.compile("could not (map anonymous|create) shared memory")
+
+
 class PortTaken(PostgresError):
     """Somebody listens on the port already."""
+
+
+class NoMemory(PostgresError):
+    """The system does not give as much shared memory as was asked for."""
 
 
 def pid_of(data: Path) -> int | None:
@@ -234,11 +242,25 @@ class Server:
         (self.data / "postmaster.pid").unlink(missing_ok=True)
 
     def _launch(self, port: int) -> None:
+        """Start with a quarter of the memory for buffers, or with the least where the system refuses that."""
+        buffers = min(BUFFERS_MB.stop, max(BUFFERS_MB.start, memory_mb() // 4))
+        try:
+            self._launch_with(port, buffers)
+        except NoMemory:
+            if buffers == BUFFERS_MB.start:
+                raise
+            log.warning(
+                "The system refuses PostgreSQL %s MB of shared memory (a limit on this process, or "
+                "vm.overcommit_memory); it starts with %s MB, and searches are slower.",
+                buffers,
+                BUFFERS_MB.start,
+            )
+            self._launch_with(port, BUFFERS_MB.start)
+
+    def _launch_with(self, port: int, buffers: int) -> None:
         self._make_private(self.log)
         quoted_log = str(self.log).replace("'", "''")
-        memory = memory_mb()
-        buffers = min(BUFFERS_MB.stop, max(BUFFERS_MB.start, memory // 4))
-        settings = SETTINGS.format(port=port, log=quoted_log, buffers=buffers, cache=memory * 3 // 4) + (
+        settings = SETTINGS.format(port=port, log=quoted_log, buffers=buffers, cache=memory_mb() * 3 // 4) + (
             "" if self.fsync else THROW_AWAY
         )
         write_file(self.data / INCLUDED, settings, like=self.data)
@@ -250,7 +272,8 @@ class Server:
         said = _tail(first_words) or result.stderr.strip()
         if "could not bind" in said or "Address already in use" in said:
             raise PortTaken(said)
-        raise PostgresError(f"PostgreSQL did not start ({self.data}): {said}\nMore in {self.log}.")
+        refused = NoMemory if NO_MEMORY.search(said) else PostgresError
+        raise refused(f"PostgreSQL did not start ({self.data}): {said}\nMore in {self.log}.")
 
     def stop(self) -> None:
         """Stop and wait: politely first, then without ceremony (committed data is safe either way)."""

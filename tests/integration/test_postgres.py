@@ -17,6 +17,7 @@ from memoryhub.postgres import ConnectionInfo, EmbeddedCluster, PostgresError
 from memoryhub.postgres import server as postgres_server
 from memoryhub.processes import wait_until, working_in
 
+OVERCOMMIT = Path("/proc/sys/vm/overcommit_memory")
 CHECKOUT = Path(__file__).resolve().parents[2]
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
 with_proc = pytest.mark.skipif(not Path("/proc/self/cwd").exists(), reason="needs /proc")
@@ -221,6 +222,40 @@ def test_a_taken_port_is_replaced_and_remembered(cluster: EmbeddedCluster) -> No
 
 
 @with_proc
+@pytest.mark.skipif(OVERCOMMIT.is_file() and OVERCOMMIT.read_text() == "1\n", reason="any memory is given")
+def test_where_the_memory_is_refused_the_server_starts_with_the_least(
+    make_cluster: MakeCluster, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    terabytes = range(postgres_server.BUFFERS_MB.start, 4 << 20)
+    monkeypatch.setattr(postgres_server, "BUFFERS_MB", terabytes)
+    monkeypatch.setattr(postgres_server, "memory_mb", lambda: 4 * terabytes.stop)
+
+    connection = make_cluster().start()
+
+    assert ask(connection, "SHOW shared_buffers") == "128MB"
+    assert [record.levelname for record in caplog.records if "starts with 128 MB" in record.message] == [
+        "WARNING"
+    ]
+
+
+def test_what_does_not_start_with_the_least_either_is_told_once(
+    make_cluster: MakeCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tried: list[int] = []
+
+    def refuse(server: postgres_server.Server, port: int, buffers: int) -> None:
+        tried.append(buffers)
+        raise postgres_server.NoMemory("FATAL:  could not map anonymous shared memory")
+
+    monkeypatch.setattr(postgres_server, "memory_mb", lambda: 2048)
+    monkeypatch.setattr(postgres_server.Server, "_launch_with", refuse)
+
+    with pytest.raises(PostgresError, match="could not map"):
+        make_cluster().start()
+
+    assert tried == [512, 128]
+
+
 def test_an_interrupted_initialisation_is_made_good(make_cluster: MakeCluster) -> None:
     cluster = make_cluster()
     starter = subprocess.Popen(
