@@ -4,7 +4,7 @@ The figures count a test's savepoints, where a server has BEGIN and COMMIT.
 """
 
 from collections.abc import Callable
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -28,11 +28,19 @@ NOW = datetime(2026, 3, 1, tzinfo=UTC)
 
 @pytest.fixture
 def session(db: None) -> Session:
-    """Return a session of 30 messages, of an actor with 30 memories."""
+    """Return the second of two sessions of 30 messages, of an actor with 30 memories; all are found by `green tea`."""
     actor = actor_for_writing(BY, "kana", "hiroki", now=NOW)
-    opened, _ = open_session(actor=actor, session_id=None, channel="web", by=BY, now=NOW)
-    add_messages(session=opened, batch=NewMessageFactory.build_batch(30), by=BY, now=NOW)
-    for new in NewMemoryFactory.build_batch(30):
+    for day in range(2):
+        opened, _ = open_session(
+            actor=actor, session_id=None, channel="web", by=BY, now=NOW + timedelta(days=day)
+        )
+        batch = [
+            NewMessageFactory.build(content=f"Green tea, day {day}, cup {cup}", created_at=None)
+            for cup in range(30)
+        ]
+        add_messages(session=opened, batch=batch, by=BY, now=NOW + timedelta(days=day))
+    for number in range(30):
+        new = NewMemoryFactory.build(content=f"Likes green tea of field {number}")
         write_memory(actor=actor, new=new, by=BY, now=NOW)
     return opened
 
@@ -41,13 +49,13 @@ Call = Callable[[APIClient, Session], Any]
 CALLS: dict[str, tuple[int, Call]] = {
     "search": (10, lambda client, _: client.post(f"{API}/memories/search", {**WHO, "query": "green tea"})),
     "search with messages": (
-        12,
+        13,
         lambda client, _: client.post(
-            f"{API}/memories/search", {**WHO, "query": "green tea", "include_messages": True}
+            f"{API}/memories/search", {**WHO, "query": "green tea", "include_messages": True, "limit": 50}
         ),
     ),
     "context": (
-        18,
+        19,
         lambda client, session: client.post(
             f"{API}/context", {**WHO, "session_id": str(session.pk), "message": "Where is green tea?"}
         ),
