@@ -1,13 +1,15 @@
 """Sessions, messages, what makes messages searchable, and receipts of assembled contexts."""
 
+from datetime import datetime, timedelta
 from typing import Any, ClassVar
 from uuid import UUID
 
 from django.contrib.postgres.fields import ArrayField
 from django.contrib.postgres.indexes import GinIndex
 from django.db import models
-from django.db.models import Q
-from django.db.models.functions import Now
+from django.db.models import ExpressionWrapper, F, Q
+from django.db.models.fields.json import KeyTextTransform
+from django.db.models.functions import Cast, Coalesce, Now
 
 from conversations.domain.messages import SPOKEN, Role
 from conversations.domain.speaking import asks, findable_words
@@ -17,6 +19,27 @@ from memoryhub.tenants.domain import Trust
 from memoryhub.tenants.models import Actor
 
 TRUSTS = [(trust.value, trust.value) for trust in Trust]
+
+
+class SessionQuerySet(models.QuerySet["Session"]):
+    """Sessions, narrowed by whether anybody still talks."""
+
+    def idle(self, now: datetime, *, default_minutes: int) -> "SessionQuerySet":
+        """Filter to open sessions in which nothing was said for as long as their user's, or agent's, policy allows."""
+        key = "session_idle_minutes"
+        minutes = Coalesce(
+            Cast(KeyTextTransform(key, "actor__policy"), models.IntegerField()),
+            Cast(KeyTextTransform(key, "actor__agent__policy"), models.IntegerField()),
+            models.Value(default_minutes),
+        )
+        allowed = ExpressionWrapper(minutes * models.Value(timedelta(minutes=1)), models.DurationField())
+        quiet = ExpressionWrapper(
+            models.Value(now, models.DateTimeField()) - Coalesce("last_message_at", "started_at"),
+            models.DurationField(),
+        )
+        return (
+            self.filter(ended_at=None).annotate(quiet=quiet, allowed=allowed).filter(quiet__gte=F("allowed"))
+        )
 
 
 class Session(models.Model):
@@ -39,10 +62,15 @@ class Session(models.Model):
         help_text="Who has spoken by name.",
     )
 
+    objects: ClassVar[SessionQuerySet] = SessionQuerySet.as_manager()  # type: ignore[assignment]
+
     class Meta:
         ordering = ["-started_at", "-id"]
         constraints = [models.UniqueConstraint(name="session_of_actor", fields=["actor", "id"])]
-        indexes = [models.Index(fields=["actor", "-started_at", "-id"], name="session_newest_first")]
+        indexes = [
+            models.Index(fields=["actor", "-started_at", "-id"], name="session_newest_first"),
+            models.Index(fields=["id"], name="session_open", condition=Q(ended_at=None)),
+        ]
 
     def __str__(self) -> str:
         return f"{self.channel} {self.id}"

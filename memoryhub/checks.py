@@ -1,12 +1,15 @@
 """Start-up checks: what is wrong with the settings' tables, and what to do (SPEC; ids `memoryhub.E…`)."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from django.conf import settings
 from django.core.checks import CheckMessage, Error, Tags, register
 from django.utils.module_loading import import_string
 
+from memoryhub.jobs.domain import rhythm
+from memoryhub.jobs.kinds import UnknownKind, kinds
+from memoryhub.jobs.kinds import kind as job_kind
 from memoryhub.tenants.domain import Policy
 
 
@@ -44,6 +47,30 @@ def policy_keys_are_unique(app_configs: Any, **kwargs: Any) -> Sequence[CheckMes
                 )
             owners[key] = path
     return errors
+
+
+@register(Tags.compatibility)
+def jobs_can_run(app_configs: Any, **kwargs: Any) -> Sequence[CheckMessage]:
+    """E004: every kind of job can run; E005: every schedule has a time, and a job that is a kind."""
+    errors: list[CheckMessage] = []
+    for kind in kinds().values():
+        if problem := kind.problem():
+            hint = "Correct the line in memoryhub/settings.py."
+            errors.append(Error(f"JOB_KINDS[{kind.name!r}]: {problem}.", hint=hint, id="memoryhub.E004"))
+    for name, entry in settings.SCHEDULES.items():
+        if problem := _schedule_problem(entry):
+            hint = "Correct the line in memoryhub/settings.py."
+            errors.append(Error(f"SCHEDULES[{name!r}]: {problem}", hint=hint, id="memoryhub.E005"))
+    return errors
+
+
+def _schedule_problem(entry: Mapping[str, Any]) -> str | None:
+    try:
+        job_kind(entry.get("job", ""))
+        rhythm(entry)
+    except (UnknownKind, ValueError) as error:
+        return str(error)
+    return None
 
 
 def _import_problem(path: str) -> str | None:

@@ -119,6 +119,14 @@ def database_settings(environment: Environment) -> dict[str, object]:
     if environment.is_web:
         options["pool"] = {"min_size": environment.pool_min, "max_size": environment.pool_max, "timeout": 2.0}
         options["options"] = "-c statement_timeout=30000"
+    if environment.process == "worker":
+        # A server that went away without a word must not keep a worker waiting.
+        options |= {
+            "connect_timeout": 5,
+            "keepalives_idle": 10,
+            "keepalives_interval": 5,
+            "keepalives_count": 3,
+        }
     return {
         **base,
         "ENGINE": "django.db.backends.postgresql",

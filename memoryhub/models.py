@@ -2,7 +2,11 @@
 
 from memoryhub.access.models import ApiKey, AuditEntry
 from memoryhub.api.models import IdempotencyRecord
+from memoryhub.jobs.models import Crew, Job, ScheduleState
 from memoryhub.search.models import EmbeddingSpace, TermStatistic
 from memoryhub.tenants.models import Actor, Agent
 
-__all__ = ["Actor", "Agent", "ApiKey", "AuditEntry", "EmbeddingSpace", "IdempotencyRecord", "TermStatistic"]
+__all__ = [
+    "Actor", "Agent", "ApiKey", "AuditEntry", "Crew", "EmbeddingSpace", "IdempotencyRecord", "Job", "ScheduleState",
+    "TermStatistic",
+]  # fmt: skip

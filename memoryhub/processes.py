@@ -7,13 +7,16 @@ by the folder it works in, and a running instance by the lock it holds. Knows ne
 import ctypes
 import fcntl
 import os
+import selectors
 import signal
+import socket
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from pathlib import Path
-from types import TracebackType
+from types import FrameType, TracebackType
 from typing import Self
 
 POLL_SECONDS = 0.05
@@ -145,3 +148,44 @@ def die_with_parent() -> Callable[[], None]:
             os._exit(1)
 
     return arrange
+
+
+class Wakeups:
+    """Turns signals into something that can be waited for with a deadline; installed as a context."""
+
+    STOP = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+    def __init__(self) -> None:
+        self.stops = 0
+        self._previous: dict[signal.Signals, object] = {}
+
+    def __enter__(self) -> Self:
+        self._reader, self._writer = socket.socketpair()
+        for end in (self._reader, self._writer):
+            end.setblocking(False)
+        self._selector = selectors.DefaultSelector()
+        self._selector.register(self._reader, selectors.EVENT_READ)
+        self._previous_descriptor = signal.set_wakeup_fd(self._writer.fileno(), warn_on_full_buffer=False)
+        for number in (*self.STOP, signal.SIGCHLD):
+            if number == signal.SIGHUP and signal.getsignal(number) == signal.SIG_IGN:
+                continue  # started with nohup: outlive the terminal
+            self._previous[number] = signal.signal(number, self._note)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for number, handler in self._previous.items():
+            signal.signal(number, handler)  # type: ignore[arg-type]
+        signal.set_wakeup_fd(self._previous_descriptor)
+        for resource in (self._selector, self._reader, self._writer):
+            resource.close()
+
+    def _note(self, number: int, frame: FrameType | None) -> None:
+        self.stops += number in self.STOP
+
+    def wait(self, timeout_seconds: float) -> None:
+        """Sleep until a signal or the deadline."""
+        if self._selector.select(max(0.0, timeout_seconds)):
+            with suppress(BlockingIOError):
+                self._reader.recv(4096)

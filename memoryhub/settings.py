@@ -35,6 +35,7 @@ INSTALLED_APPS = [
     "drf_spectacular",
     "drf_spectacular_sidecar",
     "drf_standardized_errors",
+    "django_q",
     "memoryhub",
     "conversations",
     "summaries",
@@ -197,6 +198,9 @@ UNFOLD = {
                     _screen(_("API keys"), "key", "memoryhub_apikey"),
                     _screen(_("Audit trail"), "history", "memoryhub_auditentry"),
                     _screen(_("Embedding spaces"), "scatter_plot", "memoryhub_embeddingspace"),
+                    _screen(_("Jobs"), "work_history", "memoryhub_job"),
+                    _screen(_("Workers"), "engineering", "memoryhub_crew"),
+                    _screen(_("Schedules"), "schedule", "memoryhub_schedulestate"),
                     _screen(_("Repeated answers"), "replay", "memoryhub_idempotencyrecord"),
                     _screen(_("People"), "group", "auth_user"),
                     _screen(_("Groups"), "groups", "auth_group"),
@@ -239,6 +243,8 @@ LOGGING = {
         "httpx2": {"level": "WARNING"},
         "httpcore2": {"level": "WARNING"},
         "openai": {"level": "WARNING"},
+        # Three lines for each job; our own say what matters.
+        "django-q": {"level": "WARNING"},
     },
 }
 
@@ -253,9 +259,53 @@ CONTEXT_LAYERS = [
     "conversations.context_layers.recall",
 ]
 
+# What runs in the background. `run` works outside any transaction and returns what is to be written;
+# `lease_seconds` is how soon a lost worker is noticed, `deadline_seconds` how long one attempt may take,
+# `at_once` how many may run at a time, over all workers (left out: as many as there are workers).
+JOB_KINDS: dict[str, dict[str, Any]] = {
+    "embed": {
+        "run": "memoryhub.providers.tasks.embed", "lease_seconds": 60, "deadline_seconds": 900,
+    },
+    "embed_missing": {
+        "run": "memoryhub.providers.tasks.embed_missing", "lease_seconds": 60, "deadline_seconds": 300, "at_once": 1,
+    },
+    "end_idle_sessions": {
+        "run": "conversations.tasks.end_idle_sessions", "lease_seconds": 60, "deadline_seconds": 300, "at_once": 1,
+    },
+    "forget_old_jobs": {
+        "run": "memoryhub.jobs.forgetting.forget_old_jobs", "lease_seconds": 60, "deadline_seconds": 300, "at_once": 1,
+    },
+}  # fmt: skip
+
+# What is done again and again: the kind of job, and `every_seconds` or `daily_at` (UTC). A time that was missed
+# because nothing ran is made up for once.
+SCHEDULES: dict[str, dict[str, Any]] = {
+    "end idle sessions": {"job": "end_idle_sessions", "every_seconds": 60},
+    "embed what has no vector": {"job": "embed_missing", "every_seconds": 3600},
+    "forget old jobs": {"job": "forget_old_jobs", "daily_at": "03:15"},
+}
+
+# A crew is one django-q2 cluster of one worker (`memoryhub.jobs.crew`), over the table of jobs. Its scheduler and its
+# own queue are off: a row of either is code that runs.
+Q_CLUSTER = {
+    "name": "memoryhub",
+    "broker_class": "memoryhub.jobs.broker.JobBroker",
+    "workers": 1,
+    "queue_limit": 1,
+    "timeout": max(kind["deadline_seconds"] for kind in JOB_KINDS.values()),
+    "retry": 1 + max(kind["deadline_seconds"] for kind in JOB_KINDS.values()),
+    "poll": 0.2,
+    "recycle": 2000,
+    "ack_failures": True,
+    "save_limit": -1,
+    "scheduler": False,
+    "catch_up": False,
+}
+
 # What `manage.py doctor` looks at: each yields findings.
 DIAGNOSES = [
     "memoryhub.api.diagnosis.server",
+    "memoryhub.api.diagnosis.workers",
     "memoryhub.api.diagnosis.embeddings",
     "memoryhub.api.diagnosis.words",
     "memoryhub.api.diagnosis.tokens",
@@ -267,6 +317,7 @@ DIAGNOSES = [
 POLICIES = [
     "memoryhub.tenants.domain.TrustPolicy",
     "conversations.domain.policy.ContextPolicy",
+    "conversations.domain.policy.SessionPolicy",
     "strength.domain.policy.SearchPolicy",
     "strength.domain.policy.StrengthPolicy",
 ]

@@ -1,4 +1,4 @@
-"""Everything that `make run` runs, in one foreground process: database, migrations, web.
+"""Everything that `make run` runs, in one foreground process: database, migrations, web, workers.
 
 The programs stand in one table, `PROGRAMS`. Each runs in a session of its own, so that Ctrl-C reaches only
 the supervisor, which ends the others in order; the kernel ends them if the supervisor is killed. PostgreSQL
@@ -11,24 +11,22 @@ import errno
 import http.client
 import json
 import os
-import selectors
 import signal
 import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import FrameType, TracebackType
-from typing import Self
 
 from memoryhub.env import CHECKOUT, Environment
 from memoryhub.postgres import EmbeddedCluster, PostgresError
 from memoryhub.processes import (
     FileLock,
     LockHeld,
+    Wakeups,
     die_with_parent,
     is_locked,
     wait_until,
@@ -37,7 +35,10 @@ from memoryhub.processes import (
 LOCK = "serve.lock"
 WATCH_SECONDS = 0.5  # how soon a dead postmaster is seen; a dead child wakes us at once
 HEALTH_SECONDS = 120
-GRACE_SECONDS = 15  # longer than uvicorn's own --timeout-graceful-shutdown
+GRACE_SECONDS = 15  # longer than uvicorn's own --timeout-graceful-shutdown, and than a crew drains
+PULSE = "MEMORYHUB_PULSE"  # names the descriptor into which a program writes that it lives
+SILENT_SECONDS = 20
+SILENT_START_SECONDS = 60
 STOP_SECONDS = 90
 HEALTHY_AFTER_SECONDS = 30
 HOPELESS_STARTS = 3  # a web server that never answered and died so often will not get better
@@ -56,11 +57,18 @@ class StopRequested(Exception):
 
 @dataclass(frozen=True)
 class Program:
-    """One kind of process to keep alive; `{host}` and `{port}` in the command are filled in."""
+    """One kind of process to keep alive; `{host}` and `{port}` in the command are filled in.
+
+    `count` says how many run. One that `shows_life` writes a byte into the pipe that `PULSE` names, each second;
+    where none comes, it is killed and started anew, for it lives and does nothing.
+    """
 
     name: str
     arguments: str
     environment: Mapping[str, str] = field(default_factory=dict)
+    count: Callable[[Environment], int] = lambda environment: 1
+    shows_life: bool = False
+    longest_pause_seconds: float = 30.0
 
     def command(self, environment: Environment) -> list[str]:
         """Give the command line, run by the same Python as ours."""
@@ -77,53 +85,30 @@ PROGRAMS = (
         " --log-level warning",
         environment={"MEMORYHUB_PROCESS": "web"},
     ),
+    # Each has one worker; a crew that cannot be trusted ends, so its pauses stay short.
+    Program(
+        name="worker",
+        arguments="manage.py work",
+        environment={"MEMORYHUB_PROCESS": "worker"},
+        count=lambda environment: environment.workers,
+        shows_life=True,
+        longest_pause_seconds=5.0,
+    ),
 )
 
 
-def restart_delay_seconds(failures: int) -> float:
-    """Wait 0.5 s after the first death, twice as long after each further one, half a minute at most."""
-    return float(min(30.0, 0.5 * 2 ** max(0, min(failures, 10) - 1)))
+def programs_named(names: Collection[str]) -> tuple[Program, ...]:
+    """Return the programs with these names; all where none is named. Raises `SupervisorError`."""
+    unknown = sorted(set(names) - {program.name for program in PROGRAMS})
+    if unknown:
+        known = ", ".join(program.name for program in PROGRAMS)
+        raise SupervisorError(f"There is no program {', '.join(unknown)}; there are: {known}.")
+    return tuple(program for program in PROGRAMS if not names or program.name in names)
 
 
-class Wakeups:
-    """Turns signals into something that can be waited for with a deadline; installed as a context."""
-
-    STOP = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-
-    def __init__(self) -> None:
-        self.stops = 0
-        self._previous: dict[signal.Signals, object] = {}
-
-    def __enter__(self) -> Self:
-        self._reader, self._writer = socket.socketpair()
-        for end in (self._reader, self._writer):
-            end.setblocking(False)
-        self._selector = selectors.DefaultSelector()
-        self._selector.register(self._reader, selectors.EVENT_READ)
-        self._previous_descriptor = signal.set_wakeup_fd(self._writer.fileno(), warn_on_full_buffer=False)
-        for number in (*self.STOP, signal.SIGCHLD):
-            if number == signal.SIGHUP and signal.getsignal(number) == signal.SIG_IGN:
-                continue  # started with nohup: outlive the terminal
-            self._previous[number] = signal.signal(number, self._note)
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        for number, handler in self._previous.items():
-            signal.signal(number, handler)  # type: ignore[arg-type]
-        signal.set_wakeup_fd(self._previous_descriptor)
-        for resource in (self._selector, self._reader, self._writer):
-            resource.close()
-
-    def _note(self, number: int, frame: FrameType | None) -> None:
-        self.stops += number in self.STOP
-
-    def wait(self, timeout_seconds: float) -> None:
-        """Sleep until a signal or the deadline."""
-        if self._selector.select(max(0.0, timeout_seconds)):
-            with suppress(BlockingIOError):
-                self._reader.recv(4096)
+def restart_delay_seconds(failures: int, longest: float = 30.0) -> float:
+    """Wait 0.5 s after the first death, twice as long after each further one, `longest` at most."""
+    return float(min(longest, 0.5 * 2 ** max(0, min(failures, 10) - 1)))
 
 
 class Child:
@@ -137,11 +122,42 @@ class Child:
         self.failures = 0
         self.started_at = 0.0
         self.start_at = 0.0
+        self._pulse: int | None = None
+        self._alive_until = 0.0
 
     def start(self) -> None:
         """Start it now."""
-        self.process = spawn(self.command, self.environment)
+        if self.program.shows_life:
+            self.process = self._start_with_pulse()
+        else:
+            self.process = spawn(self.command, self.environment)
         self.started_at = time.monotonic()
+        self._alive_until = self.started_at + SILENT_START_SECONDS
+
+    def _start_with_pulse(self) -> subprocess.Popen[bytes]:
+        self.close_pulse()
+        self._pulse, writer = os.pipe()
+        for end in (self._pulse, writer):
+            os.set_blocking(end, False)
+        try:
+            return spawn(self.command, {**self.environment, PULSE: str(writer)}, keep=(writer,))
+        finally:
+            os.close(writer)
+
+    def close_pulse(self) -> None:
+        """Forget the pipe through which it showed that it lives."""
+        if self._pulse is not None:
+            os.close(self._pulse)
+            self._pulse = None
+
+    def _is_silent(self, now: float) -> bool:
+        """Say whether it should have shown by now that it lives, and did not."""
+        if self._pulse is None:
+            return False
+        with suppress(BlockingIOError):
+            if os.read(self._pulse, 65536):
+                self._alive_until = now + SILENT_SECONDS
+        return now > self._alive_until
 
     @property
     def is_dead(self) -> bool:
@@ -149,7 +165,11 @@ class Child:
         return self.process is not None and self.process.poll() is not None
 
     def tend(self, now: float, say: Say) -> None:
-        """Notice a death, and start again when its time has come."""
+        """Notice a death, end what lives and does nothing, and start again when its time has come."""
+        if self.process is not None and not self.is_dead and self._is_silent(now):
+            say(f"{self.program.name} has not been heard of; ending it.")
+            kill_group(self.process)
+            self.process.wait()
         if self.is_dead:
             self._note_death(now, say)
         if self.process is None and now >= self.start_at:
@@ -159,7 +179,7 @@ class Child:
         assert self.process is not None
         lived_long = now - self.started_at > HEALTHY_AFTER_SECONDS
         self.failures = 1 if lived_long else self.failures + 1
-        delay = restart_delay_seconds(self.failures)
+        delay = restart_delay_seconds(self.failures, self.program.longest_pause_seconds)
         say(f"{self.program.name} ended ({describe_exit(self.process.returncode)}); again in {delay:g} s.")
         kill_group(self.process)
         self.process, self.start_at = None, now + delay
@@ -173,16 +193,25 @@ class Supervisor:
     ) -> None:
         self.environment = environment
         self.say = say
-        self.children = [Child(program, environment) for program in programs]
+        self.children = [
+            Child(program, environment) for program in programs for _ in range(program.count(environment))
+        ]
+        self.serves_web = any(program.name == "web" for program in programs)
         self.cluster = None if environment.database_url else EmbeddedCluster(environment.data_dir)
+        if not self.serves_web and self.cluster:
+            raise SupervisorError(
+                "Workers by themselves need DATABASE_URL: the embedded database belongs to the supervisor of the web "
+                "server, which runs workers of its own."
+            )
         self.postgres_failures = 0
         self.wakeups = Wakeups()
 
     def run(self) -> None:
         """Start everything, keep it alive, and end it all at a signal. Raises `SupervisorError`."""
         with self._only_one(), self.wakeups:
-            check_port(self.environment.host, self.environment.port)
-            self._warn_of_hosts()
+            if self.serves_web:
+                check_port(self.environment.host, self.environment.port)
+                self._warn_of_hosts()
             try:
                 self._prepare()
                 self._start_programs()
@@ -232,6 +261,8 @@ class Supervisor:
         if self.cluster:
             self.say(f"Starting PostgreSQL in {self.environment.data_dir} …")
             self._step("-m", "memoryhub.postgres", "start")
+        if not self.serves_web:
+            return  # whoever serves the web brings the tables up to date; two at once would collide
         self.say("Bringing the database up to date …")
         self._step("manage.py", "migrate", "--noinput", "--verbosity", "0")
         self._step("manage.py", "first_run")
@@ -257,16 +288,17 @@ class Supervisor:
     def _start_programs(self) -> None:
         """Start all programs and return when the web server answers."""
         deadline = time.monotonic() + HEALTH_SECONDS
-        while not answers(self.environment):
+        while self.serves_web and not answers(self.environment):
             now = time.monotonic()
             for child in self.children:
                 child.tend(now, self.say)
-                if child.failures >= HOPELESS_STARTS:
+                if child.program.name == "web" and child.failures >= HOPELESS_STARTS:
                     raise SupervisorError(f"{child.program.name} does not start; its last words are above.")
             if now > deadline:
                 raise SupervisorError(f"The web server did not answer within {HEALTH_SECONDS} seconds.")
             self._wait(0.2)
-        self.say(f"memoryhub is ready: open {web_url(self.environment)}/admin/ (Ctrl-C ends it).")
+        where = f"open {web_url(self.environment)}/admin/" if self.serves_web else "workers only"
+        self.say(f"memoryhub is ready: {where} (Ctrl-C ends it).")
 
     # Keeping alive
 
@@ -316,10 +348,13 @@ class Supervisor:
             make_end(process, self.wakeups, grace_seconds=GRACE_SECONDS)
         for child in self.children:
             child.process, child.start_at = None, 0.0
+            child.close_pulse()
 
 
-def spawn(command: list[str], environment: Mapping[str, str]) -> subprocess.Popen[bytes]:
-    """Start a process in a session of its own that dies with us."""
+def spawn(
+    command: list[str], environment: Mapping[str, str], *, keep: tuple[int, ...] = ()
+) -> subprocess.Popen[bytes]:
+    """Start a process in a session of its own that dies with us; it keeps the given descriptors."""
     return subprocess.Popen(
         command,
         cwd=CHECKOUT,
@@ -327,6 +362,7 @@ def spawn(command: list[str], environment: Mapping[str, str]) -> subprocess.Pope
         stdin=subprocess.DEVNULL,
         start_new_session=True,
         preexec_fn=die_with_parent(),
+        pass_fds=keep,
     )
 
 

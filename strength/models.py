@@ -195,8 +195,9 @@ class MemoryIndex(Facets, SearchIndexRow):
     pk = models.CompositePrimaryKey("actor_id", "space_id", "memory_id")
     memory = models.ForeignKey(Memory, on_delete=models.CASCADE, related_name="+")
 
-    class Meta:
+    class Meta(SearchIndexRow.Meta):
         indexes = [
+            *SearchIndexRow.Meta.indexes,
             # Few memories are shared; without it, looking for them reads every agent's index rows.
             models.Index(
                 fields=["actor", "space"],

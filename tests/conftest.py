@@ -4,12 +4,15 @@ import os
 from collections.abc import Callable, Generator, Iterator
 from datetime import UTC, datetime
 from typing import Any
+from uuid import uuid4
 
 import pytest
 from rest_framework.test import APIClient
 
 from memoryhub.access.actions import issue_key
 from memoryhub.access.domain import Scope, command
+from memoryhub.jobs.queue import offer
+from memoryhub.jobs.runner import run
 from memoryhub.providers import registry
 from memoryhub.providers.spaces import query_cache
 from memoryhub.search.statistics import frequencies
@@ -46,6 +49,16 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None]:
         assert MemoryIndex.mend() == 0, (
             "An index row does not repeat its memory: see strength.actions.indexing."
         )
+
+
+def run_jobs() -> int:
+    """Run all jobs that are due, as a worker would, and return how many."""
+    crew, done = uuid4(), 0
+    while offered := offer(1):
+        for job_id, kind in offered:
+            run(job_id, kind, crew=crew)
+            done += 1
+    return done
 
 
 def client_with_key(**options: Any) -> APIClient:

@@ -14,7 +14,6 @@ from memoryhub.access.tenancy import UnknownRow, hold
 from memoryhub.providers.spaces import (
     IndexEntry,
     after_indexing,
-    embed_pending,
     index_entries,
     writing_spaces,
 )
@@ -40,7 +39,7 @@ def add_messages(
     """Store messages at the end of a session; a `client_message_id` that is known returns the first row.
 
     Reopens a session that had ended (SPEC C5). Analysing and embedding by a local provider happen
-    before the session's row is locked; a remote provider is asked after the commit.
+    before the session's row is locked; a remote provider is asked in the background.
     """
     spaces = writing_spaces()
     prepared = {id(message): _prepare(message, entry) for message, entry in _with_entries(batch, spaces, now)}
@@ -55,10 +54,7 @@ def add_messages(
         )
         _index(rows, [each.entry for _, each in new], spaces)
         _extend(locked, rows)
-        after_indexing(
-            [each.entry for _, each in new if each.entry is not None],
-            lambda: embed_pending(MessageIndex, locked.actor_id, [row.id for row in rows]),
-        )
+        after_indexing([each.entry for _, each in new if each.entry is not None], locked.actor_id)
     _follow(session, locked)
     return AddedMessages(_in_order(placement, rows, known), len(rows))
 

@@ -70,13 +70,16 @@ def open_session(
 
 
 @transaction.atomic
-def end_session(*, session: Session, by: Principal, now: datetime) -> Session:
-    """End a session; ending it again changes nothing. Raises UnknownRow where it was erased meanwhile."""
+def end_session(*, session: Session, by: Principal, now: datetime, only_if_silent: bool = False) -> Session:
+    """End a session; ending it again changes nothing. Raises UnknownRow where it was erased meanwhile.
+
+    With `only_if_silent`, one in which something was said since the caller read it stays open.
+    """
     hold(session.actor_id)
-    ended = Session.objects.filter(pk=session.pk, actor_id=session.actor_id, ended_at=None).update(
-        ended_at=now
-    )
-    if ended:
+    rows = Session.objects.filter(pk=session.pk, actor_id=session.actor_id, ended_at=None)
+    if only_if_silent:
+        rows = rows.filter(message_count=session.message_count)
+    if rows.update(ended_at=now):
         audit.record(
             by=by, verb="end", object_kind="session", object_id=session.pk, actor=session.actor, now=now
         )

@@ -12,7 +12,7 @@ from typing import Any, Final, Self
 from conversations.domain.layers import PRECEDENCE
 from memoryhub.tenants.domain import Check, Policy, PolicyError, number, one_of, switch, text, whole
 
-__all__ = ["CALL_OPTIONS", "DEFAULT_POLICY", "ContextPolicy", "PolicyError"]
+__all__ = ["CALL_OPTIONS", "DEFAULT_POLICY", "ContextPolicy", "PolicyError", "SessionPolicy"]
 
 BEFORE_HISTORY: Final = "before_history"
 WITH_USER_MESSAGE: Final = "with_user_message"
@@ -111,6 +111,15 @@ class ContextPolicy(Policy):
         that computes the same expression gets. Rounding or decimals would differ from it by one.
         """
         return int(self.max_tokens * self.token_safety_margin)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SessionPolicy(Policy):
+    """When a session that nobody ended counts as ended (SPEC C5)."""
+
+    session_idle_minutes: int = 60
+
+    CHECKS = {"session_idle_minutes": whole(1, 43_200)}
 
 
 CALL_OPTIONS: Final = ContextPolicy.keys() - {

@@ -95,6 +95,11 @@ def command(name: str) -> Principal:
     return Principal(kind=PrincipalKind.COMMAND, id=name, name=name)
 
 
+def job_principal(kind: str, job_id: UUID) -> Principal:
+    """Return the principal that a job acts as."""
+    return Principal(kind=PrincipalKind.JOB, id=str(job_id), name=kind)
+
+
 def curator(user_pk: object, name: str) -> Principal:
     """Return the principal of a person in the admin."""
     return Principal(kind=PrincipalKind.CURATOR, id=str(user_pk), name=name)

@@ -21,6 +21,9 @@ from django.utils.translation import gettext_lazy as _
 
 from memoryhub.access.models import ApiKey
 from memoryhub.admin.base import clock
+from memoryhub.jobs.domain import State
+from memoryhub.jobs.models import Job
+from memoryhub.jobs.watching import Mood, background
 from memoryhub.search.models import EmbeddingSpace
 from memoryhub.tenants.models import Actor, Agent
 
@@ -80,7 +83,23 @@ def ground_tiles(now: datetime) -> list[Tile]:
         Tile(_("Agents"), count(Agent.objects.all()), _("who remember"), Agent),
         Tile(_("Actors"), count(Actor.objects.all()), _("agents and their users"), Actor),
         Tile(_("API keys"), count(usable), _("usable now"), ApiKey, "?state=usable"),
+        _background_tile(now),
     ]
+
+
+def _background_tile(now: datetime) -> Tile:
+    """Return the figure of what waits or ended badly, and whether anybody works."""
+    state = background(now)
+    ended_badly = state.jobs.get(State.FAILED, 0) + state.jobs.get(State.DEAD, 0)
+    if ended_badly:
+        return Tile(_("Jobs"), Count(ended_badly), _("ended badly"), Job, "?state__exact=dead")
+    moods = {
+        Mood.IDLE: _("idle"),
+        Mood.WORKING: _("at work"),
+        Mood.BEHIND: _("behind"),
+        Mood.DOWN: _("no worker is there"),
+    }
+    return Tile(_("Jobs"), Count(state.jobs.get(State.QUEUED, 0)), moods[state.mood], Job)
 
 
 def first_page(request: HttpRequest, context: dict[str, Any]) -> dict[str, Any]:

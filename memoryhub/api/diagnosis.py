@@ -10,6 +10,8 @@ from django.db import DatabaseError, connection
 
 from memoryhub.access.models import ApiKey
 from memoryhub.api.health import CHECKS
+from memoryhub.jobs.models import Job
+from memoryhub.jobs.watching import Mood, background
 from memoryhub.providers.errors import ProviderError
 from memoryhub.providers.reembedding import plan_change
 from memoryhub.providers.registry import embedding_provider
@@ -67,6 +69,21 @@ def _versions() -> Iterator[Finding]:
         "pgvector",
         f"version {row[0] if row else 'none'}; {'.'.join(map(str, OLDEST_PGVECTOR))} or newer is needed",
     )
+
+
+def workers() -> Iterator[Finding]:
+    """Look whether somebody works on jobs, and whether any ended badly."""
+    try:
+        state = background(datetime.now(UTC))
+    except DatabaseError as error:
+        yield Finding(Level.BROKEN, "workers", f"The database does not answer ({type(error).__name__}).")
+        return
+    is_well = state.mood in (Mood.IDLE, Mood.WORKING)
+    yield Finding(Level.FINE if is_well else Level.WARNING, "workers", state.detail)
+    ended_badly = Job.objects.ended_badly().count()
+    if ended_badly:
+        detail = f"{ended_badly} jobs failed or are dead; the admin shows why, and sends them back"
+        yield Finding(Level.WARNING, "jobs", detail)
 
 
 def embeddings() -> Iterator[Finding]:

@@ -5,9 +5,12 @@ from collections.abc import Callable
 from django.db import DatabaseError, connection
 from django.db.migrations.executor import MigrationExecutor
 from django.http import HttpRequest, HttpResponse, JsonResponse
+from django.utils import timezone
 from django.views.decorators.http import require_safe
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 
+from memoryhub.jobs import metrics as metrics_of_jobs  # noqa: F401  its collector registers itself
+from memoryhub.jobs.watching import Mood, background
 from memoryhub.providers.errors import ProviderError
 from memoryhub.providers.registry import embedding_provider
 
@@ -24,7 +27,8 @@ def healthz(request: HttpRequest) -> HttpResponse:
 def readyz(request: HttpRequest) -> HttpResponse:
     """Answer whether the parts that requests need are there; 503 while one is missing that must not be.
 
-    An embedder that is away does not stop the server: searches answer from words meanwhile.
+    An embedder that is away does not stop the server: searches answer from words meanwhile. Without
+    workers, what they would do waits.
     """
     verdicts = {name: check() for name, check in CHECKS.items()}
     is_ready = all(fine for name, (fine, _) in verdicts.items() if name not in MAY_BE_AWAY)
@@ -75,9 +79,18 @@ def _embedder() -> Verdict:
     return availability.available, availability.detail
 
 
+def _workers() -> Verdict:
+    try:
+        state = background(timezone.now())
+    except DatabaseError as error:
+        return False, f"The database does not answer ({type(error).__name__})."
+    return state.mood is not Mood.DOWN, state.detail
+
+
 CHECKS: dict[str, Callable[[], Verdict]] = {
     "database": _database,
     "migrations": _migrations,
     "embedder": _embedder,
+    "workers": _workers,
 }
-MAY_BE_AWAY = frozenset({"embedder"})
+MAY_BE_AWAY = frozenset({"embedder", "workers"})

@@ -1,22 +1,22 @@
 """Embedding spaces and the vectors in them: which space searches read, which ones writes fill (SPEC A5).
 
 A space is a (provider, model, dimension). Searches read the active one; writes go to the active one
-and to one that is being filled. A local provider embeds at once; a remote one after the commit, so
-that no transaction waits for the network. What it misses is found by words meanwhile, and embedded
-by `reembed`.
+and to one that is being filled. A local provider embeds at once; a remote one in the background, so
+that no request waits for the network. Until then a text is found by words.
 """
 
 import hashlib
 import logging
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 from uuid import UUID
 
-from django.db import connection, models, transaction
+from django.db import connection, models
 from pgvector import HalfVector
 
+from memoryhub.jobs.queue import enqueue
 from memoryhub.providers.embeddings.base import EmbeddingProvider
 from memoryhub.providers.errors import ProviderError
 from memoryhub.providers.query_cache import QueryCache
@@ -160,28 +160,22 @@ def _local_vectors(space: EmbeddingSpace, texts: Sequence[str]) -> Sequence[list
         return [None] * len(texts)
 
 
-def after_indexing(entries: Sequence[IndexEntry], embed_rest: Callable[[], object]) -> None:
-    """Once the caller's transaction is committed: count the terms, and embed what only a remote provider can."""
+def after_indexing(entries: Sequence[IndexEntry], actor_id: UUID) -> None:
+    """Count the terms after the caller's transaction, and enqueue in it what could not be embedded at once."""
     record(entry.terms for entry in entries)
     if any(vector is None for entry in entries for vector in entry.vectors.values()):
-        transaction.on_commit(embed_rest, robust=True)
+        embed_later(actor_id)
 
 
-def embed_pending(rows: type[SearchIndexRow], actor_id: UUID, owner_ids: Sequence[UUID]) -> int:
-    """Embed an actor's given texts that have no vector yet; return how many got one.
+def embed_later(actor_id: UUID) -> None:
+    """Enqueue a job that embeds whatever texts of an actor have no vector."""
+    enqueue("embed", actor_id=actor_id, key="texts")
 
-    Outside any transaction. A provider that is away leaves the rows as they are (they are found by
-    words) and is logged.
-    """
-    done = 0
-    for space in writing_spaces():
-        owners = {f"{rows.owner_field}_id__in": owner_ids}
-        pending = without_vector(rows, space).filter(actor_id=actor_id, **owners)
-        try:
-            done += embed_rows(rows, list(pending), space)
-        except ProviderError as error:
-            log.warning("embedding postponed", extra={"provider": space.provider, "code": error.code})
-    return done
+
+def embed_all_later(actor_ids: Iterable[UUID]) -> None:
+    """Enqueue the same for each of several actors."""
+    for actor_id in actor_ids:
+        embed_later(actor_id)
 
 
 def without_vector(rows: type[SearchIndexRow], space: EmbeddingSpace) -> models.QuerySet[Any]:
@@ -191,25 +185,38 @@ def without_vector(rows: type[SearchIndexRow], space: EmbeddingSpace) -> models.
 
 
 def embed_rows(model: type[SearchIndexRow], rows: Sequence[Any], space: EmbeddingSpace) -> int:
-    """Embed the rows' texts and store the vectors; return how many. Raises ProviderError.
+    """Embed the rows' texts and store the vectors; return how many. Raises ProviderError."""
+    return store_vectors(model, rows, space, vectors_of(model, rows, space))
+
+
+def vectors_of(model: type[SearchIndexRow], rows: Sequence[Any], space: EmbeddingSpace) -> list[str]:
+    """Return the vectors of the rows' texts, as PostgreSQL reads them; network. Raises ProviderError."""
+    texts = [getattr(row, model.owner_field).content for row in rows]
+    vectors = provider_of(space).embed(texts) if texts else ()
+    return [HalfVector(vector.tolist()).to_text() for vector in vectors]
+
+
+def store_vectors(
+    model: type[SearchIndexRow], rows: Sequence[Any], space: EmbeddingSpace, vectors: Sequence[str]
+) -> int:
+    """Store the vectors of rows and return how many were given.
 
     A vector is stored only beside the text it was made of: whoever edited the text while the provider
     was asked has made the row wait again.
     """
-    texts = [getattr(row, model.owner_field).content for row in rows]
-    vectors = provider_of(space).embed(texts) if texts else ()
     owner: Any = model._meta.get_field(model.owner_field)
     statement = STORE_VECTORS.format(
         table=connection.ops.quote_name(model._meta.db_table),
         owners=connection.ops.quote_name(owner.related_model._meta.db_table),
         owner=connection.ops.quote_name(owner.column),
     )
+    texts = [getattr(row, model.owner_field).content for row in rows]
     values: dict[str, Any] = {
         "space": space.pk,
         "actors": list({row.actor_id for row in rows}),
         "owners": [getattr(row, owner.attname) for row in rows],
         "digests": [hashlib.sha256(text.encode()).digest() for text in texts],
-        "vectors": [HalfVector(vector.tolist()).to_text() for vector in vectors],
+        "vectors": list(vectors),
     }
     with connection.cursor() as cursor:
         cursor.execute(statement, values)

@@ -103,6 +103,11 @@ class SearchIndexRow(models.Model):
 
     class Meta:
         abstract = True
+        indexes: ClassVar[list[models.Index]] = [
+            models.Index(
+                fields=["space", "actor"], name="%(class)s_unembedded", condition=models.Q(vector=None)
+            ),
+        ]
 
     @classmethod
     def words_of(cls, owner: Any) -> str:

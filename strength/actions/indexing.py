@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from django.db import connection
 
-from memoryhub.providers.spaces import IndexEntry, after_indexing, embed_pending
+from memoryhub.providers.spaces import IndexEntry, after_indexing
 from memoryhub.search.models import EmbeddingSpace
 from strength.models import Memory, MemoryIndex
 from strength.sql import FOLLOW_THESE
@@ -18,7 +18,7 @@ def index_memory(memory: Memory, entry: IndexEntry, spaces: Sequence[EmbeddingSp
         MemoryIndex(actor_id=memory.actor_id, memory=memory, **facets, **entry.row_values(space.id))
         for space in spaces
     )
-    after_indexing([entry], lambda: embed_pending(MemoryIndex, memory.actor_id, [memory.id]))
+    after_indexing([entry], memory.actor_id)
 
 
 def follow_memories(memories: Sequence[Memory]) -> None:

@@ -3,10 +3,11 @@
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
-from uuid import uuid4
+from uuid import UUID, uuid4
 
 from rest_framework.test import APIClient
 
+from memoryhub.jobs.queue import enqueue
 from memoryhub.tenants.domain import actor_id
 
 API = "/api/v1"
@@ -97,6 +98,7 @@ def plant(client: APIClient, *, agent_id: str, user_id: str) -> Planted:
     planted.ids = {
         "agent_id": agent_id, "session_id": session["id"], "memory_id": memory["id"], "pending_id": pending["id"],
         "revision_id": revision["id"], "receipt_id": context["receipt_id"],
+        "job_id": str(enqueue("embed", actor_id=UUID(planted.actor_id), key="texts")),
     }  # fmt: skip
     return planted
 

@@ -119,15 +119,6 @@ def test_what_is_written_while_the_embedder_is_away_is_found_by_words(
     assert context.data["metadata"]["semantic_memory_count"] == 2
 
 
-def test_remote_provider_embeds_after_the_commit(
-    client: APIClient, embeddings_server: EmbeddingsServer, use_remote: Configure
-) -> None:
-    use_remote(embeddings_server)
-    remember(client, 1)
-    assert MemoryIndex.objects.filter(vector=None).count() == 0
-    assert MessageIndex.objects.filter(vector=None).count() == 0
-
-
 def test_batch_size_must_be_positive() -> None:
     with pytest.raises(CommandError, match="1 or more"):
         reembed("--batch-size", "0")

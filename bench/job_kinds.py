@@ -1,0 +1,72 @@
+"""Jobs that do nothing but show that they were done: once, twice, late, or not at all.
+
+Each effect is a row of its own in a table that nothing keeps unique, so that what was done twice is seen.
+"""
+
+import os
+import signal
+import time
+from typing import TYPE_CHECKING
+
+from django.db import connection
+
+if TYPE_CHECKING:
+    from memoryhub.jobs.kinds import Writes
+    from memoryhub.jobs.running import RunningJob
+
+TABLES = """
+CREATE TABLE IF NOT EXISTS bench_effect (job uuid, attempt int, at timestamptz DEFAULT clock_timestamp());
+CREATE TABLE IF NOT EXISTS bench_begun (job uuid, attempt int, pid int, at timestamptz DEFAULT clock_timestamp());
+"""
+
+
+def make_tables() -> None:
+    """Make the tables of effects and beginnings."""
+    with connection.cursor() as cursor:
+        cursor.execute(TABLES)
+
+
+def empty(job: "RunningJob") -> None:
+    """Do nothing."""
+
+
+def effect(job: "RunningJob") -> "Writes":
+    """Take `seconds` (none), then leave one row."""
+    _begin(job)
+    time.sleep(float(job.payload.get("seconds", 0)))
+    return lambda: _leave(job)
+
+
+def steps(job: "RunningJob") -> None:
+    """Leave `steps` rows, each in a step of its own, and go on after a break where it was."""
+    _begin(job)
+    done = int(job.cursor or 0)
+    while done < int(job.payload["steps"]):
+        time.sleep(float(job.payload.get("seconds", 0)))
+        with job.step(cursor=done + 1, done=done + 1, total=job.payload["steps"]):
+            _leave(job)
+        done += 1
+
+
+def kill(job: "RunningJob") -> None:
+    """Kill the worker that runs it."""
+    _begin(job)
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def breaks(job: "RunningJob") -> None:
+    """Break, as a fault in the code would."""
+    raise KeyError("a text that somebody said")
+
+
+def _begin(job: "RunningJob") -> None:
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "INSERT INTO bench_begun (job, attempt, pid) VALUES (%s, %s, %s)",
+            [job.id, job.attempt, os.getpid()],
+        )
+
+
+def _leave(job: "RunningJob") -> None:
+    with connection.cursor() as cursor:
+        cursor.execute("INSERT INTO bench_effect (job, attempt) VALUES (%s, %s)", [job.id, job.attempt])

@@ -1,0 +1,34 @@
+"""What conversations do in the background."""
+
+from contextlib import suppress
+from typing import Final
+
+from django.utils import timezone
+
+from conversations.actions.sessions import end_session
+from conversations.domain.policy import SessionPolicy
+from conversations.models import Session
+from memoryhub.access.domain import job_principal
+from memoryhub.access.tenancy import UnknownRow
+from memoryhub.jobs.running import RunningJob
+
+AT_ONCE: Final = 200
+
+
+def end_idle_sessions(job: RunningJob) -> None:
+    """End the sessions in which nobody said anything for `session_idle_minutes` (SPEC C5)."""
+    now = timezone.now()
+    by = job_principal(job.kind.name, job.id)
+    idle = Session.objects.idle(now, default_minutes=SessionPolicy().session_idle_minutes)
+    idle = idle.select_related("actor__agent").order_by("id")
+    done = 0
+    sessions = list(idle[:AT_ONCE])
+    while sessions:
+        for session in sessions:
+            # Each by itself, and only while it is still silent: what runs twice ends nothing twice.
+            with suppress(UnknownRow):
+                end_session(session=session, by=by, now=now, only_if_silent=True)
+        done += len(sessions)
+        with job.step(done=done):
+            pass
+        sessions = list(idle.filter(id__gt=sessions[-1].pk)[:AT_ONCE])

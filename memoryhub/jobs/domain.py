@@ -1,0 +1,155 @@
+"""What becomes of a job: pure rules, no Django, no clock.
+
+A job's attempts are counted when it is claimed, before any work. Afterwards an attempt may be excused, where it
+ended in words that say a retry helps (a provider that was busy, a worker that was told to stop). What is left are
+attempts that broke, or that nobody survived to explain; three of those end the job.
+"""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, time, timedelta
+from enum import StrEnum
+from typing import Any, Final
+
+MOST_BROKEN_ATTEMPTS: Final = 3
+PATIENCE: Final = timedelta(days=3)
+"""How long a job goes on being excused: a provider that was away over a weekend finds its jobs waiting."""
+
+FIRST_PAUSE_SECONDS: Final = 2.0
+LONGEST_PAUSE_SECONDS: Final = 600.0
+
+
+class State(StrEnum):
+    """Where a job is on its way."""
+
+    QUEUED = "queued"
+    RUNNING = "running"
+    DONE = "done"
+    FAILED = "failed"
+    DEAD = "dead"
+
+
+OPEN: Final = (State.QUEUED, State.RUNNING)
+ENDED_BADLY: Final = (State.FAILED, State.DEAD)
+
+
+class Postponed(Exception):
+    """Raised by a job that cannot be done yet, through no fault of its own; the reason holds no text of a user."""
+
+    def __init__(self, reason: str, *, seconds: float) -> None:
+        super().__init__(reason)
+        self.seconds = seconds
+
+
+@dataclass(frozen=True)
+class Attempts:
+    """How often a job was begun, how many of those were excused, and for how long it has been there."""
+
+    begun: int
+    excused: int
+    age: timedelta
+
+    @property
+    def broken(self) -> int:
+        """Attempts that count against the job."""
+        return self.begun - self.excused
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What becomes of a job whose attempt did not end well; `pause_seconds` until it may be tried again."""
+
+    state: State
+    pause_seconds: float = 0.0
+    is_excused: bool = False
+
+
+def pause_seconds(attempts: int) -> float:
+    """Return 2 s after the first attempt, twice as long after each further one, ten minutes at most."""
+    return min(LONGEST_PAUSE_SECONDS, FIRST_PAUSE_SECONDS * 2.0 ** min(max(0, attempts - 1), 20))
+
+
+def after_refusal() -> Verdict:
+    """Judge an error that would come again: the job has failed, and only a person can send it back."""
+    return Verdict(State.FAILED)
+
+
+def after_excuse(attempts: Attempts, *, at_least_seconds: float | None = None) -> Verdict:
+    """Judge an error that says a retry helps; `at_least_seconds` is how long the other side asked us to wait."""
+    if attempts.age > PATIENCE:
+        return Verdict(State.DEAD)
+    asked = at_least_seconds or 0.0
+    return Verdict(State.QUEUED, max(asked, pause_seconds(attempts.begun)), is_excused=True)
+
+
+def after_breakdown(attempts: Attempts) -> Verdict:
+    """Judge an attempt that broke, ran out of time, or whose worker was lost."""
+    if attempts.broken >= MOST_BROKEN_ATTEMPTS:
+        return Verdict(State.DEAD)
+    return Verdict(State.QUEUED, pause_seconds(attempts.broken))
+
+
+@dataclass(frozen=True)
+class Every:
+    """A schedule by the clock: each `seconds` since 1970, wherever a process was started."""
+
+    seconds: int
+
+    def following(self, moment: datetime) -> datetime:
+        """Return the first time after `moment`."""
+        passed = math.floor(moment.timestamp() / self.seconds)
+        return datetime.fromtimestamp((passed + 1) * self.seconds, UTC)
+
+    @property
+    def longest_gap(self) -> timedelta:
+        """The longest time between two of its times."""
+        return timedelta(seconds=self.seconds)
+
+
+@dataclass(frozen=True)
+class Daily:
+    """A schedule by the day: at one time in UTC, which knows no summer."""
+
+    at: time
+
+    def following(self, moment: datetime) -> datetime:
+        """Return the first time after `moment`."""
+        today = datetime.combine(moment.astimezone(UTC).date(), self.at, UTC)
+        return today if today > moment else today + timedelta(days=1)
+
+    @property
+    def longest_gap(self) -> timedelta:
+        """The longest time between two of its times."""
+        return timedelta(days=1)
+
+
+Rhythm = Every | Daily
+
+
+def rhythm(entry: Mapping[str, Any]) -> Rhythm:
+    """Return the schedule that a line of `SCHEDULES` describes; raises ValueError where it describes none."""
+    if "every_seconds" in entry and int(entry["every_seconds"]) > 0:
+        return Every(int(entry["every_seconds"]))
+    if "daily_at" in entry:
+        return Daily(time.fromisoformat(entry["daily_at"]))
+    raise ValueError("A schedule says `every_seconds` (above 0) or `daily_at` (as 03:30, in UTC).")
+
+
+@dataclass(frozen=True)
+class Firing:
+    """What a look at a schedule decides: whether its job is due, and when the next one is."""
+
+    is_due: bool
+    next_at: datetime
+
+
+def look(schedule: Rhythm, *, next_at: datetime, now: datetime) -> Firing:
+    """Decide whether a schedule is due. What was missed is done once, not once for each time it was missed.
+
+    A clock that was set back leaves `next_at` further away than any two times of the schedule lie apart; then
+    nothing is done, and the next time is found anew.
+    """
+    is_due = next_at <= now
+    is_lost = next_at - now > schedule.longest_gap
+    return Firing(is_due, schedule.following(now) if is_due or is_lost else next_at)

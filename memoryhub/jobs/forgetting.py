@@ -1,0 +1,29 @@
+"""Forgetting jobs that nobody asks for any more."""
+
+from datetime import timedelta
+from typing import Final
+
+from django.db.models import Q
+from django.utils import timezone
+
+from memoryhub.jobs.domain import ENDED_BADLY, State
+from memoryhub.jobs.models import Crew, Job
+from memoryhub.jobs.running import RunningJob
+
+DONE_KEPT: Final = timedelta(days=7)
+ENDED_BADLY_KEPT: Final = timedelta(days=90)
+CREW_KEPT: Final = timedelta(days=1)
+AT_ONCE: Final = 5000
+
+
+def forget_old_jobs(job: RunningJob) -> None:
+    """Delete jobs done a week ago, those that ended badly three months ago, and crews not seen for a day."""
+    now = timezone.now()
+    old = Q(state=State.DONE, finished_at__lt=now - DONE_KEPT)
+    old |= Q(state__in=ENDED_BADLY, finished_at__lt=now - ENDED_BADLY_KEPT)
+    deleted = AT_ONCE
+    while deleted == AT_ONCE:
+        with job.step():
+            ids = list(Job.objects.filter(old).values_list("pk", flat=True)[:AT_ONCE])
+            deleted, _ = Job.objects.filter(pk__in=ids).delete()
+    Crew.objects.filter(seen_at__lt=now - CREW_KEPT).delete()

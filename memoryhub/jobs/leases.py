@@ -1,0 +1,123 @@
+"""Who holds a job, and what becomes of it when they let go, fail, or are lost."""
+
+import logging
+from collections.abc import Callable, Sequence
+from datetime import timedelta
+from typing import Any, Final
+from uuid import UUID
+
+from django.db import IntegrityError, connection, transaction
+
+from memoryhub.jobs import sql
+from memoryhub.jobs.domain import Attempts, Verdict, after_breakdown, after_excuse
+from memoryhub.jobs.kinds import Kind
+from memoryhub.jobs.running import RunningJob
+
+log = logging.getLogger(__name__)
+
+LOOK_AGAIN_SECONDS: Final = 1.0
+LOST: Final = "The worker was lost: it died, or did not say for a whole lease that it lives."
+STOPPED: Final = "The worker was told to stop."
+
+
+def claim(job_id: UUID, kind: Kind, *, crew: UUID) -> RunningJob | None:
+    """Take a job that waits, counting the attempt; None where somebody else has it, or enough of its kind run."""
+    values = {"id": job_id, "crew": crew, "lease_seconds": kind.lease_seconds}
+    try:
+        row = _one(sql.CLAIM, values) if kind.at_once is None else _claim_bounded(kind, values)
+    except IntegrityError:  # its like began to run since it was offered
+        _postpone(job_id)
+        return None
+    if row is None:
+        return None
+    keys = ("id", "actor_id", "kind", "key", "payload", "attempt", "cursor")
+    return RunningJob.claimed(kind, crew, **dict(zip(keys, row, strict=True)))
+
+
+def _claim_bounded(kind: Kind, values: dict[str, Any]) -> tuple[Any, ...] | None:
+    with transaction.atomic():
+        _one(sql.ONE_CLAIM_AT_A_TIME, {"kind": kind.name})
+        running = _one(sql.COUNT_RUNNING, {"kind": kind.name})
+        assert running is not None and kind.at_once is not None
+        if running[0] < kind.at_once:
+            return _one(sql.CLAIM, values)
+    _postpone(values["id"])
+    return None
+
+
+def _postpone(job_id: UUID) -> None:
+    with connection.cursor() as cursor:
+        cursor.execute(sql.POSTPONE, {"id": job_id, "seconds": LOOK_AGAIN_SECONDS})
+
+
+def let_go(job: RunningJob, judge: Callable[[Attempts], Verdict], *, error: str) -> Verdict | None:
+    """End an attempt that did not succeed; None where the job was somebody else's by then."""
+    with transaction.atomic():
+        row = _one(sql.ATTEMPTS_OF_ONE, job.fence)
+        if row is None:
+            return None
+        return _release(job.id, row, judge, error)
+
+
+def sweep() -> int:
+    """Release the jobs whose lease ran out, and return how many."""
+    with transaction.atomic():
+        rows = _all(sql.OVERDUE, {})
+        return _release_all(rows, after_breakdown, LOST)
+
+
+def give_up_on(crew: UUID) -> int:
+    """Release what a crew held whose worker is dead, without waiting for the lease; return how many."""
+    with transaction.atomic():
+        return _release_all(_all(sql.OF_CREW, {"crew": crew}), after_breakdown, LOST)
+
+
+def hand_back(crew: UUID) -> int:
+    """Release what a crew held that is told to stop: no fault of the job's, and to be begun again at once."""
+
+    def at_once(attempts: Attempts) -> Verdict:
+        verdict = after_excuse(attempts)
+        return Verdict(verdict.state, 0.0, verdict.is_excused)
+
+    with transaction.atomic():
+        return _release_all(_all(sql.OF_CREW, {"crew": crew}), at_once, STOPPED)
+
+
+def _release_all(rows: Sequence[tuple[Any, ...]], judge: Callable[[Attempts], Verdict], error: str) -> int:
+    for job_id, kind, begun, excused, age in rows:
+        verdict = _release(job_id, (begun, excused, age), judge, error)
+        log.warning(
+            "job released",
+            extra={"job": str(job_id), "kind": kind, "attempt": begun, "state": verdict.state.value},
+        )
+    return len(rows)
+
+
+def _release(job_id: UUID, row: tuple[Any, ...], judge: Callable[[Attempts], Verdict], error: str) -> Verdict:
+    begun, excused, age = row
+    assert isinstance(age, timedelta)
+    verdict = judge(Attempts(begun, excused, age))
+    values = {
+        "id": job_id,
+        "attempt": begun,
+        "state": verdict.state.value,
+        "excused": int(verdict.is_excused),
+        "pause_seconds": verdict.pause_seconds,
+        "error": error,
+    }
+    with connection.cursor() as cursor:
+        cursor.execute(sql.RELEASE, values)
+    return verdict
+
+
+def _one(statement: str, values: dict[str, Any]) -> tuple[Any, ...] | None:
+    with connection.cursor() as cursor:
+        cursor.execute(statement, values)
+        row: tuple[Any, ...] | None = cursor.fetchone()
+        return row
+
+
+def _all(statement: str, values: dict[str, Any]) -> list[tuple[Any, ...]]:
+    with connection.cursor() as cursor:
+        cursor.execute(statement, values)
+        return list(cursor.fetchall())

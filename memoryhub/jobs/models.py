@@ -1,0 +1,129 @@
+"""The jobs, the crews that work on them, and when each schedule comes next."""
+
+from typing import Any, ClassVar
+
+from django.db import models
+from django.db.models import Q
+from django.db.models.functions import Now
+
+from memoryhub.ids import new_id
+from memoryhub.jobs.domain import ENDED_BADLY, OPEN, State
+from memoryhub.tenants.models import Actor
+
+STATES = [(state.value, state.value) for state in State]
+
+
+class JobQuerySet(models.QuerySet["Job"]):
+    """Jobs, narrowed by where they are on their way."""
+
+    def open(self) -> "JobQuerySet":
+        """Filter to jobs that wait or run."""
+        return self.filter(state__in=OPEN)
+
+    def ended_badly(self) -> "JobQuerySet":
+        """Filter to jobs that a person should look at."""
+        return self.filter(state__in=ENDED_BADLY)
+
+
+class Job(models.Model):
+    """One piece of work in the background (SPEC A8). This row is the truth; django-q2 carries its id to a worker.
+
+    `attempts` and `crew` are the fencing token: the number rises with every claim, so whoever holds an older one, or
+    another crew's, has lost the job. `payload` and `error` hold ids, numbers and our own words, never a text of a user.
+    """
+
+    id = models.UUIDField(primary_key=True, default=new_id, editable=False)
+    actor = models.ForeignKey(Actor, on_delete=models.CASCADE, null=True, blank=True, related_name="+")
+    kind = models.CharField(max_length=64)
+    key = models.CharField(
+        max_length=255, blank=True, help_text="One of a key waits and one runs; empty: any number."
+    )
+    payload = models.JSONField(default=dict, blank=True)
+    state = models.CharField(max_length=7, choices=STATES, default=State.QUEUED)
+    attempts = models.PositiveIntegerField(default=0)
+    excused = models.PositiveIntegerField(default=0, help_text="Attempts that do not count against it.")
+    due_at = models.DateTimeField(help_text="When it may next be offered to a worker.")
+    lease_until = models.DateTimeField(null=True, blank=True)
+    crew = models.UUIDField(null=True, blank=True, help_text="The crew whose worker has it.")
+    error = models.TextField(blank=True)
+    cursor = models.JSONField(null=True, blank=True, help_text="Where long work goes on after a break.")
+    progress_done = models.PositiveBigIntegerField(null=True, blank=True)
+    progress_total = models.PositiveBigIntegerField(null=True, blank=True)
+    created_at = models.DateTimeField(db_default=Now())
+    started_at = models.DateTimeField(null=True, blank=True)
+    finished_at = models.DateTimeField(null=True, blank=True)
+
+    objects: ClassVar[JobQuerySet] = JobQuerySet.as_manager()  # type: ignore[assignment]
+
+    class Meta:
+        app_label = "memoryhub"
+        ordering = ["-created_at", "-id"]
+        constraints = [
+            models.UniqueConstraint(
+                name="job_waits_once", fields=["actor", "kind", "key"], nulls_distinct=False,
+                condition=Q(state=State.QUEUED, attempts=0) & ~Q(key=""),
+            ),
+            models.UniqueConstraint(
+                name="job_runs_once", fields=["actor", "kind", "key"], nulls_distinct=False,
+                condition=Q(state=State.RUNNING) & ~Q(key=""),
+            ),
+            models.CheckConstraint(name="job_state_is_known", condition=Q(state__in=[state.value for state in State])),
+            models.CheckConstraint(
+                name="job_runs_under_a_lease",
+                condition=Q(state=State.RUNNING, lease_until__isnull=False)
+                | (~Q(state=State.RUNNING) & Q(lease_until=None)),
+            ),
+        ]  # fmt: skip
+        indexes = [
+            models.Index(fields=["due_at"], name="job_due", condition=Q(state=State.QUEUED)),
+            models.Index(fields=["lease_until"], name="job_leased", condition=Q(state=State.RUNNING)),
+            models.Index(fields=["kind", "state"], name="job_by_kind"),
+            models.Index(
+                fields=["actor", "kind", "key"],
+                name="job_waiting_by_key",
+                condition=Q(state=State.QUEUED) & ~Q(key=""),
+            ),
+            models.Index(fields=["-created_at", "-id"], name="job_newest_first"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.kind} {str(self.id)[:8]}"
+
+    @property
+    def progress(self) -> dict[str, Any] | None:
+        """How far long work has come, where it says so."""
+        if self.progress_done is None:
+            return None
+        return {"done": self.progress_done, "total": self.progress_total}
+
+
+class Crew(models.Model):
+    """A running group of processes that works on jobs; it says twice in ten seconds that it lives."""
+
+    id = models.UUIDField(primary_key=True, editable=False)
+    host = models.CharField(max_length=255)
+    pid = models.PositiveIntegerField()
+    started_at = models.DateTimeField(db_default=Now())
+    seen_at = models.DateTimeField(db_default=Now())
+
+    class Meta:
+        app_label = "memoryhub"
+        ordering = ["started_at"]
+
+    def __str__(self) -> str:
+        return f"{self.host}:{self.pid}"
+
+
+class ScheduleState(models.Model):
+    """When a line of `settings.SCHEDULES` comes next."""
+
+    name = models.CharField(max_length=64, primary_key=True)
+    next_at = models.DateTimeField()
+    last_at = models.DateTimeField(null=True, blank=True)
+
+    class Meta:
+        app_label = "memoryhub"
+        ordering = ["name"]
+
+    def __str__(self) -> str:
+        return self.name

@@ -1,0 +1,56 @@
+"""Putting jobs into the queue, and offering them to crews."""
+
+import json
+from collections.abc import Mapping
+from typing import Any, Final
+from uuid import UUID
+
+from django.db import connection
+
+from memoryhub.ids import new_id
+from memoryhub.jobs import sql
+from memoryhub.jobs.kinds import bounds, kind
+
+OFFERED_SECONDS: Final = 10
+"""How long a job that a crew took out of the queue, and did not begin, stays away from the others."""
+
+
+def enqueue(
+    name: str,
+    *,
+    actor_id: UUID | None = None,
+    key: str = "",
+    payload: Mapping[str, Any] | None = None,
+    delay_seconds: float = 0.0,
+) -> UUID:
+    """Put a job into the queue and return its id; call it in the transaction of the change that causes it.
+
+    With a `key`, one job of this actor, kind and key waits at a time: where one does, its id is returned, and it
+    begins after the caller's transaction. One that runs already does not count, for it may have looked too early.
+    `payload` holds ids and numbers, never a text. Raises UnknownKind.
+    """
+    values = {
+        "id": new_id(),
+        "actor": actor_id,
+        "kind": kind(name).name,
+        "key": key,
+        "payload": json.dumps(dict(payload or {})),
+        "delay_seconds": delay_seconds,
+    }
+    statement = sql.ENQUEUE.format(same_actor=sql.OF_NOBODY if actor_id is None else sql.OF_ACTOR)
+    with connection.cursor() as cursor:
+        while True:
+            cursor.execute(statement, values)
+            row = cursor.fetchone()
+            if row is not None:
+                return UUID(str(row[0]))
+
+
+def offer(count: int) -> list[tuple[UUID, str]]:
+    """Take up to `count` due jobs out of the queue for one crew: their ids and kinds."""
+    names, most = bounds()
+    with connection.cursor() as cursor:
+        cursor.execute(
+            sql.OFFER, {"count": count, "for_seconds": OFFERED_SECONDS, "kinds": names, "most": most}
+        )
+        return [(UUID(str(job_id)), name) for job_id, name in cursor.fetchall()]

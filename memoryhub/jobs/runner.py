@@ -1,0 +1,82 @@
+"""Running one job: claim, work, write, or say what went wrong."""
+
+import logging
+import traceback
+from uuid import UUID
+
+from django.conf import settings
+from django.db import connection
+from django_q.exceptions import TimeoutException
+
+from memoryhub.jobs.domain import Attempts, Postponed, Verdict, after_breakdown, after_excuse, after_refusal
+from memoryhub.jobs.kinds import UnknownKind, kind
+from memoryhub.jobs.leases import claim, let_go
+from memoryhub.jobs.running import LeaseLost, Renewal, RunningJob
+
+log = logging.getLogger(__name__)
+
+
+def run(job_id: UUID, name: str, *, crew: UUID) -> None:
+    """Run a job that was offered, unless somebody else has it by now. Raises DatabaseError."""
+    try:
+        job = claim(job_id, kind(name), crew=crew)
+    except UnknownKind as error:
+        # A line was taken out of JOB_KINDS while its jobs waited. They wait on, for the line may come back.
+        log.error("job of unknown kind", extra={"job": str(job_id), "error": str(error)})
+        return
+    if job is not None:
+        _work(job)
+
+
+def _work(job: RunningJob) -> None:
+    try:
+        with Renewal(job):
+            job.finish(job.kind.function()(job))
+    except LeaseLost:
+        log.warning("result refused: lease lost", extra=_about(job))
+    except (Exception, TimeoutException) as error:
+        if connection.connection is not None and not connection.is_usable():
+            connection.close()
+        _explain(job, error)
+
+
+def _explain(job: RunningJob, error: BaseException) -> None:
+    def judge(attempts: Attempts) -> Verdict:
+        return verdict_on(error, attempts)
+
+    said = described(error)
+    verdict = let_go(job, judge, error=said)
+    state = verdict.state.value if verdict else "lost"
+    log.warning("job did not succeed", extra={**_about(job), "state": state, "error": said})
+
+
+def verdict_on(error: BaseException, attempts: Attempts) -> Verdict:
+    """Judge an attempt by its error: one that carries `permanent` says itself whether a retry helps."""
+    if isinstance(error, Postponed):
+        return after_excuse(attempts, at_least_seconds=error.seconds)
+    permanent = getattr(error, "permanent", None)
+    if permanent is None:
+        return after_breakdown(attempts)
+    if permanent:
+        return after_refusal()
+    return after_excuse(attempts, at_least_seconds=getattr(error, "retry_after_seconds", None))
+
+
+def described(error: BaseException) -> str:
+    """Put an error into words that hold no text of a user.
+
+    Errors that know of retries are ours, and written for operators. Of others the kind and the place in our own
+    code are told; their message may quote what they choked on.
+    """
+    if isinstance(error, TimeoutException):
+        return "It took longer than its kind's deadline_seconds."
+    if isinstance(error, Postponed) or hasattr(error, "permanent"):
+        return str(error)
+    base = str(settings.BASE_DIR)
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename.startswith(base)]
+    place = f" at {frames[-1].filename[len(base) + 1 :]}:{frames[-1].lineno}" if frames else ""
+    return f"{type(error).__name__}{place}"
+
+
+def _about(job: RunningJob) -> dict[str, object]:
+    return {"job": str(job.id), "kind": job.kind.name, "attempt": job.attempt}

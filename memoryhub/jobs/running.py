@@ -1,0 +1,162 @@
+"""A job in the hands of the worker that claimed it: what its function may ask of it.
+
+Nothing that a function writes counts unless the job is still its own: writes go through `finish` or `step`, which
+hold the job's row under the fencing token until they are committed.
+"""
+
+import json
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import Any, Self
+from uuid import UUID
+
+from django.db import DatabaseError, connection, transaction
+
+from memoryhub.jobs import sql
+from memoryhub.jobs.kinds import Kind, Writes
+
+
+class LeaseLost(Exception):
+    """The job is somebody else's by now, or was erased; what was worked out must not be written."""
+
+
+@dataclass
+class RunningJob:
+    """One claimed job. `crew` and `attempt` fence it; `cursor` is what the last `step` of any attempt left."""
+
+    id: UUID
+    kind: Kind
+    crew: UUID
+    actor_id: UUID | None
+    key: str
+    payload: Mapping[str, Any]
+    attempt: int
+    cursor: Any
+    ends_at: float = field(default=0.0, repr=False)
+
+    @classmethod
+    def claimed(
+        cls,
+        kind_: Kind,
+        crew: UUID,
+        *,
+        id: UUID,
+        actor_id: UUID | None,
+        payload: Any,
+        cursor: Any,
+        **rest: Any,
+    ) -> Self:
+        """Return the job as a row of the claim tells of it."""
+        rest.pop("kind")
+        return cls(
+            id=UUID(str(id)),
+            kind=kind_,
+            crew=crew,
+            actor_id=None if actor_id is None else UUID(str(actor_id)),
+            payload=_decoded(payload),
+            cursor=_decoded(cursor),
+            ends_at=time.monotonic() + kind_.deadline_seconds,
+            **rest,
+        )
+
+    @property
+    def fence(self) -> dict[str, Any]:
+        """What a statement compares to know that the job is still this worker's."""
+        return {"id": self.id, "attempt": self.attempt, "crew": self.crew}
+
+    @property
+    def seconds_left(self) -> float:
+        """How long this attempt may still take; what it asks of others must be done by then."""
+        return max(0.0, self.ends_at - time.monotonic())
+
+    @contextmanager
+    def step(
+        self, *, cursor: Any = None, done: int | None = None, total: int | None = None
+    ) -> Iterator[None]:
+        """Write a part of long work: its effects, where to go on after a break, and how far it has come, or nothing.
+
+        Renews the lease. Raises LeaseLost, before the effects and so without them.
+        """
+        with transaction.atomic():
+            self._hold()
+            yield
+            values = {
+                "id": self.id,
+                "cursor": None if cursor is None else json.dumps(cursor),
+                "done": done,
+                "total": total,
+                "lease_seconds": self.kind.lease_seconds,
+            }
+            _execute(sql.NOTE_STEP, values)
+        self.cursor = cursor
+
+    def finish(self, writes: Writes | None) -> None:
+        """Write the work's effects and that it is done, as one. Raises LeaseLost, and nothing is written."""
+        with transaction.atomic():
+            if writes is not None:
+                self._hold()
+                writes()
+            if not _execute(sql.FINISH, self.fence):
+                raise LeaseLost(f"{self.id} is not this worker's any more.")
+
+    def renew(self) -> bool:
+        """Say that somebody still works on it; False where it is lost."""
+        return bool(_execute(sql.RENEW, {**self.fence, "lease_seconds": self.kind.lease_seconds}))
+
+    def _hold(self) -> None:
+        if self.actor_id is not None:
+            _execute(sql.HOLD_ACTOR, {"actor": self.actor_id})
+        if not _execute(sql.FENCE, self.fence):
+            raise LeaseLost(f"{self.id} is not this worker's any more.")
+
+
+class Renewal:
+    """Renews a job's lease from a thread of its own while the work goes on, until the attempt's deadline.
+
+    A process that is stopped or stuck in the kernel renews nothing, which is the point of a lease.
+    """
+
+    def __init__(self, job: RunningJob) -> None:
+        self._job = job
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._renew, name="renewal", daemon=True)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._over.set()
+        self._thread.join()
+
+    def _renew(self) -> None:
+        try:
+            while not self._over.wait(self._job.kind.lease_seconds / 3) and self._job.seconds_left:
+                if not self._renewed():
+                    return
+        finally:
+            connection.close()
+
+    def _renewed(self) -> bool:
+        try:
+            return self._job.renew()
+        except DatabaseError:
+            connection.close()
+            return True  # the next one may get through; if none does, the lease runs out
+
+
+def _execute(statement: str, values: dict[str, Any]) -> int:
+    """Run a statement and return how many rows it met."""
+    with connection.cursor() as cursor:
+        cursor.execute(statement, values)
+        return int(cursor.rowcount)
+
+
+def _decoded(value: Any) -> Any:
+    return json.loads(value) if isinstance(value, str) else value

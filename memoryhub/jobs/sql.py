@@ -1,0 +1,150 @@
+"""The statements by which jobs move. Leases and due times follow the database's clock, the one all workers share."""
+
+# Put a job into the queue, in the transaction of the change that causes it. One of a key waits at a time; where one
+# waits already, hold it until that transaction ends, so that no worker begins it before the change can be seen.
+# Returns no row where another transaction was quicker; the caller asks again. `same_actor` is one of the two below:
+# written as one comparison that also fits NULL, it would find no index.
+OF_ACTOR = "actor_id = %(actor)s"
+OF_NOBODY = "actor_id IS NULL"
+ENQUEUE = """
+WITH waiting AS (
+    SELECT id FROM memoryhub_job
+    WHERE %(key)s <> '' AND {same_actor} AND kind = %(kind)s AND key = %(key)s AND state = 'queued' AND key <> ''
+    ORDER BY id LIMIT 1 FOR SHARE
+), fresh AS (
+    INSERT INTO memoryhub_job (id, actor_id, kind, key, payload, state, attempts, excused, due_at, error)
+    SELECT %(id)s, %(actor)s, %(kind)s, %(key)s, %(payload)s, 'queued', 0, 0,
+        now() + %(delay_seconds)s * interval '1 second', ''
+    WHERE NOT EXISTS (SELECT FROM waiting)
+    ON CONFLICT DO NOTHING
+    RETURNING id
+)
+SELECT id, TRUE FROM fresh UNION ALL SELECT id, FALSE FROM waiting
+"""
+
+# Offer what is due to one crew, and to no other for a while. Kinds of which enough run, and jobs whose like is
+# running, wait. Nothing waits for the disk: an offer that a crash undoes is made again.
+OFFER = """
+UPDATE memoryhub_job SET due_at = now() + %(for_seconds)s * interval '1 second'
+WHERE set_config('synchronous_commit', 'off', TRUE) IS NOT NULL AND id IN (
+    SELECT waiting.id FROM memoryhub_job AS waiting
+    WHERE waiting.state = 'queued' AND waiting.due_at <= now()
+        AND waiting.kind <> ALL (ARRAY(
+            SELECT bounded.kind FROM unnest(%(kinds)s::text[], %(most)s::int[]) AS bounded (kind, most)
+            WHERE bounded.most <= (
+                SELECT count(*) FROM memoryhub_job AS running
+                WHERE running.kind = bounded.kind AND running.state = 'running'
+            )
+        ))
+        AND (waiting.key = '' OR NOT EXISTS (
+            SELECT FROM memoryhub_job AS running
+            WHERE running.state = 'running' AND running.kind = waiting.kind AND running.key = waiting.key
+                AND running.actor_id IS NOT DISTINCT FROM waiting.actor_id
+        ))
+    ORDER BY waiting.due_at LIMIT %(count)s
+    FOR UPDATE SKIP LOCKED
+)
+RETURNING id, kind
+"""
+
+# Take a job that waits. The attempt counts from here on, whatever becomes of it. The state is compared after the row
+# was found: in the search for it, it would tempt the planner to read everything that waits. Nor does this wait for
+# the disk: where a crash undoes a claim, the crew whose it was finds the job to be nobody's, or another's.
+CLAIM = """
+WITH free AS MATERIALIZED (
+    SELECT id, state FROM memoryhub_job
+    WHERE id = %(id)s AND set_config('synchronous_commit', 'off', TRUE) IS NOT NULL
+    FOR UPDATE SKIP LOCKED
+)
+UPDATE memoryhub_job AS job
+SET state = 'running', attempts = job.attempts + 1, crew = %(crew)s, started_at = now(),
+    lease_until = now() + %(lease_seconds)s * interval '1 second'
+FROM free
+WHERE job.id = free.id AND free.state = 'queued'
+RETURNING job.id, job.actor_id, job.kind, job.key, job.payload, job.attempts, job.cursor
+"""
+
+# One claim of a bounded kind at a time, so that each counts the one before it.
+ONE_CLAIM_AT_A_TIME = "SELECT pg_advisory_xact_lock(hashtextextended('memoryhub_job:' || %(kind)s, 0))"
+
+COUNT_RUNNING = "SELECT count(*) FROM memoryhub_job WHERE kind = %(kind)s AND state = 'running'"
+
+POSTPONE = """
+UPDATE memoryhub_job SET due_at = now() + %(seconds)s * interval '1 second' WHERE id = %(id)s AND state = 'queued'
+"""
+
+# The rest is allowed to whoever still holds the job: the same crew, in the same attempt. Only a job that runs has
+# a lease.
+RENEW = """
+UPDATE memoryhub_job SET lease_until = clock_timestamp() + %(lease_seconds)s * interval '1 second'
+WHERE id = %(id)s AND attempts = %(attempt)s AND crew = %(crew)s AND lease_until > clock_timestamp()
+"""
+
+# Taken before the job's row, as by every other write: an erasure takes the actor first, too.
+HOLD_ACTOR = "SELECT 1 FROM memoryhub_actor WHERE id = %(actor)s FOR KEY SHARE"
+
+FENCE = """
+SELECT 1 FROM memoryhub_job
+WHERE id = %(id)s AND attempts = %(attempt)s AND crew = %(crew)s AND lease_until > clock_timestamp()
+FOR UPDATE
+"""
+
+NOTE_STEP = """
+UPDATE memoryhub_job SET cursor = %(cursor)s, progress_done = %(done)s, progress_total = %(total)s,
+    lease_until = clock_timestamp() + %(lease_seconds)s * interval '1 second'
+WHERE id = %(id)s
+"""
+
+FINISH = """
+UPDATE memoryhub_job SET state = 'done', finished_at = clock_timestamp(), lease_until = NULL, crew = NULL, error = ''
+WHERE id = %(id)s AND attempts = %(attempt)s AND crew = %(crew)s AND lease_until > clock_timestamp()
+"""
+
+# `attempts` as it was read: a job that somebody took over meanwhile is left alone.
+RELEASE = """
+UPDATE memoryhub_job
+SET state = %(state)s, excused = excused + %(excused)s, error = %(error)s, lease_until = NULL, crew = NULL,
+    due_at = clock_timestamp() + %(pause_seconds)s * interval '1 second',
+    finished_at = CASE WHEN %(state)s IN ('failed', 'dead') THEN clock_timestamp() END
+WHERE id = %(id)s AND attempts = %(attempt)s AND lease_until IS NOT NULL
+"""
+
+ATTEMPTS_OF_ONE = """
+SELECT attempts, excused, clock_timestamp() - created_at FROM memoryhub_job
+WHERE id = %(id)s AND attempts = %(attempt)s AND crew = %(crew)s AND lease_until IS NOT NULL
+FOR UPDATE
+"""
+
+# Jobs whose lease ran out: nobody works on them any more, or somebody who must not finish.
+OVERDUE = """
+SELECT id, kind, attempts, excused, clock_timestamp() - created_at FROM memoryhub_job
+WHERE state = 'running' AND lease_until < clock_timestamp()
+ORDER BY lease_until LIMIT 200
+FOR UPDATE SKIP LOCKED
+"""
+
+OF_CREW = """
+SELECT id, kind, attempts, excused, clock_timestamp() - created_at FROM memoryhub_job
+WHERE state = 'running' AND crew = %(crew)s
+FOR UPDATE SKIP LOCKED
+"""
+
+BE_SEEN = """
+INSERT INTO memoryhub_crew (id, host, pid, started_at, seen_at) VALUES (%(id)s, %(host)s, %(pid)s, now(), now())
+ON CONFLICT (id) DO UPDATE SET seen_at = now()
+"""
+
+# A schedule's row is made by whoever looks at it first.
+KNOW_SCHEDULE = """
+INSERT INTO memoryhub_schedulestate (name, next_at) VALUES (%(name)s, %(next_at)s) ON CONFLICT (name) DO NOTHING
+"""
+
+LOOK_AT_SCHEDULES = """
+SELECT name, next_at, now() FROM memoryhub_schedulestate WHERE name = ANY(%(names)s) FOR UPDATE SKIP LOCKED
+"""
+
+MOVE_SCHEDULE = """
+UPDATE memoryhub_schedulestate
+SET next_at = %(next_at)s, last_at = CASE WHEN %(is_due)s THEN now() ELSE last_at END
+WHERE name = %(name)s
+"""

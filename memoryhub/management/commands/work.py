@@ -1,0 +1,37 @@
+"""`manage.py work`: one crew, which works on jobs until it is told to stop."""
+
+import os
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError
+
+from memoryhub.jobs.crew import CrewBroken, work
+from memoryhub.processes import Wakeups
+from memoryhub.supervisor import PULSE
+
+
+class Command(BaseCommand):
+    """Work on jobs, one at a time; ends with an error where it should be started anew."""
+
+    help = (
+        "Work on background jobs, one at a time, until told to stop. `serve` starts these and keeps them alive; "
+        "by hand, start as many as there shall be workers."
+    )
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        """Work until a signal; the job in hand is finished, or given back."""
+        try:
+            with Wakeups() as wakeups:
+                work(wakeups, show_life=_show_life)
+        except CrewBroken as reason:
+            raise CommandError(f"The crew ends: {reason}.") from None
+
+
+def _show_life() -> None:
+    """Tell the supervisor that we live, where there is one that listens."""
+    descriptor = os.environ.get(PULSE)
+    if descriptor:
+        try:
+            os.write(int(descriptor), b".")
+        except (BlockingIOError, BrokenPipeError):
+            return

@@ -1,0 +1,48 @@
+"""What ends an installation, what needs many crews, and everything at once."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from bench import drills
+
+ROOT = Path(__file__).resolve().parents[3]
+linux_only = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="needs /proc")
+pytestmark = [pytest.mark.slow, linux_only]
+
+
+def test_stops_under_load_leave_no_process_and_lose_no_job() -> None:
+    assert drills.stops(3).wrong == []
+
+
+def test_eight_crews_run_each_job_once() -> None:
+    assert drills.many_claims(600).wrong == []
+
+
+def test_a_short_storm_from_the_command_line() -> None:
+    done = subprocess.run(
+        [sys.executable, "bench/chaos.py", "--minutes", "0.3", "--seed", "7", "--json"],
+        cwd=ROOT, capture_output=True, text=True, timeout=600,
+    )  # fmt: skip
+    report = json.loads(done.stdout)["storm"]
+
+    assert done.returncode == 0, report
+    assert (report["lost"], report["doubled"], report["wrong"]) == (0, 0, [])
+    assert report["messages_acknowledged"] > 0
+    assert report["job_effects"] > 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [([], "give --minutes above 0"), (["--drills", "none"], "there is no drill none"), (["--minutes", "-1"], "give --minutes")],
+)  # fmt: skip
+def test_wrong_arguments_are_told(arguments: list[str], said: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "bench/chaos.py", *arguments], cwd=ROOT, capture_output=True, text=True
+    )
+
+    assert done.returncode == 2
+    assert said in done.stderr

@@ -1,0 +1,37 @@
+"""What the tests' jobs do: agents are made, which can be counted."""
+
+from memoryhub.jobs.domain import Postponed
+from memoryhub.jobs.kinds import Writes
+from memoryhub.jobs.running import RunningJob
+from memoryhub.providers.errors import ProviderRejected, ProviderUnavailable
+from memoryhub.tenants.models import Agent
+
+SECRET = "a text that somebody said"
+
+
+def nothing(job: RunningJob) -> None:
+    """Do nothing."""
+
+
+def note(job: RunningJob) -> Writes:
+    """Make an agent named by the payload."""
+    return lambda: Agent.objects.create(agent_id=job.payload["name"])
+
+
+def steps(job: RunningJob) -> None:
+    """Make three agents, one a step; break before the one that `breaks_at` names, the first time."""
+    for number in range(job.cursor or 0, 3):
+        if job.attempt == 1 and number == job.payload.get("breaks_at"):
+            raise RuntimeError(SECRET)
+        with job.step(cursor=number + 1, done=number + 1, total=3):
+            Agent.objects.create(agent_id=f"step-{number}")
+
+
+def fails(job: RunningJob) -> None:
+    """Raise what the payload asks for."""
+    raise {
+        "broken": KeyError(SECRET),
+        "refused": ProviderRejected("The provider refused it.", code="refused"),
+        "away": ProviderUnavailable("The provider is away.", code="away", retry_after_seconds=90),
+        "later": Postponed("Not yet.", seconds=700),
+    }[job.payload["how"]]

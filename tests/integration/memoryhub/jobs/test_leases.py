@@ -1,0 +1,244 @@
+"""Done once or visibly dead: claims, fences, lost workers, errors."""
+
+import threading
+from datetime import timedelta
+from uuid import UUID, uuid4
+
+import pytest
+from django.db import connection
+from django.utils import timezone
+from django_q.exceptions import TimeoutException
+
+from memoryhub.access.tenancy import ensure_actor
+from memoryhub.jobs import runner
+from memoryhub.jobs.domain import Attempts, State
+from memoryhub.jobs.kinds import kind
+from memoryhub.jobs.leases import claim, give_up_on, hand_back, sweep
+from memoryhub.jobs.models import Job
+from memoryhub.jobs.queue import enqueue
+from memoryhub.jobs.running import LeaseLost, Renewal, RunningJob
+from memoryhub.tenants.models import Agent
+from tests.integration.memoryhub.jobs.doings import SECRET
+from tests.integration.memoryhub.jobs.test_queue import in_threads
+
+pytestmark = pytest.mark.django_db(transaction=True)
+CREW = uuid4()
+
+
+def taken(of_kind: str, *, crew: UUID = CREW, **payload: object) -> RunningJob:
+    job = claim(enqueue(of_kind, payload=payload), kind(of_kind), crew=crew)
+    assert job is not None
+    return job
+
+
+def again(job: RunningJob, *, crew: UUID | None = None) -> RunningJob:
+    following = claim(job.id, job.kind, crew=crew or uuid4())
+    assert following is not None
+    return following
+
+
+def lose(job: RunningJob) -> None:
+    """Let the lease run out."""
+    Job.objects.filter(pk=job.id).update(lease_until=timezone.now() - timedelta(seconds=1))
+
+
+def run_all() -> None:
+    """Run what is queued, due or not."""
+    for job in Job.objects.filter(state="queued").order_by("id"):
+        runner.run(job.id, job.kind, crew=CREW)
+
+
+def test_sixteen_claims_of_one_job_give_it_to_one() -> None:
+    job_id = enqueue("nothing")
+    claims = in_threads(16, lambda: claim(job_id, kind("nothing"), crew=uuid4()))
+
+    assert sum(job is not None for job in claims) == 1
+    assert Job.objects.get().attempts == 1
+
+
+def test_the_attempt_counts_before_the_work() -> None:
+    job = taken("nothing")
+
+    assert (job.attempt, Job.objects.get().attempts) == (1, 1)
+    assert claim(job.id, job.kind, crew=uuid4()) is None
+
+
+def test_effects_and_being_done_are_one() -> None:
+    enqueue("note", payload={"name": "made"})
+    run_all()
+    job = Job.objects.get()
+
+    assert (job.state, job.attempts, job.lease_until, job.error) == ("done", 1, None, "")
+    assert job.finished_at is not None
+    assert Agent.objects.filter(agent_id="made").count() == 1
+
+
+def test_a_late_finisher_is_refused_and_the_new_one_stands() -> None:
+    late = taken("note", name="late")
+    lose(late)
+    assert sweep() == 1
+    new = again(late)
+    new.finish(lambda: Agent.objects.create(agent_id="new"))
+
+    with pytest.raises(LeaseLost):
+        late.finish(lambda: Agent.objects.create(agent_id="late"))
+    with pytest.raises(LeaseLost):
+        late.finish(None)
+    with pytest.raises(LeaseLost), late.step():
+        Agent.objects.create(agent_id="late")
+    assert not late.renew()
+    assert list(Agent.objects.values_list("agent_id", flat=True)) == ["new"]
+    assert Job.objects.get().state == "done"
+
+
+def test_a_result_is_refused_once_the_lease_ran_out_though_nobody_took_over() -> None:
+    job = taken("note", name="late")
+    lose(job)
+
+    with pytest.raises(LeaseLost):
+        job.finish(lambda: Agent.objects.create(agent_id="late"))
+    assert not Agent.objects.exists()
+
+
+def test_another_crew_with_the_same_number_is_refused() -> None:
+    """A crash of the database may undo a claim that did not wait for the disk; the next draws its number again."""
+    forgotten = taken("note", name="x")
+    Job.objects.update(state="queued", attempts=0, lease_until=None, crew=None)
+    following = again(forgotten)
+
+    assert following.attempt == forgotten.attempt
+    with pytest.raises(LeaseLost):
+        forgotten.finish(lambda: Agent.objects.create(agent_id="x"))
+    following.finish(None)
+
+
+def test_renewing_keeps_a_job() -> None:
+    job = taken("nothing")
+    Job.objects.update(lease_until=timezone.now() + timedelta(seconds=1))
+
+    assert job.renew()
+    assert Job.objects.get().lease_until > timezone.now() + timedelta(seconds=50)  # type: ignore[operator]
+    assert sweep() == 0
+
+
+def test_a_thread_renews_while_the_work_goes_on(settings: object) -> None:
+    job = taken("nothing")
+    object.__setattr__(job.kind, "lease_seconds", 2)
+    before = Job.objects.get().lease_until
+    renewed = threading.Event()
+    renew = job.renew
+    job.renew = lambda: bool(renew() and (renewed.set() or True))  # type: ignore[method-assign]
+    with Renewal(job):
+        assert renewed.wait(10)
+
+    assert Job.objects.get().lease_until != before
+
+
+def test_a_job_is_dead_after_three_lost_workers() -> None:
+    job = taken("nothing")
+    for state in ("queued", "queued", "dead"):
+        lose(job)
+        assert sweep() == 1
+        assert Job.objects.get().state == state
+        if state == "queued":
+            job = again(job)
+    row = Job.objects.get()
+    assert (row.attempts, row.lease_until) == (3, None)
+    assert "worker was lost" in row.error
+    assert row.finished_at is not None
+
+
+def test_what_a_dead_crew_held_does_not_wait_for_the_lease() -> None:
+    taken("nothing")
+    other = taken("nothing", crew=uuid4())
+
+    assert give_up_on(CREW) == 1
+    assert set(Job.objects.values_list("state", "excused")) == {("queued", 0), ("running", 0)}
+    assert Job.objects.get(pk=other.id).state == "running"
+
+
+def test_what_a_crew_gives_back_does_not_count_and_is_due_at_once() -> None:
+    job = taken("nothing")
+
+    assert hand_back(CREW) == 1
+    row = Job.objects.get()
+    assert (row.state, row.attempts, row.excused) == ("queued", 1, 1)
+    assert row.due_at <= timezone.now()
+    with pytest.raises(LeaseLost):
+        job.finish(None)
+
+
+def test_steps_go_on_where_a_break_left_them() -> None:
+    enqueue("steps", payload={"breaks_at": 2})
+    run_all()
+    broken = Job.objects.get()
+    assert (broken.state, broken.cursor, broken.progress) == ("queued", 2, {"done": 2, "total": 3})
+    assert Agent.objects.count() == 2
+    run_all()
+
+    assert Job.objects.get().state == "done"
+    assert sorted(Agent.objects.values_list("agent_id", flat=True)) == ["step-0", "step-1", "step-2"]
+
+
+@pytest.mark.parametrize(
+    ("how", "state", "excused", "pause"),
+    [("broken", "queued", 0, 2), ("refused", "failed", 0, None), ("away", "queued", 1, 90), ("later", "queued", 1, 700)],
+)  # fmt: skip
+def test_an_error_decides_what_becomes_of_the_job(
+    how: str, state: str, excused: int, pause: float | None
+) -> None:
+    enqueue("fails", payload={"how": how})
+    run_all()
+    job = Job.objects.get()
+
+    assert (job.state, job.attempts, job.excused) == (state, 1, excused)
+    if pause is not None:
+        assert abs((job.due_at - timezone.now()).total_seconds() - pause) < 30
+    assert job.error
+
+
+def test_errors_are_told_without_what_they_quote() -> None:
+    enqueue("fails", payload={"how": "broken"})
+    run_all()
+
+    error = Job.objects.get().error
+    assert error.startswith("KeyError at tests/integration/memoryhub/jobs/doings.py:")
+    assert SECRET not in error
+
+
+def test_a_deadline_that_passed_is_a_broken_attempt() -> None:
+    error = TimeoutException("Task exceeded maximum timeout value (3 seconds)")
+    verdict = runner.verdict_on(error, Attempts(1, 0, timedelta(0)))
+
+    assert verdict.state is State.QUEUED
+    assert not verdict.is_excused
+    assert runner.described(error) == "It took longer than its kind's deadline_seconds."
+
+
+def test_a_job_whose_kind_is_gone_waits_for_it() -> None:
+    job_id = enqueue("nothing")
+    Job.objects.update(kind="gone")
+    runner.run(job_id, "gone", crew=CREW)
+
+    assert (Job.objects.get().state, Job.objects.get().attempts) == ("queued", 0)
+
+
+def test_a_job_of_somebody_who_was_erased_writes_nothing() -> None:
+    actor = ensure_actor(Agent.objects.create(agent_id="kana"), "hiroki")
+    job = claim(enqueue("note", actor_id=actor.id, payload={"name": "x"}), kind("note"), crew=CREW)
+    assert job is not None
+    actor.delete()
+
+    with pytest.raises(LeaseLost):
+        job.finish(lambda: Agent.objects.create(agent_id="x"))
+    assert not Agent.objects.filter(agent_id="x").exists()
+
+
+def test_a_broken_write_leaves_nothing_and_the_job_is_tried_again() -> None:
+    Agent.objects.create(agent_id="there")
+    enqueue("note", payload={"name": "there"})
+    run_all()
+
+    assert Job.objects.get().state == "queued"
+    assert "IntegrityError" in Job.objects.get().error
+    assert connection.is_usable()

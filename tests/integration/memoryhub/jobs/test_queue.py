@@ -1,0 +1,156 @@
+"""Enqueueing with the change that causes it, and offering: who gets what, and what waits."""
+
+import threading
+from collections.abc import Callable
+from datetime import timedelta
+from uuid import uuid4
+
+import pytest
+from django.db import connection, transaction
+from django.utils import timezone
+
+from memoryhub.access.tenancy import ensure_actor
+from memoryhub.jobs.kinds import UnknownKind, kind
+from memoryhub.jobs.leases import claim
+from memoryhub.jobs.models import Job
+from memoryhub.jobs.queue import enqueue, offer
+from memoryhub.tenants.models import Agent
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+def in_threads(count: int, act: Callable[[], object]) -> list[object]:
+    """Run the same at once in several threads with connections of their own."""
+    results: list[object] = []
+    barrier = threading.Barrier(count)
+
+    def run() -> None:
+        try:
+            barrier.wait()
+            results.append(act())
+        finally:
+            connection.close()
+
+    threads = [threading.Thread(target=run) for _ in range(count)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return results
+
+
+def test_enqueue_refuses_a_kind_that_nobody_registered() -> None:
+    with pytest.raises(UnknownKind, match=r"JOB_KINDS has no 'nonsense'; one of .*embed"):
+        enqueue("nonsense")
+
+
+def test_a_job_is_gone_with_the_change_that_caused_it() -> None:
+    with transaction.atomic():
+        enqueue("nothing")
+        transaction.set_rollback(True)
+
+    assert not Job.objects.exists()
+
+
+def test_one_of_a_key_waits_and_without_a_key_all_do() -> None:
+    first, second = enqueue("nothing", key="a"), enqueue("nothing", key="a")
+    enqueue("nothing", key="b")
+    enqueue("note", key="a")
+    actor = ensure_actor(Agent.objects.create(agent_id="kana"), "")
+    enqueue("nothing", key="a", actor_id=actor.id)
+    enqueue("nothing")
+    enqueue("nothing")
+
+    assert first == second
+    assert Job.objects.count() == 6
+
+
+def test_eight_at_once_of_a_key_make_one_job() -> None:
+    ids = in_threads(8, lambda: enqueue("nothing", key="same"))
+
+    assert len(set(ids)) == 1
+    assert Job.objects.count() == 1
+
+
+def test_a_trigger_while_its_like_runs_is_not_lost() -> None:
+    first = enqueue("nothing", key="a")
+    assert claim(first, kind("nothing"), crew=uuid4())
+    second = enqueue("nothing", key="a")
+
+    assert second != first
+    assert offer(10) == []  # it waits for its like
+    Job.objects.filter(pk=first).update(state="done", lease_until=None)
+    assert [job_id for job_id, _ in offer(10)] == [second]
+
+
+def test_a_job_that_waits_does_not_begin_before_the_change_that_joined_it() -> None:
+    """Otherwise it would look too early: at rows that are not committed yet."""
+    waiting = enqueue("nothing", key="a")
+    inside, outside = threading.Event(), threading.Event()
+
+    def join() -> None:
+        with transaction.atomic():
+            assert enqueue("nothing", key="a") == waiting
+            inside.set()
+            outside.wait(10)
+        connection.close()
+
+    thread = threading.Thread(target=join)
+    thread.start()
+    assert inside.wait(10)
+    assert offer(10) == []
+    assert claim(waiting, kind("nothing"), crew=uuid4()) is None
+    outside.set()
+    thread.join()
+    assert [job_id for job_id, _ in offer(10)] == [waiting]
+
+
+def test_two_runs_of_a_key_never_overlap() -> None:
+    first = enqueue("nothing", key="a")
+    assert claim(first, kind("nothing"), crew=uuid4())
+    second = enqueue("nothing", key="a")
+
+    assert claim(second, kind("nothing"), crew=uuid4()) is None
+    assert Job.objects.get(pk=second).state == "queued"
+
+
+def test_an_offer_is_made_once_and_again_after_a_while() -> None:
+    job_id = enqueue("nothing")
+
+    assert offer(5) == [(job_id, "nothing")]
+    assert offer(5) == []
+    Job.objects.update(due_at=timezone.now() - timedelta(seconds=1))
+    assert offer(5) == [(job_id, "nothing")]
+
+
+def test_offers_go_to_one_crew_each() -> None:
+    for _ in range(40):
+        enqueue("nothing")
+    offered = in_threads(8, lambda: offer(5))
+
+    ids = [job_id for each in offered for job_id, _ in each]  # type: ignore[attr-defined]
+    assert len(ids) == len(set(ids)) == 40
+
+
+def test_the_oldest_comes_first_and_what_is_delayed_waits() -> None:
+    late = enqueue("nothing", delay_seconds=3600)
+    first, second = enqueue("nothing"), enqueue("nothing")
+
+    assert [job_id for job_id, _ in offer(1)] == [first]
+    assert [job_id for job_id, _ in offer(5)] == [second]
+    assert Job.objects.get(pk=late).state == "queued"
+
+
+def test_a_bounded_kind_is_offered_and_claimed_no_more_often_than_allowed() -> None:
+    ids = [enqueue("alone") for _ in range(8)]
+    claims = iter(ids)
+    lock = threading.Lock()
+
+    def take() -> object:
+        with lock:
+            job_id = next(claims)
+        return claim(job_id, kind("alone"), crew=uuid4())
+
+    assert sum(job is not None for job in in_threads(8, take)) == 1
+    assert Job.objects.filter(state="running").count() == 1
+    assert offer(10) == []

@@ -1,0 +1,123 @@
+"""What becomes of a job, and when a schedule is due: tables and properties."""
+
+from datetime import UTC, datetime, time, timedelta
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from memoryhub.jobs.domain import (
+    LONGEST_PAUSE_SECONDS,
+    PATIENCE,
+    Attempts,
+    Daily,
+    Every,
+    State,
+    after_breakdown,
+    after_excuse,
+    after_refusal,
+    look,
+    pause_seconds,
+    rhythm,
+)
+
+NOON = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
+YOUNG = timedelta(minutes=1)
+moments = st.datetimes(min_value=datetime(2000, 1, 1), max_value=datetime(2100, 1, 1), timezones=st.just(UTC))
+rhythms = st.one_of(
+    st.integers(1, 100_000).map(Every), st.times().map(lambda at: Daily(at.replace(tzinfo=None)))
+)
+
+
+@pytest.mark.parametrize(
+    ("begun", "excused", "state", "pause"),
+    [(1, 0, State.QUEUED, 2), (2, 0, State.QUEUED, 4), (3, 0, State.DEAD, 0), (9, 7, State.QUEUED, 4), (10, 7, State.DEAD, 0)],
+)  # fmt: skip
+def test_third_broken_attempt_ends_a_job(begun: int, excused: int, state: State, pause: float) -> None:
+    verdict = after_breakdown(Attempts(begun, excused, YOUNG))
+
+    assert (verdict.state, verdict.pause_seconds, verdict.is_excused) == (state, pause, False)
+
+
+def test_refusal_fails_at_once() -> None:
+    assert after_refusal().state is State.FAILED
+
+
+def test_excuse_waits_as_long_as_it_was_asked_to_and_does_not_count() -> None:
+    verdict = after_excuse(Attempts(1, 0, YOUNG), at_least_seconds=3600)
+
+    assert (verdict.state, verdict.pause_seconds, verdict.is_excused) == (State.QUEUED, 3600, True)
+
+
+def test_excuse_never_waits_less_than_its_own_pause() -> None:
+    assert after_excuse(Attempts(5, 4, YOUNG), at_least_seconds=1).pause_seconds == pause_seconds(5) == 32
+
+
+def test_patience_ends() -> None:
+    assert after_excuse(Attempts(100, 99, PATIENCE + YOUNG)).state is State.DEAD
+    assert after_excuse(Attempts(100, 99, PATIENCE - YOUNG)).state is State.QUEUED
+
+
+@given(st.integers(0, 10**9))
+def test_pauses_grow_and_are_bounded(attempts: int) -> None:
+    assert 2 <= pause_seconds(attempts) <= pause_seconds(attempts + 1) <= LONGEST_PAUSE_SECONDS
+
+
+# Schedules
+
+
+@given(rhythms, moments)
+def test_following_is_later_by_no_more_than_a_gap(schedule: Every | Daily, moment: datetime) -> None:
+    following = schedule.following(moment)
+
+    assert moment < following <= moment + schedule.longest_gap
+    assert schedule.following(following) > following
+
+
+def test_daily_is_the_same_hour_in_every_zone() -> None:
+    tokyo = datetime.fromisoformat("2026-03-02T11:30:00+09:00")
+
+    assert Daily(time(3, 15)).following(tokyo) == datetime(2026, 3, 2, 3, 15, tzinfo=UTC)
+
+
+@given(rhythms, moments, st.timedeltas(min_value=timedelta(0), max_value=timedelta(days=400)))
+def test_what_was_missed_is_done_once(schedule: Every | Daily, due: datetime, away: timedelta) -> None:
+    now = due + away
+    first = look(schedule, next_at=due, now=now)
+    second = look(schedule, next_at=first.next_at, now=now)
+
+    assert first.is_due
+    assert first.next_at > now
+    assert not second.is_due
+    assert second.next_at == first.next_at
+
+
+@given(rhythms, moments, st.timedeltas(min_value=timedelta(days=2), max_value=timedelta(days=4000)))
+def test_clock_that_was_set_back_does_nothing_and_loses_no_schedule(
+    schedule: Every | Daily, next_at: datetime, back: timedelta
+) -> None:
+    now = next_at - back
+    firing = look(schedule, next_at=next_at, now=now)
+
+    assert not firing.is_due
+    assert now < firing.next_at <= now + schedule.longest_gap
+
+
+def test_before_its_time_nothing_changes() -> None:
+    next_at = NOON + timedelta(seconds=30)
+
+    assert look(Every(60), next_at=next_at, now=NOON) == look(
+        Every(60), next_at=next_at, now=NOON - YOUNG / 2
+    )
+    assert look(Every(60), next_at=next_at, now=NOON).next_at == next_at
+
+
+def test_rhythm_reads_both_forms() -> None:
+    assert rhythm({"job": "x", "every_seconds": 60}) == Every(60)
+    assert rhythm({"job": "x", "daily_at": "03:30"}) == Daily(time(3, 30))
+
+
+@pytest.mark.parametrize("line", [{}, {"every_seconds": 0}, {"daily_at": "25:00"}, {"daily_at": "soon"}])
+def test_rhythm_refuses_what_is_none(line: dict[str, object]) -> None:
+    with pytest.raises(ValueError):
+        rhythm(line)
