@@ -66,6 +66,7 @@ class Jobs:
 
     def __init__(self, hub: Hub) -> None:
         self.hub = hub
+        self.enqueue_ms = 0.0
         self.process = subprocess.Popen(
             [sys.executable, "-m", "bench.client"],
             cwd=CHECKOUT, env=hub.environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1,
@@ -77,7 +78,9 @@ class Jobs:
         assert self.process.stdin is not None
         order = {"kind": kind, "payload": payload, "key": key, "count": count}
         self.process.stdin.write(json.dumps(order) + "\n")
-        return list(json.loads(self._read()))
+        answer = json.loads(self._read())
+        self.enqueue_ms = float(answer["enqueue_ms"])
+        return list(answer["ids"])
 
     def _read(self) -> str:
         assert self.process.stdout is not None
@@ -412,6 +415,7 @@ def throughput(hub: Hub, jobs: Jobs, count: int) -> Outcome:
     """Let two workers run empty jobs."""
     outcome = Outcome(f"{count} empty jobs, 2 workers")
     ids = jobs.add("bench_empty", count=count)
+    outcome.notes["enqueue_median_ms"] = jobs.enqueue_ms
     outcome.took(done(jobs, ids, 300), f"left: {jobs.states(ids)}")
     statement = (
         "SELECT extract(epoch FROM max(finished_at) - min(started_at)) FROM memoryhub_job WHERE kind = %s"

@@ -1,6 +1,7 @@
 """Who holds a job, and what becomes of it when they let go, fail, or are lost."""
 
 import logging
+import time
 from collections.abc import Callable, Sequence
 from datetime import timedelta
 from typing import Any, Final
@@ -16,8 +17,24 @@ from memoryhub.jobs.running import RunningJob
 log = logging.getLogger(__name__)
 
 LOOK_AGAIN_SECONDS: Final = 1.0
+JOINING_SECONDS: Final = 1.0
+LOOK_SECONDS: Final = 0.01
 LOST: Final = "The worker was lost: it died, or did not say for a whole lease that it lives."
 STOPPED: Final = "The worker was told to stop."
+
+
+def claim_patiently(job_id: UUID, kind: Kind, *, crew: UUID) -> RunningJob | None:
+    """Take a job that was offered, and wait a moment for somebody who is just joining it.
+
+    Whoever joins a job that waits holds its row until their commit, mostly for some milliseconds. Without waiting for
+    them the job would lie there until it is offered again.
+    """
+    deadline = time.monotonic() + JOINING_SECONDS
+    job = claim(job_id, kind, crew=crew)
+    while job is None and time.monotonic() < deadline and _one(sql.STILL_WAITS, {"id": job_id}):
+        time.sleep(LOOK_SECONDS)
+        job = claim(job_id, kind, crew=crew)
+    return job
 
 
 def claim(job_id: UUID, kind: Kind, *, crew: UUID) -> RunningJob | None:

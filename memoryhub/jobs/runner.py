@@ -10,7 +10,7 @@ from django_q.exceptions import TimeoutException
 
 from memoryhub.jobs.domain import Attempts, Postponed, Verdict, after_breakdown, after_excuse, after_refusal
 from memoryhub.jobs.kinds import UnknownKind, kind
-from memoryhub.jobs.leases import claim, let_go
+from memoryhub.jobs.leases import claim_patiently, let_go
 from memoryhub.jobs.running import LeaseLost, Renewal, RunningJob
 
 log = logging.getLogger(__name__)
@@ -19,7 +19,7 @@ log = logging.getLogger(__name__)
 def run(job_id: UUID, name: str, *, crew: UUID) -> None:
     """Run a job that was offered, unless somebody else has it by now. Raises DatabaseError."""
     try:
-        job = claim(job_id, kind(name), crew=crew)
+        job = claim_patiently(job_id, kind(name), crew=crew)
     except UnknownKind as error:
         # A line was taken out of JOB_KINDS while its jobs waited. They wait on, for the line may come back.
         log.error("job of unknown kind", extra={"job": str(job_id), "error": str(error)})

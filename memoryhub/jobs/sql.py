@@ -64,6 +64,11 @@ WHERE job.id = free.id AND free.state = 'queued'
 RETURNING job.id, job.actor_id, job.kind, job.key, job.payload, job.attempts, job.cursor
 """
 
+# Offered here, and not put off meanwhile, as a claim does where the job's like runs.
+STILL_WAITS = (
+    "SELECT 1 FROM memoryhub_job WHERE id = %(id)s AND state = 'queued' AND due_at > now() + interval '2 s'"
+)
+
 # One claim of a bounded kind at a time, so that each counts the one before it.
 ONE_CLAIM_AT_A_TIME = "SELECT pg_advisory_xact_lock(hashtextextended('memoryhub_job:' || %(kind)s, 0))"
 

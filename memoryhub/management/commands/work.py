@@ -1,13 +1,17 @@
 """`manage.py work`: one crew, which works on jobs until it is told to stop."""
 
 import os
+from contextlib import suppress
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 
 from memoryhub.jobs.crew import CrewBroken, work
 from memoryhub.processes import Wakeups
+from memoryhub.providers.errors import ConfigurationError, ProviderError
+from memoryhub.providers.registry import embedding_provider
 from memoryhub.supervisor import PULSE
+from memoryhub.tokens import count_raw
 
 
 class Command(BaseCommand):
@@ -20,11 +24,22 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         """Work until a signal; the job in hand is finished, or given back."""
+        _load()
         try:
             with Wakeups() as wakeups:
                 work(wakeups, show_life=_show_life)
         except CrewBroken as reason:
             raise CommandError(f"The crew ends: {reason}.") from None
+
+
+def _load() -> None:
+    """Load what jobs need before the worker is forked, so that no job waits for it and all crews' processes share it.
+
+    A vendor's library takes seconds to import.
+    """
+    with suppress(ProviderError, ConfigurationError):
+        embedding_provider()
+    count_raw("memoryhub")
 
 
 def _show_life() -> None:

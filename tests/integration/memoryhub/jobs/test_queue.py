@@ -11,7 +11,7 @@ from django.utils import timezone
 
 from memoryhub.access.tenancy import ensure_actor
 from memoryhub.jobs.kinds import UnknownKind, kind
-from memoryhub.jobs.leases import claim
+from memoryhub.jobs.leases import claim, claim_patiently
 from memoryhub.jobs.models import Job
 from memoryhub.jobs.queue import enqueue, offer
 from memoryhub.tenants.models import Agent
@@ -154,3 +154,26 @@ def test_a_bounded_kind_is_offered_and_claimed_no_more_often_than_allowed() -> N
     assert sum(job is not None for job in in_threads(8, take)) == 1
     assert Job.objects.filter(state="running").count() == 1
     assert offer(10) == []
+
+
+def test_a_job_that_was_offered_waits_for_whoever_is_joining_it() -> None:
+    """Not for the next offer, which is seconds away."""
+    waiting = enqueue("nothing", key="a")
+    assert offer(1) == [(waiting, "nothing")]
+    inside, leave = threading.Event(), threading.Event()
+
+    def join() -> None:
+        with transaction.atomic():
+            enqueue("nothing", key="a")
+            inside.set()
+            leave.wait(10)
+        connection.close()
+
+    thread = threading.Thread(target=join)
+    thread.start()
+    assert inside.wait(10)
+    threading.Timer(0.1, leave.set).start()
+    job = claim_patiently(waiting, kind("nothing"), crew=uuid4())
+    thread.join()
+
+    assert job is not None
