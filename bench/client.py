@@ -1,7 +1,8 @@
 """Puts jobs into another installation's queue, by the product's own `enqueue`, from a process of its own.
 
-Reads one order a line from standard input, as JSON: kind, payload, key, count. All of an order are put in one transaction, as a
-change puts what it causes. Writes their ids once they are committed, and the median milliseconds that one took.
+Reads one order a line from standard input, as JSON: kind, payload, key, count. All of an order are put in one
+transaction, as a change puts what it causes. Writes their ids once they are committed, and the median milliseconds
+that one took.
 """
 
 import json

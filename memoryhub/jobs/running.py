@@ -96,12 +96,17 @@ class RunningJob:
 
     def finish(self, writes: Writes | None) -> None:
         """Write the work's effects and that it is done, as one. Raises LeaseLost, and nothing is written."""
+        if writes is None:
+            self._end()
+            return
         with transaction.atomic():
-            if writes is not None:
-                self._hold()
-                writes()
-            if not _execute(sql.FINISH, self.fence):
-                raise LeaseLost(f"{self.id} is not this worker's any more.")
+            self._hold()
+            writes()
+            self._end()
+
+    def _end(self) -> None:
+        if not _execute(sql.FINISH, self.fence):
+            raise LeaseLost(f"{self.id} is not this worker's any more.")
 
     def renew(self) -> bool:
         """Say that somebody still works on it; False where it is lost."""
