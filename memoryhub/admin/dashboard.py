@@ -88,11 +88,11 @@ def ground_tiles(now: datetime) -> list[Tile]:
 
 
 def _background_tile(now: datetime) -> Tile:
-    """Return the figure of what waits or ended badly, and whether anybody works."""
+    """Return the figure of what waits or ended badly, and whether anybody works; the worst news first."""
     state = background(now)
     ended_badly = state.jobs.get(State.FAILED, 0) + state.jobs.get(State.DEAD, 0)
-    if ended_badly:
-        return Tile(_("Jobs"), Count(ended_badly), _("ended badly"), Job, "?state__exact=dead")
+    if ended_badly and state.mood in (Mood.IDLE, Mood.WORKING):
+        return Tile(_("Jobs"), Count(ended_badly), _("ended badly"), Job, "?state__in=failed,dead")
     moods = {
         Mood.IDLE: _("idle"),
         Mood.WORKING: _("at work"),

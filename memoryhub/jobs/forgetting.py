@@ -9,17 +9,20 @@ from django.utils import timezone
 from memoryhub.jobs.domain import ENDED_BADLY, State
 from memoryhub.jobs.models import Crew, Job
 from memoryhub.jobs.running import RunningJob
+from memoryhub.jobs.schedules import SCHEDULED
 
 DONE_KEPT: Final = timedelta(days=7)
+SCHEDULED_KEPT: Final = timedelta(days=1)
 ENDED_BADLY_KEPT: Final = timedelta(days=90)
 CREW_KEPT: Final = timedelta(days=1)
 AT_ONCE: Final = 5000
 
 
 def forget_old_jobs(job: RunningJob) -> None:
-    """Delete jobs done a week ago, those that ended badly three months ago, and crews not seen for a day."""
+    """Delete jobs done a week ago (a schedule's, a day ago), what ended badly three months ago, and lost crews."""
     now = timezone.now()
     old = Q(state=State.DONE, finished_at__lt=now - DONE_KEPT)
+    old |= Q(state=State.DONE, finished_at__lt=now - SCHEDULED_KEPT, key__startswith=SCHEDULED)
     old |= Q(state__in=ENDED_BADLY, finished_at__lt=now - ENDED_BADLY_KEPT)
     deleted = AT_ONCE
     while deleted == AT_ONCE:

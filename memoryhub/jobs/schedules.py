@@ -1,8 +1,7 @@
 """What `settings.SCHEDULES` says is done again and again: each time once, however many crews look."""
 
-import logging
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 from django.conf import settings
 from django.db import connection, transaction
@@ -12,7 +11,8 @@ from memoryhub.jobs import sql
 from memoryhub.jobs.domain import look, rhythm
 from memoryhub.jobs.queue import enqueue
 
-log = logging.getLogger(__name__)
+SCHEDULED: Final = "schedule:"
+"""How the key of a schedule's job begins."""
 
 
 @transaction.atomic
@@ -33,7 +33,7 @@ def fire_due() -> list[str]:
             moved = {"name": name, "next_at": firing.next_at, "is_due": firing.is_due}
             cursor.execute(sql.MOVE_SCHEDULE, moved)
             if firing.is_due:
-                enqueue(schedules[name]["job"], key=f"schedule:{name}")
+                enqueue(schedules[name]["job"], key=f"{SCHEDULED}{name}")
                 fired.append(name)
     if len(rows) < len(schedules):
         _know(schedules)

@@ -12,7 +12,7 @@ from django.utils import timezone
 from django_q.models import OrmQ, Schedule
 
 from memoryhub.access.models import AuditEntry
-from memoryhub.jobs.forgetting import DONE_KEPT, ENDED_BADLY_KEPT
+from memoryhub.jobs.forgetting import DONE_KEPT, ENDED_BADLY_KEPT, SCHEDULED_KEPT
 from memoryhub.jobs.models import Crew, Job
 from memoryhub.jobs.queue import enqueue
 from memoryhub.jobs.watching import Mood, background
@@ -91,10 +91,18 @@ def test_moods(waits: timedelta | None, runs: bool, mood: Mood) -> None:
 
 
 def test_first_page_shows_what_ended_badly_before_what_waits(boss: Client) -> None:
+    job("dead", error="One that is dead")
+    job("failed", error="One that failed")
     job("queued")
     assert "no worker is there" in boss.get("/admin/").content.decode()
-    job("dead")
-    assert "ended badly" in boss.get("/admin/").content.decode()
+    crew(timedelta(0))
+    page = boss.get("/admin/").content.decode()
+    assert "ended badly" in page
+    assert f"{LIST}?state__in=failed,dead" in page
+    listed = boss.get(f"{LIST}?state__in=failed,dead").content.decode()
+    assert "One that is dead" in listed
+    assert "One that failed" in listed
+    assert "2 results" in listed
 
 
 def test_a_jobs_page_tells_what_went_wrong(boss: Client) -> None:
@@ -116,6 +124,7 @@ def test_old_jobs_are_forgotten() -> None:
         job("queued", due_at=now + day, created_at=now - timedelta(days=400)),
     ]
     job("done", finished_at=now - DONE_KEPT - day)
+    job("done", finished_at=now - SCHEDULED_KEPT - day, key="schedule:every minute")
     job("failed", finished_at=now - ENDED_BADLY_KEPT - day)
     crew(timedelta(days=2))
     own = enqueue("forget_old_jobs")
