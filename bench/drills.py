@@ -23,6 +23,8 @@ from memoryhub.processes import wait_until
 
 LEASE_SECONDS = 6
 WITHIN_SECONDS = 60.0
+LISTENS_SECONDS = 25.0
+"""Longer than a crew waits for its canary."""
 
 
 @dataclass
@@ -412,7 +414,7 @@ def outage(seconds: float) -> Outcome:
 
 
 def throughput(hub: Hub, jobs: Jobs, count: int) -> Outcome:
-    """Let two workers run empty jobs."""
+    """Let two workers run empty jobs; and see that the crews are content with themselves afterwards."""
     outcome = Outcome(f"{count} empty jobs, 2 workers")
     ids = jobs.add("bench_empty", count=count)
     outcome.notes["enqueue_median_ms"] = jobs.enqueue_ms
@@ -422,6 +424,9 @@ def throughput(hub: Hub, jobs: Jobs, count: int) -> Outcome:
     )
     spent = float(hub.rows(statement, ["bench_empty"])[0][0])
     outcome.notes["jobs_per_second"] = round(count / spent, 1)
+    crews = hub.whole_crews()
+    time.sleep(LISTENS_SECONDS)
+    outcome.check(hub.whole_crews() == crews, "a crew ended itself after the load")
     return outcome
 
 

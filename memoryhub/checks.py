@@ -8,8 +8,7 @@ from django.core.checks import CheckMessage, Error, Tags, register
 from django.utils.module_loading import import_string
 
 from memoryhub.jobs.domain import rhythm
-from memoryhub.jobs.kinds import UnknownKind, kinds
-from memoryhub.jobs.kinds import kind as job_kind
+from memoryhub.jobs.kinds import LONGEST_NAME, Kind
 from memoryhub.tenants.domain import Policy
 
 
@@ -53,22 +52,31 @@ def policy_keys_are_unique(app_configs: Any, **kwargs: Any) -> Sequence[CheckMes
 def jobs_can_run(app_configs: Any, **kwargs: Any) -> Sequence[CheckMessage]:
     """E004: every kind of job can run; E005: every schedule has a time, and a job that is a kind."""
     errors: list[CheckMessage] = []
-    for kind in kinds().values():
-        if problem := kind.problem():
-            hint = "Correct the line in memoryhub/settings.py."
-            errors.append(Error(f"JOB_KINDS[{kind.name!r}]: {problem}.", hint=hint, id="memoryhub.E004"))
+    hint = "Correct the line in memoryhub/settings.py."
+    for name, line in settings.JOB_KINDS.items():
+        if problem := _kind_problem(name, line):
+            errors.append(Error(f"JOB_KINDS[{name!r}]: {problem}.", hint=hint, id="memoryhub.E004"))
     for name, entry in settings.SCHEDULES.items():
-        if problem := _schedule_problem(entry):
-            hint = "Correct the line in memoryhub/settings.py."
+        if problem := _schedule_problem(name, entry):
             errors.append(Error(f"SCHEDULES[{name!r}]: {problem}", hint=hint, id="memoryhub.E005"))
     return errors
 
 
-def _schedule_problem(entry: Mapping[str, Any]) -> str | None:
+def _kind_problem(name: str, line: Mapping[str, Any]) -> str | None:
     try:
-        job_kind(entry.get("job", ""))
+        return Kind(name=name, **line).problem()
+    except TypeError as error:
+        return str(error).removeprefix("Kind.__init__() ")
+
+
+def _schedule_problem(name: str, entry: Mapping[str, Any]) -> str | None:
+    if len(name) > LONGEST_NAME:
+        return f"its name is longer than {LONGEST_NAME} characters."
+    if entry.get("job") not in settings.JOB_KINDS:
+        return f"JOB_KINDS has no {entry.get('job')!r}."
+    try:
         rhythm(entry)
-    except (UnknownKind, ValueError) as error:
+    except ValueError as error:
         return str(error)
     return None
 

@@ -114,19 +114,15 @@ def database_settings(environment: Environment) -> dict[str, object]:
     base = (
         _external(environment.database_url) if environment.database_url else _embedded(environment.data_dir)
     )
-    options: dict[str, object] = {"application_name": f"memoryhub-{environment.process}"}
+    # A server that went away without a word must keep nobody waiting; what a URL says goes before.
+    options: dict[str, object] = {
+        "application_name": f"memoryhub-{environment.process}", "connect_timeout": 5, "keepalives_idle": 10,
+        "keepalives_interval": 5, "keepalives_count": 3, "tcp_user_timeout": 20_000,
+    }  # fmt: skip
     options.update(base.pop("OPTIONS", {}))
     if environment.is_web:
         options["pool"] = {"min_size": environment.pool_min, "max_size": environment.pool_max, "timeout": 2.0}
         options["options"] = "-c statement_timeout=30000"
-    if environment.process == "worker":
-        # A server that went away without a word must not keep a worker waiting.
-        options |= {
-            "connect_timeout": 5,
-            "keepalives_idle": 10,
-            "keepalives_interval": 5,
-            "keepalives_count": 3,
-        }
     return {
         **base,
         "ENGINE": "django.db.backends.postgresql",

@@ -286,14 +286,14 @@ SCHEDULES: dict[str, dict[str, Any]] = {
 }
 
 # A crew is one django-q2 cluster of one worker (`memoryhub.jobs.crew`), over the table of jobs. Its scheduler and its
-# own queue are off: a row of either is code that runs.
+# own queue are off: a row of either is code that runs. Each task brings its kind's deadline as its `timeout`.
 Q_CLUSTER = {
     "name": "memoryhub",
     "broker_class": "memoryhub.jobs.broker.JobBroker",
     "workers": 1,
     "queue_limit": 1,
-    "timeout": max(kind["deadline_seconds"] for kind in JOB_KINDS.values()),
-    "retry": 1 + max(kind["deadline_seconds"] for kind in JOB_KINDS.values()),
+    "timeout": 3600,
+    "retry": 3601,
     "poll": 0.2,
     "recycle": 2000,
     "ack_failures": True,

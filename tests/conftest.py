@@ -55,8 +55,8 @@ def run_jobs() -> int:
     """Run all jobs that are due, as a worker would, and return how many."""
     crew, done = uuid4(), 0
     while offered := offer(1):
-        for job_id, kind in offered:
-            run(job_id, kind, crew=crew)
+        for each in offered:
+            run(each, crew=crew)
             done += 1
     return done
 

@@ -22,7 +22,7 @@ def retry_jobs(*, job_ids: Sequence[UUID], by: Principal, reason: str = "", now:
     jobs = Job.objects.ended_badly().filter(pk__in=job_ids).order_by("pk").select_for_update()
     ids = list(jobs.values_list("pk", flat=True))
     Job.objects.filter(pk__in=ids).update(
-        state=State.QUEUED, excused=F("attempts"), due_at=now, finished_at=None
+        state=State.QUEUED, excused=F("attempts"), excused_since=None, due_at=now, finished_at=None
     )
     audit.record_each(by=by, verb="retry", object_kind="job", object_ids=ids, reason=reason, now=now)
     return len(ids)

@@ -8,7 +8,6 @@ itself after `OFFERED_SECONDS`.
 import logging
 import time
 from typing import Any, Final, NoReturn
-from uuid import UUID
 
 from django.db import DatabaseError, close_old_connections, connection
 from django_q.brokers import Broker
@@ -17,7 +16,7 @@ from django_q.signing import SignedPackage
 
 from memoryhub.jobs.kinds import UnknownKind, kind
 from memoryhub.jobs.pulses import beat, pulses
-from memoryhub.jobs.queue import offer
+from memoryhub.jobs.queue import Offer, offer
 
 TASK: Final = "memoryhub.jobs.tasks.run_job"
 QUICK_SECONDS: Final = 0.05
@@ -46,16 +45,17 @@ class JobBroker(Broker):
     def dequeue(self) -> list[tuple[None, str]]:
         """Return the next job as a signed task, once the worker is free; nothing where none is due."""
         beat(pulses().fetched)
-        if not self._worker_is_free():
+        if pulses().stopping.value or not self._worker_is_free():
+            time.sleep(QUICK_LOOK_SECONDS)
             return []
         offered = self._offered()
         if not offered:
             time.sleep(Conf.POLL)
         pulses().taken.value += len(offered)
-        return [(None, _task(str(job_id), name)) for job_id, name in offered]
+        return [(None, _task(each)) for each in offered]
 
     @staticmethod
-    def _offered() -> list[tuple[UUID, str]]:
+    def _offered() -> list[Offer]:
         close_old_connections()
         try:
             return offer(1)
@@ -94,16 +94,18 @@ class JobBroker(Broker):
         return 0
 
 
-def _task(job_id: str, name: str) -> str:
+def _task(offered: Offer) -> str:
     try:
-        deadline = kind(name).deadline_seconds
+        deadline = kind(offered.kind).deadline_seconds
     except UnknownKind:
         deadline = int(Conf.TIMEOUT)
+    assert offered.due_at is not None
+    job_id = str(offered.job_id)
     task = {
         "id": job_id,
         "name": job_id,
         "func": TASK,
-        "args": (job_id, name),
+        "args": (job_id, offered.kind, offered.due_at.isoformat(), offered.lock),
         "kwargs": {},
         "timeout": deadline,
     }

@@ -17,7 +17,6 @@ import socket
 import sys
 import time
 from collections.abc import Callable
-from contextlib import suppress
 from multiprocessing.process import BaseProcess
 from typing import Any, Final
 
@@ -43,7 +42,14 @@ FETCHER_DEAF_SECONDS: Final = 30.0
 DRAIN_SECONDS: Final = 10.0
 """How long a job may go on after the crew was told to stop; below the supervisor's grace."""
 
+PATIENCE_SECONDS: Final = 5.0
+"""How long a round waits for the database in each of its acts; less than the supervisor waits for a sign of life."""
+
 _PR_SET_PDEATHSIG: Final = 1
+
+
+class TooSlow(Exception):
+    """The database did not answer in time."""
 
 
 class CrewBroken(Exception):
@@ -70,6 +76,8 @@ class Guard(Sentinel):
     def __init__(self, own: Pulses, wakeups: Wakeups, show_life: Callable[[], None]) -> None:
         self.own, self.wakeups, self.show_life = own, wakeups, show_life
         self.canary_sent_at: float | None = None
+        self.full_since: float | None = None
+        self.is_overdue = False
         self.busy_since: tuple[float, float] | None = None
         self.last_busy_at = time.monotonic()
         self.tidied_at = 0.0
@@ -91,8 +99,10 @@ class Guard(Sentinel):
 
     def end(self) -> None:
         """Let the job in hand finish, end all processes, and give back what was not finished."""
-        self.event_out.set()
-        if self._worker_is_whole():
+        self.own.stopping.value = (
+            1  # not django-q2's event: a fetcher that died while it looked holds its lock
+        )
+        if self._worker_is_whole() and not self.is_overdue:
             self._drain()
         was_told = bool(self.wakeups.stops)
         for process in self._processes():
@@ -123,6 +133,7 @@ class Guard(Sentinel):
             if not process.is_alive():
                 self.reincarnate(process)
             elif self._is_overdue(process):
+                self.is_overdue = True
                 raise CrewBroken("a job did not end at its deadline")
         for process in (self.monitor, self.pusher):
             if not process.is_alive():
@@ -147,26 +158,29 @@ class Guard(Sentinel):
     def _listen(self) -> None:
         """Raise CrewBroken where one of the processes lives, but does nothing."""
         now = time.monotonic()
-        if now - max(self.own.fetched.value, self.last_busy_at) > FETCHER_DEAF_SECONDS:
+        moved_at = max(self.last_busy_at, self.own.worked.value)
+        if now - max(self.own.fetched.value, moved_at) > FETCHER_DEAF_SECONDS:
             raise CrewBroken("jobs are not fetched")
-        if (
-            self.own.in_hand > 0
-            and now - max(self.last_busy_at, self.own.worked.value) > FETCHER_DEAF_SECONDS
-        ):
+        if self.own.in_hand > 0 and now - moved_at > FETCHER_DEAF_SECONDS:
             raise CrewBroken("a job was fetched and did not reach the worker")
-        sent_at = self.canary_sent_at
-        if sent_at is None or self.own.answered.value > sent_at:
-            self._send_canary(now)
-        elif now - max(sent_at, self.last_busy_at) > DEAF_SECONDS:
+        if self.canary_sent_at is not None and self.own.answered.value > self.canary_sent_at:
+            self.canary_sent_at = None
+        waits_since = self.canary_sent_at or self._send_canary(now)
+        if waits_since is not None and now - max(waits_since, moved_at) > DEAF_SECONDS:
             raise CrewBroken("the canary was not heard")
 
-    def _send_canary(self, now: float) -> None:
-        if self.canary_sent_at is not None and now - self.canary_sent_at < TIDY_SECONDS:
-            return
+    def _send_canary(self, now: float) -> float | None:
+        """Send one, some seconds after the last was heard; return since when there was no room for it."""
+        if now - self.own.answered.value < TIDY_SECONDS:
+            return None
         task = {"id": CANARY, "name": CANARY, "func": "memoryhub.jobs.tasks.sing", "args": (), "kwargs": {}}
-        with suppress(queue.Full):  # jobs go through; if they do not, no canary is answered either
+        try:
             self.task_queue.put(task, block=False)
-        self.canary_sent_at = now
+        except queue.Full:  # mostly because a job stands there, and soon moves on
+            self.full_since = self.full_since or now
+            return self.full_since
+        self.canary_sent_at, self.full_since = now, None
+        return None
 
     def _tidy(self) -> None:
         """Release what lost workers held, fire what is due, and say that we live; all crews do so alike."""
@@ -174,9 +188,9 @@ class Guard(Sentinel):
             return
         self.tidied_at = time.monotonic()
         close_old_connections()
-        _quietly(self._be_seen)
-        _quietly(leases.sweep)
-        _quietly(fire_due)
+        for act in (self._be_seen, leases.sweep, fire_due):
+            _quietly(act)
+            self.show_life()
 
     def _be_seen(self) -> None:
         with connection.cursor() as cursor:
@@ -222,12 +236,25 @@ post_execute.connect(_answered)
 
 
 def _quietly(act: Callable[[], object]) -> None:
-    """Do without the database for a while; what was to be done is done in a later round, or by another crew."""
+    """Do without the database for a while; what was to be done is done in a later round, or by another crew.
+
+    A server that is frozen answers nothing and closes nothing, so an alarm ends the wait for it.
+    """
+    former = signal.signal(signal.SIGALRM, _give_up)
+    signal.setitimer(signal.ITIMER_REAL, PATIENCE_SECONDS)
     try:
         act()
-    except DatabaseError as error:
-        log.warning("database away", extra={"error": type(error).__name__})
+    except (DatabaseError, TooSlow) as error:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        log.warning("database does not answer as it should", extra={"error": type(error).__name__})
         connection.close()
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, former)
+
+
+def _give_up(number: int, frame: object) -> None:
+    raise TooSlow
 
 
 def _mark_children() -> None:
@@ -246,5 +273,7 @@ def _mark_children() -> None:
         signal.set_wakeup_fd(-1)
         if libc is not None:
             libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+        if os.getppid() != guard:
+            os._exit(1)  # it died before it could be followed
 
     os.register_at_fork(after_in_child=mark)

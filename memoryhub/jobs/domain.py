@@ -44,11 +44,11 @@ class Postponed(Exception):
 
 @dataclass(frozen=True)
 class Attempts:
-    """How often a job was begun, how many of those were excused, and for how long it has been there."""
+    """How often a job was begun, how many of those were excused, and for how long one excuse has followed the other."""
 
     begun: int
     excused: int
-    age: timedelta
+    excused_for: timedelta
 
     @property
     def broken(self) -> int:
@@ -77,10 +77,15 @@ def after_refusal() -> Verdict:
 
 def after_excuse(attempts: Attempts, *, at_least_seconds: float | None = None) -> Verdict:
     """Judge an error that says a retry helps; `at_least_seconds` is how long the other side asked us to wait."""
-    if attempts.age > PATIENCE:
+    if attempts.excused_for > PATIENCE:
         return Verdict(State.DEAD)
     asked = at_least_seconds or 0.0
     return Verdict(State.QUEUED, max(asked, pause_seconds(attempts.begun)), is_excused=True)
+
+
+def after_stop(attempts: Attempts) -> Verdict:
+    """Judge an attempt that a worker gave back because it was told to stop: begun again at once, however old."""
+    return Verdict(State.QUEUED, is_excused=True)
 
 
 def after_breakdown(attempts: Attempts) -> Verdict:
@@ -131,8 +136,8 @@ def rhythm(entry: Mapping[str, Any]) -> Rhythm:
     """Return the schedule that a line of `SCHEDULES` describes; raises ValueError where it describes none."""
     if "every_seconds" in entry and int(entry["every_seconds"]) > 0:
         return Every(int(entry["every_seconds"]))
-    if "daily_at" in entry:
-        return Daily(time.fromisoformat(entry["daily_at"]))
+    if "daily_at" in entry and (at := time.fromisoformat(entry["daily_at"])).tzinfo is None:
+        return Daily(at)
     raise ValueError("A schedule says `every_seconds` (above 0) or `daily_at` (as 03:30, in UTC).")
 
 

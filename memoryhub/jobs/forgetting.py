@@ -28,5 +28,5 @@ def forget_old_jobs(job: RunningJob) -> None:
     while deleted == AT_ONCE:
         with job.step():
             ids = list(Job.objects.filter(old).values_list("pk", flat=True)[:AT_ONCE])
-            deleted, _ = Job.objects.filter(pk__in=ids).delete()
+            deleted, _ = Job.objects.filter(old, pk__in=ids).delete()
     Crew.objects.filter(seen_at__lt=now - CREW_KEPT).delete()

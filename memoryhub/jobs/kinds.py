@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from django.conf import settings
 from django.utils.module_loading import import_string
@@ -13,6 +13,9 @@ if TYPE_CHECKING:
 
 Writes = Callable[[], object]
 Run = Callable[["RunningJob"], Writes | None]
+
+
+LONGEST_NAME: Final = 64
 
 
 class UnknownKind(LookupError):
@@ -35,9 +38,11 @@ class Kind:
 
     def problem(self) -> str | None:
         """Say what is wrong with the line; None where nothing is."""
-        if self.lease_seconds < 2 or self.deadline_seconds < 1:
-            return "lease_seconds must be 2 or more, deadline_seconds 1 or more"
-        if self.at_once is not None and self.at_once < 1:
+        if len(self.name) > LONGEST_NAME:
+            return f"its name is longer than {LONGEST_NAME} characters"
+        if not _is_whole(self.lease_seconds, 2) or not _is_whole(self.deadline_seconds, 1):
+            return "lease_seconds must be a whole number from 2 on, deadline_seconds from 1 on"
+        if self.at_once is not None and not _is_whole(self.at_once, 1):
             return "at_once must be 1 or more, or left out"
         try:
             return None if callable(import_string(self.run)) else f"{self.run} cannot be called"
@@ -48,6 +53,10 @@ class Kind:
         """Return the function that does the work."""
         function: Run = import_string(self.run)
         return function
+
+
+def _is_whole(value: object, least: int) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= least
 
 
 @cache

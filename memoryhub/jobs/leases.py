@@ -1,61 +1,62 @@
 """Who holds a job, and what becomes of it when they let go, fail, or are lost."""
 
 import logging
-import time
 from collections.abc import Callable, Sequence
 from datetime import timedelta
 from typing import Any, Final
 from uuid import UUID
 
-from django.db import IntegrityError, connection, transaction
+from django.db import IntegrityError, OperationalError, connection, transaction
+from psycopg.errors import LockNotAvailable
 
 from memoryhub.jobs import sql
-from memoryhub.jobs.domain import Attempts, Verdict, after_breakdown, after_excuse
+from memoryhub.jobs.domain import Attempts, Verdict, after_breakdown, after_stop
 from memoryhub.jobs.kinds import Kind
+from memoryhub.jobs.queue import Offer
 from memoryhub.jobs.running import RunningJob
 
 log = logging.getLogger(__name__)
 
 LOOK_AGAIN_SECONDS: Final = 1.0
-JOINING_SECONDS: Final = 1.0
-LOOK_SECONDS: Final = 0.01
 LOST: Final = "The worker was lost: it died, or did not say for a whole lease that it lives."
 STOPPED: Final = "The worker was told to stop."
 
 
-def claim_patiently(job_id: UUID, kind: Kind, *, crew: UUID) -> RunningJob | None:
-    """Take a job that was offered, and wait a moment for somebody who is just joining it.
+def claim(offered: Offer, kind: Kind, *, crew: UUID) -> RunningJob | None:
+    """Take a job that was offered, counting the attempt.
 
-    Whoever joins a job that waits holds its row until their commit, mostly for some milliseconds. Without waiting for
-    them the job would lie there until it is offered again.
+    None where somebody else has it, its like runs, enough of its kind run, or somebody who joins it takes too long.
     """
-    deadline = time.monotonic() + JOINING_SECONDS
-    job = claim(job_id, kind, crew=crew)
-    while job is None and time.monotonic() < deadline and _one(sql.STILL_WAITS, {"id": job_id}):
-        time.sleep(LOOK_SECONDS)
-        job = claim(job_id, kind, crew=crew)
-    return job
-
-
-def claim(job_id: UUID, kind: Kind, *, crew: UUID) -> RunningJob | None:
-    """Take a job that waits, counting the attempt; None where somebody else has it, or enough of its kind run."""
-    values = {"id": job_id, "crew": crew, "lease_seconds": kind.lease_seconds}
+    values = {
+        "id": offered.job_id,
+        "due_at": offered.due_at,
+        "crew": crew,
+        "lease_seconds": kind.lease_seconds,
+    }
     try:
-        row = _one(sql.CLAIM, values) if kind.at_once is None else _claim_bounded(kind, values)
-    except IntegrityError:  # its like began to run since it was offered
-        _postpone(job_id)
-        return None
+        row = _claimed(values, kind, offered.lock)
+    except (IntegrityError, OperationalError) as error:
+        if isinstance(error, OperationalError) and not isinstance(error.__cause__, LockNotAvailable):
+            raise
+        row = None
+        _postpone(offered.job_id)
     if row is None:
         return None
     keys = ("id", "actor_id", "kind", "key", "payload", "attempt", "cursor")
     return RunningJob.claimed(kind, crew, **dict(zip(keys, row, strict=True)))
 
 
-def _claim_bounded(kind: Kind, values: dict[str, Any]) -> tuple[Any, ...] | None:
+def _claimed(values: dict[str, Any], kind: Kind, lock: int | None) -> tuple[Any, ...] | None:
+    if lock is None and kind.at_once is None:
+        return _one(sql.CLAIM, values)
     with transaction.atomic():
+        if lock is not None:
+            _one(sql.TAKE_KEY, {"lock": lock})
+        if kind.at_once is None:
+            return _one(sql.CLAIM, values)
         _one(sql.ONE_CLAIM_AT_A_TIME, {"kind": kind.name})
         running = _one(sql.COUNT_RUNNING, {"kind": kind.name})
-        assert running is not None and kind.at_once is not None
+        assert running is not None
         if running[0] < kind.at_once:
             return _one(sql.CLAIM, values)
     _postpone(values["id"])
@@ -92,12 +93,8 @@ def give_up_on(crew: UUID) -> int:
 def hand_back(crew: UUID) -> int:
     """Release what a crew held that is told to stop: no fault of the job's, and to be begun again at once."""
 
-    def at_once(attempts: Attempts) -> Verdict:
-        verdict = after_excuse(attempts)
-        return Verdict(verdict.state, 0.0, verdict.is_excused)
-
     with transaction.atomic():
-        return _release_all(_all(sql.OF_CREW, {"crew": crew}), at_once, STOPPED)
+        return _release_all(_all(sql.OF_CREW, {"crew": crew}), after_stop, STOPPED)
 
 
 def _release_all(rows: Sequence[tuple[Any, ...]], judge: Callable[[Attempts], Verdict], error: str) -> int:

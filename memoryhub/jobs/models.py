@@ -42,6 +42,7 @@ class Job(models.Model):
     state = models.CharField(max_length=7, choices=STATES, default=State.QUEUED)
     attempts = models.PositiveIntegerField(default=0)
     excused = models.PositiveIntegerField(default=0, help_text="Attempts that do not count against it.")
+    excused_since = models.DateTimeField(null=True, blank=True)
     due_at = models.DateTimeField(help_text="When it may next be offered to a worker.")
     lease_until = models.DateTimeField(null=True, blank=True)
     crew = models.UUIDField(null=True, blank=True, help_text="The crew whose worker has it.")
@@ -77,7 +78,8 @@ class Job(models.Model):
         indexes = [
             models.Index(fields=["due_at"], name="job_due", condition=Q(state=State.QUEUED)),
             models.Index(fields=["lease_until"], name="job_leased", condition=Q(state=State.RUNNING)),
-            models.Index(fields=["kind", "state"], name="job_by_kind"),
+            # Those done are many, and nobody counts them.
+            models.Index(fields=["kind", "state"], name="job_by_kind", condition=~Q(state=State.DONE)),
             models.Index(
                 fields=["actor", "kind", "key"],
                 name="job_waiting_by_key",

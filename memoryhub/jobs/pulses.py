@@ -22,6 +22,7 @@ class Pulses:
         self.answered = RawValue("d", 0.0)
         self.taken = RawValue("L", 0)
         self.finished = RawValue("L", 0)
+        self.stopping = RawValue("B", 0)
 
     @property
     def in_hand(self) -> int:

@@ -2,10 +2,12 @@
 
 import json
 from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
 from typing import Any, Final
 from uuid import UUID
 
-from django.db import connection
+from django.db import connection, transaction
 
 from memoryhub.ids import new_id
 from memoryhub.jobs import sql
@@ -27,6 +29,7 @@ def enqueue(
 
     With a `key`, one job of this actor, kind and key waits at a time: where one does, its id is returned, and it
     begins after the caller's transaction. One that runs already does not count, for it may have looked too early.
+    Its `delay_seconds` is that of the first.
     `payload` holds ids and numbers, never a text. Raises UnknownKind.
     """
     values = {
@@ -38,7 +41,9 @@ def enqueue(
         "delay_seconds": delay_seconds,
     }
     statement = sql.ENQUEUE.format(same_actor=sql.OF_NOBODY if actor_id is None else sql.OF_ACTOR)
-    with connection.cursor() as cursor:
+    with transaction.atomic(savepoint=False), connection.cursor() as cursor:
+        if key:
+            cursor.execute(sql.JOIN, values)
         while True:
             cursor.execute(statement, values)
             row = cursor.fetchone()
@@ -46,11 +51,21 @@ def enqueue(
                 return UUID(str(row[0]))
 
 
-def offer(count: int) -> list[tuple[UUID, str]]:
-    """Take up to `count` due jobs out of the queue for one crew: their ids and kinds."""
+@dataclass(frozen=True)
+class Offer:
+    """A job that a crew may claim, as long as it is due when it said; `lock` is that of its key, where it has one."""
+
+    job_id: UUID
+    kind: str
+    due_at: datetime | None = None
+    lock: int | None = None
+
+
+def offer(count: int) -> list[Offer]:
+    """Take up to `count` due jobs out of the queue for one crew."""
     names, most = bounds()
     with connection.cursor() as cursor:
         cursor.execute(
             sql.OFFER, {"count": count, "for_seconds": OFFERED_SECONDS, "kinds": names, "most": most}
         )
-        return [(UUID(str(job_id)), name) for job_id, name in cursor.fetchall()]
+        return [Offer(UUID(str(job_id)), *rest) for job_id, *rest in cursor.fetchall()]

@@ -5,27 +5,34 @@ import traceback
 from uuid import UUID
 
 from django.conf import settings
-from django.db import connection
+from django.db import DatabaseError, connection
 from django_q.exceptions import TimeoutException
 
 from memoryhub.jobs.domain import Attempts, Postponed, Verdict, after_breakdown, after_excuse, after_refusal
 from memoryhub.jobs.kinds import UnknownKind, kind
-from memoryhub.jobs.leases import claim_patiently, let_go
+from memoryhub.jobs.leases import claim, let_go
+from memoryhub.jobs.queue import Offer
 from memoryhub.jobs.running import LeaseLost, Renewal, RunningJob
 
 log = logging.getLogger(__name__)
 
 
-def run(job_id: UUID, name: str, *, crew: UUID) -> None:
-    """Run a job that was offered, unless somebody else has it by now. Raises DatabaseError."""
+def run(offered: Offer, *, crew: UUID) -> None:
+    """Run a job that was offered, unless somebody else has it by now.
+
+    Raises nothing: what it raised would be logged, and stored, by those who know nothing of texts. Where the database
+    is away, the lease ends, and another attempt follows.
+    """
     try:
-        job = claim_patiently(job_id, kind(name), crew=crew)
+        job = claim(offered, kind(offered.kind), crew=crew)
+        if job is not None:
+            _work(job)
     except UnknownKind as error:
         # A line was taken out of JOB_KINDS while its jobs waited. They wait on, for the line may come back.
-        log.error("job of unknown kind", extra={"job": str(job_id), "error": str(error)})
-        return
-    if job is not None:
-        _work(job)
+        log.error("job of unknown kind", extra={"job": str(offered.job_id), "error": str(error)})
+    except DatabaseError as error:
+        log.warning("database away", extra={"job": str(offered.job_id), "error": type(error).__name__})
+        connection.close()
 
 
 def _work(job: RunningJob) -> None:

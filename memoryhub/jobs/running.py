@@ -96,16 +96,12 @@ class RunningJob:
 
     def finish(self, writes: Writes | None) -> None:
         """Write the work's effects and that it is done, as one. Raises LeaseLost, and nothing is written."""
-        if writes is None:
-            self._end()
-            return
-        with transaction.atomic():
-            self._hold()
-            writes()
-            self._end()
-
-    def _end(self) -> None:
-        if not _execute(sql.FINISH, self.fence):
+        if writes is not None:
+            with transaction.atomic():
+                self._hold()
+                writes()
+                _execute(sql.FINISH_HELD, self.fence)
+        elif not _execute(sql.FINISH, self.fence):
             raise LeaseLost(f"{self.id} is not this worker's any more.")
 
     def renew(self) -> bool:

@@ -1,7 +1,17 @@
 """The statements by which jobs move. Leases and due times follow the database's clock, the one all workers share."""
 
-# Put a job into the queue, in the transaction of the change that causes it. One of a key waits at a time; where one
-# waits already, hold it until that transaction ends, so that no worker begins it before the change can be seen.
+# Whoever joins a job that waits shares this lock until their transaction ends, and whoever claims it takes it alone: so
+# no worker begins a job before the changes that joined it can be seen. The server serves those who wait for a lock in
+# turn: a claim waits for those who joined before it, and those who come later wait for the claim, which is short.
+JOIN = """
+SELECT pg_advisory_xact_lock_shared(
+    hashtextextended(concat_ws(':', 'memoryhub_job', %(actor)s::uuid, %(kind)s, %(key)s), 0)
+)
+"""
+
+TAKE_KEY = "SELECT set_config('lock_timeout', '5s', TRUE), pg_advisory_xact_lock(%(lock)s)"
+
+# Put a job into the queue, in the transaction of the change that causes it. One of a key waits at a time.
 # Returns no row where another transaction was quicker; the caller asks again. `same_actor` is one of the two below:
 # written as one comparison that also fits NULL, it would find no index.
 OF_ACTOR = "actor_id = %(actor)s"
@@ -10,7 +20,7 @@ ENQUEUE = """
 WITH waiting AS (
     SELECT id FROM memoryhub_job
     WHERE %(key)s <> '' AND {same_actor} AND kind = %(kind)s AND key = %(key)s AND state = 'queued' AND key <> ''
-    ORDER BY id LIMIT 1 FOR SHARE
+    ORDER BY id LIMIT 1
 ), fresh AS (
     INSERT INTO memoryhub_job (id, actor_id, kind, key, payload, state, attempts, excused, due_at, error)
     SELECT %(id)s, %(actor)s, %(kind)s, %(key)s, %(payload)s, 'queued', 0, 0,
@@ -44,15 +54,17 @@ WHERE set_config('synchronous_commit', 'off', TRUE) IS NOT NULL AND id IN (
     ORDER BY waiting.due_at LIMIT %(count)s
     FOR UPDATE SKIP LOCKED
 )
-RETURNING id, kind
+RETURNING id, kind, due_at,
+    CASE WHEN key <> '' THEN hashtextextended(concat_ws(':', 'memoryhub_job', actor_id, kind, key), 0) END
 """
 
 # Take a job that waits. The attempt counts from here on, whatever becomes of it. The state is compared after the row
 # was found: in the search for it, it would tempt the planner to read everything that waits. Nor does this wait for
-# the disk: where a crash undoes a claim, the crew whose it was finds the job to be nobody's, or another's.
+# the disk: where a crash undoes a claim, the crew whose it was finds the job to be nobody's, or another's. An offer is
+# good as long as the job is due when it said: what was put off, or offered anew, since then is another's.
 CLAIM = """
 WITH free AS MATERIALIZED (
-    SELECT id, state FROM memoryhub_job
+    SELECT id, state, due_at FROM memoryhub_job
     WHERE id = %(id)s AND set_config('synchronous_commit', 'off', TRUE) IS NOT NULL
     FOR UPDATE SKIP LOCKED
 )
@@ -61,13 +73,9 @@ SET state = 'running', attempts = job.attempts + 1, crew = %(crew)s, started_at 
     lease_until = now() + %(lease_seconds)s * interval '1 second'
 FROM free
 WHERE job.id = free.id AND free.state = 'queued'
+    AND (%(due_at)s::timestamptz IS NULL OR free.due_at = %(due_at)s::timestamptz)
 RETURNING job.id, job.actor_id, job.kind, job.key, job.payload, job.attempts, job.cursor
 """
-
-# Offered here, and not put off meanwhile, as a claim does where the job's like runs.
-STILL_WAITS = (
-    "SELECT 1 FROM memoryhub_job WHERE id = %(id)s AND state = 'queued' AND due_at > now() + interval '2 s'"
-)
 
 # One claim of a bounded kind at a time, so that each counts the one before it.
 ONE_CLAIM_AT_A_TIME = "SELECT pg_advisory_xact_lock(hashtextextended('memoryhub_job:' || %(kind)s, 0))"
@@ -105,31 +113,39 @@ UPDATE memoryhub_job SET state = 'done', finished_at = clock_timestamp(), lease_
 WHERE id = %(id)s AND attempts = %(attempt)s AND crew = %(crew)s AND lease_until > clock_timestamp()
 """
 
+# The same under FENCE, which keeps the row: however long the writes took, nobody else could take the job meanwhile.
+FINISH_HELD = """
+UPDATE memoryhub_job SET state = 'done', finished_at = clock_timestamp(), lease_until = NULL, crew = NULL, error = ''
+WHERE id = %(id)s
+"""
+
 # `attempts` as it was read: a job that somebody took over meanwhile is left alone.
 RELEASE = """
 UPDATE memoryhub_job
-SET state = %(state)s, excused = excused + %(excused)s, error = %(error)s, lease_until = NULL, crew = NULL,
+SET state = %(state)s, excused = excused + %(excused)s,
+    excused_since = CASE WHEN %(excused)s > 0 THEN coalesce(excused_since, clock_timestamp()) END,
+    error = %(error)s, lease_until = NULL, crew = NULL,
     due_at = clock_timestamp() + %(pause_seconds)s * interval '1 second',
     finished_at = CASE WHEN %(state)s IN ('failed', 'dead') THEN clock_timestamp() END
 WHERE id = %(id)s AND attempts = %(attempt)s AND lease_until IS NOT NULL
 """
 
 ATTEMPTS_OF_ONE = """
-SELECT attempts, excused, clock_timestamp() - created_at FROM memoryhub_job
+SELECT attempts, excused, coalesce(clock_timestamp() - excused_since, interval '0') FROM memoryhub_job
 WHERE id = %(id)s AND attempts = %(attempt)s AND crew = %(crew)s AND lease_until IS NOT NULL
 FOR UPDATE
 """
 
 # Jobs whose lease ran out: nobody works on them any more, or somebody who must not finish.
 OVERDUE = """
-SELECT id, kind, attempts, excused, clock_timestamp() - created_at FROM memoryhub_job
+SELECT id, kind, attempts, excused, coalesce(clock_timestamp() - excused_since, interval '0') FROM memoryhub_job
 WHERE state = 'running' AND lease_until < clock_timestamp()
 ORDER BY lease_until LIMIT 200
 FOR UPDATE SKIP LOCKED
 """
 
 OF_CREW = """
-SELECT id, kind, attempts, excused, clock_timestamp() - created_at FROM memoryhub_job
+SELECT id, kind, attempts, excused, coalesce(clock_timestamp() - excused_since, interval '0') FROM memoryhub_job
 WHERE state = 'running' AND crew = %(crew)s
 FOR UPDATE SKIP LOCKED
 """

@@ -52,8 +52,10 @@ class Background:
     @property
     def detail(self) -> str:
         """Say it in a sentence, with what to do about it."""
-        waiting, ended = self.jobs.get(State.QUEUED, 0), self.jobs.get(State.DEAD, 0)
-        counts = f"{waiting} jobs wait, {self.jobs.get(State.RUNNING, 0)} run, {ended} are dead"
+        waiting, running, failed, dead = (
+            self.jobs.get(state, 0) for state in (State.QUEUED, State.RUNNING, State.FAILED, State.DEAD)
+        )
+        counts = f"{waiting} jobs wait, {running} run, {failed} failed, {dead} are dead"
         if self.mood is Mood.DOWN:
             seen = (
                 f"the last was seen at {self.last_seen_at:%Y-%m-%d %H:%M:%S} UTC"

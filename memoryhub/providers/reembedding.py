@@ -102,7 +102,7 @@ def _copy_words(model: Any, space: EmbeddingSpace, source: EmbeddingSpace, actor
     own = [
         field.column
         for field in model._meta.concrete_fields
-        if field.column not in {"space_id", "vector", None}
+        if field.column not in {"space_id", "vector", "is_refused", None}
     ]
     statement = COPY_WORDS.format(
         table=connection.ops.quote_name(model._meta.db_table),

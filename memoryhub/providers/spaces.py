@@ -8,7 +8,7 @@ that no request waits for the network. Until then a text is found by words.
 import hashlib
 import logging
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 from uuid import UUID
@@ -172,16 +172,10 @@ def embed_later(actor_id: UUID) -> None:
     enqueue("embed", actor_id=actor_id, key="texts")
 
 
-def embed_all_later(actor_ids: Iterable[UUID]) -> None:
-    """Enqueue the same for each of several actors."""
-    for actor_id in actor_ids:
-        embed_later(actor_id)
-
-
 def without_vector(rows: type[SearchIndexRow], space: EmbeddingSpace) -> models.QuerySet[Any]:
-    """Return a space's rows that wait for a vector, their texts loaded."""
+    """Return a space's rows that wait for a vector, their texts loaded; those that were refused wait for an edit."""
     manager: models.Manager[Any] = rows._default_manager
-    return manager.filter(space=space, vector=None).select_related(rows.owner_field)
+    return manager.filter(space=space, vector=None, is_refused=False).select_related(rows.owner_field)
 
 
 def embed_rows(model: type[SearchIndexRow], rows: Sequence[Any], space: EmbeddingSpace) -> int:

@@ -1,87 +1,115 @@
 """Embedding in the background: what a remote provider must be asked for, or a local one could not do at once."""
 
 import logging
+import time
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any, Final
+
+from django.db import IntegrityError
 
 from memoryhub.jobs.domain import Postponed
 from memoryhub.jobs.kinds import Writes
 from memoryhub.jobs.running import RunningJob
 from memoryhub.providers.errors import ProviderError, ProviderRejected
-from memoryhub.providers.spaces import (
-    embed_all_later,
-    store_vectors,
-    vectors_of,
-    without_vector,
-    writing_spaces,
-)
+from memoryhub.providers.spaces import embed_later, store_vectors, vectors_of, without_vector, writing_spaces
 from memoryhub.search.models import EmbeddingSpace
 from memoryhub.search.reindexing import in_batches, index_models
 
 log = logging.getLogger(__name__)
 
 BATCH: Final = 100
+SLICE_SECONDS: Final = 60.0
+"""How long one job embeds; then the actor's rest stands in line behind the others."""
+
 WAIT_FOR_OPERATOR_SECONDS: Final = 600.0
 ABOUT_ONE_TEXT: Final = frozenset({"rejected", "not_finite", "zero_vector"})
 """Errors that one text of a batch can cause by itself."""
 
 
-def embed(job: RunningJob) -> None:
+def embed(job: RunningJob) -> Writes | None:
     """Embed an actor's texts that have no vector yet, in every space that is written to.
 
     Each batch is stored when it comes, so that a break costs one batch. A text that the provider refuses costs no
-    other its vector. Raises ProviderError, Postponed where an operator has to act first.
+    other its vector, and is not sent again until it is edited. Raises ProviderError, Postponed where an operator has
+    to act first.
     """
     try:
-        refused = sum(_embed_in(job, space) for space in writing_spaces())
+        embedding = _Embedding(job)
+        is_whole = all(embedding.fill(space) for space in writing_spaces())
     except ProviderError as error:
         if (
             error.permanent
         ):  # a key, an address, a quota: the texts still want vectors once somebody has seen to it
             raise Postponed(str(error), seconds=WAIT_FOR_OPERATOR_SECONDS) from error
         raise
-    if refused:
+    if not is_whole:
+        assert job.actor_id is not None
+        actor_id = job.actor_id
+        return lambda: embed_later(actor_id)
+    if embedding.refused:
         raise ProviderRejected(
-            f"The provider refused {refused} texts; they are found by words alone.", code="texts_refused"
+            f"The provider refused {embedding.refused} texts; they are found by words alone until they are edited.",
+            code="texts_refused",
         )
+    return None
 
 
-def _embed_in(job: RunningJob, space: EmbeddingSpace) -> int:
-    refused = 0
-    for model in index_models():
-        waiting = without_vector(model, space).filter(actor_id=job.actor_id)
-        for rows in in_batches(waiting, BATCH):
-            refused += _embed_rows(job, model, rows, space)
-    return refused
+class _Embedding:
+    """One job's embedding: how many texts the provider refused by themselves, and until when it goes on."""
+
+    def __init__(self, job: RunningJob) -> None:
+        self.job = job
+        self.refused = 0
+        self.ends_at = time.monotonic() + min(SLICE_SECONDS, job.seconds_left / 2)
+
+    def fill(self, space: EmbeddingSpace) -> bool:
+        """Embed the actor's texts in one space; return whether all were looked at."""
+        for model in index_models():
+            waiting = without_vector(model, space).filter(actor_id=self.job.actor_id)
+            for rows in in_batches(waiting, BATCH):
+                if time.monotonic() > self.ends_at:
+                    return False
+                self._embed(model, rows, space)
+        return True
+
+    def _embed(self, model: Any, rows: Sequence[Any], space: EmbeddingSpace) -> None:
+        """Embed and store rows, by halves where the provider refuses."""
+        try:
+            vectors = vectors_of(model, rows, space)
+        except ProviderError as error:
+            if error.code not in ABOUT_ONE_TEXT:
+                raise
+            self._divide(model, rows, space)
+            return
+        with self.job.step():
+            store_vectors(model, rows, space, vectors)
+
+    def _divide(self, model: Any, rows: Sequence[Any], space: EmbeddingSpace) -> None:
+        if len(rows) > 1:
+            middle = len(rows) // 2
+            self._embed(model, rows[:middle], space)
+            self._embed(model, rows[middle:], space)
+            return
+        self.refused += 1
+        with self.job.step():
+            model.objects.filter(pk=rows[0].pk, vector=None).update(is_refused=True)
 
 
-def _embed_rows(job: RunningJob, model: Any, rows: Sequence[Any], space: EmbeddingSpace) -> int:
-    """Embed and store rows, by halves where the provider refuses; return how many it refused by themselves."""
-    try:
-        vectors = vectors_of(model, rows, space)
-    except ProviderError as error:
-        if error.code not in ABOUT_ONE_TEXT:
-            raise
-        if len(rows) == 1:
-            return 1
-        middle = len(rows) // 2
-        return sum(_embed_rows(job, model, part, space) for part in (rows[:middle], rows[middle:]))
-    with job.step():
-        store_vectors(model, rows, space, vectors)
-    return 0
-
-
-def embed_missing(job: RunningJob) -> Writes | None:
+def embed_missing(job: RunningJob) -> None:
     """Enqueue an embedding for every actor with texts that have no vector, whatever kept them from one."""
     try:
         spaces = writing_spaces()
     except ProviderError as error:
         log.warning("embedder away", extra={"code": error.code})
-        return None
+        return
     waiting = {
         actor_id
         for space in spaces
         for model in index_models()
         for actor_id in without_vector(model, space).values_list("actor_id", flat=True).distinct()
     }
-    return lambda: embed_all_later(sorted(waiting))
+    for actor_id in sorted(waiting):
+        # Each by itself: nobody waits for the others' locks, and one that was erased meanwhile costs no other.
+        with suppress(IntegrityError):
+            embed_later(actor_id)

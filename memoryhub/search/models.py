@@ -101,6 +101,10 @@ class SearchIndexRow(models.Model):
         db_default=1, help_text="Which analysis of text the words are of."
     )
 
+    is_refused = models.BooleanField(
+        db_default=False, help_text="The embedder refuses this text; it is found by words alone."
+    )
+
     class Meta:
         abstract = True
         indexes: ClassVar[list[models.Index]] = [

@@ -1,5 +1,6 @@
 """A remote embedder is asked in the background: found by words at once, by meaning when the vector is there."""
 
+import time
 from datetime import timedelta
 from typing import Any
 
@@ -118,6 +119,31 @@ def test_a_refused_text_costs_no_other_its_vector(client: APIClient, remote: Emb
     ]
     assert the_job().state == "failed"
     assert "refused 1 texts" in the_job().error
+    asked = len(remote.received)
+    remember(client, "Fact 9")
+    enqueue("embed_missing")
+    run_jobs()
+    assert len(remote.received) == asked + 1, "what was refused is not sent again"
+    assert Job.objects.filter(state="failed").count() == 1
+
+
+def test_a_long_embedding_stands_in_line_again(
+    client: APIClient, remote: EmbeddingsServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("memoryhub.providers.tasks.BATCH", 2)
+    monkeypatch.setattr("memoryhub.providers.tasks.SLICE_SECONDS", 0.3)
+    remember(client, *[f"Fact {number}" for number in range(8)])
+
+    def slowly(handler: Any, received: Any) -> None:
+        time.sleep(0.2)
+        answered(handler, received)
+
+    remote.will(*[slowly] * 20)
+    run_jobs()
+
+    assert unembedded() == 0
+    assert Job.objects.count() > 1
+    assert set(Job.objects.values_list("state", flat=True)) == {"done"}
 
 
 def test_whatever_has_no_vector_is_found_and_embedded(client: APIClient, remote: EmbeddingsServer) -> None:

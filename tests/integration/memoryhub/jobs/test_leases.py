@@ -5,17 +5,19 @@ from datetime import timedelta
 from uuid import UUID, uuid4
 
 import pytest
-from django.db import connection
+from django.db import OperationalError, connection
 from django.utils import timezone
 from django_q.exceptions import TimeoutException
 
+from memoryhub.access.domain import command
+from memoryhub.access.retrying import retry_jobs
 from memoryhub.access.tenancy import ensure_actor
 from memoryhub.jobs import runner
 from memoryhub.jobs.domain import Attempts, State
 from memoryhub.jobs.kinds import kind
 from memoryhub.jobs.leases import claim, give_up_on, hand_back, sweep
 from memoryhub.jobs.models import Job
-from memoryhub.jobs.queue import enqueue
+from memoryhub.jobs.queue import Offer, enqueue
 from memoryhub.jobs.running import LeaseLost, Renewal, RunningJob
 from memoryhub.tenants.models import Agent
 from tests.integration.memoryhub.jobs.doings import SECRET
@@ -26,13 +28,13 @@ CREW = uuid4()
 
 
 def taken(of_kind: str, *, crew: UUID = CREW, **payload: object) -> RunningJob:
-    job = claim(enqueue(of_kind, payload=payload), kind(of_kind), crew=crew)
+    job = claim(Offer(enqueue(of_kind, payload=payload), of_kind), kind(of_kind), crew=crew)
     assert job is not None
     return job
 
 
 def again(job: RunningJob, *, crew: UUID | None = None) -> RunningJob:
-    following = claim(job.id, job.kind, crew=crew or uuid4())
+    following = claim(Offer(job.id, job.kind.name), job.kind, crew=crew or uuid4())
     assert following is not None
     return following
 
@@ -45,12 +47,12 @@ def lose(job: RunningJob) -> None:
 def run_all() -> None:
     """Run what is queued, due or not."""
     for job in Job.objects.filter(state="queued").order_by("id"):
-        runner.run(job.id, job.kind, crew=CREW)
+        runner.run(Offer(job.id, job.kind), crew=CREW)
 
 
 def test_sixteen_claims_of_one_job_give_it_to_one() -> None:
     job_id = enqueue("nothing")
-    claims = in_threads(16, lambda: claim(job_id, kind("nothing"), crew=uuid4()))
+    claims = in_threads(16, lambda: claim(Offer(job_id, "nothing"), kind("nothing"), crew=uuid4()))
 
     assert sum(job is not None for job in claims) == 1
     assert Job.objects.get().attempts == 1
@@ -60,7 +62,7 @@ def test_the_attempt_counts_before_the_work() -> None:
     job = taken("nothing")
 
     assert (job.attempt, Job.objects.get().attempts) == (1, 1)
-    assert claim(job.id, job.kind, crew=uuid4()) is None
+    assert claim(Offer(job.id, "nothing"), job.kind, crew=uuid4()) is None
 
 
 def test_effects_and_being_done_are_one() -> None:
@@ -218,14 +220,15 @@ def test_a_deadline_that_passed_is_a_broken_attempt() -> None:
 def test_a_job_whose_kind_is_gone_waits_for_it() -> None:
     job_id = enqueue("nothing")
     Job.objects.update(kind="gone")
-    runner.run(job_id, "gone", crew=CREW)
+    runner.run(Offer(job_id, "gone"), crew=CREW)
 
     assert (Job.objects.get().state, Job.objects.get().attempts) == ("queued", 0)
 
 
 def test_a_job_of_somebody_who_was_erased_writes_nothing() -> None:
     actor = ensure_actor(Agent.objects.create(agent_id="kana"), "hiroki")
-    job = claim(enqueue("note", actor_id=actor.id, payload={"name": "x"}), kind("note"), crew=CREW)
+    job_id = enqueue("note", actor_id=actor.id, payload={"name": "x"})
+    job = claim(Offer(job_id, "note"), kind("note"), crew=CREW)
     assert job is not None
     actor.delete()
 
@@ -242,3 +245,44 @@ def test_a_broken_write_leaves_nothing_and_the_job_is_tried_again() -> None:
     assert Job.objects.get().state == "queued"
     assert "IntegrityError" in Job.objects.get().error
     assert connection.is_usable()
+
+
+def test_writes_that_outlast_the_lease_count_for_the_row_was_held() -> None:
+    job = taken("note")
+
+    def write() -> None:
+        Job.objects.filter(pk=job.id).update(lease_until=timezone.now() - timedelta(seconds=1))
+        Agent.objects.create(agent_id="slow")
+
+    job.finish(write)
+
+    assert Agent.objects.filter(agent_id="slow").exists()
+    assert Job.objects.get().state == "done"
+
+
+def test_patience_begins_with_the_first_excuse_and_anew_when_a_person_sends_back() -> None:
+    enqueue("fails", payload={"how": "away"})
+    Job.objects.update(created_at=timezone.now() - timedelta(days=30))
+    run_all()
+    assert Job.objects.get().state == "queued", "waiting long for its turn is no excuse used up"
+    Job.objects.update(excused_since=timezone.now() - timedelta(days=4))
+    run_all()
+    assert Job.objects.get().state == "dead"
+
+    retry_jobs(job_ids=[Job.objects.get().pk], by=command("test"), now=timezone.now())
+    run_all()
+    assert Job.objects.get().state == "queued"
+
+
+def test_a_database_that_goes_away_under_a_broken_job_raises_nothing_that_others_would_log(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def away(*args: object, **options: object) -> None:
+        raise OperationalError("the database quotes: " + SECRET)
+
+    enqueue("fails", payload={"how": "broken"})
+    monkeypatch.setattr(runner, "let_go", away)
+    run_all()
+
+    assert SECRET not in caplog.text
+    assert Job.objects.get().state == "running", "until the lease ends"

@@ -1,6 +1,7 @@
 """Enqueueing with the change that causes it, and offering: who gets what, and what waits."""
 
 import threading
+import time
 from collections.abc import Callable
 from datetime import timedelta
 from uuid import uuid4
@@ -11,9 +12,9 @@ from django.utils import timezone
 
 from memoryhub.access.tenancy import ensure_actor
 from memoryhub.jobs.kinds import UnknownKind, kind
-from memoryhub.jobs.leases import claim, claim_patiently
+from memoryhub.jobs.leases import claim
 from memoryhub.jobs.models import Job
-from memoryhub.jobs.queue import enqueue, offer
+from memoryhub.jobs.queue import Offer, enqueue, offer
 from memoryhub.tenants.models import Agent
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -74,53 +75,93 @@ def test_eight_at_once_of_a_key_make_one_job() -> None:
 
 def test_a_trigger_while_its_like_runs_is_not_lost() -> None:
     first = enqueue("nothing", key="a")
-    assert claim(first, kind("nothing"), crew=uuid4())
+    assert claim(Offer(first, "nothing"), kind("nothing"), crew=uuid4())
     second = enqueue("nothing", key="a")
 
     assert second != first
     assert offer(10) == []  # it waits for its like
     Job.objects.filter(pk=first).update(state="done", lease_until=None)
-    assert [job_id for job_id, _ in offer(10)] == [second]
+    assert [each.job_id for each in offer(10)] == [second]
 
 
 def test_a_job_that_waits_does_not_begin_before_the_change_that_joined_it() -> None:
     """Otherwise it would look too early: at rows that are not committed yet."""
-    waiting = enqueue("nothing", key="a")
-    inside, outside = threading.Event(), threading.Event()
+    enqueue("nothing", key="a")
+    (offered,) = offer(10)
+    inside, leave, order = threading.Event(), threading.Event(), []
 
     def join() -> None:
         with transaction.atomic():
-            assert enqueue("nothing", key="a") == waiting
+            assert enqueue("nothing", key="a") == offered.job_id
             inside.set()
-            outside.wait(10)
+            leave.wait(10)
+            order.append("committed")
         connection.close()
 
     thread = threading.Thread(target=join)
     thread.start()
     assert inside.wait(10)
-    assert offer(10) == []
-    assert claim(waiting, kind("nothing"), crew=uuid4()) is None
-    outside.set()
+    threading.Timer(0.2, leave.set).start()
+    job = claim(offered, kind("nothing"), crew=uuid4())
+    order.append("claimed")
     thread.join()
-    assert [job_id for job_id, _ in offer(10)] == [waiting]
+
+    assert job is not None
+    assert order == ["committed", "claimed"]
+
+
+def test_writers_who_join_by_turns_without_end_starve_no_job() -> None:
+    """Each holds the job's key while the next one takes it, so that it is never free by itself."""
+    enqueue("nothing", key="hot")
+    over = threading.Event()
+
+    def write() -> None:
+        while not over.is_set():
+            with transaction.atomic():
+                enqueue("nothing", key="hot")
+                time.sleep(0.02)
+        connection.close()
+
+    threads = [threading.Thread(target=write) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    try:
+        time.sleep(0.1)
+        (offered,) = offer(1)
+        job = claim(offered, kind("nothing"), crew=uuid4())
+    finally:
+        over.set()
+        for thread in threads:
+            thread.join()
+    assert job is not None
+
+
+def test_an_offer_is_good_only_as_long_as_the_job_is_due_when_it_said() -> None:
+    enqueue("nothing")
+    (stale,) = offer(1)
+    Job.objects.update(due_at=timezone.now() - timedelta(seconds=1))
+    (fresh,) = offer(1)
+
+    assert claim(stale, kind("nothing"), crew=uuid4()) is None
+    assert claim(fresh, kind("nothing"), crew=uuid4()) is not None
 
 
 def test_two_runs_of_a_key_never_overlap() -> None:
     first = enqueue("nothing", key="a")
-    assert claim(first, kind("nothing"), crew=uuid4())
+    assert claim(Offer(first, "nothing"), kind("nothing"), crew=uuid4())
     second = enqueue("nothing", key="a")
 
-    assert claim(second, kind("nothing"), crew=uuid4()) is None
+    assert claim(Offer(second, "nothing"), kind("nothing"), crew=uuid4()) is None
     assert Job.objects.get(pk=second).state == "queued"
 
 
 def test_an_offer_is_made_once_and_again_after_a_while() -> None:
     job_id = enqueue("nothing")
 
-    assert offer(5) == [(job_id, "nothing")]
+    assert [each.job_id for each in offer(5)] == [job_id]
     assert offer(5) == []
     Job.objects.update(due_at=timezone.now() - timedelta(seconds=1))
-    assert offer(5) == [(job_id, "nothing")]
+    assert [each.job_id for each in offer(5)] == [job_id]
 
 
 def test_offers_go_to_one_crew_each() -> None:
@@ -128,7 +169,7 @@ def test_offers_go_to_one_crew_each() -> None:
         enqueue("nothing")
     offered = in_threads(8, lambda: offer(5))
 
-    ids = [job_id for each in offered for job_id, _ in each]  # type: ignore[attr-defined]
+    ids = [offer.job_id for each in offered for offer in each]  # type: ignore[attr-defined]
     assert len(ids) == len(set(ids)) == 40
 
 
@@ -136,8 +177,8 @@ def test_the_oldest_comes_first_and_what_is_delayed_waits() -> None:
     late = enqueue("nothing", delay_seconds=3600)
     first, second = enqueue("nothing"), enqueue("nothing")
 
-    assert [job_id for job_id, _ in offer(1)] == [first]
-    assert [job_id for job_id, _ in offer(5)] == [second]
+    assert [each.job_id for each in offer(1)] == [first]
+    assert [each.job_id for each in offer(5)] == [second]
     assert Job.objects.get(pk=late).state == "queued"
 
 
@@ -149,31 +190,8 @@ def test_a_bounded_kind_is_offered_and_claimed_no_more_often_than_allowed() -> N
     def take() -> object:
         with lock:
             job_id = next(claims)
-        return claim(job_id, kind("alone"), crew=uuid4())
+        return claim(Offer(job_id, "alone"), kind("alone"), crew=uuid4())
 
     assert sum(job is not None for job in in_threads(8, take)) == 1
     assert Job.objects.filter(state="running").count() == 1
     assert offer(10) == []
-
-
-def test_a_job_that_was_offered_waits_for_whoever_is_joining_it() -> None:
-    """Not for the next offer, which is seconds away."""
-    waiting = enqueue("nothing", key="a")
-    assert offer(1) == [(waiting, "nothing")]
-    inside, leave = threading.Event(), threading.Event()
-
-    def join() -> None:
-        with transaction.atomic():
-            enqueue("nothing", key="a")
-            inside.set()
-            leave.wait(10)
-        connection.close()
-
-    thread = threading.Thread(target=join)
-    thread.start()
-    assert inside.wait(10)
-    threading.Timer(0.1, leave.set).start()
-    job = claim_patiently(waiting, kind("nothing"), crew=uuid4())
-    thread.join()
-
-    assert job is not None

@@ -67,8 +67,15 @@ def test_wrong_lines_are_told_at_the_start(settings: Any) -> None:
         "lost": {"run": "nowhere.at_all"},
         "hasty": {"run": "memoryhub.jobs.tasks.sing", "lease_seconds": 1},
         "none": {"run": "memoryhub.jobs.tasks.sing", "at_once": 0},
+        "float": {"run": "memoryhub.jobs.tasks.sing", "deadline_seconds": 1.5},
+        "misspelt": {"run": "memoryhub.jobs.tasks.sing", "leese_seconds": 5},
     }
-    settings.SCHEDULES = {"a": {"job": "unknown", "every_seconds": 5}, "b": {"job": "lost"}}
+    settings.SCHEDULES = {
+        "a": {"job": "unknown", "every_seconds": 5},
+        "b": {"job": "lost"},
+        "c": {"job": "lost", "daily_at": "03:00+09:00"},
+        "d" * 65: {"job": "lost", "every_seconds": 5},
+    }
     kinds.kinds.cache_clear()
     told = [
         (problem.id, problem.msg)
@@ -76,6 +83,7 @@ def test_wrong_lines_are_told_at_the_start(settings: Any) -> None:
         if problem.id in {"memoryhub.E004", "memoryhub.E005"}
     ]
 
-    assert [each for each, _ in told] == ["memoryhub.E004"] * 3 + ["memoryhub.E005"] * 2
+    assert [each for each, _ in told] == ["memoryhub.E004"] * 5 + ["memoryhub.E005"] * 4
     assert "JOB_KINDS['lost']: No module named 'nowhere'" in told[0][1]
-    assert "SCHEDULES['a']: JOB_KINDS has no 'unknown'" in told[3][1]
+    assert "JOB_KINDS['misspelt']: got an unexpected keyword argument 'leese_seconds'." in told[4][1]
+    assert "SCHEDULES['a']: JOB_KINDS has no 'unknown'" in told[5][1]
