@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from django.conf import settings
 from django.contrib import admin, messages
 from django.db.models import QuerySet
 from django.http import HttpRequest
@@ -113,3 +114,7 @@ class ScheduleAdmin(ReadOnlyAdmin):
     list_display = ("name", "next_at", "last_at")
     ordering = ("name",)
     search_fields = ("name",)
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[ScheduleState]:
+        """Return the schedules that the settings name today."""
+        return super().get_queryset(request).filter(name__in=settings.SCHEDULES)

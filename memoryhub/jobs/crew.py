@@ -99,9 +99,8 @@ class Guard(Sentinel):
 
     def end(self) -> None:
         """Let the job in hand finish, end all processes, and give back what was not finished."""
-        self.own.stopping.value = (
-            1  # not django-q2's event: a fetcher that died while it looked holds its lock
-        )
+        # Not django-q2's event: a fetcher that died while it looked at that holds its lock.
+        self.own.stopping.value = 1
         if self._worker_is_whole() and not self.is_overdue:
             self._drain()
         was_told = bool(self.wakeups.stops)
