@@ -92,7 +92,6 @@ def give_up_on(crew: UUID) -> int:
 
 def hand_back(crew: UUID) -> int:
     """Release what a crew held that is told to stop: no fault of the job's, and to be begun again at once."""
-
     with transaction.atomic():
         return _release_all(_all(sql.OF_CREW, {"crew": crew}), after_stop, STOPPED)
 
