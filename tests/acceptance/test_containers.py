@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from bench.drills import Jobs, done, folder
-from bench.hub import Hub
+from bench.hub import Hub, eventually
 from memoryhub.env import CHECKOUT, read_environment
 from memoryhub.postgres import EmbeddedCluster
 from memoryhub.supervisor import PROGRAMS, Supervisor, SupervisorError, programs_named
@@ -98,7 +98,9 @@ def test_web_and_workers_run_apart_on_one_database() -> None:
             assert jobs.states(ids) == {"queued": 3}
             worker.start("--only", "worker")
             assert done(jobs, ids, 60) is not None
-            assert "2 workers" in web.ready()["checks"]["workers"]["detail"]
+            assert (
+                eventually(lambda: "2 workers" in web.ready()["checks"]["workers"]["detail"], 60) is not None
+            )
             assert "workers only" in worker.said()
             assert worker.process is not None
             worker.process.terminate()

@@ -19,12 +19,12 @@ def test_stops_under_load_leave_no_process_and_lose_no_job() -> None:
 
 
 def test_eight_crews_run_each_job_once() -> None:
-    assert drills.many_claims(600).wrong == []
+    assert drills.many_claims(400).wrong == []
 
 
 def test_a_short_storm_from_the_command_line() -> None:
     done = subprocess.run(
-        [sys.executable, "bench/chaos.py", "--minutes", "0.3", "--seed", "7", "--json"],
+        [sys.executable, "bench/chaos.py", "--minutes", "0.1", "--seed", "7", "--json"],
         cwd=ROOT, capture_output=True, text=True, timeout=600,
     )  # fmt: skip
     report = json.loads(done.stdout)["storm"]
