@@ -199,7 +199,7 @@ UNFOLD = {
                     _screen(_("Audit trail"), "history", "memoryhub_auditentry"),
                     _screen(_("Embedding spaces"), "scatter_plot", "memoryhub_embeddingspace"),
                     _screen(_("Jobs"), "work_history", "memoryhub_job"),
-                    _screen(_("Workers"), "engineering", "memoryhub_crew"),
+                    _screen(_("Crews"), "engineering", "memoryhub_crew"),
                     _screen(_("Schedules"), "schedule", "memoryhub_schedulestate"),
                     _screen(_("Repeated answers"), "replay", "memoryhub_idempotencyrecord"),
                     _screen(_("People"), "group", "auth_user"),

@@ -126,6 +126,7 @@ class ScheduleState(models.Model):
     class Meta:
         app_label = "memoryhub"
         ordering = ["name"]
+        verbose_name = "schedule"
 
     def __str__(self) -> str:
         return self.name

@@ -35,6 +35,7 @@ class Migration(migrations.Migration):
                 ('last_at', models.DateTimeField(blank=True, null=True)),
             ],
             options={
+                'verbose_name': 'schedule',
                 'ordering': ['name'],
             },
         ),
