@@ -1,0 +1,317 @@
+"""Tell which of the memories offered to a task its result really used: only these are strengthened.
+
+A result about the same topic repeats the words of the query, and so does every memory that the query
+found. What tells is what a memory says beyond the query: numbers, names, words that the result would
+hardly have from elsewhere. Pure: must know neither tasks nor models nor how strength grows. The prompts
+for a model that judges instead are in `judging`. The constants were chosen on 31 cases in each of
+English and Japanese and never on those that the tests call fresh; the tests hold both, and the figures.
+"""
+
+import math
+import re
+from collections import Counter, defaultdict
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import chain, islice, pairwise
+from types import MappingProxyType
+from typing import Any, Final, Generic, TypeVar
+
+from memoryhub.search.analysis import COMPOUND, UNSPACED, analyse, fold, is_unspaced
+from memoryhub.search.words import inverse_document_frequency, term_id
+
+Key = TypeVar("Key", bound=Hashable)
+Weights = dict[str, float]
+
+EMPTY: Final[Mapping[int, float]] = MappingProxyType({})
+
+NEEDED: Final = 0.8
+"""The weight found times the share of the fact that it is: one word of one, two of four, three of nine."""
+
+NEEDED_SHARE: Final = 0.25
+"""However much is found: a long fact shares many words with whatever is about the same matter."""
+
+NEEDED_SHARE_OF_PLACE: Final = 0.5
+"""Of what the result says beyond the query, to count instead: an answer of one word states no whole fact."""
+
+NEEDED_PER_DOUBLING: Final = 0.08
+"""More is needed with each doubling of the result's passages: where much is said, much coincides."""
+
+OTHER_FIGURES: Final = 0.5
+"""What a match is worth where the fact has figures and the result none of them: "3.7 million", "4.2 million"."""
+
+PASSAGE_CHARACTERS: Final = 300
+"""Words count together within two neighbouring passages; over a whole report every word meets every other."""
+
+SHORT_CLAUSE: Final = 20
+"""A shorter one ("Dr.", "Important!") says nothing alone and goes with its neighbour."""
+
+MAX_FACTS: Final = 500
+"""Of one memory: as many as some 50,000 characters hold."""
+
+MAX_RESULT_CHARACTERS: Final = 100_000
+MAX_RESULT_PARTS: Final = 10_000
+MAX_RESULT_DEPTH: Final = 32
+
+UNSEEN_IDF: Final = inverse_document_frequency(documents_with_term=0, documents=0)
+"""The idf of a term on a fresh server. Weights are relative to the rarest term's, so there each idf counts 1."""
+
+WORD, FIGURE, DIGIT = 1.0, 1.5, 0.25
+CHARACTER, PAIR, ONE_KANJI, SHORT_COMPOUND, LONG_COMPOUND = 0.1, 0.5, 0.6, 0.3, 0.5
+"""What a kind of term weighs. Two kanji are a compound, a pair and two characters: a word's weight together."""
+
+SIMILAR: Final = 0.6
+GAIN: Final = 0.05
+"""Of cosines scaled as by `memoryhub.search.fusion`: 0 unrelated, 1 a paraphrase. Not measured, models differ."""
+
+_CLAUSE_END: Final = re.compile(r"(?<=[.!?;])\s+|(?<=[。！？])|[\r\n]+")
+_DECIMAL: Final = re.compile(r"\d+(?:\.\d+)+")
+_MEASURE: Final = re.compile(
+    rf"(?<![a-z0-9_.])(\d+(?:\.\d+)*+) ?(%|[a-z]+)|(?<![\d.])(\d+(?:\.\d+)++)([{UNSPACED}])"
+)
+_HAS_FIGURE: Final = re.compile(r"\d.")
+_HIRAGANA: Final = re.compile("[\u3041-\u3096]")
+_KATAKANA: Final = re.compile("[\u30a1-\u30fe]")
+_NOT_A_LETTER: Final = re.compile(r"\W+")
+_REFUSAL: Final = re.compile(
+    r"\b(?:ignor\w*|disregard\w*|set aside|left out|leaving out|did not use|not using)\b.{0,40}"
+    r"\b(?:memor|note|record|fact|information|hint|remark|entry|entries)"
+    r"|\b(?:memory|memories|notes?|records?|entry|entries)\b.{0,80}\b(?:ignored|disregarded|left out|not used|unused)\b"
+    r"|\birrelevant\b|\bunrelated\b|\bnot (?:be )?(?:relevant|related|applicable)\b"
+    r"|\b(?:does|do|did)(?: not|n't|n’t) (?:apply|concern)\b"
+    r"|(?:関係|関連)[がはの]?(?:な[いかく]|ありませ)|無関係|該当し(?:な|ませ)|当てはま(?:らな|りませ)"
+    r"|(?:件|記憶|メモ|情報|記録|話).{0,12}(?:無視|使わな|使いませ|考慮しな|考慮しませ|考慮せず|参考にしな|参考にしませ)",
+    re.IGNORECASE,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Offered(Generic[Key]):
+    """A memory that was offered to a task."""
+
+    key: Key
+    text: str = field(repr=False)
+
+
+def used_by_words(
+    result: str, offered: Sequence[Offered[Key]], *, query: str = "", idf: Mapping[int, float] = EMPTY
+) -> list[Key]:
+    """Return the keys of the offered memories that the result uses, in the order offered.
+
+    A memory is used if the result has it word for word, and the query has not; or if, for one of its
+    facts, the weight of its terms beyond the query that one place of the result has, times their share
+    of the fact (of the place, if that is most of it), reaches `NEEDED`. `idf` is by term id; a term it
+    lacks is as rare as the rarest. Clauses of the result that set a memory aside are not counted.
+    """
+    facts = [[_kinds(fact) for fact in islice(_facts(memory.text), MAX_FACTS)] for memory in offered]
+    scale = _Scale.of(query, facts, idf)
+    said = _clauses(result[:MAX_RESULT_CHARACTERS])
+    whole = _Said(said, scale)
+    kept = [clause for clause in said if not _REFUSAL.search(clause)]
+    without_refusals = _Said(kept, scale) if len(kept) < len(said) else whole
+    return [
+        memory.key
+        for memory, own in zip(offered, facts, strict=True)
+        # a memory that itself speaks of ignoring is not refused where it is repeated
+        if (whole if _REFUSAL.search(memory.text) else without_refusals).uses(memory.text, own)
+    ]
+
+
+def used_by_vectors(
+    to_result: Mapping[Key, float | None],
+    to_query: Mapping[Key, float | None],
+    *,
+    threshold: float = SIMILAR,
+    gain: float = GAIN,
+) -> list[Key]:
+    """Return the keys of the memories near to the result, and nearer to it than to the query by `gain`.
+
+    Both map keys to cosines scaled to [0, 1]. Without one to the result a memory is not used; without one
+    to the query the threshold decides alone. A long result is near to nothing: embed its `passages`
+    and give the greatest.
+    """
+    return [
+        key
+        for key, similarity in to_result.items()
+        if similarity is not None
+        and similarity >= threshold
+        and ((before := to_query.get(key)) is None or similarity - before >= gain)
+    ]
+
+
+def result_text(result: Any) -> str:
+    """Return the words of a task's result, at most `MAX_RESULT_CHARACTERS`.
+
+    A text as it is; of JSON the strings and numbers, each on a line after its key (an answer may be keyed
+    by what it speaks of); of anything else what `str` makes of it.
+    """
+    if isinstance(result, str):
+        return result[:MAX_RESULT_CHARACTERS]
+    parts = islice(_parts(result), MAX_RESULT_PARTS)
+    return "\n".join(part for part in parts if part)[:MAX_RESULT_CHARACTERS]
+
+
+def passages(text: str) -> list[str]:
+    """Return the text in pieces of whole clauses, each at most `PASSAGE_CHARACTERS` long."""
+    return _passages(_clauses(text))
+
+
+@dataclass(frozen=True, slots=True)
+class _Scale:
+    """How much a term tells: nothing if the query has it, the less the more of the memories hold it."""
+
+    asked: str
+    known: frozenset[str]
+    holders: Mapping[str, int]
+    idf: Mapping[int, float]
+    rarest: float
+
+    @classmethod
+    def of(cls, query: str, facts: Sequence[Sequence[Weights]], idf: Mapping[int, float]) -> "_Scale":
+        holders = Counter(term for memory in facts for term in set(chain.from_iterable(memory)))
+        rarest = max(UNSEEN_IDF, UNSEEN_IDF, *idf.values())
+        return cls(_letters(query), frozenset(_kinds(query)), holders, idf, rarest)
+
+    def weigh(self, kinds: Weights) -> Weights:
+        """Return the weights of the terms that the query lacks."""
+        return {term: kind * self._worth(term) for term, kind in kinds.items() if term not in self.known}
+
+    def _worth(self, term: str) -> float:
+        # the root of their number, not the number: of five memories of the same fact all are used
+        rarity = self.idf.get(term_id(term), self.rarest) / self.rarest
+        return rarity / math.sqrt(max(1, self.holders[term]))
+
+
+class _Said:
+    """What a result says beyond the query, by places: two neighbouring passages each."""
+
+    def __init__(self, clauses: Sequence[str], scale: _Scale) -> None:
+        self.scale = scale
+        self.letters = _letters(" ".join(clauses))
+        weights = [scale.weigh(_kinds(passage)) for passage in _passages(clauses)]
+        together = [first | second for first, second in pairwise(weights)] or weights
+        self.needed = NEEDED * (1 + NEEDED_PER_DOUBLING * math.log2(max(1, len(weights))))
+        self.totals = [sum(place.values()) for place in together]
+        self.places: dict[str, list[int]] = defaultdict(list)
+        for number, place in enumerate(together):
+            for term in place:
+                self.places[term].append(number)
+
+    def uses(self, text: str, facts: Sequence[Weights]) -> bool:
+        """Say whether the memory is quoted or one of its facts is stated."""
+        return self._quotes(_letters(text)) or any(self._states(fact) for fact in facts)
+
+    def _quotes(self, letters: str) -> bool:
+        return bool(letters) and letters in self.letters and letters not in self.scale.asked
+
+    def _states(self, kinds: Weights) -> bool:
+        fact = self.scale.weigh(kinds)
+        total = sum(fact.values())
+        worth = self._worth_of_places(fact)
+        return any(
+            rare * self._share(found, total, place) * worth(place) >= self.needed
+            for place, (found, rare) in self._found(fact).items()
+        )
+
+    def _found(self, fact: Weights) -> dict[int, tuple[float, float]]:
+        """Return by place the weight of the terms it has, and the same with less for the result's topics."""
+        found: dict[int, tuple[float, float]] = {}
+        for term, weight in fact.items():
+            places = self.places.get(term, ())
+            rare = weight / math.sqrt(max(1.0, len(places) / 2))
+            for place in places:
+                before, rare_before = found.get(place, (0.0, 0.0))
+                found[place] = (before + weight, rare_before + rare)
+        return found
+
+    def _share(self, found: float, total: float, place: int) -> float:
+        """Return the found share of the fact or, if greater, of the place; 0 where both are small."""
+        of_fact, of_place = found / total, found / self.totals[place]
+        return max(
+            of_fact if of_fact >= NEEDED_SHARE else 0.0,
+            of_place if of_place >= NEEDED_SHARE_OF_PLACE else 0.0,
+        )
+
+    def _worth_of_places(self, fact: Weights) -> Callable[[int], float]:
+        """Return what a match in a place is worth: all, but less without any of the fact's figures."""
+        figures = [term for term in fact if _HAS_FIGURE.search(term)]
+        if not figures:
+            return lambda place: 1.0
+        having = set(chain.from_iterable(self.places.get(term, ()) for term in figures))
+        return lambda place: 1.0 if place in having else OTHER_FIGURES
+
+
+def _letters(text: str) -> str:
+    return _NOT_A_LETTER.sub("", fold(text))
+
+
+def _clauses(text: str) -> list[str]:
+    """Return the sentences and lines, the long ones cut."""
+    return [
+        sentence[start : start + PASSAGE_CHARACTERS]
+        for sentence in _CLAUSE_END.split(text)
+        for start in range(0, len(sentence), PASSAGE_CHARACTERS)
+    ]
+
+
+def _facts(text: str) -> list[str]:
+    """Return the clauses, the short ones joined to their neighbours."""
+    return _joined(_clauses(text), lambda held, new: min(len(held), len(new)) < SHORT_CLAUSE)
+
+
+def _passages(clauses: Sequence[str]) -> list[str]:
+    return _joined(clauses, lambda held, new: True)
+
+
+def _joined(clauses: Iterable[str], belong: Callable[[str, str], bool]) -> list[str]:
+    joined: list[str] = []
+    for clause in clauses:
+        if joined and len(joined[-1]) + len(clause) < PASSAGE_CHARACTERS and belong(joined[-1], clause):
+            joined[-1] += f"\n{clause}"
+        else:
+            joined.append(clause)
+    return joined
+
+
+def _kinds(text: str) -> Weights:
+    """Return the text's terms by what their kind weighs; decimals and measures (15 %, 45 seconds) are terms too."""
+    folded = fold(text)
+    kinds = {term: _kind(term) for term in analyse(_DECIMAL.sub(" ", folded))}
+    kinds |= dict.fromkeys(_DECIMAL.findall(folded), FIGURE)
+    for number, unit, decimal, counter in _MEASURE.findall(folded):
+        kinds[f"{number}{decimal} {unit.removesuffix('s')}{counter}"] = FIGURE
+    return kinds
+
+
+def _kind(term: str) -> float:
+    if term[0] == COMPOUND:
+        return _compound_kind(term[1:])
+    if not is_unspaced(term):
+        return DIGIT if len(term) == 1 else FIGURE if term.isdecimal() else WORD
+    if len(term) == 1 or _HIRAGANA.search(term) or _KATAKANA.search(term):
+        return CHARACTER  # of katakana the word is a compound, of hiragana a pair is hardly a word
+    return PAIR
+
+
+def _compound_kind(compound: str) -> float:
+    if _HIRAGANA.match(compound):
+        return 0.0  # 「は30」 is a particle and a number
+    if compound[0].isdecimal():
+        return FIGURE
+    if _KATAKANA.match(compound):
+        return WORD
+    return ONE_KANJI if len(compound) == 1 else SHORT_COMPOUND if len(compound) == 2 else LONG_COMPOUND
+
+
+def _parts(value: Any, name: str = "", depth: int = MAX_RESULT_DEPTH) -> Iterator[str]:
+    if value is None or isinstance(value, bool) or not depth:
+        yield name
+    elif isinstance(value, Mapping):
+        yield name
+        for key, inner in value.items():
+            yield from _parts(inner, str(key), depth - 1)
+    elif isinstance(value, list | tuple | set | frozenset):
+        yield name
+        for inner in value:
+            yield from _parts(inner, "", depth - 1)
+    else:
+        yield f"{name} {value}".strip()
