@@ -180,8 +180,9 @@ ORDER BY row
 
 NUMBERS = """
 INSERT INTO strength_memorynumbers (memory_id, actor_id, strength, access_count, candidate_count, impact_score,
-    consolidation_level)
-SELECT id, actor_id, 0.5 + ('x' || right(id::text, 2))::bit(8)::int / 256.0, 0, 0, 0, 0 FROM strength_memory ORDER BY id
+    consolidation_level, status, pinned, last_decay_at)
+SELECT id, actor_id, 0.5 + ('x' || right(id::text, 2))::bit(8)::int / 256.0, 0, 0, 0, 0, status, pinned, created_at
+FROM strength_memory ORDER BY id
 """
 
 ROW_OF = "('x' || right({id}::text, 12))::bit(48)::bigint"

@@ -177,6 +177,10 @@ UNFOLD = {
                 "separator": True,
                 "items": [
                     _screen(_("Memories"), "neurology", "strength_memory"),
+                    _screen(_("Merge proposals"), "merge", "strength_merge"),
+                    _screen(_("Sleeps"), "bedtime", "strength_sleeprun"),
+                    _screen(_("Decisions"), "gavel", "strength_tombstone"),
+                    _screen(_("Tasks"), "task_alt", "strength_task"),
                     _screen(_("Sessions"), "forum", "conversations_session"),
                     _screen(_("Messages"), "chat", "conversations_message"),
                     _screen(_("Receipts"), "receipt_long", "conversations_receipt"),
@@ -272,6 +276,15 @@ JOB_KINDS: dict[str, dict[str, Any]] = {
     "end_idle_sessions": {
         "run": "conversations.tasks.end_idle_sessions", "lease_seconds": 60, "deadline_seconds": 300, "at_once": 1,
     },
+    "sleep": {
+        "run": "strength.tasks.sleep", "lease_seconds": 60, "deadline_seconds": 1800,
+    },
+    "sleep_due": {
+        "run": "strength.tasks.sleep_due", "lease_seconds": 60, "deadline_seconds": 600, "at_once": 1,
+    },
+    "forget_old_uses": {
+        "run": "strength.tasks.forget_old_uses", "lease_seconds": 60, "deadline_seconds": 600, "at_once": 1,
+    },
     "forget_old_jobs": {
         "run": "memoryhub.jobs.forgetting.forget_old_jobs", "lease_seconds": 60, "deadline_seconds": 300, "at_once": 1,
     },
@@ -282,6 +295,8 @@ JOB_KINDS: dict[str, dict[str, Any]] = {
 SCHEDULES: dict[str, dict[str, Any]] = {
     "end idle sessions": {"job": "end_idle_sessions", "every_seconds": 60},
     "embed what has no vector": {"job": "embed_missing", "every_seconds": 3600},
+    "sleep": {"job": "sleep_due", "daily_at": "02:30"},
+    "forget old uses": {"job": "forget_old_uses", "daily_at": "03:00"},
     "forget old jobs": {"job": "forget_old_jobs", "daily_at": "03:15"},
 }
 

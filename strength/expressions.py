@@ -1,19 +1,45 @@
-"""The formulas of `strength.domain` rendered for the database; one parity test feeds both the same cases."""
+"""The formulas of `strength.domain.strength` rendered for the database; one parity test feeds both the same cases.
 
-from collections.abc import Sequence
+Each is a piece of SQL over column names, with parameters by name; `policy_values` gives those of a policy.
+"""
 
-from django.db.models import Case, Expression, F, PositiveSmallIntegerField, Value, When
+import math
+from typing import Any, Final
+
+from strength.domain.policy import StrengthPolicy
+
+LEVEL: Final = "(width_bucket({uses}, %(thresholds)s::int[]) - 1)"
+"""`consolidation_level`: thresholds reached, the first of which is 0."""
+
+A_DAY: Final = "(%(logarithms)s::float8[])[{level} + 1]"
+"""The logarithm of the share of strength that is left after a day, by level."""
+
+DAYS: Final = """CASE WHEN %(by_task)s
+    THEN greatest(0, %(tasks)s - {decayed_at_task})::float8 / %(tasks_per_day)s
+    ELSE greatest(0, date_part('epoch', %(now)s - {since})) / 86400 END"""
+"""`days_of_decay`, from `since` until now, or over the tasks completed since."""
+
+LEFT: Final = """CASE WHEN {strength} < 1e-200 THEN 0
+    ELSE {strength} * exp(greatest(-200, least(200, {logarithm}))) END"""
+"""`left_of`. PostgreSQL's power and products refuse what is too small for a float; this never is."""
+
+DECAYED: Final = LEFT.format(strength="{strength}", logarithm="({days}) * {a_day}")
+"""The strength of `decayed`."""
+
+FADED: Final = "{faded} + ({days}) * {a_day}"
+"""The logarithm of `decayed`."""
+
+OF_PERSPECTIVE: Final = LEFT.format(strength="{strength}", logarithm="{faded_now} - {faded_then}")
+"""`perspective_strength`."""
 
 
-def consolidation_level(thresholds: Sequence[int], *, added_uses: int = 0) -> Expression:
-    """Return the level for the row's access count plus `added_uses` (twin of `domain.strength`)."""
-    levels = [
-        When(access_count__gte=threshold - added_uses, then=Value(level))
-        for level, threshold in reversed(list(enumerate(thresholds)))
-    ]
-    return Case(*levels, default=Value(0), output_field=PositiveSmallIntegerField())
-
-
-def grown(increment: float) -> Expression:
-    """Return the row's strength plus an increment: added in the database, so that no use is lost."""
-    return F("strength") + Value(float(increment))
+def policy_values(policy: StrengthPolicy) -> dict[str, Any]:
+    """Return a policy as the parameters of these pieces."""
+    return {
+        "thresholds": list(policy.consolidation_thresholds),
+        "logarithms": [math.log(target) for target in policy.decay_targets],
+        "by_task": policy.decay_clock == "task",
+        "tasks_per_day": policy.expected_tasks_per_day,
+        "archive_threshold": policy.archive_threshold,
+        "most_active": policy.max_active_memories,
+    }

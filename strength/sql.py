@@ -1,15 +1,113 @@
-"""Statements that the ORM cannot say, named and described; parameters only."""
+"""Statements that the ORM cannot say, named and described; parameters only.
+
+Who locks rows of several tables locks the actor first, then memories, then numbers, each in the order of actor and
+memory. A sleep goes the other way, and keeps those who change memories away meanwhile (`strength.actions.rest`).
+"""
+
+from strength.expressions import LEVEL, OF_PERSPECTIVE
 
 # One statement for all that a search returned. The rows are locked in the order of their keys, so that
 # searches with overlapping results wait for each other and never deadlock.
 MARK_CANDIDATES = """
 WITH returned AS MATERIALIZED (
     SELECT memory_id FROM strength_memorynumbers
-    WHERE actor_id = ANY(%(actor_ids)s) AND memory_id = ANY(%(memory_ids)s) ORDER BY memory_id FOR UPDATE
+    WHERE actor_id = ANY(%(actor_ids)s) AND memory_id = ANY(%(memory_ids)s) ORDER BY actor_id, memory_id FOR UPDATE
 )
 UPDATE strength_memorynumbers AS numbers SET candidate_count = numbers.candidate_count + 1
 FROM returned WHERE numbers.memory_id = returned.memory_id
 """
+
+# What happened to a memory today, in one row; the statement before it is `changed`.
+_NOTE_POINT = """
+INSERT INTO strength_strengthpoint AS point
+    (actor_id, memory_id, day, kind, at, before, strength, faded, level, times)
+SELECT %(actor_id)s, memory_id, (%(now)s AT TIME ZONE 'UTC')::date, %(kind)s, %(now)s, before, strength, faded,
+    consolidation_level, 1
+FROM changed ORDER BY memory_id
+ON CONFLICT (actor_id, memory_id, day, kind) DO UPDATE SET at = excluded.at, strength = excluded.strength,
+    faded = excluded.faded, level = excluded.level, times = point.times + 1
+"""
+
+# Those of the memories that may grow, held in order: what waits for a curator, or was refused, is no use to anybody.
+_HOLD_KNOWN = """
+known AS MATERIALIZED (
+    SELECT id AS memory_id FROM strength_memory
+    WHERE actor_id = %(actor_id)s AND id = ANY(%(memory_ids)s) AND status IN ('active', 'archived')
+    ORDER BY id FOR KEY SHARE
+)"""
+
+# Rows are held by a list that is drawn up first. Were they held by a join, PostgreSQL would do the join again for a
+# row that somebody else has changed meanwhile, find nothing, and leave it out: one use in ten was lost so.
+# What a use adds is added to what an undone sleep would bring back as well, so that undoing never takes a use away.
+USE_MEMORIES = f"""
+WITH {_HOLD_KNOWN}, reported AS (
+    INSERT INTO strength_usereport (actor_id, memory_id, task, created_at)
+    SELECT %(actor_id)s, memory_id, %(task)s::text, %(now)s
+    FROM known WHERE %(task)s::text IS NOT NULL ORDER BY memory_id
+    ON CONFLICT DO NOTHING RETURNING memory_id
+), counted AS (
+    SELECT memory_id FROM reported UNION ALL SELECT memory_id FROM known WHERE %(task)s::text IS NULL
+), held AS MATERIALIZED (
+    SELECT memory_id FROM strength_memorynumbers
+    WHERE actor_id = %(actor_id)s AND memory_id = ANY(ARRAY(SELECT memory_id FROM counted)) ORDER BY memory_id FOR UPDATE
+), changed AS (
+    UPDATE strength_memorynumbers AS numbers SET
+        access_count = access_count + 1,
+        strength = strength + %(increment)s,
+        before_strength = before_strength + %(increment)s,
+        last_accessed_at = greatest(last_accessed_at, %(now)s),
+        consolidation_level = {LEVEL.format(uses="access_count + 1")},
+        before_level = CASE WHEN before_level IS NOT NULL THEN {LEVEL.format(uses="access_count + 1")} END
+    FROM held WHERE numbers.actor_id = %(actor_id)s AND numbers.memory_id = held.memory_id
+    RETURNING numbers.memory_id, strength - %(increment)s AS before, strength, faded, consolidation_level
+), seen AS (
+    INSERT INTO strength_perspectivestrength AS perspective (actor_id, memory_id, perspective, strength, faded, as_of)
+    SELECT %(actor_id)s, memory_id, %(perspective)s::text, %(perspective_increment)s, faded, %(now)s
+    FROM changed WHERE %(perspective)s::text IS NOT NULL ORDER BY memory_id
+    ON CONFLICT (actor_id, memory_id, perspective) DO UPDATE SET
+        strength = {
+    OF_PERSPECTIVE.format(
+        strength="perspective.strength", faded_now="excluded.faded", faded_then="perspective.faded"
+    )
+} + excluded.strength,
+        faded = excluded.faded, as_of = greatest(perspective.as_of, excluded.as_of)
+)
+{_NOTE_POINT}"""  # noqa: S608 - pieces of our own
+
+IMPACT_MEMORIES = f"""
+WITH {_HOLD_KNOWN}, held AS MATERIALIZED (
+    SELECT memory_id FROM strength_memorynumbers
+    WHERE actor_id = %(actor_id)s AND memory_id = ANY(ARRAY(SELECT memory_id FROM known)) ORDER BY memory_id FOR UPDATE
+), changed AS (
+    UPDATE strength_memorynumbers AS numbers SET
+        impact_score = impact_score + %(value)s,
+        strength = strength + %(increment)s,
+        before_strength = before_strength + %(increment)s
+    FROM held WHERE numbers.actor_id = %(actor_id)s AND numbers.memory_id = held.memory_id
+    RETURNING numbers.memory_id, strength - %(increment)s AS before, strength, faded, consolidation_level
+)
+{_NOTE_POINT}"""  # noqa: S608 - pieces of our own
+
+# A strength that somebody states holds from now on: it fades from now, and no sleep before it can be undone on it.
+SET_STRENGTHS = f"""
+WITH {_HOLD_KNOWN}, held AS MATERIALIZED (
+    SELECT memory_id, strength AS before FROM strength_memorynumbers
+    WHERE actor_id = %(actor_id)s AND memory_id = ANY(ARRAY(SELECT memory_id FROM known)) ORDER BY memory_id FOR UPDATE
+), changed AS (
+    UPDATE strength_memorynumbers AS numbers SET
+        strength = stated.strength,
+        last_decay_at = greatest(numbers.last_decay_at, %(now)s),
+        decayed_at_task = coalesce(
+            (SELECT tasks_completed FROM strength_rhythm WHERE actor_id = %(actor_id)s), 0
+        ),
+        slept_in = NULL, before_strength = NULL, before_faded = NULL, before_level = NULL, before_decay_at = NULL,
+        before_task = NULL
+    FROM held JOIN unnest(%(memory_ids)s::uuid[], %(strengths)s::float8[]) AS stated (memory_id, strength)
+        ON stated.memory_id = held.memory_id
+    WHERE numbers.actor_id = %(actor_id)s AND numbers.memory_id = held.memory_id
+    RETURNING numbers.memory_id, held.before, numbers.strength, faded, consolidation_level
+)
+{_NOTE_POINT}"""  # noqa: S608 - pieces of our own
 
 # Index rows repeat what searches narrow by. One list, used on both sides; a test holds it to the models.
 FACETS = (
@@ -22,11 +120,19 @@ _OF_MEMORY = ", ".join(f"memory.{name}" for name in FACETS)
 
 _DIFFERS = f"ROW({_OF_FOUND}) IS DISTINCT FROM ROW({_OF_MEMORY})"
 
+# What a night's sleep goes by, beside the numbers themselves.
+FADES_BY = ("status", "pinned", "valid_from", "valid_to")
+
+_OF_NUMBERS = ", ".join(f"numbers.{name}" for name in FADES_BY)
+_OF_FADING = ", ".join(f"memory.{name}" for name in FADES_BY)
+
 STALE_MEMORIES = f"""
 SELECT memory.actor_id, array_agg(DISTINCT memory.id)
 FROM strength_memory AS memory
-JOIN strength_memoryindex AS found ON found.actor_id = memory.actor_id AND found.memory_id = memory.id
-WHERE {_DIFFERS}
+LEFT JOIN strength_memoryindex AS found ON found.actor_id = memory.actor_id AND found.memory_id = memory.id
+LEFT JOIN strength_memorynumbers AS numbers ON numbers.actor_id = memory.actor_id AND numbers.memory_id = memory.id
+WHERE (found.memory_id IS NOT NULL AND {_DIFFERS})
+    OR (numbers.memory_id IS NOT NULL AND ROW({_OF_NUMBERS}) IS DISTINCT FROM ROW({_OF_FADING}))
 GROUP BY memory.actor_id ORDER BY memory.actor_id
 """  # noqa: S608 - the names of our own columns
 
@@ -45,9 +151,33 @@ WHERE memory.actor_id = found.actor_id AND memory.id = found.memory_id AND {_DIF
     AND memory.actor_id = ANY(%(actor_ids)s) AND memory.id = ANY(%(memory_ids)s)
 """  # noqa: S608 - the names of our own columns
 
+# What begins to fade, for it was unpinned, came back or holds again, begins now.
+_BEGINS_TO_FADE = """(
+    numbers.pinned AND NOT memory.pinned
+    OR numbers.status <> 'active' AND memory.status = 'active'
+    OR numbers.valid_to IS NOT NULL AND memory.valid_to IS NULL
+)"""
+
+FOLLOW_NUMBERS = f"""
+UPDATE strength_memorynumbers AS numbers SET ({", ".join(FADES_BY)}) = ROW({_OF_FADING}),
+    last_decay_at = CASE WHEN {_BEGINS_TO_FADE} THEN greatest(numbers.last_decay_at, memory.updated_at)
+        ELSE numbers.last_decay_at END,
+    decayed_at_task = CASE WHEN {_BEGINS_TO_FADE} THEN coalesce(
+        (SELECT tasks_completed FROM strength_rhythm AS rhythm WHERE rhythm.actor_id = memory.actor_id), 0
+    ) ELSE numbers.decayed_at_task END
+FROM strength_memory AS memory
+WHERE memory.actor_id = numbers.actor_id AND memory.id = numbers.memory_id
+    AND ROW({_OF_NUMBERS}) IS DISTINCT FROM ROW({_OF_FADING})
+    AND memory.actor_id = ANY(%(actor_ids)s) AND memory.id = ANY(%(memory_ids)s)
+"""  # noqa: S608 - the names of our own columns
+
 # What the best are chosen by. A row that no longer says what its memory says has been found by mistake.
 NUMBERS_OF_NOMINEES = f"""
-SELECT memory.id, greatest(numbers.strength, perspective.strength),
+SELECT memory.id, greatest(numbers.strength, {
+    OF_PERSPECTIVE.format(
+        strength="perspective.strength", faded_now="numbers.faded", faded_then="perspective.faded"
+    )
+}),
     coalesce(numbers.last_accessed_at, memory.created_at)
 FROM strength_memory AS memory
 JOIN strength_memoryindex AS found ON found.actor_id = memory.actor_id AND found.space_id = %(space_id)s

@@ -4,6 +4,7 @@ These are the only functions that turn an agent's and a user's names, or a bare 
 rows. Everything after them filters by `actor_id`.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TypeVar
@@ -111,17 +112,27 @@ def hold(actor_id: UUID) -> None:
 def resolve(rows: models.QuerySet[Row], principal: Principal, row_id: UUID) -> Row:
     """Return the row with this id if the key may see it, its actor and agent loaded; raises UnknownRow.
 
-    The only look-up by a bare id: it filters by the agents and the user of the key.
+    The only look-up by a bare id, beside `resolve_many`: it filters by the agents and the user of the key.
     """
-    rows = rows.filter(pk=row_id).select_related("actor__agent")
+    row = seen_by(rows.filter(pk=row_id), principal).first()
+    if row is None:
+        raise UnknownRow(f"No {rows.model._meta.verbose_name} {row_id}.")
+    return row
+
+
+def resolve_many(rows: models.QuerySet[Row], principal: Principal, row_ids: Iterable[UUID]) -> list[Row]:
+    """Return those of the rows with these ids that the key may see, their actors and agents loaded."""
+    return list(seen_by(rows.filter(pk__in=list(row_ids)), principal))
+
+
+def seen_by(rows: models.QuerySet[Row], principal: Principal) -> models.QuerySet[Row]:
+    """Narrow rows to those of the agents and the user of a key, their actors and agents loaded."""
+    rows = rows.select_related("actor__agent")
     if principal.agent_ids is not None:
         rows = rows.filter(actor__agent_id__in=principal.agent_ids)
     if principal.user_id is not None:
         rows = rows.filter(actor__user_id=principal.user_id)
-    row = rows.first()
-    if row is None:
-        raise UnknownRow(f"No {rows.model._meta.verbose_name} {row_id}.")
-    return row
+    return rows
 
 
 def readable_agents(principal: Principal) -> AgentQuerySet:

@@ -37,7 +37,7 @@ from memoryhub.demo.story import (
 )
 from memoryhub.tenants.models import Agent
 from strength.actions.curate import apply_transition, edit_memory, restore_revision
-from strength.actions.use import reinforce
+from strength.actions.use import use_memories
 from strength.actions.write import NewMemory, write_memory
 from strength.models import Memory, MemoryRevision
 
@@ -134,7 +134,13 @@ class Telling:
 
     def use(self, remembered: Remembered, use: Use) -> None:
         """Strengthen a memory that was used."""
-        reinforce(memories=[self.memories[remembered.key]], perspective=use.perspective, now=self.at(use.at))
+        use_memories(
+            memories=[self.memories[remembered.key]],
+            perspective=use.perspective,
+            task=None,
+            by=self.by,
+            now=self.at(use.at),
+        )
 
     def curate(self, curated: Curated) -> None:
         """Do what a curator decided, with the reason."""

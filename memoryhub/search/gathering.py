@@ -1,4 +1,4 @@
-"""Laying each actor's index rows together on disk.
+"""Laying each actor's rows together on disk: those that searches scan, and what else says that it wants to be.
 
 Rows lie where there was room when they came, so after months those of one actor are scattered among
 everybody's, and a search that reads 5,000 of them touches 5,000 pages instead of 700. PostgreSQL's
@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from django.apps import apps
 from django.db import OperationalError, connection, transaction
 from psycopg.errors import LockNotAvailable
 
@@ -35,12 +36,18 @@ class TableBusy(Exception):
 
 @dataclass(frozen=True)
 class Gathered:
-    """One index table: pages that its actors' searches touch for each page it has, before and after."""
+    """One table: pages that its actors' searches, or sleeps, touch for each page it has, before and after."""
 
     table: str
     before: float
     after: float
     seconds: float
+
+
+def gathered_models() -> Iterator[Any]:
+    """Yield every app's index of texts, and the models that name the index they are to lie by (`gathered_by`)."""
+    yield from index_models()
+    yield from (model for model in apps.get_models() if hasattr(model, "gathered_by"))
 
 
 def scatter(model: Any) -> float:
@@ -53,12 +60,12 @@ def scatter(model: Any) -> float:
 
 
 def gather(*, from_scatter: float = SCATTERED) -> Iterator[Gathered]:
-    """Write anew, in order, each index table that is scattered at least so much; yield what was looked at.
+    """Write anew, in order, each table that is scattered at least so much; yield what was looked at.
 
     Raises TableBusy where a table cannot be had within LOCK_SECONDS, and DatabaseError where PostgreSQL cannot
     do it, for want of room, say; what was done before stays done.
     """
-    for model in index_models():
+    for model in gathered_models():
         before = scatter(model)
         started = time.monotonic()
         if before < from_scatter:
@@ -74,7 +81,7 @@ def _cluster(model: Any) -> None:
         try:
             with transaction.atomic():
                 cursor.execute("SELECT set_config('lock_timeout', %s, true)", [f"{LOCK_SECONDS}s"])
-                cursor.execute(f"CLUSTER {connection.ops.quote_name(table)} USING {_key(cursor, table)}")
+                cursor.execute(f"CLUSTER {connection.ops.quote_name(table)} USING {_order(cursor, model)}")
         except OperationalError as error:
             if not isinstance(error.__cause__, LockNotAvailable):
                 raise
@@ -82,9 +89,11 @@ def _cluster(model: Any) -> None:
         cursor.execute(f"VACUUM (ANALYZE) {connection.ops.quote_name(table)}")
 
 
-def _key(cursor: Any, table: str) -> str:
+def _order(cursor: Any, model: Any) -> str:
+    if hasattr(model, "gathered_by"):
+        return str(connection.ops.quote_name(model.gathered_by))
     cursor.execute(
         "SELECT indexrelid::regclass::text FROM pg_index WHERE indrelid = %s::regclass AND indisprimary",
-        [table],
+        [model._meta.db_table],
     )
     return str(cursor.fetchone()[0])

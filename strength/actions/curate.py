@@ -1,6 +1,7 @@
 """What people decide about memories: edit, pin, archive, approve, restore, delete (SPEC M9, M10)."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -12,14 +13,17 @@ from conversations.actions.receipts import forget_source
 from memoryhub.access import audit
 from memoryhub.access.actions import VersionMismatch
 from memoryhub.access.domain import Forbidden, Principal, PrincipalKind
-from memoryhub.access.tenancy import UnknownRow, hold
+from memoryhub.access.tenancy import UnknownRow
 from memoryhub.api.idempotency import forget_answers
 from memoryhub.providers.spaces import index_entries, writing_spaces
 from memoryhub.tenants.domain import Trust
 from memoryhub.tenants.namespaces import expand_namespace
 from memoryhub.tenants.policies import effective_policy
+from strength.actions.decisions import leave_tombstone, lift_tombstones
 from strength.actions.indexing import follow_memories, index_memory
+from strength.actions.rest import hold_awake
 from strength.actions.revisions import keep_revision, snapshot
+from strength.actions.use import set_strengths
 from strength.domain.memories import (
     MemoryRefused,
     ScopeLevel,
@@ -28,8 +32,8 @@ from strength.domain.memories import (
     content_digest,
 )
 from strength.domain.policy import StrengthPolicy
-from strength.domain.revisions import values_after
-from strength.models import Memory, MemoryNumbers, MemoryRevision
+from strength.domain.revisions import Decision, changed, values_after
+from strength.models import Memory, MemoryRevision
 
 EDITABLE = frozenset(
     {"content", "namespace", "kind", "tags", "scope_level", "scope_domain", "scope_project", "learnings", "confidence",
@@ -42,6 +46,10 @@ TEXT_ONCE = "memory_text_once"
 
 class WrongState(Exception):
     """The memory is in a state from which this cannot be done."""
+
+
+class LockedByPerson(Exception):
+    """A person has put this text right; nothing rewrites it automatically."""
 
 
 class DuplicateMemory(Exception):
@@ -75,9 +83,10 @@ def edit_memory(
     reason: str,
     now: datetime,
 ) -> Memory:
-    """Change curated values. A new text is found anew, and locked against automatic rewriting.
+    """Change curated values. A new text is found anew and locked against jobs; the former is decided against.
 
-    Raises VersionMismatch, DuplicateMemory, and MemoryRefused naming the value that is wrong.
+    Raises VersionMismatch, DuplicateMemory, LockedByPerson where a job would rewrite what a person has put right,
+    and MemoryRefused naming the value that is wrong.
     """
     return _change(
         memory=memory, verb="edit", values={key: values[key] for key in values if key in EDITABLE},
@@ -104,13 +113,25 @@ def apply_transition(
         locked = _lock(memory, expected_version, by)
         if Status(locked.status) not in transition.allowed:
             raise WrongState(f"A memory that is {locked.status} cannot be {_past(verb)}.")
-        changed = _change(
+        memory = _change(
             memory=memory, verb=verb, values=transition.sets, expected_version=expected_version,
             by=by, reason=reason, now=now,
         )  # fmt: skip
         if verb == "reactivate":
-            _reset_strength(changed)
-        return changed
+            strength = effective_policy(StrengthPolicy, memory.agent, memory.actor).reactivation_strength
+            set_strengths(memories=[memory], strengths={memory.pk: strength}, by=by, now=now)
+        return memory
+
+
+def archive_memories(*, memories: Sequence[Memory], by: Principal, reason: str, now: datetime) -> int:
+    """Archive those of the memories that are active, each with its revision; return how many. Raises Forbidden."""
+    archived = 0
+    with transaction.atomic():
+        for memory in sorted(memories, key=lambda each: (each.actor_id, each.pk)):
+            with suppress(WrongState, UnknownRow):
+                apply_transition(memory=memory, verb="archive", by=by, reason=reason, now=now)
+                archived += 1
+    return archived
 
 
 def restore_revision(
@@ -143,8 +164,12 @@ def restore_revision(
 def delete_memory(
     *, memory: Memory, expected_version: int | None, by: Principal, reason: str, now: datetime
 ) -> None:
-    """Delete a memory with its revisions and sources; its text leaves the receipts as well."""
+    """Delete a memory with its revisions and sources; its text leaves the receipts as well, and does not come back."""
     locked = _lock(memory, expected_version, by)
+    if locked.trust == Trust.TRUSTED or by.is_trusted:
+        leave_tombstone(
+            memory=locked, text=locked.content, decision=Decision.DELETED, stands_in=None, by=by, now=now
+        )
     forget_source(source_id=locked.pk)
     forget_answers(actor=locked.actor, row_id=locked.pk)
     audit.record(
@@ -172,6 +197,8 @@ def _change(
             _apply(locked, values, by)
             if snapshot(locked) == before:
                 return locked
+            if locked.locked and locked.content != before["content"] and by.kind is PrincipalKind.JOB:
+                raise LockedByPerson("A person has put this text right; a job may not rewrite it.")
             # What a person has put right, no extraction may rewrite.
             locked.locked = locked.locked or (verb == "edit" and by.kind is not PrincipalKind.JOB)
             locked.version += 1
@@ -179,18 +206,44 @@ def _change(
             locked.save()
             if entry is not None and before["content"] != locked.content:
                 index_memory(locked, entry, spaces)
-            else:
-                follow_memories([locked])
+            follow_memories([locked])
+            _keep_decision(locked, before, by, now)
             keep_revision(memory=locked, verb=verb, before=before, by=by, reason=reason, now=now)
             return locked
     except IntegrityError as error:
-        if getattr(getattr(error.__cause__, "diag", None), "constraint_name", None) != TEXT_ONCE:
+        if not is_about(error, TEXT_ONCE):
             raise
         raise DuplicateMemory("Another memory in this namespace has the same text.") from error
 
 
+def is_about(error: IntegrityError, constraint: str) -> bool:
+    """Say whether it was this constraint that was broken."""
+    return getattr(getattr(error.__cause__, "diag", None), "constraint_name", None) == constraint
+
+
+def _keep_decision(memory: Memory, before: Mapping[str, Any], by: Principal, now: datetime) -> None:
+    """Remember what a person decided against, and forget it where they bring it back (SPEC M9)."""
+    if not by.is_trusted or by.kind is PrincipalKind.JOB:
+        return
+    if memory.status == Status.REJECTED != before["status"]:
+        leave_tombstone(
+            memory=memory, text=memory.content, decision=Decision.REJECTED, stands_in=None, by=by, now=now
+        )
+    if memory.content != before["content"]:
+        leave_tombstone(
+            memory=memory,
+            text=before["content"],
+            decision=Decision.EDITED,
+            stands_in=memory.pk,
+            by=by,
+            now=now,
+        )
+    if memory.status == Status.ACTIVE and changed(before, snapshot(memory))[1].keys() & {"content", "status"}:
+        lift_tombstones(actor_id=memory.actor_id, text=memory.content)
+
+
 def _lock(memory: Memory, expected_version: int | None, by: Principal) -> Memory:
-    hold(memory.actor_id)
+    hold_awake(memory.actor_id)
     rows = Memory.objects.select_for_update(of=["self"]).select_related("actor__agent")
     locked = rows.filter(pk=memory.pk, actor_id=memory.actor_id).first()
     if locked is None:
@@ -242,13 +295,6 @@ def _take_new_text(memory: Memory, by: Principal) -> None:
     if not by.is_trusted:
         # An approval is bound to the exact text: other words from an untrusted hand wait again.
         memory.trust, memory.status, memory.pinned = Trust.UNTRUSTED, Status.PENDING, False
-
-
-def _reset_strength(memory: Memory) -> None:
-    policy = effective_policy(StrengthPolicy, memory.agent, memory.actor)
-    MemoryNumbers.objects.filter(pk=memory.pk, actor_id=memory.actor_id).update(
-        strength=policy.reactivation_strength
-    )
 
 
 def _past(verb: str) -> str:

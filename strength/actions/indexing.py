@@ -1,4 +1,4 @@
-"""Making memories findable, and keeping what their index rows repeat of them."""
+"""Making memories findable, and keeping what their index rows and numbers repeat of them."""
 
 from collections.abc import Sequence
 
@@ -7,7 +7,7 @@ from django.db import connection
 from memoryhub.providers.spaces import IndexEntry, after_indexing
 from memoryhub.search.models import EmbeddingSpace
 from strength.models import Memory, MemoryIndex
-from strength.sql import FOLLOW_THESE
+from strength.sql import FOLLOW_NUMBERS, FOLLOW_THESE
 
 
 def index_memory(memory: Memory, entry: IndexEntry, spaces: Sequence[EmbeddingSpace]) -> None:
@@ -22,10 +22,11 @@ def index_memory(memory: Memory, entry: IndexEntry, spaces: Sequence[EmbeddingSp
 
 
 def follow_memories(memories: Sequence[Memory]) -> None:
-    """Repeat in the index what these memories' rows now say; inside the transaction that changed them."""
+    """Repeat in index and numbers what these memories' rows now say; inside the transaction that changed them."""
     keys = {
         "actor_ids": list({memory.actor_id for memory in memories}),
         "memory_ids": list({memory.pk for memory in memories}),
     }
     with connection.cursor() as cursor:
         cursor.execute(FOLLOW_THESE, keys)
+        cursor.execute(FOLLOW_NUMBERS, keys)

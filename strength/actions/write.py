@@ -6,10 +6,11 @@ from datetime import datetime
 from uuid import UUID
 
 from django.db import IntegrityError, transaction
+from django.db.models import Subquery
+from django.db.models.functions import Coalesce
 
 from conversations.models import Message
-from memoryhub.access.domain import Principal
-from memoryhub.access.tenancy import hold
+from memoryhub.access.domain import Principal, PrincipalKind
 from memoryhub.providers.spaces import IndexEntry, index_entries, writing_spaces
 from memoryhub.search.models import EmbeddingSpace
 from memoryhub.search.vectors import UnusableVector, unit_vector
@@ -17,9 +18,12 @@ from memoryhub.tenants.domain import Trust, TrustPolicy
 from memoryhub.tenants.models import Actor
 from memoryhub.tenants.namespaces import expand_namespace
 from memoryhub.tenants.policies import effective_policy
+from strength.actions.alike import alike_memories
+from strength.actions.decisions import DecidedAgainst, decision_against, lift_tombstones, note_held_back
 from strength.actions.indexing import follow_memories, index_memory
+from strength.actions.rest import hold_awake
 from strength.actions.revisions import keep_revision, snapshot
-from strength.actions.use import reinforce
+from strength.actions.use import reinforce, set_strengths
 from strength.domain.memories import (
     Kind,
     MemoryRefused,
@@ -31,13 +35,17 @@ from strength.domain.memories import (
     default_namespace,
 )
 from strength.domain.policy import StrengthPolicy
+from strength.domain.revisions import AUTOMATIC, SLEEP_VERB, Decision
 from strength.domain.strength import initial_strength
 from strength.models import (
     Memory,
     MemoryNumbers,
+    MemoryRevision,
     MemorySource,
     PerspectiveStrength,
+    Rhythm,
 )
+from strength.sql import FADES_BY
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,14 +70,24 @@ class NewMemory:
     confidence: float | None = None
     valid_from: datetime | None = None
     valid_to: datetime | None = None
+    waits: bool = False
+    """Whether it waits for a curator whatever its source is."""
+
+    @property
+    def is_automatic(self) -> bool:
+        """Whether a program writes it on its own account."""
+        return self.source in AUTOMATIC
 
 
 def write_memory(*, actor: Actor, new: NewMemory, by: Principal, now: datetime) -> tuple[Memory, bool]:
-    """Write a memory and return it with True, or reinforce the one with the same text and return False.
+    """Write a memory and return it with True, or reinforce the one that says the same and return False.
 
-    Text from an untrusted key, channel or source message, or below the confidence floor, waits as
-    `pending`, and reinforces nothing. Raises MemoryRefused naming the value that is wrong, UnknownRow
-    where the actor was erased meanwhile.
+    The same is the same text; for what was extracted, near words too. Text from an untrusted key, channel or source
+    message, or below the confidence floor, waits as `pending`, and reinforces nothing. What a person decided against
+    does not come back: what a program writes is not stored (DecidedAgainst), or answered with what the person put in
+    its place; what a client asks for waits for a curator; a curator's own word lifts the decision.
+
+    Raises MemoryRefused naming the value that is wrong, UnknownRow where the actor was erased meanwhile.
     """
     spaces = writing_spaces()
     draft = _draft(actor, new, now)
@@ -77,21 +95,103 @@ def write_memory(*, actor: Actor, new: NewMemory, by: Principal, now: datetime) 
     _judge(draft, actor, new, messages, by)
     entry = _entry(new, spaces)
     with transaction.atomic():
-        hold(actor.id)
-        known = _insert_or_find(draft)
-        if known is not None:
-            return _seen_again(known, draft, messages, by=by, now=now), False
-        _add_numbers(draft, new)
-        _add_sources(draft, messages, now)
-        index_memory(draft, entry, spaces)
-        keep_revision(memory=draft, verb="create", before={}, by=by, reason="", now=now)
+        hold_awake(actor.id)
+        known = _same_text(draft)
+        believed = known is not None and known.status == Status.ACTIVE
+        standing = Standing() if believed else _weigh(draft, new, by, now)
+        if standing.in_its_place is not None:
+            return standing.in_its_place, False
+        if standing.against is None:
+            known = known or _said_before(draft, new, entry, spaces) or _faded_away(draft, by, now)
+            known = known or _insert_or_find(draft)
+            if known is not None:
+                return _seen_again(known, draft, messages, by=by, now=now), False
+            _add_numbers(draft, new)
+            _add_sources(draft, messages, now)
+            index_memory(draft, entry, spaces)
+            keep_revision(memory=draft, verb="create", before={}, by=by, reason=standing.reason, now=now)
+    if standing.against is not None:
+        raise DecidedAgainst(standing.against)
     return draft, True
 
 
+@dataclass(frozen=True)
+class Standing:
+    """How a text stands to what people decided: what keeps it out, what they put in its place, why it waits."""
+
+    against: Decision | None = None
+    in_its_place: Memory | None = None
+    reason: str = ""
+
+
+def _weigh(draft: Memory, new: NewMemory, by: Principal, now: datetime) -> Standing:
+    """Hold a draft against what people decided, and make it wait where a client insists."""
+    if by.kind is PrincipalKind.CURATOR:
+        lift_tombstones(actor_id=draft.actor_id, text=draft.content)
+        return Standing()
+    decided = decision_against(actor_id=draft.actor_id, text=draft.content)
+    if decided is None:
+        return Standing()
+    decision = Decision(decided.decision)
+    if not new.is_automatic and by.kind is not PrincipalKind.JOB:
+        draft.status, draft.pinned = Status.PENDING, False
+        return Standing(reason=f"A person {decision} a memory that says this.")
+    note_held_back(decided, now=now)
+    put_right = Memory.objects.of([draft.actor_id]).active().filter(pk__in=[decided.memory_id]).first()
+    return Standing(in_its_place=put_right) if put_right else Standing(against=decision)
+
+
+def _said_before(
+    draft: Memory, new: NewMemory, entry: IndexEntry, spaces: Sequence[EmbeddingSpace]
+) -> Memory | None:
+    """Return the memory of the namespace that says the same in near words as what was extracted, locked.
+
+    Believed words meet believed ones only: what waits is approved by its exact text (SPEC M10).
+    """
+    if new.source is not Source.EXTRACTION:
+        return None
+    alike = alike_memories(
+        actor_id=draft.actor_id, namespace=draft.namespace, text=draft.content, space=spaces[0],
+        vector=entry.vectors.get(spaces[0].id), now=draft.created_at,
+        among=[Status.ACTIVE] if draft.status == Status.ACTIVE else [Status.ACTIVE, Status.PENDING],
+    )  # fmt: skip
+    rows = Memory.objects.select_for_update(of=["self"]).select_related("actor__agent")
+    return rows.filter(actor_id=draft.actor_id, pk=alike[0].memory.pk).first() if alike else None
+
+
+def _faded_away(draft: Memory, by: Principal, now: datetime) -> Memory | None:
+    """Return the memory with this text that a sleep has archived, brought back: with its uses, its level, its origin.
+
+    One that a person archived is left where they put it.
+    """
+    if draft.status != Status.ACTIVE:
+        return None
+    rows = (
+        Memory.objects.select_for_update(of=["self"]).select_related("actor__agent").order_by("-updated_at")
+    )
+    faded = rows.filter(
+        actor_id=draft.actor_id, namespace=draft.namespace, content_digest=draft.content_digest,
+        status=Status.ARCHIVED, superseded_by=None, valid_to=None,
+    ).first()  # fmt: skip
+    if faded is None or _last_verb(faded) != SLEEP_VERB:
+        return None
+    before = snapshot(faded)
+    faded.status, faded.version, faded.updated_at = Status.ACTIVE, faded.version + 1, now
+    faded.save(update_fields=["status", "version", "updated_at"])
+    follow_memories([faded])
+    strength = effective_policy(StrengthPolicy, faded.agent, faded.actor).reactivation_strength
+    set_strengths(memories=[faded], strengths={faded.pk: strength}, by=by, now=now)
+    keep_revision(memory=faded, verb="return", before=before, by=by, reason="It was said again.", now=now)
+    return faded
+
+
+def _last_verb(memory: Memory) -> str | None:
+    revisions = MemoryRevision.objects.filter(actor_id=memory.actor_id, memory=memory)
+    return revisions.order_by("-number").values_list("verb", flat=True).first()
+
+
 def _insert_or_find(draft: Memory) -> Memory | None:
-    """Insert the draft and return None, or return the memory that has its text already, locked."""
-    if known := _same_text(draft):
-        return known
+    """Insert the draft and return None, or return the memory that has got its text meanwhile, locked."""
     try:
         with transaction.atomic():
             draft.save(force_insert=True)
@@ -150,7 +250,7 @@ def _judge(draft: Memory, actor: Actor, new: NewMemory, messages: Sequence[Messa
     verdicts = {policy.trust(channel=channel, source_is_trusted=by.is_trusted) for channel in channels}
     verdicts |= {Trust(message.trust) for message in messages}
     draft.trust = Trust.UNTRUSTED if Trust.UNTRUSTED in verdicts else Trust.TRUSTED
-    doubtful = new.confidence is not None and new.confidence < policy.confidence_floor
+    doubtful = new.waits or (new.confidence is not None and new.confidence < policy.confidence_floor)
     if draft.trust == Trust.UNTRUSTED or doubtful:
         draft.status = Status.PENDING
         draft.pinned = False
@@ -200,7 +300,7 @@ def _seen_again(
             reason="A trusted source said the same.",
             now=now,
         )
-    reinforce(memories=[memory], perspective=None, now=now)
+    reinforce(memory=memory, now=now)
     return memory
 
 
@@ -210,6 +310,9 @@ def _add_numbers(memory: Memory, new: NewMemory) -> None:
         memory=memory,
         actor_id=memory.actor_id,
         strength=initial_strength(policy, source=Source(memory.source), stated=new.strength),
+        decayed_at_task=_tasks_completed(memory.actor_id),
+        last_decay_at=memory.created_at,
+        **{name: getattr(memory, name) for name in FADES_BY},
     )
     PerspectiveStrength.objects.bulk_create(
         PerspectiveStrength(
@@ -217,6 +320,12 @@ def _add_numbers(memory: Memory, new: NewMemory) -> None:
         )
         for name, value in new.strength_by_perspective.items()
     )
+
+
+def _tasks_completed(actor_id: UUID) -> Coalesce:
+    """Return the actor's clock of tasks as the database knows it, 0 before the first."""
+    clock = Rhythm.objects.filter(actor_id=actor_id).values("tasks_completed")
+    return Coalesce(Subquery(clock), 0)
 
 
 def _add_sources(memory: Memory, messages: Sequence[Message], now: datetime) -> None:

@@ -3,9 +3,17 @@
 from typing import Any
 
 from django import forms
+from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
-from unfold.widgets import UnfoldAdminDecimalFieldWidget, UnfoldAdminSelect2Widget, UnfoldAdminTextInputWidget
+from unfold.widgets import (
+    UnfoldAdminDecimalFieldWidget,
+    UnfoldAdminSelect2Widget,
+    UnfoldAdminTextInputWidget,
+    UnfoldBooleanWidget,
+)
 
+from memoryhub.access.domain import Principal
+from memoryhub.access.tenancy import UnknownRow, tenant_for_reading
 from memoryhub.admin.base import ActingForm
 from memoryhub.admin.fields import (
     LinesField,
@@ -15,7 +23,7 @@ from memoryhub.admin.fields import (
     text_values,
 )
 from memoryhub.tenants.domain import MAX_USER_ID
-from memoryhub.tenants.models import Agent
+from memoryhub.tenants.models import Actor, Agent
 from strength.actions.curate import EDITABLE
 from strength.actions.write import NewMemory
 from strength.domain.memories import Kind, ScopeLevel
@@ -108,3 +116,35 @@ class MemoryForm(CuratedForm):
     def values(self) -> dict[str, Any]:
         """Return what a person changed."""
         return self.changed_values(EDITABLE)
+
+
+class SleepForm(forms.Form):
+    """Whose memory is to sleep."""
+
+    agent = forms.ModelChoiceField(
+        queryset=Agent.objects.all(), widget=UnfoldAdminSelect2Widget(), label=_("Agent"), empty_label=""
+    )
+    user_id = forms.CharField(
+        required=False,
+        max_length=MAX_USER_ID,
+        widget=UnfoldAdminTextInputWidget(),
+        label=_("User"),
+        help_text=_("Empty: what the agent itself remembers."),
+    )
+    all_users = forms.BooleanField(
+        required=False,
+        widget=UnfoldBooleanWidget(),
+        label=_("The agent and all its users"),
+        help_text=_("Each sleeps by itself; the user above is then of no importance."),
+    )
+
+    def actor(self, by: Principal) -> Actor:
+        """Return whose memory was named; raises UnknownRow where nothing was ever remembered of them."""
+        agent, everyone = self.cleaned_data["agent"], self.cleaned_data["all_users"]
+        if everyone:
+            actor = Actor.objects.filter(agent=agent).select_related("agent").first()
+        else:
+            actor = tenant_for_reading(by, agent.pk, self.cleaned_data["user_id"]).actor
+        if actor is None:
+            raise UnknownRow(gettext("Nothing was ever remembered there: the first write makes an actor."))
+        return actor

@@ -1,23 +1,15 @@
 """The memories' screens: a list to work through, and a page that tells a memory's whole story."""
 
-from collections import Counter
 from collections.abc import Callable, Iterable
 from contextlib import suppress
-from datetime import datetime
+from functools import partial
 from itertools import islice
 from typing import Any
 
 from django.contrib import admin, messages
-from django.core.exceptions import PermissionDenied
-from django.db.models import Count as CountRows
 from django.db.models import QuerySet
-from django.http import (
-    HttpRequest,
-    HttpResponse,
-    HttpResponseNotAllowed,
-    HttpResponseRedirect,
-)
-from django.urls import URLPattern, path, reverse
+from django.http import HttpRequest, HttpResponse
+from django.urls import URLPattern, path
 from django.utils.translation import gettext, ngettext
 from django.utils.translation import gettext_lazy as _
 from unfold.contrib.filters.admin import (
@@ -28,7 +20,6 @@ from unfold.contrib.filters.admin import (
     RelatedDropdownFilter,
 )
 
-from conversations.models import Receipt
 from memoryhub.access.actions import VersionMismatch
 from memoryhub.access.domain import Forbidden
 from memoryhub.access.tenancy import UnknownRow, actor_for_writing
@@ -45,8 +36,6 @@ from memoryhub.admin.base import (
     principal,
     whose,
 )
-from memoryhub.admin.dashboard import Count, Tile, count
-from memoryhub.admin.fields import LONGEST_REASON
 from memoryhub.tenants.namespaces import NamespaceError
 from strength.actions.curate import (
     TRANSITIONS,
@@ -57,22 +46,17 @@ from strength.actions.curate import (
     edit_memory,
     restore_revision,
 )
+from strength.actions.use import LEARNABLE, impact_memory, use_memory
 from strength.actions.write import write_memory
+from strength.admin.buttons import Act, Done, each_of, posted, typed
 from strength.admin.forms import MemoryForm, NewMemoryForm
+from strength.admin.stories import story_of
+from strength.admin.words import IMPACTS
 from strength.domain.memories import MemoryRefused, Status
+from strength.domain.strength import Impact
 from strength.models import Memory, MemoryRevision
 
-LATEST_RECEIPTS = 10
-LATEST_REVISIONS = 50
-REFUSALS = (
-    WrongState,
-    DuplicateMemory,
-    Forbidden,
-    UnknownRow,
-    MemoryRefused,
-    VersionMismatch,
-    NamespaceError,
-)
+LONGEST_PERSPECTIVE = 100
 STATUS_COLOURS = {"active": "success", "pending": "warning", "archived": "info", "rejected": "danger"}
 VERB_LABELS = {
     "pin": _("Pin"),
@@ -232,21 +216,15 @@ class MemoryAdmin(ActingAdmin):
             }
             self.message_user(request, told, messages.ERROR)
             return
-        refusals: Counter[str] = Counter()
-        for memory in rows:
-            try:
-                apply_transition(memory=memory, verb=verb, by=principal(request), reason="", now=clock())
-            except REFUSALS as error:
-                refusals[str(error)] += 1
-            else:
-                self.log_change(request, memory, verb)
-        done = len(rows) - refusals.total()
+        by = principal(request)
+
+        def act(memory: Memory) -> None:
+            apply_transition(memory=memory, verb=verb, by=by, reason="", now=clock())
+
+        done = each_of(self, request, rows, act, logged=verb)
         if done:
             told = ngettext("%(verb)s: %(count)d memory.", "%(verb)s: %(count)d memories.", done)
             self.message_user(request, told % {"verb": VERB_LABELS[verb], "count": done}, messages.SUCCESS)
-        for problem, times in refusals.items():
-            self.message_user(request, gettext("%(count)d left as they were: %(problem)s") % {
-                "count": times, "problem": problem}, messages.WARNING)  # fmt: skip
 
     def delete_model(self, request: HttpRequest, obj: Memory) -> None:
         """Delete a memory; its text leaves the receipts as well. One that is gone already is deleted."""
@@ -275,6 +253,8 @@ class MemoryAdmin(ActingAdmin):
         return [
             path("<path:object_id>/curate/", view(self.curate_view), name="strength_memory_curate"),
             path("<path:object_id>/restore/", view(self.restore_view), name="strength_memory_restore"),
+            path("<path:object_id>/use/", view(self.use_view), name="strength_memory_use"),
+            path("<path:object_id>/impact/", view(self.impact_view), name="strength_memory_impact"),
             *super().get_urls(),
         ]
 
@@ -282,7 +262,7 @@ class MemoryAdmin(ActingAdmin):
         """Do what a button of the memory's page says."""
         verb = request.POST.get("verb", "")
 
-        def act(memory: Memory, reason: str) -> str:
+        def act(memory: Memory, reason: str) -> Done:
             if verb not in TRANSITIONS:
                 raise WrongState(gettext("There is no such button."))
             # The version that the page showed: an approval is bound to the text that was read (SPEC M10).
@@ -294,14 +274,14 @@ class MemoryAdmin(ActingAdmin):
                 expected_version=_number(request.POST.get("version")),
                 now=clock(),
             )
-            return gettext("Done: %(verb)s.") % {"verb": VERB_LABELS[verb]}
+            return Done(gettext("Done: %(verb)s.") % {"verb": VERB_LABELS[verb]})
 
         return self._posted(request, object_id, act, logged=verb)
 
     def restore_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
         """Bring back the values as they stood after a revision."""
 
-        def act(memory: Memory, reason: str) -> str:
+        def act(memory: Memory, reason: str) -> Done:
             revisions = MemoryRevision.objects.filter(actor_id=memory.actor_id, memory=memory)
             revision = revisions.filter(number=_number(request.POST.get("number")) or 0).first()
             if revision is None:
@@ -314,30 +294,41 @@ class MemoryAdmin(ActingAdmin):
                 reason=reason,
                 now=clock(),
             )
-            return gettext("Revision %(number)d was restored.") % {"number": revision.number}
+            return Done(gettext("Revision %(number)d was restored.") % {"number": revision.number})
 
         return self._posted(request, object_id, act, logged="restore")
 
-    def _posted(
-        self, request: HttpRequest, object_id: str, act: Callable[[Memory, str], str], *, logged: str
-    ) -> HttpResponse:
-        """Do what a button posts and go back to the memory's page; a GET changes nothing."""
-        if request.method != "POST":
-            return HttpResponseNotAllowed(["POST"])
-        memory = self.get_object(request, object_id)
-        if not self.has_change_permission(request, memory):
-            raise PermissionDenied
-        if memory is None:
-            answer: HttpResponse = self._get_obj_does_not_exist_redirect(request, self.opts, object_id)
-            return answer
-        try:
-            told = act(memory, request.POST.get("reason", "").replace("\x00", "")[:LONGEST_REASON])
-        except REFUSALS as error:
-            self.message_user(request, str(error), messages.ERROR)
-        else:
-            self.log_change(request, memory, logged)
-            self.message_user(request, told, messages.SUCCESS)
-        return HttpResponseRedirect(reverse("admin:strength_memory_change", args=[memory.pk]))
+    def use_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
+        """Strengthen the memory: somebody says that it was used."""
+        perspective = typed(request, "perspective")
+
+        def act(memory: Memory, reason: str) -> Done:
+            if len(perspective) > LONGEST_PERSPECTIVE:
+                problem = gettext("A perspective has at most %(longest)d characters.")
+                raise MemoryRefused("perspective", problem % {"longest": LONGEST_PERSPECTIVE})
+            use_memory(
+                memory=memory, perspective=perspective or None, task=None, by=principal(request), now=clock()
+            )
+            return Done(gettext("It was used, and is stronger by that."))
+
+        return self._posted(request, object_id, act, logged="use")
+
+    def impact_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
+        """Add an impact to the memory."""
+        impact = request.POST.get("impact", "")
+
+        def act(memory: Memory, reason: str) -> Done:
+            if impact not in IMPACTS:
+                raise WrongState(gettext("There is no such button."))
+            impact_memory(memory=memory, impact=Impact(impact), by=principal(request), now=clock())
+            return Done(gettext("Its impact was noted: %(impact)s.") % {"impact": IMPACTS[impact]})
+
+        return self._posted(request, object_id, act, logged="impact")
+
+    def _posted(self, request: HttpRequest, object_id: str, act: Act, *, logged: str) -> HttpResponse:
+        """Do what a button posts and go back to the memory's page."""
+        may = partial(self.has_change_permission, request)
+        return posted(self, request, object_id, act, may=may, logged=logged)
 
     # What the page tells besides the fields.
 
@@ -356,23 +347,20 @@ class MemoryAdmin(ActingAdmin):
         ]
 
     def context_of(self, request: HttpRequest, row: Any) -> dict[str, Any]:
-        """Return the memory's story: where it comes from, its numbers, its revisions, where it was a candidate."""
-        stored = Memory.objects.of([row.actor_id]).with_numbers().get(pk=row.pk)
+        """Return the memory's story, and the buttons that fit its state."""
+        stored = (
+            Memory.objects.of([row.actor_id])
+            .with_numbers([row.actor_id])
+            .select_related("actor__agent")
+            .get(pk=row.pk)
+        )
         may_change = self.has_change_permission(request, row)
-        revisions = MemoryRevision.objects.filter(actor_id=row.actor_id, memory_id=row.pk)
-        sees_receipts = request.user.has_perm("conversations.view_receipt")
-        receipts = Receipt.objects.about(row.actor_id, row.pk) if sees_receipts else Receipt.objects.none()
         return {
             "verbs": _verbs(stored) if may_change else [],
             "may_restore": may_change,
+            "may_report_use": may_change and Status(stored.status) in LEARNABLE,
             "version": stored.version,
-            "numbers": getattr(stored, "numbers", None),
-            "perspectives": stored.perspectives.all(),
-            "sources": stored.sources.all(),
-            "revisions": [_story(revision) for revision in revisions[:LATEST_REVISIONS]],
-            "receipts": [
-                _part(each, str(row.pk)) for each in receipts.defer("query", "metadata")[:LATEST_RECEIPTS]
-            ],
+            **story_of(request, stored, now=clock()),
         }
 
 
@@ -389,49 +377,3 @@ def _verbs(memory: Memory) -> list[tuple[str, Any]]:
         if Status(memory.status) in transition.allowed and changes:
             shown.append((verb, VERB_LABELS[verb]))
     return shown
-
-
-def _story(revision: MemoryRevision) -> dict[str, Any]:
-    names = sorted({*revision.changed_before, *revision.changed_after})
-    before, after = revision.changed_before, revision.changed_after
-    changes = [] if revision.verb == "create" else [
-        {"name": name, "before": _value(before.get(name)), "after": _value(after.get(name))} for name in names
-    ]  # fmt: skip
-    return {"revision": revision, "changes": changes}
-
-
-def _value(value: Any) -> str:
-    return excerpt(value if isinstance(value, str) else str(value), 300) if value not in (None, "") else "–"
-
-
-def _part(receipt: Receipt, memory_id: str) -> dict[str, Any]:
-    """Return what became of the memory in one receipt."""
-    own = [item for item in receipt.items if item.get("source_id") == memory_id]
-    return {"receipt": receipt, "item": own[0] if own else {}}
-
-
-def tiles(now: datetime) -> list[Tile]:
-    """Return the figures of the admin's first page."""
-    whole = count(Memory.objects.all())
-    states = [
-        (Status.PENDING, _("Pending"), _("memories wait for a curator")),
-        (Status.ACTIVE, _("Active"), _("memories may enter contexts")),
-        (Status.ARCHIVED, _("Archived"), _("memories are kept aside")),
-        (Status.REJECTED, _("Rejected"), _("memories were refused")),
-    ]
-    figures = _by_status(whole)
-    return [
-        Tile(_("Memories"), whole, _("in all states"), Memory),
-        *(
-            Tile(title, figures[state], note, Memory, f"?status__exact={state}")
-            for state, title, note in states
-        ),
-    ]
-
-
-def _by_status(whole: Count) -> dict[Status, Count]:
-    """Return the number of memories in each state: counted together, or estimated where there are very many."""
-    if whole.is_estimate:
-        return {status: count(Memory.objects.filter(status=status)) for status in Status}
-    rows = dict(Memory.objects.order_by().values_list("status").annotate(number=CountRows("pk")))
-    return {status: Count(rows.get(status, 0)) for status in Status}

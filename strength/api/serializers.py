@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
 from conversations.api.serializers import MessageOut
@@ -14,6 +15,7 @@ from memoryhub.api.fields import (
     TenantSerializer,
     TextField,
 )
+from strength.actions.learning import GENERAL
 from strength.actions.search import FoundMemory, MemoryFilters
 from strength.actions.write import NewMemory
 from strength.domain.memories import Kind, ScopeLevel, Source, Status
@@ -22,7 +24,7 @@ from strength.models import Memory, MemoryRevision, MemorySource
 LONGEST_CONTENT = 100_000
 MOST_DIMENSIONS = 16_000
 STRONGEST = 1_000_000.0
-GENERAL = "general"
+DATE_TIME = serializers.DateTimeField()
 
 
 def _values(words: type[Kind] | type[ScopeLevel] | type[Source] | type[Status]) -> list[str]:
@@ -127,6 +129,29 @@ class MemoryIn(CuratedIn, TenantSerializer):
         return NewMemory(**given)
 
 
+class SupersedeIn(ReasonSerializer):
+    """What holds instead of a memory, and since when."""
+
+    content = TextField(max_length=LONGEST_CONTENT)
+    tags = TagsField(required=False)
+    source_message_ids = serializers.ListField(child=serializers.UUIDField(), max_length=500, required=False)
+    channel = serializers.CharField(max_length=100, allow_blank=True, required=False)
+    confidence = serializers.FloatField(min_value=0, max_value=1, allow_null=True, required=False)
+    valid_from = serializers.DateTimeField(required=False)
+
+    def get_fields(self) -> dict[str, serializers.Field]:
+        """Return the fields; `source` is a field's own attribute, so it cannot stand in the class body."""
+        return {**super().get_fields(), "source": OneOf(choices=_values(Source), required=False)}
+
+    @staticmethod
+    def memory(values: dict[str, Any]) -> NewMemory:
+        """Return validated values as a new memory."""
+        given = {key: value for key, value in values.items() if key not in {"reason", "valid_from"}}
+        if "source" in given:
+            given["source"] = Source(given["source"])
+        return NewMemory(**given)
+
+
 class SourceOut(serializers.ModelSerializer):
     """A message that a memory comes from."""
 
@@ -146,7 +171,7 @@ class MemoryOut(serializers.ModelSerializer):
     last_accessed_at = serializers.DateTimeField(source="numbers.last_accessed_at", read_only=True)
     impact_score = serializers.FloatField(source="numbers.impact_score", read_only=True)
     consolidation_level = serializers.IntegerField(source="numbers.consolidation_level", read_only=True)
-    last_decay_at = serializers.DateTimeField(source="numbers.last_decay_at", read_only=True)
+    last_decay_at = serializers.SerializerMethodField()
     strength_by_perspective = serializers.SerializerMethodField()
     superseded_by = serializers.UUIDField(source="superseded_by_id", read_only=True, allow_null=True)
     sources = SourceOut(many=True, read_only=True)
@@ -161,9 +186,15 @@ class MemoryOut(serializers.ModelSerializer):
             "created_at", "updated_at", "last_decay_at",
         )  # fmt: skip
 
+    @extend_schema_field(serializers.DateTimeField(allow_null=True))
+    def get_last_decay_at(self, memory: Memory) -> str | None:
+        """Return up to when its decay is reckoned, None where it never decayed."""
+        moment = memory.numbers.last_decay_at
+        return None if moment == memory.created_at else DATE_TIME.to_representation(moment)
+
     def get_strength_by_perspective(self, memory: Memory) -> dict[str, float]:
         """Return the strength in each perspective that the memory was used from."""
-        return {each.perspective: each.strength for each in memory.perspectives.all()}
+        return {each.perspective: each.now(memory.numbers) for each in memory.perspectives.all()}
 
 
 class MemoryQuery(TenantQuery):

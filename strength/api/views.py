@@ -34,12 +34,15 @@ from strength.actions.curate import (
     edit_memory,
     restore_revision,
 )
+from strength.actions.decisions import DecidedAgainst
 from strength.actions.search import (
     FoundMemory,
     MemorySearch,
     retrieve_memories,
     search_memories,
 )
+from strength.actions.supersede import supersede_memory
+from strength.actions.use import NotUsable
 from strength.actions.write import write_memory
 from strength.api.serializers import (
     CountOut,
@@ -57,6 +60,7 @@ from strength.api.serializers import (
     RevisionOut,
     SearchIn,
     SearchOut,
+    SupersedeIn,
 )
 from strength.domain.memories import MemoryRefused
 from strength.models import Memory, MemoryQuerySet, MemoryRevision
@@ -78,7 +82,8 @@ def _unusable_vector(error: UnusableVector) -> APIException:
     return ValidationError({"embedding": [str(error)]})
 
 
-def _conflict(code: str) -> Any:
+def conflict(code: str) -> Any:
+    """Return what makes a 409 of an exception."""
     return lambda error: Problem(status.HTTP_409_CONFLICT, code, str(error))
 
 
@@ -88,8 +93,10 @@ class MemoryView(ApiView):
     problems = {
         MemoryRefused: _refused,
         UnusableVector: _unusable_vector,
-        WrongState: _conflict("wrong_state"),
-        DuplicateMemory: _conflict("duplicate_memory"),
+        WrongState: conflict("wrong_state"),
+        DuplicateMemory: conflict("duplicate_memory"),
+        DecidedAgainst: conflict("decided_against"),
+        NotUsable: conflict("wrong_state"),
     }
 
     def memory(self, memory_id: UUID) -> Memory:
@@ -143,9 +150,12 @@ class Memories(MemoryView):
     def post(self, request: Request) -> Response:
         """Write a memory; an equal text in the same namespace reinforces the first and answers 200."""
         values = self.validated(MemoryIn)
-        memory, is_new = write_memory(
-            actor=self.writing(values), new=MemoryIn.memory(values), by=self.principal, now=self.now
-        )
+        try:
+            memory, is_new = write_memory(
+                actor=self.writing(values), new=MemoryIn.memory(values), by=self.principal, now=self.now
+            )
+        except DecidedAgainst as error:
+            return self.handle_exception(error)  # returned, not raised: that it was held back is kept
         return self.answer(memory, 201 if is_new else 200)
 
 
@@ -213,6 +223,26 @@ class MemoryVerb(MemoryView):
             now=self.now,
         )
         return self.answer(memory)
+
+
+class MemorySupersede(MemoryView):
+    """Write what holds instead of a memory from a time on."""
+
+    scopes = {"POST": Scope.WRITE}
+
+    @extend_schema(request=SupersedeIn, responses={201: MemoryOut})
+    def post(self, request: Request, memory_id: UUID) -> Response:
+        """End the memory and write what holds since; the old one is kept, and found with `as_of` before that time."""
+        values = self.validated(SupersedeIn)
+        memory = supersede_memory(
+            memory=self.memory(memory_id),
+            new=SupersedeIn.memory(values),
+            at=values.get("valid_from") or self.now,
+            by=self.principal,
+            reason=values["reason"],
+            now=self.now,
+        )
+        return self.answer(memory, 201)
 
 
 class MemoryRevisions(MemoryView):

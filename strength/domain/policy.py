@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, Final
 
-from memoryhub.tenants.domain import Check, Policy, number, one_of, whole
+from memoryhub.tenants.domain import Check, Policy, number, one_of, switch, whole
 
 LEVELS: Final = 6
 WEIGHT_NAMES: Final = ("similarity", "strength", "recency")
@@ -97,6 +97,9 @@ class StrengthPolicy(Policy):
     consolidation_thresholds: tuple[int, ...] = (0, 5, 15, 30, 60, 100)
     daily_decay_targets: Mapping[str, float] | None = None
     decay_clock: str = "elapsed"
+    sleeps_nightly: bool = True
+    near_duplicates: str = "propose"
+    use_detection: str = "keywords"
     impact_user_positive: float = 2.0
     impact_task_success: float = 1.5
     impact_prevented_error: float = 2.0
@@ -116,6 +119,9 @@ class StrengthPolicy(Policy):
         ),
         "daily_decay_targets": Check(_targets_hold, "a number above 0 to 1 for each of the levels 0 to 5"),
         "decay_clock": one_of("elapsed", "task"),
+        "sleeps_nightly": switch(),
+        "near_duplicates": one_of("propose", "merge", "off"),
+        "use_detection": one_of("keywords", "embedding", "llm"),
         "impact_user_positive": number(0, 1000),
         "impact_task_success": number(0, 1000),
         "impact_prevented_error": number(0, 1000),

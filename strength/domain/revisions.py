@@ -1,7 +1,25 @@
 """What a revision remembers of a memory, and what restoring one brings back (SPEC M9)."""
 
 from collections.abc import Mapping
+from enum import StrEnum
 from typing import Any
+
+from strength.domain.memories import Source
+
+SLEEP_VERB = "sleep"
+"""What a sleep did, and not a person."""
+
+
+class Decision(StrEnum):
+    """What a person decided about a text that is not to come back."""
+
+    DELETED = "deleted"
+    REJECTED = "rejected"
+    EDITED = "edited"
+
+
+# Written by a program on its own account, not because somebody asked for it.
+AUTOMATIC = frozenset({Source.EXTRACTION, Source.TASK, Source.EDUCATION})
 
 # The curated fields: what people decide about. Strength has a history of its own.
 CURATED = (

@@ -1,10 +1,45 @@
-"""How strong a memory is when it is new, and how it grows with use: pure formulas (SPEC S1, S2)."""
+"""How strong a memory is when it is new, how it grows with use and fades without it: pure formulas (SPEC S1–S4).
 
+`strength.expressions` renders the same formulas for the database; one parity test feeds both the same cases.
+`docs/algorithm.md` explains each with an example.
+"""
+
+import math
 from bisect import bisect_right
 from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
 
 from strength.domain.memories import Source
 from strength.domain.policy import StrengthPolicy
+
+SECONDS_PER_DAY: Final = 86_400.0
+
+MOST_LOST: Final = 200.0
+"""The most that is lost at once, as a logarithm: e^-200 is less than anybody will ever see of a memory."""
+
+NOTHING: Final = 1e-200
+"""What is weaker is nothing. Both bounds keep products within the range of floats, outside which PostgreSQL refuses."""
+
+
+class Impact(StrEnum):
+    """What a memory did beyond being used (SPEC S3)."""
+
+    USER_POSITIVE = "user_positive"
+    TASK_SUCCESS = "task_success"
+    PREVENTED_ERROR = "prevented_error"
+
+
+@dataclass(frozen=True, slots=True)
+class Numbers:
+    """The numbers of a memory that use and sleep change. `faded` is ln of what all its decays left together."""
+
+    strength: float
+    access_count: int = 0
+    impact_score: float = 0.0
+    consolidation_level: int = 0
+    faded: float = 0.0
 
 
 def initial_strength(policy: StrengthPolicy, *, source: Source, stated: float | None) -> float:
@@ -17,3 +52,78 @@ def initial_strength(policy: StrengthPolicy, *, source: Source, stated: float | 
 def consolidation_level(access_count: int, thresholds: Sequence[int]) -> int:
     """Return the level 0–5: how many thresholds above the first the uses have reached."""
     return bisect_right(thresholds, access_count) - 1
+
+
+def used(numbers: Numbers, policy: StrengthPolicy) -> Numbers:
+    """Return the numbers after one more use (SPEC S2, second stage)."""
+    uses = numbers.access_count + 1
+    return Numbers(
+        strength=numbers.strength + policy.strength_increment_on_use,
+        access_count=uses,
+        impact_score=numbers.impact_score,
+        consolidation_level=consolidation_level(uses, policy.consolidation_thresholds),
+        faded=numbers.faded,
+    )
+
+
+def impacted(numbers: Numbers, policy: StrengthPolicy, impact: Impact) -> Numbers:
+    """Return the numbers after an impact: the score grows by its value, the strength by a share of it (SPEC S3)."""
+    value = impact_value(policy, impact)
+    return Numbers(
+        strength=numbers.strength + value * policy.impact_to_strength_ratio,
+        access_count=numbers.access_count,
+        impact_score=numbers.impact_score + value,
+        consolidation_level=numbers.consolidation_level,
+        faded=numbers.faded,
+    )
+
+
+def impact_value(policy: StrengthPolicy, impact: Impact) -> float:
+    """Return what an impact of this sort adds to the impact score."""
+    return {
+        Impact.USER_POSITIVE: policy.impact_user_positive,
+        Impact.TASK_SUCCESS: policy.impact_task_success,
+        Impact.PREVENTED_ERROR: policy.impact_prevented_error,
+    }[impact]
+
+
+def rate_per_task(policy: StrengthPolicy, level: int) -> float:
+    """Return the share of its strength that a memory of this level keeps over one task (SPEC S4)."""
+    return float(policy.decay_targets[level] ** (1.0 / policy.expected_tasks_per_day))
+
+
+def days_of_decay(policy: StrengthPolicy, *, elapsed_seconds: float, tasks: int) -> float:
+    """Return over how many days a memory fades: those that passed, or by the `task` clock those its tasks stand for.
+
+    A clock that was set back counts as standing still: no strength ever rises by sleeping.
+    """
+    if policy.decay_clock == "task":
+        return max(0, tasks) / policy.expected_tasks_per_day
+    return max(0.0, elapsed_seconds) / SECONDS_PER_DAY
+
+
+def decayed(numbers: Numbers, policy: StrengthPolicy, *, days: float) -> Numbers:
+    """Return the numbers after so many days without use, of which `target ** days` is left, at the policy's level.
+
+    It fades by the level that it had until now. Fading twice over two halves is fading once over the whole.
+    """
+    target = policy.decay_targets[numbers.consolidation_level]
+    return Numbers(
+        strength=left_of(numbers.strength, days * math.log(target)),
+        access_count=numbers.access_count,
+        impact_score=numbers.impact_score,
+        consolidation_level=consolidation_level(numbers.access_count, policy.consolidation_thresholds),
+        faded=numbers.faded + days * math.log(target),
+    )
+
+
+def perspective_strength(stored: float, *, faded_then: float, faded_now: float) -> float:
+    """Return a perspective's strength now: what it was at its last use, faded as the memory has faded since."""
+    return left_of(stored, faded_now - faded_then)
+
+
+def left_of(strength: float, logarithm: float) -> float:
+    """Return a strength times e to the power of a logarithm, within what floats can hold."""
+    if strength < NOTHING:
+        return 0.0
+    return strength * math.exp(max(-MOST_LOST, min(MOST_LOST, logarithm)))

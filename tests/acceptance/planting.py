@@ -95,9 +95,32 @@ def plant(client: APIClient, *, agent_id: str, user_id: str) -> Planted:
             f"{API}/context", {**names, "session_id": session["id"], "message": f"{mark} wants green tea"}
         )
     )
+    task = made(
+        client.post(f"{API}/tasks", {**names, "query": f"{mark} tea?", "perspective": f"{mark} view"})
+    )
+    made(
+        client.post(
+            f"{API}/memories/{memory['id']}/used", {"task_id": f"{mark} task", "perspective": f"{mark} view"}
+        )
+    )
+    done = made(client.post(f"{API}/tasks", {**names, "query": f"{mark} asked"}))
+    made(
+        client.post(
+            f"{API}/tasks/{done['task_id']}/complete",
+            {"result": {"text": f"{mark} answered"}, "used_memory_ids": [memory["id"]],
+             "learning_content": f"{mark} learnt", "learning_text": f"{mark} why"},
+        )
+    )  # fmt: skip
+    forgotten = made(client.post(f"{API}/memories", {**names, "content": f"{mark} said something silly"}))
+    client.delete(f"{API}/memories/{forgotten['id']}")
+    for same in (f"{mark} rides a red bicycle", f"{mark} really rides a red bicycle."):
+        made(client.post(f"{API}/memories", {**names, "content": same}))
+    slept = made(client.post(f"{API}/sleep-runs", names))
+    merge = made(client.get(f"{API}/merges?agent_id={agent_id}&user_id={user_id}"))["results"][0]
     planted.ids = {
         "agent_id": agent_id, "session_id": session["id"], "memory_id": memory["id"], "pending_id": pending["id"],
         "revision_id": revision["id"], "receipt_id": context["receipt_id"],
+        "task_id": task["task_id"], "run_id": slept["id"], "merge_id": merge["id"],
         "job_id": str(enqueue("embed", actor_id=UUID(planted.actor_id), key="texts")),
     }  # fmt: skip
     return planted
@@ -121,6 +144,18 @@ BODIES: dict[tuple[str, str], Body] = {
     ("memories-retrieve", "post"): lambda planted: {**planted.names, "query": "green tea"},
     ("memory", "patch"): lambda planted: {"tags": ["changed"]},
     ("memory-restore", "post"): lambda planted: {"revision_id": planted.ids["revision_id"]},
+    ("memory-supersede", "post"): lambda planted: {"content": "something else by now"},
+    ("memories-used", "post"): lambda planted: {"ids": [planted.ids["memory_id"]], "task_id": "t"},
+    ("memories-candidates", "post"): lambda planted: {"ids": [planted.ids["memory_id"]]},
+    ("memories-archive", "post"): lambda planted: {"ids": [planted.ids["memory_id"]], "reason": "because"},
+    ("memories-strengths", "post"): lambda planted: {"updates": [{"id": planted.ids["memory_id"], "strength": 2}]},
+    ("memory-used", "post"): lambda planted: {"perspective": "cost", "task_id": "t"},
+    ("memory-impact", "post"): lambda planted: {"impact_type": "task_success"},
+    ("tasks", "post"): lambda planted: {**planted.names, "query": "green tea"},
+    ("task-complete", "post"): lambda planted: {"result": "green tea it is"},
+    ("sleep-runs", "post"): lambda planted: planted.names,
+    ("sleep-run-undo", "post"): REASON,
+    **{(f"merge-{verb}", "post"): REASON for verb in ("accept", "dismiss", "undo")},
     **{
         (f"memory-{verb}", "post"): REASON
         for verb in ("pin", "unpin", "archive", "reactivate", "approve", "reject")

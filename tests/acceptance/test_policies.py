@@ -129,6 +129,8 @@ def test_every_post_is_idempotent(client: APIClient, route: Route) -> None:
 def place_ids(client: APIClient, route: Route, planted: Planted) -> dict[str, Any]:
     if IN_A_STATE.get(route.name) == "archived_id":
         client.post(f"/api/v1/memories/{planted.ids['memory_id']}/archive", {})
+    if route.name == "merge-undo":
+        client.post(f"/api/v1/merges/{planted.ids['merge_id']}/accept", {})
     if IN_A_STATE.get(route.name) == "pending_id":
         return {**planted.ids, "memory_id": planted.ids["pending_id"]}
     return dict(planted.ids)

@@ -6,8 +6,7 @@ from django.core.management.base import CommandError, CommandParser
 from django.db import DatabaseError
 
 from memoryhub.management.resumable import ResumableCommand
-from memoryhub.search.gathering import SCATTERED, TableBusy, gather, scatter
-from memoryhub.search.reindexing import index_models
+from memoryhub.search.gathering import SCATTERED, TableBusy, gather, gathered_models, scatter
 
 
 class Command(ResumableCommand):
@@ -31,7 +30,7 @@ class Command(ResumableCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         """Gather, and say what it did to each table; CommandError where a table is in use."""
         if options["dry_run"]:
-            for model in index_models():
+            for model in gathered_models():
                 self.stdout.write(f"{model._meta.db_table}: scattered {scatter(model):.1f}")
             return
         try:

@@ -28,12 +28,15 @@ from strength.models import (
     MemoryRevision,
     MemorySource,
     PerspectiveStrength,
+    Rhythm,
+    StrengthPoint,
+    UseReport,
 )
 from tests.integration.admin.conftest import BY, NOW, SCRIPT, SECRET_USER, Hub, list_of, logged_in, page_of
 
-# Shown inside a memory's page, or of no use to people: hashed terms and vectors.
-PARTS = {MemoryNumbers, PerspectiveStrength, MemorySource, MemoryRevision}
-MACHINERY = {MessageIndex, MemoryIndex, TermStatistic}
+# Shown inside a memory's page, or of no use to people: hashed terms, vectors, clocks, and what counts once.
+PARTS = {MemoryNumbers, PerspectiveStrength, MemorySource, MemoryRevision, StrengthPoint}
+MACHINERY = {MessageIndex, MemoryIndex, TermStatistic, Rhythm, UseReport}
 MOST_QUERIES = 25
 REGISTERED = sorted(admin.site._registry, key=lambda model: model._meta.label)
 

@@ -1,0 +1,162 @@
+"""Measure how long a night's sleep takes, beside one plain UPDATE of a table made for being updated.
+
+    python bench/sleep.py                       # 200 actors of 5,000 memories: five minutes
+    python bench/sleep.py --actors 20           # a quick look
+    python bench/sleep.py --json > figures.json
+
+Each night is one sleep of every actor, one after the other, through the action that jobs and the API call: decay,
+archive, most active, levels, and what undoing needs. Strengths are spread so that a night archives about one in
+ninety; one in a hundred is pinned. Right before each night the same number of rows of a narrow table of the same width
+with fill factor 45 is updated by one plain statement, in the same PostgreSQL. Near-duplicates are timed apart.
+"""
+
+import argparse
+import json
+import resource
+import time
+from datetime import UTC, datetime, timedelta
+from statistics import median
+from typing import Any, Final
+
+import harness
+from rich.console import Console
+from rich.table import Table
+
+NIGHTS: Final = 5
+COMPARED: Final = 200
+NAMES: Final = ("night", "plain UPDATE, s", "sleep, s", "ratio", "decayed", "archived", "peak memory, MB")
+
+PLAIN = """
+CREATE TABLE bench_plain (id uuid PRIMARY KEY, actor_id uuid NOT NULL, strength float8 NOT NULL,
+    access_count integer NOT NULL, candidate_count integer NOT NULL, last_accessed_at timestamptz,
+    impact_score float8 NOT NULL, consolidation_level smallint NOT NULL, last_decay_at timestamptz)
+    WITH (fillfactor = 45);
+INSERT INTO bench_plain SELECT memory_id, actor_id, strength, access_count, candidate_count, last_accessed_at,
+    impact_score, consolidation_level, now() FROM strength_memorynumbers ORDER BY memory_id;
+"""
+
+UPDATE = "UPDATE bench_plain SET strength = strength * 0.95, last_decay_at = now()"
+
+# From the threshold to a hundred times as much, evenly by factors; a twentieth each has reached the levels 1 and 2.
+SPREAD = """
+UPDATE strength_memorynumbers SET
+    strength = 0.1 * exp(ln(100) * random()), access_count = CASE WHEN random() < 0.05 THEN 5 ELSE 0 END,
+    consolidation_level = CASE WHEN random() < 0.05 THEN 1 ELSE 0 END, pinned = random() < 0.01, last_decay_at = %s;
+"""
+PIN = """
+UPDATE strength_memory AS memory SET pinned = true FROM strength_memorynumbers AS numbers
+WHERE numbers.memory_id = memory.id AND numbers.pinned
+"""
+
+
+def run(arguments: argparse.Namespace) -> dict[str, Any]:
+    """Fill, let everybody sleep for some nights, and return the figures."""
+    import filling
+    from django.db import connection
+
+    from memoryhub.tenants.models import Actor, Agent
+
+    begun = datetime(2026, 1, 1, tzinfo=UTC)
+    with harness.progress(arguments.json) as bar:
+        shown = bar.add_task("filling", total=1 + arguments.nights)
+        filling.make_pool()
+        filling.fill(filling.Size(arguments.actors, arguments.memories, 0))
+        Agent.objects.update(policy={"near_duplicates": "off"})
+        with connection.cursor() as cursor:
+            cursor.execute(SPREAD, [begun])
+            cursor.execute(PIN)
+            cursor.execute(PLAIN)
+        filling.settle()
+        bar.update(shown, description="nights", advance=1)
+        actors = list(Actor.objects.select_related("agent").exclude(user_id=""))
+        nights = []
+        for night in range(arguments.nights):
+            nights.append(_night(actors, begun + timedelta(days=1 + night)))
+            bar.advance(shown)
+        compared = _compare(actors[0], begun + timedelta(days=1 + arguments.nights))
+    return {
+        "rows": arguments.actors * arguments.memories,
+        "nights": nights,
+        "ratio": round(median(night["ratio"] for night in nights), 2),
+        "compared": compared,
+    }
+
+
+def _night(actors: list[Any], now: datetime) -> dict[str, Any]:
+    from memoryhub.access.domain import command
+    from strength.actions.sleep import Waking, sleep
+    from strength.domain.sleep import Trigger
+
+    plain = _plain()
+    started = time.perf_counter()
+    runs = [sleep(actor=actor, waking=Waking(Trigger.COMMAND, command("bench"), now)) for actor in actors]
+    seconds = time.perf_counter() - started
+    return {
+        "plain_seconds": round(plain, 2),
+        "sleep_seconds": round(seconds, 2),
+        "ratio": round(seconds / plain, 2),
+        "decayed": sum(run.decayed_count for run in runs),
+        "archived": sum(run.archived_count for run in runs),
+        "peak_mb": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024, 1),
+    }
+
+
+def _plain() -> float:
+    from django.db import connection
+
+    with connection.cursor() as cursor:
+        started = time.perf_counter()
+        cursor.execute(UPDATE)
+        return time.perf_counter() - started
+
+
+def _compare(actor: Any, now: datetime) -> dict[str, Any]:
+    """Time how long it takes to look for near-duplicates of one memory among an actor's."""
+    from strength.actions.comparing import pairs_among
+    from strength.models import Memory
+
+    memories = list(Memory.objects.of([actor.pk]).active().select_related("numbers")[:COMPARED])
+    started = time.perf_counter()
+    pairs = pairs_among(actor, memories, now=now)
+    each = (time.perf_counter() - started) / len(memories)
+    return {"memories": len(memories), "milliseconds_each": round(each * 1000, 2), "pairs": len(pairs)}
+
+
+def show(figures: dict[str, Any], console: Console) -> None:
+    """Print the figures."""
+    table = Table(*NAMES, title=f"Sleep of {figures['rows']:,} memories")
+    for number, night in enumerate(figures["nights"], start=1):
+        table.add_row(
+            str(number), f"{night['plain_seconds']:.2f}", f"{night['sleep_seconds']:.2f}", f"{night['ratio']:.2f}",
+            f"{night['decayed']:,}", f"{night['archived']:,}", f"{night['peak_mb']:.1f}",
+        )  # fmt: skip
+    console.print(table)
+    compared = figures["compared"]
+    console.print(
+        f"Median ratio {figures['ratio']:.2f}. Looking for what says the same as one memory: "
+        f"{compared['milliseconds_each']:.1f} ms."
+    )
+
+
+def main() -> None:
+    """Read the command line, measure, and tell."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    harness.common_arguments(parser)
+    parser.add_argument("--actors", type=int, default=200, help="actors (200)")
+    parser.add_argument("--memories", type=int, default=5_000, help="memories of each (5,000)")
+    parser.add_argument("--nights", type=int, default=NIGHTS, help=f"nights ({NIGHTS})")
+    arguments = parser.parse_args()
+    if min(arguments.actors, arguments.memories, arguments.nights) < 1:
+        parser.error("actors, memories and nights are 1 or more")
+    with harness.installation(database_url=arguments.database_url, keep=arguments.keep):
+        figures = run(arguments)
+    if arguments.json:
+        print(json.dumps(figures, indent=2))
+    else:
+        show(figures, harness.console())
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,106 @@
+"""What people decided against, kept so that nobody writes it again (SPEC M9).
+
+A tombstone knows a text again, word for word or in near words, and does not hold it.
+"""
+
+from datetime import datetime
+from uuid import UUID
+
+from django.db import transaction
+from django.db.models import F
+
+from memoryhub.access import audit
+from memoryhub.access.domain import Forbidden, Principal, PrincipalKind
+from memoryhub.access.tenancy import UnknownRow
+from memoryhub.search.statistics import idf
+from strength.actions.rest import hold_awake
+from strength.domain.likeness import NEAR, Fingerprint, fingerprint, likeness
+from strength.domain.revisions import Decision
+from strength.models import Memory, Tombstone
+
+MOST_COMPARED = 500
+"""Tombstones that share a word with a text and are compared with it, the newest first."""
+
+
+class DecidedAgainst(Exception):
+    """A person deleted or rejected this, and a program wrote it again; it was not stored."""
+
+    def __init__(self, decision: Decision) -> None:
+        self.decision = decision
+        super().__init__(
+            f"A person {decision} a memory that says this, and the decision holds. "
+            "Somebody can write it again in the admin, or a client with source `manual`: it then waits for approval."
+        )
+
+
+def leave_tombstone(
+    *, memory: Memory, text: str, decision: Decision, stands_in: UUID | None, by: Principal, now: datetime
+) -> None:
+    """Remember that a person decided against a text; `stands_in` is what they put in its place."""
+    if by.kind is PrincipalKind.JOB:
+        return
+    known = fingerprint(text)
+    tombstone = Tombstone(
+        actor_id=memory.actor_id, decision=decision, digest=known.digest, terms=sorted(known.terms),
+        marks=sorted(known.marks), order=list(known.order), memory_id=stands_in, who_kind=by.kind,
+        who_name=by.name[:150], created_at=now,
+    )  # fmt: skip
+    Tombstone.objects.bulk_create(
+        [tombstone],
+        update_conflicts=True,
+        unique_fields=["actor", "digest"],
+        update_fields=["decision", "memory_id", "who_kind", "who_name", "created_at"],
+    )
+
+
+def lift_tombstones(*, actor_id: UUID, text: str) -> None:
+    """Forget a decision against exactly these words: a person has brought them back."""
+    standing = Tombstone.objects.filter(actor_id=actor_id)
+    if standing.exists():
+        standing.filter(digest=fingerprint(text).digest).delete()
+
+
+@transaction.atomic
+def lift_tombstone(*, tombstone: Tombstone, by: Principal, reason: str, now: datetime) -> None:
+    """Forget a decision, so that what it was about may be written again. Raises UnknownRow, Forbidden."""
+    if not by.is_trusted:
+        raise Forbidden("An untrusted key may not lift what a person decided; a curator can.")
+    hold_awake(tombstone.actor_id)
+    gone, _ = Tombstone.objects.filter(pk=tombstone.pk, actor_id=tombstone.actor_id).delete()
+    if not gone:
+        raise UnknownRow(f"No decision {tombstone.pk}.")
+    audit.record(
+        by=by, verb="lift", object_kind="tombstone", object_id=tombstone.pk, actor=tombstone.actor, reason=reason,
+        now=now,
+    )  # fmt: skip
+
+
+def decision_against(*, actor_id: UUID, text: str) -> Tombstone | None:
+    """Return the decision against what says the same as a text, the nearest; None where there is none."""
+    standing = Tombstone.objects.filter(actor_id=actor_id)
+    if not standing.exists():
+        return None
+    written = fingerprint(text)
+    same = standing.filter(digest=written.digest).first()
+    if same is not None:
+        return same
+    alike = list(standing.filter(terms__overlap=sorted(written.terms))[:MOST_COMPARED])
+    return _nearest(written, alike)
+
+
+def note_held_back(tombstone: Tombstone, *, now: datetime) -> None:
+    """Count that a decision kept something from being written, so that people can see what it does."""
+    Tombstone.objects.filter(pk=tombstone.pk, actor_id=tombstone.actor_id).update(
+        held_back=F("held_back") + 1, last_held_back_at=now
+    )
+
+
+def _nearest(written: Fingerprint, alike: list[Tombstone]) -> Tombstone | None:
+    prints = [
+        Fingerprint(bytes(each.digest), frozenset(each.terms), frozenset(each.marks), tuple(each.order))
+        for each in alike
+    ]
+    weights = idf(written.terms.union(*(each.terms for each in prints)))
+    scored = [(likeness(written, each, weights), place) for place, each in enumerate(prints)]
+    near = [(score, -place) for score, place in scored if score >= NEAR]
+    return alike[-max(near)[1]] if near else None

@@ -1,0 +1,257 @@
+"""Making two memories that say the same into one, keeping where both came from; and taking that back (SPEC S5, S6)."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from django.db import IntegrityError, transaction
+from django.db.models import Q
+from django.utils.dateparse import parse_datetime
+
+from memoryhub.access.domain import Forbidden, Principal
+from memoryhub.access.tenancy import UnknownRow
+from memoryhub.tenants.policies import effective_policy
+from strength.actions.curate import TEXT_ONCE, WrongState, is_about
+from strength.actions.indexing import follow_memories
+from strength.actions.rest import hold_awake
+from strength.actions.revisions import keep_revision, snapshot
+from strength.domain.memories import Status
+from strength.domain.merging import MergeState, joined
+from strength.domain.policy import StrengthPolicy
+from strength.domain.strength import Numbers, consolidation_level
+from strength.models import Memory, MemoryNumbers, MemorySource, Merge, PerspectiveStrength
+
+MERGED, UNMERGED = "merge", "unmerge"
+
+
+class CannotMerge(WrongState):
+    """The two are not any more what was compared: one was edited, archived or deleted meanwhile."""
+
+
+@transaction.atomic
+def merge(*, proposal: Merge, by: Principal, reason: str, now: datetime) -> Merge:
+    """Let the kept memory absorb the other, as they were compared; the proposal remembers how to take it back.
+
+    The kept one gets the greater strength, the uses, impacts, tags, learnings and sources of both; the other is
+    archived and points to it. Raises CannotMerge, WrongState for a proposal that is decided, Forbidden for an
+    untrusted key.
+    """
+    proposal = _lock_proposal(proposal, MergeState.PROPOSED, by)
+    kept, absorbed = _lock_pair(proposal)
+    if not _is_as_compared(kept, absorbed, proposal):
+        raise CannotMerge(
+            "One of the two was changed since they were compared; the next sleep compares them anew."
+        )
+    before_kept, before_absorbed = snapshot(kept), snapshot(absorbed)
+    undo = _join_numbers(kept, absorbed) | {"tags": kept.tags, "learnings": kept.learnings}
+    undo["sources"] = _add_sources(kept, absorbed)
+    undo["perspectives"] = _join_perspectives(kept, absorbed)
+    kept.tags = list(dict.fromkeys([*kept.tags, *absorbed.tags]))
+    kept.learnings = {**absorbed.learnings, **kept.learnings}
+    absorbed.status, absorbed.superseded_by = Status.ARCHIVED, kept
+    absorbed.pinned = False
+    for memory, before in ((kept, before_kept), (absorbed, before_absorbed)):
+        _store(memory, MERGED, before, by=by, reason=reason, now=now)
+    proposal.undo = undo | {"kept_version": kept.version, "absorbed_version": absorbed.version,
+                            "was_pinned": before_absorbed["pinned"]}  # fmt: skip
+    _follow(kept, absorbed, now)
+    return _decide(proposal, MergeState.MERGED, by, reason, now)
+
+
+def _follow(kept: Memory, absorbed: Memory, now: datetime) -> None:
+    """Let other open proposals go on: about the kept memory, whose text is as it was; not about the absorbed one."""
+    others = Merge.objects.filter(actor_id=kept.actor_id, state=MergeState.PROPOSED)
+    others.filter(kept=kept).update(kept_version=kept.version)
+    others.filter(absorbed=kept).update(absorbed_version=kept.version)
+    others.filter(Q(kept=absorbed) | Q(absorbed=absorbed)).exclude(kept=kept, absorbed=absorbed).update(
+        state=MergeState.WITHDRAWN, decided_at=now
+    )
+
+
+@transaction.atomic
+def dismiss_merge(*, proposal: Merge, by: Principal, reason: str, now: datetime) -> Merge:
+    """Keep the two apart; the pair is not proposed again. Raises WrongState, Forbidden."""
+    proposal = _lock_proposal(proposal, MergeState.PROPOSED, by)
+    return _decide(proposal, MergeState.DISMISSED, by, reason, now)
+
+
+def undo_merge(*, proposal: Merge, by: Principal, reason: str, now: datetime) -> Merge:
+    """Make two of the merged memories again; uses since then stay with the one that was kept.
+
+    Raises WrongState where they were not merged, CannotMerge where the absorbed one was changed since, or another has
+    its text by now.
+    """
+    try:
+        with transaction.atomic():
+            return _part(proposal, by, reason, now)
+    except IntegrityError as error:
+        if not is_about(error, TEXT_ONCE):
+            raise
+        raise CannotMerge("Another memory has the text of the absorbed one by now.") from error
+
+
+def _part(proposal: Merge, by: Principal, reason: str, now: datetime) -> Merge:
+    proposal = _lock_proposal(proposal, MergeState.MERGED, by)
+    kept, absorbed = _lock_pair(proposal)
+    undo = proposal.undo
+    if absorbed.version != undo["absorbed_version"] or absorbed.status != Status.ARCHIVED:
+        raise CannotMerge("The memory that was absorbed was changed since; bring it back by hand.")
+    before_kept, before_absorbed = snapshot(kept), snapshot(absorbed)
+    _part_numbers(kept, undo)
+    _part_perspectives(kept, undo["perspectives"])
+    MemorySource.objects.filter(actor_id=kept.actor_id, memory=kept, pk__in=undo["sources"]).delete()
+    if kept.version == undo["kept_version"]:  # what a person has changed since stays as they want it
+        kept.tags, kept.learnings = undo["tags"], undo["learnings"]
+    absorbed.status, absorbed.superseded_by, absorbed.pinned = Status.ACTIVE, None, undo["was_pinned"]
+    for memory, before in ((kept, before_kept), (absorbed, before_absorbed)):
+        _store(memory, UNMERGED, before, by=by, reason=reason, now=now)
+    return _decide(proposal, MergeState.UNDONE, by, reason, now)
+
+
+def _lock_proposal(proposal: Merge, state: MergeState, by: Principal) -> Merge:
+    if not by.is_trusted:
+        raise Forbidden("An untrusted key may not decide about memories; a curator can.")
+    hold_awake(proposal.actor_id)
+    rows = Merge.objects.select_for_update(of=["self"])
+    locked = rows.filter(pk=proposal.pk, actor_id=proposal.actor_id).first()
+    if locked is None:
+        raise UnknownRow(f"No merge {proposal.pk}.")
+    if locked.state != state:
+        raise WrongState(f"This merge is {locked.state}, not {state}.")
+    return locked
+
+
+def _lock_pair(proposal: Merge) -> tuple[Memory, Memory]:
+    ids = [proposal.kept_id, proposal.absorbed_id]
+    rows = Memory.objects.select_for_update(of=["self"]).select_related("actor__agent").order_by("id")
+    found = {memory.pk: memory for memory in rows.filter(actor_id=proposal.actor_id, pk__in=ids)}
+    return found[proposal.kept_id], found[proposal.absorbed_id]
+
+
+def _is_as_compared(kept: Memory, absorbed: Memory, proposal: Merge) -> bool:
+    versions = (kept.version, absorbed.version) == (proposal.kept_version, proposal.absorbed_version)
+    return versions and kept.status == absorbed.status == Status.ACTIVE
+
+
+def _decide(proposal: Merge, state: MergeState, by: Principal, reason: str, now: datetime) -> Merge:
+    proposal.state, proposal.decided_by, proposal.reason, proposal.decided_at = (
+        state,
+        by.name[:150],
+        reason,
+        now,
+    )
+    proposal.save()
+    return proposal
+
+
+def _store(
+    memory: Memory, verb: str, before: dict[str, Any], *, by: Principal, reason: str, now: datetime
+) -> None:
+    memory.version += 1
+    memory.updated_at = now
+    memory.save()
+    follow_memories([memory])
+    keep_revision(memory=memory, verb=verb, before=before, by=by, reason=reason, now=now)
+
+
+def _locked_numbers(memories: Sequence[Memory]) -> dict[UUID, MemoryNumbers]:
+    rows = MemoryNumbers.objects.select_for_update().order_by("memory_id")
+    return {row.memory_id: row for row in rows.filter(actor_id=memories[0].actor_id, memory__in=memories)}
+
+
+def _join_numbers(kept: Memory, absorbed: Memory) -> dict[str, Any]:
+    """Give the kept memory the numbers of both; return what undoing has to take away again."""
+    rows = _locked_numbers([kept, absorbed])
+    mine, other = rows[kept.pk], rows[absorbed.pk]
+    new = joined(_numbers(mine), _numbers(other), effective_policy(StrengthPolicy, kept.agent, kept.actor))
+    latest = max(filter(None, (mine.last_accessed_at, other.last_accessed_at)), default=None)
+    undo = {
+        "strength": new.strength - mine.strength,
+        "access_count": other.access_count,
+        "candidate_count": other.candidate_count,
+        "impact_score": other.impact_score,
+        "last_accessed_at": [_plain(mine.last_accessed_at), _plain(latest)],
+    }
+    mine.strength, mine.access_count, mine.impact_score = new.strength, new.access_count, new.impact_score
+    mine.consolidation_level, mine.last_accessed_at = new.consolidation_level, latest
+    mine.candidate_count += other.candidate_count
+    mine.save()
+    return undo
+
+
+def _part_numbers(kept: Memory, undo: dict[str, Any]) -> None:
+    row = _locked_numbers([kept])[kept.pk]
+    policy = effective_policy(StrengthPolicy, kept.agent, kept.actor)
+    row.strength = max(0.0, row.strength - undo["strength"])
+    row.access_count -= undo["access_count"]
+    row.candidate_count -= undo["candidate_count"]
+    row.impact_score -= undo["impact_score"]
+    row.consolidation_level = consolidation_level(row.access_count, policy.consolidation_thresholds)
+    before, merged = map(_moment, undo["last_accessed_at"])
+    if row.last_accessed_at == merged:
+        row.last_accessed_at = before
+    row.save()
+
+
+def _numbers(row: MemoryNumbers) -> Numbers:
+    return Numbers(row.strength, row.access_count, row.impact_score, row.consolidation_level, row.faded)
+
+
+def _add_sources(kept: Memory, absorbed: Memory) -> list[str]:
+    """Let the kept memory come from the other's messages as well; return the new rows' ids."""
+    mine = set(
+        MemorySource.objects.filter(actor_id=kept.actor_id, memory=kept).values_list("message_id", flat=True)
+    )
+    added = [
+        MemorySource(
+            actor_id=kept.actor_id, memory=kept, message_id=each.message_id, session_id=each.session_id,
+            channel=each.channel, trust=each.trust, created_at=each.created_at,
+        )
+        for each in MemorySource.objects.filter(actor_id=kept.actor_id, memory=absorbed)
+        if each.message_id not in mine
+    ]  # fmt: skip
+    MemorySource.objects.bulk_create(added)
+    return [str(each.pk) for each in added]
+
+
+def _join_perspectives(kept: Memory, absorbed: Memory) -> dict[str, Any]:
+    """Give the kept memory the greater strength in each perspective; return what was there before."""
+    rows = PerspectiveStrength.objects.filter(actor_id=kept.actor_id)
+    mine = {each.perspective: each for each in rows.filter(memory=kept)}
+    numbers = {row.memory_id: row for row in MemoryNumbers.objects.filter(memory__in=[kept, absorbed])}
+    before: dict[str, Any] = {}
+    for each in rows.filter(memory=absorbed):
+        own = mine.get(each.perspective)
+        strength = each.now(numbers[absorbed.pk])
+        if own is not None and own.now(numbers[kept.pk]) >= strength:
+            continue
+        before[each.perspective] = own and [own.strength, own.faded, _plain(own.as_of)]
+        rows.bulk_create(
+            [PerspectiveStrength(
+                actor_id=kept.actor_id, memory=kept, perspective=each.perspective, strength=strength,
+                faded=numbers[kept.pk].faded, as_of=each.as_of,
+            )],
+            update_conflicts=True,
+            unique_fields=["actor", "memory", "perspective"],
+            update_fields=["strength", "faded", "as_of"],
+        )  # fmt: skip
+    return before
+
+
+def _part_perspectives(kept: Memory, before: dict[str, Any]) -> None:
+    for name, values in before.items():
+        row = PerspectiveStrength.objects.filter(actor_id=kept.actor_id, memory=kept, perspective=name)
+        if values is None:
+            row.delete()
+        else:
+            strength, faded, as_of = values
+            row.update(strength=strength, faded=faded, as_of=_moment(as_of))
+
+
+def _plain(moment: datetime | None) -> str | None:
+    return moment.isoformat() if moment else None
+
+
+def _moment(text: str | None) -> datetime | None:
+    return parse_datetime(text) if text else None

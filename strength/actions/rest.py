@@ -1,0 +1,44 @@
+"""Keeping sleeps and those who change memories apart.
+
+A sleep locks numbers and then memories, in one scan of a table made for it; whoever changes a memory locks it the other
+way round. So both take a lock of the actor's first: changes share it, a sleep has it alone, for a slice at a time.
+"""
+
+from uuid import UUID
+
+from django.db import connection
+
+from memoryhub.access.tenancy import UnknownRow
+
+# In one statement: the subquery is not pulled up, for its function has effects, and rows are locked after the join.
+HOLD = """
+SELECT 1 FROM (SELECT {lock}(%(about)s, %(whose)s)) AS held, memoryhub_actor AS actor
+WHERE actor.id = %(actor_id)s FOR KEY SHARE OF actor
+"""
+
+# Both forms of the lock take two numbers: the first says what it is about, the second whose it is.
+_ABOUT = 0x51EE9
+
+
+def _whose(actor_id: UUID) -> int:
+    return int.from_bytes(actor_id.bytes[:4], "big", signed=True)
+
+
+def hold_awake(actor_id: UUID) -> None:
+    """Keep an actor from being erased, and its sleep from going on, until the transaction ends.
+
+    Every change of a memory takes this first. Raises UnknownRow where the actor is gone.
+    """
+    _hold(actor_id, HOLD.format(lock="pg_advisory_xact_lock_shared"))
+
+
+def hold_asleep(actor_id: UUID) -> None:
+    """Keep everybody else from changing an actor's memories until the transaction ends. Raises UnknownRow."""
+    _hold(actor_id, HOLD.format(lock="pg_advisory_xact_lock"))
+
+
+def _hold(actor_id: UUID, statement: str) -> None:
+    with connection.cursor() as cursor:
+        cursor.execute(statement, {"about": _ABOUT, "whose": _whose(actor_id), "actor_id": actor_id})
+        if cursor.fetchone() is None:
+            raise UnknownRow("The user was erased meanwhile.")

@@ -1,0 +1,241 @@
+"""An actor's sleep: what is not used fades, the weak are archived, what says the same is proposed as one (SPEC S5–S7).
+
+Set-based, in slices: each is one transaction that also says where to go on, so that a sleep may be killed at any
+point; whoever wakes it next goes on with the same run and the same moment. Several that wake one actor share a run.
+"""
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from enum import Enum, auto
+from typing import Any, Final
+from uuid import UUID
+
+from django.db import connection, transaction
+
+from memoryhub.access import audit
+from memoryhub.access.domain import Principal
+from memoryhub.tenants.models import Actor
+from memoryhub.tenants.policies import effective_policy
+from strength import sleep_sql as sql
+from strength.actions.comparing import Pair, note_pairs, pairs_among, to_compare, withdraw_stale
+from strength.actions.moving import move_memories
+from strength.actions.rest import hold_asleep
+from strength.domain.memories import Status
+from strength.domain.policy import StrengthPolicy
+from strength.domain.revisions import SLEEP_VERB
+from strength.domain.sleep import Phase, RunState, Trigger, Why
+from strength.expressions import policy_values
+from strength.models import Memory, Rhythm, SleepRun
+
+SLICE: Final = 10_000
+"""Memories that one transaction fades: some 50 ms, for which those who use them wait."""
+
+COMPARED_AT_ONCE: Final = 50
+LATE: Final = timedelta(minutes=10)
+"""How long after its time a change may be committed, and still be seen by the next sleep."""
+
+NOT_ALL_COMPARED: Final = (
+    "Some new memories were not compared with the others yet; the next sleep goes on with them."
+)
+
+
+class Ends(Enum):
+    """Whether a batch is the last of a run: of all there are, or of as many as it may look at."""
+
+    NO = auto()
+    ALL = auto()
+    FOR_NOW = auto()
+
+
+Step = Callable[[], AbstractContextManager[None]]
+
+
+@dataclass(frozen=True)
+class Waking:
+    """Who begins a sleep, why, and for which moment."""
+
+    trigger: Trigger
+    by: Principal
+    now: datetime
+    group: UUID | None = None
+
+
+def sleep(
+    *, actor: Actor, waking: Waking, most_compared: int | None = None, step: Step = transaction.atomic
+) -> SleepRun:
+    """Let an actor's memory sleep and return the run, done.
+
+    Goes on with a run that was interrupted. Where one has ended after `waking.now`, that is returned: it was the
+    answer to the same occasion. At most `most_compared` memories are looked at for near-duplicates; what is left is
+    told in `errors`, and the next run goes on with it. Each part happens inside a `step`, its own transaction.
+    Raises UnknownRow where the actor is gone.
+    """
+    left = most_compared
+    with step():
+        run = _fade_on(actor, waking)
+    while run.state == RunState.RUNNING and run.phase == Phase.FADE:
+        with step():
+            run = _fade_on(actor, waking, run.pk)
+    while run.state == RunState.RUNNING:
+        asked = COMPARED_AT_ONCE if left is None else min(left, COMPARED_AT_ONCE)
+        batch = to_compare(run, asked)
+        pairs = pairs_among(actor, batch, now=run.now)
+        left = None if left is None else left - len(batch)
+        ends = Ends.ALL if len(batch) < asked else Ends.FOR_NOW if left == 0 else Ends.NO
+        with step():
+            run = _compare_on(actor, run, batch, pairs, ends)
+    return run
+
+
+def _fade_on(actor: Actor, waking: Waking, begun: UUID | None = None) -> SleepRun:
+    """Fade the next slice of the actor's run, or begin one; the last slice ends the phase."""
+    hold_asleep(actor.id)
+    rhythm = hold_rhythm(actor)
+    run = _answering(actor, rhythm, waking, begun) or _begin(actor, rhythm, waking)
+    if run.state == RunState.RUNNING and run.phase == Phase.FADE:
+        _fade_slice(run, rhythm)
+    return run
+
+
+def hold_rhythm(actor: Actor) -> Rhythm:
+    """Return the actor's clock of sleeps, held until the transaction ends."""
+    with connection.cursor() as cursor:
+        cursor.execute(sql.HOLD_RHYTHM, {"actor_id": actor.id})
+        tasks, runs, slept_at, compared_until, *_settings = cursor.fetchone()
+    return Rhythm(
+        actor=actor, tasks_completed=tasks, runs=runs, slept_at=slept_at, compared_until=compared_until
+    )
+
+
+def note_rhythm(rhythm: Rhythm) -> tuple[datetime, datetime]:
+    """Store the clock of sleeps; return the time by the wall, and when the transaction began."""
+    values = {name: getattr(rhythm, name) for name in ("actor_id", "runs", "slept_at", "compared_until")}
+    with connection.cursor() as cursor:
+        cursor.execute(sql.NOTE_RHYTHM, values)
+        moment, began, *_settings = cursor.fetchone()
+    return moment, began
+
+
+def _answering(actor: Actor, rhythm: Rhythm, waking: Waking, begun: UUID | None) -> SleepRun | None:
+    """Return the latest run where it is not over, is the one we go on with, or ended after the waking."""
+    latest = SleepRun.objects.filter(actor=actor, number=rhythm.runs).first()
+    if latest is None:
+        return None
+    latest.actor = actor
+    ended_since = latest.processed_at is not None and latest.processed_at >= waking.now
+    answers = latest.state == RunState.RUNNING or (latest.state == RunState.DONE and ended_since)
+    return latest if answers or latest.pk == begun else None
+
+
+def _begin(actor: Actor, rhythm: Rhythm, waking: Waking) -> SleepRun:
+    rhythm.runs += 1
+    return SleepRun(
+        actor=actor, number=rhythm.runs, group=waking.group, trigger=waking.trigger, now=waking.now,
+        policy=effective_policy(StrengthPolicy, actor.agent, actor).values(), tasks_completed=rhythm.tasks_completed,
+        compared_since=rhythm.compared_until, who_kind=waking.by.kind, who_id=waking.by.id,
+        who_name=waking.by.name[:150],
+    )  # fmt: skip
+
+
+def policy_of(run: SleepRun) -> StrengthPolicy:
+    """Return the policy that a run began under: it ends as it began, whatever was changed meanwhile."""
+    return StrengthPolicy.from_overrides(run.policy)
+
+
+def _end_of_slice(run: SleepRun) -> UUID | None:
+    """Return the last memory of the next slice; None where no slice follows."""
+    with connection.cursor() as cursor:
+        cursor.execute(sql.END_OF_SLICE, {"actor_id": run.actor_id, "after": run.after, "slice": SLICE})
+        rows = cursor.fetchall()
+    return rows[0][0] if len(rows) == 2 else None
+
+
+def run_values(run: SleepRun, policy: StrengthPolicy) -> dict[str, Any]:
+    """Return a run as the parameters of the statements that reckon for it."""
+    return {
+        **policy_values(policy),
+        "actor_id": run.actor_id,
+        "number": run.number,
+        "now": run.now,
+        "tasks": run.tasks_completed,
+    }
+
+
+def _fade_slice(run: SleepRun, rhythm: Rhythm) -> None:
+    policy, until = policy_of(run), _end_of_slice(run)
+    with connection.cursor() as cursor:
+        cursor.execute(sql.FADE, {**run_values(run, policy), "after": run.after, "until": until})
+        decayed, risen, weak, slept, pinned = cursor.fetchone()
+    run.decayed_count += decayed
+    run.consolidated_count += risen
+    run.slept_count += slept
+    run.archived_count += _archive(run, weak or [], Why.WEAK)
+    run.after = until
+    if until is not None:
+        note_rhythm(rhythm)
+    else:
+        if run.slept_count - run.archived_count + pinned > policy.max_active_memories:
+            run.archived_count += _archive(run, _excess(run, policy), Why.CROWDED)
+        _begin_comparing(run, rhythm, policy)
+    run.save()
+
+
+def _excess(run: SleepRun, policy: StrengthPolicy) -> list[UUID]:
+    with connection.cursor() as cursor:
+        cursor.execute(sql.EXCESS, run_values(run, policy))
+        return [memory_id for (memory_id,) in cursor.fetchall()]
+
+
+def _archive(run: SleepRun, memory_ids: list[UUID], why: Why) -> int:
+    moved = move_memories(
+        actor_id=run.actor_id, memory_ids=memory_ids, from_=Status.ACTIVE, to=Status.ARCHIVED, verb=SLEEP_VERB,
+        by=run.sleeper, reason=why.value, now=run.now,
+    )  # fmt: skip
+    return len(moved)
+
+
+def _begin_comparing(run: SleepRun, rhythm: Rhythm, policy: StrengthPolicy) -> None:
+    """Go on to what is new since the last sleep; where nothing is, the run is done."""
+    run.phase, run.after, run.compared_at = Phase.COMPARE, None, run.compared_since
+    if policy.near_duplicates == "off" or not to_compare(run, 1):
+        _end(run, rhythm)
+    else:
+        note_rhythm(rhythm)
+
+
+def _compare_on(actor: Actor, seen: SleepRun, batch: list[Memory], pairs: list[Pair], ends: Ends) -> SleepRun:
+    """Note the pairs of a batch, unless somebody else has gone on meanwhile; the last batch ends the run."""
+    hold_asleep(actor.id)
+    rhythm = hold_rhythm(actor)
+    run = SleepRun.objects.select_related("actor__agent").get(pk=seen.pk, actor_id=actor.id)
+    if run.state != RunState.RUNNING or (run.after, run.compared_at) != (seen.after, seen.compared_at):
+        return run
+    noted = note_pairs(run, pairs, merges_itself=policy_of(run).near_duplicates == "merge")
+    run.proposed_count += noted.proposed
+    run.merged_count += noted.merged
+    run.errors = [*run.errors, *noted.errors]
+    if batch:
+        run.after, run.compared_at = batch[-1].pk, batch[-1].updated_at
+    if ends is not Ends.NO:
+        _end(run, rhythm, leaves_some=ends is Ends.FOR_NOW and bool(to_compare(run, 1)))
+    run.save()
+    return run
+
+
+def _end(run: SleepRun, rhythm: Rhythm, *, leaves_some: bool = False) -> None:
+    """Say that a run is done, in the time that it reckoned for: its moment, and how long it took."""
+    if leaves_some:
+        run.errors = [*run.errors, NOT_ALL_COMPARED]
+    withdraw_stale(run)
+    rhythm.slept_at = run.now
+    rhythm.compared_until = run.compared_at if leaves_some else run.now - LATE
+    moment, began = note_rhythm(rhythm)
+    run.processed_at = run.now + (moment - (began if run._state.adding else run.started_at))
+    run.state = RunState.DONE
+    audit.record(
+        by=run.sleeper, verb="sleep", object_kind="sleep_run", object_id=run.pk, actor=run.actor,
+        details={"decayed": run.decayed_count, "archived": run.archived_count, "merged": run.merged_count},
+        now=run.now,
+    )  # fmt: skip

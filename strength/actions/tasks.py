@@ -1,0 +1,236 @@
+"""A task with memory: search, let somebody do it, see what was used, and learn from it (SPEC S8)."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Final
+from uuid import UUID
+
+from django.db import connection, transaction
+
+from memoryhub.access.domain import Principal
+from memoryhub.access.tenancy import Tenant, hold, resolve_many
+from memoryhub.jobs.queue import enqueue
+from memoryhub.providers.errors import ProviderError
+from memoryhub.providers.spaces import text_query
+from memoryhub.tenants.models import Actor
+from memoryhub.tenants.policies import effective_policy
+from strength.actions.decisions import DecidedAgainst
+from strength.actions.detection import detect_use, draw_learning
+from strength.actions.learning import record_learning
+from strength.actions.search import FoundMemory, MemorySearch, search_memories
+from strength.actions.use import LEARNABLE, apply_impact, use_memories
+from strength.domain.memories import MemoryRefused, Status
+from strength.domain.policy import StrengthPolicy
+from strength.domain.ranking import ScoreBreakdown
+from strength.domain.sleep import Trigger
+from strength.domain.strength import Impact
+from strength.domain.tasks import TaskState
+from strength.domain.using import result_text
+from strength.models import Memory, Task
+from strength.sleep_sql import COUNT_TASK
+
+SLEEP_KIND: Final = "sleep"
+SLEEP_KEY: Final = "sleep"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Completion:
+    """What somebody says of a task that is done. Ids that are stated win over what is found in the result."""
+
+    result: Any = None
+    used_memory_ids: Sequence[UUID] | None = None
+    perspective: str | None = None
+    learning_content: str | None = None
+    learning_text: str | None = None
+    extract_learning: bool = False
+    impact: Impact | None = None
+    run_sleep_phase: bool = False
+
+
+@dataclass(frozen=True)
+class TaskOutcome:
+    """What came of a task."""
+
+    task_id: UUID
+    task_result: Any
+    searched_memories: list[FoundMemory]
+    used_memory_ids: list[UUID]
+    recorded_memory_id: UUID | None
+    executed_at: datetime | None
+    errors: list[str]
+
+
+@dataclass
+class _Drawn:
+    """What was worked out about a result before anything is written."""
+
+    used: list[UUID] = field(default_factory=list)
+    content: str | None = None
+    learning: str = ""
+    errors: list[str] = field(default_factory=list)
+
+
+def execute_task(
+    *,
+    tenant: Tenant,
+    actor: Actor,
+    query: str,
+    run: Callable[[list[FoundMemory]], Any],
+    by: Principal,
+    clock: Callable[[], datetime],
+    perspective: str | None = None,
+    completion: Completion | None = None,
+) -> TaskOutcome:
+    """Search, call `run` with the memories, find which it used, strengthen these, and record what was learnt.
+
+    `completion` says what is to be done with the result, and its own result is `run`'s. A function that raises
+    reinforces nothing; the outcome's errors tell of it.
+    """
+    task, found = begin_task(
+        tenant=tenant, actor=actor, query=query, perspective=perspective, by=by, now=clock()
+    )
+    try:
+        result = run(found)
+    except Exception as error:
+        return fail_task(
+            task=task, reason=f"The task's function raised {type(error).__name__}: {error}", now=clock()
+        )
+    said = completion or Completion()
+    return complete_task(
+        task=task,
+        completion=Completion(**{**vars(said), "result": result}),
+        by=by,
+        now=clock(),
+    )
+
+
+def begin_task(
+    *, tenant: Tenant, actor: Actor, query: str, perspective: str | None, by: Principal, now: datetime
+) -> tuple[Task, list[FoundMemory]]:
+    """Search for what a task needs, and remember what it was given; the memories count as candidates."""
+    search = MemorySearch(query=text_query(query), perspective=perspective)
+    found = search_memories(tenant=tenant, search=search, by=by, mark=True, now=now).found
+    offered = [{"id": str(each.memory.pk), "scores": each.breakdown.as_dict()} for each in found]
+    with transaction.atomic():
+        hold(actor.id)
+        task = Task.objects.create(
+            actor=actor, query=query, perspective=perspective, offered=offered, created_at=now
+        )
+    return task, found
+
+
+def complete_task(*, task: Task, completion: Completion, by: Principal, now: datetime) -> TaskOutcome:
+    """Strengthen what a task used, record what was learnt, and return the outcome; a second time, the first outcome.
+
+    What cannot be done of it is told in the errors, and the rest is done. Raises UnknownRow where the actor
+    is gone.
+    """
+    if task.state != TaskState.BEGUN:
+        return outcome_of(task, by=by)
+    drawn = _draw(task, completion, by)
+    with transaction.atomic():
+        hold(task.actor_id)
+        task = Task.objects.select_for_update(of=["self"]).select_related("actor__agent").get(
+            pk=task.pk, actor_id=task.actor_id
+        )  # fmt: skip
+        if task.state == TaskState.BEGUN:
+            _complete(task, completion, drawn, by, now)
+    return outcome_of(task, by=by)
+
+
+@transaction.atomic
+def fail_task(*, task: Task, reason: str, now: datetime) -> TaskOutcome:
+    """Note that a task's function raised; nothing is reinforced."""
+    hold(task.actor_id)
+    task.state, task.errors, task.completed_at = TaskState.FAILED, [reason], now
+    task.save(update_fields=["state", "errors", "completed_at"])
+    return TaskOutcome(task.pk, None, [], [], None, now, [reason])
+
+
+def outcome_of(task: Task, *, by: Principal) -> TaskOutcome:
+    """Return what came of a task, its memories as they are now and with the scores that they had."""
+    scores = {UUID(each["id"]): ScoreBreakdown(**each["scores"]) for each in task.offered}
+    memories = {memory.pk: memory for memory in offered_to(task, by)}
+    searched = [FoundMemory(memories[key], scored) for key, scored in scores.items() if key in memories]
+    return TaskOutcome(
+        task.pk, task.result, searched, list(task.used_memory_ids), task.recorded_memory_id, task.completed_at,
+        list(task.errors),
+    )  # fmt: skip
+
+
+def offered_to(task: Task, by: Principal, *, details: bool = True) -> list[Memory]:
+    """Return the memories that a task was given, as far as they are still there; with what is shown of them."""
+    rows = Memory.objects.with_numbers() if details else Memory.objects.all()
+    return resolve_many(rows, by, [UUID(each["id"]) for each in task.offered])
+
+
+def _draw(task: Task, completion: Completion, by: Principal) -> _Drawn:
+    """Work out what was used and learnt; asks providers, so outside any transaction."""
+    policy = effective_policy(StrengthPolicy, task.actor.agent, task.actor)
+    language, text, drawn = task.actor.agent.language, result_text(completion.result), _Drawn()
+    if completion.used_memory_ids is not None:
+        drawn.used = list(dict.fromkeys(completion.used_memory_ids))
+    else:
+        found = detect_use(
+            how=policy.use_detection,
+            result=text,
+            query=task.query,
+            memories=offered_to(task, by, details=False),
+            language=language,
+        )
+        drawn.used, drawn.errors = found.memory_ids, found.errors
+    drawn.content, drawn.learning = completion.learning_content, completion.learning_text or ""
+    if completion.extract_learning and drawn.content is None:
+        try:
+            drawn.content, drawn.learning = draw_learning(query=task.query, result=text, language=language)
+        except ProviderError as error:
+            drawn.errors = [*drawn.errors, f"No learning was drawn from the result: {error}"]
+    return drawn
+
+
+def _complete(task: Task, completion: Completion, drawn: _Drawn, by: Principal, now: datetime) -> None:
+    perspective = completion.perspective if completion.perspective is not None else task.perspective
+    used = _usable(drawn, by) if by.is_trusted else []
+    if drawn.used and not by.is_trusted:
+        drawn.errors.append("Nothing was strengthened: the key is not trusted.")
+    use_memories(memories=used, perspective=perspective, task=str(task.pk), by=by, now=now)
+    if completion.impact is not None:
+        apply_impact(memories=used, impact=completion.impact, by=by, now=now)
+    task.recorded_memory_id = _learn(task, drawn, perspective, by, now)
+    task.state, task.completed_at, task.result = TaskState.COMPLETED, now, completion.result
+    task.used_memory_ids, task.errors = [memory.pk for memory in used], drawn.errors
+    task.save()
+    with connection.cursor() as cursor:
+        cursor.execute(COUNT_TASK, {"actor_id": task.actor_id})
+    if completion.run_sleep_phase:
+        enqueue(SLEEP_KIND, actor_id=task.actor_id, key=SLEEP_KEY, payload={"trigger": Trigger.TASK})
+
+
+def _usable(drawn: _Drawn, by: Principal) -> list[Memory]:
+    """Return those of the stated memories that there are and that may grow, in the order stated."""
+    found = {memory.pk: memory for memory in resolve_many(Memory.objects.all(), by, drawn.used)}
+    for key in drawn.used:
+        if key not in found:
+            drawn.errors.append(f"There is no memory {key}.")
+        elif Status(found[key].status) not in LEARNABLE:
+            drawn.errors.append(f"The memory {key} is {found[key].status}; it was not strengthened.")
+    return [found[key] for key in drawn.used if key in found and Status(found[key].status) in LEARNABLE]
+
+
+def _learn(task: Task, drawn: _Drawn, perspective: str | None, by: Principal, now: datetime) -> UUID | None:
+    if not drawn.content or not drawn.content.strip():
+        return None
+    try:
+        memory = record_learning(
+            actor=task.actor,
+            content=drawn.content,
+            learning=drawn.learning,
+            perspective=perspective,
+            by=by,
+            now=now,
+        )
+    except (DecidedAgainst, MemoryRefused) as error:
+        drawn.errors.append(f"The learning was not recorded: {error}")
+        return None
+    return memory.pk

@@ -1,0 +1,103 @@
+"""Screens of decisions: what people decided against, how often that held something back, and how to lift it."""
+
+from typing import Any
+
+from django.contrib import admin
+from django.db.models import QuerySet
+from django.http import HttpRequest, HttpResponse
+from django.urls import URLPattern, path, reverse
+from django.utils.translation import gettext
+from django.utils.translation import gettext_lazy as _
+from unfold.contrib.filters.admin import ChoicesDropdownFilter, RangeDateTimeFilter, RelatedDropdownFilter
+
+from memoryhub.admin.base import UserFilter, clock, excerpt, labelled, link_to, principal, whose
+from strength.actions.decisions import lift_tombstone
+from strength.admin.buttons import ButtonsAdmin, Done, shown_memories
+from strength.admin.words import DECISION_COLOURS, DECISIONS, said
+from strength.models import Tombstone
+
+
+@admin.register(Tombstone)
+class TombstoneAdmin(ButtonsAdmin):
+    """Decisions that hold; whoever may change them may lift them. Nobody can read what they were about."""
+
+    list_display = (
+        "created_at",
+        "owner",
+        "shown_decision",
+        "who",
+        "held_back",
+        "last_held_back_at",
+        "stands_in",
+    )
+    list_filter = (
+        ("decision", ChoicesDropdownFilter),
+        ("actor__agent", RelatedDropdownFilter),
+        UserFilter,
+        ("created_at", RangeDateTimeFilter),
+        ("last_held_back_at", RangeDateTimeFilter),
+    )
+    list_select_related = ("actor",)
+    search_fields = ("who_name",)
+    search_help_text = _("Who decided, or the id of a decision or of the memory that stands in its place.")
+    id_fields = ("pk", "memory_id")
+    ordering = ("-created_at", "-id")
+    fields = (
+        ("owner", "decision_in_words"),
+        ("who", "created_at"),
+        ("held_back", "last_held_back_at"),
+        "id",
+    )
+    readonly_fields = ("owner", "decision_in_words", "who")
+    change_form_outer_before_template = "admin/strength/tombstone/lift.html"
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Tombstone]:
+        """Return the decisions without what only programs compare."""
+        return super().get_queryset(request).defer("digest", "terms", "marks", "order")
+
+    @admin.display(description=_("whose"), ordering="actor")
+    def owner(self, tombstone: Tombstone) -> str:
+        """Return whose memory it is kept out of."""
+        return whose(tombstone.actor)
+
+    @labelled(DECISION_COLOURS)
+    @admin.display(description=_("decision"), ordering="decision")
+    def shown_decision(self, tombstone: Tombstone) -> tuple[Any, Any]:
+        """Return what was decided."""
+        return said(DECISIONS, tombstone.decision)
+
+    @admin.display(description=_("decision"))
+    def decision_in_words(self, tombstone: Tombstone) -> Any:
+        """Return the decision as the page shows it."""
+        return self.shown_decision(tombstone)[1]
+
+    @admin.display(description=_("who"), ordering="who_name")
+    def who(self, tombstone: Tombstone) -> str:
+        """Return who decided."""
+        return excerpt(f"{tombstone.who_name} ({tombstone.who_kind})", 60)
+
+    @admin.display(description=_("in its place"))
+    def stands_in(self, tombstone: Tombstone) -> str:
+        """Return a link to the memory that stands in its place, where there is one."""
+        key = tombstone.memory_id
+        return link_to("admin:strength_memory_change", key, str(key)[:13]) if key else "-"
+
+    def get_urls(self) -> list[URLPattern]:
+        """Return the addresses, with the one that the button posts to."""
+        view = self.admin_site.admin_view(self.lift_view)
+        return [path("<path:object_id>/lift/", view, name="strength_tombstone_lift"), *super().get_urls()]
+
+    def lift_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
+        """Lift the decision and go back to the others."""
+
+        def act(tombstone: Tombstone, reason: str) -> Done:
+            lift_tombstone(tombstone=tombstone, by=principal(request), reason=reason, now=clock())
+            told = gettext("The decision was lifted: what it was about may be written again.")
+            return Done(told, reverse("admin:strength_tombstone_changelist"))
+
+        return self.posted(request, object_id, act, logged="lift")
+
+    def context_of(self, request: HttpRequest, row: Any) -> dict[str, Any]:
+        """Return what stands in its place, and whether it can be lifted by this person."""
+        shown = shown_memories(request, row.actor_id, [row.memory_id]) if row.memory_id else {}
+        return {"may_lift": self.has_decide_permission(request), "stands_in": shown.get(str(row.memory_id))}

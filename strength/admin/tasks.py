@@ -1,0 +1,144 @@
+"""Screens of tasks: which memories each was given, which it used, and what came of it. Read only."""
+
+import json
+from collections.abc import Sequence
+from typing import Any, Final
+
+from django.contrib import admin
+from django.db.models import QuerySet
+from django.http import HttpRequest
+from django.utils.html import format_html
+from django.utils.translation import gettext_lazy as _
+from unfold.contrib.filters.admin import ChoicesDropdownFilter, RangeDateTimeFilter, RelatedDropdownFilter
+
+from memoryhub.admin.base import ReadOnlyAdmin, UserFilter, excerpt, labelled, whose
+from strength.admin.buttons import shown_memories
+from strength.admin.words import TASK_COLOURS, TASK_STATES, said
+from strength.models import Task
+
+LONGEST_SHOWN: Final = 20_000
+MOST_SHOWN: Final = 100
+
+
+@admin.register(Task)
+class TaskAdmin(ReadOnlyAdmin):
+    """Tasks with memory, newest first."""
+
+    list_display = (
+        "created_at",
+        "shown_query",
+        "owner",
+        "shown_state",
+        "used",
+        "problems",
+        "completed_at",
+    )
+    list_filter = (
+        ("state", ChoicesDropdownFilter),
+        ("actor__agent", RelatedDropdownFilter),
+        UserFilter,
+        ("created_at", RangeDateTimeFilter),
+    )
+    list_select_related = ("actor",)
+    search_fields = ("query",)
+    search_help_text = _("Words of what was asked, or the id of a task.")
+    ordering = ("-created_at", "-id")
+    long_text = "query"
+    fields = (
+        ("owner", "state_in_words", "perspective"),
+        "whole_query",
+        "shown_result",
+        ("created_at", "completed_at"),
+        "id",
+    )
+    readonly_fields = ("owner", "state_in_words", "whole_query", "shown_result")
+    change_form_outer_after_template = "admin/strength/task/memories.html"
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Task]:
+        """Return the tasks; a list leaves out what only a task's own page shows."""
+        rows = super().get_queryset(request)
+        page = request.resolver_match.url_name if request.resolver_match else ""
+        return rows.defer("offered", "result") if page == "strength_task_changelist" else rows
+
+    @admin.display(description=_("query"))
+    def shown_query(self, task: Any) -> str:
+        """Return the beginning of what was asked."""
+        return excerpt(task.opening, 80)
+
+    @admin.display(description=_("query"))
+    def whole_query(self, task: Task) -> str:
+        """Return what was asked."""
+        return _prose(task.query)
+
+    @admin.display(description=_("result"))
+    def shown_result(self, task: Task) -> str:
+        """Return what came of it, as it was reported."""
+        if task.result is None:
+            return "-"
+        is_text = isinstance(task.result, str)
+        return _prose(task.result if is_text else json.dumps(task.result, ensure_ascii=False, indent=2))
+
+    @admin.display(description=_("whose"), ordering="actor")
+    def owner(self, task: Task) -> str:
+        """Return whose task it is."""
+        return whose(task.actor)
+
+    @labelled(TASK_COLOURS)
+    @admin.display(description=_("state"), ordering="state")
+    def shown_state(self, task: Task) -> tuple[Any, Any]:
+        """Return where the task stands."""
+        return said(TASK_STATES, task.state)
+
+    @admin.display(description=_("state"))
+    def state_in_words(self, task: Task) -> Any:
+        """Return the state as the page shows it."""
+        return self.shown_state(task)[1]
+
+    @admin.display(description=_("memories used"))
+    def used(self, task: Task) -> int:
+        """Return how many memories it used."""
+        return len(task.used_memory_ids)
+
+    @admin.display(description=_("problems"))
+    def problems(self, task: Task) -> int:
+        """Return how many things could not be done."""
+        return len(task.errors)
+
+    def context_of(self, request: HttpRequest, row: Any) -> dict[str, Any]:
+        """Return the memories it was given, used and left behind, and what could not be done."""
+        given, used = row.offered[:MOST_SHOWN], row.used_memory_ids[:MOST_SHOWN]
+        ids = [*(each["id"] for each in given), *used, row.recorded_memory_id]
+        memories = shown_memories(request, row.actor_id, ids)
+        was_used = {str(key) for key in row.used_memory_ids}
+        return {
+            "given": [
+                {"memory": memories[each["id"]], "scores": _scores(each), "was_used": each["id"] in was_used}
+                for each in given
+            ],
+            "given_left_out": len(row.offered) - len(given),
+            "used_besides": _besides(used, given, memories),
+            "recorded": memories.get(str(row.recorded_memory_id)),
+            "task_errors": row.errors[:MOST_SHOWN],
+            "errors_left_out": max(0, len(row.errors) - MOST_SHOWN),
+        }
+
+
+def _prose(text: str) -> str:
+    ending = "…" if len(text) > LONGEST_SHOWN else ""
+    return format_html(
+        '<div dir="auto" class="break-words" style="white-space: pre-wrap">{}{}</div>',
+        text[:LONGEST_SHOWN],
+        ending,
+    )
+
+
+def _scores(offered: dict[str, Any]) -> str:
+    scores = offered.get("scores") or {}
+    numbers = {name: value for name, value in scores.items() if isinstance(value, int | float)}
+    return ", ".join(f"{name} {value:.2f}" for name, value in numbers.items())
+
+
+def _besides(used: Sequence[Any], given: Sequence[dict[str, Any]], memories: dict[str, Any]) -> list[Any]:
+    """Return the memories that were used though they are not among those shown as given."""
+    known = {each["id"] for each in given}
+    return [memories[str(key)] for key in used if str(key) not in known]

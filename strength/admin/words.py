@@ -1,0 +1,104 @@
+"""What the words of the domain are called on the screens."""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from django.utils.translation import gettext_lazy as _
+
+from strength.domain.history import PointKind
+from strength.domain.merging import MergeState
+from strength.domain.revisions import Decision
+from strength.domain.sleep import ChangeKind, RunState, Trigger, Why
+from strength.domain.strength import Impact
+from strength.domain.tasks import TaskState
+
+Words = Mapping[Any, Any]
+
+POINTS: Final[Words] = {
+    PointKind.CREATED: _("created"),
+    PointKind.USED: _("used"),
+    PointKind.IMPACT: _("had an impact"),
+    PointKind.SET: _("set"),
+    PointKind.SLEPT: _("slept"),
+    PointKind.NOW: _("now"),
+}
+# unfold's own classes, light and dark.
+_LINE = "text-primary-600 dark:text-primary-500"
+POINT_COLOURS: Final[Words] = {
+    PointKind.CREATED: _LINE,
+    PointKind.USED: "text-green-700 dark:text-green-400",
+    PointKind.IMPACT: "text-blue-700 dark:text-blue-400",
+    PointKind.SET: "text-red-700 dark:text-red-400",
+    PointKind.NOW: _LINE,
+}
+IMPACTS: Final[Words] = {
+    Impact.USER_POSITIVE: _("A person was pleased"),
+    Impact.TASK_SUCCESS: _("A task succeeded"),
+    Impact.PREVENTED_ERROR: _("An error was prevented"),
+}
+TRIGGERS: Final[Words] = {
+    Trigger.API: _("a program"),
+    Trigger.TASK: _("the end of a task"),
+    Trigger.SCHEDULE: _("the nightly schedule"),
+    Trigger.COMMAND: _("a command"),
+    Trigger.CURATOR: _("a curator"),
+}
+RUN_STATES: Final[Words] = {
+    RunState.RUNNING: _("not finished"),
+    RunState.DONE: _("done"),
+    RunState.UNDONE: _("undone"),
+    "preview": _("preview"),
+}
+RUN_COLOURS: Final = {"running": "warning", "done": "success", "undone": "danger", "preview": "info"}
+CHANGES: Final[Words] = {
+    ChangeKind.DECAY: _("fades"),
+    ChangeKind.LEVEL: _("another level"),
+    ChangeKind.ARCHIVE: _("is archived"),
+    ChangeKind.MERGE: _("is merged into another"),
+    ChangeKind.PROPOSE_MERGE: _("is proposed to be merged"),
+}
+CHANGE_COLOURS: Final = {
+    ChangeKind.ARCHIVE: "warning",
+    ChangeKind.MERGE: "primary",
+    ChangeKind.PROPOSE_MERGE: "primary",
+    ChangeKind.LEVEL: "success",
+    ChangeKind.DECAY: "",
+}
+WHYS: Final[Words] = {
+    Why.FADED: _("what is not used grows weaker"),
+    Why.USED_ENOUGH: _("it has been used often enough for another level"),
+    Why.WEAK: _("its strength is at the archive threshold or below"),
+    Why.CROWDED: _("there are more active memories than the policy allows, and it is among the weakest"),
+    Why.SAME: _("it says the same as another"),
+}
+MERGE_STATES: Final[Words] = {
+    MergeState.PROPOSED: _("proposed"),
+    MergeState.MERGED: _("merged"),
+    MergeState.DISMISSED: _("kept apart"),
+    MergeState.WITHDRAWN: _("withdrawn"),
+    MergeState.UNDONE: _("parted again"),
+}
+MERGE_COLOURS: Final = {
+    "proposed": "warning",
+    "merged": "success",
+    "dismissed": "info",
+    "withdrawn": "",
+    "undone": "danger",
+}
+DECISIONS: Final[Words] = {
+    Decision.DELETED: _("deleted"),
+    Decision.REJECTED: _("rejected"),
+    Decision.EDITED: _("edited"),
+}
+DECISION_COLOURS: Final = {"deleted": "danger", "rejected": "warning", "edited": "info"}
+TASK_STATES: Final[Words] = {
+    TaskState.BEGUN: _("begun"),
+    TaskState.COMPLETED: _("completed"),
+    TaskState.FAILED: _("failed"),
+}
+TASK_COLOURS: Final = {"begun": "info", "completed": "success", "failed": "danger"}
+
+
+def said(words: Words, value: Any) -> tuple[Any, Any]:
+    """Return a value with what it is called, as a list's coloured label takes it."""
+    return str(value), words.get(value, value)

@@ -1,0 +1,223 @@
+"""Sleep over REST: run, preview and undo it, and decide about what it proposes."""
+
+from typing import Any
+from uuid import UUID
+
+from django.db.models import Q
+from drf_spectacular.utils import extend_schema
+from rest_framework import serializers
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from memoryhub.access.domain import Scope
+from memoryhub.access.tenancy import UnknownRow, seen_by
+from memoryhub.api.fields import OneOf, ReasonSerializer, TenantQuery, TenantSerializer
+from memoryhub.api.pagination import page_of
+from memoryhub.ids import new_id
+from strength.actions.merging import dismiss_merge, merge, undo_merge
+from strength.actions.preview import changes_of
+from strength.actions.rounds import MOST_AT_ONCE, TooMany, sleep_round, undo_round
+from strength.actions.sleep import Waking
+from strength.api.serializers import MemoryOut
+from strength.api.views import MemoryView, conflict
+from strength.domain.merging import MergeState
+from strength.domain.sleep import RunState, Trigger
+from strength.models import Merge, SleepRun
+
+
+class SleepIn(TenantSerializer):
+    """Whose memory is to sleep: an actor's, or with `all_users` the agent's and all its users'."""
+
+    all_users = serializers.BooleanField(default=False)
+    dry_run = serializers.BooleanField(default=False)
+
+
+class SleepListQuery(TenantQuery):
+    """Whose sleeps are listed."""
+
+    dry_run = serializers.BooleanField(required=False, allow_null=True, default=False)
+    limit = serializers.IntegerField(required=False, min_value=1, max_value=500)
+    cursor = serializers.CharField(required=False)
+
+
+class SleepOut(serializers.ModelSerializer):
+    """One sleep, without its changes."""
+
+    agent_id = serializers.CharField(source="actor.agent_id", read_only=True)
+    user_id = serializers.CharField(source="actor.user_id", read_only=True)
+    proposed_merges = serializers.IntegerField(source="proposed_count", read_only=True)
+    state = OneOf(choices=[state.value for state in RunState])
+
+    class Meta:
+        model = SleepRun
+        fields = (
+            "id", "agent_id", "user_id", "dry_run", "state", "trigger", "decayed_count", "archived_count",
+            "consolidated_count", "merged_count", "proposed_merges", "now", "processed_at", "undone_at", "errors",
+        )  # fmt: skip
+
+
+class ChangeOut(serializers.Serializer):
+    """What a sleep did, or would do, to one memory, and why."""
+
+    memory_id = serializers.UUIDField()
+    change = serializers.CharField()
+    why = serializers.CharField()
+
+
+class WholeSleepOut(SleepOut):
+    """A sleep with what it did, or would do; `runs` are the sleeps of all users, where one call began them."""
+
+    changes = ChangeOut(many=True, read_only=True)
+    runs = SleepOut(many=True, read_only=True)
+
+    class Meta(SleepOut.Meta):
+        fields = (*SleepOut.Meta.fields, "changes", "runs")  # type: ignore[assignment]
+
+
+COUNTS = ("decayed_count", "archived_count", "consolidated_count", "merged_count", "proposed_merges")
+
+
+class SleepView(MemoryView):
+    """What views of sleeps share: one by its id, or all that one call began, by the id of that call."""
+
+    problems = {**MemoryView.problems, TooMany: conflict("too_many_actors")}
+
+    def runs(self, run_id: UUID) -> tuple[list[SleepRun], UUID | None]:
+        """Return the run with this id, or those of the round with this id, and that id; raises UnknownRow."""
+        rows = seen_by(SleepRun.objects.filter(Q(pk=run_id) | Q(group=run_id)), self.principal)
+        runs = list(rows.order_by("actor__user_id"))
+        if not runs:
+            raise UnknownRow(f"No sleep {run_id}.")
+        self.actor_id = runs[0].actor_id
+        return runs, None if runs[0].pk == run_id else run_id
+
+    @staticmethod
+    def shown_runs(runs: list[SleepRun], round_id: UUID | None = None) -> dict[str, Any]:
+        """Return one run, or those of a round as one with their sums."""
+        first = dict(SleepOut(runs[0]).data)
+        changes = [change for run in runs for change in changes_of(run)]
+        if round_id is None:
+            return {**first, "changes": changes, "runs": []}
+        every = [dict(SleepOut(run).data) for run in runs]
+        sums = {name: sum(each[name] for each in every) for name in COUNTS}
+        errors = [error for each in every for error in each["errors"]]
+        return {
+            **first,
+            **sums,
+            "id": str(round_id),
+            "errors": errors,
+            "changes": changes,
+            "runs": every,
+        }
+
+
+class SleepRuns(SleepView):
+    """Let memory sleep, or preview it; list sleeps."""
+
+    scopes = {"GET": Scope.READ, "POST": Scope.WRITE}
+    idempotent_in_transaction = False
+
+    @extend_schema(operation_id="sleep_runs_list", parameters=[SleepListQuery], responses=page_of(SleepOut))
+    def get(self, request: Request) -> Response:
+        """List an actor's sleeps, newest first."""
+        values = self.validated(SleepListQuery, request.query_params.dict())
+        rows = SleepRun.objects.filter(actor_id=self.reading(values).actor_id).select_related("actor")
+        if values["dry_run"] is not None:
+            rows = rows.filter(dry_run=values["dry_run"])
+        return self.page(rows, SleepOut, ordering=("-now", "-id"))
+
+    @extend_schema(request=SleepIn, responses={201: WholeSleepOut})
+    def post(self, request: Request) -> Response:
+        """Fade, archive, refresh levels, propose merges; with `dry_run`, say what would happen and why."""
+        values = self.validated(SleepIn)
+        actor = self.writing(values)
+        round_id = new_id() if values["all_users"] else None
+        waking = Waking(trigger=Trigger.API, by=self.principal, now=self.now, group=round_id)
+        runs = sleep_round(
+            actor=actor,
+            waking=waking,
+            all_users=values["all_users"],
+            dry_run=values["dry_run"],
+            most=MOST_AT_ONCE,
+        )
+        return Response(self.shown_runs(runs, round_id), status=201)
+
+
+class OneSleepRun(SleepView):
+    """Read a sleep."""
+
+    scopes = {"GET": Scope.READ}
+
+    @extend_schema(responses=WholeSleepOut)
+    def get(self, request: Request, run_id: UUID) -> Response:
+        """Return a sleep with what it did; what it faded is known until the actor's next sleep."""
+        return Response(self.shown_runs(*self.runs(run_id)))
+
+
+class SleepUndo(SleepView):
+    """Undo a sleep."""
+
+    scopes = {"POST": Scope.WRITE}
+
+    @extend_schema(request=ReasonSerializer, responses=WholeSleepOut)
+    def post(self, request: Request, run_id: UUID) -> Response:
+        """Take a sleep back as a unit, but for what was used or decided since."""
+        reason = self.validated(ReasonSerializer)["reason"]
+        runs, round_id = self.runs(run_id)
+        undone = undo_round(runs=runs, by=self.principal, reason=reason, now=self.now)
+        return Response(self.shown_runs(undone, round_id))
+
+
+class MergeOut(serializers.ModelSerializer):
+    """Two memories that say the same."""
+
+    agent_id = serializers.CharField(source="actor.agent_id", read_only=True)
+    user_id = serializers.CharField(source="actor.user_id", read_only=True)
+    kept = MemoryOut(read_only=True)
+    absorbed = MemoryOut(read_only=True)
+
+    class Meta:
+        model = Merge
+        fields = (
+            "id", "agent_id", "user_id", "kept", "absorbed", "likeness", "state", "decided_by", "reason",
+            "created_at", "decided_at",
+        )  # fmt: skip
+
+
+class MergeListQuery(TenantQuery):
+    """Which merges are listed."""
+
+    state = OneOf(choices=[*[state.value for state in MergeState], "all"], default=MergeState.PROPOSED.value)
+    limit = serializers.IntegerField(required=False, min_value=1, max_value=500)
+    cursor = serializers.CharField(required=False)
+
+
+class Merges(MemoryView):
+    """List proposals to merge."""
+
+    scopes = {"GET": Scope.READ}
+
+    @extend_schema(operation_id="merges_list", parameters=[MergeListQuery], responses=page_of(MergeOut))
+    def get(self, request: Request) -> Response:
+        """List an actor's merges, newest first: those that wait for a decision, or others by `state`."""
+        values = self.validated(MergeListQuery, request.query_params.dict())
+        rows = Merge.objects.filter(actor_id=self.reading(values).actor_id).with_memories()
+        if values["state"] != "all":
+            rows = rows.filter(state=values["state"])
+        return self.page(rows, MergeOut, ordering=("-created_at", "-id"))
+
+
+class MergeVerb(MemoryView):
+    """Decide about a merge: accept, dismiss, undo."""
+
+    scopes = {"POST": Scope.WRITE}
+    verb = ""
+    verbs: Any = {"accept": merge, "dismiss": dismiss_merge, "undo": undo_merge}
+
+    @extend_schema(request=ReasonSerializer, responses=MergeOut)
+    def post(self, request: Request, merge_id: UUID) -> Response:
+        """Do it; a merge that is decided, or whose memories have changed since, is a 409."""
+        proposal = self.owned(Merge.objects.all(), merge_id)
+        reason = self.validated(ReasonSerializer)["reason"]
+        self.verbs[self.verb](proposal=proposal, by=self.principal, reason=reason, now=self.now)
+        return Response(MergeOut(Merge.objects.with_memories().get(pk=proposal.pk)).data)

@@ -1,0 +1,121 @@
+"""`manage.py sleep_phase`: let memory sleep now, or see what it would do."""
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+from django.core.management.base import CommandError, CommandParser
+from django.utils import timezone
+from rich.console import Console
+from rich.progress import Progress
+
+from memoryhub.access.domain import command
+from memoryhub.management.resumable import ResumableCommand
+from memoryhub.tenants.models import Actor, Agent
+from strength.actions.preview import changes_of
+from strength.actions.rounds import sleep_round
+from strength.actions.sleep import Waking
+from strength.domain.sleep import Trigger
+from strength.models import SleepRun
+
+SHOWN_CHANGES = 20
+
+
+class Command(ResumableCommand):
+    """Sleeps one actor after the other; what was done stays done, and an interrupted sleep is gone on with."""
+
+    help = (
+        "Let memories fade, archive the weak, refresh levels, and look for near-duplicates. Without --agent: of all "
+        "agents and users. With --agent alone: of the agent and all its users. A run that was stopped goes on when it "
+        "is started again."
+    )
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        """Take whose memory is to sleep, and how to tell of it."""
+        parser.add_argument("--agent", help="One agent, with all its users.")
+        parser.add_argument("--user", help="One user of the agent; an empty one is the agent itself.")
+        parser.add_argument(
+            "--dry-run", action="store_true", help="Say what would happen and why; change nothing."
+        )
+        parser.add_argument(
+            "--json", action="store_true", help="One JSON object for each sleep, one on a line."
+        )
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        """Let them sleep and tell of each; CommandError where there is no such agent or user."""
+        if options["user"] is not None and not options["agent"]:
+            raise CommandError("--user needs --agent: a user's memory is an agent's memory of that user.")
+        actors = _actors(options["agent"], options["user"])
+        waking = Waking(trigger=Trigger.COMMAND, by=command("sleep_phase"), now=timezone.now())
+        sums = {"decayed": 0, "archived": 0, "consolidated": 0, "merged": 0, "proposed merges": 0}
+        with Progress(console=Console(stderr=True), disable=not self.stderr.isatty()) as bar:
+            shown = bar.add_task("Sleeping", total=len(actors))
+            for run in _sleeps(actors, waking, dry_run=options["dry_run"]):
+                self._tell(run, as_json=options["json"])
+                for name, count in _counts(run).items():
+                    sums[name] += count
+                bar.advance(shown)
+        if not options["json"]:
+            told = ", ".join(f"{count} {name}" for name, count in sums.items())
+            self.stdout.write(
+                f"{'Would be' if options['dry_run'] else 'Done'}: {len(actors)} actors, {told}."
+            )
+
+    def _tell(self, run: SleepRun, *, as_json: bool) -> None:
+        whose = {"agent_id": run.actor.agent_id, "user_id": run.actor.user_id}
+        if as_json:
+            self.stdout.write(json.dumps(_as_json(run) | whose, ensure_ascii=False))
+            return
+        counts = ", ".join(f"{count} {name}" for name, count in _counts(run).items() if count)
+        self.stdout.write(f"{run.actor.agent_id}/{run.actor.user_id or '–'}: {counts or 'nothing to do'}")
+        if run.dry_run:
+            for change in changes_of(run)[:SHOWN_CHANGES]:
+                self.stdout.write(f"  {change['change']} {change['memory_id']}: {change['why']}")
+        for error in run.errors:
+            self.stdout.write(f"  {error}")
+
+
+def _actors(agent_id: str | None, user_id: str | None) -> list[Actor]:
+    actors = Actor.objects.select_related("agent").order_by("agent_id", "user_id")
+    if agent_id is None:
+        return list(actors)
+    if not Agent.objects.filter(agent_id=agent_id).exists():
+        raise CommandError(f"There is no agent {agent_id!r}.")
+    found = list(actors.filter(agent_id=agent_id) if user_id is None else actors.filter(
+        agent_id=agent_id, user_id=user_id
+    ))  # fmt: skip
+    if not found:
+        raise CommandError(f"The agent {agent_id!r} has no memory of a user {user_id!r}.")
+    return found
+
+
+def _sleeps(actors: list[Actor], waking: Waking, *, dry_run: bool) -> Iterator[SleepRun]:
+    for actor in actors:
+        yield from sleep_round(
+            actor=actor, waking=waking, all_users=False, dry_run=dry_run, most_compared=None
+        )
+
+
+def _counts(run: SleepRun) -> dict[str, int]:
+    return {
+        "decayed": run.decayed_count,
+        "archived": run.archived_count,
+        "consolidated": run.consolidated_count,
+        "merged": run.merged_count,
+        "proposed merges": run.proposed_count,
+    }
+
+
+def _as_json(run: SleepRun) -> dict[str, Any]:
+    return {
+        "id": str(run.pk),
+        "dry_run": run.dry_run,
+        "decayed_count": run.decayed_count,
+        "archived_count": run.archived_count,
+        "consolidated_count": run.consolidated_count,
+        "merged_count": run.merged_count,
+        "proposed_merges": run.proposed_count,
+        "processed_at": run.processed_at.isoformat() if run.processed_at else None,
+        "changes": changes_of(run),
+        "errors": run.errors,
+    }

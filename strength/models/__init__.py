@@ -1,0 +1,32 @@
+"""The rows of `strength`, by what they are about."""
+
+from strength.models.curation import MemoryRevision, Merge, Tombstone
+from strength.models.memories import (
+    Facets,
+    Memory,
+    MemoryIndex,
+    MemoryNumbers,
+    MemoryQuerySet,
+    MemorySource,
+    PerspectiveStrength,
+)
+from strength.models.sleep import Rhythm, SleepRun
+from strength.models.use import StrengthPoint, Task, UseReport
+
+__all__ = [
+    "Facets",
+    "Memory",
+    "MemoryIndex",
+    "MemoryNumbers",
+    "MemoryQuerySet",
+    "MemoryRevision",
+    "MemorySource",
+    "Merge",
+    "PerspectiveStrength",
+    "Rhythm",
+    "SleepRun",
+    "StrengthPoint",
+    "Task",
+    "Tombstone",
+    "UseReport",
+]

@@ -1,0 +1,134 @@
+"""What was decided about memories: revisions, merges of near-duplicates, and what is not to come back."""
+
+from typing import ClassVar
+
+from django.contrib.postgres.fields import ArrayField
+from django.db import models
+from django.db.models import F, Q
+from django.db.models.functions import Now
+
+from memoryhub.access.domain import PrincipalKind
+from memoryhub.ids import new_id
+from memoryhub.tenants.models import Actor
+from strength.domain.merging import MergeState
+from strength.domain.revisions import Decision
+from strength.models.memories import Memory, choices
+from strength.models.sleep import SleepRun
+
+
+class MemoryRevision(models.Model):
+    """One curated change of a memory: who, when, what before, what after, and why (SPEC M9).
+
+    `after` is the whole of the curated values, so that any revision can be restored by itself.
+    """
+
+    id = models.UUIDField(primary_key=True, default=new_id, editable=False)
+    actor = models.ForeignKey(Actor, on_delete=models.CASCADE, related_name="+", db_index=False)
+    memory = models.ForeignKey(Memory, on_delete=models.CASCADE, related_name="revisions")
+    number = models.PositiveIntegerField()
+    verb = models.CharField(max_length=20)
+    who_kind = models.CharField(max_length=10, choices=choices(PrincipalKind))
+    who_id = models.CharField(max_length=64)
+    who_name = models.CharField(max_length=150)
+    reason = models.TextField(blank=True)
+    changed_before = models.JSONField(default=dict)
+    changed_after = models.JSONField(default=dict)
+    after = models.JSONField()
+    created_at = models.DateTimeField()
+
+    class Meta:
+        ordering = ["-number"]
+        constraints = [
+            models.UniqueConstraint(name="revision_number_once", fields=["actor", "memory", "number"])
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.verb} #{self.number}"
+
+
+class MergeQuerySet(models.QuerySet["Merge"]):
+    """Merges, with what is shown of them."""
+
+    def with_memories(self) -> "MergeQuerySet":
+        """Load both memories with what the API and the admin show beside them."""
+        sides = ("kept", "absorbed")
+        rows = self.select_related(
+            "actor", *sides, *(f"{side}__{rest}" for side in sides for rest in ("numbers", "actor"))
+        )
+        return rows.prefetch_related(
+            *(f"{side}__{rest}" for side in sides for rest in ("perspectives", "sources"))
+        )
+
+
+class Merge(models.Model):
+    """Two memories that say the same: proposed, merged, or kept apart by a person (SPEC S5).
+
+    Bound to the versions that were compared: what was edited since is compared anew. `undo` is what the kept
+    memory was before, so that a merge can be taken back.
+    """
+
+    id = models.UUIDField(primary_key=True, default=new_id, editable=False)
+    actor = models.ForeignKey(Actor, on_delete=models.CASCADE, related_name="+", db_index=False)
+    run = models.ForeignKey(SleepRun, on_delete=models.SET_NULL, null=True, related_name="merges")
+    kept = models.ForeignKey(Memory, on_delete=models.CASCADE, related_name="+")
+    kept_version = models.PositiveIntegerField()
+    absorbed = models.ForeignKey(Memory, on_delete=models.CASCADE, related_name="+")
+    absorbed_version = models.PositiveIntegerField()
+    likeness = models.FloatField()
+    state = models.CharField(max_length=10, choices=choices(MergeState), default=MergeState.PROPOSED)
+    undo = models.JSONField(default=dict)
+    decided_by = models.CharField(max_length=150, blank=True)
+    reason = models.TextField(blank=True)
+    created_at = models.DateTimeField(db_default=Now())
+    decided_at = models.DateTimeField(null=True)
+
+    objects: ClassVar[MergeQuerySet] = MergeQuerySet.as_manager()  # type: ignore[assignment]
+
+    class Meta:
+        verbose_name = "merge proposal"
+        verbose_name_plural = "merge proposals"
+        ordering = ["-created_at", "-id"]
+        constraints = [
+            models.UniqueConstraint(name="merge_of_pair_once", fields=["actor", "kept", "absorbed"]),
+            models.CheckConstraint(name="merge_of_two", condition=~Q(kept=F("absorbed"))),
+            models.CheckConstraint(
+                name="merge_likeness_is_share", condition=Q(likeness__gte=0, likeness__lte=1)
+            ),
+        ]
+        indexes = [
+            models.Index(fields=["actor", "-created_at"], name="merge_open", condition=Q(state="proposed"))
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.state} {str(self.id)[:13]}"
+
+
+class Tombstone(models.Model):
+    """What a person deleted, rejected or put right: enough to know it again, and not its text (SPEC M9).
+
+    `terms`, `marks` and `order` are those of `strength.domain.likeness`. `memory_id` is what stands in its place, where
+    there is something; a plain id, for that may go.
+    """
+
+    id = models.UUIDField(primary_key=True, default=new_id, editable=False)
+    actor = models.ForeignKey(Actor, on_delete=models.CASCADE, related_name="+", db_index=False)
+    decision = models.CharField(max_length=10, choices=choices(Decision))
+    digest = models.BinaryField(max_length=32)
+    terms = ArrayField(models.IntegerField())
+    marks = ArrayField(models.IntegerField())
+    order = ArrayField(models.IntegerField(), default=list)
+    memory_id = models.UUIDField(null=True)
+    who_kind = models.CharField(max_length=10, choices=choices(PrincipalKind))
+    who_name = models.CharField(max_length=150)
+    held_back = models.PositiveIntegerField(default=0)
+    last_held_back_at = models.DateTimeField(null=True)
+    created_at = models.DateTimeField(db_default=Now())
+
+    class Meta:
+        verbose_name = "decision"
+        verbose_name_plural = "decisions"
+        ordering = ["-created_at", "-id"]
+        constraints = [models.UniqueConstraint(name="tombstone_once", fields=["actor", "digest"])]
+
+    def __str__(self) -> str:
+        return f"{self.decision} {str(self.id)[:13]}"

@@ -1,0 +1,80 @@
+"""What memory does in the background: it sleeps, and forgets how it came to be as it is."""
+
+from datetime import datetime, timedelta
+from typing import Final
+from uuid import UUID
+
+from django.db import connection
+from django.utils import timezone
+
+from memoryhub.access.domain import job_principal
+from memoryhub.jobs.queue import enqueue
+from memoryhub.jobs.running import RunningJob
+from memoryhub.tenants.models import Actor
+from memoryhub.tenants.policies import effective_policy
+from strength.actions.history import thin_history
+from strength.actions.sleep import Waking
+from strength.actions.sleep import sleep as sleep_actor
+from strength.actions.tasks import SLEEP_KEY, SLEEP_KIND
+from strength.domain.policy import StrengthPolicy
+from strength.domain.sleep import Trigger
+from strength.models import Task, UseReport
+from strength.sleep_sql import DUE
+
+AT_ONCE: Final = 500
+DUE_AFTER: Final = timedelta(hours=20)
+"""A night's sleep is due when the last is at least so long ago: a night that begins earlier is not left out."""
+
+USES_KEPT: Final = timedelta(days=90)
+"""How long a use report is known again, and a task's outcome can be read."""
+
+NIL: Final = UUID(int=0)
+
+
+def sleep(job: RunningJob) -> None:
+    """Let one actor's memory sleep; goes on where an interrupted attempt stopped."""
+    actor = Actor.objects.select_related("agent").filter(id__in=[job.actor_id]).first()
+    if actor is None:
+        return
+    waking = Waking(
+        trigger=Trigger(job.payload.get("trigger", Trigger.SCHEDULE)),
+        by=job_principal(job.kind.name, job.id),
+        now=timezone.now(),
+    )
+    sleep_actor(actor=actor, waking=waking, step=job.step)
+
+
+def sleep_due(job: RunningJob) -> None:
+    """Enqueue a sleep for each actor that is due, a batch at a time (SPEC S7)."""
+    before = timezone.now() - DUE_AFTER
+    after = UUID(job.cursor) if job.cursor else NIL
+    while batch := _due(after, before):
+        after = batch[-1]
+        with job.step(cursor=str(after)):
+            for actor in Actor.objects.filter(id__in=batch).select_related("agent").order_by("id"):
+                if effective_policy(StrengthPolicy, actor.agent, actor).sleeps_nightly:
+                    enqueue(
+                        SLEEP_KIND, actor_id=actor.id, key=SLEEP_KEY, payload={"trigger": Trigger.SCHEDULE}
+                    )
+
+
+def _due(after: UUID, before: datetime) -> list[UUID]:
+    with connection.cursor() as cursor:
+        cursor.execute(DUE, {"after": after, "before": before, "most": AT_ONCE})
+        return [actor_id for (actor_id,) in cursor.fetchall()]
+
+
+def forget_old_uses(job: RunningJob) -> None:
+    """Forget old use reports and tasks, and thin out the history of strengths."""
+    now, done = timezone.now(), 0
+    for model in (UseReport, Task):
+        old = model._default_manager.filter(created_at__lt=now - USES_KEPT)
+        while keys := list(old.values_list("pk", flat=True)[:AT_ONCE]):
+            with job.step(done=done):
+                done += model._default_manager.filter(pk__in=keys).delete()[0]
+    while True:
+        with job.step(done=done):
+            thinned = thin_history(now=now, most=AT_ONCE)
+        done += thinned
+        if not thinned:
+            return

@@ -1,0 +1,117 @@
+"""Use counts once, candidates are all counted, and an actor sleeps once, whoever does what at the same time (SPEC S2, S5)."""
+
+import json
+import os
+import subprocess
+import sys
+import threading
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from memoryhub.access.domain import command
+from memoryhub.access.tenancy import actor_for_writing
+from memoryhub.tenants.models import Actor
+from strength.actions.curate import apply_transition
+from strength.actions.sleep import Waking, sleep
+from strength.actions.undo import undo_sleep
+from strength.actions.use import mark_candidates, use_memories, use_memory
+from strength.actions.write import NewMemory, write_memory
+from strength.domain.sleep import Trigger
+from strength.models import Memory, MemoryIndex, MemoryNumbers, SleepRun
+from tests.acceptance.test_bench import of_its_own
+from tests.acceptance.test_concurrency import at_once
+
+pytestmark = pytest.mark.django_db(transaction=True)
+ROOT = Path(__file__).resolve().parents[2]
+BY = command("test")
+NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
+THREADS = 16
+
+
+@pytest.fixture
+def actor(transactional_db: None) -> Actor:
+    return actor_for_writing(BY, "kana", "hiroki", now=NOW)
+
+
+def write(actor: Actor, content: str) -> Memory:
+    memory, _ = write_memory(actor=actor, new=NewMemory(content=content), by=BY, now=NOW)
+    return memory
+
+
+def test_reports_that_come_twice_count_once(actor: Actor) -> None:
+    memory, reports = write(actor, "tea"), 20
+
+    def work(number: int) -> None:
+        for each in range(reports):
+            for _ in range(2):
+                use_memory(memory=memory, perspective="cost", task=f"{number} {each}", by=BY, now=NOW)
+
+    at_once(work, THREADS)
+
+    row = MemoryNumbers.objects.get(memory=memory)
+    assert row.access_count == THREADS * reports
+    assert row.strength == pytest.approx(1 + THREADS * reports * 0.1, rel=1e-9)
+    assert memory.perspectives.get().strength == pytest.approx(THREADS * reports * 0.15, rel=1e-9)
+
+
+def test_eight_triggers_are_one_sleep(actor: Actor) -> None:
+    for number in range(30):
+        write(actor, f"memory {number}")
+    for day in range(1, 6):
+        moment = NOW + timedelta(days=day)
+        runs = at_once(
+            lambda _, moment=moment: sleep(actor=actor, waking=Waking(Trigger.API, BY, moment)).pk, 8
+        )
+        assert len(set(runs)) == 1
+        assert SleepRun.objects.count() == day
+
+
+def test_searches_uses_curators_and_sleeps_do_not_meet_half_way(actor: Actor) -> None:
+    """Each of these locks rows of several tables; whoever took them in another order would be killed here."""
+    memories = [write(actor, f"memory {number}") for number in range(40)]
+    rounds, over = 25, threading.Event()
+
+    def work(number: int) -> int:
+        chance, nights = Random(number), 0
+        if number == 0:
+            while not over.is_set():
+                moment = NOW + timedelta(seconds=nights + 1)
+                run = sleep(actor=actor, waking=Waking(Trigger.API, BY, moment))
+                nights += 1
+                if nights % 3 == 0:
+                    undo_sleep(run=run, by=BY, reason="", now=moment)
+            return nights
+        try:
+            for _ in range(rounds):
+                chosen = chance.sample(memories, 10)
+                mark_candidates(memories=chosen)
+                use_memories(memories=chosen[:3], perspective="cost", task=None, by=BY, now=NOW)
+                if number % 5 == 1:
+                    for verb in ("archive", "reactivate"):
+                        apply_transition(memory=memories[number // 5], verb=verb, by=BY, reason="", now=NOW)
+        finally:
+            if number == 1:
+                over.set()
+        return rounds
+
+    nights, *_rest = at_once(work, THREADS)
+
+    rows = MemoryNumbers.objects.values_list("candidate_count", "access_count")
+    assert nights > 1
+    assert sum(marked for marked, _ in rows) == (THREADS - 1) * rounds * 10
+    assert sum(used for _, used in rows) == (THREADS - 1) * rounds * 3
+    assert MemoryIndex.mend() == 0
+
+
+@pytest.mark.slow
+def test_a_sleep_that_is_killed_goes_on_and_ends_as_one_that_was_not(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "bench/strength_drills.py", "--drills", "kills", "--kills", "3", "--json"],
+        cwd=ROOT, env={**of_its_own(), "TMPDIR": os.environ.get("TMPDIR", "/tmp")}, capture_output=True, text=True,
+        timeout=300, check=False,
+    )  # fmt: skip
+    figures = json.loads(done.stdout)["kills"]
+    assert figures["ok"] and figures["kills"] >= 3 and not figures["differences"], figures

@@ -1,0 +1,906 @@
+"""The screens of strength over time, sleeps, merges, decisions and tasks: told truly, decided by one action each."""
+
+import re
+import xml.etree.ElementTree as ET
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from itertools import pairwise
+from typing import Any
+from uuid import uuid4
+
+import pytest
+from django.contrib.admin.models import LogEntry
+from django.contrib.auth.models import User
+from django.db import connection
+from django.test import Client
+from django.test.utils import CaptureQueriesContext
+from django.urls import reverse
+from django.utils import timezone
+from hypothesis import given
+from hypothesis import strategies as st
+
+from memoryhub.access.actions import create_agent
+from memoryhub.access.models import AuditEntry
+from memoryhub.access.tenancy import actor_for_writing, tenant_for_reading
+from memoryhub.ids import new_id
+from strength.actions.curate import apply_transition, delete_memory, edit_memory
+from strength.actions.decisions import note_held_back
+from strength.actions.sleep import Waking, sleep
+from strength.actions.tasks import Completion, begin_task, complete_task, fail_task
+from strength.actions.use import use_memories
+from strength.actions.write import NewMemory, write_memory
+from strength.admin.charts import (
+    BOTTOM,
+    HEIGHT,
+    LEFT,
+    MOST_MARKS,
+    MOST_VERTICES,
+    RIGHT,
+    SHAPES,
+    TOP,
+    WIDTH,
+    strength_chart,
+)
+from strength.admin.differences import LONGEST_COMPARED, compared
+from strength.domain.history import Point, PointKind
+from strength.domain.sleep import ChangeKind, Trigger
+from strength.models import Memory, MemoryNumbers, Merge, SleepRun, StrengthPoint, Task, Tombstone
+from tests.integration.admin.conftest import BY, NOW, SCRIPT, SECRET_USER, Hub, list_of, logged_in, page_of
+
+DAY = timedelta(days=1)
+SAME = ("The user likes green tea.", "The user really likes green tea")
+RTL = "\u202e\u05e9\u05dc\u05d5\u05dd"
+MOST_QUERIES = 25
+SCREENS = (SleepRun, Merge, Tombstone, Task)
+BEGIN = "admin:strength_sleeprun_begin"
+
+
+@dataclass
+class Nights:
+    """A hub whose memory has slept, with a proposal, a decision and tasks."""
+
+    hub: Hub
+    one: Memory
+    other: Memory
+    run: SleepRun
+    proposal: Merge
+    decision: Tombstone
+    task: Task
+
+    def rows(self) -> list[Any]:
+        """Return one row of each screen."""
+        return [self.run, self.proposal, self.decision, self.task]
+
+
+def wake(hub: Hub, at: datetime, **options: Any) -> SleepRun:
+    """Let the user's memory sleep."""
+    return sleep(actor=hub.actor, waking=Waking(Trigger.SCHEDULE, BY, at), **options)
+
+
+def use(memory: Memory, at: datetime, **options: Any) -> None:
+    use_memories(memories=[memory], by=BY, now=at, **{"perspective": None, "task": None, **options})
+
+
+@pytest.fixture
+def nights(hub: Hub, boss: Client) -> Nights:
+    """Return a hub with one of each of what these screens show; `boss` is there to decide."""
+    gone = hub.remember("A rumour about Kyoto")
+    one = hub.remember(SAME[0], strength=2.0, tags=["drinks"])
+    other = hub.remember(SAME[1], strength=1.0, tags=["tea"])
+    use(one, NOW, perspective="cook")
+    delete_memory(memory=gone, expected_version=None, by=BY, reason="", now=NOW)
+    tenant = tenant_for_reading(BY, "kana", SECRET_USER)
+    task, _ = begin_task(
+        tenant=tenant, actor=hub.actor, query="What does the user drink?", perspective="cook", by=BY, now=NOW
+    )
+    complete_task(
+        task=task,
+        completion=Completion(result={"answer": "tea"}, used_memory_ids=[one.pk, uuid4()]),
+        by=BY,
+        now=NOW,
+    )
+    run = wake(hub, NOW + DAY)
+    return Nights(hub, one, other, run, Merge.objects.get(), Tombstone.objects.get(), Task.objects.get())
+
+
+def told(response: Any) -> str:
+    return " ".join(str(message) for message in response.context["messages"])
+
+
+def levels(response: Any) -> list[str]:
+    return [message.level_tag for message in response.context["messages"]]
+
+
+def text_of(browser: Client, page: str) -> str:
+    response = browser.get(page)
+    assert response.status_code == 200
+    return str(response.content.decode())
+
+
+def numbers(memory: Memory) -> MemoryNumbers:
+    return MemoryNumbers.objects.get(memory=memory)
+
+
+def press(browser: Client, row: Any, button: str, **values: Any) -> Any:
+    """Press a button of a row's page and go where it leads."""
+    return browser.post(page_of(row, button), values, follow=True)
+
+
+# The drawing
+
+
+def point(at: datetime, strength: float, kind: PointKind = PointKind.SLEPT, times: int = 1) -> Point:
+    return Point(at, kind, strength, strength, 0.0, 0, times)
+
+
+def places(line: str) -> list[tuple[float, float]]:
+    return [(float(x), float(y)) for x, y in (place.split(",") for place in line.split())]
+
+
+def days(*strengths: float) -> list[Point]:
+    return [point(NOW + number * DAY, strength) for number, strength in enumerate(strengths)]
+
+
+def test_a_strength_holds_until_the_next_point() -> None:
+    line = places(strength_chart(days(1.0, 0.5, 0.25), threshold=0.1).line)
+    assert [y for _, y in line] == [12.0, 12.0, 112.0, 112.0, 162.0]
+    assert all(before[0] == after[0] or before[1] == after[1] for before, after in pairwise(line))
+
+
+def test_the_drawing_of_one_moment() -> None:
+    chart = strength_chart(
+        [point(NOW, 1.0, PointKind.CREATED), point(NOW, 1.0, PointKind.NOW)], threshold=0.1
+    )
+    assert {x for x, _ in places(chart.line)} == {float(LEFT)}
+    assert [moment.at for moment in chart.moments] == [NOW]
+
+
+def test_the_drawing_of_a_single_day_shows_hours() -> None:
+    chart = strength_chart([point(NOW, 1.0), point(NOW + timedelta(hours=8), 2.0)], threshold=0.1)
+    assert chart.shows_hours and [moment.at.hour for moment in chart.moments] == [12, 14, 16, 18, 20]
+
+
+def test_the_axis_of_years_has_few_midnights() -> None:
+    chart = strength_chart([point(NOW, 1.0), point(NOW + 3000 * DAY, 1.0)], threshold=0.1)
+    assert 3 <= len(chart.moments) <= 7 and not chart.shows_hours
+    assert all((moment.at.hour, moment.at.minute) == (0, 0) for moment in chart.moments)
+
+
+@pytest.mark.parametrize(
+    ("highest", "labels"),
+    [
+        (0.0, ["0", "0.0025", "0.005", "0.0075", "0.01"]),
+        (0.3, ["0", "0.1", "0.2", "0.3"]),
+        (1.0, ["0", "0.25", "0.5", "0.75", "1"]),
+        (7.0, ["0", "2", "4", "6", "8"]),
+        (1e6, ["0", "250,000", "500,000", "750,000", "1,000,000"]),
+    ],
+)
+def test_heights_are_round(highest: float, labels: list[str]) -> None:
+    chart = strength_chart(days(highest, 0.0), threshold=0.0)
+    assert [height.label for height in chart.heights] == labels
+    assert chart.threshold is None and (chart.lowest, chart.highest) == (0.0, highest)
+
+
+def test_the_threshold_is_in_the_picture_however_high() -> None:
+    chart = strength_chart(days(0.1, 0.1), threshold=900.0)
+    assert chart.threshold is not None and float(chart.threshold.y) >= TOP
+
+
+def test_thousands_of_points_are_few_vertices_and_lose_no_peak() -> None:
+    points = days(*(1.0 for _ in range(5000)))
+    points[2345] = point(points[2345].at, 9.0)
+    points[3456] = point(points[3456].at, 0.0)
+    chart = strength_chart(points, threshold=0.1)
+    line = places(chart.line)
+    assert len(line) <= MOST_VERTICES
+    assert (
+        min(y for _, y in line) == pytest.approx(TOP, abs=25) and max(y for _, y in line) == HEIGHT - BOTTOM
+    )
+    assert chart.nights.count("M") <= WIDTH
+
+
+def test_marks_that_would_lie_upon_each_other_are_one() -> None:
+    points = [
+        point(NOW + number * timedelta(hours=1), 1.0, PointKind.USED, times=2) for number in range(5000)
+    ]
+    marks = strength_chart(points, threshold=0.1).marks
+    assert len(marks) <= MOST_MARKS and sum(mark.times for mark in marks) == 10_000
+
+
+def test_the_legend_has_what_there_is() -> None:
+    chart = strength_chart(
+        [point(NOW, 1, PointKind.CREATED), point(NOW + DAY, 1), point(NOW + DAY, 2, PointKind.USED)],
+        threshold=0.1,
+    )
+    assert chart.kinds == [PointKind.CREATED, PointKind.USED] and chart.nights.count("M") == 1
+    assert [mark.shape for mark in chart.marks] == [SHAPES[PointKind.CREATED], SHAPES[PointKind.USED]]
+
+
+@given(
+    moments=st.lists(
+        st.tuples(st.integers(0, 10**9), st.floats(0, 1e6), st.sampled_from(PointKind)),
+        min_size=1,
+        max_size=900,
+    ),
+    threshold=st.floats(0, 1000),
+)
+def test_everything_lies_within_the_picture(
+    moments: list[tuple[int, float, PointKind]], threshold: float
+) -> None:
+    points = [point(NOW + timedelta(seconds=second), strength, kind) for second, strength, kind in moments]
+    chart = strength_chart(points, threshold=threshold)
+    line = places(chart.line)
+    assert 1 <= len(line) <= MOST_VERTICES
+    assert all(earlier[0] <= later[0] for earlier, later in pairwise(line))
+    marks = [(float(mark.x), float(mark.y)) for mark in chart.marks]
+    heights = [(float(LEFT), float(height.y)) for height in chart.heights]
+    for x, y in [*line, *marks, *heights]:
+        assert LEFT - 0.1 <= x <= WIDTH - RIGHT + 0.1 and TOP - 0.1 <= y <= HEIGHT - BOTTOM + 0.1
+    assert len(chart.heights) <= 6 and 0 < len(chart.moments) <= 7
+
+
+# Differences
+
+
+def test_what_only_one_says_is_marked() -> None:
+    pieces = compared("Likes green tea.", "Likes black tea.")
+    assert pieces is not None
+    first, second = pieces
+    assert [(piece.text, piece.own) for piece in first] == [
+        ("Likes ", False),
+        ("green ", True),
+        ("tea.", False),
+    ]
+    assert [piece.text for piece in second if piece.own] == ["black "]
+
+
+def test_scripts_without_spaces_are_compared_by_character() -> None:
+    pieces = compared("抹茶アイスが好き", "抹茶アイスが大好き")
+    assert pieces is not None and [piece.text for piece in pieces[1] if piece.own] == ["大"]
+
+
+@given(one=st.text(max_size=200), other=st.text(max_size=200))
+def test_the_pieces_are_the_whole_texts(one: str, other: str) -> None:
+    pieces = compared(one, other)
+    assert pieces is not None
+    for text, side in ((one, pieces[0]), (other, pieces[1])):
+        assert "".join(piece.text for piece in side) == text
+    assert (one == other) == all(not piece.own for side in pieces for piece in side)
+
+
+def test_long_texts_and_texts_that_repeat_themselves_are_not_compared() -> None:
+    assert compared("x" * (LONGEST_COMPARED + 1), "x") is None
+    one, other = ("".join(chr(0x4E00 + number * step % 101) for number in range(5000)) for step in (1, 7))
+    assert compared(one, other) is None
+
+
+# A memory's page
+
+
+def test_memory_page_draws_its_strength(boss: Client, nights: Nights) -> None:
+    for number in range(2, 9):
+        wake(nights.hub, NOW + number * DAY)
+    text = text_of(boss, page_of(nights.one))
+    svg = text[text.index("<svg viewBox") : text.index("</svg>") + 6]
+    drawing = ET.fromstring(svg)
+    assert [child.tag for child in drawing][:2] == ["title", "desc"]
+    assert "sleeps" in str(drawing[1].text) and drawing.get("role") == "img"
+    assert len(places(str(drawing.find(".//polyline").get("points")))) > 8  # type: ignore[union-attr]
+    assert "archived at 0.1 or below" in text and "The points in numbers" in text
+    assert "<script" not in svg and "<summary" in text
+
+
+def test_memory_page_bounds_a_long_history(boss: Client, nights: Nights) -> None:
+    rows = [
+        StrengthPoint(
+            actor=nights.hub.actor, memory=nights.one, day=(NOW - number * DAY).date(), kind="used",
+            at=NOW - number * DAY, before=1.0, strength=1e6, faded=-0.1, level=0, times=3,
+        )
+        for number in range(1, 3000)
+    ]  # fmt: skip
+    StrengthPoint.objects.bulk_create(rows)
+    Memory.objects.filter(pk=nights.one.pk).update(created_at=NOW - 4000 * DAY)
+    response = boss.get(page_of(nights.one))
+    assert len(response.context["points"]) == 200 and "earlier points" in response.content.decode()
+    assert len(places(response.context["chart"].line)) <= MOST_VERTICES
+    assert len(response.content) < 400_000
+
+
+def test_use_is_reported_by_a_button(boss: Client, nights: Nights) -> None:
+    before = numbers(nights.one)
+    response = press(boss, nights.one, "use", perspective=" cook ")
+    after = numbers(nights.one)
+    assert levels(response) == ["success"] and after.access_count == before.access_count + 1
+    assert after.strength == pytest.approx(before.strength + 0.1)
+    perspective = nights.one.perspectives.get()
+    assert perspective.perspective == "cook" and perspective.strength > 0.2
+    press(boss, nights.one, "use")
+    assert numbers(nights.one).access_count == after.access_count + 1
+    assert nights.one.perspectives.count() == 1
+
+
+@pytest.mark.parametrize(
+    ("impact", "value"), [("user_positive", 2.0), ("task_success", 1.5), ("prevented_error", 2.0)]
+)
+def test_impact_is_reported_by_a_button(boss: Client, nights: Nights, impact: str, value: float) -> None:
+    assert levels(press(boss, nights.one, "impact", impact=impact)) == ["success"]
+    assert numbers(nights.one).impact_score == pytest.approx(value)
+
+
+def test_what_cannot_be_used_is_refused_and_told(boss: Client, nights: Nights) -> None:
+    waiting = nights.hub.remember("waits", confidence=0.1)
+    for button, values in (("use", {}), ("impact", {"impact": "user_positive"})):
+        assert "pending" in told(press(boss, waiting, button, **values))
+    assert "at most 100" in told(press(boss, nights.one, "use", perspective="x" * 101))
+    assert "no such button" in told(press(boss, nights.one, "impact", impact="explode"))
+    assert numbers(waiting).access_count == 0 and numbers(nights.one).impact_score == 0
+    text = text_of(boss, page_of(waiting))
+    assert "use-form" not in text and "impact-form" not in text
+    assert "use-form" in text_of(boss, page_of(nights.one))
+
+
+def test_perspectives_are_shown_as_strong_as_they_are_now(boss: Client, nights: Nights) -> None:
+    [(each, strength)] = boss.get(page_of(nights.one)).context["perspectives"]
+    assert strength == pytest.approx(each.now(numbers(nights.one))) and strength < each.strength
+
+
+def test_memory_page_tells_its_merges_and_what_stands_in_its_place(boss: Client, nights: Nights) -> None:
+    press(boss, nights.proposal, "decide", verb="accept")
+    absorbed, kept = text_of(boss, page_of(nights.other)), text_of(boss, page_of(nights.one))
+    assert "Another stands in its place" in absorbed and page_of(nights.one) in absorbed
+    assert "the other stays; it is" in absorbed
+    assert "this one stays; the other is" in kept and page_of(nights.other) in kept
+    assert page_of(nights.proposal) in kept
+
+
+# Sleeps
+
+
+def test_sleep_page_tells_what_it_did_and_why(boss: Client, nights: Nights) -> None:
+    weak = nights.hub.remember("Said in passing", strength=0.1)
+    run = wake(nights.hub, NOW + 2 * DAY)
+    response = boss.get(page_of(run))
+    text = response.content.decode()
+    first = response.context["changes"][0]
+    assert (first["change"], first["memory_id"]) == (ChangeKind.ARCHIVE, str(weak.pk))
+    assert "its strength is at the archive threshold or below" in text and page_of(weak) in text
+    assert "Said in passing" in text and "what is not used grows weaker" in text
+    assert dict(response.context["figures"])["Archived"] == run.archived_count == 1
+    proposed = text_of(boss, page_of(nights.run))
+    assert page_of(nights.proposal) in proposed and "it says the same as another" in proposed
+
+
+def test_sleep_page_shows_no_more_than_two_hundred(boss: Client, nights: Nights) -> None:
+    nights.run.dry_run, nights.run.number = True, None
+    nights.run.changes = [
+        {"memory_id": str(new_id()), "change": "decay", "why": "faded", "before": 1.0, "after": 0.9}
+        for _ in range(230)
+    ]
+    nights.run.errors = [f"{SCRIPT} {number}" for number in range(80)]
+    nights.run.save()
+    response = boss.get(page_of(nights.run))
+    text = response.content.decode()
+    assert len(response.context["changes"]) == 200
+    assert "and 30 more" in text and "not there any more" in text and SCRIPT not in text
+
+
+def begin(browser: Client, **values: Any) -> Any:
+    return browser.post(
+        reverse(BEGIN), {"agent": "kana", "user_id": SECRET_USER, "verb": "preview", **values}, follow=True
+    )
+
+
+def test_a_preview_changes_nothing_and_offers_the_sleep(boss: Client, nights: Nights) -> None:
+    before = numbers(nights.one).strength
+    response = begin(boss)
+    preview = SleepRun.objects.get(dry_run=True)
+    assert response.redirect_chain[-1][0] == page_of(preview) and "nothing was changed" in told(response)
+    assert (preview.trigger, preview.who_name, numbers(nights.one).strength) == ("curator", "boss", before)
+    assert "What it would do" in response.content.decode() and "sleep-form" in response.content.decode()
+
+    response = press(boss, preview, "sleep")
+    run = SleepRun.objects.filter(dry_run=False).first()
+    assert run is not None and response.redirect_chain[-1][0] == page_of(run)
+    assert (run.number, run.trigger) == (2, "curator") and numbers(nights.one).strength < before
+    assert AuditEntry.objects.get(object_id=str(run.pk), verb="sleep").who_name == "boss"
+
+
+def test_memory_sleeps_now_for_the_agent_itself_or_for_all(boss: Client, nights: Nights) -> None:
+    write_memory(
+        actor=actor_for_writing(BY, "kana", None, now=NOW), new=NewMemory(content="x"), by=BY, now=NOW
+    )
+    begin(boss, user_id="", verb="sleep")
+    assert SleepRun.objects.filter(actor__user_id="", dry_run=False).count() == 1
+    SleepRun.objects.update(processed_at=NOW)  # long ago
+    response = begin(boss, user_id="nobody at all", verb="sleep", all_users="on")
+    group = SleepRun.objects.exclude(group=None).values_list("group", flat=True).distinct().get()
+    assert f"group={group}" in response.redirect_chain[-1][0]
+    assert len(response.context["cl"].result_list) == 2 and "2 actors" in told(response)
+    run = SleepRun.objects.filter(group=group).first()
+    assert f"group={group}" in text_of(boss, page_of(run))
+
+
+def test_a_round_is_shown_though_the_first_had_just_slept(boss: Client, nights: Nights) -> None:
+    for user in (None, "mio"):
+        actor = actor_for_writing(BY, "kana", user, now=NOW)
+        write_memory(actor=actor, new=NewMemory(content="x"), by=BY, now=NOW)
+    SleepRun.objects.update(processed_at=NOW)
+    begin(boss, user_id="", verb="sleep")
+    just = SleepRun.objects.get(actor__user_id="")
+    just.processed_at = timezone.now() + DAY
+    just.save()
+    response = begin(boss, verb="sleep", all_users="on")
+    assert "3 actors" in told(response) and len(response.context["cl"].result_list) == 3
+    SleepRun.objects.update(processed_at=timezone.now() + DAY, group=None)
+    again = begin(boss, verb="sleep", all_users="on")
+    assert again.redirect_chain[-1][0].startswith(f"{list_of(SleepRun)}?group=")
+    assert len(again.context["cl"].result_list) == 3
+
+
+def test_beginning_is_refused_beside_the_form(
+    boss: Client, nights: Nights, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    create_agent(agent_id="mute", values={}, by=BY, now=NOW)
+    for values, problem in (
+        ({"user_id": "nobody"}, "Nothing was ever remembered there"),
+        ({"agent": "mute", "all_users": "on"}, "Nothing was ever remembered there"),
+        ({"agent": "unknown"}, "valid choice"),
+        ({"user_id": "a\x00b"}, "Null characters"),
+    ):
+        response = begin(boss, **values)
+        assert response.status_code == 200 and problem in str(response.context["form"].errors), values
+    monkeypatch.setattr("strength.admin.sleeps.MOST_AT_ONCE", 0)
+    assert "one request does 0 at most" in str(begin(boss, all_users="on").context["form"].errors)
+    assert SleepRun.objects.count() == 1
+
+
+def test_a_sleep_is_undone_after_it_was_said_what_that_does(boss: Client, nights: Nights) -> None:
+    weak = nights.hub.remember("Said in passing", strength=0.1)
+    strength = numbers(nights.one).strength
+    run = wake(nights.hub, NOW + 2 * DAY)
+    page = text_of(boss, page_of(run, "undo"))
+    assert "1 memory that it archived is active again" in page and "undo-form" in page
+    assert SleepRun.objects.get(pk=run.pk).state == "done"
+
+    response = press(boss, run, "undo", reason="too early")
+    run.refresh_from_db()
+    weak.refresh_from_db()
+    assert "was undone" in told(response) and (run.state, run.undone_by) == ("undone", "boss")
+    assert weak.status == "active" and numbers(nights.one).strength == pytest.approx(strength)
+    assert AuditEntry.objects.get(object_id=str(run.pk), verb="undo").reason == "too early"
+
+
+def test_undo_is_offered_where_it_can_work(boss: Client, nights: Nights) -> None:
+    assert page_of(nights.run, "undo") in text_of(boss, page_of(nights.run))
+    later = wake(nights.hub, NOW + 2 * DAY)
+    begin(boss)
+    preview = SleepRun.objects.get(dry_run=True)
+    press(boss, later, "undo")
+    for run in (nights.run, preview, later):
+        assert page_of(run, "undo") not in text_of(boss, page_of(run))
+        assert "cannot be undone" in told(boss.get(page_of(run, "undo"), follow=True))
+        assert levels(press(boss, run, "undo")) == ["error"]
+    assert SleepRun.objects.get(pk=nights.run.pk).state == "done"
+
+
+def test_an_interrupted_sleep_is_told_and_gone_on_with(boss: Client, nights: Nights) -> None:
+    SleepRun.objects.filter(pk=nights.run.pk).update(state="running", phase="fade", after=None)
+    assert "Go on with it" in text_of(boss, page_of(nights.run))
+    response = press(boss, nights.run, "sleep")
+    assert response.redirect_chain[-1][0] == page_of(nights.run)
+    assert SleepRun.objects.get().state == "done"
+
+
+# Merges
+
+
+def test_merges_are_listed_that_wait(boss: Client, nights: Nights) -> None:
+    def listed(**query: str) -> int:
+        return len(boss.get(list_of(Merge), query).context["cl"].result_list)
+
+    assert (listed(), listed(state="all"), listed(state="merged")) == (1, 1, 0)
+    text = text_of(boss, list_of(Merge))
+    assert (
+        SAME[0] in text
+        and SAME[1] in text
+        and f"{100 * nights.proposal.likeness:.0f}\N{NO-BREAK SPACE}%" in text
+    )
+    press(boss, nights.proposal, "decide", verb="dismiss")
+    assert (listed(), listed(state="all"), listed(state="dismissed"), listed(state="x")) == (0, 1, 1, 0)
+    assert listed(state="all", q=str(nights.other.pk)) == 1
+
+
+def test_merge_page_shows_both_side_by_side(boss: Client, nights: Nights) -> None:
+    response = boss.get(page_of(nights.proposal))
+    text = response.content.decode()
+    assert [side["memory"].pk for side in response.context["sides"]] == [nights.one.pk, nights.other.pk]
+    assert re.search(r"<del [^>]*>really </del>", text) and "drinks" in text
+    assert page_of(nights.one) in text and page_of(nights.other) in text
+    assert [verb for verb, _ in response.context["verbs"]] == ["accept", "dismiss"]
+
+
+def test_a_merge_is_accepted_and_parted_again(boss: Client, nights: Nights) -> None:
+    response = press(boss, nights.proposal, "decide", verb="accept", reason="the same")
+    nights.proposal.refresh_from_db()
+    nights.other.refresh_from_db()
+    assert "are one now" in told(response) and response.redirect_chain[-1][0] == list_of(Merge)
+    assert (nights.proposal.state, nights.proposal.decided_by, nights.proposal.reason) == (
+        "merged",
+        "boss",
+        "the same",
+    )
+    assert nights.other.superseded_by_id == nights.one.pk
+
+    assert [verb for verb, _ in boss.get(page_of(nights.proposal)).context["verbs"]] == ["undo"]
+    response = press(boss, nights.proposal, "decide", verb="undo")
+    nights.other.refresh_from_db()
+    assert nights.other.status == "active" and response.redirect_chain[-1][0] == page_of(nights.proposal)
+    assert boss.get(page_of(nights.proposal)).context["verbs"] == []
+
+
+def more_proposals(hub: Hub) -> list[Merge]:
+    """Let the next sleep find two more pairs."""
+    for thing in ("coffee in Kyoto", "walks at night"):
+        hub.remember(f"The user likes {thing}.")
+        hub.remember(f"The user really likes {thing}")
+    Memory.objects.update(updated_at=NOW + DAY)
+    wake(hub, NOW + 2 * DAY)
+    return list(Merge.objects.filter(state="proposed"))
+
+
+def test_after_a_decision_comes_the_next_proposal(boss: Client, nights: Nights) -> None:
+    proposals = more_proposals(nights.hub)
+    assert len(proposals) == 3
+    seen = [proposals[0]]
+    for _ in range(2):
+        where = press(boss, seen[-1], "decide", verb="dismiss").redirect_chain[-1][0]
+        seen.append(next(each for each in proposals if page_of(each) == where))
+    assert len({each.pk for each in seen}) == 3
+    assert press(boss, seen[-1], "decide", verb="dismiss").redirect_chain[-1][0] == list_of(Merge)
+
+
+@pytest.mark.parametrize(("verb", "state"), [("accept", "merged"), ("dismiss", "dismissed")])
+def test_many_are_decided_in_the_list(boss: Client, nights: Nights, verb: str, state: str) -> None:
+    proposals = more_proposals(nights.hub)
+    stale = proposals[0].absorbed
+    edit_memory(memory=stale, values={"tags": ["x"]}, expected_version=None, by=BY, reason="", now=NOW)
+    chosen = {"action": verb, "_selected_action": [each.pk for each in proposals]}
+    response = boss.post(list_of(Merge), chosen, follow=True)
+    expected = 2 if verb == "accept" else 3
+    assert Merge.objects.filter(state=state).count() == expected
+    assert f"{expected} pairs" in told(response)
+    assert ("1 left as they were" in told(response)) == (verb == "accept")
+
+
+def test_too_many_pairs_at_once_are_told(
+    boss: Client, nights: Nights, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("strength.admin.merges.MOST_AT_ONCE", 0)
+    chosen = {"action": "accept", "_selected_action": [nights.proposal.pk]}
+    assert "at most 0 pairs" in told(boss.post(list_of(Merge), chosen, follow=True))
+    assert Merge.objects.get().state == "proposed"
+
+
+def test_a_pair_that_was_changed_since_is_told_and_not_merged(boss: Client, nights: Nights) -> None:
+    edit_memory(
+        memory=nights.other, values={"content": "black tea"}, expected_version=None, by=BY, reason="", now=NOW
+    )
+    response = boss.get(page_of(nights.proposal))
+    assert "was changed since they were compared" in response.content.decode()
+    assert [verb for verb, _ in response.context["verbs"]] == ["dismiss"]
+    for verb in ("accept", "undo", "explode", ""):
+        response = press(boss, nights.proposal, "decide", verb=verb)
+        assert levels(response) == ["error"]
+        assert response.redirect_chain[-1][0] == page_of(nights.proposal)
+    assert Merge.objects.get().state == "proposed"
+
+
+def test_long_texts_are_cut_and_not_compared(boss: Client, nights: Nights) -> None:
+    Memory.objects.filter(pk=nights.one.pk).update(content="word " * 19_000 + "THE-END")
+    text = text_of(boss, page_of(nights.proposal))
+    assert "too long to be compared" in text and "THE-END" not in text and len(text) < 200_000
+
+
+# Decisions
+
+
+def test_decision_is_told_without_its_text_and_lifted(boss: Client, nights: Nights) -> None:
+    note_held_back(nights.decision, now=NOW + DAY)
+    for page in (list_of(Tombstone), page_of(nights.decision)):
+        text = text_of(boss, page)
+        assert "deleted" in text and "rumour" not in text and "test (command)" in text
+    assert "text itself is not stored here" in text_of(boss, page_of(nights.decision))
+    response = press(boss, nights.decision, "lift", reason="it was true")
+    assert "was lifted" in told(response) and response.redirect_chain[-1][0] == list_of(Tombstone)
+    assert not Tombstone.objects.exists()
+    entry = AuditEntry.objects.get(verb="lift")
+    assert (entry.who_name, entry.reason) == ("boss", "it was true")
+    again = boss.post(page_of(nights.decision, "lift"), follow=True)
+    assert again.status_code == 200 and levels(again) == ["warning"]
+
+
+def test_decision_links_to_what_stands_in_its_place(boss: Client, nights: Nights) -> None:
+    edit_memory(
+        memory=nights.one,
+        values={"content": "No tea at all"},
+        expected_version=None,
+        by=BY,
+        reason="",
+        now=NOW,
+    )
+    edited = Tombstone.objects.get(decision="edited")
+    assert page_of(nights.one) in text_of(boss, list_of(Tombstone))
+    assert "No tea at all" in text_of(boss, page_of(edited))
+    delete_memory(memory=nights.one, expected_version=None, by=BY, reason="", now=NOW)
+    assert "not there any more" in text_of(boss, page_of(edited))
+
+
+# Tasks
+
+
+def test_task_page_tells_what_it_was_given_and_used(boss: Client, nights: Nights) -> None:
+    text = text_of(boss, page_of(nights.task))
+    assert "What does the user drink?" in text and "&quot;answer&quot;: &quot;tea&quot;" in text
+    assert page_of(nights.one) in text and "There is no memory" in text
+    assert [each["was_used"] for each in boss.get(page_of(nights.task)).context["given"]].count(True) == 1
+    listed = text_of(boss, list_of(Task))
+    assert "What does the user drink?" in listed and "completed" in listed
+
+
+def test_tasks_are_read_only(boss: Client, nights: Nights) -> None:
+    assert boss.post(page_of(nights.task), {"query": "other"}).status_code == 403
+    assert boss.post(page_of(nights.task, "delete"), {"post": "yes"}).status_code == 403
+    assert boss.get(list_of(Task, "add")).status_code == 403
+
+
+def test_a_task_that_failed_says_why(boss: Client, nights: Nights) -> None:
+    tenant = tenant_for_reading(BY, "kana", SECRET_USER)
+    task, _ = begin_task(
+        tenant=tenant, actor=nights.hub.actor, query=SCRIPT, perspective=None, by=BY, now=NOW
+    )
+    fail_task(task=task, reason=f"It raised {SCRIPT}", now=NOW)
+    text = text_of(boss, page_of(task))
+    assert "failed" in text and "It raised" in text and SCRIPT not in text
+
+
+# The first page
+
+
+def test_first_page_counts_what_waits_and_who_slept(boss: Client, nights: Nights) -> None:
+    def tiles_now() -> dict[str, Any]:
+        return {str(tile.title): tile for tile in boss.get(reverse("admin:index")).context["tiles"]}
+
+    tiles = tiles_now()
+    assert str(tiles["Merge proposals"].figure) == "1" and str(tiles["Sleeps"].figure) == "0"
+    wake(nights.hub, timezone.now())  # both memories have faded by now, and their proposal with them
+    begin(boss)
+    tiles = tiles_now()
+    assert str(tiles["Merge proposals"].figure) == "0" and str(tiles["Sleeps"].figure) == "1"
+    for name in ("Merge proposals", "Sleeps"):
+        assert boss.get(tiles[name].href).status_code == 200
+
+
+# What holds for every screen
+
+
+BUTTONS: list[tuple[str, str, dict[str, str]]] = [
+    ("one", "use", {"perspective": "cook"}),
+    ("one", "impact", {"impact": "user_positive"}),
+    ("run", "undo", {}),
+    ("run", "sleep", {}),
+    ("proposal", "decide", {"verb": "accept"}),
+    ("decision", "lift", {}),
+]
+
+
+def stored(*tables: str) -> str:
+    """Return every row of these tables as text."""
+    with connection.cursor() as cursor:
+        rows = []
+        for table in tables:
+            cursor.execute(f'SELECT row_to_json(t)::text FROM "{table}" t ORDER BY 1')
+            rows += [text for (text,) in cursor.fetchall()]
+    return "\n".join(rows)
+
+
+def everything() -> str:
+    tables = [
+        name for name in connection.introspection.table_names() if name.startswith(("strength", "memoryhub"))
+    ]
+    return stored(*tables)
+
+
+def test_get_changes_nothing(boss: Client, nights: Nights) -> None:
+    before = everything()
+    for name, button, values in BUTTONS:
+        answer = boss.get(page_of(getattr(nights, name), button), values)
+        assert answer.status_code == (200 if button == "undo" else 405)
+    assert boss.get(reverse(BEGIN), {"agent": "kana", "verb": "sleep"}).status_code == 200
+    for model in SCREENS:
+        for action in ("accept", "dismiss", "lift", "undo", "delete_selected"):
+            row = model._default_manager.first()
+            boss.get(list_of(model), {"action": action, "_selected_action": row.pk, "post": "yes"})
+            boss.get(page_of(row), {"verb": "accept", "action": action})
+    assert everything() == before and not LogEntry.objects.exists()
+
+
+def test_posts_need_a_csrf_token(boss: Client, nights: Nights) -> None:
+    strict = Client(enforce_csrf_checks=True)
+    strict.force_login(User.objects.get(username="boss"))
+    before = everything()
+    for name, button, values in BUTTONS:
+        assert strict.post(page_of(getattr(nights, name), button), values).status_code == 403
+    assert strict.post(reverse(BEGIN), {"agent": "kana", "verb": "sleep"}).status_code == 403
+    chosen = {"action": "accept", "_selected_action": [nights.proposal.pk]}
+    assert strict.post(list_of(Merge), chosen).status_code == 403
+    assert everything() == before
+
+
+def test_every_form_carries_its_token(boss: Client, nights: Nights) -> None:
+    for page in (
+        *map(page_of, nights.rows()),
+        page_of(nights.one),
+        page_of(nights.run, "undo"),
+        reverse(BEGIN),
+    ):
+        forms = re.findall(r"<form[^>]*method=\"post\".*?</form>", text_of(boss, page), re.DOTALL)
+        assert forms and all("csrfmiddlewaretoken" in form for form in forms)
+
+
+def test_who_may_only_look_sees_no_buttons_and_can_press_none(
+    staff: Callable[..., Client], nights: Nights
+) -> None:
+    browser = staff("view_memory", *(f"view_{model._meta.model_name}" for model in SCREENS))
+    before = everything()
+    for row in (*nights.rows(), nights.one):
+        text = text_of(browser, page_of(row))
+        assert not re.search(r'id="(use|impact|sleep|decide|lift|curate)-form"', text)
+        assert page_of(nights.run, "undo") not in text
+    for model in SCREENS:
+        text = text_of(browser, list_of(model))
+        assert 'value="accept"' not in text and reverse(BEGIN) not in text
+    for name, button, values in BUTTONS:
+        assert browser.post(page_of(getattr(nights, name), button), values).status_code == 403
+    assert browser.get(page_of(nights.run, "undo")).status_code == 403
+    assert browser.get(reverse(BEGIN)).status_code == 403
+    assert browser.post(reverse(BEGIN), {"agent": "kana", "verb": "sleep"}).status_code == 403
+    chosen = {"action": "accept", "_selected_action": [nights.proposal.pk]}
+    browser.post(list_of(Merge), chosen)
+    assert everything() == before
+
+
+def test_strangers_see_and_press_nothing(staff: Callable[..., Client], nights: Nights) -> None:
+    before = everything()
+    for browser, status in ((Client(), 302), (staff(), 403)):
+        for row in nights.rows():
+            assert browser.get(page_of(row)).status_code == status
+            assert browser.get(list_of(row)).status_code == status
+        for name, button, values in BUTTONS:
+            assert browser.post(page_of(getattr(nights, name), button), values).status_code == status
+        assert browser.get(reverse(BEGIN)).status_code == status
+    assert everything() == before
+
+
+@pytest.mark.parametrize(
+    ("name", "button", "values", "model"),
+    [
+        ("proposal", "decide", {"verb": "dismiss"}, "merge"),
+        ("decision", "lift", {}, "tombstone"),
+        ("run", "undo", {}, "sleeprun"),
+        ("run", "sleep", {}, "sleeprun"),
+    ],
+)
+def test_who_may_change_the_model_presses_its_buttons(
+    staff: Callable[..., Client], nights: Nights, name: str, button: str, values: dict[str, str], model: str
+) -> None:
+    response = press(staff(f"change_{model}"), getattr(nights, name), button, **values)
+    assert response.status_code == 200 and levels(response) == ["success"]
+    assert LogEntry.objects.get().user.username == "kei"
+
+
+def test_texts_of_memories_are_for_those_who_may_read_them(
+    staff: Callable[..., Client], nights: Nights
+) -> None:
+    browser = staff(*(f"change_{model._meta.model_name}" for model in SCREENS))
+    for page in (*map(page_of, nights.rows()), *map(list_of, SCREENS)):
+        text = text_of(browser, page)
+        assert "green tea" not in text and page_of(nights.one) not in text
+    assert "You may not read memories" in text_of(browser, page_of(nights.proposal))
+    assert browser.get(list_of(Merge), {"q": "green"}).status_code == 200
+
+
+def test_rows_that_cannot_exist_are_told_and_never_an_error_page(boss: Client, nights: Nights) -> None:
+    nowhere = ("nothing", "00000000-0000-0000-0000-000000000000", "%00", "a/b", str(nights.one.pk))
+    for key in nowhere:
+        for model in SCREENS:
+            assert boss.get(f"{list_of(model)}{key}/change/").status_code in (302, 400)
+        for name, button, values in BUTTONS:
+            if name != "one":
+                where = f"{list_of(getattr(nights, name))}{key}/{button}/"
+                assert boss.post(where, values).status_code in (302, 400)
+        assert boss.get(f"{list_of(SleepRun)}{key}/undo/").status_code in (302, 400)
+        response = boss.post(list_of(Merge), {"action": "accept", "_selected_action": [key]})
+        assert response.status_code == 302
+        assert boss.get(list_of(SleepRun), {"group": key}).status_code in (200, 302)
+
+
+@pytest.mark.parametrize("model", SCREENS)
+def test_search_and_every_filter_answer(boss: Client, nights: Nights, model: Any) -> None:
+    for word in ("Kyoto", "抹茶", str(nights.one.pk), "'\"%_\\"):
+        assert boss.get(list_of(model), {"q": word}).status_code == 200
+    for spec in boss.get(list_of(model)).context["cl"].filter_specs:
+        for name in spec.expected_parameters():
+            assert boss.get(list_of(model), {name: "1"}, follow=True).status_code == 200, name
+
+
+def test_hostile_texts_are_escaped_and_cut(boss: Client, nights: Nights) -> None:
+    hostile = f"{SCRIPT} {RTL} green tea"
+    Memory.objects.filter(pk__in=[nights.one.pk, nights.other.pk]).update(content=hostile, tags=[SCRIPT])
+    Task.objects.update(query=hostile, result=hostile, errors=[hostile], perspective=SCRIPT)
+    SleepRun.objects.update(errors=[hostile], who_name=SCRIPT)
+    Merge.objects.update(reason=hostile, decided_by=SCRIPT)
+    Tombstone.objects.update(who_name=SCRIPT, memory_id=nights.one.pk)
+    nights.one.perspectives.update(perspective=SCRIPT)
+    memory_pages = [page_of(nights.one), page_of(nights.run, "undo")]
+    for page in (*map(page_of, nights.rows()), *map(list_of, SCREENS), *memory_pages):
+        text = text_of(boss, page)
+        assert SCRIPT not in text and len(text) < 200_000, page
+    assert f"<bdi>{hostile.replace('<', '&lt;').replace('>', '&gt;')}</bdi>" in text_of(boss, list_of(Merge))
+    assert 'dir="auto"' in text_of(boss, page_of(nights.proposal))
+
+
+def test_pages_ask_little_and_as_much_for_many_as_for_few(boss: Client, nights: Nights) -> None:
+    pages = [*map(page_of, nights.rows()), page_of(nights.one), *map(list_of, SCREENS)]
+
+    def queries() -> list[int]:
+        counts = []
+        for page in pages:
+            with CaptureQueriesContext(connection) as captured:
+                assert boss.get(page).status_code == 200
+            counts.append(len(captured))
+        return counts
+
+    queries()
+    few = queries()
+    more_proposals(nights.hub)
+    for number in range(6):
+        memory = nights.hub.remember(f"memory {number}")
+        use(nights.one, NOW + number * DAY, perspective=f"view {number}")
+        delete_memory(memory=memory, expected_version=None, by=BY, reason="", now=NOW)
+        wake(nights.hub, NOW + (3 + number) * DAY)
+        tenant = tenant_for_reading(BY, "kana", SECRET_USER)
+        begin_task(tenant=tenant, actor=nights.hub.actor, query="tea?", perspective=None, by=BY, now=NOW)
+    boss.get(pages[0])
+    assert queries() == few and max(few) <= MOST_QUERIES
+
+
+def test_pages_open_in_japanese_and_load_nothing_from_elsewhere(boss: Client, nights: Nights) -> None:
+    for page in (*map(page_of, nights.rows()), page_of(nights.one), *map(list_of, SCREENS), reverse(BEGIN)):
+        response = boss.get(page, headers={"accept-language": "ja"})
+        assert response.status_code == 200
+        assert re.findall(r'(?:src|href)="((?:https?:)?//[^"]+)"', response.content.decode()) == []
+
+
+def test_no_row_shows_a_user_or_a_text_in_the_admins_log(boss: Client, nights: Nights) -> None:
+    press(boss, nights.one, "use", perspective="a secret text")
+    press(boss, nights.proposal, "decide", verb="dismiss", reason="a secret text")
+    press(boss, nights.decision, "lift", reason="a secret text")
+    begin(boss, verb="sleep")
+    press(boss, SleepRun.objects.first(), "undo", reason="a secret text")
+    log = [f"{entry.object_repr} {entry.change_message}" for entry in LogEntry.objects.all()]
+    assert len(log) == 5
+    assert not [line for line in log if "secret" in line or SECRET_USER in line or "tea" in line]
+
+
+def test_the_archived_come_back_by_their_own_page(boss: Client, nights: Nights) -> None:
+    apply_transition(memory=nights.other, verb="archive", by=BY, reason="", now=NOW)
+    assert "use-form" in text_of(boss, page_of(nights.other))
+    assert levels(press(boss, nights.other, "use")) == ["success"]
+
+
+def test_one_browsers_permissions_are_not_anothers(hub: Hub) -> None:
+    plain = logged_in(User.objects.create_user("reader", password="a long password"))
+    assert "/admin/login/" in plain.get(list_of(Merge))["Location"]
+    assert "/admin/login/" in plain.post(reverse(BEGIN), {"agent": "kana"})["Location"]

@@ -1,0 +1,50 @@
+"""An actor whose memory is written, used and put to sleep at moments that the test chooses."""
+
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from memoryhub.access.domain import command
+from memoryhub.access.tenancy import actor_for_writing
+from memoryhub.tenants.models import Actor
+from strength.actions.sleep import Waking, sleep
+from strength.actions.write import NewMemory, write_memory
+from strength.domain.sleep import Trigger
+from strength.models import Memory, SleepRun
+
+BY = command("test")
+NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
+
+Write = Callable[..., Memory]
+Sleep = Callable[..., SleepRun]
+
+
+@pytest.fixture
+def actor(db: None) -> Actor:
+    """Return a user of an agent."""
+    return actor_for_writing(BY, "kana", "hiroki", now=NOW)
+
+
+@pytest.fixture
+def write(actor: Actor) -> Write:
+    """Return what writes a memory of the actor."""
+
+    def writing(content: str, *, at: datetime = NOW, by: Any = BY, **values: Any) -> Memory:
+        memory, _ = write_memory(actor=actor, new=NewMemory(content=content, **values), by=by, now=at)
+        return memory
+
+    return writing
+
+
+@pytest.fixture
+def sleep_at(actor: Actor) -> Sleep:
+    """Return what lets the actor sleep."""
+
+    def sleeping(moment: datetime, **options: Any) -> SleepRun:
+        actor.refresh_from_db()
+        actor.agent.refresh_from_db()
+        return sleep(actor=actor, waking=Waking(Trigger.COMMAND, BY, moment), **options)
+
+    return sleeping

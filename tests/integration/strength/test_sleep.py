@@ -1,0 +1,486 @@
+"""What a sleep does to memories, and that it is done once, whole, and can be taken back (SPEC S4–S7)."""
+
+from datetime import datetime, timedelta
+from itertools import pairwise
+from typing import Any
+
+import pytest
+from django.db import connection
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from memoryhub.tenants.models import Actor
+from strength.actions import sleep as sleeping
+from strength.actions.curate import WrongState, apply_transition, edit_memory
+from strength.actions.merging import dismiss_merge, merge, undo_merge
+from strength.actions.preview import changes_of, preview_sleep
+from strength.actions.revisions import snapshot
+from strength.actions.sleep import Waking
+from strength.actions.undo import undo_sleep
+from strength.actions.use import use_memories
+from strength.domain.merging import MergeState
+from strength.domain.policy import StrengthPolicy
+from strength.domain.sleep import RunState, Trigger
+from strength.models import Memory, MemoryIndex, MemoryNumbers, MemoryRevision, MemorySource, Merge, SleepRun
+from tests.integration.strength.conftest import BY, NOW, Sleep, Write
+
+pytestmark = pytest.mark.django_db
+DAY = timedelta(days=1)
+
+
+def numbers(memory: Memory) -> MemoryNumbers:
+    return MemoryNumbers.objects.get(memory=memory)
+
+
+def state(memory: Memory) -> str:
+    return Memory.objects.get(pk=memory.pk).status
+
+
+def used(memory: Memory, times: int = 1, at: datetime = NOW, **more: Any) -> None:
+    for _ in range(times):
+        use_memories(memories=[memory], by=BY, now=at, **{"perspective": None, "task": None, **more})
+
+
+def policy(actor: Actor, **values: Any) -> None:
+    actor.agent.policy = values
+    actor.agent.save()
+
+
+@pytest.mark.parametrize(
+    ("uses", "left"), [(0, 0.95), (5, 0.97), (15, 0.98), (30, 0.99), (60, 0.995), (100, 0.998)]
+)
+def test_a_day_leaves_what_the_level_keeps(write: Write, sleep_at: Sleep, uses: int, left: float) -> None:
+    memory = write("tea")
+    used(memory, uses)
+    before = numbers(memory).strength
+
+    run = sleep_at(NOW + DAY)
+
+    assert numbers(memory).strength == pytest.approx(before * left, rel=1e-12)
+    assert (run.decayed_count, run.archived_count, run.state) == (1, 0, RunState.DONE)
+    assert numbers(memory).last_decay_at == NOW + DAY
+
+
+@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+@given(moments=st.lists(st.integers(0, 60 * 86_400), min_size=1, max_size=5))
+def test_sleeping_often_is_sleeping_once(write: Write, sleep_at: Sleep, moments: list[int]) -> None:
+    MemoryNumbers.objects.all().delete()
+    Memory.objects.all().delete()
+    SleepRun.objects.all().delete()
+    often, pinned = write("often", strength=40.0), write("pinned", strength=2.0, pinned=True)
+    strengths = [40.0]
+    for second in moments:  # also backwards: a clock that was set back
+        sleep_at(NOW + timedelta(seconds=second))
+        strengths.append(numbers(often).strength)
+
+    once = 40.0 * 0.95 ** (max(moments) / 86_400)
+    assert numbers(often).strength == pytest.approx(once, rel=1e-9)
+    assert all(later <= earlier for earlier, later in pairwise(strengths))
+    assert numbers(pinned).strength == 2.0
+    assert numbers(pinned).faded == 0.0
+
+
+def test_the_clock_of_tasks_counts_tasks_since(actor: Actor, write: Write, sleep_at: Sleep) -> None:
+    policy(actor, decay_clock="task")
+    early = write("early")
+    complete(actor, 4)
+    late = write("late", at=NOW + DAY)
+    complete(actor, 6)
+
+    sleep_at(NOW + 30 * DAY)
+    sleep_at(NOW + 31 * DAY)
+
+    assert numbers(early).strength == pytest.approx(0.95 ** (10 / 10), rel=1e-12)
+    assert numbers(late).strength == pytest.approx(0.95 ** (6 / 10), rel=1e-12)
+
+
+def complete(actor: Actor, tasks: int) -> None:
+    from strength.sleep_sql import COUNT_TASK
+
+    with connection.cursor() as cursor:
+        for _ in range(tasks):
+            cursor.execute(COUNT_TASK, {"actor_id": actor.id})
+
+
+def test_perspectives_fade_with_their_memory(write: Write, sleep_at: Sleep) -> None:
+    memory = write("tea", strength_by_perspective={"cost": 0.8})
+    sleep_at(NOW + DAY)
+    seen = memory.perspectives.get(perspective="cost")
+    assert seen.now(numbers(memory)) == pytest.approx(0.8 * 0.95, rel=1e-12)
+
+    used(memory, perspective="cost", at=NOW + DAY)
+    sleep_at(NOW + 2 * DAY)
+
+    seen = memory.perspectives.get(perspective="cost")
+    assert seen.now(numbers(memory)) == pytest.approx((0.8 * 0.95 + 0.15) * 0.95, rel=1e-12)
+
+
+def test_the_weak_are_archived_with_a_revision(write: Write, sleep_at: Sleep) -> None:
+    weak, strong = write("weak", strength=0.105), write("strong")
+    kept = write("pinned", strength=0.05, pinned=True)
+    ended = write("ended", strength=0.05, valid_to=NOW + timedelta(hours=1))
+    to_come = write("to come", strength=0.05, valid_from=NOW + 9 * DAY)
+
+    run = sleep_at(NOW + DAY)
+
+    assert run.archived_count == 1
+    assert [state(each) for each in (weak, strong, kept, ended, to_come)] == ["archived", *["active"] * 4]
+    revision = MemoryRevision.objects.get(memory=weak, verb="sleep")
+    assert (revision.reason, revision.changed_after) == (
+        "at_or_below_archive_threshold",
+        {"status": "archived"},
+    )
+    assert revision.number == Memory.objects.get(pk=weak.pk).version == 2
+    assert numbers(ended).strength == numbers(to_come).strength == 0.05
+    assert MemoryIndex.mend() == 0
+
+
+def test_a_revision_by_sql_says_what_python_says(write: Write, sleep_at: Sleep) -> None:
+    memory = write(
+        "weak", strength=0.1, tags=["a", "ü"], learnings={"cost": "dear"}, confidence=0.75,
+        valid_from=NOW, valid_to=NOW + 50 * DAY + timedelta(microseconds=20), namespace="/notes/x/",
+    )  # fmt: skip
+    sleep_at(NOW + DAY)
+
+    assert MemoryRevision.objects.get(memory=memory, verb="sleep").after == snapshot(
+        Memory.objects.get(pk=memory.pk)
+    )
+
+
+def test_beyond_the_most_the_weakest_go(actor: Actor, write: Write, sleep_at: Sleep) -> None:
+    policy(actor, max_active_memories=3, near_duplicates="off")
+    memories = [write(f"memory {place}", strength=1 + place) for place in range(5)]
+    pinned = write("pinned", strength=0.2, pinned=True)
+
+    run = sleep_at(NOW + DAY)
+
+    assert run.archived_count == 3
+    assert [state(each) for each in memories] == [*["archived"] * 3, *["active"] * 2]
+    assert state(pinned) == "active"
+    assert (
+        MemoryRevision.objects.filter(verb="sleep").values_list("reason", flat=True)[0]
+        == "above_max_active_memories"
+    )
+
+
+def test_levels_follow_the_policy(actor: Actor, write: Write, sleep_at: Sleep) -> None:
+    memory, pinned = write("tea"), write("coffee", pinned=True)
+    used(memory, 4)
+    used(pinned, 4)
+    policy(actor, consolidation_thresholds=[0, 1, 2, 3, 4, 5])
+
+    run = sleep_at(NOW + DAY)
+
+    assert run.consolidated_count == 2
+    assert numbers(memory).consolidation_level == numbers(pinned).consolidation_level == 4
+    assert numbers(memory).strength == pytest.approx(1.4 * 0.95, rel=1e-12)  # it faded by its former level
+
+
+def test_what_begins_to_fade_begins_then(write: Write, sleep_at: Sleep) -> None:
+    pinned = write("pinned", pinned=True)
+    waiting = write("waiting", confidence=0.1)
+    archived = write("archived")
+    curate("archive", archived, NOW + DAY)
+    later = NOW + 100 * DAY
+    for verb, memory in (("unpin", pinned), ("approve", waiting), ("reactivate", archived)):
+        curate(verb, memory, later)
+
+    sleep_at(later + DAY)
+
+    assert numbers(pinned).strength == pytest.approx(0.95, rel=1e-12)
+    assert numbers(waiting).strength == pytest.approx(0.95, rel=1e-12)
+    assert numbers(archived).strength == pytest.approx(0.5 * 0.95, rel=1e-12)
+
+
+def curate(verb: str, memory: Memory, at: datetime, **more: Any) -> Memory:
+    return apply_transition(memory=memory, verb=verb, by=BY, reason="", now=at, **more)
+
+
+def world(actor: Actor) -> dict[str, Any]:
+    """Return all that a sleep may change, but for revisions, versions and times of change."""
+    memory = Memory.objects.filter(actor=actor).order_by("pk")
+    rows = MemoryNumbers.objects.filter(actor=actor).order_by("pk")
+    bookkeeping = {
+        "slept_in",
+        *(f"before_{name}" for name in ("strength", "faded", "level", "decay_at", "task")),
+    }
+    return {
+        "memories": [
+            {key: value for key, value in row.items() if key not in {"version", "updated_at"}}
+            for row in memory.values()
+        ],
+        "numbers": [
+            {key: value for key, value in row.items() if key not in bookkeeping} for row in rows.values()
+        ],
+        "sources": list(
+            MemorySource.objects.filter(actor=actor).order_by("pk").values("memory_id", "message_id")
+        ),
+        "perspectives": [
+            (row.memory_id, row.perspective, round(row.now(row.memory.numbers), 12))
+            for row in actor_perspectives(actor)
+        ],
+    }
+
+
+def actor_perspectives(actor: Actor) -> Any:
+    from strength.models import PerspectiveStrength
+
+    rows = PerspectiveStrength.objects.filter(actor=actor).select_related("memory__numbers")
+    return rows.order_by("memory_id", "perspective")
+
+
+SAME = ("The user likes green tea.", "The user really likes green tea")
+
+
+def test_undo_brings_every_row_back(actor: Actor, write: Write, sleep_at: Sleep) -> None:
+    kept = write(SAME[0], tags=["a"], learnings={"cost": "x"}, strength_by_perspective={"cost": 0.2})
+    absorbed = write(
+        SAME[1], at=NOW + timedelta(minutes=1), tags=["b"], strength_by_perspective={"cost": 0.6}
+    )
+    used(kept, 3, perspective="cost")
+    used(absorbed, 6, at=NOW + timedelta(hours=1))
+    for place in range(8):
+        write(f"Quite another thing, number {place}", strength=0.1 + place / 10)
+    sleep_at(NOW + timedelta(hours=1), most_compared=0)
+    policy(actor, near_duplicates="merge", max_active_memories=6)
+    before = world(actor)
+
+    run = sleep_at(NOW + DAY)
+    assert (run.archived_count > 1, run.merged_count, run.errors) == (True, 1, [])
+    assert world(actor) != before
+
+    undone = undo_sleep(run=run, by=BY, reason="too early", now=NOW + DAY)
+
+    assert undone.state == RunState.UNDONE and undone.errors == []
+    assert world(actor) == before
+    assert MemoryIndex.mend() == 0
+
+
+def test_undo_keeps_what_was_used_and_decided_since(actor: Actor, write: Write, sleep_at: Sleep) -> None:
+    memory, archived, edited = write("tea"), write("weak", strength=0.1), write("weak too", strength=0.1)
+    run = sleep_at(NOW + DAY)
+    used(memory, 2, at=NOW + DAY, perspective="cost")
+    used(archived, 1, at=NOW + DAY)
+    edit_memory(
+        memory=edited, values={"tags": ["seen"]}, expected_version=None, by=BY, reason="", now=NOW + DAY
+    )
+
+    undo_sleep(run=run, by=BY, reason="", now=NOW + 2 * DAY)
+
+    assert numbers(memory).strength == pytest.approx(1.2, rel=1e-12)
+    assert numbers(memory).access_count == 2
+    assert (state(archived), numbers(archived).strength) == ("active", pytest.approx(0.2))
+    assert state(edited) == "archived"
+
+
+def test_only_the_latest_sleep_can_be_undone_and_once(write: Write, sleep_at: Sleep, actor: Actor) -> None:
+    memory = write("tea")
+    first, second = sleep_at(NOW + DAY), sleep_at(NOW + 2 * DAY)
+    with pytest.raises(WrongState, match="latest"):
+        undo_sleep(run=first, by=BY, reason="", now=NOW + 2 * DAY)
+    undo_sleep(run=second, by=BY, reason="", now=NOW + 2 * DAY)
+    with pytest.raises(WrongState, match="undone"):
+        undo_sleep(run=second, by=BY, reason="", now=NOW + 2 * DAY)
+    assert numbers(memory).strength == pytest.approx(0.95, rel=1e-12)
+    sleep_at(NOW + 3 * DAY)
+    assert numbers(memory).strength == pytest.approx(0.95**3, rel=1e-12)
+
+
+def test_preview_says_what_then_happens_and_changes_nothing(
+    actor: Actor, write: Write, sleep_at: Sleep
+) -> None:
+    policy(actor, max_active_memories=9, consolidation_thresholds=[0, 1, 2, 3, 4, 5])
+    for same in SAME:
+        write(same)
+    memories = [
+        write(f"Quite another thing, number {place}", strength=0.1 + place / 20) for place in range(12)
+    ]
+    used(memories[11], 2)
+    policy(actor, max_active_memories=9)
+    before = world(actor)
+    moment = NOW + 2 * DAY
+
+    preview = preview_sleep(actor=actor, waking=Waking(Trigger.API, BY, moment))
+    assert world(actor) == before
+    run = sleep_at(moment)
+
+    assert counts(preview) == counts(run)
+    assert run.proposed_count == 1
+    foreseen, done = changes_of(preview), changes_of(run)
+    assert {key(each) for each in foreseen} == {key(each) for each in done}
+    told = {each["memory_id"]: each for each in foreseen if "after" in each}
+    for each in done:
+        if "after" in each:
+            assert each["after"] == pytest.approx(told[each["memory_id"]]["after"], rel=1e-9)
+
+
+def counts(run: SleepRun) -> tuple[int, ...]:
+    return (
+        run.decayed_count,
+        run.archived_count,
+        run.consolidated_count,
+        run.merged_count,
+        run.proposed_count,
+    )
+
+
+def key(change: dict[str, Any]) -> tuple[str, str, str]:
+    return change["memory_id"], change["change"], change["why"]
+
+
+def test_slices_end_as_one_would(
+    actor: Actor, write: Write, sleep_at: Sleep, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sleeping, "SLICE", 3)
+    monkeypatch.setattr(sleeping, "COMPARED_AT_ONCE", 2)
+    policy(actor, max_active_memories=5)
+    for place in range(11):
+        write(f"Quite another thing, number {place}", strength=0.05 + place / 10)
+    for same in SAME:
+        write(same, strength=3)
+
+    run = sleep_at(NOW + DAY)
+
+    assert (run.state, run.decayed_count, run.archived_count, run.proposed_count) == ("done", 13, 8, 1)
+    assert Memory.objects.active().count() == 5
+
+
+def test_a_second_trigger_for_the_same_occasion_is_the_same_sleep(write: Write, sleep_at: Sleep) -> None:
+    write("tea")
+    first = sleep_at(NOW + DAY)
+    assert sleep_at(NOW + DAY).pk == first.pk
+    assert SleepRun.objects.count() == 1
+    assert sleep_at(NOW + 2 * DAY).pk != first.pk
+
+
+def test_rows_are_visited_in_the_order_in_which_they_are_locked(actor: Actor, write: Write) -> None:
+    """A sleep that scanned the table as it lies would meet those who mark and use memories half-way."""
+    from strength.expressions import policy_values
+    from strength.sleep_sql import FADE, HOLD_RHYTHM
+
+    for place in range(50):
+        write(f"memory {place}")
+    values = {**policy_values(StrengthPolicy()), "actor_id": actor.id, "number": 1, "now": NOW, "tasks": 0,
+              "after": None, "until": None}  # fmt: skip
+    with connection.cursor() as cursor:
+        cursor.execute(HOLD_RHYTHM, {"actor_id": actor.id})
+        cursor.execute("EXPLAIN " + FADE, values)
+        plan = "\n".join(line for (line,) in cursor.fetchall())
+    assert "Index Scan using" in plan and "Bitmap" not in plan and "Seq Scan on strength" not in plan, plan
+
+
+# Merges
+
+
+def pair(write: Write, sleep_at: Sleep, **values: Any) -> tuple[Memory, Memory, Merge]:
+    one = write(SAME[0], strength=2.0, **values)
+    other = write(SAME[1], at=NOW + timedelta(minutes=1), strength=1.0, **values)
+    sleep_at(NOW + timedelta(hours=1))
+    return one, other, Merge.objects.get()
+
+
+def test_near_duplicates_are_proposed_and_nothing_is_changed(write: Write, sleep_at: Sleep) -> None:
+    one, other, proposal = pair(write, sleep_at)
+    assert (proposal.kept_id, proposal.absorbed_id, proposal.state) == (one.pk, other.pk, "proposed")
+    assert state(one) == state(other) == "active"
+
+
+@pytest.mark.parametrize("values", [{"namespace": "/a/"}, {"kind": "fact"}])
+def test_only_the_same_namespace_is_compared(write: Write, sleep_at: Sleep, values: dict[str, Any]) -> None:
+    from strength.domain.memories import Kind
+
+    values = {name: Kind(value) if name == "kind" else value for name, value in values.items()}
+    write(SAME[0])
+    write(SAME[1], **values)
+    assert sleep_at(NOW + DAY).proposed_count == 0
+
+
+def test_a_merge_keeps_the_sources_and_can_be_undone(actor: Actor, write: Write, sleep_at: Sleep) -> None:
+    from tests.integration.strength.test_use import a_message
+
+    messages = [a_message(actor), a_message(actor)]
+    one = write(SAME[0], strength=2.0, source_message_ids=[messages[0].pk])
+    other = write(SAME[1], strength=1.0, source_message_ids=[message.pk for message in messages])
+    used(one, 3)
+    used(other, 4, at=NOW + timedelta(minutes=9))
+    sleep_at(NOW + timedelta(hours=1))
+    before = world(actor)
+
+    merge(proposal=Merge.objects.get(), by=BY, reason="the same", now=NOW + DAY)
+
+    assert set(one.sources.values_list("message_id", flat=True)) == {message.pk for message in messages}
+    stored = Memory.objects.get(pk=other.pk)
+    assert (stored.status, stored.superseded_by_id) == ("archived", one.pk)
+    assert (numbers(one).access_count, numbers(one).consolidation_level) == (7, 1)
+    assert list(MemoryRevision.objects.filter(memory=other).values_list("verb", flat=True)[:1]) == ["merge"]
+
+    undo_merge(proposal=Merge.objects.get(), by=BY, reason="no", now=NOW + DAY)
+    after = world(actor)
+    assert after["sources"] == before["sources"] and after["memories"] == before["memories"]
+    for row, old in zip(after["numbers"], before["numbers"], strict=True):
+        assert row.pop("strength") == pytest.approx(old.pop("strength"), rel=1e-12)
+        row.pop("last_decay_at"), old.pop("last_decay_at")  # what came back begins to fade anew
+        assert row == old
+
+
+def test_a_dismissed_pair_is_not_proposed_again(write: Write, sleep_at: Sleep) -> None:
+    _, other, proposal = pair(write, sleep_at)
+    dismiss_merge(proposal=proposal, by=BY, reason="two things", now=NOW + DAY)
+    edit_memory(
+        memory=other, values={"tags": ["x"]}, expected_version=None, by=BY, reason="", now=NOW + 2 * DAY
+    )
+    assert sleep_at(NOW + 3 * DAY).proposed_count == 0
+    assert Merge.objects.get().state == MergeState.DISMISSED
+
+
+def test_what_was_edited_since_is_not_merged(write: Write, sleep_at: Sleep) -> None:
+    one, _, proposal = pair(write, sleep_at)
+    edit_memory(
+        memory=one, values={"content": "The user likes black tea."}, expected_version=None, by=BY, reason="",
+        now=NOW + DAY,
+    )  # fmt: skip
+    with pytest.raises(WrongState, match="changed since"):
+        merge(proposal=proposal, by=BY, reason="", now=NOW + DAY)
+
+
+def test_what_a_person_put_right_is_never_absorbed_by_itself(
+    actor: Actor, write: Write, sleep_at: Sleep
+) -> None:
+    policy(actor, near_duplicates="merge")
+    one, other = write(SAME[0], strength=9.0), write("something else")
+    edit_memory(
+        memory=other, values={"content": SAME[1]}, expected_version=None, by=BY, reason="", now=NOW + DAY
+    )
+    sleep_at(NOW + 2 * DAY)
+    done = Merge.objects.get()
+    assert (done.kept_id, done.absorbed_id, done.state) == (other.pk, one.pk, "merged")
+    assert Memory.objects.get(pk=other.pk).content == SAME[1]
+
+
+def test_a_proposal_about_what_changed_is_made_anew(actor: Actor, write: Write, sleep_at: Sleep) -> None:
+    one, other, proposal = pair(write, sleep_at)
+    edit_memory(
+        memory=one, values={"tags": ["x"]}, expected_version=None, by=BY, reason="", now=NOW + 2 * DAY
+    )
+    assert sleep_at(NOW + 3 * DAY).proposed_count == 1
+    anew = Merge.objects.get()
+    assert (anew.kept_id, anew.kept_version) == (one.pk, 2) and anew.pk != proposal.pk
+
+    curate("archive", other, NOW + 4 * DAY)
+    sleep_at(NOW + 5 * DAY)
+    assert Merge.objects.get().state == MergeState.WITHDRAWN
+
+
+def test_proposals_go_on_where_one_of_three_was_merged(write: Write, sleep_at: Sleep) -> None:
+    third = "The user really, really likes green tea!"
+    for place, text in enumerate([*SAME, third]):
+        write(text, strength=3.0 - place)
+    sleep_at(NOW + timedelta(hours=1))
+    assert Merge.objects.count() == 2
+    for proposal in Merge.objects.order_by("pk"):
+        if Merge.objects.get(pk=proposal.pk).state == MergeState.PROPOSED:
+            merge(proposal=proposal, by=BY, reason="", now=NOW + DAY)
+    sleep_at(NOW + 2 * DAY)
+    for proposal in Merge.objects.filter(state=MergeState.PROPOSED):
+        merge(proposal=proposal, by=BY, reason="", now=NOW + 2 * DAY)
+    assert Memory.objects.active().count() == 1

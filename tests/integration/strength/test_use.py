@@ -1,0 +1,126 @@
+"""Two stages of reinforcement: being found counts, being used strengthens, once per task (SPEC S2, S3, S9)."""
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from conversations.actions.messages import add_messages
+from conversations.actions.sessions import open_session
+from conversations.models import Message
+from memoryhub.access.domain import Forbidden, Principal, PrincipalKind
+from memoryhub.tenants.models import Actor
+from strength.actions.curate import apply_transition
+from strength.actions.history import strength_history
+from strength.actions.use import (
+    NotUsable,
+    apply_impact,
+    mark_candidates,
+    set_strengths,
+    use_memories,
+    use_memory,
+)
+from strength.domain.history import PointKind
+from strength.domain.strength import Impact
+from strength.models import MemoryNumbers, StrengthPoint, UseReport
+from tests.factories.values import NewMessageFactory
+from tests.integration.strength.conftest import BY, NOW, Sleep, Write
+
+pytestmark = pytest.mark.django_db
+DAY = timedelta(days=1)
+UNTRUSTED = Principal(kind=PrincipalKind.KEY, id="k", name="k", is_trusted=False)
+
+
+def a_message(actor: Actor) -> Message:
+    """Return a message that memories may come from."""
+    session, _ = open_session(actor=actor, session_id=None, channel="web", by=BY, now=NOW)
+    batch = [NewMessageFactory.build(created_at=None)]
+    return add_messages(session=session, batch=batch, by=BY, now=NOW).messages[0]
+
+
+def numbers(memory: Any) -> MemoryNumbers:
+    return MemoryNumbers.objects.get(memory=memory)
+
+
+def test_being_found_counts_and_does_not_strengthen(write: Write) -> None:
+    memory = write("tea")
+    mark_candidates(memories=[memory])
+    row = numbers(memory)
+    assert (row.candidate_count, row.access_count, row.strength, row.last_accessed_at) == (1, 0, 1.0, None)
+
+
+def test_being_used_strengthens(write: Write) -> None:
+    memory = write("tea")
+    for _ in range(5):
+        use_memories(memories=[memory], perspective="cost", task=None, by=BY, now=NOW)
+    row = numbers(memory)
+    assert (row.access_count, row.consolidation_level, row.last_accessed_at) == (5, 1, NOW)
+    assert row.strength == pytest.approx(1.5)
+    assert memory.perspectives.get().strength == pytest.approx(0.75)
+
+
+def test_a_task_counts_once_for_each_memory(write: Write) -> None:
+    one, other = write("tea"), write("coffee")
+    assert use_memories(memories=[one], perspective=None, task="t", by=BY, now=NOW) == 1
+    assert use_memories(memories=[one, other], perspective="cost", task="t", by=BY, now=NOW) == 1
+    assert use_memories(memories=[one, one], perspective=None, task="u", by=BY, now=NOW) == 1
+    assert (numbers(one).access_count, numbers(other).access_count) == (2, 1)
+    assert UseReport.objects.count() == 3
+
+
+def test_impacts_add_their_value_and_a_share_of_strength(write: Write) -> None:
+    memory = write("tea")
+    for impact, value in (
+        (Impact.USER_POSITIVE, 2.0),
+        (Impact.TASK_SUCCESS, 1.5),
+        (Impact.PREVENTED_ERROR, 2.0),
+    ):
+        before = numbers(memory)
+        apply_impact(memories=[memory], impact=impact, by=BY, now=NOW)
+        assert numbers(memory).impact_score == pytest.approx(before.impact_score + value)
+        assert numbers(memory).strength == pytest.approx(before.strength + value * 0.2)
+
+
+def test_what_waits_or_was_refused_does_not_grow(write: Write) -> None:
+    waiting = write("tea", confidence=0.1)
+    assert use_memories(memories=[waiting], perspective=None, task=None, by=BY, now=NOW) == 0
+    with pytest.raises(NotUsable, match="pending"):
+        use_memory(memory=waiting, perspective=None, task=None, by=BY, now=NOW)
+    rejected = apply_transition(memory=waiting, verb="reject", by=BY, reason="", now=NOW)
+    assert apply_impact(memories=[rejected], impact=Impact.TASK_SUCCESS, by=BY, now=NOW) == 0
+    assert numbers(waiting).strength == 1.0
+
+
+def test_an_untrusted_key_strengthens_nothing_that_is_believed(write: Write) -> None:
+    memory = write("tea")
+    for act in (
+        lambda: use_memories(memories=[memory], perspective=None, task=None, by=UNTRUSTED, now=NOW),
+        lambda: apply_impact(memories=[memory], impact=Impact.TASK_SUCCESS, by=UNTRUSTED, now=NOW),
+        lambda: set_strengths(memories=[memory], strengths={memory.pk: 9}, by=UNTRUSTED, now=NOW),
+    ):
+        with pytest.raises(Forbidden):
+            act()
+    assert numbers(memory).strength == 1.0
+
+
+def test_history_has_few_rows_and_ends_with_what_is(write: Write, sleep_at: Sleep) -> None:
+    memory = write("tea")
+    for day in range(20):
+        at = NOW + day * DAY
+        if day % 4 == 0:
+            for _ in range(10):
+                use_memories(memories=[memory], perspective=None, task=None, by=BY, now=at)
+        if day == 10:
+            apply_impact(memories=[memory], impact=Impact.USER_POSITIVE, by=BY, now=at)
+        sleep_at(at + timedelta(hours=12))
+    assert StrengthPoint.objects.count() == 6
+
+    points = strength_history(memory=memory, now=NOW + 20 * DAY)
+
+    assert points == sorted(points, key=lambda point: point.at)
+    kinds = [point.kind for point in points]
+    assert (kinds[0], kinds[-1], kinds.count(PointKind.SLEPT)) == (PointKind.CREATED, PointKind.NOW, 20)
+    assert points[0].strength == pytest.approx(1.0)
+    last_night = [point for point in points if point.kind is PointKind.SLEPT][-1]
+    assert last_night.strength == pytest.approx(points[-1].strength, rel=1e-6)
+    assert points[-1].strength == numbers(memory).strength
