@@ -49,7 +49,8 @@ WITH {_HOLD_KNOWN}, reported AS (
     SELECT memory_id FROM reported UNION ALL SELECT memory_id FROM known WHERE %(task)s::text IS NULL
 ), held AS MATERIALIZED (
     SELECT memory_id FROM strength_memorynumbers
-    WHERE actor_id = %(actor_id)s AND memory_id = ANY(ARRAY(SELECT memory_id FROM counted)) ORDER BY memory_id FOR UPDATE
+    WHERE actor_id = %(actor_id)s AND memory_id = ANY(ARRAY(SELECT memory_id FROM counted))
+    ORDER BY memory_id FOR UPDATE
 ), changed AS (
     UPDATE strength_memorynumbers AS numbers SET
         access_count = access_count + 1,
