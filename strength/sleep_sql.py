@@ -9,13 +9,14 @@ from strength.expressions import A_DAY, DAYS, DECAYED, FADED, LEVEL
 HOLD_RHYTHM: Final = """
 INSERT INTO strength_rhythm AS rhythm (actor_id, tasks_completed, runs) VALUES (%(actor_id)s, 0, 0)
 ON CONFLICT (actor_id) DO UPDATE SET runs = rhythm.runs
-RETURNING tasks_completed, runs, slept_at, compared_until,
+RETURNING tasks_completed, runs, slept_at, compared_until, compared_after,
     set_config('enable_seqscan', 'off', true), set_config('enable_bitmapscan', 'off', true)
 """
 
 # What a part of a sleep has come to; and the wall's clock, whatever moment the sleep reckons for.
 NOTE_RHYTHM: Final = """
-UPDATE strength_rhythm SET runs = %(runs)s, slept_at = %(slept_at)s, compared_until = %(compared_until)s
+UPDATE strength_rhythm SET runs = %(runs)s, slept_at = %(slept_at)s, compared_until = %(compared_until)s,
+    compared_after = %(compared_after)s
 WHERE actor_id = %(actor_id)s
 RETURNING clock_timestamp(), now(),
     set_config('enable_seqscan', 'on', true), set_config('enable_bitmapscan', 'on', true)
@@ -155,6 +156,22 @@ SELECT memory_id, before_strength, strength, before_level, consolidation_level F
 WHERE actor_id = %(actor_id)s AND slept_in = %(number)s
     AND (strength < before_strength OR consolidation_level <> before_level)
 ORDER BY consolidation_level <> before_level DESC, before_strength - strength DESC, memory_id LIMIT %(most)s
+"""
+
+# What undoing is about to touch, in the order in which everybody locks it.
+HOLD_UNDONE: Final = """
+SELECT 1 FROM strength_memorynumbers
+WHERE actor_id = %(actor_id)s AND (slept_in = %(number)s OR memory_id = ANY(%(memory_ids)s))
+ORDER BY memory_id FOR UPDATE
+"""
+
+# A perspective that was used since remembers how far its memory had faded; undone, it has not.
+UNDO_PERSPECTIVES: Final = """
+UPDATE strength_perspectivestrength AS perspective SET faded = numbers.before_faded
+FROM strength_memorynumbers AS numbers
+WHERE numbers.actor_id = %(actor_id)s AND numbers.slept_in = %(number)s
+    AND perspective.actor_id = numbers.actor_id AND perspective.memory_id = numbers.memory_id
+    AND perspective.faded < numbers.before_faded
 """
 
 UNDO: Final = """

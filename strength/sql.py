@@ -156,7 +156,7 @@ WHERE memory.actor_id = found.actor_id AND memory.id = found.memory_id AND {_DIF
 _BEGINS_TO_FADE = """(
     numbers.pinned AND NOT memory.pinned
     OR numbers.status <> 'active' AND memory.status = 'active'
-    OR numbers.valid_to IS NOT NULL AND memory.valid_to IS NULL
+    OR numbers.valid_to <= memory.updated_at AND (memory.valid_to IS NULL OR memory.valid_to > memory.updated_at)
 )"""
 
 FOLLOW_NUMBERS = f"""
@@ -165,7 +165,12 @@ UPDATE strength_memorynumbers AS numbers SET ({", ".join(FADES_BY)}) = ROW({_OF_
         ELSE numbers.last_decay_at END,
     decayed_at_task = CASE WHEN {_BEGINS_TO_FADE} THEN coalesce(
         (SELECT tasks_completed FROM strength_rhythm AS rhythm WHERE rhythm.actor_id = memory.actor_id), 0
-    ) ELSE numbers.decayed_at_task END
+    ) ELSE numbers.decayed_at_task END,
+    before_decay_at = CASE WHEN {_BEGINS_TO_FADE} AND numbers.slept_in IS NOT NULL
+        THEN greatest(numbers.last_decay_at, memory.updated_at) ELSE numbers.before_decay_at END,
+    before_task = CASE WHEN {_BEGINS_TO_FADE} AND numbers.slept_in IS NOT NULL THEN coalesce(
+        (SELECT tasks_completed FROM strength_rhythm AS rhythm WHERE rhythm.actor_id = memory.actor_id), 0
+    ) ELSE numbers.before_task END
 FROM strength_memory AS memory
 WHERE memory.actor_id = numbers.actor_id AND memory.id = numbers.memory_id
     AND ROW({_OF_NUMBERS}) IS DISTINCT FROM ROW({_OF_FADING})

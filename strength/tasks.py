@@ -1,5 +1,6 @@
 """What memory does in the background: it sleeps, and forgets how it came to be as it is."""
 
+import logging
 from datetime import datetime, timedelta
 from typing import Final
 from uuid import UUID
@@ -10,6 +11,7 @@ from django.utils import timezone
 from memoryhub.access.domain import job_principal
 from memoryhub.jobs.queue import enqueue
 from memoryhub.jobs.running import RunningJob
+from memoryhub.tenants.domain import PolicyError
 from memoryhub.tenants.models import Actor
 from memoryhub.tenants.policies import effective_policy
 from strength.actions.history import thin_history
@@ -28,6 +30,11 @@ DUE_AFTER: Final = timedelta(hours=20)
 USES_KEPT: Final = timedelta(days=90)
 """How long a use report is known again, and a task's outcome can be read."""
 
+RESERVE_SECONDS: Final = 120.0
+"""What is left of a job's time when a sleep stops comparing; the next goes on with it."""
+
+log = logging.getLogger(__name__)
+
 NIL: Final = UUID(int=0)
 
 
@@ -41,7 +48,9 @@ def sleep(job: RunningJob) -> None:
         by=job_principal(job.kind.name, job.id),
         now=timezone.now(),
     )
-    sleep_actor(actor=actor, waking=waking, step=job.step)
+    sleep_actor(
+        actor=actor, waking=waking, step=job.step, may_go_on=lambda: job.seconds_left > RESERVE_SECONDS
+    )
 
 
 def sleep_due(job: RunningJob) -> None:
@@ -52,10 +61,18 @@ def sleep_due(job: RunningJob) -> None:
         after = batch[-1]
         with job.step(cursor=str(after)):
             for actor in Actor.objects.filter(id__in=batch).select_related("agent").order_by("id"):
-                if effective_policy(StrengthPolicy, actor.agent, actor).sleeps_nightly:
+                if _sleeps(actor):
                     enqueue(
                         SLEEP_KIND, actor_id=actor.id, key=SLEEP_KEY, payload={"trigger": Trigger.SCHEDULE}
                     )
+
+
+def _sleeps(actor: Actor) -> bool:
+    try:
+        return effective_policy(StrengthPolicy, actor.agent, actor).sleeps_nightly
+    except PolicyError as error:  # written past the API; the others sleep
+        log.warning("policy not allowed", extra={"actor": str(actor.id), "keys": sorted(error.errors)})
+        return False
 
 
 def _due(after: UUID, before: datetime) -> list[UUID]:

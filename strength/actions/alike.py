@@ -54,7 +54,9 @@ def alike_memories(
     found = candidates(
         rows, query, similarity_threshold=SIMILARITY_FLOOR, word_floor=WORD_FLOOR, limit=NOMINEES
     ).best
-    memories = Memory.objects.of([actor_id]).in_bulk([each.owner_id for each in found])
+    memories = (
+        Memory.objects.of([actor_id]).select_related("numbers").in_bulk([each.owner_id for each in found])
+    )
     return _near(text, [memories[each.owner_id] for each in found if each.owner_id in memories])
 
 

@@ -13,10 +13,13 @@ from strength.actions.alike import alike_memories
 from strength.actions.merging import CannotMerge, merge
 from strength.domain.memories import Status
 from strength.domain.merging import MergeState, Side, kept_first
-from strength.models import Memory, MemoryIndex, Merge, SleepRun
+from strength.models import Memory, MemoryIndex, MemoryNumbers, Merge, SleepRun
 
-AGAIN: Final = frozenset({MergeState.WITHDRAWN, MergeState.UNDONE})
+AGAIN: Final = frozenset({MergeState.WITHDRAWN})
 """What may be proposed again: a person has decided about the others."""
+
+ALIKE: Final = ("kind", "scope_level", "scope_domain", "scope_project", "valid_from", "valid_to")
+"""What must be the same as well: one that fewer see, or that ends, cannot stand for the other."""
 
 
 @dataclass(frozen=True)
@@ -63,8 +66,13 @@ def pairs_among(actor: Actor, memories: Sequence[Memory], *, now: datetime) -> l
             actor_id=actor.id, namespace=memory.namespace, text=memory.content, space=space,
             vector=vector, now=now, among=[Status.ACTIVE], besides=memory.pk,
         )  # fmt: skip
-        pairs += [_pair(memory, each.memory, each.likeness) for each in alike[:1]]
+        same = [each for each in alike if _stand_for_each_other(memory, each.memory)]
+        pairs += [_pair(memory, each.memory, each.likeness) for each in same[:1]]
     return pairs
+
+
+def _stand_for_each_other(one: Memory, other: Memory) -> bool:
+    return all(getattr(one, name) == getattr(other, name) for name in ALIKE)
 
 
 def _pair(one: Memory, other: Memory, likeness: float) -> Pair:
@@ -81,7 +89,7 @@ def side(memory: Memory) -> Side:
 def note_pairs(run: SleepRun, pairs: Sequence[Pair], *, merges_itself: bool) -> Noted:
     """Propose the pairs, or merge those about which nobody has decided anything; inside the caller's transaction."""
     noted = Noted()
-    for pair in pairs:
+    for pair in _as_compared(run, pairs):
         proposal = _propose(run, pair)
         if proposal is None:
             continue
@@ -90,6 +98,20 @@ def note_pairs(run: SleepRun, pairs: Sequence[Pair], *, merges_itself: bool) -> 
         else:
             noted.proposed += 1
     return noted
+
+
+def _as_compared(run: SleepRun, pairs: Sequence[Pair]) -> list[Pair]:
+    """Return the pairs of which both are as they were compared, their rows held in the order of their keys."""
+    ids = {memory.pk for pair in pairs for memory in (pair.kept, pair.absorbed)}
+    rows = Memory.objects.of([run.actor_id]).active().filter(pk__in=ids).select_for_update().order_by("id")
+    versions = dict(rows.values_list("pk", "version"))
+    held = MemoryNumbers.objects.filter(actor_id=run.actor_id, memory__in=ids).select_for_update()
+    list(held.order_by("memory_id").values_list("pk"))
+    return [
+        pair
+        for pair in pairs
+        if all(versions.get(memory.pk) == memory.version for memory in (pair.kept, pair.absorbed))
+    ]
 
 
 def _propose(run: SleepRun, pair: Pair) -> Merge | None:
@@ -124,7 +146,7 @@ def withdraw_stale(run: SleepRun) -> None:
 def _merge(run: SleepRun, proposal: Merge, noted: Noted) -> None:
     try:
         merge(proposal=proposal, by=run.sleeper, reason=f"sleep {run.number}", now=run.now)
-    except CannotMerge as error:
-        noted.errors.append(str(error))
+    except CannotMerge:  # it was merged with another of this very batch, and is compared anew
+        proposal.delete()
     else:
         noted.merged += 1

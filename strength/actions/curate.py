@@ -19,7 +19,13 @@ from memoryhub.providers.spaces import index_entries, writing_spaces
 from memoryhub.tenants.domain import Trust
 from memoryhub.tenants.namespaces import expand_namespace
 from memoryhub.tenants.policies import effective_policy
-from strength.actions.decisions import leave_tombstone, lift_tombstones
+from strength.actions.decisions import (
+    DecidedAgainst,
+    decision_against,
+    leave_tombstone,
+    lift_tombstones,
+    say_the_same,
+)
 from strength.actions.indexing import follow_memories, index_memory
 from strength.actions.rest import hold_awake
 from strength.actions.revisions import keep_revision, snapshot
@@ -195,6 +201,7 @@ def _change(
             locked = _lock(memory, expected_version, by)
             before = snapshot(locked)
             _apply(locked, values, by)
+            _check_decisions(locked, before, by)
             if snapshot(locked) == before:
                 return locked
             if locked.locked and locked.content != before["content"] and by.kind is PrincipalKind.JOB:
@@ -221,6 +228,15 @@ def is_about(error: IntegrityError, constraint: str) -> bool:
     return getattr(getattr(error.__cause__, "diag", None), "constraint_name", None) == constraint
 
 
+def _check_decisions(memory: Memory, before: Mapping[str, Any], by: Principal) -> None:
+    """Raise DecidedAgainst where a client would edit in what a person decided against about another memory."""
+    if memory.content == before["content"] or by.kind in (PrincipalKind.CURATOR, PrincipalKind.COMMAND):
+        return
+    decided = decision_against(actor_id=memory.actor_id, text=memory.content)
+    if decided is not None and decided.memory_id != memory.pk:
+        raise DecidedAgainst(Decision(decided.decision))
+
+
 def _keep_decision(memory: Memory, before: Mapping[str, Any], by: Principal, now: datetime) -> None:
     """Remember what a person decided against, and forget it where they bring it back (SPEC M9)."""
     if not by.is_trusted or by.kind is PrincipalKind.JOB:
@@ -229,7 +245,7 @@ def _keep_decision(memory: Memory, before: Mapping[str, Any], by: Principal, now
         leave_tombstone(
             memory=memory, text=memory.content, decision=Decision.REJECTED, stands_in=None, by=by, now=now
         )
-    if memory.content != before["content"]:
+    if memory.content != before["content"] and not say_the_same(memory.content, before["content"]):
         leave_tombstone(
             memory=memory,
             text=before["content"],
@@ -238,7 +254,11 @@ def _keep_decision(memory: Memory, before: Mapping[str, Any], by: Principal, now
             by=by,
             now=now,
         )
-    if memory.status == Status.ACTIVE and changed(before, snapshot(memory))[1].keys() & {"content", "status"}:
+    is_back = memory.status == Status.ACTIVE and changed(before, snapshot(memory))[1].keys() & {
+        "content",
+        "status",
+    }
+    if is_back:
         lift_tombstones(actor_id=memory.actor_id, text=memory.content)
 
 
@@ -259,6 +279,8 @@ def _apply(memory: Memory, values: Mapping[str, Any], by: Principal) -> None:
     was, text = memory.status, memory.content
     for name, value in values.items():
         setattr(memory, name, value)
+    if memory.status == Status.ACTIVE != was and memory.valid_to is None:
+        memory.superseded_by = None  # it was absorbed by another, and stands for itself again
     _complete(memory)
     _check(memory)
     if memory.status == Status.ACTIVE != was:

@@ -88,6 +88,12 @@ def decision_against(*, actor_id: UUID, text: str) -> Tombstone | None:
     return _nearest(written, alike)
 
 
+def say_the_same(one: str, other: str) -> bool:
+    """Say whether two texts are near: a decision against one would meet the other as well."""
+    first, second = fingerprint(one), fingerprint(other)
+    return likeness(first, second, idf(first.terms | second.terms)) >= NEAR
+
+
 def note_held_back(tombstone: Tombstone, *, now: datetime) -> None:
     """Count that a decision kept something from being written, so that people can see what it does."""
     Tombstone.objects.filter(pk=tombstone.pk, actor_id=tombstone.actor_id).update(

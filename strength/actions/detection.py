@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 from uuid import UUID
 
-from memoryhub.providers.errors import ProviderError
+from memoryhub.providers.errors import ProviderError, ProviderRejected
 from memoryhub.providers.llm.base import ChatMessage, CompletionRequest, Operation
 from memoryhub.providers.registry import llm_provider
 from memoryhub.providers.spaces import active_space, embed_query
@@ -15,6 +15,7 @@ from memoryhub.search.analysis import analyse
 from memoryhub.search.statistics import idf
 from memoryhub.search.vectors import unit_vector
 from memoryhub.search.words import term_ids
+from memoryhub.storable import text_problem
 from strength.domain.judging import (
     JUDGING_SCHEMA,
     LEARNING_SCHEMA,
@@ -37,6 +38,8 @@ DEADLINE_SECONDS: Final = 30.0
 ANSWER_TOKENS: Final = 1_000
 FENCE_BYTES: Final = 16
 MOST_PASSAGES: Final = 20
+MOST_CHARACTERS: Final = 20_000
+"""As much of each memory is compared: whoever waits for the answer would feel more."""
 
 
 @dataclass(frozen=True)
@@ -52,7 +55,7 @@ def detect_use(*, how: str, result: str, query: str, memories: Sequence[Memory],
 
     Where a provider is away, words decide, and the errors say so.
     """
-    offered = [Offered(memory.pk, memory.content) for memory in memories]
+    offered = [Offered(memory.pk, memory.content[:MOST_CHARACTERS]) for memory in memories]
     if not offered or not result.strip():
         return Detection([], [])
     try:
@@ -71,7 +74,12 @@ def draw_learning(*, query: str, result: str, language: str) -> tuple[str, str]:
     """Return a learning that a model draws from a result: what was learnt, and why. Network; raises ProviderError."""
     system, message = learning_prompt(query, result, language=language, fence=secrets.token_hex(FENCE_BYTES))
     data = _asked(Operation.EXTRACT, system, message, LEARNING_SCHEMA)
-    return str(data["content"]), str(data["learning"])
+    content, learning = str(data.get("content", "")), str(data.get("learning", ""))
+    if text_problem(content) or text_problem(learning):
+        raise ProviderRejected(
+            "The model's learning holds characters that cannot be stored.", code="unusable_answer"
+        )
+    return content, learning
 
 
 def _by_words(result: str, query: str, offered: Sequence[Offered[UUID]]) -> list[UUID]:

@@ -13,13 +13,15 @@ from memoryhub.access.domain import Forbidden, Principal
 from memoryhub.access.tenancy import UnknownRow
 from memoryhub.tenants.policies import effective_policy
 from strength.actions.curate import TEXT_ONCE, WrongState, is_about
+from strength.actions.decisions import decision_against
 from strength.actions.indexing import follow_memories
 from strength.actions.rest import hold_awake
 from strength.actions.revisions import keep_revision, snapshot
 from strength.domain.memories import Status
 from strength.domain.merging import MergeState, joined
 from strength.domain.policy import StrengthPolicy
-from strength.domain.strength import Numbers, consolidation_level
+from strength.domain.sleep import RunState
+from strength.domain.strength import Numbers, consolidation_level, left_of
 from strength.models import Memory, MemoryNumbers, MemorySource, Merge, PerspectiveStrength
 
 MERGED, UNMERGED = "merge", "unmerge"
@@ -39,14 +41,16 @@ def merge(*, proposal: Merge, by: Principal, reason: str, now: datetime) -> Merg
     """
     proposal = _lock_proposal(proposal, MergeState.PROPOSED, by)
     kept, absorbed = _lock_pair(proposal)
-    if not _is_as_compared(kept, absorbed, proposal):
+    if not _is_as_compared(kept, absorbed, proposal, now):
         raise CannotMerge(
             "One of the two was changed since they were compared; the next sleep compares them anew."
         )
     before_kept, before_absorbed = snapshot(kept), snapshot(absorbed)
-    undo = _join_numbers(kept, absorbed) | {"tags": kept.tags, "learnings": kept.learnings}
+    undo = _join_numbers(kept, absorbed, proposal)
     undo["sources"] = _add_sources(kept, absorbed)
     undo["perspectives"] = _join_perspectives(kept, absorbed)
+    undo["new_tags"] = [tag for tag in absorbed.tags if tag not in kept.tags]
+    undo["new_learnings"] = [name for name in absorbed.learnings if name not in kept.learnings]
     kept.tags = list(dict.fromkeys([*kept.tags, *absorbed.tags]))
     kept.learnings = {**absorbed.learnings, **kept.learnings}
     absorbed.status, absorbed.superseded_by = Status.ARCHIVED, kept
@@ -76,37 +80,45 @@ def dismiss_merge(*, proposal: Merge, by: Principal, reason: str, now: datetime)
     return _decide(proposal, MergeState.DISMISSED, by, reason, now)
 
 
-def undo_merge(*, proposal: Merge, by: Principal, reason: str, now: datetime) -> Merge:
+def undo_merge(
+    *, proposal: Merge, by: Principal, reason: str, now: datetime, leaves: MergeState = MergeState.UNDONE
+) -> Merge:
     """Make two of the merged memories again; uses since then stay with the one that was kept.
 
+    It leaves a decision of the person who undid it; a sleep that is undone leaves the pair to be proposed again.
     Raises WrongState where they were not merged, CannotMerge where the absorbed one was changed since, or another has
     its text by now.
     """
     try:
         with transaction.atomic():
-            return _part(proposal, by, reason, now)
+            return _part(proposal, by, reason, now, leaves)
     except IntegrityError as error:
         if not is_about(error, TEXT_ONCE):
             raise
         raise CannotMerge("Another memory has the text of the absorbed one by now.") from error
 
 
-def _part(proposal: Merge, by: Principal, reason: str, now: datetime) -> Merge:
+def _part(proposal: Merge, by: Principal, reason: str, now: datetime, leaves: MergeState) -> Merge:
     proposal = _lock_proposal(proposal, MergeState.MERGED, by)
     kept, absorbed = _lock_pair(proposal)
     undo = proposal.undo
     if absorbed.version != undo["absorbed_version"] or absorbed.status != Status.ARCHIVED:
         raise CannotMerge("The memory that was absorbed was changed since; bring it back by hand.")
+    decided = decision_against(actor_id=absorbed.actor_id, text=absorbed.content)
+    if decided is not None and proposal.decided_at and decided.created_at >= proposal.decided_at:
+        raise CannotMerge("A person has decided against what the absorbed one says; it stays archived.")
     before_kept, before_absorbed = snapshot(kept), snapshot(absorbed)
     _part_numbers(kept, undo)
     _part_perspectives(kept, undo["perspectives"])
     MemorySource.objects.filter(actor_id=kept.actor_id, memory=kept, pk__in=undo["sources"]).delete()
-    if kept.version == undo["kept_version"]:  # what a person has changed since stays as they want it
-        kept.tags, kept.learnings = undo["tags"], undo["learnings"]
+    kept.tags = [tag for tag in kept.tags if tag not in undo["new_tags"]]
+    kept.learnings = {
+        name: text for name, text in kept.learnings.items() if name not in undo["new_learnings"]
+    }
     absorbed.status, absorbed.superseded_by, absorbed.pinned = Status.ACTIVE, None, undo["was_pinned"]
     for memory, before in ((kept, before_kept), (absorbed, before_absorbed)):
         _store(memory, UNMERGED, before, by=by, reason=reason, now=now)
-    return _decide(proposal, MergeState.UNDONE, by, reason, now)
+    return _decide(proposal, leaves, by, reason, now)
 
 
 def _lock_proposal(proposal: Merge, state: MergeState, by: Principal) -> Merge:
@@ -126,12 +138,15 @@ def _lock_pair(proposal: Merge) -> tuple[Memory, Memory]:
     ids = [proposal.kept_id, proposal.absorbed_id]
     rows = Memory.objects.select_for_update(of=["self"]).select_related("actor__agent").order_by("id")
     found = {memory.pk: memory for memory in rows.filter(actor_id=proposal.actor_id, pk__in=ids)}
+    if len(found) < len(ids):
+        raise CannotMerge("One of the two has been deleted.")
     return found[proposal.kept_id], found[proposal.absorbed_id]
 
 
-def _is_as_compared(kept: Memory, absorbed: Memory, proposal: Merge) -> bool:
+def _is_as_compared(kept: Memory, absorbed: Memory, proposal: Merge, now: datetime) -> bool:
     versions = (kept.version, absorbed.version) == (proposal.kept_version, proposal.absorbed_version)
-    return versions and kept.status == absorbed.status == Status.ACTIVE
+    holds = kept.valid_to is None or kept.valid_to > now
+    return versions and holds and kept.status == absorbed.status == Status.ACTIVE
 
 
 def _decide(proposal: Merge, state: MergeState, by: Principal, reason: str, now: datetime) -> Merge:
@@ -160,14 +175,23 @@ def _locked_numbers(memories: Sequence[Memory]) -> dict[UUID, MemoryNumbers]:
     return {row.memory_id: row for row in rows.filter(actor_id=memories[0].actor_id, memory__in=memories)}
 
 
-def _join_numbers(kept: Memory, absorbed: Memory) -> dict[str, Any]:
-    """Give the kept memory the numbers of both; return what undoing has to take away again."""
+def _join_numbers(kept: Memory, absorbed: Memory, proposal: Merge) -> dict[str, Any]:
+    """Give the kept memory the numbers of both; return what undoing has to take away again.
+
+    A sleep that merges undoes that first; a merge that a person decided on since is not undone with the sleep.
+    """
     rows = _locked_numbers([kept, absorbed])
     mine, other = rows[kept.pk], rows[absorbed.pk]
+    if proposal.run is None or proposal.run.state != RunState.RUNNING:
+        keep_from_undo(kept.actor_id, [kept.pk, absorbed.pk])
+        rows = _locked_numbers([kept, absorbed])
+        mine, other = rows[kept.pk], rows[absorbed.pk]
     new = joined(_numbers(mine), _numbers(other), effective_policy(StrengthPolicy, kept.agent, kept.actor))
     latest = max(filter(None, (mine.last_accessed_at, other.last_accessed_at)), default=None)
     undo = {
         "strength": new.strength - mine.strength,
+        "before": mine.strength,
+        "faded": mine.faded,
         "access_count": other.access_count,
         "candidate_count": other.candidate_count,
         "impact_score": other.impact_score,
@@ -180,14 +204,26 @@ def _join_numbers(kept: Memory, absorbed: Memory) -> dict[str, Any]:
     return undo
 
 
+def keep_from_undo(actor_id: UUID, memory_ids: Sequence[UUID]) -> None:
+    """Let what memories' numbers are now stand, whatever sleep is undone."""
+    MemoryNumbers.objects.filter(actor_id=actor_id, memory__in=memory_ids).update(
+        slept_in=None, before_strength=None, before_faded=None, before_level=None, before_decay_at=None,
+        before_task=None,
+    )  # fmt: skip
+
+
 def _part_numbers(kept: Memory, undo: dict[str, Any]) -> None:
     row = _locked_numbers([kept])[kept.pk]
     policy = effective_policy(StrengthPolicy, kept.agent, kept.actor)
-    row.strength = max(0.0, row.strength - undo["strength"])
+    # What it gained has faded since, as all of it has; and whoever has stated another strength meant that.
+    share = left_of(1.0, row.faded - undo["faded"])
+    row.strength = max(row.strength - undo["strength"] * share, min(row.strength, undo["before"] * share))
     row.access_count -= undo["access_count"]
     row.candidate_count -= undo["candidate_count"]
     row.impact_score -= undo["impact_score"]
     row.consolidation_level = consolidation_level(row.access_count, policy.consolidation_thresholds)
+    if row.before_level is not None:
+        row.before_level = row.consolidation_level
     before, merged = map(_moment, undo["last_accessed_at"])
     if row.last_accessed_at == merged:
         row.last_accessed_at = before
@@ -219,14 +255,19 @@ def _join_perspectives(kept: Memory, absorbed: Memory) -> dict[str, Any]:
     """Give the kept memory the greater strength in each perspective; return what was there before."""
     rows = PerspectiveStrength.objects.filter(actor_id=kept.actor_id)
     mine = {each.perspective: each for each in rows.filter(memory=kept)}
-    numbers = {row.memory_id: row for row in MemoryNumbers.objects.filter(memory__in=[kept, absorbed])}
+    numbers = _locked_numbers([kept, absorbed])
     before: dict[str, Any] = {}
     for each in rows.filter(memory=absorbed):
         own = mine.get(each.perspective)
         strength = each.now(numbers[absorbed.pk])
         if own is not None and own.now(numbers[kept.pk]) >= strength:
             continue
-        before[each.perspective] = own and [own.strength, own.faded, _plain(own.as_of)]
+        before[each.perspective] = {
+            "own": own and [own.strength, own.faded, _plain(own.as_of)],
+            "gained": strength - (own.now(numbers[kept.pk]) if own else 0.0),
+            "gave": [strength, _plain(each.as_of)],
+            "faded": numbers[kept.pk].faded,
+        }
         rows.bulk_create(
             [PerspectiveStrength(
                 actor_id=kept.actor_id, memory=kept, perspective=each.perspective, strength=strength,
@@ -239,14 +280,23 @@ def _join_perspectives(kept: Memory, absorbed: Memory) -> dict[str, Any]:
     return before
 
 
-def _part_perspectives(kept: Memory, before: dict[str, Any]) -> None:
-    for name, values in before.items():
-        row = PerspectiveStrength.objects.filter(actor_id=kept.actor_id, memory=kept, perspective=name)
-        if values is None:
-            row.delete()
+def _part_perspectives(kept: Memory, joined_then: dict[str, Any]) -> None:
+    """Take away what the kept memory gained in each perspective, as far as it has faded; uses since stay."""
+    numbers = _locked_numbers([kept])[kept.pk]
+    for name, values in joined_then.items():
+        rows = PerspectiveStrength.objects.filter(actor_id=kept.actor_id, memory=kept, perspective=name)
+        row = rows.first()
+        if row is None:
+            continue
+        is_untouched = [row.strength, _plain(row.as_of)] == values["gave"]
+        if is_untouched and values["own"] is None:
+            rows.delete()
+        elif is_untouched:
+            strength, faded, as_of = values["own"]
+            rows.update(strength=strength, faded=faded, as_of=_moment(as_of))
         else:
-            strength, faded, as_of = values
-            row.update(strength=strength, faded=faded, as_of=_moment(as_of))
+            left = row.now(numbers) - left_of(values["gained"], numbers.faded - values["faded"])
+            rows.update(strength=max(0.0, left), faded=numbers.faded)
 
 
 def _plain(moment: datetime | None) -> str | None:

@@ -43,7 +43,12 @@ def preview_sleep(*, actor: Actor, waking: Waking) -> SleepRun:
         policy=policy.values(), tasks_completed=rhythm.tasks_completed, compared_at=rhythm.compared_until,
         who_kind=waking.by.kind, who_id=waking.by.id, who_name=waking.by.name[:150], processed_at=waking.now,
     )  # fmt: skip
-    changes = [*_fading(run, policy), *_merging(actor, run, policy)]
+    fading = _fading(run, policy)
+    gone = {change["memory_id"] for change in fading if change["change"] == ChangeKind.ARCHIVE}
+    changes = [
+        *fading,
+        *(each for each in _merging(actor, run, policy) if not gone & {each["memory_id"], each["into"]}),
+    ]
     run.merged_count = sum(change["change"] == ChangeKind.MERGE for change in changes)
     run.proposed_count = sum(change["change"] == ChangeKind.PROPOSE_MERGE for change in changes)
     run.changes = sorted(changes, key=_weight)[:MOST_CHANGES]

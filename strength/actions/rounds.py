@@ -1,10 +1,12 @@
 """Sleeps of one actor, or of an agent and all its users as one (SPEC S7)."""
 
 from collections.abc import Callable
+from contextlib import nullcontext, suppress
 from datetime import datetime
 from typing import Final
 
 from memoryhub.access.domain import Forbidden, Principal
+from memoryhub.access.tenancy import UnknownRow
 from memoryhub.tenants.models import Actor
 from strength.actions.curate import WrongState
 from strength.actions.preview import preview_sleep
@@ -57,12 +59,13 @@ def sleep_round(
         )
     runs = []
     for each in actors:
-        if dry_run:
-            run = preview_sleep(actor=each, waking=waking)
-        else:
-            run = _of_round(sleep(actor=each, waking=waking, most_compared=most_compared), waking)
-        runs.append(run)
-        done(run)
+        with suppress(UnknownRow) if len(actors) > 1 else nullcontext():  # erased meanwhile; the others sleep
+            if dry_run:
+                run = preview_sleep(actor=each, waking=waking)
+            else:
+                run = _of_round(sleep(actor=each, waking=waking, most_compared=most_compared), waking)
+            runs.append(run)
+            done(run)
     return runs
 
 

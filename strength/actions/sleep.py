@@ -16,6 +16,7 @@ from django.db import connection, transaction
 
 from memoryhub.access import audit
 from memoryhub.access.domain import Principal
+from memoryhub.tenants.domain import PolicyError
 from memoryhub.tenants.models import Actor
 from memoryhub.tenants.policies import effective_policy
 from strength import sleep_sql as sql
@@ -63,19 +64,24 @@ class Waking:
 
 
 def sleep(
-    *, actor: Actor, waking: Waking, most_compared: int | None = None, step: Step = transaction.atomic
+    *,
+    actor: Actor,
+    waking: Waking,
+    most_compared: int | None = None,
+    step: Step = transaction.atomic,
+    may_go_on: Callable[[], bool] = lambda: True,
 ) -> SleepRun:
     """Let an actor's memory sleep and return the run, done.
 
     Goes on with a run that was interrupted. Where one has ended after `waking.now`, that is returned: it was the
-    answer to the same occasion. At most `most_compared` memories are looked at for near-duplicates; what is left is
-    told in `errors`, and the next run goes on with it. Each part happens inside a `step`, its own transaction.
-    Raises UnknownRow where the actor is gone.
+    answer to the same occasion. At most `most_compared` memories are looked at for near-duplicates, and none where
+    `may_go_on` says no; what is left is told in `errors`, and the next run goes on with it. Each part happens inside a
+    `step`, its own transaction. Raises UnknownRow where the actor is gone.
     """
     left = most_compared
     with step():
         run = _fade_on(actor, waking)
-    while run.state == RunState.RUNNING and run.phase == Phase.FADE:
+    while run.state == RunState.RUNNING and run.phase != Phase.COMPARE:
         with step():
             run = _fade_on(actor, waking, run.pk)
     while run.state == RunState.RUNNING:
@@ -83,7 +89,7 @@ def sleep(
         batch = to_compare(run, asked)
         pairs = pairs_among(actor, batch, now=run.now)
         left = None if left is None else left - len(batch)
-        ends = Ends.ALL if len(batch) < asked else Ends.FOR_NOW if left == 0 else Ends.NO
+        ends = Ends.ALL if len(batch) < asked else Ends.FOR_NOW if left == 0 or not may_go_on() else Ends.NO
         with step():
             run = _compare_on(actor, run, batch, pairs, ends)
     return run
@@ -96,6 +102,8 @@ def _fade_on(actor: Actor, waking: Waking, begun: UUID | None = None) -> SleepRu
     run = _answering(actor, rhythm, waking, begun) or _begin(actor, rhythm, waking)
     if run.state == RunState.RUNNING and run.phase == Phase.FADE:
         _fade_slice(run, rhythm)
+    elif run.state == RunState.RUNNING and run.phase == Phase.CROWD:
+        _thin_crowd(run, rhythm)
     return run
 
 
@@ -103,15 +111,23 @@ def hold_rhythm(actor: Actor) -> Rhythm:
     """Return the actor's clock of sleeps, held until the transaction ends."""
     with connection.cursor() as cursor:
         cursor.execute(sql.HOLD_RHYTHM, {"actor_id": actor.id})
-        tasks, runs, slept_at, compared_until, *_settings = cursor.fetchone()
+        tasks, runs, slept_at, compared_until, compared_after, *_settings = cursor.fetchone()
     return Rhythm(
-        actor=actor, tasks_completed=tasks, runs=runs, slept_at=slept_at, compared_until=compared_until
+        actor=actor,
+        tasks_completed=tasks,
+        runs=runs,
+        slept_at=slept_at,
+        compared_until=compared_until,
+        compared_after=compared_after,
     )
 
 
 def note_rhythm(rhythm: Rhythm) -> tuple[datetime, datetime]:
     """Store the clock of sleeps; return the time by the wall, and when the transaction began."""
-    values = {name: getattr(rhythm, name) for name in ("actor_id", "runs", "slept_at", "compared_until")}
+    values = {
+        name: getattr(rhythm, name)
+        for name in ("actor_id", "runs", "slept_at", "compared_until", "compared_after")
+    }
     with connection.cursor() as cursor:
         cursor.execute(sql.NOTE_RHYTHM, values)
         moment, began, *_settings = cursor.fetchone()
@@ -140,8 +156,19 @@ def _begin(actor: Actor, rhythm: Rhythm, waking: Waking) -> SleepRun:
 
 
 def policy_of(run: SleepRun) -> StrengthPolicy:
-    """Return the policy that a run began under: it ends as it began, whatever was changed meanwhile."""
-    return StrengthPolicy.from_overrides(run.policy)
+    """Return the policy that a run began under: it ends as it began, whatever was changed meanwhile.
+
+    Where a newer release does not allow it any more, the run goes on under the policy of now.
+    """
+    try:
+        return StrengthPolicy.from_overrides(run.policy)
+    except PolicyError:
+        run.policy = effective_policy(StrengthPolicy, run.actor.agent, run.actor).values()
+        run.errors = [
+            *run.errors,
+            "The policy that it began under is not allowed any more; it went on under another.",
+        ]
+        return StrengthPolicy.from_overrides(run.policy)
 
 
 def _end_of_slice(run: SleepRun) -> UUID | None:
@@ -177,8 +204,18 @@ def _fade_slice(run: SleepRun, rhythm: Rhythm) -> None:
         note_rhythm(rhythm)
     else:
         if run.slept_count - run.archived_count + pinned > policy.max_active_memories:
-            run.archived_count += _archive(run, _excess(run, policy), Why.CROWDED)
-        _begin_comparing(run, rhythm, policy)
+            run.phase = Phase.CROWD
+            note_rhythm(rhythm)
+        else:
+            _begin_comparing(run, rhythm, policy)
+    run.save()
+
+
+def _thin_crowd(run: SleepRun, rhythm: Rhythm) -> None:
+    """Archive the weakest beyond the most; by itself, for the last slice has locked other rows than these."""
+    policy = policy_of(run)
+    run.archived_count += _archive(run, _excess(run, policy), Why.CROWDED)
+    _begin_comparing(run, rhythm, policy)
     run.save()
 
 
@@ -198,7 +235,7 @@ def _archive(run: SleepRun, memory_ids: list[UUID], why: Why) -> int:
 
 def _begin_comparing(run: SleepRun, rhythm: Rhythm, policy: StrengthPolicy) -> None:
     """Go on to what is new since the last sleep; where nothing is, the run is done."""
-    run.phase, run.after, run.compared_at = Phase.COMPARE, None, run.compared_since
+    run.phase, run.after, run.compared_at = Phase.COMPARE, rhythm.compared_after, run.compared_since
     if policy.near_duplicates == "off" or not to_compare(run, 1):
         _end(run, rhythm)
     else:
@@ -231,6 +268,7 @@ def _end(run: SleepRun, rhythm: Rhythm, *, leaves_some: bool = False) -> None:
     withdraw_stale(run)
     rhythm.slept_at = run.now
     rhythm.compared_until = run.compared_at if leaves_some else run.now - LATE
+    rhythm.compared_after = run.after if leaves_some else None
     moment, began = note_rhythm(rhythm)
     run.processed_at = run.now + (moment - (began if run._state.adding else run.started_at))
     run.state = RunState.DONE

@@ -1,7 +1,7 @@
 """A task with memory: search, let somebody do it, see what was used, and learn from it (SPEC S8)."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, Final
 from uuid import UUID
@@ -18,6 +18,7 @@ from memoryhub.tenants.policies import effective_policy
 from strength.actions.decisions import DecidedAgainst
 from strength.actions.detection import detect_use, draw_learning
 from strength.actions.learning import record_learning
+from strength.actions.rest import hold_awake
 from strength.actions.search import FoundMemory, MemorySearch, search_memories
 from strength.actions.use import LEARNABLE, apply_impact, use_memories
 from strength.domain.memories import MemoryRefused, Status
@@ -129,8 +130,10 @@ def complete_task(*, task: Task, completion: Completion, by: Principal, now: dat
     if task.state != TaskState.BEGUN:
         return outcome_of(task, by=by)
     drawn = _draw(task, completion, by)
+    _record(task, drawn, completion, by, now)
     with transaction.atomic():
-        hold(task.actor_id)
+        # A sleep locks what follows here in another order, and is kept away by this.
+        hold_awake(task.actor_id)
         task = Task.objects.select_for_update(of=["self"]).select_related("actor__agent").get(
             pk=task.pk, actor_id=task.actor_id
         )  # fmt: skip
@@ -141,10 +144,10 @@ def complete_task(*, task: Task, completion: Completion, by: Principal, now: dat
 
 @transaction.atomic
 def fail_task(*, task: Task, reason: str, now: datetime) -> TaskOutcome:
-    """Note that a task's function raised; nothing is reinforced."""
+    """Note that a task's function raised, unless it was completed meanwhile; nothing is reinforced."""
     hold(task.actor_id)
-    task.state, task.errors, task.completed_at = TaskState.FAILED, [reason], now
-    task.save(update_fields=["state", "errors", "completed_at"])
+    begun = Task.objects.filter(pk=task.pk, actor_id=task.actor_id, state=TaskState.BEGUN)
+    begun.update(state=TaskState.FAILED, errors=[reason], completed_at=now)
     return TaskOutcome(task.pk, None, [], [], None, now, [reason])
 
 
@@ -162,7 +165,9 @@ def outcome_of(task: Task, *, by: Principal) -> TaskOutcome:
 def offered_to(task: Task, by: Principal, *, details: bool = True) -> list[Memory]:
     """Return the memories that a task was given, as far as they are still there; with what is shown of them."""
     rows = Memory.objects.with_numbers() if details else Memory.objects.all()
-    return resolve_many(rows, by, [UUID(each["id"]) for each in task.offered])
+    # What the agent itself remembers, and others share, was offered to the key of a single user as well.
+    reader = replace(by, user_id=None)
+    return resolve_many(rows, reader, [UUID(each["id"]) for each in task.offered])
 
 
 def _draw(task: Task, completion: Completion, by: Principal) -> _Drawn:
@@ -191,31 +196,44 @@ def _draw(task: Task, completion: Completion, by: Principal) -> _Drawn:
 
 def _complete(task: Task, completion: Completion, drawn: _Drawn, by: Principal, now: datetime) -> None:
     perspective = completion.perspective if completion.perspective is not None else task.perspective
-    used = _usable(drawn, by) if by.is_trusted else []
-    if drawn.used and not by.is_trusted:
-        drawn.errors.append("Nothing was strengthened: the key is not trusted.")
+    used = _usable(task, drawn, by) if by.is_trusted else []
+    if not by.is_trusted and (drawn.used or completion.run_sleep_phase):
+        drawn.errors.append("The key is not trusted: nothing was strengthened, and no sleep was begun.")
     use_memories(memories=used, perspective=perspective, task=str(task.pk), by=by, now=now)
     if completion.impact is not None:
         apply_impact(memories=used, impact=completion.impact, by=by, now=now)
-    task.recorded_memory_id = _learn(task, drawn, perspective, by, now)
     task.state, task.completed_at, task.result = TaskState.COMPLETED, now, completion.result
     task.used_memory_ids, task.errors = [memory.pk for memory in used], drawn.errors
     task.save()
+    if not by.is_trusted:  # by the tasks' clock they fade what is believed
+        return
     with connection.cursor() as cursor:
         cursor.execute(COUNT_TASK, {"actor_id": task.actor_id})
     if completion.run_sleep_phase:
         enqueue(SLEEP_KIND, actor_id=task.actor_id, key=SLEEP_KEY, payload={"trigger": Trigger.TASK})
 
 
-def _usable(drawn: _Drawn, by: Principal) -> list[Memory]:
+def _usable(task: Task, drawn: _Drawn, by: Principal) -> list[Memory]:
     """Return those of the stated memories that there are and that may grow, in the order stated."""
-    found = {memory.pk: memory for memory in resolve_many(Memory.objects.all(), by, drawn.used)}
+    seen = [*offered_to(task, by, details=False), *resolve_many(Memory.objects.all(), by, drawn.used)]
+    found = {memory.pk: memory for memory in seen}
     for key in drawn.used:
         if key not in found:
             drawn.errors.append(f"There is no memory {key}.")
         elif Status(found[key].status) not in LEARNABLE:
             drawn.errors.append(f"The memory {key} is {found[key].status}; it was not strengthened.")
     return [found[key] for key in drawn.used if key in found and Status(found[key].status) in LEARNABLE]
+
+
+def _record(task: Task, drawn: _Drawn, completion: Completion, by: Principal, now: datetime) -> None:
+    """Write the learning in a transaction of its own: it may lock the very memories that others report as used."""
+    perspective = completion.perspective if completion.perspective is not None else task.perspective
+    with transaction.atomic():
+        hold_awake(task.actor_id)
+        fresh = Task.objects.select_for_update(of=["self"]).get(pk=task.pk, actor_id=task.actor_id)
+        if fresh.state == TaskState.BEGUN and fresh.recorded_memory_id is None:
+            fresh.recorded_memory_id = _learn(task, drawn, perspective, by, now)
+            fresh.save(update_fields=["recorded_memory_id"])
 
 
 def _learn(task: Task, drawn: _Drawn, perspective: str | None, by: Principal, now: datetime) -> UUID | None:

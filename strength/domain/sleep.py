@@ -22,9 +22,10 @@ class RunState(StrEnum):
 
 
 class Phase(StrEnum):
-    """How far a sleep has come: it fades and archives, then compares what is new with what there is."""
+    """How far a sleep has come: it fades and archives the weak, then what is too much, then compares what is new."""
 
     FADE = "fade"
+    CROWD = "crowd"
     COMPARE = "compare"
 
 

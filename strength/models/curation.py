@@ -41,6 +41,10 @@ class MemoryRevision(models.Model):
         constraints = [
             models.UniqueConstraint(name="revision_number_once", fields=["actor", "memory", "number"])
         ]
+        indexes = [
+            # What a sleep has done is found by its moment.
+            models.Index(fields=["actor", "created_at"], name="revision_of_sleep", condition=Q(verb="sleep"))
+        ]
 
     def __str__(self) -> str:
         return f"{self.verb} #{self.number}"

@@ -14,7 +14,8 @@ from strength.models.memories import choices
 class Rhythm(models.Model):
     """An actor's clock of tasks and sleeps; its row is what those who begin a sleep queue for.
 
-    Memories changed after `compared_until` have not been looked at for near-duplicates.
+    Memories changed after `compared_until` (or just then, behind `compared_after`) have not been looked at for
+    near-duplicates.
     """
 
     actor = models.OneToOneField(Actor, on_delete=models.CASCADE, primary_key=True, related_name="+")
@@ -22,6 +23,7 @@ class Rhythm(models.Model):
     runs = models.PositiveIntegerField(default=0)
     slept_at = models.DateTimeField(null=True)
     compared_until = models.DateTimeField(null=True)
+    compared_after = models.UUIDField(null=True)
 
     def __str__(self) -> str:
         return str(self.actor_id)

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any
 
 from django.core.management.base import CommandError, CommandParser
@@ -10,6 +11,7 @@ from rich.console import Console
 from rich.progress import Progress
 
 from memoryhub.access.domain import command
+from memoryhub.access.tenancy import UnknownRow
 from memoryhub.management.resumable import ResumableCommand
 from memoryhub.tenants.models import Actor, Agent
 from strength.actions.preview import changes_of
@@ -91,9 +93,10 @@ def _actors(agent_id: str | None, user_id: str | None) -> list[Actor]:
 
 def _sleeps(actors: list[Actor], waking: Waking, *, dry_run: bool) -> Iterator[SleepRun]:
     for actor in actors:
-        yield from sleep_round(
-            actor=actor, waking=waking, all_users=False, dry_run=dry_run, most_compared=None
-        )
+        with suppress(UnknownRow):  # erased meanwhile; the others sleep
+            yield from sleep_round(
+                actor=actor, waking=waking, all_users=False, dry_run=dry_run, most_compared=None
+            )
 
 
 def _counts(run: SleepRun) -> dict[str, int]:

@@ -8,6 +8,7 @@ import pytest
 from rest_framework.test import APIClient
 
 from memoryhub.access.domain import curator, job_principal
+from memoryhub.jobs.models import Job
 from memoryhub.tenants.models import Actor
 from strength.actions.curate import (
     LockedByPerson,
@@ -22,7 +23,7 @@ from strength.actions.use import use_memories
 from strength.actions.write import NewMemory, write_memory
 from strength.domain.memories import MemoryRefused, Source
 from strength.domain.revisions import Decision
-from strength.models import Memory, MemoryRevision, Tombstone
+from strength.models import Memory, MemoryRevision, Rhythm, Tombstone
 from tests.conftest import client_with_key
 from tests.integration.strength.conftest import BY, NOW, Write
 from tests.integration.strength.test_use import a_message
@@ -328,3 +329,34 @@ def test_what_a_person_archived_is_left_there(write: Write) -> None:
     apply_transition(memory=memory, verb="archive", by=PERSON, reason="", now=NOW)
     assert write("tea").pk != memory.pk
     assert Memory.objects.get(pk=memory.pk).status == "archived"
+
+
+def test_a_client_cannot_edit_in_what_was_decided_against(client: APIClient) -> None:
+    names = {"agent_id": "kana", "user_id": "hiroki"}
+    gone, other = (
+        client.post("/api/v1/memories", {**names, "content": text}).json()
+        for text in ("The user likes green tea.", "The user has a dog.")
+    )
+    client.delete(f"/api/v1/memories/{gone['id']}")
+    answer = client.patch(f"/api/v1/memories/{other['id']}", {"content": "The user likes green tea!"})
+    assert (answer.status_code, answer.json()["code"]) == (409, "decided_against")
+    assert active() == {"The user has a dog."} and Tombstone.objects.count() == 1
+
+
+def test_a_corrected_text_is_not_refused_for_being_near_the_former(actor: Actor, write: Write) -> None:
+    memory = write("The user has one dog.")
+    values = {"content": "The user has one dog now."}
+    edit_memory(memory=memory, values=values, expected_version=None, by=PERSON, reason="", now=NOW)
+    assert not Tombstone.objects.exists()
+
+
+def test_an_untrusted_key_makes_no_time_pass(client: APIClient) -> None:
+    names = {"agent_id": "kana", "user_id": "hiroki"}
+    client.post("/api/v1/memories", {**names, "content": "The user likes green tea."})
+    untrusted = client_with_key(is_trusted=False)
+    task = untrusted.post("/api/v1/tasks", {**names, "query": "tea"}).json()
+    body = {"result": "green tea", "run_sleep_phase": True}
+    outcome = untrusted.post(f"/api/v1/tasks/{task['task_id']}/complete", body)
+    assert outcome.status_code == 200 and "not trusted" in outcome.json()["errors"][0]
+    assert not Rhythm.objects.exists() and not Job.objects.filter(kind="sleep").exists()
+    assert untrusted.post("/api/v1/sleep-runs", names).status_code == 403

@@ -11,13 +11,13 @@ from hypothesis import strategies as st
 
 from memoryhub.tenants.models import Actor
 from strength.actions import sleep as sleeping
-from strength.actions.curate import WrongState, apply_transition, edit_memory
+from strength.actions.curate import WrongState, apply_transition, delete_memory, edit_memory
 from strength.actions.merging import dismiss_merge, merge, undo_merge
 from strength.actions.preview import changes_of, preview_sleep
 from strength.actions.revisions import snapshot
 from strength.actions.sleep import Waking
 from strength.actions.undo import undo_sleep
-from strength.actions.use import use_memories
+from strength.actions.use import set_strengths, use_memories
 from strength.domain.merging import MergeState
 from strength.domain.policy import StrengthPolicy
 from strength.domain.sleep import RunState, Trigger
@@ -484,3 +484,87 @@ def test_proposals_go_on_where_one_of_three_was_merged(write: Write, sleep_at: S
     for proposal in Merge.objects.filter(state=MergeState.PROPOSED):
         merge(proposal=proposal, by=BY, reason="", now=NOW + 2 * DAY)
     assert Memory.objects.active().count() == 1
+
+
+# What a reader with fresh eyes broke
+
+
+def test_undoing_a_merge_takes_away_what_has_faded_of_it(write: Write, sleep_at: Sleep) -> None:
+    one, _, proposal = pair(write, sleep_at)
+    set_strengths(memories=[proposal.absorbed], strengths={proposal.absorbed_id: 5.0}, by=BY, now=NOW + DAY)
+    merge(proposal=proposal, by=BY, reason="", now=NOW + DAY)
+    before = numbers(one)
+    sleep_at(NOW + 20 * DAY)
+    undo_merge(proposal=proposal, by=BY, reason="", now=NOW + 20 * DAY)
+    share = numbers(one).strength / 2.0
+    assert before.strength == 5.0 and 0.3 < share < 0.5
+
+
+def test_a_merge_that_a_person_decided_stands_when_the_sleep_is_undone(write: Write, sleep_at: Sleep) -> None:
+    one, other, proposal = pair(write, sleep_at)
+    used(other, 12)
+    merge(proposal=proposal, by=BY, reason="", now=NOW + DAY)
+    undo_sleep(run=SleepRun.objects.get(), by=BY, reason="", now=NOW + DAY)
+    assert Merge.objects.get().state == MergeState.MERGED
+    assert (numbers(one).access_count, numbers(one).strength > 2.0) == (12, True)
+
+
+def test_uses_in_a_perspective_stay_when_a_merge_is_undone(write: Write, sleep_at: Sleep) -> None:
+    one, _, proposal = pair(write, sleep_at, strength_by_perspective={"cost": 0.5})
+    merge(proposal=proposal, by=BY, reason="", now=NOW + DAY)
+    used(one, 2, at=NOW + DAY, perspective="cost")
+    undo_merge(proposal=proposal, by=BY, reason="", now=NOW + DAY)
+    assert one.perspectives.get().now(numbers(one)) == pytest.approx(0.8, rel=0.01)
+
+
+def test_a_perspective_is_not_inflated_by_an_undo(write: Write, sleep_at: Sleep) -> None:
+    memory = write("tea", strength=500.0)
+    run = sleep_at(NOW + 100 * DAY)
+    used(memory, perspective="cost", at=NOW + 100 * DAY)
+    undo_sleep(run=run, by=BY, reason="", now=NOW + 100 * DAY)
+    assert memory.perspectives.get().now(numbers(memory)) == pytest.approx(0.15, rel=1e-9)
+
+
+def test_what_a_person_decided_against_is_not_brought_back_by_an_undo(write: Write, sleep_at: Sleep) -> None:
+    weak, twin = write("tea", strength=0.1), write("tea", namespace="/elsewhere/x/", strength=9.0)
+    run = sleep_at(NOW + DAY)
+    delete_memory(memory=twin, expected_version=None, by=BY, reason="", now=NOW + 2 * DAY)
+    undone = undo_sleep(run=run, by=BY, reason="", now=NOW + 2 * DAY)
+    assert state(weak) == "archived" and "decided against" in undone.errors[0]
+
+
+def test_scope_and_validity_keep_twins_apart(write: Write, sleep_at: Sleep) -> None:
+    write(SAME[0])
+    write(SAME[1], valid_to=NOW + 3 * DAY)
+    assert sleep_at(NOW + DAY).proposed_count == 0
+
+
+def test_what_was_changed_at_one_moment_is_compared_in_turn(write: Write, sleep_at: Sleep) -> None:
+    for number in range(4):
+        write(f"Quite another thing, number {number}")
+    for same in SAME:
+        write(same)
+    proposed = [sleep_at(NOW + day * DAY, most_compared=2).proposed_count for day in range(1, 5)]
+    assert sum(proposed) == 1
+
+
+def test_what_holds_again_begins_to_fade_then(write: Write, sleep_at: Sleep) -> None:
+    memory = write("tea", valid_to=NOW + DAY)
+    values = {"valid_to": NOW + 300 * DAY}
+    edit_memory(memory=memory, values=values, expected_version=None, by=BY, reason="", now=NOW + 100 * DAY)
+    sleep_at(NOW + 101 * DAY)
+    assert numbers(memory).strength == pytest.approx(0.95, rel=1e-12)
+
+
+def test_a_policy_that_is_not_allowed_any_more_stops_no_sleep(
+    write: Write, sleep_at: Sleep, actor: Actor
+) -> None:
+    memory = write("tea")
+    run = sleep_at(NOW + DAY)
+    SleepRun.objects.filter(pk=run.pk).update(
+        state="running", phase="fade", policy={"near_duplicates": "group"}, after=None
+    )
+    MemoryNumbers.objects.update(slept_in=None)
+    ended = sleep_at(NOW + 2 * DAY)
+    assert (ended.pk, ended.state, len(ended.errors)) == (run.pk, "done", 1)
+    assert numbers(memory).strength == pytest.approx(0.95)
