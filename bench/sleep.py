@@ -2,6 +2,7 @@
 
     python bench/sleep.py                       # 200 actors of 5,000 memories: five minutes
     python bench/sleep.py --actors 20           # a quick look
+    python bench/sleep.py --gather              # each actor's rows laid together first
     python bench/sleep.py --json > figures.json
 
 Each night is one sleep of every actor, one after the other, through the action that jobs and the API call: decay,
@@ -54,6 +55,7 @@ def run(arguments: argparse.Namespace) -> dict[str, Any]:
     import filling
     from django.db import connection
 
+    from memoryhub.search.gathering import gather
     from memoryhub.tenants.models import Actor, Agent
 
     begun = datetime(2026, 1, 1, tzinfo=UTC)
@@ -67,6 +69,8 @@ def run(arguments: argparse.Namespace) -> dict[str, Any]:
             cursor.execute(PIN)
             cursor.execute(PLAIN)
         filling.settle()
+        if arguments.gather:
+            list(gather(from_scatter=0.0))
         bar.update(shown, description="nights", advance=1)
         actors = list(Actor.objects.select_related("agent").exclude(user_id=""))
         nights = []
@@ -147,6 +151,9 @@ def main() -> None:
     parser.add_argument("--actors", type=int, default=200, help="actors (200)")
     parser.add_argument("--memories", type=int, default=5_000, help="memories of each (5,000)")
     parser.add_argument("--nights", type=int, default=NIGHTS, help=f"nights ({NIGHTS})")
+    parser.add_argument(
+        "--gather", action="store_true", help="after `manage.py gather`, not as the rows came"
+    )
     arguments = parser.parse_args()
     if min(arguments.actors, arguments.memories, arguments.nights) < 1:
         parser.error("actors, memories and nights are 1 or more")
