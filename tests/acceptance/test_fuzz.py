@@ -656,6 +656,18 @@ def test_routes_with_bodies_have_a_full_one(planted: Planted) -> None:
     small: set[str] = {
         "session-end",
         "memory-restore",
+        "memory-supersede",
+        "memory-used",
+        "memory-impact",
+        "memories-used",
+        "memories-candidates",
+        "memories-archive",
+        "memories-strengths",
+        "tasks",
+        "task-complete",
+        "sleep-runs",
+        "sleep-run-undo",
+        *(f"merge-{verb}" for verb in ("accept", "dismiss", "undo")),
         *(f"memory-{verb}" for verb in ("pin", "unpin", "archive", "reactivate", "approve", "reject")),
     }
     missing: set[Route | str] = {
