@@ -213,6 +213,7 @@ def _sleeper(user: str) -> str:
     with connection.cursor() as cursor:
         cursor.execute(MANY, {"actor": actor.pk, "rows": MEMORIES})
         cursor.execute(THEIR_NUMBERS, {"actor": actor.pk})
+        cursor.execute(COMPARED_BEFORE, {"actor": actor.pk})
     return user
 
 
@@ -229,8 +230,12 @@ INSERT INTO strength_memorynumbers (memory_id, actor_id, strength, access_count,
 SELECT id, actor_id, 0.09 + split_part(content, ' ', 2)::int / 1000.0, 0, 0, 0, 0, status, pinned, '2026-01-01'
 FROM strength_memory WHERE actor_id = %(actor)s AND namespace = '/filler/'
 """
+# The filler was there before the last sleep: only the tea is new, and compared.
+COMPARED_BEFORE = """
+INSERT INTO strength_rhythm (actor_id, tasks_completed, runs, compared_until) VALUES (%(actor)s, 0, 0, '2025-06-01')
+"""
 WORLD = """
-SELECT CASE WHEN memory.namespace = '/filler/' THEN memory.content ELSE memory.content END, memory.status,
+SELECT memory.content, memory.status,
     memory.version, numbers.strength, numbers.consolidation_level, numbers.faded, numbers.status, numbers.access_count
 FROM strength_memory AS memory JOIN strength_memorynumbers AS numbers ON numbers.memory_id = memory.id
 WHERE memory.actor_id = %s ORDER BY 1

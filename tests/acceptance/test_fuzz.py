@@ -172,7 +172,7 @@ RAW: dict[str, bytes] = {
 
 def full_bodies(planted: Planted) -> dict[str, dict[str, Any]]:
     """Return a body for each route with every field that it knows, so that each is a place for a hostile value."""
-    names = planted.names
+    names, memory_id = planted.names, planted.ids["memory_id"]
     curated = {
         "content": "tea", "kind": "fact", "namespace": "/facts/{actorId}/", "tags": ["a"], "scope_level": "project",
         "scope_domain": "", "scope_project": "atlas", "learnings": {"general": "x"}, "pinned": False, "confidence": 0.9,
@@ -241,6 +241,23 @@ def full_bodies(planted: Planted) -> dict[str, dict[str, Any]]:
             },
         },
         "memories-search vector": {**names, "embedding": [0.1] * 384},
+        "memory-supersede": {
+            "content": "coffee", "tags": ["a"], "source": "manual", "source_message_ids": [], "channel": "slack",
+            "confidence": 0.9, "valid_from": "2026-12-01T00:00:00Z", "reason": "because",
+        },
+        "memory-used": {"perspective": "p", "task_id": "t"},
+        "memory-impact": {"impact_type": "task_success"},
+        "memories-used": {"ids": [memory_id], "perspective": "p", "task_id": "t"},
+        "memories-candidates": {"ids": [memory_id]},
+        "memories-archive": {"ids": [planted.ids["pending_id"]], "reason": "because"},
+        "memories-strengths": {"updates": [{"id": memory_id, "strength": 1.5}]},
+        "tasks": {**names, "query": "tea", "perspective": "p"},
+        "task-complete": {
+            "result": {"text": "tea", "list": [1]}, "used_memory_ids": [memory_id], "perspective": "p",
+            "learning_content": "x", "learning_text": "y", "extract_learning": True, "impact_type": "task_success",
+            "run_sleep_phase": True,
+        },
+        "sleep-runs": {**names, "all_users": True, "dry_run": True},
         "memories-retrieve": {**names, "query": "tea", "config": {"/facts/{actorId}/": {"top_k": 5, "relevance_score": 0.5}}},
     }  # fmt: skip
 
@@ -656,16 +673,6 @@ def test_routes_with_bodies_have_a_full_one(planted: Planted) -> None:
     small: set[str] = {
         "session-end",
         "memory-restore",
-        "memory-supersede",
-        "memory-used",
-        "memory-impact",
-        "memories-used",
-        "memories-candidates",
-        "memories-archive",
-        "memories-strengths",
-        "tasks",
-        "task-complete",
-        "sleep-runs",
         "sleep-run-undo",
         *(f"merge-{verb}" for verb in ("accept", "dismiss", "undo")),
         *(f"memory-{verb}" for verb in ("pin", "unpin", "archive", "reactivate", "approve", "reject")),

@@ -1,5 +1,9 @@
 """Use counts once, candidates are all counted, and an actor sleeps once, whoever does what at the same time (SPEC S2, S5)."""
 
+import json
+import os
+import subprocess
+import sys
 import threading
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -17,6 +21,7 @@ from strength.actions.use import mark_candidates, use_memories, use_memory
 from strength.actions.write import NewMemory, write_memory
 from strength.domain.sleep import Trigger
 from strength.models import Memory, MemoryIndex, MemoryNumbers, SleepRun
+from tests.acceptance.test_bench import of_its_own
 from tests.acceptance.test_concurrency import at_once
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -99,3 +104,14 @@ def test_searches_uses_curators_and_sleeps_do_not_meet_half_way(actor: Actor) ->
     assert sum(marked for marked, _ in rows) == (THREADS - 1) * rounds * 10
     assert sum(used for _, used in rows) == (THREADS - 1) * rounds * 3
     assert MemoryIndex.mend() == 0
+
+
+@pytest.mark.slow
+def test_a_sleep_that_is_killed_goes_on_and_ends_as_one_that_was_not(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "bench/strength_drills.py", "--drills", "kills", "--kills", "3", "--json"],
+        cwd=ROOT, env={**of_its_own(), "TMPDIR": os.environ.get("TMPDIR", "/tmp")}, capture_output=True, text=True,
+        timeout=300, check=False,
+    )  # fmt: skip
+    figures = json.loads(done.stdout)["kills"]
+    assert figures["ok"] and figures["kills"] >= 3 and not figures["differences"], figures
