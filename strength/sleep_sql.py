@@ -36,7 +36,9 @@ ORDER BY id OFFSET %(slice)s - 1 LIMIT 2
 
 _SINCE = "greatest({row}.last_decay_at, {row}.valid_from)"
 _DAYS = DAYS.format(decayed_at_task="{row}.decayed_at_task", since=_SINCE)
-_NUMBERS_DAYS = f"CASE WHEN numbers.pinned THEN 0 ELSE {_DAYS.format(row='numbers')} END"
+# What has begun to hold since the last sleep was not there for the tasks that were counted since.
+_IS_NEW = "%(by_task)s AND numbers.valid_from > numbers.last_decay_at"
+_NUMBERS_DAYS = f"CASE WHEN numbers.pinned OR ({_IS_NEW}) THEN 0 ELSE {_DAYS.format(row='numbers')} END"
 _NUMBERS_A_DAY = A_DAY.format(level="numbers.consolidation_level")
 _NUMBERS_LEVEL = LEVEL.format(uses="numbers.access_count")
 

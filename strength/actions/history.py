@@ -12,13 +12,14 @@ from strength.models import Memory, MemoryNumbers, SleepRun, StrengthPoint
 MOST_NIGHTS: Final = 1_000
 KEPT_IN_FULL: Final = timedelta(days=400)
 
-# Of what is older, each month keeps its last point of a sort, with the times of the others.
+# Of what is older, each month keeps its last point of a sort, with the times of the others, and how it was before them.
 THIN = """
 WITH old AS (
-    SELECT actor_id, memory_id, kind, date_trunc('month', day)::date AS month, max(day) AS last, sum(times) AS times
+    SELECT actor_id, memory_id, kind, date_trunc('month', day)::date AS month, max(day) AS last,
+        sum(times) AS times, (array_agg(before ORDER BY day))[1] AS before
     FROM strength_strengthpoint WHERE day < %(before)s GROUP BY 1, 2, 3, 4 HAVING count(*) > 1 LIMIT %(most)s
 ), summed AS (
-    UPDATE strength_strengthpoint AS point SET times = old.times FROM old
+    UPDATE strength_strengthpoint AS point SET times = old.times, before = old.before FROM old
     WHERE point.actor_id = old.actor_id AND point.memory_id = old.memory_id AND point.kind = old.kind
         AND point.day = old.last
 )

@@ -57,8 +57,10 @@ def merge(*, proposal: Merge, by: Principal, reason: str, now: datetime) -> Merg
     absorbed.pinned = False
     for memory, before in ((kept, before_kept), (absorbed, before_absorbed)):
         _store(memory, MERGED, before, by=by, reason=reason, now=now)
-    proposal.undo = undo | {"kept_version": kept.version, "absorbed_version": absorbed.version,
-                            "was_pinned": before_absorbed["pinned"]}  # fmt: skip
+    proposal.undo = undo | {
+        "absorbed_version": absorbed.version,
+        "was_pinned": before_absorbed["pinned"],
+    }
     _follow(kept, absorbed, now)
     return _decide(proposal, MergeState.MERGED, by, reason, now)
 

@@ -200,14 +200,13 @@ def _fade_slice(run: SleepRun, rhythm: Rhythm) -> None:
     run.slept_count += slept
     run.archived_count += _archive(run, weak or [], Why.WEAK)
     run.after = until
-    if until is not None:
-        note_rhythm(rhythm)
+    is_crowded = run.slept_count - run.archived_count + pinned > policy.max_active_memories
+    if until is None and is_crowded:
+        run.phase = Phase.CROWD
+    if until is None and not is_crowded:
+        _begin_comparing(run, rhythm, policy)
     else:
-        if run.slept_count - run.archived_count + pinned > policy.max_active_memories:
-            run.phase = Phase.CROWD
-            note_rhythm(rhythm)
-        else:
-            _begin_comparing(run, rhythm, policy)
+        note_rhythm(rhythm)
     run.save()
 
 

@@ -568,3 +568,18 @@ def test_a_policy_that_is_not_allowed_any_more_stops_no_sleep(
     ended = sleep_at(NOW + 2 * DAY)
     assert (ended.pk, ended.state, len(ended.errors)) == (run.pk, "done", 1)
     assert numbers(memory).strength == pytest.approx(0.95)
+
+
+def test_by_tasks_what_begins_later_fades_for_later_tasks_alone(
+    actor: Actor, write: Write, sleep_at: Sleep
+) -> None:
+    policy(actor, decay_clock="task")
+    memory = write("to come", valid_from=NOW + 30 * DAY)
+    complete(actor, 500)
+    moment = NOW + 31 * DAY
+    assert changes_of(preview_sleep(actor=actor, waking=Waking(Trigger.API, BY, moment))) == []
+    sleep_at(moment)
+    assert numbers(memory).strength == 1.0
+    complete(actor, 10)
+    sleep_at(NOW + 32 * DAY)
+    assert numbers(memory).strength == pytest.approx(0.95, rel=1e-12)

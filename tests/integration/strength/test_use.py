@@ -11,7 +11,7 @@ from conversations.models import Message
 from memoryhub.access.domain import Forbidden, Principal, PrincipalKind
 from memoryhub.tenants.models import Actor
 from strength.actions.curate import apply_transition
-from strength.actions.history import strength_history
+from strength.actions.history import strength_history, thin_history
 from strength.actions.use import (
     NotUsable,
     apply_impact,
@@ -124,3 +124,18 @@ def test_history_has_few_rows_and_ends_with_what_is(write: Write, sleep_at: Slee
     last_night = [point for point in points if point.kind is PointKind.SLEPT][-1]
     assert last_night.strength == pytest.approx(points[-1].strength, rel=1e-6)
     assert points[-1].strength == numbers(memory).strength
+
+
+def test_history_of_long_ago_keeps_a_point_a_month(write: Write) -> None:
+    memory = write("tea")
+    for day in range(0, 62):
+        use_memories(memories=[memory], perspective=None, task=None, by=BY, now=NOW + day * DAY)
+    before = strength_history(memory=memory, now=NOW + 62 * DAY)
+
+    removed = thin_history(now=NOW + 500 * DAY, most=100)
+
+    kept = [(str(row.day), row.times) for row in StrengthPoint.objects.order_by("day")]
+    assert (removed, kept) == (59, [("2026-03-31", 31), ("2026-04-30", 30), ("2026-05-01", 1)])
+    after = strength_history(memory=memory, now=NOW + 62 * DAY)
+    assert (after[0].strength, after[-1].strength) == (before[0].strength, before[-1].strength)
+    assert thin_history(now=NOW + 500 * DAY, most=100) == 0
