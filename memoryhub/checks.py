@@ -8,6 +8,7 @@ from django.core.checks import CheckMessage, Error, Tags, register
 from django.utils.module_loading import import_string
 
 from memoryhub.jobs.domain import rhythm
+from memoryhub.jobs.followers import Follower
 from memoryhub.jobs.kinds import LONGEST_NAME, Kind
 from memoryhub.tenants.domain import Policy
 
@@ -60,6 +61,31 @@ def jobs_can_run(app_configs: Any, **kwargs: Any) -> Sequence[CheckMessage]:
         if problem := _schedule_problem(name, entry):
             errors.append(Error(f"SCHEDULES[{name!r}]: {problem}", hint=hint, id="memoryhub.E005"))
     return errors
+
+
+@register(Tags.compatibility)
+def followers_are_jobs(app_configs: Any, **kwargs: Any) -> Sequence[CheckMessage]:
+    """E006: what follows a turn, a session or a summary is a kind of job, in a form that can be read."""
+    return [
+        Error(
+            f"{table}[{name!r}]: {problem}",
+            hint="Correct the line in memoryhub/settings.py.",
+            id="memoryhub.E006",
+        )
+        for table in ("AFTER_TURN", "AFTER_SESSION", "AFTER_SUMMARY")
+        for name, line in getattr(settings, table).items()
+        if (problem := _follower_problem(name, line))
+    ]
+
+
+def _follower_problem(name: str, line: Mapping[str, Any]) -> str | None:
+    if name not in settings.JOB_KINDS:
+        return f"JOB_KINDS has no {name!r}."
+    try:
+        Follower(kind=name, **line)
+    except (TypeError, ValueError) as error:
+        return str(error).removeprefix("Follower.__init__() ")
+    return None
 
 
 def _kind_problem(name: str, line: Mapping[str, Any]) -> str | None:

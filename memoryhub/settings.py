@@ -263,6 +263,16 @@ CONTEXT_LAYERS = [
     "conversations.context_layers.recall",
 ]
 
+# Background work that a change asks for, enqueued in the transaction of that change: the kind of job, whether one at a
+# time waits for each `session` or for each `actor`, how long it waits for more of the same (`delay_seconds`), and
+# whether it is left out where no language model is configured (`needs_model`). The payload holds the session's id.
+AFTER_TURN: dict[str, dict[str, Any]] = {}
+AFTER_SESSION: dict[str, dict[str, Any]] = {}
+AFTER_SUMMARY: dict[str, dict[str, Any]] = {}
+
+# Who tells what a session was about; "" where nobody does.
+SESSION_SUMMARIES = ""
+
 # What runs in the background. `run` works outside any transaction and returns what is to be written;
 # `lease_seconds` is how soon a lost worker is noticed, `deadline_seconds` how long one attempt may take,
 # `at_once` how many may run at a time, over all workers (left out: as many as there are workers).

@@ -11,6 +11,7 @@ from conversations.domain.speaking import findable_words
 from conversations.models import Message, MessageIndex, Session
 from memoryhub.access.domain import Principal
 from memoryhub.access.tenancy import UnknownRow, hold
+from memoryhub.jobs.followers import follow
 from memoryhub.providers.spaces import (
     IndexEntry,
     after_indexing,
@@ -55,6 +56,8 @@ def add_messages(
         _index(rows, [each.entry for _, each in new], spaces)
         _extend(locked, rows)
         after_indexing([each.entry for _, each in new if each.entry is not None], locked.actor_id)
+        if rows:
+            follow("AFTER_TURN", actor_id=locked.actor_id, session_id=locked.pk)
     _follow(session, locked)
     return AddedMessages(_in_order(placement, rows, known), len(rows))
 

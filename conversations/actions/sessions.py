@@ -9,11 +9,13 @@ from uuid import UUID
 from django.db import transaction
 from django.db.models import Max, Min
 
+from conversations.actions.condensed import condensed
 from conversations.models import Message, Session
 from memoryhub.access import audit
 from memoryhub.access.domain import Principal
 from memoryhub.access.tenancy import hold, resolve
 from memoryhub.ids import new_id
+from memoryhub.jobs.followers import follow
 from memoryhub.tenants.models import Actor
 
 
@@ -30,8 +32,8 @@ class SessionStats:
     first_message_time: datetime | None
     last_message_time: datetime | None
     duration_seconds: int | None
-    has_summary: bool = False
-    last_summary_time: datetime | None = None
+    has_summary: bool
+    last_summary_time: datetime | None
 
 
 @transaction.atomic
@@ -83,6 +85,7 @@ def end_session(*, session: Session, by: Principal, now: datetime, only_if_silen
         audit.record(
             by=by, verb="end", object_kind="session", object_id=session.pk, actor=session.actor, now=now
         )
+        follow("AFTER_SESSION", actor_id=session.actor_id, session_id=session.pk)
     session.refresh_from_db(fields=["ended_at", "message_count", "last_message_at"])
     return session
 
@@ -93,10 +96,13 @@ def session_stats(*, session: Session) -> SessionStats:
         first=Min("created_at"), last=Max("created_at")
     )
     first, last = times["first"], times["last"]
+    told = condensed(actor_id=session.actor_id, session_id=session.pk)
     return SessionStats(
         session_id=session.pk,
         message_count=session.message_count,
         first_message_time=first,
         last_message_time=last,
         duration_seconds=int((last - first).total_seconds()) if first and last else None,
+        has_summary=told is not None,
+        last_summary_time=told.updated_at if told else None,
     )

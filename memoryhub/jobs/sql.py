@@ -32,6 +32,27 @@ WITH waiting AS (
 SELECT id, TRUE FROM fresh UNION ALL SELECT id, FALSE FROM waiting
 """
 
+# The same for several of one actor, each with a key of its own; the locks are taken in one order by everybody.
+JOIN_ALL = """
+SELECT pg_advisory_xact_lock_shared(lock) FROM (
+    SELECT hashtextextended(concat_ws(':', 'memoryhub_job', %(actor)s::uuid, kind, key), 0) AS lock
+    FROM unnest(%(kinds)s::text[], %(keys)s::text[]) AS wanted (kind, key) ORDER BY 1
+) AS locks
+"""
+
+ENQUEUE_ALL = """
+INSERT INTO memoryhub_job (id, actor_id, kind, key, payload, state, attempts, excused, due_at, error)
+SELECT id, %(actor)s, kind, key, payload, 'queued', 0, 0, now() + delay_seconds * interval '1 second', ''
+FROM unnest(%(ids)s::uuid[], %(kinds)s::text[], %(keys)s::text[], %(payloads)s::jsonb[], %(delays)s::float8[])
+    AS wanted (id, kind, key, payload, delay_seconds)
+WHERE NOT EXISTS (
+    SELECT FROM memoryhub_job AS waiting
+    WHERE waiting.actor_id = %(actor)s AND waiting.kind = wanted.kind AND waiting.key = wanted.key
+        AND waiting.state = 'queued' AND waiting.key <> ''
+)
+ON CONFLICT DO NOTHING
+"""
+
 # Offer what is due to one crew, and to no other for a while. Kinds of which enough run, and jobs whose like is
 # running, wait. Nothing waits for the disk: an offer that a crash undoes is made again.
 OFFER = """

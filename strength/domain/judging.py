@@ -8,6 +8,7 @@ which the data cannot know. A shortened text keeps its beginning and its end, wh
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+from memoryhub.fences import fenced
 from strength.domain.using import Key, Offered
 
 MAX_RESULT_CHARACTERS: Final = 20_000
@@ -66,10 +67,6 @@ _HEADINGS: Final = {
 }
 
 
-class ForgedFence(ValueError):
-    """A text contains the fence and could close its block; draw another."""
-
-
 class UnreadableJudgement(ValueError):
     """The model's answer has no list of used memories; judge by words instead."""
 
@@ -118,12 +115,8 @@ def _spoken(language: str) -> str:
 
 
 def _fenced(blocks: Mapping[str, str], headings: Mapping[str, str], fence: str) -> str:
-    """Return each block between two lines of its heading and the fence."""
-    if not fence or any(fence in text for text in blocks.values()):
-        raise ForgedFence("A text contains the fence.")
-    return "\n\n".join(
-        f"<{headings[name]} {fence}>\n{text}\n</{headings[name]} {fence}>" for name, text in blocks.items()
-    )
+    """Return each block between two lines of its heading and the fence. Raises ForgedFence."""
+    return fenced({headings[name]: text for name, text in blocks.items()}, fence)
 
 
 def _one_line(text: str) -> str:

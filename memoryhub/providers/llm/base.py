@@ -1,7 +1,7 @@
 """What every language model provider is and promises. Interface only: no vendor, no prompt."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, ClassVar, Literal
@@ -18,12 +18,19 @@ class Operation(StrEnum):
     JUDGE = "judge"
 
 
+Form = Literal["anthropic", "openai"]
+"""In which vendor's shape blocks are written (`conversations.domain.formats`)."""
+
+Content = str | Sequence[Mapping[str, Any]]
+"""A text, or blocks in the provider's own form."""
+
+
 @dataclass(frozen=True, slots=True)
 class ChatMessage:
     """One turn. There is no system role here: a system prompt is a field of the request."""
 
     role: Literal["user", "assistant"]
-    content: str = field(repr=False)
+    content: Content = field(repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +42,7 @@ class CompletionRequest:
     max_output_tokens: int
     deadline_seconds: float
     """How long the whole call may take, retries included."""
-    system: str = field(default="", repr=False)
+    system: Content = field(default="", repr=False)
     json_schema: Mapping[str, Any] | None = field(default=None, repr=False)
     """When given, the answer must be JSON that is valid under it."""
 
@@ -47,16 +54,44 @@ class Completion:
     text: str = field(repr=False)
     model: str
     input_tokens: int
+    """All that was read, what came from the provider's cache included."""
     output_tokens: int
     data: Any = field(default=None, repr=False)
     """The parsed answer where a schema was asked for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Delta:
+    """A piece of an answer that is still being written; it counts for nothing until the Completion comes."""
+
+    text: str = field(repr=False)
 
 
 class LLMProvider(ABC):
     """Answers prompts. Instances are shared by all threads of a process."""
 
     name: ClassVar[str]
+    form: ClassVar[Form] = "anthropic"
+
+    @abstractmethod
+    def model_for(self, operation: Operation) -> str:
+        """Return the name of the model that answers an operation; "" where none does."""
 
     @abstractmethod
     def complete(self, request: CompletionRequest) -> Completion:
         """Return a finished answer. Raises ProviderError; cut, refused or empty answers are errors too."""
+
+    @abstractmethod
+    def stream(self, request: CompletionRequest) -> AsyncIterator[Delta | Completion]:
+        """Yield the pieces of an answer as they come, and the finished answer last.
+
+        Raises ProviderError, also in the middle: then what was yielded is no answer. Tried again only before the
+        first piece. To be used from any event loop.
+        """
+
+    def count_tokens(self, request: CompletionRequest) -> int | None:
+        """Return the exact size of a request in tokens, asked of the provider; None where it cannot tell."""
+        return None
+
+    def close(self) -> None:  # noqa: B027 - most hold none
+        """Let go of connections."""

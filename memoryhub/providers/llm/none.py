@@ -1,10 +1,11 @@
 """The provider of an installation that talks to no model: real, and plain about what is missing."""
 
+from collections.abc import AsyncIterator
 from typing import ClassVar, NoReturn, Self
 
 from memoryhub.providers.config import LLMConfig
 from memoryhub.providers.errors import ProviderUnavailable
-from memoryhub.providers.llm.base import CompletionRequest, LLMProvider
+from memoryhub.providers.llm.base import Completion, CompletionRequest, Delta, LLMProvider, Operation
 
 NOT_CONFIGURED = (
     "No language model is configured. Set ANTHROPIC_API_KEY or OPENAI_API_KEY, "
@@ -32,6 +33,16 @@ class NoneProvider(LLMProvider):
             return cls()
         return cls(reason=NOT_IN_THIS_VERSION.format(name=config.provider), code="not_in_this_version")
 
+    def model_for(self, operation: Operation) -> str:
+        """Return "": no model answers."""
+        return ""
+
     def complete(self, request: CompletionRequest) -> NoReturn:
         """Raise ProviderUnavailable, permanently."""
         raise ProviderUnavailable(self.reason, code=self.code, permanent=True)
+
+    async def stream(self, request: CompletionRequest) -> AsyncIterator[Delta | Completion]:
+        """Raise ProviderUnavailable, permanently, when the first piece is asked for."""
+        if self.name:  # a generator, whatever it does
+            self.complete(request)
+        yield Delta("")

@@ -4,12 +4,12 @@ from typing import Any
 
 import pytest
 
+from memoryhub.fences import ForgedFence
 from strength.domain.judging import (
     JUDGING_SCHEMA,
     LEARNING_SCHEMA,
     MAX_MEMORY_CHARACTERS,
     MAX_RESULT_CHARACTERS,
-    ForgedFence,
     UnreadableJudgement,
     judged,
     judging_prompt,

@@ -1,0 +1,1 @@
+"""Session summaries and what they were before."""
