@@ -12,7 +12,10 @@ from conversations.models import Message
 def working_memory(request: LayerRequest) -> LayerResult:
     """Offer the last messages of the session, filled up from earlier ones."""
     messages = last_messages(
-        actor_id=request.tenant.actor_id, session=request.session, limit=request.policy.working_memory_limit
+        actor_id=request.tenant.actor_id,
+        session=request.session,
+        limit=request.policy.working_memory_limit,
+        before=request.answers,
     )
     return LayerResult(tuple(_candidate(WORKING, message) for message in messages))
 
@@ -27,6 +30,7 @@ def recall(request: LayerRequest) -> LayerResult:
         limit=request.policy.recall_limit + request.policy.working_memory_limit,
         session_id=request.session.pk if request.session else None,
         floor=request.policy.recall_relevance_floor,
+        besides=request.answers,
     )
     return LayerResult(tuple(_recalled(each) for each in found))
 

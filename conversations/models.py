@@ -1,4 +1,4 @@
-"""Sessions, messages, what makes messages searchable, and receipts of assembled contexts."""
+"""Sessions, messages, what makes messages searchable, receipts of assembled contexts, and questions to a model."""
 
 from datetime import datetime, timedelta
 from typing import Any, ClassVar
@@ -11,6 +11,7 @@ from django.db.models import ExpressionWrapper, F, Q
 from django.db.models.fields.json import KeyTextTransform
 from django.db.models.functions import Cast, Coalesce, Now
 
+from conversations.domain.chat import TurnState
 from conversations.domain.messages import SPOKEN, Role
 from conversations.domain.speaking import asks, findable_words
 from memoryhub.ids import new_id
@@ -164,6 +165,11 @@ class MessageIndex(SearchIndexRow):
         return str(self.message_id)
 
     @classmethod
+    def is_findable(cls, owner: Message) -> bool:
+        """Say whether searches may return it: something was said, by a person or an assistant (SPEC C2)."""
+        return owner.role in SPOKEN and bool(owner.content.strip())
+
+    @classmethod
     def words_of(cls, owner: Message) -> str:
         """Return the text by whose words the message is found."""
         return findable_words(owner.content, author=owner.author, said_at=owner.created_at)
@@ -214,3 +220,49 @@ class Receipt(models.Model):
 
     def __str__(self) -> str:
         return str(self.id)
+
+
+class ChatTurn(models.Model):
+    """A user's message that a model was asked to answer, and what became of it (SPEC B1–B4).
+
+    `attempt` fences it: whoever asks again counts it up, and only the latest may store an answer. One that is
+    `answering` after `until` was broken off, and may be asked again. `key` is the client's idempotency key, hashed.
+    """
+
+    id = models.UUIDField(primary_key=True, default=new_id, editable=False)
+    actor = models.ForeignKey(Actor, on_delete=models.CASCADE, related_name="+", db_index=False)
+    session = models.ForeignKey(Session, on_delete=models.CASCADE, related_name="turns")
+    question = models.ForeignKey(Message, on_delete=models.CASCADE, related_name="+")
+    answer = models.ForeignKey(Message, on_delete=models.SET_NULL, null=True, related_name="+")
+    receipt = models.ForeignKey(Receipt, on_delete=models.SET_NULL, null=True, related_name="+")
+    key = models.CharField(max_length=64, null=True, editable=False)
+    body_digest = models.CharField(max_length=64, editable=False)
+    state = models.CharField(max_length=9, choices=[(each.value, each.value) for each in TurnState])
+    attempt = models.PositiveIntegerField(default=1)
+    until = models.DateTimeField()
+    error = models.CharField(max_length=64, blank=True, help_text="The code of what went wrong.")
+    model = models.CharField(max_length=255, blank=True)
+    context_metadata = models.JSONField(null=True)
+    usage = models.JSONField(null=True)
+    created_at = models.DateTimeField()
+    finished_at = models.DateTimeField(null=True)
+    use_noted_at = models.DateTimeField(null=True, help_text="When its memories were looked through for use.")
+
+    class Meta:
+        ordering = ["-created_at", "-id"]
+        verbose_name = "question"
+        constraints = [
+            models.UniqueConstraint(name="turn_of_actor", fields=["actor", "id"]),
+            models.UniqueConstraint(name="turn_key_once", fields=["actor", "key"]),
+        ]
+        indexes = [
+            models.Index(fields=["actor", "-created_at", "-id"], name="turn_newest_first"),
+            models.Index(
+                fields=["session"],
+                name="turn_use_not_noted",
+                condition=Q(state="answered", use_noted_at=None),
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.state} {self.id}"

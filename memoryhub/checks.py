@@ -72,7 +72,7 @@ def followers_are_jobs(app_configs: Any, **kwargs: Any) -> Sequence[CheckMessage
             hint="Correct the line in memoryhub/settings.py.",
             id="memoryhub.E006",
         )
-        for table in ("AFTER_TURN", "AFTER_SESSION", "AFTER_SUMMARY")
+        for table in ("AFTER_ANSWER", "AFTER_TURN", "AFTER_SESSION", "AFTER_SUMMARY")
         for name, line in getattr(settings, table).items()
         if (problem := _follower_problem(name, line))
     ]

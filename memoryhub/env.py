@@ -15,6 +15,7 @@ from urllib.parse import unquote, urlsplit
 
 import environ
 
+from memoryhub.ledger.domain import PriceList
 from memoryhub.postgres import EmbeddedCluster
 
 CHECKOUT = Path(__file__).resolve().parent.parent
@@ -45,6 +46,7 @@ class Environment:
     max_body_bytes: int
     throttle_per_minute: int
     log_format: str
+    prices: PriceList
 
     @property
     def is_web(self) -> bool:
@@ -75,6 +77,7 @@ def read_environment(variables: Mapping[str, str] | None = None) -> Environment:
         ),
         throttle_per_minute=_integer(source, "MEMORYHUB_THROTTLE_PER_MINUTE", 6000, low=1, high=10_000_000),
         log_format=_choice(source, "MEMORYHUB_LOG_FORMAT", "json", ("json", "plain")),
+        prices=_prices(source, "MEMORYHUB_LLM_PRICES"),
     )
 
 
@@ -184,6 +187,17 @@ def _choice(source: Mapping[str, str], name: str, default: str, allowed: tuple[s
     if value not in allowed:
         raise EnvironmentProblem(f"{name} must be one of {', '.join(allowed)}, not {value!r}.")
     return value
+
+
+def _prices(source: Mapping[str, str], name: str) -> PriceList:
+    raw = source.get(name, "").strip()
+    try:
+        return PriceList.from_json(raw) if raw else PriceList()
+    except ValueError as error:
+        raise EnvironmentProblem(
+            f'{name} cannot be used: {error}. Write it as {{"model": {{"input": 3, "output": 15}}}}, in US dollars '
+            "for a million tokens."
+        ) from None
 
 
 def _words(source: Mapping[str, str], name: str) -> tuple[str, ...]:

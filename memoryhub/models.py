@@ -3,10 +3,11 @@
 from memoryhub.access.models import ApiKey, AuditEntry
 from memoryhub.api.models import IdempotencyRecord
 from memoryhub.jobs.models import Crew, Job, ScheduleState
+from memoryhub.ledger.models import LedgerEntry, TokenFactors
 from memoryhub.search.models import EmbeddingSpace, TermStatistic
 from memoryhub.tenants.models import Actor, Agent
 
 __all__ = [
-    "Actor", "Agent", "ApiKey", "AuditEntry", "Crew", "EmbeddingSpace", "IdempotencyRecord", "Job", "ScheduleState",
-    "TermStatistic",
+    "Actor", "Agent", "ApiKey", "AuditEntry", "Crew", "EmbeddingSpace", "IdempotencyRecord", "Job", "LedgerEntry",
+    "ScheduleState", "TermStatistic", "TokenFactors",
 ]  # fmt: skip

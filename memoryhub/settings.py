@@ -183,6 +183,8 @@ UNFOLD = {
                     _screen(_("Tasks"), "task_alt", "strength_task"),
                     _screen(_("Sessions"), "forum", "conversations_session"),
                     _screen(_("Messages"), "chat", "conversations_message"),
+                    _screen(_("Summaries"), "summarize", "summaries_summary"),
+                    _screen(_("Questions"), "contact_support", "conversations_chatturn"),
                     _screen(_("Receipts"), "receipt_long", "conversations_receipt"),
                 ],
             },
@@ -202,6 +204,8 @@ UNFOLD = {
                     _screen(_("API keys"), "key", "memoryhub_apikey"),
                     _screen(_("Audit trail"), "history", "memoryhub_auditentry"),
                     _screen(_("Embedding spaces"), "scatter_plot", "memoryhub_embeddingspace"),
+                    _screen(_("Ledger"), "payments", "memoryhub_ledgerentry"),
+                    _screen(_("Token factors"), "tune", "memoryhub_tokenfactors"),
                     _screen(_("Jobs"), "work_history", "memoryhub_job"),
                     _screen(_("Crews"), "engineering", "memoryhub_crew"),
                     _screen(_("Schedules"), "schedule", "memoryhub_schedulestate"),
@@ -221,7 +225,9 @@ LOGIN_REDIRECT_URL = "admin:index"
 # The figures of the admin's first page, in order; each app offers its own.
 DASHBOARD_PANELS = [
     "memoryhub.admin.dashboard.ground_tiles",
+    "memoryhub.admin.ledger.tiles",
     "conversations.admin.tiles",
+    "summaries.admin.tiles",
     "strength.admin.tiles",
 ]
 
@@ -247,6 +253,8 @@ LOGGING = {
         "httpx2": {"level": "WARNING"},
         "httpcore2": {"level": "WARNING"},
         "openai": {"level": "WARNING"},
+        # Its debug lines quote whole requests.
+        "anthropic": {"level": "WARNING"},
         # Three lines for each job; our own say what matters.
         "django-q": {"level": "WARNING"},
     },
@@ -254,24 +262,35 @@ LOGGING = {
 
 EMBEDDING = EmbeddingConfig.from_env(os.environ)
 LLM = LLMConfig.from_env(os.environ)
+PRICES = ENVIRONMENT.prices
 
 # The layers of an assembled context, in the order in which they are fetched.
 CONTEXT_LAYERS = [
     "conversations.context_layers.working_memory",
     "strength.context_layers.pinned",
     "strength.context_layers.semantic",
+    "summaries.context_layers.session_summary",
     "conversations.context_layers.recall",
 ]
 
 # Background work that a change asks for, enqueued in the transaction of that change: the kind of job, whether one at a
 # time waits for each `session` or for each `actor`, how long it waits for more of the same (`delay_seconds`), and
 # whether it is left out where no language model is configured (`needs_model`). The payload holds the session's id.
-AFTER_TURN: dict[str, dict[str, Any]] = {}
-AFTER_SESSION: dict[str, dict[str, Any]] = {}
-AFTER_SUMMARY: dict[str, dict[str, Any]] = {}
+AFTER_ANSWER: dict[str, dict[str, Any]] = {"note_use": {"key": "session"}}
+AFTER_TURN: dict[str, dict[str, Any]] = {
+    "summarize": {"key": "session", "delay_seconds": 2},
+    "extract": {"key": "actor", "delay_seconds": 20, "needs_model": True},
+}
+AFTER_SESSION: dict[str, dict[str, Any]] = {
+    "summarize": {"key": "session"},
+    "extract": {"key": "actor", "delay_seconds": 5.0, "needs_model": True},
+}
+AFTER_SUMMARY: dict[str, dict[str, Any]] = {
+    "remember_summary": {"key": "session"},
+}
 
 # Who tells what a session was about; "" where nobody does.
-SESSION_SUMMARIES = ""
+SESSION_SUMMARIES = "summaries.actions.reading.session_summary"
 
 # What runs in the background. `run` works outside any transaction and returns what is to be written;
 # `lease_seconds` is how soon a lost worker is noticed, `deadline_seconds` how long one attempt may take,
@@ -286,6 +305,24 @@ JOB_KINDS: dict[str, dict[str, Any]] = {
     "end_idle_sessions": {
         "run": "conversations.tasks.end_idle_sessions", "lease_seconds": 60, "deadline_seconds": 300, "at_once": 1,
     },
+    "note_use": {
+        "run": "strength.tasks.note_use", "lease_seconds": 60, "deadline_seconds": 300,
+    },
+    "extract": {
+        "run": "strength.tasks.extract", "lease_seconds": 60, "deadline_seconds": 900,
+    },
+    "reflect": {
+        "run": "strength.tasks.reflect", "lease_seconds": 60, "deadline_seconds": 300,
+    },
+    "remember_summary": {
+        "run": "strength.tasks.remember_summary", "lease_seconds": 60, "deadline_seconds": 60,
+    },
+    "summarize": {
+        "run": "summaries.tasks.summarize", "lease_seconds": 60, "deadline_seconds": 300,
+    },
+    "summarize_due": {
+        "run": "summaries.tasks.summarize_due", "lease_seconds": 60, "deadline_seconds": 300, "at_once": 1,
+    },
     "sleep": {
         "run": "strength.tasks.sleep", "lease_seconds": 60, "deadline_seconds": 1800,
     },
@@ -298,16 +335,32 @@ JOB_KINDS: dict[str, dict[str, Any]] = {
     "forget_old_jobs": {
         "run": "memoryhub.jobs.forgetting.forget_old_jobs", "lease_seconds": 60, "deadline_seconds": 300, "at_once": 1,
     },
+    "calibrate_tokens": {
+        "run": "memoryhub.ledger.tasks.calibrate_tokens", "lease_seconds": 60, "deadline_seconds": 300, "at_once": 1,
+    },
+    "forget_old_calls": {
+        "run": "memoryhub.ledger.tasks.forget_old_calls", "lease_seconds": 60, "deadline_seconds": 600, "at_once": 1,
+    },
 }  # fmt: skip
+
+# What `manage.py backfill` catches up with: who names the jobs that are missing.
+BACKFILLS = {
+    "summaries": "summaries.actions.backfill.pieces",
+    "extraction": "strength.actions.backfill.pieces",
+    "embeddings": "memoryhub.providers.backfill.pieces",
+}
 
 # What is done again and again: the kind of job, and `every_seconds` or `daily_at` (UTC). A time that was missed
 # because nothing ran is made up for once.
 SCHEDULES: dict[str, dict[str, Any]] = {
     "end idle sessions": {"job": "end_idle_sessions", "every_seconds": 60},
     "embed what has no vector": {"job": "embed_missing", "every_seconds": 3600},
+    "summarize what is due": {"job": "summarize_due", "every_seconds": 300},
     "sleep": {"job": "sleep_due", "daily_at": "02:30"},
     "forget old uses": {"job": "forget_old_uses", "daily_at": "03:00"},
     "forget old jobs": {"job": "forget_old_jobs", "daily_at": "03:15"},
+    "forget old calls": {"job": "forget_old_calls", "daily_at": "03:30"},
+    "calibrate tokens": {"job": "calibrate_tokens", "every_seconds": 604_800},
 }
 
 # A crew is one django-q2 cluster of one worker (`memoryhub.jobs.crew`), over the table of jobs. Its scheduler and its
@@ -327,22 +380,44 @@ Q_CLUSTER = {
     "catch_up": False,
 }
 
+# What `manage.py import` reads beside its own exports, and what `manage.py export` writes beside them.
+IMPORT_FORMATS = {
+    "mem0": "strength.actions.imports.MEM0",
+    "chatgpt": "strength.actions.imports.CHATGPT",
+}
+EXPORT_FORMATS = {"csv": "strength.actions.exports.memories_as_csv"}
+
+# Actors' tables that no export holds, and why. Index rows are left out by themselves: they are made anew.
+LEFT_OUT_OF_EXPORTS = {
+    "summaries.SummaryDraft": "What a job has written so far; a summary is written anew without it.",
+    "memoryhub.Job": "The work of this installation; another has its own to do.",
+    "memoryhub.LedgerEntry": "What this installation has paid for; another has not.",
+    "memoryhub.IdempotencyRecord": "Kept for a day, and bound to this installation's keys.",
+}
+
 # What `manage.py doctor` looks at: each yields findings.
 DIAGNOSES = [
     "memoryhub.api.diagnosis.server",
     "memoryhub.api.diagnosis.workers",
     "memoryhub.api.diagnosis.embeddings",
+    "memoryhub.api.diagnosis.language_model",
     "memoryhub.api.diagnosis.words",
     "memoryhub.api.diagnosis.tokens",
+    "memoryhub.api.diagnosis.spending",
     "memoryhub.api.diagnosis.access",
     "memoryhub.api.diagnosis.policies",
+    "strength.diagnosis.strategies",
 ]
 
 # Every policy whose values an agent or a user may override; a key belongs to exactly one of them.
 POLICIES = [
     "memoryhub.tenants.domain.TrustPolicy",
+    "memoryhub.ledger.domain.LedgerPolicy",
     "conversations.domain.policy.ContextPolicy",
     "conversations.domain.policy.SessionPolicy",
+    "conversations.domain.policy.ChatPolicy",
+    "summaries.domain.policy.SummaryPolicy",
     "strength.domain.policy.SearchPolicy",
     "strength.domain.policy.StrengthPolicy",
+    "strength.domain.policy.ExtractionPolicy",
 ]

@@ -9,12 +9,18 @@ from django.db import connection
 from django.utils import timezone
 
 from memoryhub.access.domain import job_principal
+from memoryhub.jobs.kinds import Writes
 from memoryhub.jobs.queue import enqueue
 from memoryhub.jobs.running import RunningJob
 from memoryhub.tenants.domain import PolicyError
 from memoryhub.tenants.models import Actor
 from memoryhub.tenants.policies import effective_policy
+from strength.actions import reflection, summaries_as_memories
+from strength.actions.extraction import Reading
+from strength.actions.extraction import extract as extract_of
 from strength.actions.history import thin_history
+from strength.actions.noting import note_use as strengthen_used
+from strength.actions.noting import turns_to_note, used_in
 from strength.actions.sleep import Waking
 from strength.actions.sleep import sleep as sleep_actor
 from strength.actions.tasks import SLEEP_KEY, SLEEP_KIND
@@ -29,6 +35,9 @@ DUE_AFTER: Final = timedelta(hours=20)
 
 USES_KEPT: Final = timedelta(days=90)
 """How long a use report is known again, and a task's outcome can be read."""
+
+READING_SECONDS: Final = 200.0
+"""What is left of a job's time when no further slice is read: two questions to a model, and the writing."""
 
 RESERVE_SECONDS: Final = 120.0
 """What is left of a job's time when a sleep stops comparing; the next goes on with it."""
@@ -51,6 +60,53 @@ def sleep(job: RunningJob) -> None:
     sleep_actor(
         actor=actor, waking=waking, step=job.step, may_go_on=lambda: job.seconds_left > RESERVE_SECONDS
     )
+
+
+def note_use(job: RunningJob) -> None:
+    """Strengthen what the answers of a session used, question by question (SPEC B1)."""
+    assert job.actor_id is not None
+    by = job_principal(job.kind.name, job.id)
+    for turn in turns_to_note(actor_id=job.actor_id, session_id=UUID(job.payload["session_id"])):
+        used = used_in(turn=turn)
+        with job.step():
+            strengthen_used(turn=turn, memories=used, by=by, now=timezone.now())
+
+
+def extract(job: RunningJob) -> None:
+    """Draw facts, likings and episodes from what an actor's sessions have gained (SPEC L3)."""
+    actor = _actor_of(job)
+    if actor is None:
+        return
+    first = job.payload.get("session_id")
+    extract_of(
+        reading=Reading(actor, job_principal(job.kind.name, job.id), timezone.now(), job.attempt),
+        first=UUID(first) if first else None,
+        step=job.step,
+        may_go_on=lambda: job.seconds_left > READING_SECONDS,
+    )
+
+
+def reflect(job: RunningJob) -> None:
+    """Draw lessons from an actor's new episodes."""
+    actor = _actor_of(job)
+    if actor is not None:
+        by = job_principal(job.kind.name, job.id)
+        reflection.reflect(actor=actor, by=by, now=timezone.now(), step=job.step)
+
+
+def remember_summary(job: RunningJob) -> Writes | None:
+    """Write a session's summary as a memory."""
+    actor = _actor_of(job)
+    if actor is None:
+        return None
+    by, session_id = job_principal(job.kind.name, job.id), UUID(job.payload["session_id"])
+    return lambda: summaries_as_memories.remember_summary(
+        actor=actor, session_id=session_id, by=by, now=timezone.now()
+    )
+
+
+def _actor_of(job: RunningJob) -> Actor | None:
+    return Actor.objects.select_related("agent").filter(id__in=[job.actor_id]).first()
 
 
 def sleep_due(job: RunningJob) -> None:

@@ -1,4 +1,4 @@
-"""Summaries: condensed prose. Session summaries and project memory will live here."""
+"""Summaries: what sessions were about, in a few sentences."""
 
 from django.apps import AppConfig
 

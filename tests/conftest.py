@@ -13,6 +13,7 @@ from memoryhub.access.actions import issue_key
 from memoryhub.access.domain import Scope, command
 from memoryhub.jobs.queue import offer
 from memoryhub.jobs.runner import run
+from memoryhub.ledger.calibrating import calibrated
 from memoryhub.providers import registry
 from memoryhub.providers.spaces import query_cache
 from memoryhub.search.statistics import frequencies
@@ -26,6 +27,7 @@ def _fresh_caches() -> Iterator[None]:
     """Forget what a process keeps between requests, so that no test feels another."""
     frequencies.forget()
     query_cache.forget()
+    calibrated.forget()
     registry.reset()
     yield
     registry.reset()

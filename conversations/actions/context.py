@@ -20,14 +20,14 @@ from conversations.domain.phrases import Language
 from conversations.domain.policy import ContextPolicy
 from conversations.domain.rendering import NonceCollision
 from conversations.metrics import observe_context
-from conversations.models import Receipt, Session
+from conversations.models import Message, Receipt, Session
 from memoryhub.access.domain import Principal
 from memoryhub.access.tenancy import Tenant, ensure_actor
+from memoryhub.providers.counting import counter_in_use
 from memoryhub.providers.errors import ProviderError
 from memoryhub.providers.spaces import text_query
 from memoryhub.search.query import SearchQuery
 from memoryhub.tenants.policies import effective_policy
-from memoryhub.tokens.counter import counter_for
 
 log = logging.getLogger(__name__)
 EMBEDDER = "embedder"
@@ -39,9 +39,13 @@ NONCE_BYTES = 16
 
 @dataclass(frozen=True, kw_only=True)
 class ContextRequest:
-    """What a client asks for. `options` are policy values for this call alone."""
+    """What a client asks for. `options` are policy values for this call alone.
+
+    `answers` is the message as it is stored already, where it is: it must not stand beside itself.
+    """
 
     message: str
+    answers: Message | None = None
     session: Session | None = None
     project: str | None = None
     perspective: str | None = None
@@ -56,6 +60,7 @@ class LayerRequest:
     tenant: Tenant
     by: Principal
     session: Session | None
+    answers: Message | None
     project: str | None
     perspective: str | None
     query: SearchQuery
@@ -95,10 +100,10 @@ def assemble_context(
     if wants_routing:  # no router yet: no project, and the metadata says so
         request = replace(request, project=None)
     policy = effective_policy(ContextPolicy, tenant.agent, tenant.actor).validated(**request.options)
-    query = text_query(request.message)
+    query = text_query(request.message, payer=tenant.payer)
     layer_request = LayerRequest(
-        tenant=tenant, by=by, session=request.session, project=request.project, perspective=request.perspective,
-        query=query, policy=policy, now=now,
+        tenant=tenant, by=by, session=request.session, answers=request.answers, project=request.project,
+        perspective=request.perspective, query=query, policy=policy, now=now,
     )  # fmt: skip
     layers = tuple(_ask(layer, layer_request) for layer in context_layers())
     gaps = [*([ROUTING] if wants_routing else []), *_missing(request, policy, query, layers)]
@@ -155,7 +160,7 @@ def _missing(
 def _fit(
     tenant: Tenant, policy: ContextPolicy, request: ContextRequest, layers: tuple[LayerResult, ...]
 ) -> Assembly:
-    count = counter_for(settings.LLM.counted_as()).count
+    count = counter_in_use().count
     if tenant.agent and tenant.agent.system_prompt and not policy.system_prompt:
         policy = policy.validated(system_prompt=tenant.agent.system_prompt)
     while True:

@@ -35,12 +35,18 @@ class AddedMessages:
 
 
 def add_messages(
-    *, session: Session, batch: Sequence[NewMessage], by: Principal, now: datetime
+    *,
+    session: Session,
+    batch: Sequence[NewMessage],
+    by: Principal,
+    now: datetime,
+    followed_by: Sequence[str] = ("AFTER_TURN",),
 ) -> AddedMessages:
     """Store messages at the end of a session; a `client_message_id` that is known returns the first row.
 
     Reopens a session that had ended (SPEC C5). Analysing and embedding by a local provider happen
-    before the session's row is locked; a remote provider is asked in the background.
+    before the session's row is locked; a remote provider is asked in the background. `followed_by` names the tables of
+    the settings that list what else is to be done.
     """
     spaces = writing_spaces()
     prepared = {id(message): _prepare(message, entry) for message, entry in _with_entries(batch, spaces, now)}
@@ -57,7 +63,7 @@ def add_messages(
         _extend(locked, rows)
         after_indexing([each.entry for _, each in new if each.entry is not None], locked.actor_id)
         if rows:
-            follow("AFTER_TURN", actor_id=locked.actor_id, session_id=locked.pk)
+            follow(*followed_by, actor_id=locked.actor_id, session_id=locked.pk)
     _follow(session, locked)
     return AddedMessages(_in_order(placement, rows, known), len(rows))
 

@@ -43,16 +43,24 @@ class FoundMessage:
 
 
 def search_messages(
-    *, actor_id: UUID, query: SearchQuery, limit: int, session_id: UUID | None = None, floor: float = 0.0
+    *,
+    actor_id: UUID,
+    query: SearchQuery,
+    limit: int,
+    session_id: UUID | None = None,
+    floor: float = 0.0,
+    besides: Message | None = None,
 ) -> list[FoundMessage]:
     """Return an actor's past messages that answer a query, most relevant first.
 
     Untrusted messages are left out unless they are of the given session (SPEC M10), as is what is
-    less relevant than `floor`.
+    less relevant than `floor`, and the message `besides` which it is for.
     """
     if limit < 1:
         return []
     rows = MessageIndex.objects.filter(believed_in(session_id), actor_id=actor_id)
+    if besides is not None:
+        rows = rows.exclude(message_id=besides.pk)
     about = named(query.text, _authors(actor_id)) if query.text else frozenset()
     nominees = candidates(
         rows, about_somebody(query, without_names(query.text, about)) if about else query,
@@ -78,16 +86,21 @@ def _authors(actor_id: UUID) -> set[str]:
     return set(names[:NEWEST_NAMES])
 
 
-def working_memory(*, actor_id: UUID, session: Session | None, limit: int) -> list[Message]:
+def working_memory(
+    *, actor_id: UUID, session: Session | None, limit: int, before: Message | None = None
+) -> list[Message]:
     """Return the last `limit` spoken messages in time order.
 
     Of the session where one is given, filled up from the same actor's earlier sessions while it is
-    young ("continue from yesterday"); otherwise of all the actor's sessions.
+    young ("continue from yesterday"); otherwise of all the actor's sessions. With `before`, a message of the session,
+    of what was said before it.
     """
     if session is None:
         return _earlier(actor_id, None, limit)
-    own = Message.objects.of([actor_id]).filter(session_id=session.pk).spoken().order_by("-seq")[:limit]
-    recent = list(own)[::-1]
+    own = Message.objects.of([actor_id]).filter(session_id=session.pk).spoken()
+    if before is not None:
+        own = own.filter(seq__lt=before.seq)
+    recent = list(own.order_by("-seq")[:limit])[::-1]
     return [*_earlier(actor_id, session, limit - len(recent)), *recent]
 
 

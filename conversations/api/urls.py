@@ -2,7 +2,7 @@
 
 from django.urls import path
 
-from conversations.api import views
+from conversations.api import chat, views
 
 urlpatterns = [
     path("sessions", views.Sessions.as_view(), name="sessions"),
@@ -10,6 +10,7 @@ urlpatterns = [
     path("sessions/<uuid:session_id>/end", views.SessionEnd.as_view(), name="session-end"),
     path("sessions/<uuid:session_id>/stats", views.SessionStatistics.as_view(), name="session-stats"),
     path("sessions/<uuid:session_id>/messages", views.Messages.as_view(), name="messages"),
+    path("chat", chat.Chat.as_view(), name="chat"),
     path("context", views.Contexts.as_view(), name="context"),
     path("receipts/<uuid:receipt_id>", views.OneReceipt.as_view(), name="receipt"),
 ]

@@ -42,11 +42,13 @@ from memoryhub.api.views import ApiView
 from memoryhub.tenants.domain import PolicyError
 
 
-def _taken(error: SessionTaken) -> APIException:
+def session_taken(error: SessionTaken) -> APIException:
+    """Return the problem of an id that another actor has."""
     return Problem(status.HTTP_409_CONFLICT, "session_taken", str(error))
 
 
-def _too_large(error: ContextTooLarge) -> APIException:
+def too_large(error: ContextTooLarge) -> APIException:
+    """Return the problem of a message that no context has room for."""
     return Problem(
         status.HTTP_422_UNPROCESSABLE_ENTITY,
         "context_too_large",
@@ -56,11 +58,13 @@ def _too_large(error: ContextTooLarge) -> APIException:
     )
 
 
-def _invalid(error: InvalidContext) -> APIException:
+def invalid_context(error: InvalidContext) -> APIException:
+    """Return the problem of a message that says nothing."""
     return ValidationError({"message": [str(error)]})
 
 
-def _options(error: PolicyError) -> APIException:
+def wrong_options(error: PolicyError) -> APIException:
+    """Return the problem of options out of range."""
     return ValidationError({"options": {key: [text] for key, text in error.errors.items()}})
 
 
@@ -68,7 +72,7 @@ class Sessions(ApiView):
     """Open and list sessions."""
 
     scopes = {"GET": Scope.READ, "POST": Scope.WRITE}
-    problems = {SessionTaken: _taken}
+    problems = {SessionTaken: session_taken}
 
     @extend_schema(
         operation_id="sessions_list", parameters=[TenantQuery, PageQuery], responses=page_of(SessionOut)
@@ -162,7 +166,7 @@ class Contexts(ApiView):
     """Assemble a context."""
 
     scopes = {"POST": Scope.READ}
-    problems = {ContextTooLarge: _too_large, InvalidContext: _invalid, PolicyError: _options}
+    problems = {ContextTooLarge: too_large, InvalidContext: invalid_context, PolicyError: wrong_options}
     idempotent_in_transaction = False
 
     @extend_schema(request=ContextIn, responses=ContextOut)

@@ -12,7 +12,7 @@ from typing import Any, Final, Self
 from conversations.domain.layers import PRECEDENCE
 from memoryhub.tenants.domain import Check, Policy, PolicyError, number, one_of, switch, text, whole
 
-__all__ = ["CALL_OPTIONS", "DEFAULT_POLICY", "ContextPolicy", "PolicyError", "SessionPolicy"]
+__all__ = ["CALL_OPTIONS", "DEFAULT_POLICY", "ChatPolicy", "ContextPolicy", "PolicyError", "SessionPolicy"]
 
 BEFORE_HISTORY: Final = "before_history"
 WITH_USER_MESSAGE: Final = "with_user_message"
@@ -120,6 +120,25 @@ class SessionPolicy(Policy):
     session_idle_minutes: int = 60
 
     CHECKS = {"session_idle_minutes": whole(1, 43_200)}
+
+
+@dataclass(frozen=True, kw_only=True)
+class ChatPolicy(Policy):
+    """How the model is asked for an answer (SPEC B1, B3).
+
+    `chat_memory` False sends the message alone, beside the system prompt. `chat_deadline_seconds` is how long an
+    answer may take, from the question to its last word.
+    """
+
+    chat_max_output_tokens: int = 4096
+    chat_memory: bool = True
+    chat_deadline_seconds: int = 120
+
+    CHECKS = {
+        "chat_max_output_tokens": whole(1, 200_000),
+        "chat_memory": switch(),
+        "chat_deadline_seconds": whole(5, 600),
+    }
 
 
 CALL_OPTIONS: Final = ContextPolicy.keys() - {

@@ -1,7 +1,8 @@
 """Erasing a user everywhere (SPEC M11).
 
 Walks every model through Django's app registry, so that no app can be forgotten: whatever has an
-`actor_id` is deleted, and what is about the user without one is listed in this file.
+`actor_id` is deleted, and what is about the user without one is listed in this file. One table keeps its rows and
+loses the actor, by its foreign key: the ledger, whose figures belong to the agent's accounts.
 """
 
 from collections.abc import Iterator

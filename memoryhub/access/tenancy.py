@@ -14,6 +14,7 @@ from django.db import connection, models
 
 from memoryhub.access import audit
 from memoryhub.access.domain import Forbidden, Principal
+from memoryhub.ledger.domain import Payer
 from memoryhub.tenants.domain import actor_id, effective_user
 from memoryhub.tenants.models import Actor, Agent, AgentQuerySet
 
@@ -40,6 +41,11 @@ class Tenant:
     def actor_id(self) -> UUID:
         """Return the actor's key, which is known even before its row exists."""
         return actor_id(self.agent_id, self.user_id)
+
+    @property
+    def payer(self) -> Payer:
+        """Return who pays for what is done for a read."""
+        return Payer(self.agent_id, self.actor.pk if self.actor else None)
 
     @property
     def readable_actor_ids(self) -> list[UUID]:

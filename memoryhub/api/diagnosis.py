@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 
 from django.conf import settings
@@ -12,9 +12,13 @@ from memoryhub.access.models import ApiKey
 from memoryhub.api.health import CHECKS
 from memoryhub.jobs.models import Job
 from memoryhub.jobs.watching import Mood, background
+from memoryhub.ledger.domain import OK, day_start
+from memoryhub.ledger.models import LedgerEntry, TokenFactors
+from memoryhub.ledger.spending import estimate_errors, paused, spent_in
 from memoryhub.providers.errors import ProviderError
+from memoryhub.providers.llm.base import Operation
 from memoryhub.providers.reembedding import plan_change
-from memoryhub.providers.registry import embedding_provider
+from memoryhub.providers.registry import embedding_provider, llm_provider
 from memoryhub.search.reindexing import count_outdated
 from memoryhub.tenants.models import Actor
 from memoryhub.tenants.policies import effective_policy, policy_classes
@@ -22,6 +26,8 @@ from memoryhub.tokens import count_raw
 
 OLDEST_POSTGRESQL = 16
 OLDEST_PGVECTOR = (0, 8)
+MOST_ESTIMATE_ERROR = 0.10
+"""How far nineteen estimates in twenty may lie from what a fitted model reports."""
 
 
 class Level(StrEnum):
@@ -109,6 +115,21 @@ def embeddings() -> Iterator[Finding]:
         yield Finding(Level.FINE, "embedding space", f"{plan.source}, every text has its vector")
 
 
+def language_model() -> Iterator[Finding]:
+    """Ask the language model's provider, at no cost, and name the models that answer."""
+    if settings.LLM.provider == "none":
+        detail = "none is configured; nothing is written by a model, and summaries are extracts"
+        yield Finding(Level.FINE, "language model", detail)
+        return
+    try:
+        models = sorted({llm_provider(operation).model_for(operation) for operation in Operation})
+        llm_provider(Operation.CHAT).probe()
+    except ProviderError as error:
+        yield Finding(Level.WARNING, "language model", f"{error} Chat answers with an error meanwhile.")
+        return
+    yield Finding(Level.FINE, "language model", f"{settings.LLM.provider} answers; {', '.join(models)}")
+
+
 def words() -> Iterator[Finding]:
     """Look whether the words of every text are of this release's analysis."""
     try:
@@ -128,7 +149,23 @@ def tokens() -> Iterator[Finding]:
     count_raw("memoryhub")
     model = settings.LLM.counted_as() or "no model configured: the most careful factors"
     yield Finding(Level.FINE, "token counting", f"o200k_base; {model}")
-    yield Finding(Level.FINE, "language model", f"provider {settings.LLM.provider}")
+
+
+def spending() -> Iterator[Finding]:
+    """Look at today's calls and caps, and at how well tokens are estimated."""
+    now = datetime.now(UTC)
+    today = LedgerEntry.objects.filter(created_at__gte=day_start(now))
+    spent, calls, failures = spent_in(today), today.count(), today.exclude(outcome=OK).count()
+    detail = f"{calls} calls today, {failures} failed; {spent.tokens} tokens, {spent.cost:.4f} USD"
+    yield Finding(Level.WARNING if failures * 2 > calls else Level.FINE, "spending", detail)
+    for standing in paused(now=now):
+        yield Finding(Level.WARNING, f"spending of {standing.agent_id}", standing.detail)
+    fitted = set(TokenFactors.objects.values_list("provider", "model"))
+    for each in estimate_errors(since=now - timedelta(days=7)):
+        is_poor = (each.provider, each.model) in fitted and each.p95 > MOST_ESTIMATE_ERROR
+        how = "fitted" if (each.provider, each.model) in fitted else "not fitted yet"
+        detail = f"{each.model}, {how}: off by {each.median:.1%} (median), {each.p95:.1%} (p95) in a week"
+        yield Finding(Level.WARNING if is_poor else Level.FINE, "token estimates", detail)
 
 
 def access() -> Iterator[Finding]:

@@ -47,6 +47,13 @@ class ProblemHandler(ExceptionHandler):
                 return translated
         return _ground_problem(exc) or super().convert_known_exceptions(exc)
 
+    def report_exception(self, exc: exceptions.APIException, response: Response) -> None:
+        """Report what nobody foresaw. A problem of our own has a name: a line with its code is enough."""
+        if not isinstance(exc, Problem):
+            super().report_exception(exc, response)
+        elif exc.status_code >= 500:
+            log.warning("answered with a problem", extra={"code": exc.get_codes(), "status": exc.status_code})
+
     def get_response(self, exc: exceptions.APIException, data: Any) -> Response:
         """Return the answer with the media type of problems."""
         response = super().get_response(exc, data)

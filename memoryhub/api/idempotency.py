@@ -49,7 +49,7 @@ def answer_once(
         # A write that is refused half-way leaves nothing behind, not even the agent it would have created.
         with transaction.atomic() if in_transaction else nullcontext():
             return act()
-    _check_key(key)
+    check_key(key)
     route = route[:LONGEST_ROUTE]
     asked = [request.data, sorted(request.query_params.lists())]
     digest = hashlib.sha256(json.dumps(asked, sort_keys=True, default=str).encode()).hexdigest()
@@ -66,7 +66,8 @@ def answer_once(
         return response
 
 
-def _check_key(key: str) -> None:
+def check_key(key: str) -> None:
+    """Raise the problem of a key that cannot be kept."""
     if not 0 < len(key) <= LONGEST_KEY or text_problem(key):
         raise Problem(
             400, "idempotency_key_invalid", f"Idempotency-Key must have 1 to {LONGEST_KEY} characters."

@@ -41,12 +41,13 @@ class ApiView(APIView):
     """Base of all views: one call to an action each, and no logic.
 
     `scopes` says which scope each method needs (a method that is missing there is closed);
-    `problems` translates the app's named exceptions.
+    `problems` translates the app's named exceptions. `idempotent_by_itself` leaves `Idempotency-Key` to the view.
     """
 
     scopes: ClassVar[Mapping[str, Scope]] = {}
     problems: ClassVar[Mapping[type[Exception], Callable[[Any], APIException]]] = {}
     idempotent_in_transaction: ClassVar[bool] = True
+    idempotent_by_itself: ClassVar[bool] = False
 
     def setup(self, request: HttpRequest, *args: Any, **kwargs: Any) -> None:
         """Note what the request is about, and make its POST idempotent."""
@@ -54,10 +55,10 @@ class ApiView(APIView):
         self.now = datetime.now(UTC)
         self.actor_id: UUID | None = None
         post = getattr(self, "post", None)
-        if post is not None:
+        if post is not None and not self.idempotent_by_itself:
             self.post = self._once(post)
 
-    def _once(self, post: Callable[..., Response]) -> Callable[..., Response]:
+    def _once(self, post: Callable[..., Response]) -> Callable[..., Any]:
         def handler(request: Request, *args: Any, **kwargs: Any) -> Response:
             return answer_once(
                 request,

@@ -31,9 +31,11 @@ class Follower:
         return Order(self.kind, key, {"session_id": str(session_id)}, self.delay_seconds)
 
 
-def follow(table: str, *, actor_id: UUID, session_id: UUID) -> None:
-    """Enqueue what the settings' `table` lists, in the caller's transaction."""
-    followers = [Follower(kind=kind, **line) for kind, line in getattr(settings, table).items()]
+def follow(*tables: str, actor_id: UUID, session_id: UUID) -> None:
+    """Enqueue what these tables of the settings list, in the caller's transaction."""
+    followers = [
+        Follower(kind=kind, **line) for table in tables for kind, line in getattr(settings, table).items()
+    ]
     has_model = settings.LLM.provider != "none"
     enqueue_all(
         [each.order(session_id) for each in followers if has_model or not each.needs_model], actor_id=actor_id

@@ -71,7 +71,7 @@ def enqueue_all(orders: Sequence[Order], *, actor_id: UUID) -> None:
         "kinds": [kind(order.kind).name for order in orders],
         "keys": [order.key for order in orders],
         "payloads": [json.dumps(dict(order.payload)) for order in orders],
-        "delays": [order.delay_seconds for order in orders],
+        "delays": [float(order.delay_seconds) for order in orders],
     }
     with transaction.atomic(savepoint=False), connection.cursor() as cursor:
         cursor.execute(sql.JOIN_ALL, values)
@@ -96,3 +96,14 @@ def offer(count: int) -> list[Offer]:
             sql.OFFER, {"count": count, "for_seconds": OFFERED_SECONDS, "kinds": names, "most": most}
         )
         return [Offer(UUID(str(job_id)), *rest) for job_id, *rest in cursor.fetchall()]
+
+
+def offer_of(job_id: UUID) -> Offer | None:
+    """Return one waiting job as an offer, due or not; None where it does not wait any more.
+
+    For whoever runs a job at once and by its id; a crew that was offered the same finds it taken.
+    """
+    with connection.cursor() as cursor:
+        cursor.execute(sql.OFFER_ONE, {"id": job_id})
+        row = cursor.fetchone()
+    return None if row is None else Offer(job_id, row[0], lock=row[1])

@@ -79,6 +79,12 @@ RETURNING id, kind, due_at,
     CASE WHEN key <> '' THEN hashtextextended(concat_ws(':', 'memoryhub_job', actor_id, kind, key), 0) END
 """
 
+# One job by its id, with the lock of its key.
+OFFER_ONE = """
+SELECT kind, CASE WHEN key <> '' THEN hashtextextended(concat_ws(':', 'memoryhub_job', actor_id, kind, key), 0) END
+FROM memoryhub_job WHERE id = %(id)s AND state = 'queued'
+"""
+
 # Take a job that waits. The attempt counts from here on, whatever becomes of it. The state is compared after the row
 # was found: in the search for it, it would tempt the planner to read everything that waits. Nor does this wait for
 # the disk: where a crash undoes a claim, the crew whose it was finds the job to be nobody's, or another's. An offer is

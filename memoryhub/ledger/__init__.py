@@ -1,0 +1,1 @@
+"""What calls to providers cost: every call noted, prices, caps, and what real answers teach about counting tokens."""

@@ -122,6 +122,8 @@ class LLMConfig:
     """Models of single operations, which go before `model`."""
     base_url: str | None = None
     api_key: str | None = field(default=None, repr=False)
+    attempt_timeout_seconds: float = 120.0
+    """Longest wait for one answer, and in a stream for its next piece; each request has a deadline besides."""
 
     @classmethod
     def from_env(cls, environ: Mapping[str, str]) -> Self:

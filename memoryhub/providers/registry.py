@@ -25,19 +25,17 @@ EMBEDDING_PROVIDERS = {
     "fastembed": "memoryhub.providers.embeddings.local.FastEmbedProvider",
 }
 
-# No vendor is built yet: 'anthropic' and 'openai' get the `none` provider, whose message says so, because an
-# installation with a key in its environment must run today.
 LLM_PROVIDERS = {
     "none": "memoryhub.providers.llm.none.NoneProvider",
-    "anthropic": "memoryhub.providers.llm.none.NoneProvider",
-    "openai": "memoryhub.providers.llm.none.NoneProvider",
+    "anthropic": "memoryhub.providers.llm.anthropic.AnthropicProvider",
+    "openai": "memoryhub.providers.llm.openai.OpenAIProvider",
 }
 
 WITHOUT_KEY = ("hashing", "sentence-transformers", "fastembed")
 """Providers that any installation can build from a model name and a dimension."""
 
 _lock = threading.Lock()
-_opened: list[EmbeddingProvider] = []
+_opened: list[EmbeddingProvider | LLMProvider] = []
 
 
 def embedding_provider() -> EmbeddingProvider:
@@ -91,9 +89,10 @@ def _embedding_provider() -> EmbeddingProvider:
 
 
 def _built(config: EmbeddingConfig) -> EmbeddingProvider:
-    provider = cast(type[EmbeddingProvider], import_string(EMBEDDING_PROVIDERS[config.provider]))
-    _opened.append(provider.from_config(config))
-    return _opened[-1]
+    kind = cast(type[EmbeddingProvider], import_string(EMBEDDING_PROVIDERS[config.provider]))
+    provider = kind.from_config(config)
+    _opened.append(provider)
+    return provider
 
 
 @cache
@@ -131,4 +130,6 @@ def _not_configured(name: str, model: str, dimension: int) -> ProviderMisconfigu
 @cache
 def _llm_provider() -> LLMProvider:
     config: LLMConfig = settings.LLM
-    return cast(LLMProvider, import_string(LLM_PROVIDERS[config.provider]).from_config(config))
+    provider = cast(LLMProvider, import_string(LLM_PROVIDERS[config.provider]).from_config(config))
+    _opened.append(provider)
+    return provider

@@ -4,18 +4,21 @@ The SDKs would wait 600 s an attempt, twice, and obey any `Retry-After`. Here th
 and whoever asks us to wait longer than is left gets no second attempt: the caller learns the wait instead.
 """
 
+import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import TypeVar
 
-from memoryhub.providers.errors import ProviderError, ProviderTimeout
+from memoryhub.providers.errors import BadAnswer, ProviderError, ProviderTimeout
 
 Answer = TypeVar("Answer")
 
 FIRST_PAUSE_SECONDS = 0.5
 MAX_PAUSE_SECONDS = 10.0
 """Longest `Retry-After` that is waited for in place; a job can wait longer, a thread should not."""
+MAX_BAD_ANSWERS = 2
+"""An answer that cannot be used was paid for; asking a third time seldom brings a better one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,12 +36,13 @@ class Clock:
 
     now: Callable[[], float] = time.monotonic
     sleep: Callable[[float], None] = time.sleep
+    sleep_in_loop: Callable[[float], Awaitable[None]] = asyncio.sleep
 
 
 def call_within(budget: Budget, attempt: Callable[[float], Answer], clock: Clock) -> Answer:
     """Return what `attempt(timeout_seconds)` returns, repeating it while that may help.
 
-    Repeated are errors that are not permanent and not a bad answer's fault. Raises the last ProviderError.
+    Repeated are errors that are not permanent, a bad answer only once. Raises the last ProviderError.
     """
     ends_at = clock.now() + budget.deadline_seconds
     for number in range(budget.attempts):
@@ -48,12 +52,25 @@ def call_within(budget: Budget, attempt: Callable[[float], Answer], clock: Clock
         try:
             return attempt(min(budget.attempt_timeout_seconds, remaining))
         except ProviderError as error:
-            pause = _pause_seconds(error, number)
-            is_last = number + 1 == budget.attempts
-            if error.permanent or is_last or pause > min(MAX_PAUSE_SECONDS, ends_at - clock.now()):
+            pause = pause_after(error, number=number, budget=budget, seconds_left=ends_at - clock.now())
+            if pause is None:
                 raise
         clock.sleep(pause)
-    raise ProviderTimeout("The provider did not answer before the deadline.", code="timeout")
+    raise too_late()
+
+
+def pause_after(error: ProviderError, *, number: int, budget: Budget, seconds_left: float) -> float | None:
+    """Return how long to wait after attempt `number` (from 0) failed; None where no other attempt may follow."""
+    attempts = min(budget.attempts, MAX_BAD_ANSWERS) if isinstance(error, BadAnswer) else budget.attempts
+    pause = _pause_seconds(error, number)
+    if error.permanent or number + 1 >= attempts or pause > min(MAX_PAUSE_SECONDS, seconds_left):
+        return None
+    return pause
+
+
+def too_late() -> ProviderTimeout:
+    """Return the error of a call whose deadline is over."""
+    return ProviderTimeout("The provider did not answer before the deadline.", code="timeout")
 
 
 def _pause_seconds(error: ProviderError, number: int) -> float:

@@ -10,26 +10,37 @@ import logging
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from functools import partial
+from typing import Any, Final
 from uuid import UUID
 
 from django.db import connection, models
 from pgvector import HalfVector
 
 from memoryhub.jobs.queue import enqueue
-from memoryhub.providers.embeddings.base import EmbeddingProvider
+from memoryhub.ledger.domain import NOBODY, Payer, Size
+from memoryhub.providers.embeddings.base import EmbeddingProvider, Vectors, refuse_blank
 from memoryhub.providers.errors import ProviderError
 from memoryhub.providers.query_cache import QueryCache
 from memoryhub.providers.registry import embedding_provider, provider_for
+from memoryhub.providers.spending import Meter
 from memoryhub.search.analysis import analyse
 from memoryhub.search.models import EmbeddingSpace, SearchIndexRow
 from memoryhub.search.query import SearchQuery, build_query, build_vector_query
 from memoryhub.search.statistics import record
 from memoryhub.search.vectors import unit_vector, word_vector
 from memoryhub.search.words import WORDS_VERSION
+from memoryhub.tokens import counter_for
+
+EMBED_KIND: Final = "embed"
+EMBED_KEY: Final = "texts"
 
 log = logging.getLogger(__name__)
 query_cache = QueryCache()
+
+# How calls to a remote embedder are named in the ledger.
+EMBED_TEXTS = "embed"
+EMBED_QUERY = "embed_query"
 
 
 # All vectors of one answer at once. A digest stands for the text that was embedded, which may have changed since.
@@ -101,22 +112,38 @@ def provider_of(space: EmbeddingSpace) -> EmbeddingProvider:
     return provider_for(space.provider, space.model, space.dimension)
 
 
-def embed_query(space: EmbeddingSpace, text: str) -> list[float] | None:
+def embedded(space: EmbeddingSpace, texts: Sequence[str], *, operation: str, payer: Payer) -> Vectors:
+    """Return the texts' vectors in a space, noting a remote provider's call in the ledger. Raises ProviderError."""
+    provider = provider_of(space)
+    if provider.is_local:
+        return provider.embed(texts)
+    refuse_blank(texts)
+    with Meter(payer, operation, provider.name, provider.model, partial(_size_of, texts, provider.model)):
+        return provider.embed(texts)
+
+
+def _size_of(texts: Sequence[str], model: str) -> Size:
+    return Size(sum(map(counter_for(model).count, texts)), {})
+
+
+def embed_query(space: EmbeddingSpace, text: str, *, payer: Payer = NOBODY) -> list[float] | None:
     """Return the query's vector in a space; None where the embedder is away (searches then use words)."""
     if not text.strip():
         return None
     try:
-        vector = query_cache.vector(space.pk, text, lambda: provider_of(space).embed([text])[0])
+        vector = query_cache.vector(
+            space.pk, text, lambda: embedded(space, [text], operation=EMBED_QUERY, payer=payer)[0]
+        )
         return [float(value) for value in vector]
     except ProviderError as error:
         log.warning("embedder away", extra={"provider": space.provider, "code": error.code})
         return None
 
 
-def text_query(text: str) -> SearchQuery:
+def text_query(text: str, *, payer: Payer = NOBODY) -> SearchQuery:
     """Return the query for a text; without the embedder it has words only and is `degraded`."""
     space = active_space()
-    return build_query(text, space=space, embed=lambda words: embed_query(space, words))
+    return build_query(text, space=space, embed=lambda words: embed_query(space, words, payer=payer))
 
 
 def about_somebody(query: SearchQuery, bare: str) -> SearchQuery:
@@ -169,7 +196,7 @@ def after_indexing(entries: Sequence[IndexEntry], actor_id: UUID) -> None:
 
 def embed_later(actor_id: UUID) -> None:
     """Enqueue a job that embeds whatever texts of an actor have no vector."""
-    enqueue("embed", actor_id=actor_id, key="texts")
+    enqueue(EMBED_KIND, actor_id=actor_id, key=EMBED_KEY)
 
 
 def without_vector(rows: type[SearchIndexRow], space: EmbeddingSpace) -> models.QuerySet[Any]:
@@ -183,10 +210,12 @@ def embed_rows(model: type[SearchIndexRow], rows: Sequence[Any], space: Embeddin
     return store_vectors(model, rows, space, vectors_of(model, rows, space))
 
 
-def vectors_of(model: type[SearchIndexRow], rows: Sequence[Any], space: EmbeddingSpace) -> list[str]:
+def vectors_of(
+    model: type[SearchIndexRow], rows: Sequence[Any], space: EmbeddingSpace, *, payer: Payer = NOBODY
+) -> list[str]:
     """Return the vectors of the rows' texts, as PostgreSQL reads them; network. Raises ProviderError."""
     texts = [getattr(row, model.owner_field).content for row in rows]
-    vectors = provider_of(space).embed(texts) if texts else ()
+    vectors = embedded(space, texts, operation=EMBED_TEXTS, payer=payer) if texts else ()
     return [HalfVector(vector.tolist()).to_text() for vector in vectors]
 
 

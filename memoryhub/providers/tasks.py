@@ -7,14 +7,24 @@ from contextlib import suppress
 from typing import Any, Final
 
 from django.db import IntegrityError
+from django.utils import timezone
 
 from memoryhub.jobs.domain import Postponed
 from memoryhub.jobs.kinds import Writes
 from memoryhub.jobs.running import RunningJob
 from memoryhub.providers.errors import ProviderError, ProviderRejected
-from memoryhub.providers.spaces import embed_later, store_vectors, vectors_of, without_vector, writing_spaces
+from memoryhub.providers.spaces import (
+    embed_later,
+    provider_of,
+    store_vectors,
+    vectors_of,
+    without_vector,
+    writing_spaces,
+)
+from memoryhub.providers.spending import check_cap, payer
 from memoryhub.search.models import EmbeddingSpace
 from memoryhub.search.reindexing import in_batches, index_models
+from memoryhub.tenants.models import Actor
 
 log = logging.getLogger(__name__)
 
@@ -31,8 +41,8 @@ def embed(job: RunningJob) -> Writes | None:
     """Embed an actor's texts that have no vector yet, in every space that is written to.
 
     Each batch is stored when it comes, so that a break costs one batch. A text that the provider refuses costs no
-    other its vector, and is not sent again until it is edited. Raises ProviderError, Postponed where an operator has
-    to act first.
+    other its vector, and is not sent again until it is edited. Raises ProviderError (SpendCapReached where the agent
+    has used up its day), Postponed where an operator has to act first.
     """
     try:
         embedding = _Embedding(job)
@@ -60,7 +70,9 @@ class _Embedding:
 
     def __init__(self, job: RunningJob) -> None:
         self.job = job
+        assert job.actor_id is not None
         self.refused = 0
+        self.actor = Actor.objects.select_related("agent").get(pk=job.actor_id)
         self.ends_at = time.monotonic() + min(SLICE_SECONDS, job.seconds_left / 2)
 
     def fill(self, space: EmbeddingSpace) -> bool:
@@ -75,8 +87,10 @@ class _Embedding:
 
     def _embed(self, model: Any, rows: Sequence[Any], space: EmbeddingSpace) -> None:
         """Embed and store rows, by halves where the provider refuses."""
+        if not provider_of(space).is_local:
+            check_cap(self.actor, now=timezone.now())
         try:
-            vectors = vectors_of(model, rows, space)
+            vectors = vectors_of(model, rows, space, payer=payer(self.actor))
         except ProviderError as error:
             if error.code not in ABOUT_ONE_TEXT:
                 raise

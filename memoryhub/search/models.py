@@ -114,6 +114,11 @@ class SearchIndexRow(models.Model):
         ]
 
     @classmethod
+    def is_findable(cls, owner: Any) -> bool:
+        """Say whether the owner has index rows at all."""
+        return True
+
+    @classmethod
     def words_of(cls, owner: Any) -> str:
         """Return the text by whose words the owner is found."""
         return str(owner.content)

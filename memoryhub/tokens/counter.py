@@ -91,7 +91,12 @@ class TokenCounter:
         """
         if self.factors.is_uniform:
             return math.ceil(count_raw(text) * self.factors.smallest)
-        raw = raw_counts(text)
+        return self.scaled(raw_counts(text))
+
+    def scaled(self, raw: RawCounts) -> int:
+        """Return the estimated tokens of a text that was counted already."""
+        if self.factors.is_uniform:
+            return math.ceil(raw.whole * self.factors.smallest)
         by_script = sum(count * self.factors.of(script) for script, count in raw.by_script.items())
         return math.ceil(max(by_script, raw.whole * self.factors.smallest))
 

@@ -71,6 +71,8 @@ FACTORS_BY_PREFIX: dict[str, Factors] = {
     "o4": O200K,
     "gpt-4": CL100K,
     "gpt-3.5": CL100K,
+    "text-embedding-3": CL100K,
+    "text-embedding-ada-002": CL100K,
     "claude": CLAUDE,
 }
 

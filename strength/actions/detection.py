@@ -7,15 +7,17 @@ from dataclasses import dataclass
 from typing import Any, Final
 from uuid import UUID
 
+from memoryhub.providers.asking import ask
 from memoryhub.providers.errors import ProviderError, ProviderRejected
 from memoryhub.providers.llm.base import ChatMessage, CompletionRequest, Operation
-from memoryhub.providers.registry import llm_provider
 from memoryhub.providers.spaces import active_space, embed_query
+from memoryhub.providers.spending import payer
 from memoryhub.search.analysis import analyse
 from memoryhub.search.statistics import idf
 from memoryhub.search.vectors import unit_vector
 from memoryhub.search.words import term_ids
 from memoryhub.storable import text_problem
+from memoryhub.tenants.models import Actor
 from strength.domain.judging import (
     JUDGING_SCHEMA,
     LEARNING_SCHEMA,
@@ -50,7 +52,9 @@ class Detection:
     errors: list[str]
 
 
-def detect_use(*, how: str, result: str, query: str, memories: Sequence[Memory], language: str) -> Detection:
+def detect_use(
+    *, actor: Actor, how: str, result: str, query: str, memories: Sequence[Memory], language: str
+) -> Detection:
     """Find the used memories by `keywords`, `embedding` or `llm`; network, so outside any transaction.
 
     Where a provider is away, words decide, and the errors say so.
@@ -60,9 +64,9 @@ def detect_use(*, how: str, result: str, query: str, memories: Sequence[Memory],
         return Detection([], [])
     try:
         if how == "llm":
-            return Detection(_by_model(result, offered, language), [])
+            return Detection(_by_model(actor, result, offered, language), [])
         if how == "embedding":
-            return Detection(_by_vectors(result, query, memories), [])
+            return Detection(_by_vectors(actor, result, query, memories), [])
     except (ProviderError, UnreadableJudgement) as error:
         log.warning("use detection fell back to words", extra={"how": how, "error": type(error).__name__})
         told = f"Use was found by words, for {how} could not be asked: {error}"
@@ -70,10 +74,10 @@ def detect_use(*, how: str, result: str, query: str, memories: Sequence[Memory],
     return Detection(_by_words(result, query, offered), [])
 
 
-def draw_learning(*, query: str, result: str, language: str) -> tuple[str, str]:
+def draw_learning(*, actor: Actor, query: str, result: str, language: str) -> tuple[str, str]:
     """Return a learning that a model draws from a result: what was learnt, and why. Network; raises ProviderError."""
     system, message = learning_prompt(query, result, language=language, fence=secrets.token_hex(FENCE_BYTES))
-    data = _asked(Operation.EXTRACT, system, message, LEARNING_SCHEMA)
+    data = _asked(actor, Operation.EXTRACT, system, message, LEARNING_SCHEMA)
     content, learning = str(data.get("content", "")), str(data.get("learning", ""))
     if text_problem(content) or text_problem(learning):
         raise ProviderRejected(
@@ -87,24 +91,24 @@ def _by_words(result: str, query: str, offered: Sequence[Offered[UUID]]) -> list
     return used_by_words(result, offered, query=query, idf=idf(terms))
 
 
-def _by_model(result: str, offered: Sequence[Offered[UUID]], language: str) -> list[UUID]:
+def _by_model(actor: Actor, result: str, offered: Sequence[Offered[UUID]], language: str) -> list[UUID]:
     system, message = judging_prompt(result, offered, language=language, fence=secrets.token_hex(FENCE_BYTES))
-    return judged(_asked(Operation.JUDGE, system, message, JUDGING_SCHEMA), offered)
+    return judged(_asked(actor, Operation.JUDGE, system, message, JUDGING_SCHEMA), offered)
 
 
-def _asked(operation: Operation, system: str, message: str, schema: Any) -> Any:
+def _asked(actor: Actor, operation: Operation, system: str, message: str, schema: Any) -> Any:
     request = CompletionRequest(
         operation=operation, messages=(ChatMessage("user", message),), max_output_tokens=ANSWER_TOKENS,
         deadline_seconds=DEADLINE_SECONDS, system=system, json_schema=schema,
     )  # fmt: skip
-    return llm_provider(operation).complete(request).data
+    return ask(request, actor=actor).data
 
 
-def _by_vectors(result: str, query: str, memories: Sequence[Memory]) -> list[UUID]:
+def _by_vectors(actor: Actor, result: str, query: str, memories: Sequence[Memory]) -> list[UUID]:
     """Compare each memory's vector with the passages of the result, and with the query."""
     space = active_space()
-    spoken = [_embedded(space, text) for text in passages(result)[:MOST_PASSAGES]]
-    asked = _embedded(space, query)
+    spoken = [_embedded(actor, space, text) for text in passages(result)[:MOST_PASSAGES]]
+    asked = _embedded(actor, space, query)
     rows = MemoryIndex.objects.filter(
         actor_id__in={memory.actor_id for memory in memories},
         space=space,
@@ -126,6 +130,6 @@ def _by_vectors(result: str, query: str, memories: Sequence[Memory]) -> list[UUI
     return used_by_vectors(to_result, {key: scaled(asked, vector) for key, vector in vectors.items()})
 
 
-def _embedded(space: Any, text: str) -> list[float] | None:
-    vector = embed_query(space, text)
+def _embedded(actor: Actor, space: Any, text: str) -> list[float] | None:
+    vector = embed_query(space, text, payer=payer(actor))
     return None if vector is None else unit_vector(vector, dimension=space.dimension)

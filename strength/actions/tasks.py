@@ -110,7 +110,7 @@ def begin_task(
     *, tenant: Tenant, actor: Actor, query: str, perspective: str | None, by: Principal, now: datetime
 ) -> tuple[Task, list[FoundMemory]]:
     """Search for what a task needs, and remember what it was given; the memories count as candidates."""
-    search = MemorySearch(query=text_query(query), perspective=perspective)
+    search = MemorySearch(query=text_query(query, payer=tenant.payer), perspective=perspective)
     found = search_memories(tenant=tenant, search=search, by=by, mark=True, now=now).found
     offered = [{"id": str(each.memory.pk), "scores": each.breakdown.as_dict()} for each in found]
     with transaction.atomic():
@@ -178,6 +178,7 @@ def _draw(task: Task, completion: Completion, by: Principal) -> _Drawn:
         drawn.used = list(dict.fromkeys(completion.used_memory_ids))
     else:
         found = detect_use(
+            actor=task.actor,
             how=policy.use_detection,
             result=text,
             query=task.query,
@@ -188,7 +189,9 @@ def _draw(task: Task, completion: Completion, by: Principal) -> _Drawn:
     drawn.content, drawn.learning = completion.learning_content, completion.learning_text or ""
     if completion.extract_learning and drawn.content is None:
         try:
-            drawn.content, drawn.learning = draw_learning(query=task.query, result=text, language=language)
+            drawn.content, drawn.learning = draw_learning(
+                actor=task.actor, query=task.query, result=text, language=language
+            )
         except ProviderError as error:
             drawn.errors = [*drawn.errors, f"No learning was drawn from the result: {error}"]
     return drawn

@@ -11,6 +11,7 @@ from django.db.models.functions import Coalesce
 
 from conversations.models import Message
 from memoryhub.access.domain import Principal, PrincipalKind
+from memoryhub.access.tenancy import UnknownRow
 from memoryhub.providers.spaces import IndexEntry, index_entries, writing_spaces
 from memoryhub.search.models import EmbeddingSpace
 from memoryhub.search.vectors import UnusableVector, unit_vector
@@ -113,6 +114,27 @@ def write_memory(*, actor: Actor, new: NewMemory, by: Principal, now: datetime) 
     if standing.against is not None:
         raise DecidedAgainst(standing.against)
     return draft, True
+
+
+@transaction.atomic
+def say_again(*, memory: Memory, new: NewMemory, by: Principal, now: datetime) -> Memory:
+    """Note that a memory was said again in words of another kind: where, and that it is believed the more for it.
+
+    For whoever knows by meaning that it is the same; its text stays. What waits is not brought in: it is approved by
+    its exact text. Raises MemoryRefused, UnknownRow.
+    """
+    draft = _draft(memory.actor, new, now)
+    messages = _source_messages(memory.actor, new.source_message_ids)
+    _judge(draft, memory.actor, new, messages, by)
+    hold_awake(memory.actor_id)
+    rows = Memory.objects.select_for_update(of=["self"]).select_related("actor__agent")
+    known = rows.filter(actor_id=memory.actor_id, pk=memory.pk).first()
+    if known is None:
+        raise UnknownRow(f"No memory {memory.pk}.")
+    if known.status == Status.ACTIVE and known.valid_to is None:
+        return _seen_again(known, draft, messages, by=by, now=now)
+    _add_sources(known, messages, now)
+    return known
 
 
 @dataclass(frozen=True)

@@ -293,7 +293,8 @@ class MemorySearchView(MemoryView):
         """Return the best memories for a text or a vector, each with its score breakdown."""
         values = self.validated(SearchIn)
         tenant = self.reading(values)
-        query = text_query(values["query"]) if "query" in values else vector_query(values["embedding"])
+        text = values.get("query")
+        query = vector_query(values["embedding"]) if text is None else text_query(text, payer=tenant.payer)
         search = MemorySearch(
             query=query,
             perspective=values["perspective"],
@@ -339,9 +340,10 @@ class MemoryRetrieve(MemoryView):
     def post(self, request: Request) -> Response:
         """Return the best memories of each namespace prefix, across all sessions."""
         values = self.validated(RetrieveIn)
-        query = text_query(values["query"])
+        tenant = self.reading(values)
+        query = text_query(values["query"], payer=tenant.payer)
         found: dict[str, list[FoundMemory]] = retrieve_memories(
-            tenant=self.reading(values), query=query, config=values.get("config"), by=self.principal,
+            tenant=tenant, query=query, config=values.get("config"), by=self.principal,
             mark=Scope.WRITE in self.principal.scopes, now=self.now,
         )  # fmt: skip
         body = {

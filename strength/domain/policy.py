@@ -162,3 +162,16 @@ class StrengthPolicy(Policy):
         """Return the values, the decay targets filled in."""
         targets = {str(level): target for level, target in enumerate(self.decay_targets)}
         return {**super().values(), "daily_decay_targets": targets}
+
+
+@dataclass(frozen=True)
+class ExtractionPolicy(Policy):
+    """What long-term strategies read at a time (SPEC L2, L3)."""
+
+    extraction_max_tokens: int = 4000
+    reflection_after_episodes: int = 5
+
+    CHECKS = {
+        "extraction_max_tokens": whole(500, 100_000),
+        "reflection_after_episodes": whole(1, 20),
+    }

@@ -11,6 +11,7 @@ from strength.models.memories import (
     PerspectiveStrength,
 )
 from strength.models.sleep import Rhythm, SleepRun
+from strength.models.strategies import ReflectionCursor, StrategyCursor
 from strength.models.use import StrengthPoint, Task, UseReport
 
 __all__ = [
@@ -23,8 +24,10 @@ __all__ = [
     "MemorySource",
     "Merge",
     "PerspectiveStrength",
+    "ReflectionCursor",
     "Rhythm",
     "SleepRun",
+    "StrategyCursor",
     "StrengthPoint",
     "Task",
     "Tombstone",

@@ -2,13 +2,19 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID, uuid4
 
 from rest_framework.test import APIClient
 
-from memoryhub.jobs.queue import enqueue
+from memoryhub.jobs.queue import Offer, enqueue
+from memoryhub.jobs.runner import run
+from memoryhub.ledger.domain import Call, Payer, Size
+from memoryhub.ledger.recording import record
 from memoryhub.tenants.domain import actor_id
+from strength.models import ReflectionCursor, StrategyCursor
+from summaries.models import SummaryDraft
 
 API = "/api/v1"
 
@@ -95,6 +101,21 @@ def plant(client: APIClient, *, agent_id: str, user_id: str) -> Planted:
             f"{API}/context", {**names, "session_id": session["id"], "message": f"{mark} wants green tea"}
         )
     )
+    summary = f"{API}/sessions/{session['id']}/summary"
+    run(Offer(UUID(made(client.post(summary, {}), 202)["job_id"]), "summarize"), crew=uuid4())
+    made(
+        client.patch(
+            summary, {"summary": f"{mark} spoke of green tea", "locked": False, "reason": f"{mark} reason"}
+        )
+    )
+    # What a job that broke off has written so far.
+    SummaryDraft.objects.create(
+        actor_id=UUID(planted.actor_id), session_id=UUID(session["id"]), job_id=uuid4(), base_version=2,
+        text=f"{mark} was about to speak of tea", covered=1, start_time=datetime.now(UTC), end_time=datetime.now(UTC),
+        trust="trusted", generator="llm", updated_at=datetime.now(UTC),
+    )  # fmt: skip
+    # Without a language model the question is kept all the same.
+    made(client.post(f"{API}/chat", {**names, "message": f"{mark} wants an answer"}), 200, 503)
     task = made(
         client.post(f"{API}/tasks", {**names, "query": f"{mark} tea?", "perspective": f"{mark} view"})
     )
@@ -117,6 +138,15 @@ def plant(client: APIClient, *, agent_id: str, user_id: str) -> Planted:
         made(client.post(f"{API}/memories", {**names, "content": same}))
     slept = made(client.post(f"{API}/sleep-runs", names))
     merge = made(client.get(f"{API}/merges?agent_id={agent_id}&user_id={user_id}"))["results"][0]
+    call = Call(
+        payer=Payer(agent_id, UUID(planted.actor_id)), operation="chat", provider="anthropic", model="a-model",
+        size=Size(10, {"latin": 8}, messages=1), latency_ms=5.0, outcome="ok", input_tokens=9, output_tokens=3,
+    )  # fmt: skip
+    record(call, now=datetime.now(UTC))
+    StrategyCursor.objects.create(
+        actor_id=planted.actor_id, session_id=session["id"], strategy="semantic", read_until=2
+    )
+    ReflectionCursor.objects.create(actor_id=planted.actor_id, until=datetime.now(UTC))
     planted.ids = {
         "agent_id": agent_id, "session_id": session["id"], "memory_id": memory["id"], "pending_id": pending["id"],
         "revision_id": revision["id"], "receipt_id": context["receipt_id"],
@@ -138,6 +168,13 @@ BODIES: dict[tuple[str, str], Body] = {
     ("messages", "post"): lambda planted: {"role": "user", "content": "one more"},
     ("context", "post"): lambda planted: {
         **planted.names, "session_id": planted.ids["session_id"], "message": "green tea"
+    },
+    ("summary", "post"): lambda planted: {"start_time": "2020-01-01T00:00:00Z", "end_time": "2030-01-01T00:00:00Z"},
+    ("summary", "patch"): lambda planted: {"summary": "They spoke of tea.", "locked": False, "reason": "because"},
+    ("summary-restore", "post"): lambda planted: {"number": 1},
+    ("summaries-digest", "post"): lambda planted: planted.names,
+    ("chat", "post"): lambda planted: {
+        **planted.names, "session_id": planted.ids["session_id"], "message": "green tea?"
     },
     ("memories", "post"): lambda planted: {**planted.names, "content": "something new"},
     ("memories-search", "post"): lambda planted: {**planted.names, "query": "green tea", "include_messages": True},

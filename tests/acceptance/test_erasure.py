@@ -19,6 +19,8 @@ from strength.models import Memory, PerspectiveStrength
 from tests.acceptance.planting import API, Planted, made, plant
 from tests.conftest import client_with_key
 
+pytestmark = pytest.mark.usefixtures("llm")
+
 USER = "hiroki-0d5c2f"
 OTHER = "aoi-77b1e9"
 

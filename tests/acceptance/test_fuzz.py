@@ -32,7 +32,12 @@ REQUESTS_WANTED = 2_000
 EXAMPLES = {GenerationMode.POSITIVE: 30, GenerationMode.NEGATIVE: 45}
 PROBLEM_MEMBERS = {"type", "title", "status", "detail", "code", "errors"}
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = [
+    pytest.mark.django_db(transaction=True),
+    pytest.mark.usefixtures("llm"),
+    # A streamed answer is read whole here; a real server streams it.
+    pytest.mark.filterwarnings("ignore:StreamingHttpResponse must consume asynchronous iterators"),
+]
 
 
 @pytest.fixture(autouse=True)
@@ -68,7 +73,7 @@ def check_answer(status: int, content_type: str, body: bytes, about: object) -> 
 
 
 def checked(response: Any, about: object) -> Any:
-    check_answer(response.status_code, response.get("Content-Type", ""), response.content, about)
+    check_answer(response.status_code, response.get("Content-Type", ""), response.getvalue(), about)
     return response
 
 
@@ -225,6 +230,13 @@ def full_bodies(planted: Planted) -> dict[str, dict[str, Any]]:
                 "include_session_summary": True, "include_recall": True, "include_project": True, "include_pinned": True,
                 "max_tokens": 5000, "token_safety_margin": 0.8, "memory_placement": "before_history", "cache": True,
             },
+        },
+        "summary-restore": {"number": 1, "reason": "because"},
+        "summaries-digest": {**names, "from": "2020-01-01T00:00:00Z", "to": "2030-01-01T00:00:00Z", "project": "atlas"},
+        "chat": {
+            **names, "session_id": planted.ids["session_id"], "channel": "slack", "project": "atlas", "perspective": "p",
+            "message": "hello", "stream": False, "memory": True,
+            "options": {"working_memory_limit": 5, "max_tokens": 5000, "cache": True},
         },
         "memories": {
             **names, **curated, "perspective": "p", "learning": "x", "source": "manual", "strength": 1.0,

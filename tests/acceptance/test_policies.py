@@ -15,6 +15,7 @@ from rest_framework.test import APIClient
 
 from memoryhub import checks
 from memoryhub.access.erasure import actor_models
+from memoryhub.ledger.models import LedgerEntry
 from memoryhub.tenants.policies import policy_classes
 from tests.acceptance.planting import Planted, body_of, plant
 from tests.acceptance.routes import NEEDS_NO_KEY, Route, api_routes, closed_routes
@@ -26,6 +27,8 @@ UNIQUE_WITHOUT_ACTOR = {
     "idempotency_once": "api_key",
 }
 """Unique constraints of actors' tables that do not name `actor`, with the field that keeps actors apart."""
+
+pytestmark = pytest.mark.usefixtures("llm")
 
 
 def uniques() -> Iterator[tuple[type[models.Model], str, set[str]]]:
@@ -77,7 +80,11 @@ def test_tables_that_refer_to_actors_rows_name_the_actor() -> None:
 
 
 def test_rows_of_actors_go_with_the_actor() -> None:
+    """But for the accounts: what was spent was spent, and the rows say no more of whom."""
     for model in actor_models():
+        if model is LedgerEntry:
+            assert model._meta.get_field("actor").remote_field.on_delete is models.SET_NULL
+            continue
         assert model._meta.get_field("actor").remote_field.on_delete is models.CASCADE, model  # type: ignore[union-attr]
 
 

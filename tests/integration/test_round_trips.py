@@ -55,7 +55,7 @@ CALLS: dict[str, tuple[int, Call]] = {
         ),
     ),
     "context": (
-        19,
+        20,
         lambda client, session: client.post(
             f"{API}/context", {**WHO, "session_id": str(session.pk), "message": "Where is green tea?"}
         ),
@@ -63,7 +63,7 @@ CALLS: dict[str, tuple[int, Call]] = {
     "list of memories": (5, lambda client, _: client.get(f"{API}/memories?agent_id=kana&user_id=hiroki")),
     "list of messages": (3, lambda client, session: client.get(f"{API}/sessions/{session.pk}/messages")),
     "batch of messages": (
-        13,
+        15,
         lambda client, session: client.post(
             f"{API}/sessions/{session.pk}/messages",
             {"messages": [{"role": "user", "content": f"turn {number}"} for number in range(100)]},

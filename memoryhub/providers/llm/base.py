@@ -58,6 +58,8 @@ class Completion:
     output_tokens: int
     data: Any = field(default=None, repr=False)
     """The parsed answer where a schema was asked for."""
+    usage_is_estimated: bool = False
+    """Whether the provider told no usage, so that the tokens are our own count."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +81,10 @@ class LLMProvider(ABC):
 
     @abstractmethod
     def complete(self, request: CompletionRequest) -> Completion:
-        """Return a finished answer. Raises ProviderError; cut, refused or empty answers are errors too."""
+        """Return a finished answer. Raises ProviderError; cut, refused or empty answers are errors too.
+
+        Blocks, so it is not for coroutines.
+        """
 
     @abstractmethod
     def stream(self, request: CompletionRequest) -> AsyncIterator[Delta | Completion]:
@@ -90,8 +95,14 @@ class LLMProvider(ABC):
         """
 
     def count_tokens(self, request: CompletionRequest) -> int | None:
-        """Return the exact size of a request in tokens, asked of the provider; None where it cannot tell."""
+        """Return the exact size of a request in tokens, asked of the provider; None where it cannot tell.
+
+        Raises ProviderError.
+        """
         return None
+
+    def probe(self) -> None:  # noqa: B027 - what needs no network is always there
+        """Look whether the provider can be reached and takes our key, at no cost. Raises ProviderError."""
 
     def close(self) -> None:  # noqa: B027 - most hold none
         """Let go of connections."""

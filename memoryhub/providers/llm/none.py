@@ -11,10 +11,6 @@ NOT_CONFIGURED = (
     "No language model is configured. Set ANTHROPIC_API_KEY or OPENAI_API_KEY, "
     "or MEMORYHUB_LLM_PROVIDER with MEMORYHUB_LLM_API_KEY or MEMORYHUB_LLM_BASE_URL."
 )
-NOT_IN_THIS_VERSION = (
-    "The language model provider {name!r} is configured, "
-    "but talking to models is not part of this version of memoryhub."
-)
 
 
 class NoneProvider(LLMProvider):
@@ -22,16 +18,10 @@ class NoneProvider(LLMProvider):
 
     name: ClassVar[str] = "none"
 
-    def __init__(self, *, reason: str = NOT_CONFIGURED, code: str = "not_configured") -> None:
-        self.reason = reason
-        self.code = code
-
     @classmethod
     def from_config(cls, config: LLMConfig) -> Self:
-        """Build the provider that says why there is no other one under this configuration."""
-        if config.provider == cls.name:
-            return cls()
-        return cls(reason=NOT_IN_THIS_VERSION.format(name=config.provider), code="not_in_this_version")
+        """Build the provider; there is nothing to configure."""
+        return cls()
 
     def model_for(self, operation: Operation) -> str:
         """Return "": no model answers."""
@@ -39,10 +29,14 @@ class NoneProvider(LLMProvider):
 
     def complete(self, request: CompletionRequest) -> NoReturn:
         """Raise ProviderUnavailable, permanently."""
-        raise ProviderUnavailable(self.reason, code=self.code, permanent=True)
+        raise ProviderUnavailable(NOT_CONFIGURED, code="not_configured", permanent=True)
 
     async def stream(self, request: CompletionRequest) -> AsyncIterator[Delta | Completion]:
         """Raise ProviderUnavailable, permanently, when the first piece is asked for."""
         if self.name:  # a generator, whatever it does
             self.complete(request)
         yield Delta("")
+
+    def probe(self) -> None:
+        """Raise ProviderUnavailable, permanently."""
+        raise ProviderUnavailable(NOT_CONFIGURED, code="not_configured", permanent=True)

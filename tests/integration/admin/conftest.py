@@ -10,6 +10,7 @@ from django.contrib.auth.models import Permission, User
 from django.test import Client
 from django.urls import reverse
 
+from conversations.actions.chat import Question, pose
 from conversations.actions.context import ContextRequest, assemble_context
 from conversations.actions.messages import add_messages
 from conversations.actions.sessions import open_session
@@ -19,10 +20,15 @@ from memoryhub.access.actions import create_agent, issue_key
 from memoryhub.access.domain import Scope, command
 from memoryhub.access.models import ApiKey
 from memoryhub.access.tenancy import actor_for_writing, tenant_for_reading
+from memoryhub.ids import new_id
+from memoryhub.jobs.queue import Offer
+from memoryhub.jobs.runner import run
 from memoryhub.tenants.models import Actor, Agent
 from strength.actions.write import NewMemory, write_memory
 from strength.domain.memories import Kind
 from strength.models import Memory
+from summaries.actions.ordering import order_summary
+from summaries.models import Summary
 
 BY = command("test")
 NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
@@ -41,6 +47,7 @@ class Hub:
     memory: Memory
     receipt: Receipt
     key: ApiKey
+    summary: Summary
 
     def remember(self, content: str, **options: Any) -> Memory:
         """Write another memory of the same user."""
@@ -66,7 +73,7 @@ def hub(db: None) -> Hub:
     agent = create_agent(agent_id="kana", values={"language": "ja", "domain": "home"}, by=BY, now=NOW)
     actor = actor_for_writing(BY, "kana", SECRET_USER, now=NOW)
     session, _ = open_session(actor=actor, session_id=None, channel="slack", title="Kyoto", by=BY, now=NOW)
-    made = Hub(agent, actor, session, [], None, None, None)  # type: ignore[arg-type]
+    made = Hub(agent, actor, session, [], None, None, None, None)  # type: ignore[arg-type]
     made.messages = made.say("I moved to Kyoto last spring.", "抹茶アイスが好きです。")
     made.memory = made.remember(
         "Likes matcha ice cream",
@@ -75,6 +82,11 @@ def hub(db: None) -> Hub:
         tags=["food, sweet"],
     )
     made.receipt = made.ask("matcha ice cream in Kyoto?")
+    job_id = order_summary(session=session, by=BY, now=NOW)
+    run(Offer(job_id, "summarize"), crew=new_id())
+    made.summary = Summary.objects.select_related("actor__agent").get()
+    question = Question(message="Which ice cream?", session_id=session.pk, with_memory=False)
+    pose(actor=actor, question=question, by=BY, now=NOW)
     made.key, _ = issue_key(name="laptop", scopes=[Scope.READ], by=BY, now=NOW - timedelta(days=1))
     return made
 

@@ -28,15 +28,29 @@ from strength.models import (
     MemoryRevision,
     MemorySource,
     PerspectiveStrength,
+    ReflectionCursor,
     Rhythm,
+    StrategyCursor,
     StrengthPoint,
     UseReport,
 )
+from summaries.models import SummaryDraft, SummaryVersion
 from tests.integration.admin.conftest import BY, NOW, SCRIPT, SECRET_USER, Hub, list_of, logged_in, page_of
 
 # Shown inside a memory's page, or of no use to people: hashed terms, vectors, clocks, and what counts once.
-PARTS = {MemoryNumbers, PerspectiveStrength, MemorySource, MemoryRevision, StrengthPoint}
-MACHINERY = {MessageIndex, MemoryIndex, TermStatistic, Rhythm, UseReport}
+PARTS = {MemoryNumbers, PerspectiveStrength, MemorySource, MemoryRevision, StrengthPoint, SummaryVersion}
+MACHINERY = {
+    MessageIndex,
+    MemoryIndex,
+    TermStatistic,
+    Rhythm,
+    ReflectionCursor,
+    StrategyCursor,
+    ReflectionCursor,
+    StrategyCursor,
+    UseReport,
+    SummaryDraft,
+}
 MOST_QUERIES = 25
 REGISTERED = sorted(admin.site._registry, key=lambda model: model._meta.label)
 
@@ -86,11 +100,21 @@ def test_first_page_counts_and_links(boss: Client, hub: Hub) -> None:
     ) as queries:
         response = boss.get(reverse("admin:index"))
     figures = {str(tile.title): str(tile.figure) for tile in response.context["tiles"]}
-    assert figures["Agents"] == "1" and figures["Messages"] == "2" and figures["Active"] == "1"
+    assert figures["Agents"] == "1" and figures["Messages"] == "3" and figures["Active"] == "1"
     assert len(queries) <= MOST_QUERIES
     assert reverse("docs") in response.content.decode()
     for tile in response.context["tiles"]:
         assert boss.get(tile.href).status_code == 200
+
+
+def test_first_page_estimates_what_is_dear_to_count(
+    boss: Client, hub: Hub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("memoryhub.admin.dashboard.DEAREST_COUNT", 0.0)
+    tiles = boss.get(reverse("admin:index")).context["tiles"]
+    figures = {str(tile.title): tile.figure for tile in tiles}
+    assert figures["Messages"].is_estimate and str(figures["Messages"]).startswith("about ")
+    assert not figures["Jobs"].is_estimate, "it is counted by itself"
 
 
 def test_first_page_shows_nothing_to_people_without_permissions(

@@ -23,6 +23,7 @@ from hypothesis import strategies as st
 from memoryhub.access.actions import create_agent
 from memoryhub.access.models import AuditEntry
 from memoryhub.access.tenancy import actor_for_writing, tenant_for_reading
+from memoryhub.admin.differences import LONGEST_COMPARED, compared
 from memoryhub.ids import new_id
 from strength.actions.curate import apply_transition, delete_memory, edit_memory
 from strength.actions.decisions import note_held_back
@@ -42,7 +43,6 @@ from strength.admin.charts import (
     WIDTH,
     strength_chart,
 )
-from strength.admin.differences import LONGEST_COMPARED, compared
 from strength.domain.history import Point, PointKind
 from strength.domain.sleep import ChangeKind, Trigger
 from strength.models import Memory, MemoryNumbers, Merge, SleepRun, StrengthPoint, Task, Tombstone

@@ -32,7 +32,8 @@ def talk(client: APIClient, *, minutes_ago: float, agent_id: str = "kana", user_
 def ended() -> set[UUID]:
     enqueue("end_idle_sessions")
     run_jobs()
-    assert set(Job.objects.values_list("state", flat=True)) == {"done"}
+    jobs = Job.objects.filter(kind="end_idle_sessions")
+    assert set(jobs.values_list("state", flat=True)) == {"done"}
     return set(Session.objects.exclude(ended_at=None).values_list("pk", flat=True))
 
 
@@ -83,4 +84,4 @@ def test_many_sessions_end_in_one_run(client: APIClient, monkeypatch: pytest.Mon
     sessions = {talk(client, minutes_ago=100 + number) for number in range(5)}
 
     assert ended() == sessions
-    assert Job.objects.get().progress == {"done": 5, "total": None}
+    assert Job.objects.get(kind="end_idle_sessions").progress == {"done": 5, "total": None}

@@ -45,7 +45,7 @@ def unembedded() -> int:
 
 
 def the_job() -> Job:
-    return Job.objects.get()
+    return Job.objects.get(kind="embed")
 
 
 def refusing(word: str) -> Behaviour:

@@ -13,6 +13,7 @@ from strength.actions.sleep import Waking, sleep
 from strength.actions.write import NewMemory, write_memory
 from strength.domain.sleep import Trigger
 from strength.models import Memory, SleepRun
+from tests.fakes.plugin import llm, llm_server  # noqa: F401
 
 BY = command("test")
 NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)

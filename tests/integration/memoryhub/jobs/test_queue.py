@@ -4,17 +4,23 @@ import threading
 import time
 from collections.abc import Callable
 from datetime import timedelta
+from typing import Any
 from uuid import uuid4
 
 import pytest
+from django.core.checks import run_checks
 from django.db import connection, transaction
+from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
+from pytest_django.fixtures import Settings
 
 from memoryhub.access.tenancy import ensure_actor
+from memoryhub.jobs.followers import follow
 from memoryhub.jobs.kinds import UnknownKind, kind
 from memoryhub.jobs.leases import claim
 from memoryhub.jobs.models import Job
-from memoryhub.jobs.queue import Offer, enqueue, offer
+from memoryhub.jobs.queue import Offer, Order, enqueue, enqueue_all, offer
+from memoryhub.providers.config import LLMConfig
 from memoryhub.tenants.models import Agent
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -43,6 +49,69 @@ def in_threads(count: int, act: Callable[[], object]) -> list[object]:
 def test_enqueue_refuses_a_kind_that_nobody_registered() -> None:
     with pytest.raises(UnknownKind, match=r"JOB_KINDS has no 'nonsense'; one of .*embed"):
         enqueue("nonsense")
+
+
+def test_several_at_once_are_as_one_by_one() -> None:
+    actor = ensure_actor(Agent.objects.create(agent_id="kana"), "")
+    waiting = enqueue("nothing", actor_id=actor.id, key="a")
+    with transaction.atomic(), CaptureQueriesContext(connection) as statements:
+        enqueue_all(
+            [
+                Order("nothing", "a", {"n": 1}),
+                Order("nothing", "b", {"n": 2}, 30),
+                Order("note", "a", {"n": 3}, 0.5),
+            ],
+            actor_id=actor.id,
+        )
+    assert len(statements) == 2
+    jobs = {(job.kind, job.key): job for job in Job.objects.filter(actor=actor)}
+    assert set(jobs) == {("nothing", "a"), ("nothing", "b"), ("note", "a")}
+    assert jobs["nothing", "a"].pk == waiting
+    assert (jobs["nothing", "b"].payload, jobs["note", "a"].payload) == ({"n": 2}, {"n": 3})
+    assert jobs["nothing", "b"].due_at > timezone.now() + timedelta(seconds=20)
+    with pytest.raises(UnknownKind):
+        enqueue_all([Order("nonsense", "a")], actor_id=actor.id)
+
+
+def test_several_at_once_from_eight_threads_are_one_of_each_key() -> None:
+    actor = ensure_actor(Agent.objects.create(agent_id="kana"), "")
+    orders = [Order("nothing", key) for key in "abc"]
+
+    in_threads(
+        8,
+        lambda: [
+            enqueue_all(orders[turn % 3 :] + orders[: turn % 3], actor_id=actor.id) for turn in range(20)
+        ],
+    )
+
+    assert sorted(Job.objects.values_list("key", flat=True)) == ["a", "b", "c"]
+
+
+def test_what_follows_a_turn_needs_a_model_where_it_says_so(settings: Settings) -> None:
+    actor = ensure_actor(Agent.objects.create(agent_id="kana"), "")
+    settings.AFTER_TURN = {"nothing": {"key": "session"}, "note": {"key": "actor", "needs_model": True}}
+    session_id = uuid4()
+
+    follow("AFTER_TURN", actor_id=actor.id, session_id=session_id)
+    assert list(Job.objects.values_list("kind", "key")) == [("nothing", str(session_id))]
+
+    settings.LLM = LLMConfig("openai", base_url="http://127.0.0.1:1/v1")
+    follow("AFTER_TURN", actor_id=actor.id, session_id=session_id)
+    assert sorted(Job.objects.values_list("kind", "key")) == [("note", "actor"), ("nothing", str(session_id))]
+
+
+@pytest.mark.parametrize(
+    ("line", "problem"),
+    [
+        ({"nonsense": {}}, "JOB_KINDS has no 'nonsense'"),
+        ({"nothing": {"key": "room"}}, "key must be"),
+        ({"nothing": {"late": 1}}, "unexpected keyword"),
+    ],
+)
+def test_a_follower_that_cannot_be_read_is_said_at_start(line: Any, problem: str, settings: Settings) -> None:
+    settings.AFTER_SESSION = line
+    told = [each for each in run_checks() if each.id == "memoryhub.E006"]
+    assert len(told) == 1 and problem in told[0].msg
 
 
 def test_a_job_is_gone_with_the_change_that_caused_it() -> None:

@@ -11,8 +11,8 @@ from memoryhub.providers.errors import (
     ProviderTimeout,
     ProviderUnavailable,
 )
-from memoryhub.providers.openai_errors import retry_after_seconds
 from memoryhub.providers.retry import Budget, Clock, call_within
+from memoryhub.providers.vendor_errors import retry_after_seconds
 
 BUDGET = Budget(deadline_seconds=60, attempt_timeout_seconds=20)
 

@@ -1,7 +1,6 @@
-"""Screens of sessions, messages and receipts: read only, for what was said is not rewritten."""
+"""Screens of sessions and messages: read only, for what was said is not rewritten."""
 
-from collections.abc import Mapping, Sequence
-from datetime import datetime, timedelta
+from collections.abc import Sequence
 from typing import Any
 
 from django.contrib import admin
@@ -18,22 +17,13 @@ from unfold.contrib.filters.admin import (
     RelatedDropdownFilter,
 )
 
-from conversations.domain.layers import PINNED, RECALL, SEMANTIC, WORKING
-from conversations.models import Message, Receipt, Session
-from memoryhub.admin.base import ReadOnlyAdmin, UserFilter, as_uuid, excerpt, labelled, link_to, whose
-from memoryhub.admin.dashboard import Tile, count
+from conversations.models import Message, Session
+from memoryhub.admin.base import ReadOnlyAdmin, UserFilter, excerpt, labelled, link_to, whose
 
 MOST_MESSAGES = 200
 LONGEST_SHOWN = 2000
 SESSION_FILTER = "session__id__exact"
 TRUST_COLOURS = {"trusted": "success", "untrusted": "warning"}
-# Where a receipt's sources can be read. Memories live in an app above this one: their page is known by name only.
-SOURCE_PAGES = {
-    PINNED: "admin:strength_memory_change",
-    SEMANTIC: "admin:strength_memory_change",
-    RECALL: "admin:conversations_message_change",
-    WORKING: "admin:conversations_message_change",
-}
 
 
 @admin.register(Session)
@@ -157,104 +147,3 @@ class MessageAdmin(ReadOnlyAdmin):
         """Allow the list of one session's messages."""
         allowed: bool = super().lookup_allowed(lookup, value, request)
         return lookup == SESSION_FILTER or allowed
-
-
-@admin.register(Receipt)
-class ReceiptAdmin(ReadOnlyAdmin):
-    """Why a context was what it was: every candidate, what became of it, and why."""
-
-    list_display = (
-        "created_at",
-        "shown_query",
-        "owner",
-        "of_session",
-        "candidates",
-        "total_tokens",
-        "token_limit",
-    )
-    list_filter = (
-        ("actor__agent", RelatedDropdownFilter),
-        UserFilter,
-        ("created_at", RangeDateTimeFilter),
-    )
-    list_select_related = ("actor",)
-    search_fields = ("query",)
-    search_help_text = _(
-        "Words of the user's message, or the id of a receipt, a session, a memory or a message."
-    )
-    id_fields = ("pk", "session_id")
-    ordering = ("-id",)
-    long_text = "query"
-    fields = (("created_at", "owner", "session"), "whole_query", ("total_tokens", "token_limit", "id"))
-    readonly_fields = ("owner", "whole_query")
-    change_form_outer_after_template = "admin/conversations/receipt/items.html"
-
-    def get_queryset(self, request: HttpRequest) -> Any:
-        """Return the receipts; a list leaves out what only a receipt's own page shows."""
-        rows = super().get_queryset(request)
-        page = request.resolver_match.url_name if request.resolver_match else ""
-        return rows.defer("items", "metadata") if page == "conversations_receipt_changelist" else rows
-
-    def get_search_results(self, request: HttpRequest, queryset: Any, search_term: str) -> Any:
-        """Find receipts in which a memory or message was a candidate as well."""
-        found, duplicates = super().get_search_results(request, queryset, search_term)
-        key = as_uuid(search_term)
-        return (found if key is None else found | queryset.filter(source_ids__contains=[key])), duplicates
-
-    @admin.display(description=_("user's message"))
-    def shown_query(self, receipt: Any) -> str:
-        """Return the message's beginning."""
-        return excerpt(receipt.opening, 80)
-
-    @admin.display(description=_("user's message"))
-    def whole_query(self, receipt: Receipt) -> str:
-        """Return the message that the context was assembled for."""
-        return format_html('<div dir="auto" style="white-space: pre-wrap">{}</div>', receipt.query)
-
-    @admin.display(description=_("whose"), ordering="actor")
-    def owner(self, receipt: Receipt) -> str:
-        """Return whose context it was."""
-        return whose(receipt.actor)
-
-    @admin.display(description=_("session"))
-    def of_session(self, receipt: Any) -> str:
-        """Return a link to the session, where there was one."""
-        key = receipt.session_id
-        return link_to("admin:conversations_session_change", key, str(key)[:13]) if key else "-"
-
-    @admin.display(description=_("sources"))
-    def candidates(self, receipt: Receipt) -> int:
-        """Return how many memories and messages were candidates."""
-        return len(receipt.source_ids)
-
-    def context_of(self, request: HttpRequest, row: Any) -> dict[str, Any]:
-        """Return the items, each linked to what it came from, and the figures."""
-        share = min(100, round(100 * row.total_tokens / row.token_limit)) if row.token_limit else 0
-        return {
-            "items": [_shown(item) for item in row.items],
-            "included": sum(1 for item in row.items if item.get("included")),
-            "figures": sorted(row.metadata.items()),
-            "share": share,
-        }
-
-
-def _shown(item: Mapping[str, Any]) -> dict[str, Any]:
-    page, key = SOURCE_PAGES.get(item["layer"]), item.get("source_id")
-    opening = excerpt(item.get("excerpt"), 160)
-    breakdown = item.get("score_breakdown") or {}
-    numbers = {name: value for name, value in breakdown.items() if isinstance(value, int | float)}
-    return {
-        **item,
-        "shown": link_to(page, key, opening) if page and key else opening,
-        "parts": ", ".join(f"{name} {value:.2f}" for name, value in numbers.items()),
-    }
-
-
-def tiles(now: datetime) -> list[Tile]:
-    """Return the figures of the admin's first page."""
-    day = Receipt.objects.filter(created_at__gte=now - timedelta(hours=24))
-    return [
-        Tile(_("Sessions"), count(Session.objects.all()), _("conversations"), Session),
-        Tile(_("Messages"), count(Message.objects.all()), _("stored"), Message),
-        Tile(_("Contexts"), count(day), _("assembled in the last 24 hours"), Receipt),
-    ]

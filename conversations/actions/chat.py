@@ -1,0 +1,308 @@
+"""The chat bridge: keep the question, assemble its context, ask the model, keep the answer (SPEC B1–B4).
+
+A question is stored before anything can go wrong, an answer only when it is whole. Between the two no transaction is
+open and no connection is held.
+"""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final
+from uuid import UUID
+
+from django.db import connection, transaction
+
+from conversations.actions.context import ContextRequest, assemble_context
+from conversations.actions.messages import add_messages
+from conversations.actions.sessions import open_session
+from conversations.domain.chat import GRACE_SECONDS, TurnState, body_digest, key_digest, split_system
+from conversations.domain.messages import NewMessage, Role
+from conversations.domain.policy import ChatPolicy, ContextPolicy
+from conversations.models import ChatTurn, Session
+from memoryhub.access.domain import Principal
+from memoryhub.access.tenancy import Tenant, hold, seen_by
+from memoryhub.providers.asking import ask, ask_streaming
+from memoryhub.providers.errors import ProviderError
+from memoryhub.providers.llm.base import ChatMessage, Completion, CompletionRequest, Delta, Operation
+from memoryhub.providers.registry import llm_provider
+from memoryhub.tenants.models import Actor
+from memoryhub.tenants.policies import effective_policy
+from memoryhub.waiting import in_thread, let_go_of_database
+
+KEY_COUNTS_FOR: Final = timedelta(hours=24)
+LOOK_AGAIN_SECONDS: Final = 0.1
+FOLLOWED_BY: Final = ("AFTER_TURN", "AFTER_ANSWER")
+
+
+class KeyReused(Exception):
+    """The idempotency key stands for another question."""
+
+
+class StillAnswering(Exception):
+    """The first call with this key still runs, and took longer than it may."""
+
+
+class TurnLost(Exception):
+    """Somebody else has asked again meanwhile, or the session is gone; this answer is not stored."""
+
+
+class ChatFailed(Exception):
+    """The model gave no answer; the question is kept. `error` says why, and whether asking again may help."""
+
+    def __init__(self, turn: ChatTurn, error: ProviderError) -> None:
+        super().__init__(str(error))
+        self.turn = turn
+        self.error = error
+
+
+@dataclass(frozen=True, kw_only=True)
+class Question:
+    """What a client wants answered. `options` are context policy values for this call alone."""
+
+    message: str = field(repr=False)
+    session_id: UUID | None = None
+    channel: str = "api"
+    project: str | None = None
+    perspective: str | None = None
+    with_memory: bool = True
+    options: Mapping[str, Any] = field(default_factory=dict)
+    key: str | None = None
+
+    @property
+    def digest(self) -> str:
+        """What a repeat under the same key must agree in."""
+        return body_digest(
+            self.message, self.session_id, self.project, self.perspective, self.with_memory,
+            sorted(self.options.items()),
+        )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A stored question, and what goes to the model; nothing goes where it is answered already."""
+
+    turn: ChatTurn
+    request: CompletionRequest | None
+    is_repeat: bool = False
+
+
+def chat(*, actor: Actor, question: Question, by: Principal, now: datetime) -> Asked:
+    """Answer a question and return its turn, answered.
+
+    Raises ChatFailed where the model gave none, and what `pose` and `assemble_context` raise.
+    """
+    asked = pose(actor=actor, question=question, by=by, now=now)
+    if asked.request is None:
+        return asked
+    let_go_of_database()
+    try:
+        completion = ask(asked.request, actor=actor)
+    except ProviderError as error:
+        raise fail(turn=asked.turn, error=error, now=datetime.now(UTC)) from error
+    return replace(asked, turn=answer(turn=asked.turn, completion=completion, by=by, now=datetime.now(UTC)))
+
+
+async def chat_streaming(*, asked: Asked, by: Principal) -> AsyncIterator[Delta | ChatTurn]:
+    """Yield a posed question's answer as it is written, and the turn when it is stored.
+
+    Once begun it goes on to its end whether or not anybody listens: the answer is stored all the same. Raises
+    ChatFailed, TurnLost.
+    """
+    pieces: asyncio.Queue[Delta | ChatTurn | Exception] = asyncio.Queue()
+    writing = asyncio.create_task(_write_down(asked, by, pieces))
+    _unheard.add(writing)
+    writing.add_done_callback(_unheard.discard)
+    while True:
+        piece = await pieces.get()
+        if isinstance(piece, Exception):
+            raise piece
+        yield piece
+        if isinstance(piece, ChatTurn):
+            return
+
+
+_unheard: set[asyncio.Task[None]] = set()
+"""Answers being written; the event loop itself holds tasks only weakly."""
+
+
+async def _write_down(asked: Asked, by: Principal, pieces: asyncio.Queue[Any]) -> None:
+    assert asked.request is not None
+    try:
+        turn = await in_thread(_turn_again, asked.turn)
+        async for piece in ask_streaming(asked.request, actor=turn.actor):
+            if isinstance(piece, Delta):
+                pieces.put_nowait(piece)
+                continue
+            now = datetime.now(UTC)
+            pieces.put_nowait(await in_thread(answer, turn=asked.turn, completion=piece, by=by, now=now))
+    except ProviderError as error:
+        pieces.put_nowait(await in_thread(fail, turn=asked.turn, error=error, now=datetime.now(UTC)))
+    except Exception as error:
+        pieces.put_nowait(error)
+
+
+def _turn_again(turn: ChatTurn) -> ChatTurn:
+    return ChatTurn.objects.select_related("actor__agent").get(pk=turn.pk, actor_id=turn.actor_id)
+
+
+def is_used(*, key: str, by: Principal) -> bool:
+    """Say whether a question stands behind this idempotency key already."""
+    return seen_by(ChatTurn.objects.filter(key=key_digest(by.pk, key)), by).exists()
+
+
+def pose(*, actor: Actor, question: Question, by: Principal, now: datetime) -> Asked:
+    """Store a question, and return it with what the model is to be sent.
+
+    A question that is known by its key is not stored again: where it was answered, its turn is returned as it is,
+    where it is being answered, that is waited for, and where it failed, it is asked again. Raises KeyReused,
+    StillAnswering, PolicyError for wrong options, ContextTooLarge (the question is kept, and the turn has failed), and
+    what `open_session` raises.
+    """
+    policy = effective_policy(ChatPolicy, actor.agent, actor)
+    effective_policy(ContextPolicy, actor.agent, actor).validated(**question.options)
+    until = now + timedelta(seconds=policy.chat_deadline_seconds + GRACE_SECONDS)
+    turn, is_ours = _stored(actor, question, by, now, until)
+    if not is_ours:
+        turn = _awaited(turn)
+        if turn.state == TurnState.ANSWERED:
+            return Asked(turn, None, is_repeat=True)
+        turn = _taken_over(turn, now, until)
+    try:
+        return Asked(turn, _request(turn, question, policy, by, now), is_repeat=not is_ours)
+    except Exception:
+        _close(turn, TurnState.FAILED, now, error="no_context")
+        raise
+
+
+@transaction.atomic
+def _stored(
+    actor: Actor, question: Question, by: Principal, now: datetime, until: datetime
+) -> tuple[ChatTurn, bool]:
+    """Return the question's turn and whether it is new."""
+    key = None if question.key is None else key_digest(by.pk, question.key)
+    hold(actor.id)
+    if key is not None:
+        with connection.cursor() as cursor:
+            cursor.execute(
+                "SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))", [f"chat:{actor.id}:{key}"]
+            )
+        if known := _known(actor, key, question, now):
+            return known, False
+    session, _is_new = open_session(
+        actor=actor, session_id=question.session_id, channel=question.channel, by=by, now=now
+    )
+    stored = add_messages(
+        session=session, batch=[NewMessage(role=Role.USER, content=question.message)], by=by, now=now
+    )
+    turn = ChatTurn.objects.create(
+        actor=actor, session=session, question=stored.messages[0], key=key, body_digest=question.digest,
+        state=TurnState.ANSWERING, until=until, created_at=now,
+    )  # fmt: skip
+    return turn, True
+
+
+def _known(actor: Actor, key: str, question: Question, now: datetime) -> ChatTurn | None:
+    turns = ChatTurn.objects.filter(actor_id=actor.id, key=key)
+    turns.filter(created_at__lt=now - KEY_COUNTS_FOR).exclude(state=TurnState.ANSWERING).update(key=None)
+    turn = turns.select_related("session", "question", "answer").first()
+    if turn is not None and turn.body_digest != question.digest:
+        raise KeyReused("This Idempotency-Key was used with another body.")
+    return turn
+
+
+def _awaited(turn: ChatTurn) -> ChatTurn:
+    """Return the turn once nobody is answering it any more."""
+    patience = time.monotonic() + max(0.0, (turn.until - datetime.now(UTC)).total_seconds())
+    while turn.state == TurnState.ANSWERING and time.monotonic() < patience:
+        let_go_of_database()
+        time.sleep(LOOK_AGAIN_SECONDS)
+        turn = ChatTurn.objects.select_related("session", "question", "answer").get(
+            pk=turn.pk, actor_id=turn.actor_id
+        )
+    return turn
+
+
+def _taken_over(turn: ChatTurn, now: datetime, until: datetime) -> ChatTurn:
+    """Ask a question again that failed or was broken off; of several who want to, one does."""
+    rows = ChatTurn.objects.filter(pk=turn.pk, actor_id=turn.actor_id, attempt=turn.attempt)
+    if not rows.exclude(state=TurnState.ANSWERED).update(
+        state=TurnState.ANSWERING, attempt=turn.attempt + 1, until=until, error="", finished_at=None
+    ):
+        raise StillAnswering("The first call with this key still runs.")
+    turn.state, turn.attempt, turn.until, turn.error = TurnState.ANSWERING, turn.attempt + 1, until, ""
+    return turn
+
+
+def _request(
+    turn: ChatTurn, question: Question, policy: ChatPolicy, by: Principal, now: datetime
+) -> CompletionRequest:
+    """Return what the model is sent: the message in its context, or by itself where memory is off."""
+    agent = turn.actor.agent
+    system: str | Sequence[Mapping[str, Any]] = agent.system_prompt
+    turns: Sequence[Mapping[str, Any]] = [{"role": "user", "content": question.message}]
+    if question.with_memory and policy.chat_memory:
+        form = llm_provider(Operation.CHAT).form
+        context = assemble_context(
+            tenant=Tenant(agent.agent_id, turn.actor.user_id, agent, turn.actor),
+            request=ContextRequest(
+                message=question.message, answers=turn.question, session=turn.session, project=question.project,
+                perspective=question.perspective, format=form, options=question.options,
+            ),
+            by=by, now=now,
+        )  # fmt: skip
+        split = split_system(form, context.assembly.system, context.assembly.messages)
+        system, turns = split.system, split.turns
+        turn.context_metadata, turn.receipt = context.metadata, context.receipt
+        rows = ChatTurn.objects.filter(pk=turn.pk, actor_id=turn.actor_id, attempt=turn.attempt)
+        rows.update(context_metadata=context.metadata, receipt=context.receipt)
+    return CompletionRequest(
+        operation=Operation.CHAT,
+        messages=tuple(ChatMessage(each["role"], each["content"]) for each in turns),
+        max_output_tokens=policy.chat_max_output_tokens,
+        deadline_seconds=policy.chat_deadline_seconds,
+        system=system,
+    )
+
+
+@transaction.atomic
+def answer(*, turn: ChatTurn, completion: Completion, by: Principal, now: datetime) -> ChatTurn:
+    """Store a whole answer at the end of the session, and what it calls for. Raises TurnLost, UnknownRow."""
+    session = Session.objects.select_related("actor__agent").filter(
+        actor_id=turn.actor_id, pk=turn.session_id
+    )
+    stored = add_messages(
+        session=session.get(),
+        batch=[
+            NewMessage(role=Role.ASSISTANT, content=completion.text, metadata={"model": completion.model})
+        ],
+        by=by,
+        now=now,
+        followed_by=FOLLOWED_BY,
+    )
+    usage = {"input_tokens": completion.input_tokens, "output_tokens": completion.output_tokens}
+    if not _close(
+        turn, TurnState.ANSWERED, now, answer=stored.messages[0], model=completion.model[:255], usage=usage
+    ):
+        raise TurnLost("The question was asked again meanwhile; that answer counts.")
+    return turn
+
+
+def fail(*, turn: ChatTurn, error: ProviderError, now: datetime) -> ChatFailed:
+    """Note that a question got no answer, and return that as an error to raise."""
+    _close(turn, TurnState.FAILED, now, error=error.code[:64])
+    return ChatFailed(turn, error)
+
+
+def _close(turn: ChatTurn, state: TurnState, now: datetime, **values: Any) -> bool:
+    """Say what became of a turn, unless somebody else has it by now."""
+    values = {"state": state, "finished_at": now, **values}
+    rows = ChatTurn.objects.filter(
+        pk=turn.pk, actor_id=turn.actor_id, attempt=turn.attempt, state=TurnState.ANSWERING
+    )
+    if not rows.update(**values):
+        return False
+    for name, value in values.items():
+        setattr(turn, name, value)
+    return True

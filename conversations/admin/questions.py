@@ -1,0 +1,119 @@
+"""Screens of questions that a model was asked, and what became of them."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from django.contrib import admin
+from django.db.models.functions import Left
+from django.http import HttpRequest
+from django.utils.html import format_html
+from django.utils.translation import gettext_lazy as _
+from unfold.contrib.filters.admin import (
+    ChoicesDropdownFilter,
+    RangeDateTimeFilter,
+    RelatedDropdownFilter,
+)
+
+from conversations.domain.chat import TurnState
+from conversations.models import ChatTurn, Message
+from memoryhub.admin.base import ReadOnlyAdmin, UserFilter, excerpt, labelled, link_to, whose
+
+STATE_COLOURS: Mapping[str, str] = {
+    TurnState.ANSWERED: "success",
+    TurnState.ANSWERING: "info",
+    TurnState.FAILED: "danger",
+}
+LONGEST_SHOWN = 20_000
+
+
+@admin.register(ChatTurn)
+class ChatTurnAdmin(ReadOnlyAdmin):
+    """Questions to a model: how long they took, what answered, what failed and why."""
+
+    list_display = (
+        "created_at",
+        "shown_question",
+        "owner",
+        "shown_state",
+        "error",
+        "model",
+        "took",
+        "of_receipt",
+    )
+    list_filter = (
+        ("state", ChoicesDropdownFilter),
+        ("actor__agent", RelatedDropdownFilter),
+        UserFilter,
+        ("created_at", RangeDateTimeFilter),
+    )
+    list_select_related = ("actor",)
+    search_fields = ("error", "model")
+    search_help_text = _("The code of an error, a model, or the id of a question, a session or a receipt.")
+    id_fields = ("pk", "session_id", "receipt_id")
+    ordering = ("-id",)
+    fields = (
+        ("created_at", "owner", "shown_state"), ("error", "model", "took"), "whole_question", "whole_answer",
+        ("of_session", "of_receipt"), ("usage", "attempt", "id"),
+    )  # fmt: skip
+    readonly_fields = (
+        "owner",
+        "shown_state",
+        "took",
+        "whole_question",
+        "whole_answer",
+        "of_session",
+        "of_receipt",
+    )
+
+    def get_queryset(self, request: HttpRequest) -> Any:
+        """Return the questions; a list takes only the beginning of each."""
+        rows = super().get_queryset(request).defer("context_metadata")
+        return rows.annotate(opening=Left("question__content", 200))
+
+    @admin.display(description=_("question"))
+    def shown_question(self, turn: Any) -> str:
+        """Return the question's beginning."""
+        return excerpt(turn.opening, 80)
+
+    @admin.display(description=_("question"))
+    def whole_question(self, turn: ChatTurn) -> str:
+        """Return what the user asked."""
+        return _whole(turn.question)
+
+    @admin.display(description=_("answer"))
+    def whole_answer(self, turn: ChatTurn) -> str:
+        """Return what the model answered."""
+        return _whole(turn.answer) if turn.answer else "-"
+
+    @admin.display(description=_("whose"), ordering="actor")
+    def owner(self, turn: ChatTurn) -> str:
+        """Return whose question it was."""
+        return whose(turn.actor)
+
+    @labelled(STATE_COLOURS)
+    @admin.display(description=_("state"), ordering="state")
+    def shown_state(self, turn: ChatTurn) -> str:
+        """Return what became of it."""
+        return turn.state
+
+    @admin.display(description=_("took"))
+    def took(self, turn: ChatTurn) -> str:
+        """Return how long the answer took, from the question to its last word."""
+        return f"{(turn.finished_at - turn.created_at).total_seconds():.1f} s" if turn.finished_at else "-"
+
+    @admin.display(description=_("session"))
+    def of_session(self, turn: ChatTurn) -> str:
+        """Return a link to the session."""
+        return link_to("admin:conversations_session_change", turn.session_id, str(turn.session_id)[:13])
+
+    @admin.display(description=_("receipt"))
+    def of_receipt(self, turn: ChatTurn) -> str:
+        """Return a link to the receipt of its context."""
+        key = turn.receipt_id
+        return link_to("admin:conversations_receipt_change", key, str(key)[:13]) if key else "-"
+
+
+def _whole(message: Message) -> str:
+    return format_html(
+        '<div dir="auto" style="white-space: pre-wrap">{}</div>', excerpt(message.content, LONGEST_SHOWN)
+    )

@@ -1,0 +1,248 @@
+"""Chat over REST, whole or as it is written."""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator
+from typing import Any, Final
+
+from django.http import StreamingHttpResponse
+from django.http.response import HttpResponseBase
+from drf_spectacular.utils import OpenApiResponse, extend_schema
+from rest_framework import serializers, status
+from rest_framework.exceptions import APIException, ValidationError
+from rest_framework.renderers import JSONRenderer
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from conversations.actions.chat import (
+    Asked,
+    ChatFailed,
+    KeyReused,
+    Question,
+    StillAnswering,
+    TurnLost,
+    chat,
+    chat_streaming,
+    is_used,
+    pose,
+)
+from conversations.actions.sessions import SessionTaken
+from conversations.api.events import BEAT, MEDIA_TYPE, EventStreamRenderer, event
+from conversations.api.serializers import CHANNEL, LONGEST_TEXT, ContextMetadataOut, OptionsIn
+from conversations.api.views import invalid_context, session_taken, too_large, wrong_options
+from conversations.domain.fitting import ContextTooLarge
+from conversations.domain.validation import InvalidContext
+from conversations.models import ChatTurn
+from memoryhub.access.domain import Principal, Scope
+from memoryhub.api.fields import TenantSerializer, TextField
+from memoryhub.api.idempotency import check_key
+from memoryhub.api.problems import Problem, problem
+from memoryhub.api.views import ApiView
+from memoryhub.providers.llm.base import Delta
+from memoryhub.tenants.domain import PolicyError
+
+log = logging.getLogger(__name__)
+
+BEAT_SECONDS: Final = 15.0
+NO_MODEL: Final = frozenset({"not_configured"})
+
+
+class ChatIn(TenantSerializer):
+    """A message that a model is to answer."""
+
+    session_id = serializers.UUIDField(required=False, allow_null=True, default=None)
+    channel = serializers.RegexField(CHANNEL, default="api")
+    project = TextField(required=False, allow_null=True, max_length=255, default=None)
+    perspective = TextField(required=False, allow_null=True, max_length=100, default=None)
+    message = TextField(max_length=LONGEST_TEXT)
+    stream = serializers.BooleanField(default=False)
+    memory = serializers.BooleanField(default=True)
+    options = OptionsIn(required=False, default=dict)
+
+
+class UsageOut(serializers.Serializer):
+    """What the provider counted."""
+
+    input_tokens = serializers.IntegerField()
+    output_tokens = serializers.IntegerField()
+
+
+class ChatOut(serializers.Serializer):
+    """An answer, whole and stored."""
+
+    status = serializers.CharField()
+    model = serializers.CharField()
+    text = serializers.CharField()
+    session_id = serializers.UUIDField()
+    message_id = serializers.UUIDField(help_text="The user's message.")
+    answer_id = serializers.UUIDField(help_text="The stored answer.")
+    context_metadata = ContextMetadataOut(allow_null=True, help_text="null where memory is off.")
+    routing = serializers.DictField(allow_null=True)
+    receipt_id = serializers.UUIDField(allow_null=True)
+    usage = UsageOut()
+
+
+def told(turn: ChatTurn) -> dict[str, Any]:
+    """Return an answered turn as the API shows it."""
+    return {
+        "status": "ok",
+        "model": turn.model,
+        "text": turn.answer.content if turn.answer else "",
+        "session_id": turn.session_id,
+        "message_id": turn.question_id,
+        "answer_id": turn.answer_id,
+        "context_metadata": turn.context_metadata,
+        "routing": None,
+        "receipt_id": turn.receipt_id,
+        "usage": turn.usage,
+    }
+
+
+def _failed(error: ChatFailed) -> Problem:
+    """503 where there is no model to ask, 502 where one did not answer; the question is kept in both."""
+    is_missing = error.error.code in NO_MODEL
+    failed = Problem(
+        status.HTTP_503_SERVICE_UNAVAILABLE if is_missing else status.HTTP_502_BAD_GATEWAY,
+        "llm_unavailable" if is_missing else "llm_failed",
+        str(error),
+        reason=error.error.code,
+        retryable=not error.error.permanent,
+        session_id=str(error.turn.session_id),
+        message_id=str(error.turn.question_id),
+    )
+    if error.error.retry_after_seconds is not None:
+        failed.wait = int(error.error.retry_after_seconds)  # type: ignore[attr-defined]
+    return failed
+
+
+def _reused(error: KeyReused) -> APIException:
+    return Problem(status.HTTP_422_UNPROCESSABLE_ENTITY, "idempotency_key_reused", str(error))
+
+
+def _in_progress(error: Exception) -> APIException:
+    return Problem(status.HTTP_409_CONFLICT, "idempotency_in_progress", str(error))
+
+
+class Chat(ApiView):
+    """Ask the model, with everything that memory knows."""
+
+    scopes = {"POST": Scope.WRITE}
+    renderer_classes = [JSONRenderer, EventStreamRenderer]
+    idempotent_by_itself = True
+    problems = {
+        ChatFailed: _failed,
+        KeyReused: _reused,
+        StillAnswering: _in_progress,
+        TurnLost: _in_progress,
+        SessionTaken: session_taken,
+        ContextTooLarge: too_large,
+        InvalidContext: invalid_context,
+        PolicyError: wrong_options,
+    }
+
+    @extend_schema(
+        request=ChatIn,
+        responses={
+            200: ChatOut,
+            (200, MEDIA_TYPE): OpenApiResponse(
+                str, description="With `stream`: the events `session`, `delta`, `done` and `error`."
+            ),
+        },
+    )
+    def post(self, request: Request) -> HttpResponseBase:
+        """Store the message, ask the model, store its answer; with `stream` as server-sent events."""
+        key = self._key(request)
+        try:
+            values = self.validated(ChatIn)
+        except ValidationError:
+            if key is not None and is_used(key=key, by=self.principal):
+                raise KeyReused("This Idempotency-Key was used with another body.") from None
+            raise
+        question = Question(
+            message=values["message"],
+            session_id=values["session_id"],
+            channel=values["channel"],
+            project=values["project"],
+            perspective=values["perspective"],
+            with_memory=values["memory"],
+            options=values["options"],
+            key=key,
+        )
+        who: dict[str, Any] = {"actor": self.writing(values), "by": self.principal, "now": self.now}
+        if values["stream"]:
+            return _streamed(pose(question=question, **who), self.principal)
+        asked = chat(question=question, **who)
+        return Response(told(asked.turn), headers=_repeated(asked))
+
+    @staticmethod
+    def _key(request: Request) -> str | None:
+        key = request.headers.get("Idempotency-Key")
+        if key is not None:
+            check_key(key)
+        return key
+
+
+def _repeated(asked: Asked) -> dict[str, str]:
+    return {"Idempotent-Replay": "true"} if asked.request is None else {}
+
+
+def _streamed(asked: Asked, by: Principal) -> HttpResponseBase:
+    headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no", **_repeated(asked)}
+    return StreamingHttpResponse(_events(asked, by), content_type=MEDIA_TYPE, headers=headers)
+
+
+async def _events(asked: Asked, by: Principal) -> AsyncIterator[bytes]:
+    """Yield a chat's events; the last is `done` or `error`."""
+    turn = asked.turn
+    yield event("session", {"session_id": turn.session_id, "message_id": turn.question_id})
+    try:
+        if asked.request is None:
+            yield event("delta", {"text": told(turn)["text"]})
+            yield event("done", told(turn))
+            return
+        async for piece in _with_beats(chat_streaming(asked=asked, by=by)):
+            if piece is None:
+                yield BEAT
+            elif isinstance(piece, Delta):
+                yield event("delta", {"text": piece.text})
+            else:
+                yield event("done", told(piece))
+    except Exception as error:
+        yield event("error", _problem_of(error))
+
+
+async def _with_beats(pieces: AsyncIterator[Delta | ChatTurn]) -> AsyncIterator[Delta | ChatTurn | None]:
+    """Yield the pieces, and None whenever none came for a while."""
+    coming: asyncio.Future[Delta | ChatTurn] | None = None
+    try:
+        while True:
+            coming = coming or asyncio.ensure_future(anext(pieces))
+            done, _ = await asyncio.wait({coming}, timeout=BEAT_SECONDS)
+            if not done:
+                yield None
+                continue
+            finished, coming = coming, None
+            try:
+                yield finished.result()
+            except StopAsyncIteration:
+                return
+    finally:
+        if coming is not None:
+            coming.cancel()
+
+
+def _problem_of(error: Exception) -> dict[str, Any]:
+    for kind, translate in Chat.problems.items():
+        if isinstance(error, kind):
+            translated = translate(error)
+            assert isinstance(translated, Problem)
+            return problem(
+                status_code=translated.status_code,
+                code=str(translated.get_codes()),
+                detail=str(translated.detail),
+                **translated.members,
+            )
+    log.error("chat broke", extra={"error": type(error).__name__}, exc_info=error)
+    return problem(
+        status_code=500, code="error", detail="Something went wrong on the server; it has been logged."
+    )

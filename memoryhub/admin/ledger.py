@@ -1,0 +1,172 @@
+"""Screens of what calls to providers cost, and of how tokens are counted. For administrators."""
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from django.contrib import admin
+from django.db.models import Count, Q, Sum
+from django.db.models.functions import Coalesce, TruncDate
+from django.http import HttpRequest
+from django.utils.formats import number_format
+from django.utils.translation import gettext
+from django.utils.translation import gettext_lazy as _
+from unfold.contrib.filters.admin import FieldTextFilter, RangeDateTimeFilter
+
+from memoryhub.admin.base import ReadOnlyAdmin, clock, labelled
+from memoryhub.admin.dashboard import Tile
+from memoryhub.ledger.domain import OK, LedgerPolicy, day_start
+from memoryhub.ledger.models import LedgerEntry, TokenFactors
+from memoryhub.ledger.spending import capped_agents, paused, spent_in
+from memoryhub.tenants.policies import effective_policy
+
+MOST_DAYS_SHOWN = 20
+ADDED_UP = timedelta(days=31)
+"""Older calls are listed, and no longer added up above the list."""
+
+
+def dollars(amount: Any) -> str:
+    """Return an amount of US dollars as people read it."""
+    return "-" if amount is None else f"{number_format(amount, decimal_pos=4, force_grouping=True)} USD"
+
+
+def tiles(now: datetime) -> list[Tile]:
+    """Return what today cost, and whether the providers answer or anybody's background work is paused."""
+    today = LedgerEntry.objects.filter(created_at__gte=day_start(now))
+    spent = spent_in(today)
+    return [Tile(_("Spent today"), dollars(spent.cost), _state(now), LedgerEntry)]
+
+
+def _state(now: datetime) -> str:
+    """Return the worst news of the providers: work that is paused, calls that fail, or that all is well."""
+    waiting = [standing.agent_id for standing in paused(now=now)]
+    if waiting:
+        return gettext("cap reached: %(agents)s") % {"agents": ", ".join(waiting[:3])}
+    latest = LedgerEntry.objects.order_by("-created_at", "-id").first()
+    if latest is None:
+        return gettext("no calls yet")
+    if latest.outcome == OK:
+        return gettext("%(provider)s answers") % {"provider": latest.provider}
+    return gettext("%(provider)s failed last: %(code)s") % {
+        "provider": latest.provider,
+        "code": latest.outcome,
+    }
+
+
+@admin.register(LedgerEntry)
+class LedgerAdmin(ReadOnlyAdmin):
+    """Calls to providers: figures only; above the list, totals of what the filters show, by agent and day."""
+
+    list_display = (
+        "created_at", "agent_id", "operation", "model", "shown_outcome", "input_tokens", "estimated_tokens",
+        "output_tokens", "latency_ms", "cost",
+    )  # fmt: skip
+    list_filter = (
+        ("agent_id", FieldTextFilter),
+        ("operation", FieldTextFilter),
+        ("outcome", FieldTextFilter),
+        ("model", FieldTextFilter),
+        ("created_at", RangeDateTimeFilter),
+    )
+    search_fields = ("agent_id", "operation", "model", "outcome")
+    ordering = ("-created_at", "-id")
+    fields = (
+        ("created_at", "latency_ms"),
+        ("agent_id", "actor"),
+        ("operation", "outcome"),
+        ("provider", "model"),
+        ("input_tokens", "output_tokens", "cost"),
+        ("estimated_tokens", "messages", "is_sample"),
+        ("raw_latin", "raw_japanese", "raw_code", "raw_other"),
+    )
+    list_before_template = "admin/memoryhub/ledgerentry/totals.html"
+
+    @labelled({OK: "success", "failed": "danger"})
+    @admin.display(description=_("outcome"), ordering="outcome")
+    def shown_outcome(self, entry: LedgerEntry) -> tuple[str, str]:
+        """Return how the call ended."""
+        return (OK if entry.outcome == OK else "failed", entry.outcome)
+
+    def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> Any:
+        """Add the totals of the rows that the filters leave."""
+        answer = super().changelist_view(request, extra_context)
+        listed = getattr(answer, "context_data", {}).get("cl")
+        if listed is not None:
+            answer.context_data.update(_totals(listed.queryset))
+        return answer
+
+
+def _totals(listed: Any) -> dict[str, Any]:
+    rows = listed.filter(created_at__gte=day_start(clock()) - ADDED_UP)
+    days = (
+        rows.order_by()
+        .values("agent_id", day=TruncDate("created_at", tzinfo=UTC))
+        .annotate(
+            calls=Count("pk"),
+            failures=Count("pk", filter=~Q(outcome=OK)),
+            tokens=Coalesce(Sum("input_tokens"), 0) + Coalesce(Sum("output_tokens"), 0),
+            dollars=Sum("cost"),
+        )
+        .order_by("-day", "agent_id")[:MOST_DAYS_SHOWN]
+    )
+    caps = _caps()
+    table = {
+        "headers": [
+            _("day"), _("agent"), _("calls"), _("failures"), _("tokens"), _("cost"), _("daily cap"),
+        ],
+        "rows": [
+            [
+                day["day"].isoformat(), day["agent_id"] or "-", day["calls"], day["failures"],
+                number_format(day["tokens"], force_grouping=True), dollars(day["dollars"]),
+                caps.get(day["agent_id"], "-"),
+            ]
+            for day in days
+        ],
+    }  # fmt: skip
+    spent = spent_in(rows)
+    return {
+        "by_day": table,
+        "total": {"cost": dollars(spent.cost), "tokens": number_format(spent.tokens, force_grouping=True)},
+        "paused": [standing.detail for standing in paused(now=clock())],
+    }
+
+
+def _caps() -> dict[str, str]:
+    """Return the caps of each agent that has one, in words."""
+    found = {}
+    for agent in capped_agents():
+        policy = effective_policy(LedgerPolicy, agent, None)
+        parts = [
+            *([f"{policy.daily_spend_cap} USD"] if policy.daily_spend_cap is not None else []),
+            *([f"{policy.daily_token_cap} tokens"] if policy.daily_token_cap is not None else []),
+        ]
+        found[agent.agent_id] = ", ".join(parts) or "-"
+    return found
+
+
+@admin.register(TokenFactors)
+class FactorsAdmin(ReadOnlyAdmin):
+    """How each model counts, fitted to its own answers, with the error before and after."""
+
+    list_display = (
+        "model", "provider", "latin", "japanese", "code", "other", "per_message", "per_request", "samples",
+        "before", "after", "fitted_at",
+    )  # fmt: skip
+    search_fields = ("provider", "model")
+    fields = (
+        ("provider", "model"),
+        ("latin", "japanese", "code", "other"),
+        ("per_message", "per_request"),
+        ("samples", "fitted_at"),
+        ("error_before_median", "error_before_p95"),
+        ("error_after_median", "error_after_p95"),
+    )
+
+    @admin.display(description=_("error before (median, p95)"))
+    def before(self, row: TokenFactors) -> str:
+        """Return how far estimates lay off with the factors of the table."""
+        return f"{row.error_before_median:.1%}, {row.error_before_p95:.1%}"
+
+    @admin.display(description=_("error after (median, p95)"))
+    def after(self, row: TokenFactors) -> str:
+        """Return how far they lie off with these."""
+        return f"{row.error_after_median:.1%}, {row.error_after_p95:.1%}"

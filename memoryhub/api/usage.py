@@ -1,0 +1,116 @@
+"""What an agent's calls to providers came to, and how far its day has gone (SPEC A9)."""
+
+from datetime import date, timedelta
+from typing import Any
+from uuid import UUID
+
+from drf_spectacular.utils import extend_schema, extend_schema_field
+from rest_framework import serializers
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from memoryhub.access.domain import Scope
+from memoryhub.access.tenancy import tenant_for_reading
+from memoryhub.api.fields import TenantQuery
+from memoryhub.api.views import ApiView
+from memoryhub.ledger.spending import Standing, standing_of, usage
+from memoryhub.tenants.models import Agent
+
+DAYS = 30
+MOST_DAYS = 400
+
+
+class UsageQuery(TenantQuery):
+    """Whose usage, and of which UTC days; the last 30 unless said."""
+
+    def get_fields(self) -> dict[str, serializers.Field]:
+        """Return the fields; `from` is a word of the language, so it cannot be written as an attribute."""
+        days = {"from": serializers.DateField(required=False), "to": serializers.DateField(required=False)}
+        return {**super().get_fields(), **days}
+
+    def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
+        """Return the values; raises a validation error for days that come in the wrong order, or are too many."""
+        first, last = attrs.get("from"), attrs.get("to")
+        if first and last and not 0 <= (last - first).days < MOST_DAYS:
+            raise serializers.ValidationError({"to": [f"must be 0 to {MOST_DAYS - 1} days after `from`."]})
+        return attrs
+
+
+class UsageRow(serializers.Serializer):
+    """A day's calls of one operation to one model."""
+
+    day = serializers.DateField()
+    operation = serializers.CharField(source="operation_")
+    model = serializers.CharField(source="model_")
+    calls = serializers.IntegerField()
+    failures = serializers.IntegerField()
+    input_tokens = serializers.IntegerField(source="read")
+    output_tokens = serializers.IntegerField(source="written")
+    cost = serializers.FloatField(
+        source="dollars", allow_null=True, help_text="US dollars; null: no price known."
+    )
+
+
+class TodayOut(serializers.Serializer):
+    """The agent's day so far, all users together, beside its caps."""
+
+    cost = serializers.FloatField(source="spent.cost")
+    tokens = serializers.IntegerField(source="spent.tokens")
+    daily_spend_cap = serializers.FloatField(source="policy.daily_spend_cap", allow_null=True)
+    daily_token_cap = serializers.IntegerField(source="policy.daily_token_cap", allow_null=True)
+    is_paused = serializers.SerializerMethodField(help_text="Whether background work waits; chat never does.")
+    paused_until = serializers.SerializerMethodField()
+
+    def get_is_paused(self, standing: Standing) -> bool:
+        """Return whether a cap is used up."""
+        return standing.reached is not None
+
+    @extend_schema_field(serializers.DateTimeField(allow_null=True))
+    def get_paused_until(self, standing: Standing) -> Any:
+        """Return when the next day begins, where work waits for it."""
+        return standing.ends_at if standing.reached else None
+
+
+class UsageOut(serializers.Serializer):
+    """An agent's usage."""
+
+    agent_id = serializers.CharField()
+    user_id = serializers.CharField(allow_null=True, help_text="Null: the agent with all its users.")
+    results = UsageRow(many=True)
+    today = TodayOut()
+
+    def get_fields(self) -> dict[str, serializers.Field]:
+        """Return the fields, with the days that are told of."""
+        return {**super().get_fields(), "from": serializers.DateField(), "to": serializers.DateField()}
+
+
+class Usage(ApiView):
+    """Calls, tokens and cost by day, operation and model."""
+
+    scopes = {"GET": Scope.ADMIN}
+
+    @extend_schema(parameters=[UsageQuery], responses=UsageOut)
+    def get(self, request: Request) -> Response:
+        """Return what an agent's calls came to; of one user where one is named, or the key is bound to one."""
+        values = self.validated(UsageQuery, request.query_params.dict())
+        agent_id, user_id = values["agent_id"], values.get("user_id", self.principal.user_id)
+        self.principal.check_agent(agent_id)
+        agent, actor_id = self._whose(agent_id, user_id)
+        last = values.get("to") or self._last(values.get("from"))
+        first = values.get("from") or last - timedelta(days=DAYS - 1)
+        body = {
+            "agent_id": agent_id, "user_id": user_id, "from": first, "to": last,
+            "results": usage(agent_id=agent_id, actor_id=actor_id, first=first, last=last),
+            "today": standing_of(agent_id, agent, now=self.now),
+        }  # fmt: skip
+        return Response(UsageOut(body).data)
+
+    def _whose(self, agent_id: str, user_id: str | None) -> tuple[Agent | None, UUID | None]:
+        if user_id is None:
+            return Agent.objects.filter(agent_id=agent_id).first(), None
+        tenant = tenant_for_reading(self.principal, agent_id, user_id)
+        return tenant.agent, tenant.actor_id
+
+    def _last(self, first: date | None) -> date:
+        today = self.now.date()
+        return today if first is None else min(max(today, first), first + timedelta(days=MOST_DAYS - 1))

@@ -1,0 +1,83 @@
+"""`manage.py backfill`: catch up with summaries, extraction and embeddings of what was said before."""
+
+from datetime import UTC, datetime
+from itertools import islice
+from typing import Any
+
+from django.conf import settings
+from django.core.management.base import CommandError, CommandParser
+from django.utils.dateparse import parse_date, parse_datetime
+from rich.console import Console
+from rich.progress import Progress
+
+from memoryhub.jobs.backfilling import Piece, Scope, pieces, work_off
+from memoryhub.management.resumable import ResumableCommand
+
+
+class Command(ResumableCommand):
+    """Finds what is missing, and does it piece by piece."""
+
+    help = (
+        "Write the summaries, draw the memories and make the vectors that are missing. Without a choice, all three. "
+        "A run that was stopped goes on where it stopped; spend caps hold."
+    )
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        """Take what to catch up with, for whom, and how far."""
+        for name in settings.BACKFILLS:
+            parser.add_argument(f"--{name}", action="store_true", help=f"Catch up with {name}.")
+        parser.add_argument("--agent", help="This agent's alone, with all its users.")
+        parser.add_argument("--user", help="This user's alone; needs --agent.")
+        parser.add_argument("--since", help="What was said since then, as 2026-03-01 or with a time.")
+        parser.add_argument("--limit", type=int, help="At most so many jobs of each sort.")
+        parser.add_argument("--dry-run", action="store_true", help="Say what is missing, and do nothing.")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        """Catch up; CommandError where something keeps us from it."""
+        if options["user"] is not None and options["agent"] is None:
+            raise CommandError("--user needs --agent.")
+        if options["limit"] is not None and options["limit"] < 1:
+            raise CommandError("--limit must be 1 or more.")
+        scope = Scope(options["agent"], options["user"], _moment(options["since"]))
+        chosen = [name for name in settings.BACKFILLS if options[name]] or list(settings.BACKFILLS)
+        for name in chosen:
+            missing = list(islice(pieces(name, scope), options["limit"]))
+            self.stdout.write(f"{name}: {len(missing)} to do, {sum(each.size for each in missing)} texts.")
+            if not options["dry_run"]:
+                self._work_off(name, missing)
+
+    def _work_off(self, name: str, missing: list[Piece]) -> None:
+        """Do all pieces; those that fail for good are told at the end, one that has to wait ends it all."""
+        failed: list[str] = []
+        # `rich` draws a bar on a terminal; elsewhere nothing moves, and the closing line says it all.
+        with Progress(console=Console(stderr=True), disable=not self.stderr.isatty()) as bar:
+            task = bar.add_task(name.capitalize(), total=len(missing))
+            for piece in missing:
+                outcome = work_off(piece)
+                if outcome.waits:
+                    raise CommandError(
+                        f"{name}: {outcome.reason} What was done is kept. Run the command again later; what has begun "
+                        "goes on by itself where a worker runs."
+                    )
+                if not outcome.is_done:
+                    failed.append(outcome.reason)
+                bar.advance(task)
+        self.stdout.write(f"{name}: {len(missing) - len(failed)} done.")
+        if failed:
+            raise CommandError(f"{name}: {len(failed)} failed, the first with: {failed[0]}")
+
+
+def _moment(text: str | None) -> datetime | None:
+    if text is None:
+        return None
+    try:
+        moment = parse_datetime(text)
+        day = None if moment else parse_date(text)
+    except ValueError:
+        moment = day = None
+    if moment is None and day is None:
+        raise CommandError(
+            f"--since must be a day as 2026-03-01, or a time as 2026-03-01T09:00+09:00, not {text!r}."
+        )
+    moment = moment or datetime.combine(day, datetime.min.time())  # type: ignore[arg-type]
+    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)

@@ -1,0 +1,23 @@
+"""The counter of the language model in use: with factors fitted to its own answers, where there were enough."""
+
+from django.conf import settings
+
+from memoryhub.ledger.calibrating import calibrated
+from memoryhub.providers.errors import ProviderError
+from memoryhub.providers.llm.base import LLMProvider, Operation
+from memoryhub.providers.registry import llm_provider
+from memoryhub.tokens import TokenCounter, counter_for
+
+
+def counter_in_use(operation: Operation = Operation.CHAT) -> TokenCounter:
+    """Return the counter for the model that answers an operation; no network, and a statement a minute at most."""
+    try:
+        return counter_of(llm_provider(operation), operation)
+    except ProviderError:  # it cannot be built; what its model counts like is known all the same
+        return counter_for(settings.LLM.counted_as(operation))
+
+
+def counter_of(provider: LLMProvider, operation: Operation) -> TokenCounter:
+    """Return the counter for the model of a provider that answers an operation."""
+    factors = calibrated.of(provider.name, provider.model_for(operation))
+    return TokenCounter(factors) if factors else counter_for(settings.LLM.counted_as(operation))

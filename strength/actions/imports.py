@@ -1,0 +1,178 @@
+"""Taking others' memories in (SPEC M12).
+
+Through the same door as all that is written, so that people's decisions, trust and policies hold.
+"""
+
+from collections.abc import Iterable, Iterator
+from datetime import datetime
+from uuid import UUID, uuid5
+
+from django.db import transaction
+
+from conversations.actions.messages import add_messages
+from conversations.actions.sessions import SessionTaken, open_session
+from memoryhub.access.domain import Forbidden
+from memoryhub.access.tenancy import UnknownRow, actor_for_writing
+from memoryhub.tenants.models import Actor
+from memoryhub.tenants.namespaces import expand_namespace
+from memoryhub.transfer.documents import Element
+from memoryhub.transfer.formats import CannotImport, ImportFormat, Order
+from memoryhub.transfer.report import Report
+from strength.actions.decisions import DecidedAgainst
+from strength.actions.write import NewMemory, write_memory
+from strength.domain.imports import (
+    CHANNEL,
+    ImportedConversation,
+    ImportedMemory,
+    Unreadable,
+    is_chatgpt,
+    is_mem0,
+    read_conversation,
+    read_mem0,
+)
+from strength.domain.memories import Kind, MemoryRefused, Source, Status, content_digest, default_namespace
+from strength.models import Memory
+
+MEMORIES, SESSIONS, MESSAGES = "memories", "sessions", "messages"
+MESSAGES_AT_ONCE = 200
+SAME = "a memory with the same words is here already."
+WAITS = "waits for a curator."
+
+
+def import_mem0(elements: Iterable[Element], *, order: Order, report: Report) -> None:
+    """Write mem0's memories, each under the user that it names, or all under the one that the order names.
+
+    Raises CannotImport without an agent, and where one user is to get what several have said.
+    """
+    actors = _Actors(order)
+    users: set[str] = set()
+    for element in elements:
+        memory = _read_memory(element, order.now, report)
+        if memory is not None:
+            users.add(memory.user_id)
+            if order.names.user_id is not None and len(users) > 1:
+                raise CannotImport(
+                    "The file holds memories of several users; without --user each gets their own."
+                )
+            _remember(actors.of(memory.user_id), memory, element.line, order=order, report=report)
+        order.progress(1)
+
+
+def import_chatgpt(elements: Iterable[Element], *, order: Order, report: Report) -> None:
+    """Write ChatGPT's conversations as sessions of the channel `chatgpt`, and what it remembered as memories.
+
+    Raises CannotImport where agent or user is not named.
+    """
+    if order.names.user_id is None:
+        raise CannotImport("ChatGPT's export does not say whose it is: name --agent and --user.")
+    actor = _Actors(order).of(order.names.user_id)
+    for element in elements:
+        conversation = _read_conversation(element, report)
+        if conversation is not None:
+            _talk(actor, conversation, element.line, order=order, report=report)
+        order.progress(1)
+
+
+class _Actors:
+    """The actors that an import writes to, made on first use."""
+
+    def __init__(self, order: Order) -> None:
+        if order.names.agent_id is None:
+            raise CannotImport("The file does not say which agent remembers: name --agent.")
+        self._agent_id, self._order = order.names.agent_id, order
+        self._known: dict[str, Actor] = {}
+
+    def of(self, user_id: str) -> Actor:
+        """Return the actor of a user of the file."""
+        named = self._order.names.user_id
+        user = user_id if named is None else named
+        if user not in self._known:
+            self._known[user] = actor_for_writing(self._order.by, self._agent_id, user, now=self._order.now)
+        return self._known[user]
+
+
+def _read_memory(element: Element, now: datetime, report: Report) -> ImportedMemory | None:
+    try:
+        if element.problem:
+            raise Unreadable(element.problem)
+        return read_mem0(element.value, now=now)
+    except Unreadable as error:
+        report.refuse(element.line, MEMORIES, str(error))
+        return None
+
+
+def _read_conversation(element: Element, report: Report) -> ImportedConversation | None:
+    try:
+        if element.problem:
+            raise Unreadable(element.problem)
+        conversation = read_conversation(element.value)
+    except Unreadable as error:
+        report.refuse(element.line, SESSIONS, str(error))
+        return None
+    for reason in conversation.unread:
+        report.refuse(element.line, MESSAGES, reason)
+    return conversation
+
+
+def _talk(
+    actor: Actor, conversation: ImportedConversation, line: int, *, order: Order, report: Report
+) -> None:
+    key = uuid5(actor.id, f"{CHANNEL} {conversation.id}")
+    started_at = conversation.started_at or next(_times(conversation), order.now)
+    try:
+        with transaction.atomic():
+            session, is_new = open_session(
+                actor=actor, session_id=key, channel=CHANNEL, title=conversation.title,
+                metadata={"conversation_id": conversation.id}, by=order.by, now=started_at,
+            )  # fmt: skip
+            new = 0
+            for start in range(0, len(conversation.messages), MESSAGES_AT_ONCE):
+                batch = conversation.messages[start : start + MESSAGES_AT_ONCE]
+                new += add_messages(session=session, batch=batch, by=order.by, now=started_at).new_count
+    except (SessionTaken, Forbidden, UnknownRow) as error:
+        report.refuse(line, SESSIONS, type(error).__name__)
+        return
+    (report.made if is_new else report.known)[SESSIONS] += 1
+    report.made[MESSAGES] += new
+    report.known[MESSAGES] += len(conversation.messages) - new
+    for memory in conversation.memories:
+        _remember(actor, memory, line, order=order, report=report, channel=CHANNEL)
+
+
+def _times(conversation: ImportedConversation) -> Iterator[datetime]:
+    return (message.created_at for message in conversation.messages if message.created_at is not None)
+
+
+def _remember(
+    actor: Actor, memory: ImportedMemory, line: int, *, order: Order, report: Report, channel: str = ""
+) -> None:
+    """Write one memory, unless its words are here: what is here is then not strengthened by an import."""
+    if same := _same_words(actor, memory.text):
+        report.know(line, MEMORIES, f"{SAME} ({same})")
+        return
+    new = NewMemory(
+        content=memory.text, kind=Kind.FACT, tags=memory.tags, source=Source.IMPORT, channel=channel,
+        valid_from=memory.since,
+    )  # fmt: skip
+    try:
+        written, is_new = write_memory(actor=actor, new=new, by=order.by, now=order.now)
+    except (MemoryRefused, DecidedAgainst, UnknownRow) as error:
+        report.refuse(line, MEMORIES, str(error))
+        return
+    (report.made if is_new else report.known)[MEMORIES] += 1
+    if written.status == Status.PENDING:
+        report.tell(line, MEMORIES, WAITS)
+
+
+def _same_words(actor: Actor, text: str) -> UUID | None:
+    names = {"agent_id": actor.agent_id, "user_id": actor.user_id}
+    rows = Memory.objects.filter(
+        actor_id=actor.id,
+        namespace=expand_namespace(default_namespace(Kind.FACT), **names),
+        content_digest=content_digest(text),
+    )
+    return rows.values_list("pk", flat=True).first()
+
+
+MEM0 = ImportFormat(recognises=is_mem0, take=import_mem0)
+CHATGPT = ImportFormat(recognises=is_chatgpt, take=import_chatgpt)

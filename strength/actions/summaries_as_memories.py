@@ -1,0 +1,102 @@
+"""A session's summary as a memory, so that an old talk is found by its meaning (SPEC L2, U7).
+
+One memory for a session, rewritten as its summary rolls on. What a person has put right, refused, put aside or deleted
+stays as they left it, and what is not believed never replaces what is.
+"""
+
+from contextlib import suppress
+from dataclasses import replace
+from datetime import datetime
+from uuid import UUID
+
+from django.db import transaction
+
+from conversations.actions.condensed import Condensed, condensed
+from conversations.models import Session
+from memoryhub.access.domain import Principal
+from memoryhub.tenants.domain import Trust
+from memoryhub.tenants.models import Actor
+from strength.actions.curate import LockedByPerson, apply_transition, edit_memory
+from strength.actions.decisions import DecidedAgainst
+from strength.actions.rest import hold_awake
+from strength.actions.write import NewMemory, write_memory
+from strength.domain.memories import Kind, Source, Status
+from strength.domain.revisions import SLEEP_VERB
+from strength.domain.strategies import Strategy, namespace_of
+from strength.models import Memory, MemoryRevision, StrategyCursor
+
+REASON = "The session's summary was rewritten."
+
+
+@transaction.atomic
+def remember_summary(*, actor: Actor, session_id: UUID, by: Principal, now: datetime) -> Memory | None:
+    """Write a session's summary into its memory; None where there is none, or a person decided otherwise."""
+    hold_awake(actor.id)
+    session = Session.objects.filter(actor_id=actor.id, pk=session_id).first()
+    told = condensed(actor_id=actor.id, session_id=session_id)
+    if session is None or told is None or not told.text.strip():
+        return None
+    cursor = _cursor(actor, session_id)
+    if cursor.memory_id is None:
+        memory = _written(actor, session, told, by, now)
+    else:
+        memory = _rewritten(actor, cursor.memory_id, told, by, now)
+    StrategyCursor.objects.filter(pk=cursor.pk).update(
+        read_until=told.message_count, memory_id=memory.pk if memory else cursor.memory_id
+    )
+    return memory
+
+
+def _cursor(actor: Actor, session_id: UUID) -> StrategyCursor:
+    """Return the session's row, held: jobs about one session go one after the other."""
+    names = {"actor_id": actor.id, "session_id": session_id, "strategy": Strategy.SUMMARY}
+    StrategyCursor.objects.bulk_create([StrategyCursor(**names)], ignore_conflicts=True)
+    return StrategyCursor.objects.select_for_update().get(**names)
+
+
+def _written(actor: Actor, session: Session, told: Condensed, by: Principal, now: datetime) -> Memory | None:
+    new = NewMemory(
+        content=told.text.strip(), kind=Kind.SUMMARY, namespace=namespace_of(Strategy.SUMMARY, session.pk),
+        source=Source.EXTRACTION, channel=session.channel,
+    )  # fmt: skip
+    with suppress(DecidedAgainst):
+        memory, _ = write_memory(actor=actor, new=new, by=_as_trusted_as(told, by), now=now)
+        return memory
+    return None
+
+
+def _as_trusted_as(told: Condensed, by: Principal) -> Principal:
+    """Return the job as whom it acts: no more believed than what the summary was made of."""
+    return replace(by, is_trusted=by.is_trusted and told.trust == Trust.TRUSTED)
+
+
+def _rewritten(actor: Actor, memory_id: UUID, told: Condensed, by: Principal, now: datetime) -> Memory | None:
+    memory = Memory.objects.of([actor.id]).select_related("actor__agent").filter(pk=memory_id).first()
+    if memory is None or not _may_be_rewritten(memory, told):
+        return None
+    with suppress(LockedByPerson, DecidedAgainst):
+        memory = edit_memory(
+            memory=memory,
+            values={"content": told.text.strip()},
+            expected_version=None,
+            by=by,
+            reason=REASON,
+            now=now,
+        )
+        if memory.status == Status.ARCHIVED:
+            memory = apply_transition(memory=memory, verb="reactivate", by=by, reason=REASON, now=now)
+        return memory
+    return None
+
+
+def _may_be_rewritten(memory: Memory, told: Condensed) -> bool:
+    if memory.locked or memory.status == Status.REJECTED:
+        return False
+    if memory.status == Status.ARCHIVED and _last_verb(memory) != SLEEP_VERB:
+        return False
+    return told.trust == Trust.TRUSTED or memory.status == Status.PENDING
+
+
+def _last_verb(memory: Memory) -> str | None:
+    revisions = MemoryRevision.objects.filter(actor_id=memory.actor_id, memory=memory).order_by("-number")
+    return revisions.values_list("verb", flat=True).first()

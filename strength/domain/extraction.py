@@ -1,0 +1,303 @@
+"""What a model is asked about a piece of a conversation, and what counts of its answer (SPEC L2–L4).
+
+Pure. Messages are data that others wrote, and stand fenced. What an answer holds is as little believed: each item must
+say which messages it is drawn from, one of them the user's own words, and is looked at by itself: a bad one is left
+out, and the others stay.
+"""
+
+import math
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Final
+from uuid import UUID
+
+from conversations.domain.cleaning import label, one_line
+from memoryhub.storable import text_problem
+from strength.domain.strategies import Strategy
+
+MOST_ITEMS: Final = 20
+"""Of one piece: more is no essence."""
+
+LONGEST_ITEM: Final = 1_000
+LONGEST_EPISODE: Final = 3_000
+"""Characters; a longer one is a transcript and no memory."""
+
+EARLIER_MESSAGES: Final = 6
+EARLIER_CHARACTERS: Final = 500
+"""What was said just before is shown so that "yes, that one" is understood, and nothing is drawn from it again."""
+
+SHARE_OF_NEW: Final = 0.75
+"""Of the tokens that a call reads; the rest is for what was said before."""
+
+EPISODE_PARTS: Final = ("situation", "intent", "actions", "outcome")
+_EPISODE_WORDS: Final[Mapping[str, Mapping[str, str]]] = {
+    "en": {"situation": "Situation", "intent": "Intent", "actions": "Actions", "outcome": "Outcome"},
+    "ja": {"situation": "状況", "intent": "意図", "actions": "行動", "outcome": "結果"},
+}
+LISTS: Final[Mapping[Strategy, str]] = {
+    Strategy.SEMANTIC: "facts",
+    Strategy.USER_PREFERENCE: "preferences",
+    Strategy.EPISODIC: "episodes",
+}
+"""The lists of an answer."""
+
+OTHER_TOPIC: Final = ""
+
+_REMEMBERED: Final = re.compile(
+    r"^<remembered-([0-9a-f]{32})>$.*?^</remembered-\1>$\n?", re.MULTILINE | re.DOTALL
+)
+_REMEMBERED_LINE: Final = re.compile(r"^\d+\. .*\((?:relevance|関連度): [01]\.\d\d\)[ \t]*$\n?", re.MULTILINE)
+_HEADINGS: Final[Mapping[str, Mapping[str, str]]] = {
+    "en": {"earlier": "earlier", "messages": "messages"},
+    "ja": {"earlier": "それまでの会話", "messages": "メッセージ"},
+}
+
+Count = Callable[[str], int]
+
+
+@dataclass(frozen=True)
+class Said:
+    """A message as extraction reads it."""
+
+    id: UUID
+    seq: int
+    is_users: bool
+    author: str = field(repr=False)
+    text: str = field(repr=False)
+    is_trusted: bool
+    said_at: datetime
+
+
+@dataclass(frozen=True)
+class Line:
+    """A message as a model is shown it, on one line; its number is its place from 1 on."""
+
+    said: Said
+    words: str = field(repr=False)
+
+
+@dataclass(frozen=True)
+class Slice:
+    """As much of a conversation as one call reads: `until` is the last message that it has dealt with.
+
+    All of one trust: who is not believed must not stand beside those who are, for words may steer the reader.
+    """
+
+    lines: tuple[Line, ...]
+    until: int
+
+    @property
+    def tells_something(self) -> bool:
+        """Whether a user said anything; an assistant alone tells nothing new about them (no recall loop)."""
+        return any(line.said.is_users for line in self.lines)
+
+
+@dataclass(frozen=True)
+class Topics:
+    """What an agent wants remembered, and what it does not (SPEC L4)."""
+
+    include: tuple[str, ...] = ()
+    exclude: tuple[str, ...] = ()
+
+    @property
+    def all(self) -> tuple[str, ...]:
+        """Every topic once, as a model may name it."""
+        return tuple(dict.fromkeys([*self.include, *self.exclude]))
+
+    def admit(self, text: str, topic: str) -> bool:
+        """Say whether something of this topic is to be remembered; an unwanted topic's own words tell it too."""
+        if topic in self.exclude or any(_mentions(text, unwanted) for unwanted in self.exclude):
+            return False
+        return (
+            not self.include or topic in self.include or any(_mentions(text, each) for each in self.include)
+        )
+
+
+@dataclass(frozen=True)
+class Item:
+    """Something to remember that a model drew from messages."""
+
+    strategy: Strategy
+    text: str = field(repr=False)
+    confidence: float
+    sources: tuple[Said, ...] = field(repr=False)
+
+    @property
+    def said_at(self) -> datetime:
+        """When it was last said."""
+        return max(said.said_at for said in self.sources)
+
+
+def own_words(text: str) -> str:
+    """Return what somebody said themselves: without remembered blocks and lines that a client pasted along."""
+    return _REMEMBERED_LINE.sub("", _REMEMBERED.sub("", text)).strip()
+
+
+def next_slice(messages: Sequence[Said], *, most_tokens: int, count: Count, until: int) -> Slice:
+    """Return as many of the messages, in their order, as fit and are of one trust; never none, for reading must end.
+
+    `until` is where the stretch ends if all of them fit. The first message is shortened where it alone is too long.
+    """
+    room, lines = most_tokens * SHARE_OF_NEW, list[Line]()
+    for place, said in enumerate(messages):
+        words = one_line(own_words(said.text))
+        if not words:
+            continue
+        number = len(lines) + 1
+        if not lines:
+            words = _fitting(words, said, room, count)
+        room -= count(_shown(said, words, number=number))
+        if lines and (room < 0 or said.is_trusted != lines[0].said.is_trusted):
+            return Slice(tuple(lines), messages[place - 1].seq)
+        lines.append(Line(said, words))
+    return Slice(tuple(lines), until)
+
+
+def half_of(piece: Slice) -> Slice:
+    """Return the first half of a slice, for a model that cannot deal with the whole."""
+    kept = piece.lines[: max(1, len(piece.lines) // 2)]
+    return Slice(kept, kept[-1].said.seq)
+
+
+def earlier_lines(messages: Sequence[Said], *, most_tokens: int, count: Count) -> list[str]:
+    """Return the latest of the messages before a slice, each shortened, in their order."""
+    room, shown = most_tokens * (1 - SHARE_OF_NEW), list[str]()
+    for said in list(messages)[: -EARLIER_MESSAGES - 1 : -1]:
+        words = one_line(own_words(said.text))[:EARLIER_CHARACTERS]
+        room -= count(words)
+        if room < 0:
+            break
+        if words:
+            shown.insert(0, f"- {_who(said)}: {words}")
+    return shown
+
+
+def shown_lines(piece: Slice) -> list[str]:
+    """Return a slice's lines as a model is shown them."""
+    return [_shown(line.said, line.words, number=number) for number, line in enumerate(piece.lines, 1)]
+
+
+def blocks(piece: Slice, earlier: Sequence[str], *, language: str) -> dict[str, str]:
+    """Return the texts of a question by their headings, to be fenced."""
+    words = _HEADINGS.get(language, _HEADINGS["en"])
+    before = {words["earlier"]: "\n".join(earlier)} if earlier else {}
+    return {**before, words["messages"]: "\n".join(shown_lines(piece))}
+
+
+def answer_schema(strategies: Sequence[Strategy], topics: Topics) -> dict[str, Any]:
+    """Return the form of the answer: a list for each of the strategies."""
+    return _object({LISTS[strategy]: _array(_item_schema(strategy, topics)) for strategy in strategies})
+
+
+def items_of(
+    data: Any, piece: Slice, *, strategies: Sequence[Strategy], topics: Topics, language: str
+) -> list[Item]:
+    """Return what counts of an answer, at most MOST_ITEMS; what is blank, too long or drawn from nothing does not."""
+    found = [
+        item
+        for strategy in strategies
+        for raw in _list(data, LISTS[strategy])
+        if (item := _item(raw, strategy, piece, topics, language)) is not None
+    ]
+    unlike = {(item.strategy, item.text): item for item in reversed(found)}
+    return list(reversed(unlike.values()))[:MOST_ITEMS]
+
+
+def _item(raw: Any, strategy: Strategy, piece: Slice, topics: Topics, language: str) -> Item | None:
+    if not isinstance(raw, Mapping):
+        return None
+    is_episode = strategy is Strategy.EPISODIC
+    text = _episode(raw, language) if is_episode else _text(raw.get("text"))
+    sources = cited([line.said for line in piece.lines], raw.get("sources"))
+    sure = confidence_of(raw.get("confidence"))
+    if not is_storable(text, LONGEST_EPISODE if is_episode else LONGEST_ITEM) or sure is None:
+        return None
+    if not any(said.is_users for said in sources) or not topics.admit(text, _text(raw.get("topic"))):
+        return None
+    return Item(strategy, text, sure, sources)
+
+
+def is_storable(text: str, longest: int) -> bool:
+    """Say whether a text that a model wrote can be kept."""
+    return bool(one_line(text)) and len(text) <= longest and text_problem(text) is None
+
+
+def cited(messages: Sequence[Said], numbers: Any) -> tuple[Said, ...]:
+    """Return the messages that an answer names by their numbers from 1 on; what is no such number is ignored."""
+    given = numbers if isinstance(numbers, list) else []
+    whole = {number for number in given if isinstance(number, int) and not isinstance(number, bool)}
+    return tuple(said for number, said in enumerate(messages, 1) if number in whole)
+
+
+def confidence_of(value: Any) -> float | None:
+    """Return a confidence in [0, 1]; None for anything else."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        return None
+    return float(value) if 0 <= value <= 1 else None
+
+
+def _episode(raw: Mapping[str, Any], language: str) -> str:
+    """Return situation, intent, actions and outcome as one text; nothing where nothing happened."""
+    words = _EPISODE_WORDS.get(language, _EPISODE_WORDS["en"])
+    parts = {part: one_line(_text(raw.get(part))) for part in EPISODE_PARTS}
+    if not parts["situation"] or not (parts["actions"] or parts["outcome"]):
+        return ""
+    return "\n".join(f"{words[part]}: {text}" for part, text in parts.items() if text)
+
+
+def _text(value: Any) -> str:
+    return value.strip() if isinstance(value, str) else ""
+
+
+def _list(data: Any, name: str) -> list[Any]:
+    given = data.get(name) if isinstance(data, Mapping) else None
+    return given if isinstance(given, list) else []
+
+
+def _mentions(text: str, topic: str) -> bool:
+    """Say whether a text holds a topic's words: whole ones where they are Latin, for "tea" is not in "steady"."""
+    wanted = re.escape(topic.strip().casefold())
+    edges = (r"\b" if topic[:1].isascii() else "", r"\b" if topic[-1:].isascii() else "")
+    return bool(wanted) and re.search(f"{edges[0]}{wanted}{edges[1]}", text.casefold()) is not None
+
+
+def _shown(said: Said, words: str, *, number: int) -> str:
+    return f"[{number}] {_who(said)}: {words}"
+
+
+def _who(said: Said) -> str:
+    role = "user" if said.is_users else "assistant"
+    name = label(said.author)
+    return f"{said.said_at:%Y-%m-%d} {role}{f' ({name})' if name else ''}"
+
+
+def _fitting(words: str, said: Said, room: float, count: Count) -> str:
+    """Return the words with their middle left out until they fit: the ends of long texts tell most."""
+    while count(_shown(said, words, number=1)) > room and len(words) > 1:
+        half = len(words) // 4
+        words = f"{words[:half]} … {words[-half:]}" if half > 3 else words[: len(words) // 2]
+    return words
+
+
+def _item_schema(strategy: Strategy, topics: Topics) -> dict[str, Any]:
+    parts = EPISODE_PARTS if strategy is Strategy.EPISODIC else ("text",)
+    values: dict[str, Any] = {part: {"type": "string"} for part in parts}
+    values |= {"sources": _array({"type": "integer"}), "confidence": {"type": "number"}}
+    if topics.all:
+        values["topic"] = {"type": "string", "enum": [*topics.all, OTHER_TOPIC]}
+    return _object(values)
+
+
+def _array(items: dict[str, Any]) -> dict[str, Any]:
+    return {"type": "array", "items": items}
+
+
+def _object(properties: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "type": "object",
+        "properties": properties,
+        "required": list(properties),
+        "additionalProperties": False,
+    }

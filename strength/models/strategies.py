@@ -1,0 +1,53 @@
+"""How far the long-term strategies have read."""
+
+from django.db import models
+from django.db.models import F, Q
+
+from memoryhub.tenants.models import Actor
+from strength.domain.strategies import FROM_MESSAGES, Strategy
+from strength.models.memories import choices
+
+READERS = (*FROM_MESSAGES, Strategy.SUMMARY)
+
+
+class StrategyCursor(models.Model):
+    """How far a strategy has looked at a session: up to the message `read_until`; no row means not at all.
+
+    Up to `passed_until` it was switched off when it looked, and drew nothing; a backfill goes back there. The session
+    is a plain id, for `strength` must stay able to live apart. Of the strategy `summary`, `memory_id` is the memory
+    that stands for the session's summary: where that is gone, a person has deleted it.
+    """
+
+    pk = models.CompositePrimaryKey("actor_id", "session_id", "strategy")
+    actor = models.ForeignKey(Actor, on_delete=models.CASCADE, related_name="+", db_index=False)
+    strategy = models.CharField(max_length=20, choices=choices(READERS))
+    session_id = models.UUIDField()
+    read_until = models.PositiveIntegerField(default=0)
+    passed_until = models.PositiveIntegerField(default=0)
+    memory_id = models.UUIDField(null=True)
+
+    class Meta:
+        constraints = [
+            models.CheckConstraint(
+                name="cursor_passed_is_read", condition=Q(passed_until__lte=F("read_until"))
+            )
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.strategy} {self.read_until}"
+
+
+class ReflectionCursor(models.Model):
+    """Which of an actor's episodes lessons were drawn from: those changed before `until`, or just then up to `after`.
+
+    An episode that a person approves or edits changes by that, and is reflected on once more. `has_passed` says that
+    episodes were passed over because the strategy was off.
+    """
+
+    actor = models.OneToOneField(Actor, on_delete=models.CASCADE, primary_key=True, related_name="+")
+    until = models.DateTimeField()
+    after = models.UUIDField(null=True)
+    has_passed = models.BooleanField(default=False)
+
+    def __str__(self) -> str:
+        return str(self.actor_id)

@@ -1,0 +1,66 @@
+"""Asking for a summary by hand (SPEC U2)."""
+
+from datetime import datetime
+from uuid import UUID
+
+from django.db import transaction
+
+from conversations.models import Message, Session
+from memoryhub.access import audit
+from memoryhub.access.domain import Principal
+from memoryhub.access.tenancy import hold
+from memoryhub.jobs.queue import enqueue
+from summaries.actions.writing import Asked
+from summaries.domain.summaries import JOB
+from summaries.models import Summary
+
+
+class NothingToSummarize(Exception):
+    """Nobody said anything in the session, or in the time asked for."""
+
+
+class SummaryLocked(Exception):
+    """A person put the summary right; it must be unlocked before a program writes it again."""
+
+
+@transaction.atomic
+def order_summary(
+    *,
+    session: Session,
+    start_time: datetime | None = None,
+    end_time: datetime | None = None,
+    anew: bool = False,
+    by: Principal,
+    now: datetime,
+) -> UUID:
+    """Enqueue a session's summary, due or not, and return the job's id; the session's actor is loaded.
+
+    What is new joins the summary; where nothing is, or with `anew`, it is written from the start; with a time, it is
+    made of what was said then. Asking again before it is written changes nothing.
+    Raises NothingToSummarize, SummaryLocked, UnknownRow where the actor was erased meanwhile.
+    """
+    hold(session.actor_id)
+    summary = Summary.objects.of(session.actor_id).filter(session_id=session.pk).first()
+    if summary is not None and summary.locked:
+        raise SummaryLocked("A person put this summary right; unlock it first.")
+    _check_messages(session, start_time, end_time)
+    asked = Asked(
+        written=summary.written if summary else 0, anew=anew, start_time=start_time, end_time=end_time
+    )
+    audit.record(
+        by=by, verb="order", object_kind="summary", object_id=session.pk, actor=session.actor, now=now
+    )
+    payload = {"session_id": str(session.pk), **asked.payload()}
+    # The key holds what is asked for, so that an automatic job, or one asked otherwise, does not stand in its place.
+    key = ":".join(["asked", *(str(value) for value in payload.values())])
+    return enqueue(JOB, actor_id=session.actor_id, key=key, payload=payload)
+
+
+def _check_messages(session: Session, start_time: datetime | None, end_time: datetime | None) -> None:
+    rows = Message.objects.of([session.actor_id]).filter(session_id=session.pk).spoken().exclude(content="")
+    if start_time is not None:
+        rows = rows.filter(created_at__gte=start_time)
+    if end_time is not None:
+        rows = rows.filter(created_at__lte=end_time)
+    if not rows.exists():
+        raise NothingToSummarize("There are no messages to summarise.")

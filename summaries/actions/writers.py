@@ -1,0 +1,150 @@
+"""Who writes a summary: the language model that is configured, or, where there is none, a choice of sentences."""
+
+import secrets
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import Final
+
+from django.conf import settings
+
+from memoryhub.fences import ForgedFence
+from memoryhub.providers.asking import ask
+from memoryhub.providers.counting import counter_in_use
+from memoryhub.providers.errors import BadAnswer
+from memoryhub.providers.llm.base import ChatMessage, CompletionRequest, Operation
+from memoryhub.providers.prompts import prompt
+from memoryhub.tenants.models import Actor
+from memoryhub.tokens.counter import TokenCounter, count_raw
+from summaries.domain.extractive import extract
+from summaries.domain.policy import SummaryPolicy
+from summaries.domain.rolling import Call, Limits
+from summaries.domain.summaries import Generator
+from summaries.domain.wording import answer_without, material, room_for_words
+
+FENCE_BYTES: Final = 8
+"""Drawn anew for each question, so nobody tries twice; a longer one would only cost tokens."""
+
+SEAMS: Final = 8
+"""Tokens to spare for where texts meet, which are counted one by one."""
+
+EMPTY: Final = Call(previous=" ", lines=(), said=())
+"""What a question holds besides texts of others."""
+
+
+@dataclass(frozen=True)
+class Written:
+    """A text, and the model that wrote it; "" where sentences were chosen."""
+
+    text: str
+    model: str = ""
+
+
+class Writer(ABC):
+    """Writes one step of a summary."""
+
+    generator: Generator
+
+    def __init__(self, actor: Actor, policy: SummaryPolicy, *, task: str = "summarize") -> None:
+        self.actor = actor
+        self.language = actor.agent.language
+        self.policy = policy
+        self.task = task
+
+    @property
+    @abstractmethod
+    def limits(self) -> Limits:
+        """How large one step may be."""
+
+    @abstractmethod
+    def count(self, text: str) -> int:
+        """Return a text's tokens."""
+
+    @abstractmethod
+    def write(self, call: Call, *, deadline_seconds: float) -> Written:
+        """Return the text that stands for a step from now on. Raises ProviderError."""
+
+
+class Extracting(Writer):
+    """Chooses sentences; asks nobody."""
+
+    generator = Generator.EXTRACTIVE
+
+    @property
+    def limits(self) -> Limits:
+        """How large one step may be."""
+        return Limits.of(self.policy)
+
+    def count(self, text: str) -> int:
+        """Return a text's tokens, as counted for no model in particular."""
+        return count_raw(text)
+
+    def write(self, call: Call, *, deadline_seconds: float) -> Written:
+        """Return the sentences that tell most."""
+        return Written(
+            extract(call, language=self.language, most_tokens=self.limits.output, count=self.count)
+        )
+
+
+class Asking(Writer):
+    """Asks the language model."""
+
+    generator = Generator.LLM
+
+    def __init__(self, actor: Actor, policy: SummaryPolicy, *, task: str = "summarize") -> None:
+        super().__init__(actor, policy, task=task)
+        self.counter: TokenCounter = counter_in_use(Operation.SUMMARIZE)
+        self._limits = self._measured()
+
+    @property
+    def limits(self) -> Limits:
+        """How large one step may be: the prompt and the fences count as well."""
+        return self._limits
+
+    def _measured(self) -> Limits:
+        fence = _fence()
+        instructions = self._instructions(fence, self.policy.summary_output_limit)
+        around = self.count(instructions) + self.count(material(EMPTY, fence))
+        overhead = self.counter.request_overhead + 2 * self.counter.message_overhead
+        return Limits.of(self.policy, overhead=around + overhead + SEAMS)
+
+    def count(self, text: str) -> int:
+        """Return a text's tokens as the model is expected to count them."""
+        return self.counter.count(text)
+
+    def write(self, call: Call, *, deadline_seconds: float) -> Written:
+        """Return the model's answer. Raises ProviderError; an answer that says nothing is one."""
+        fence, text = self._fenced(call)
+        request = CompletionRequest(
+            operation=Operation.SUMMARIZE,
+            messages=(ChatMessage("user", text),),
+            max_output_tokens=self.limits.output,
+            deadline_seconds=deadline_seconds,
+            system=self._instructions(fence, self.limits.output),
+        )
+        completion = ask(request, actor=self.actor)
+        answer = answer_without(fence, completion.text)
+        if not answer:
+            raise BadAnswer("The model answered with nothing that could be kept.", code="empty_answer")
+        return Written(answer, completion.model)
+
+    def _instructions(self, fence: str, output: int) -> str:
+        return prompt(self.task, self.language, fence=fence, **room_for_words(output))
+
+    @staticmethod
+    def _fenced(call: Call) -> tuple[str, str]:
+        while True:
+            fence = _fence()
+            try:
+                return fence, material(call, fence)
+            except ForgedFence:
+                continue  # a text that holds this very fence cannot hold the next one as well
+
+
+def _fence() -> str:
+    return secrets.token_hex(FENCE_BYTES)
+
+
+def writer_for(actor: Actor, policy: SummaryPolicy, *, task: str = "summarize") -> Writer:
+    """Return who writes for an actor, its agent loaded: as the installation is configured."""
+    kind = Extracting if settings.LLM.provider == "none" else Asking
+    return kind(actor, policy, task=task)

@@ -1,0 +1,260 @@
+"""Writing a session's summary: read how it stands, decide, ask without any transaction, and write once (SPEC U1–U5).
+
+What was worked out counts only where the summary is still the one it was made from. Two jobs, or a job and a person,
+may work on one session at a time; whoever is second looks again and mostly finds nothing left to do.
+"""
+
+import logging
+import time
+from dataclasses import dataclass, fields, replace
+from datetime import datetime
+from typing import Any, Final, Self
+from uuid import UUID
+
+from django.utils.dateparse import parse_datetime
+
+from conversations.models import Message, MessageQuerySet, Session
+from memoryhub.access.domain import job_principal
+from memoryhub.jobs.domain import Postponed
+from memoryhub.jobs.followers import follow
+from memoryhub.jobs.kinds import Writes
+from memoryhub.jobs.running import RunningJob
+from memoryhub.tenants.domain import Trust
+from memoryhub.tenants.policies import effective_policy
+from summaries.actions.versions import keep_version
+from summaries.actions.writers import Writer, writer_for
+from summaries.domain.policy import SummaryPolicy
+from summaries.domain.rolling import Draft, Said, next_call
+from summaries.domain.summaries import Verb
+from summaries.domain.triggers import Standing, Trigger, trigger
+from summaries.models import Summary, SummaryDraft
+
+CALL_SECONDS: Final = 60.0
+"""How long one question to the model may take, its retries included."""
+
+RESERVE_SECONDS: Final = 10.0
+"""What is left of a job's time when no further question is begun."""
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Asked:
+    """That somebody asked for a summary by hand: from the start, or of a time alone.
+
+    `written` is how often it had been written by then: one that was written since is what they asked for.
+    """
+
+    written: int = 0
+    anew: bool = False
+    start_time: datetime | None = None
+    end_time: datetime | None = None
+
+    @property
+    def has_window(self) -> bool:
+        """Whether only a part of the session is wanted."""
+        return self.start_time is not None or self.end_time is not None
+
+    def payload(self) -> dict[str, Any]:
+        """Return it as a job's payload holds it."""
+        return {
+            "written": self.written,
+            "anew": self.anew,
+            "start_time": self.start_time.isoformat() if self.start_time else None,
+            "end_time": self.end_time.isoformat() if self.end_time else None,
+        }
+
+    @classmethod
+    def of(cls, payload: Any) -> Self | None:
+        """Return what a job's payload holds; None where nobody asked."""
+        if "written" not in payload:
+            return None
+        times = {name: payload[name] and parse_datetime(payload[name]) for name in ("start_time", "end_time")}
+        return cls(written=payload["written"], anew=payload["anew"], **times)
+
+
+@dataclass(frozen=True)
+class Found:
+    """A session as it stands when a job looks at it."""
+
+    session: Session
+    summary: Summary | None
+    policy: SummaryPolicy
+    trigger: Trigger | None
+    asked: Asked | None
+
+    @property
+    def base(self) -> tuple[UUID | None, int]:
+        """The summary that the work is based on; it must still be this one when the result is written."""
+        return (self.summary.pk, self.summary.version) if self.summary else (None, 0)
+
+
+def summarize(*, job: RunningJob, now: datetime) -> Writes | None:
+    """Summarise the session of a job's payload if that is due; return what writes it.
+
+    Raises ProviderError, and Postponed where there is more to ask than one attempt has time for.
+    """
+    began = time.monotonic()
+    found = _look(job, now)
+    if found is None or found.trigger is None:
+        return None
+    writer = writer_for(found.session.actor, found.policy)
+    draft = _written(job, found, writer, now)
+    if not draft.text:
+        return None
+    return lambda: _store(job, found, draft, writer, seconds=time.monotonic() - began, now=now)
+
+
+def _look(job: RunningJob, now: datetime) -> Found | None:
+    session_id = UUID(job.payload["session_id"])
+    assert job.actor_id is not None
+    rows = Session.objects.select_related("actor__agent").filter(actor_id=job.actor_id, pk=session_id)
+    session = rows.first()
+    if session is None:
+        return None
+    summary = Summary.objects.of(session.actor_id).filter(session_id=session.pk).first()
+    policy = effective_policy(SummaryPolicy, session.actor.agent, session.actor)
+    asked = Asked.of(job.payload)
+    standing = _standing(session, summary, asked, now)
+    if standing.is_locked:
+        log.info("summary is locked", extra={"job": str(job.id), "summary": str(summary and summary.pk)})
+    return Found(session, summary, policy, trigger(standing, policy), asked)
+
+
+def _standing(session: Session, summary: Summary | None, asked: Asked | None, now: datetime) -> Standing:
+    written = summary.written if summary else 0
+    since = summary.written_at if summary else session.started_at
+    return Standing(
+        new_messages=_spoken(session, after=summary.message_count if summary else 0).count(),
+        seconds_since=(now - since).total_seconds(),
+        has_ended=session.ended_at is not None,
+        is_locked=summary is not None and summary.locked,
+        is_asked_for=asked is not None and (asked.has_window or written <= asked.written),
+    )
+
+
+def _spoken(session: Session, *, after: int) -> MessageQuerySet:
+    """Return what people and assistants said after a `seq`, and before the session was looked at."""
+    rows = Message.objects.of([session.actor_id]).filter(session_id=session.pk).spoken()
+    return rows.filter(seq__gt=after, seq__lte=session.message_count)
+
+
+def _wanted(found: Found, *, after: int) -> MessageQuerySet:
+    rows = _spoken(found.session, after=after)
+    if found.asked and found.asked.start_time:
+        rows = rows.filter(created_at__gte=found.asked.start_time)
+    if found.asked and found.asked.end_time:
+        rows = rows.filter(created_at__lte=found.asked.end_time)
+    return rows.order_by("seq").only("seq", "role", "author", "content", "created_at", "trust")
+
+
+def _written(job: RunningJob, found: Found, writer: Writer, now: datetime) -> Draft:
+    """Return the summary with all messages in it, each in exactly one call; what a break left is gone on from."""
+    limits = writer.limits
+    draft = _kept(job, found) or _beginning(found)
+    is_first = True
+    while waiting := _waiting(found, after=draft.covered):
+        if not is_first:
+            _keep(job, found, draft, writer, now)
+            _check_time(job)
+        call = next_call(draft.text, waiting, limits, writer.count)
+        done = writer.write(call, deadline_seconds=min(CALL_SECONDS, job.seconds_left))
+        draft = draft.joined_by(call, text=done.text, model=done.model)
+        is_first = False
+    return draft if found.asked and found.asked.has_window else _up_to_the_end(draft, found)
+
+
+def _up_to_the_end(draft: Draft, found: Found) -> Draft:
+    """Return the draft as covering what was not spoken at the end as well."""
+    return replace(draft, covered=found.session.message_count)
+
+
+def _waiting(found: Found, *, after: int) -> list[Said]:
+    """Return the next messages that say anything, no more than one call may hold; none at the end."""
+    while rows := list(_wanted(found, after=after)[: found.policy.summary_max_messages]):
+        after = rows[-1].seq
+        batch = [
+            Said(row.seq, row.role, row.author, row.content, row.created_at, Trust(row.trust)) for row in rows
+        ]
+        if spoken := [said for said in batch if not said.is_blank]:
+            return spoken
+    return []
+
+
+def _beginning(found: Found) -> Draft:
+    """Return the summary as it is, to roll forward from; an empty one where it is written from the start."""
+    summary, asked = found.summary, found.asked
+    if summary is None:
+        return Draft()
+    if found.trigger is Trigger.ASKED and asked is not None:
+        has_new = _spoken(found.session, after=summary.message_count).exists()
+        if asked.anew or asked.has_window or not has_new:
+            return Draft()
+    return Draft(
+        text=summary.text,
+        covered=summary.message_count,
+        start_time=summary.start_time,
+        end_time=summary.end_time,
+        trust=Trust(summary.trust),
+        model=summary.model,
+    )
+
+
+def _kept(job: RunningJob, found: Found) -> Draft | None:
+    """Return what an earlier attempt of this job has written, where nothing has changed under it."""
+    if job.cursor is None:
+        return None
+    rows = SummaryDraft.objects.filter(actor_id=found.session.actor_id, session_id=found.session.pk)
+    kept = rows.filter(job_id=job.id, base_version=found.base[1]).first()
+    if kept is None:
+        return None
+    return Draft(**{each.name: getattr(kept, each.name) for each in fields(Draft)})
+
+
+def _keep(job: RunningJob, found: Found, draft: Draft, writer: Writer, now: datetime) -> None:
+    """Keep a part of the work, so that a break costs one question and not all of them. Raises LeaseLost."""
+    values = {each.name: getattr(draft, each.name) for each in fields(Draft)}
+    values |= {"job_id": job.id, "base_version": found.base[1], "updated_at": now}
+    whose: dict[str, Any] = {"actor_id": found.session.actor_id, "session_id": found.session.pk}
+    total = found.session.message_count
+    with job.step(cursor={"covered": draft.covered}, done=draft.covered, total=total):
+        SummaryDraft.objects.update_or_create(**whose, defaults={**values, "generator": writer.generator})
+
+
+def _check_time(job: RunningJob) -> None:
+    if job.seconds_left < CALL_SECONDS + RESERVE_SECONDS:
+        raise Postponed("The session is long; the next attempt goes on from here.", seconds=0)
+
+
+def _store(
+    job: RunningJob, found: Found, draft: Draft, writer: Writer, *, seconds: float, now: datetime
+) -> None:
+    """Write the summary, its version and what follows; in the transaction that says that the job is done."""
+    session = found.session
+    summary = _locked(found, now)
+    summary.text, summary.message_count = draft.text, draft.covered
+    assert draft.start_time is not None and draft.end_time is not None
+    summary.start_time, summary.end_time = draft.start_time, draft.end_time
+    summary.model, summary.generator, summary.trust = draft.model[:255], writer.generator, draft.trust
+    summary.written_at = summary.updated_at = now
+    summary.save()
+    by = job_principal(job.kind.name, job.id)
+    reason = found.trigger.value if found.trigger else ""
+    keep_version(summary=summary, verb=Verb.WRITE, by=by, reason=reason, seconds=seconds, now=now)
+    SummaryDraft.objects.filter(actor_id=session.actor_id, session_id=session.pk).delete()
+    follow("AFTER_SUMMARY", actor_id=session.actor_id, session_id=session.pk)
+
+
+def _locked(found: Found, now: datetime) -> Summary:
+    """Return the summary to be written, its session locked. Raises Postponed where it is another than was read."""
+    session = found.session
+    Session.objects.select_for_update(no_key=True).filter(actor_id=session.actor_id, pk=session.pk).first()
+    current = Summary.objects.of(session.actor_id).filter(session_id=session.pk).first()
+    if ((current.pk, current.version) if current else (None, 0)) != found.base:
+        raise Postponed("The summary changed while this was written; it is looked at again.", seconds=0)
+    if current is None:
+        return Summary(actor=session.actor, session=session, created_at=now)
+    current.actor = session.actor
+    current.version += 1
+    current.written += 1
+    return current

@@ -1,0 +1,176 @@
+"""Cutting a conversation into calls: each takes the summary so far and as many messages as fit (SPEC U3).
+
+Pure; what a text costs in tokens is a function that is handed in. Each message stands on one line of its own, so that
+nothing in it can begin a line and pass for somebody else's words.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from typing import Final
+
+from conversations.domain.cleaning import label, one_line
+from memoryhub.tenants.domain import Trust
+from summaries.domain.policy import SummaryPolicy
+from summaries.domain.trusting import lowest
+
+Count = Callable[[str], int]
+
+PREVIOUS_SHARE: Final = 2
+"""The summary so far has half of what the prompt leaves at most, so that a call always takes messages as well."""
+
+GAP: Final = " […] "
+"""What stands for the middle of a text that was too long."""
+
+LONGEST_TOKEN: Final = 128
+"""Letters of the vocabulary's longest token: a text longer than these for each token of room need not be counted."""
+
+MOST_LETTERS: Final = 16
+"""Letters of a token, hardly ever more: where to begin to look for how much of a text fits."""
+
+
+class NoRoom(ValueError):
+    """The prompt alone leaves no room for a message; `summary_max_tokens` is too small for it."""
+
+    permanent = True
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """One message as it is summarised; its text is kept out of the repr."""
+
+    seq: int
+    role: str
+    author: str
+    text: str = field(repr=False)
+    said_at: datetime
+    trust: Trust = Trust.TRUSTED
+
+    @property
+    def is_blank(self) -> bool:
+        """Whether there is nothing in words to summarise: an image alone, say."""
+        return not one_line(self.text)
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One step of a rolling summary: the summary so far, and the lines of the messages that join it."""
+
+    previous: str = field(repr=False)
+    lines: tuple[str, ...] = field(repr=False)
+    said: tuple[Said, ...] = field(repr=False)
+
+    @property
+    def transcript(self) -> str:
+        """The messages, one a line."""
+        return "\n".join(self.lines)
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """How large one call may be; `overhead` is what the prompt around the texts costs."""
+
+    messages: int
+    tokens: int
+    output: int
+    overhead: int = 0
+
+    @classmethod
+    def of(cls, policy: SummaryPolicy, *, overhead: int = 0) -> "Limits":
+        """Return the limits of a policy. An answer never takes more than the next call can read again."""
+        limits = cls(
+            policy.summary_max_messages, policy.summary_max_tokens, policy.summary_output_limit, overhead
+        )
+        return replace(limits, output=min(limits.output, limits.room // PREVIOUS_SHARE))
+
+    @property
+    def room(self) -> int:
+        """What the prompt leaves for texts."""
+        return max(0, self.tokens - self.overhead)
+
+
+def next_call(previous: str, waiting: Sequence[Said], limits: Limits, count: Count) -> Call:
+    """Return the next call: the first of the waiting messages that fit, one at least.
+
+    A message that does not even fit by itself is shortened in its middle, visibly. Raises NoRoom.
+    """
+    so_far = shortened(previous, limits.room // PREVIOUS_SHARE, count) if previous else ""
+    room = limits.room - count(so_far)
+    lines: list[str] = []
+    left = room
+    for said, before in zip(waiting[: limits.messages], (None, *waiting), strict=False):
+        line = written(said, before)
+        if not _fits(f"{line}\n", left, count):
+            break
+        lines.append(line)
+        left -= count(f"{line}\n")
+    # Counts of lines add up to that of the text, give or take a token at each seam.
+    while len(lines) > 1 and count("\n".join(lines)) > room:
+        lines.pop()
+    lines = lines or [shortened(written(waiting[0], None), room, count)]
+    return Call(so_far, tuple(lines), tuple(waiting[: len(lines)]))
+
+
+def written(said: Said, before: Said | None) -> str:
+    """Return a message as one line: its time, the day where it is another than the line's before, who, and what."""
+    same_day = before is not None and before.said_at.date() == said.said_at.date()
+    time = f"{said.said_at:%H:%M}" if same_day else f"{said.said_at:%Y-%m-%d %H:%M}"
+    return f"[{time}] {speaker(said)}: {one_line(said.text)}"
+
+
+def speaker(said: Said) -> str:
+    """Return who speaks: the role, and the name where there is one."""
+    name = label(said.author)
+    return f"{said.role} ({name})" if name else said.role
+
+
+def shortened(text: str, room: int, count: Count) -> str:
+    """Return a text of at most `room` tokens: itself, or its beginning and its end with a gap between them.
+
+    Raises NoRoom where not even a few characters fit.
+    """
+    if _fits(text, room, count):
+        return text
+    low, high = 0, min(len(text) // 2, max(0, room) * MOST_LETTERS)
+    while low < high:
+        half = (low + high + 1) // 2
+        if count(_without_middle(text, half)) <= room:
+            low = half
+        else:
+            high = half - 1
+    if not low:
+        raise NoRoom("summary_max_tokens is too small for the prompt and a message.")
+    return _without_middle(text, low)
+
+
+def _fits(text: str, room: int, count: Count) -> bool:
+    return len(text) <= room * LONGEST_TOKEN and count(text) <= room
+
+
+def _without_middle(text: str, half: int) -> str:
+    return f"{text[:half].rstrip()}{GAP}{text[len(text) - half :].lstrip()}"
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """A summary on its way: its text, and what it covers so far."""
+
+    text: str = field(default="", repr=False)
+    covered: int = 0
+    """The last `seq` that the text covers."""
+    start_time: datetime | None = None
+    end_time: datetime | None = None
+    trust: Trust = Trust.TRUSTED
+    model: str = ""
+
+    def joined_by(self, call: Call, *, text: str, model: str) -> "Draft":
+        """Return the draft after a call that answered with `text`."""
+        times = [said.said_at for said in call.said]
+        return Draft(
+            text=text,
+            covered=call.said[-1].seq,
+            start_time=min([*times, *([self.start_time] if self.start_time else [])]),
+            end_time=max([*times, *([self.end_time] if self.end_time else [])]),
+            trust=lowest(self.trust, among=(said.trust for said in call.said)),
+            model=model,
+        )

@@ -1,0 +1,59 @@
+"""What Prometheus reads of summaries (SPEC X11); asked of the database at each scrape, for workers answer none."""
+
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+from typing import Final
+
+from django.db import DatabaseError
+from django.db.models import Avg, Count
+from django.utils import timezone
+from prometheus_client import REGISTRY
+from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.registry import Collector
+
+from memoryhub.jobs.models import Job
+from summaries.domain.summaries import JOB, Verb
+from summaries.models import SummaryVersion
+
+WINDOW: Final = timedelta(hours=24)
+
+
+def _families(now: datetime | None) -> Iterator[GaugeMetricFamily]:
+    ratio = GaugeMetricFamily(
+        "session_summary_success_ratio", "Summaries written in 24 hours, of those begun that came to an end."
+    )
+    latency = GaugeMetricFamily(
+        "session_summary_latency_seconds", "How long a summary took to write, the mean of 24 hours."
+    )
+    written = GaugeMetricFamily("session_summaries_written", "Summaries written in 24 hours.")
+    failed = GaugeMetricFamily("session_summaries_failed", "Summaries that failed in 24 hours.")
+    if now is not None:
+        rows = SummaryVersion.objects.filter(verb=Verb.WRITE, created_at__gte=now - WINDOW)
+        figures = rows.aggregate(count=Count("pk"), seconds=Avg("seconds"))
+        bad = Job.objects.ended_badly().filter(kind=JOB, finished_at__gte=now - WINDOW).count()
+        written.add_metric([], figures["count"])
+        failed.add_metric([], bad)
+        if figures["count"] + bad:
+            ratio.add_metric([], figures["count"] / (figures["count"] + bad))
+        if figures["seconds"] is not None:
+            latency.add_metric([], figures["seconds"])
+    yield from (ratio, latency, written, failed)
+
+
+class SummariesCollector(Collector):
+    """The figures of summaries; none while the database is away."""
+
+    def collect(self) -> Iterator[GaugeMetricFamily]:
+        """Yield the figures as they are now."""
+        try:
+            yield from list(_families(timezone.now()))
+        except DatabaseError:
+            yield from _families(None)
+
+    def describe(self) -> Iterator[GaugeMetricFamily]:
+        """Yield the figures' names, without asking for them."""
+        return _families(None)
+
+
+SUMMARIES = SummariesCollector()
+REGISTRY.register(SUMMARIES)

@@ -1,1 +1,0 @@
-"""Session summaries and what they were before."""

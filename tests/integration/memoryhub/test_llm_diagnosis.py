@@ -1,0 +1,37 @@
+"""What the doctor says about the language model."""
+
+from typing import Any
+
+from memoryhub.api.diagnosis import Finding, Level, language_model
+from memoryhub.providers import registry
+from memoryhub.providers.config import LLMConfig
+from tests.fakes.llm_server import WRONG_KEY, LLMServer
+
+
+def finding(settings: Any, config: LLMConfig) -> Finding:
+    registry.reset()
+    settings.LLM = config
+    (found,) = language_model()
+    return found
+
+
+def test_without_a_model_all_is_well_and_it_says_what_that_means(settings: Any) -> None:
+    found = finding(settings, LLMConfig())
+
+    assert (found.level, found.subject) == (Level.FINE, "language model")
+    assert "extracts" in found.detail
+
+
+def test_a_model_that_answers_is_named(settings: Any, llm_server: LLMServer) -> None:
+    config = LLMConfig("openai", "my-model", base_url=llm_server.base_url, api_key=llm_server.key)
+
+    assert finding(settings, config) == Finding(Level.FINE, "language model", "openai answers; my-model")
+    assert llm_server.asked == []
+
+
+def test_a_wrong_key_is_a_warning_that_does_not_show_it(settings: Any, llm_server: LLMServer) -> None:
+    found = finding(settings, LLMConfig("anthropic", base_url=llm_server.url, api_key=WRONG_KEY))
+
+    assert found.level == Level.WARNING
+    assert "refuses our key" in found.detail
+    assert WRONG_KEY not in found.detail

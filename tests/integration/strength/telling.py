@@ -1,0 +1,19 @@
+"""Who tells what sessions were about, for tests of those who read it (`settings.SESSION_SUMMARIES`)."""
+
+from datetime import UTC, datetime
+from uuid import UUID
+
+from conversations.actions.condensed import Condensed
+from memoryhub.tenants.domain import Trust
+
+TOLD: dict[UUID, Condensed] = {}
+PATH = "tests.integration.strength.telling.told"
+
+
+def tell(session_id: UUID, text: str, *, trust: Trust = Trust.TRUSTED, upto: int = 20) -> None:
+    """Let a session's summary be this text from now on."""
+    TOLD[session_id] = Condensed(session_id, text, trust, upto, "model", datetime(2026, 3, 1, tzinfo=UTC))
+
+
+def told(*, actor_id: UUID, session_id: UUID) -> Condensed | None:
+    return TOLD.get(session_id)

@@ -1,0 +1,111 @@
+"""Prices, days and caps, without a database."""
+
+from datetime import UTC, datetime, timedelta, timezone
+from decimal import Decimal
+from typing import Any
+
+import pytest
+
+from memoryhub.ledger.domain import (
+    Call,
+    LedgerPolicy,
+    Payer,
+    PriceList,
+    Size,
+    Spent,
+    day_start,
+    next_day,
+    reached_cap,
+)
+from memoryhub.tenants.domain import PolicyError
+
+PRICES = PriceList.from_json(
+    '{"claude": {"input": 3, "output": 15}, "Claude-Opus": {"input": 15, "output": 75.5},'
+    ' "text-embedding-3-small": {"input": 0.02, "output": 0}}'
+)
+
+
+@pytest.mark.parametrize(
+    ("model", "cost"),
+    [
+        ("claude-sonnet-4-5", "0.01800000"),
+        ("CLAUDE-OPUS-4-1", "0.09050000"),
+        ("anthropic/claude-opus-4-1", "0.09050000"),
+        ("text-embedding-3-small", "0.00002000"),
+        ("gpt-5", None),
+        ("", None),
+    ],
+)
+def test_longest_prefix_of_a_models_name_has_the_price(model: str, cost: str | None) -> None:
+    assert PRICES.cost(model, input_tokens=1000, output_tokens=1000) == (
+        None if cost is None else Decimal(cost)
+    )
+
+
+def test_a_single_token_of_the_cheapest_model_is_not_rounded_away() -> None:
+    assert PRICES.cost("text-embedding-3-small", input_tokens=1, output_tokens=0) == Decimal("0.00000002")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "{", "[]", "3", '{"a": 3}', '{"a": {"input": 3}}', '{"a": {"input": 3, "output": 1, "cache": 1}}',
+        '{"a": {"input": "3", "output": 1}}', '{"a": {"input": true, "output": 1}}', '{"a": {"input": -1, "output": 1}}',
+        '{"a": {"input": 1e9, "output": 1}}', '{" ": {"input": 1, "output": 1}}', '{"a": {"input": NaN, "output": 1}}',
+    ],
+)  # fmt: skip
+def test_prices_that_cannot_be_used_are_refused(text: str) -> None:
+    with pytest.raises(ValueError):
+        PriceList.from_json(text)
+
+
+def test_days_are_utc_days_wherever_the_clock_is() -> None:
+    tokyo = timezone(timedelta(hours=9))
+    moment = datetime(2026, 3, 2, 8, 30, tzinfo=tokyo)
+    assert day_start(moment) == datetime(2026, 3, 1, tzinfo=UTC)
+    assert next_day(moment) == datetime(2026, 3, 2, tzinfo=UTC)
+    assert day_start(next_day(moment)) == next_day(moment)
+
+
+@pytest.mark.parametrize(
+    ("policy", "spent", "reached"),
+    [
+        (LedgerPolicy(), Spent(Decimal(10**6), 10**9), None),
+        (LedgerPolicy(daily_spend_cap=0.1), Spent(Decimal("0.0999"), 10**9), None),
+        (LedgerPolicy(daily_spend_cap=0.1), Spent(Decimal("0.1"), 0), "daily_spend_cap"),
+        (LedgerPolicy(daily_spend_cap=0), Spent(), "daily_spend_cap"),
+        (LedgerPolicy(daily_token_cap=100), Spent(Decimal(0), 99), None),
+        (LedgerPolicy(daily_token_cap=100), Spent(Decimal(0), 100), "daily_token_cap"),
+        (LedgerPolicy(daily_spend_cap=1, daily_token_cap=1), Spent(Decimal(1), 1), "daily_spend_cap"),
+    ],
+)
+def test_a_cap_is_reached_when_it_is_used_up(policy: LedgerPolicy, spent: Spent, reached: str | None) -> None:
+    assert reached_cap(policy, spent) == reached
+    assert policy.has_cap is (policy != LedgerPolicy())
+
+
+@pytest.mark.parametrize(
+    "values",
+    [{"daily_spend_cap": -1}, {"daily_spend_cap": "5"}, {"daily_token_cap": 1.5}, {"daily_token_cap": True}],
+)
+def test_caps_out_of_range_are_refused(values: dict[str, Any]) -> None:
+    with pytest.raises(PolicyError):
+        LedgerPolicy.from_overrides(values)
+
+
+def test_null_takes_a_cap_off_again() -> None:
+    assert LedgerPolicy.from_overrides({"daily_spend_cap": 1}, {"daily_spend_cap": None}) == LedgerPolicy()
+
+
+@pytest.mark.parametrize(
+    ("outcome", "is_plain", "tokens", "is_sample"),
+    [("ok", True, 5, True), ("ok", False, 5, False), ("ok", True, 0, False), ("timeout", True, None, False)],
+)
+def test_only_plain_answered_calls_teach_anything(
+    outcome: str, is_plain: bool, tokens: int | None, is_sample: bool
+) -> None:
+    call = Call(
+        payer=Payer(), operation="chat", provider="anthropic", model="m", size=Size(5, {}, 1, is_plain),
+        latency_ms=1.0, outcome=outcome, input_tokens=tokens, output_tokens=tokens,
+    )  # fmt: skip
+    assert call.is_sample is is_sample

@@ -1,0 +1,76 @@
+"""What vendors say in the middle of a stream, and what `none` says to everything."""
+
+import asyncio
+from collections.abc import Callable
+
+import pytest
+
+from memoryhub.providers import anthropic_errors, openai_errors
+from memoryhub.providers.config import LLMConfig
+from memoryhub.providers.errors import ProviderUnavailable
+from memoryhub.providers.llm.base import ChatMessage, CompletionRequest, LLMProvider, Operation
+from memoryhub.providers.llm.none import NoneProvider
+
+REQUEST = CompletionRequest(Operation.CHAT, (ChatMessage("user", "Hello"),), 100, 10.0)
+
+
+@pytest.mark.parametrize(
+    ("kind", "code", "permanent"),
+    [
+        ("overloaded_error", "overloaded", False),
+        ("api_error", "overloaded", False),
+        (None, "overloaded", False),
+        (["no", "name"], "overloaded", False),
+        ("rate_limit_error", "rate_limited", False),
+        ("billing_error", "quota", True),
+        ("authentication_error", "unauthorized", True),
+        ("not_found_error", "not_found", True),
+        ("invalid_request_error", "rejected", True),
+    ],
+)
+def test_an_error_event_of_anthropic_has_a_name(kind: object, code: str, permanent: bool) -> None:
+    error = anthropic_errors.from_event(kind)
+
+    assert (error.code, error.permanent) == (code, permanent)
+
+
+@pytest.mark.parametrize(
+    ("told", "code", "permanent"),
+    [
+        ({"type": "server_error"}, "overloaded", False),
+        ({}, "overloaded", False),
+        ({"type": ["no", "name"]}, "overloaded", False),
+        ({"code": "rate_limit_exceeded"}, "rate_limited", False),
+        ({"code": 429}, "rate_limited", False),
+        ({"type": "insufficient_quota"}, "quota", True),
+        ({"code": "content_filter"}, "refused", True),
+        ({"code": "context_length_exceeded"}, "rejected", True),
+    ],
+)
+def test_an_error_event_of_openai_has_a_name(told: dict[str, object], code: str, permanent: bool) -> None:
+    error = openai_errors.from_event(told)
+
+    assert (error.code, error.permanent) == (code, permanent)
+
+
+async def first_of(provider: LLMProvider) -> object:
+    return await anext(provider.stream(REQUEST))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda none: none.complete(REQUEST),
+        lambda none: asyncio.run(first_of(none)),
+        lambda none: none.probe(),
+    ],
+    ids=["complete", "stream", "probe"],
+)
+def test_without_a_model_every_way_of_asking_says_what_to_set(ask: Callable[[LLMProvider], object]) -> None:
+    none = NoneProvider.from_config(LLMConfig())
+
+    with pytest.raises(ProviderUnavailable, match="ANTHROPIC_API_KEY") as caught:
+        ask(none)
+
+    assert (caught.value.permanent, caught.value.code) == (True, "not_configured")
+    assert (none.model_for(Operation.CHAT), none.count_tokens(REQUEST)) == ("", None)
