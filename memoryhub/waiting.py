@@ -13,7 +13,8 @@ Result = TypeVar("Result")
 def let_go_of_database() -> None:
     """Give this thread's connection back, where no transaction is open; the next query gets one by itself.
 
-    The web process has a pool of few connections; whoever waits for a model for a minute must hold none.
+    The web process has a pool of few connections; whoever waits for a model for a minute must hold none. Not for calls
+    under an advisory lock of the session (`memoryhub.api.idempotency`), which would stay with the connection.
     """
     if not connection.in_atomic_block:
         connection.close()

@@ -12,6 +12,7 @@ from typing import Any, cast
 from django.conf import settings
 from django.utils.module_loading import import_string
 
+from conversations.actions.counting import exact_tokens
 from conversations.actions.receipts import keep_receipt
 from conversations.domain.assembly import Assembly, AssemblyRequest, assemble
 from conversations.domain.formats import Format
@@ -39,7 +40,8 @@ NONCE_BYTES = 16
 
 @dataclass(frozen=True, kw_only=True)
 class ContextRequest:
-    """What a client asks for. `options` are policy values for this call alone.
+    """What a client asks for. `options` are policy values for this call alone; `is_counted` asks the provider for the
+    exact size.
 
     `answers` is the message as it is stored already, where it is: it must not stand beside itself.
     """
@@ -50,6 +52,7 @@ class ContextRequest:
     project: str | None = None
     perspective: str | None = None
     format: str = "anthropic"
+    is_counted: bool = False
     options: Mapping[str, Any]
 
 
@@ -110,10 +113,12 @@ def assemble_context(
     missing = LayerResult(degraded=tuple(gaps))
     assembly = _fit(tenant, policy, request, (*layers, missing))
     latency_ms = (time.perf_counter() - started) * 1000
-    metadata = {**asdict(assembly.metadata), "assembly_latency_ms": round(latency_ms, 2)}
+    metadata: dict[str, Any] = {**asdict(assembly.metadata), "assembly_latency_ms": round(latency_ms, 2)}
     metadata["degraded"] = list(dict.fromkeys(metadata["degraded"]))
     if assembly.layer_budgets:
         metadata["layer_budgets"] = [asdict(share) for share in assembly.layer_budgets]
+    if request.is_counted:
+        metadata["exact_tokens"] = exact_tokens(assembly=assembly, form=cast(Format, request.format))
     receipt = _receipt(tenant, request, assembly, metadata, now)
     observe_context(assembly.metadata, latency_ms=latency_ms, has_session=request.session is not None)
     return AssembledContext(assembly, metadata, receipt)

@@ -200,6 +200,7 @@ class ContextIn(TenantSerializer):
     message = TextField(max_length=LONGEST_TEXT)
     perspective = TextField(required=False, allow_null=True, max_length=100, default=None)
     format = OneOf(choices=sorted(FORMATS), default="anthropic")
+    exact_tokens = serializers.BooleanField(default=False)
     options = OptionsIn(required=False, default=dict)
 
 
@@ -216,6 +217,9 @@ class ContextMetadataOut(serializers.Serializer):
     token_limit = serializers.IntegerField()
     compression_applied = serializers.BooleanField()
     assembly_latency_ms = serializers.FloatField()
+    exact_tokens = serializers.IntegerField(
+        required=False, allow_null=True, help_text="As the provider counts them, where that was asked for."
+    )
     degraded = serializers.ListField(child=serializers.CharField())
 
 

@@ -182,6 +182,7 @@ class Contexts(ApiView):
                 project=values["project"],
                 perspective=values["perspective"],
                 format=values["format"],
+                is_counted=values["exact_tokens"],
                 options=values["options"],
             ),
             by=self.principal,

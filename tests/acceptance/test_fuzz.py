@@ -224,7 +224,7 @@ def full_bodies(planted: Planted) -> dict[str, dict[str, Any]]:
         "messages batch": {"messages": [message, {**message, "content": blocks}]},
         "context": {
             **names, "session_id": planted.ids["session_id"], "project": "atlas", "message": "hello", "perspective": "p",
-            "format": "openai",
+            "format": "openai", "exact_tokens": True,
             "options": {
                 "working_memory_limit": 5, "semantic_memory_limit": 5, "recall_limit": 3, "include_semantic_memory": True,
                 "include_session_summary": True, "include_recall": True, "include_project": True, "include_pinned": True,

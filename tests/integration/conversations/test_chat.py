@@ -166,6 +166,18 @@ def test_keys_of_two_clients_are_two_keys(client: APIClient, llm: LLMServer) -> 
     assert len(llm.asked) == 2
 
 
+def test_a_context_is_counted_exactly_where_that_is_asked_for(client: APIClient, llm: LLMServer) -> None:
+    def tokens(**values: Any) -> Any:
+        body = {**NAMES, "message": "What tea?", **values}
+        return client.post(f"{API}/context", body).json()["metadata"].get("exact_tokens", "not told")
+
+    assert tokens() == "not told"
+    llm.count = lambda text: 7
+    assert tokens(exact_tokens=True) % 7 == 0
+    assert tokens(exact_tokens=True, format="openai") is None, "the provider takes another form"
+    assert not llm.asked, "counting is no question"
+
+
 def test_a_session_of_another_user_is_unknown(client: APIClient, llm: LLMServer) -> None:
     foreign = told(client_with_key().post(CHAT, {"agent_id": "kana", "user_id": "ann", "message": "Hello"}))
     bound = client_with_key(agent_ids=["kana"], user_id="hiroki")
