@@ -243,6 +243,9 @@ class ChatTurn(models.Model):
     error = models.CharField(max_length=64, blank=True, help_text="The code of what went wrong.")
     model = models.CharField(max_length=255, blank=True)
     context_metadata = models.JSONField(null=True)
+    routing = models.JSONField(
+        null=True, help_text="Which project it was taken to be about, and how sure that was."
+    )
     usage = models.JSONField(null=True)
     created_at = models.DateTimeField()
     finished_at = models.DateTimeField(null=True)

@@ -184,6 +184,10 @@ UNFOLD = {
                     _screen(_("Sessions"), "forum", "conversations_session"),
                     _screen(_("Messages"), "chat", "conversations_message"),
                     _screen(_("Summaries"), "summarize", "summaries_summary"),
+                    _screen(_("Projects"), "folder_open", "summaries_project"),
+                    _screen(_("Project documents"), "description", "summaries_document"),
+                    _screen(_("Routing"), "alt_route", "summaries_routingdecision"),
+                    _screen(_("Project events"), "timeline", "summaries_projectevent"),
                     _screen(_("Questions"), "contact_support", "conversations_chatturn"),
                     _screen(_("Receipts"), "receipt_long", "conversations_receipt"),
                 ],
@@ -270,6 +274,7 @@ CONTEXT_LAYERS = [
     "strength.context_layers.pinned",
     "strength.context_layers.semantic",
     "summaries.context_layers.session_summary",
+    "summaries.context_layers.project",
     "conversations.context_layers.recall",
 ]
 
@@ -280,6 +285,7 @@ AFTER_ANSWER: dict[str, dict[str, Any]] = {"note_use": {"key": "session"}}
 AFTER_TURN: dict[str, dict[str, Any]] = {
     "summarize": {"key": "session", "delay_seconds": 2},
     "extract": {"key": "actor", "delay_seconds": 20, "needs_model": True},
+    "update_project": {"key": "session", "delay_seconds": 20, "needs_model": True},
 }
 AFTER_SESSION: dict[str, dict[str, Any]] = {
     "summarize": {"key": "session"},
@@ -291,6 +297,9 @@ AFTER_SUMMARY: dict[str, dict[str, Any]] = {
 
 # Who tells what a session was about; "" where nobody does.
 SESSION_SUMMARIES = "summaries.actions.reading.session_summary"
+
+# Who finds the project that a message belongs to; "" where nobody does.
+PROJECT_ROUTER = "summaries.actions.routing.route"
 
 # What runs in the background. `run` works outside any transaction and returns what is to be written;
 # `lease_seconds` is how soon a lost worker is noticed, `deadline_seconds` how long one attempt may take,
@@ -322,6 +331,12 @@ JOB_KINDS: dict[str, dict[str, Any]] = {
     },
     "summarize_due": {
         "run": "summaries.tasks.summarize_due", "lease_seconds": 60, "deadline_seconds": 300, "at_once": 1,
+    },
+    "update_project": {
+        "run": "summaries.tasks.update_project", "lease_seconds": 60, "deadline_seconds": 900,
+    },
+    "compact": {
+        "run": "summaries.tasks.compact", "lease_seconds": 60, "deadline_seconds": 3600,
     },
     "sleep": {
         "run": "strength.tasks.sleep", "lease_seconds": 60, "deadline_seconds": 1800,
@@ -417,6 +432,8 @@ POLICIES = [
     "conversations.domain.policy.SessionPolicy",
     "conversations.domain.policy.ChatPolicy",
     "summaries.domain.policy.SummaryPolicy",
+    "summaries.domain.project_policy.ProjectPolicy",
+    "summaries.domain.compaction_policy.CompactionPolicy",
     "strength.domain.policy.SearchPolicy",
     "strength.domain.policy.StrengthPolicy",
     "strength.domain.policy.ExtractionPolicy",

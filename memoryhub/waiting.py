@@ -1,13 +1,20 @@
-"""Waiting for a network without keeping a database connection from others."""
+"""Waiting for a network: without keeping a database connection from others, and whether or not anybody listens."""
 
-from collections.abc import Callable
-from typing import ParamSpec, TypeVar
+import asyncio
+import threading
+from collections import deque
+from collections.abc import Callable, Coroutine
+from concurrent.futures import Future
+from contextlib import suppress
+from functools import cache
+from typing import Any, Generic, ParamSpec, TypeVar
 
 from asgiref.sync import sync_to_async
 from django.db import connection
 
 Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
+Piece = TypeVar("Piece")
 
 
 def let_go_of_database() -> None:
@@ -32,3 +39,48 @@ async def in_thread(
             let_go_of_database()
 
     return await sync_to_async(run, thread_sensitive=False)()
+
+
+def in_background(work: Coroutine[Any, Any, None]) -> Future[None]:
+    """Run something that waits on this process's own event loop, which no request can take along when it goes."""
+    return asyncio.run_coroutine_threadsafe(work, _loop())
+
+
+@cache
+def _loop() -> asyncio.AbstractEventLoop:
+    loop = asyncio.new_event_loop()
+    threading.Thread(target=loop.run_forever, name="background-loop", daemon=True).start()
+    return loop
+
+
+class Heard(Generic[Piece]):
+    """What one loop says to one listener in another, who may come late, or never."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._pieces: deque[Piece | Exception] = deque()
+        self._waiting: tuple[asyncio.AbstractEventLoop, asyncio.Event] | None = None
+
+    def put(self, piece: Piece | Exception) -> None:
+        """Say something; an Exception is raised where it is heard."""
+        with self._lock:
+            self._pieces.append(piece)
+            waiting, self._waiting = self._waiting, None
+        if waiting is not None:
+            loop, event = waiting
+            with suppress(RuntimeError):  # the listener's loop has ended
+                loop.call_soon_threadsafe(event.set)
+
+    async def next(self) -> Piece:
+        """Return the next piece, once there is one."""
+        while True:
+            event = asyncio.Event()
+            with self._lock:
+                if self._pieces:
+                    piece = self._pieces.popleft()
+                    break
+                self._waiting = (asyncio.get_running_loop(), event)
+            await event.wait()
+        if isinstance(piece, Exception):
+            raise piece
+        return piece

@@ -20,15 +20,19 @@ LIMIT 1
 
 # Strategies that are off go along with their sessions, and note that they drew nothing.
 GO_ALONG: Final = """
-INSERT INTO strength_strategycursor AS cursor (actor_id, strategy, session_id, read_until, passed_until)
-SELECT session.actor_id, wanted.strategy, session.id, session.message_count, session.message_count
+INSERT INTO strength_strategycursor AS cursor
+    (actor_id, strategy, session_id, read_until, passed_after, passed_until)
+SELECT session.actor_id, wanted.strategy, session.id, session.message_count, coalesce(known.read_until, 0),
+    session.message_count
 FROM conversations_session AS session
 CROSS JOIN unnest(%(strategies)s::text[]) AS wanted (strategy)
 LEFT JOIN strength_strategycursor AS known
     ON known.actor_id = session.actor_id AND known.session_id = session.id AND known.strategy = wanted.strategy
 WHERE session.actor_id = %(actor_id)s AND session.message_count > coalesce(known.read_until, 0)
 ON CONFLICT (actor_id, session_id, strategy) DO UPDATE
-SET read_until = excluded.read_until, passed_until = excluded.passed_until
+SET read_until = excluded.read_until, passed_until = excluded.passed_until,
+    passed_after = CASE WHEN cursor.passed_after < cursor.passed_until THEN cursor.passed_after
+        ELSE least(excluded.passed_after, cursor.read_until) END
 WHERE cursor.read_until < excluded.read_until
 """
 
@@ -40,23 +44,33 @@ FROM unnest(%(strategies)s::text[]) AS wanted (strategy) ORDER BY wanted.strateg
 ON CONFLICT (actor_id, session_id, strategy) DO NOTHING
 """
 
+# One message that no model would read was passed by; what was passed over before stays known with it.
+NOTE_PASSED: Final = """
+UPDATE strength_strategycursor SET
+    passed_after = CASE WHEN passed_after < passed_until THEN passed_after ELSE %(seq)s - 1 END,
+    passed_until = %(seq)s
+WHERE actor_id = %(actor_id)s AND session_id = %(session_id)s AND strategy = ANY (%(strategies)s::text[])
+"""
+
 # Back to the first message that was said at a time or later, or to the first of all; only to what was passed over,
 # unless everything is to be read `again`.
 REWIND: Final = """
 UPDATE strength_strategycursor AS cursor SET
-    read_until = least(cursor.read_until, target.until),
-    passed_until = least(cursor.passed_until, target.until)
+    read_until = least(cursor.read_until, greatest(target.until, target.floor * cursor.passed_after)),
+    passed_until = least(cursor.passed_until, greatest(target.until, target.floor * cursor.passed_after)),
+    passed_after = least(cursor.passed_after, greatest(target.until, target.floor * cursor.passed_after))
 FROM (
     SELECT session.id AS session_id, coalesce((
         SELECT min(message.seq) - 1 FROM conversations_message AS message
         WHERE message.actor_id = session.actor_id AND message.session_id = session.id
             AND (%(since)s::timestamptz IS NULL OR message.created_at >= %(since)s::timestamptz)
-    ), session.message_count) AS until
+    ), session.message_count) AS until, CASE WHEN %(again)s THEN 0 ELSE 1 END AS floor
     FROM conversations_session AS session WHERE session.actor_id = %(actor_id)s
 ) AS target
 WHERE cursor.actor_id = %(actor_id)s AND cursor.session_id = target.session_id
     AND cursor.strategy = ANY (%(strategies)s::text[])
     AND target.until < CASE WHEN %(again)s THEN cursor.read_until ELSE cursor.passed_until END
+    AND (%(again)s OR cursor.passed_after < cursor.passed_until)
 """
 
 # How many messages wait for each strategy that is on, of one actor or of all.
@@ -76,8 +90,8 @@ GROUP BY wanted.strategy
 
 # How many messages were passed over by each strategy of an actor.
 PASSED: Final = """
-SELECT strategy, sum(passed_until) FROM strength_strategycursor
+SELECT strategy, sum(passed_until - passed_after) FROM strength_strategycursor
 WHERE (%(actor_id)s::uuid IS NULL OR actor_id = %(actor_id)s::uuid) AND strategy = ANY (%(strategies)s::text[])
-    AND passed_until > 0
+    AND passed_until > passed_after
 GROUP BY strategy
 """

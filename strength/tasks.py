@@ -1,7 +1,10 @@
 """What memory does in the background: it sleeps, and forgets how it came to be as it is."""
 
 import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Final
 from uuid import UUID
 
@@ -12,6 +15,7 @@ from memoryhub.access.domain import job_principal
 from memoryhub.jobs.kinds import Writes
 from memoryhub.jobs.queue import enqueue
 from memoryhub.jobs.running import RunningJob
+from memoryhub.providers.errors import BadAnswer
 from memoryhub.tenants.domain import PolicyError
 from memoryhub.tenants.models import Actor
 from memoryhub.tenants.policies import effective_policy
@@ -36,8 +40,9 @@ DUE_AFTER: Final = timedelta(hours=20)
 USES_KEPT: Final = timedelta(days=90)
 """How long a use report is known again, and a task's outcome can be read."""
 
-READING_SECONDS: Final = 200.0
-"""What is left of a job's time when no further slice is read: two questions to a model, and the writing."""
+READING_SECONDS: Final = 420.0
+"""What is left of a job's time when no further slice is read: a question about messages, up to five about what is
+known, and the writing."""
 
 RESERVE_SECONDS: Final = 120.0
 """What is left of a job's time when a sleep stops comparing; the next goes on with it."""
@@ -77,21 +82,42 @@ def extract(job: RunningJob) -> None:
     actor = _actor_of(job)
     if actor is None:
         return
-    first = job.payload.get("session_id")
-    extract_of(
-        reading=Reading(actor, job_principal(job.kind.name, job.id), timezone.now(), job.attempt),
-        first=UUID(first) if first else None,
-        step=job.step,
-        may_go_on=lambda: job.seconds_left > READING_SECONDS,
-    )
+    first, spoilt = job.payload.get("session_id"), _spoilt(job)
+    with _counting_spoilt(job):
+        extract_of(
+            reading=Reading(actor, job_principal(job.kind.name, job.id), timezone.now(), spoilt),
+            first=UUID(first) if first else None,
+            step=partial(job.step, cursor=spoilt),
+            may_go_on=lambda: job.seconds_left > READING_SECONDS,
+        )
 
 
 def reflect(job: RunningJob) -> None:
     """Draw lessons from an actor's new episodes."""
     actor = _actor_of(job)
-    if actor is not None:
-        by = job_principal(job.kind.name, job.id)
-        reflection.reflect(actor=actor, by=by, now=timezone.now(), step=job.step)
+    if actor is None:
+        return
+    by, spoilt = job_principal(job.kind.name, job.id), _spoilt(job)
+    with _counting_spoilt(job):
+        step = partial(job.step, cursor=spoilt)
+        reflection.reflect(actor=actor, by=by, now=timezone.now(), spoilt=spoilt, step=step)
+
+
+def _spoilt(job: RunningJob) -> int:
+    """Return how many attempts ended in answers that could not be used: the claims also count a busy provider."""
+    return job.cursor if isinstance(job.cursor, int) else 0
+
+
+@contextmanager
+def _counting_spoilt(job: RunningJob) -> Iterator[None]:
+    """Note with the job where an attempt ends in an answer that cannot be used."""
+    spoilt = _spoilt(job)
+    try:
+        yield
+    except BadAnswer:
+        with job.step(cursor=spoilt + 1):
+            pass
+        raise
 
 
 def remember_summary(job: RunningJob) -> Writes | None:

@@ -1,8 +1,11 @@
-"""What summaries bring into a context: what this session was about so far, else the one before it."""
+"""What summaries bring into a context: what this session was about so far, else the one before it; and a project."""
 
 from conversations.actions.context import LayerRequest
-from conversations.domain.layers import SESSION_SUMMARY, Candidate, LayerResult
+from conversations.domain.layers import PROJECT, SESSION_SUMMARY, Candidate, LayerResult
+from memoryhub.tenants.policies import effective_policy
+from summaries.actions.injection import Brought, project_for_context
 from summaries.actions.reading import summary_for_context
+from summaries.domain.project_policy import ProjectPolicy
 from summaries.domain.summaries import Generator
 from summaries.domain.wording import introduced
 
@@ -30,4 +33,30 @@ def session_summary(request: LayerRequest) -> LayerResult:
                 created_at=summary.end_time.isoformat(),
             ),
         )
+    )
+
+
+def project(request: LayerRequest) -> LayerResult:
+    """Offer the documents of the project that the request names, or that a router found."""
+    if not request.project or not request.policy.include_project:
+        return LayerResult()
+    policy = effective_policy(ProjectPolicy, request.tenant.agent, request.tenant.actor)
+    brought = project_for_context(
+        actor_id=request.tenant.actor_id,
+        name=request.project,
+        query=request.query,
+        most_searched_tokens=policy.project_search_tokens,
+        now=request.now,
+    )
+    return LayerResult(tuple(_document(each) for each in brought))
+
+
+def _document(brought: Brought) -> Candidate:
+    return Candidate(
+        layer=PROJECT,
+        content=brought.text,
+        source_id=str(brought.document_id),
+        title=brought.name,
+        created_at=brought.updated_at.isoformat(),
+        relevance=brought.relevance,
     )

@@ -5,15 +5,21 @@ from uuid import UUID
 
 from django.utils import timezone
 
+from memoryhub.access.domain import job_principal
 from memoryhub.jobs.kinds import Writes
 from memoryhub.jobs.queue import enqueue
 from memoryhub.jobs.running import RunningJob
+from memoryhub.tenants.models import Actor
+from summaries.actions.compaction import compact as compact_document
 from summaries.actions.due import due_sessions
+from summaries.actions.updating import Updating, update_projects
 from summaries.actions.writing import summarize as summarize_session
 from summaries.domain.summaries import JOB
 
 AT_ONCE: Final = 200
 NIL: Final = UUID(int=0)
+READING_SECONDS: Final = 120.0
+"""What is left of a job's time when no further passage is read: one question to a model, and the writing."""
 
 
 def summarize(job: RunningJob) -> Writes | None:
@@ -29,3 +35,22 @@ def summarize_due(job: RunningJob) -> None:
         with job.step(cursor=str(after)):
             for session_id, actor_id in batch:
                 enqueue(JOB, actor_id=actor_id, key=str(session_id), payload={"session_id": str(session_id)})
+
+
+def update_project(job: RunningJob) -> None:
+    """Add what a session has gained to the projects that it is about (SPEC P6)."""
+    actor = Actor.objects.select_related("agent").filter(id__in=[job.actor_id]).first()
+    if actor is None:
+        return
+    by = job_principal(job.kind.name, job.id)
+    update_projects(
+        updating=Updating(actor, by, timezone.now(), job.attempt),
+        session_id=UUID(job.payload["session_id"]),
+        step=job.step,
+        may_go_on=lambda: job.seconds_left > READING_SECONDS,
+    )
+
+
+def compact(job: RunningJob) -> Writes | None:
+    """Rewrite a document that has grown too long (SPEC P7)."""
+    return compact_document(job=job, now=timezone.now())

@@ -4,15 +4,15 @@ A question is stored before anything can go wrong, an answer only when it is who
 open and no connection is held.
 """
 
-import asyncio
 import time
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 from uuid import UUID
 
-from django.db import connection, transaction
+from django.db import DatabaseError, OperationalError, connection, transaction
 
 from conversations.actions.context import ContextRequest, assemble_context
 from conversations.actions.messages import add_messages
@@ -29,10 +29,13 @@ from memoryhub.providers.llm.base import ChatMessage, Completion, CompletionRequ
 from memoryhub.providers.registry import llm_provider
 from memoryhub.tenants.models import Actor
 from memoryhub.tenants.policies import effective_policy
-from memoryhub.waiting import in_thread, let_go_of_database
+from memoryhub.waiting import Heard, in_background, in_thread, let_go_of_database
 
 KEY_COUNTS_FOR: Final = timedelta(hours=24)
 LOOK_AGAIN_SECONDS: Final = 0.1
+STORED_IN: Final = 5
+STORE_AGAIN_SECONDS: Final = 1.0
+BROKE: Final = "error"
 FOLLOWED_BY: Final = ("AFTER_TURN", "AFTER_ANSWER")
 
 
@@ -74,7 +77,7 @@ class Question:
     def digest(self) -> str:
         """What a repeat under the same key must agree in."""
         return body_digest(
-            self.message, self.session_id, self.project, self.perspective, self.with_memory,
+            self.message, self.session_id, self.channel, self.project, self.perspective, self.with_memory,
             sorted(self.options.items()),
         )  # fmt: skip
 
@@ -91,7 +94,7 @@ class Asked:
 def chat(*, actor: Actor, question: Question, by: Principal, now: datetime) -> Asked:
     """Answer a question and return its turn, answered.
 
-    Raises ChatFailed where the model gave none, and what `pose` and `assemble_context` raise.
+    Raises ChatFailed where the model gave none, and what `pose` raises.
     """
     asked = pose(actor=actor, question=question, by=by, now=now)
     if asked.request is None:
@@ -99,52 +102,65 @@ def chat(*, actor: Actor, question: Question, by: Principal, now: datetime) -> A
     let_go_of_database()
     try:
         completion = ask(asked.request, actor=actor)
+        turn = _answered_patiently(asked.turn, completion, by)
     except ProviderError as error:
         raise fail(turn=asked.turn, error=error, now=datetime.now(UTC)) from error
-    return replace(asked, turn=answer(turn=asked.turn, completion=completion, by=by, now=datetime.now(UTC)))
+    except Exception:
+        _close(asked.turn, TurnState.FAILED, datetime.now(UTC), error=BROKE)
+        raise
+    return replace(asked, turn=turn)
 
 
-async def chat_streaming(*, asked: Asked, by: Principal) -> AsyncIterator[Delta | ChatTurn]:
-    """Yield a posed question's answer as it is written, and the turn when it is stored.
+def begin_answer(*, asked: Asked, by: Principal) -> Heard[Delta | ChatTurn]:
+    """Have a posed question answered, and return where its pieces come as they are written, the stored turn last.
 
-    Once begun it goes on to its end whether or not anybody listens: the answer is stored all the same. Raises
-    ChatFailed, TurnLost.
+    Goes on to its end whether or not anybody listens. What comes instead of the turn may be ChatFailed, TurnLost or
+    UnknownRow.
     """
-    pieces: asyncio.Queue[Delta | ChatTurn | Exception] = asyncio.Queue()
-    writing = asyncio.create_task(_write_down(asked, by, pieces))
-    _unheard.add(writing)
-    writing.add_done_callback(_unheard.discard)
-    while True:
-        piece = await pieces.get()
-        if isinstance(piece, Exception):
-            raise piece
-        yield piece
-        if isinstance(piece, ChatTurn):
-            return
+    heard: Heard[Delta | ChatTurn] = Heard()
+    in_background(_write_down(asked, by, heard))
+    return heard
 
 
-_unheard: set[asyncio.Task[None]] = set()
-"""Answers being written; the event loop itself holds tasks only weakly."""
+async def _write_down(asked: Asked, by: Principal, heard: Heard[Delta | ChatTurn]) -> None:
+    """Whatever happens, whoever listens hears how it ended."""
+    try:
+        await _written(asked, by, heard)
+    except Exception as error:
+        heard.put(error)
+        with suppress(DatabaseError):
+            await in_thread(_close, asked.turn, TurnState.FAILED, datetime.now(UTC), error=BROKE)
+    except BaseException:
+        heard.put(TurnLost("The server was stopped."))
+        raise
 
 
-async def _write_down(asked: Asked, by: Principal, pieces: asyncio.Queue[Any]) -> None:
+async def _written(asked: Asked, by: Principal, heard: Heard[Delta | ChatTurn]) -> None:
     assert asked.request is not None
     try:
         turn = await in_thread(_turn_again, asked.turn)
         async for piece in ask_streaming(asked.request, actor=turn.actor):
             if isinstance(piece, Delta):
-                pieces.put_nowait(piece)
-                continue
-            now = datetime.now(UTC)
-            pieces.put_nowait(await in_thread(answer, turn=asked.turn, completion=piece, by=by, now=now))
+                heard.put(piece)
+            else:
+                heard.put(await in_thread(_answered_patiently, asked.turn, piece, by))
     except ProviderError as error:
-        pieces.put_nowait(await in_thread(fail, turn=asked.turn, error=error, now=datetime.now(UTC)))
-    except Exception as error:
-        pieces.put_nowait(error)
+        heard.put(await in_thread(fail, turn=asked.turn, error=error, now=datetime.now(UTC)))
 
 
 def _turn_again(turn: ChatTurn) -> ChatTurn:
     return ChatTurn.objects.select_related("actor__agent").get(pk=turn.pk, actor_id=turn.actor_id)
+
+
+def _answered_patiently(turn: ChatTurn, completion: Completion, by: Principal) -> ChatTurn:
+    """Store an answer; it was paid for, so a database that is busy or away is asked a few times."""
+    for _ in range(STORED_IN):
+        try:
+            return answer(turn=turn, completion=completion, by=by, now=datetime.now(UTC))
+        except OperationalError:
+            let_go_of_database()
+            time.sleep(STORE_AGAIN_SECONDS)
+    return answer(turn=turn, completion=completion, by=by, now=datetime.now(UTC))
 
 
 def is_used(*, key: str, by: Principal) -> bool:
@@ -162,18 +178,31 @@ def pose(*, actor: Actor, question: Question, by: Principal, now: datetime) -> A
     """
     policy = effective_policy(ChatPolicy, actor.agent, actor)
     effective_policy(ContextPolicy, actor.agent, actor).validated(**question.options)
-    until = now + timedelta(seconds=policy.chat_deadline_seconds + GRACE_SECONDS)
-    turn, is_ours = _stored(actor, question, by, now, until)
+    patience = timedelta(seconds=policy.chat_deadline_seconds + GRACE_SECONDS)
+    turn, is_ours = _stored(actor, question, by, now, now + patience)
     if not is_ours:
         turn = _awaited(turn)
         if turn.state == TurnState.ANSWERED:
             return Asked(turn, None, is_repeat=True)
-        turn = _taken_over(turn, now, until)
+        now = datetime.now(UTC)
+        turn = _taken_over(turn, now + patience)
     try:
-        return Asked(turn, _request(turn, question, policy, by, now), is_repeat=not is_ours)
+        request = _request(turn, question, policy, by, now)
     except Exception:
         _close(turn, TurnState.FAILED, now, error="no_context")
         raise
+    _hold_until(turn, datetime.now(UTC) + patience)
+    return Asked(turn, request, is_repeat=not is_ours)
+
+
+def _hold_until(turn: ChatTurn, until: datetime) -> None:
+    """Say what the model is sent, and that its time begins only now. Raises TurnLost."""
+    values = {
+        "until": until, "context_metadata": turn.context_metadata, "receipt": turn.receipt, "routing": turn.routing
+    }  # fmt: skip
+    rows = ChatTurn.objects.filter(pk=turn.pk, actor_id=turn.actor_id, attempt=turn.attempt)
+    if not rows.filter(state=TurnState.ANSWERING).update(**values):
+        raise TurnLost("The question was asked again meanwhile; that answer counts.")
 
 
 @transaction.atomic
@@ -188,7 +217,7 @@ def _stored(
             cursor.execute(
                 "SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))", [f"chat:{actor.id}:{key}"]
             )
-        if known := _known(actor, key, question, now):
+        if known := _known(actor, key, question, by, now):
             return known, False
     session, _is_new = open_session(
         actor=actor, session_id=question.session_id, channel=question.channel, by=by, now=now
@@ -203,11 +232,15 @@ def _stored(
     return turn, True
 
 
-def _known(actor: Actor, key: str, question: Question, now: datetime) -> ChatTurn | None:
-    turns = ChatTurn.objects.filter(actor_id=actor.id, key=key)
-    turns.filter(created_at__lt=now - KEY_COUNTS_FOR).exclude(state=TurnState.ANSWERING).update(key=None)
-    turn = turns.select_related("session", "question", "answer").first()
-    if turn is not None and turn.body_digest != question.digest:
+def _known(actor: Actor, key: str, question: Question, by: Principal, now: datetime) -> ChatTurn | None:
+    """Return the turn behind a key, whoever's it is: a key that stands for another actor's question is reused."""
+    turns = seen_by(ChatTurn.objects.filter(key=key), by)
+    old = turns.filter(created_at__lt=now - KEY_COUNTS_FOR)
+    ChatTurn.objects.filter(
+        pk__in=[turn.pk for turn in old.exclude(state=TurnState.ANSWERING, until__gt=now)]
+    ).update(key=None)
+    turn = turns.select_related("actor__agent", "session", "question", "answer").first()
+    if turn is not None and (turn.actor_id != actor.id or turn.body_digest != question.digest):
         raise KeyReused("This Idempotency-Key was used with another body.")
     return turn
 
@@ -224,7 +257,7 @@ def _awaited(turn: ChatTurn) -> ChatTurn:
     return turn
 
 
-def _taken_over(turn: ChatTurn, now: datetime, until: datetime) -> ChatTurn:
+def _taken_over(turn: ChatTurn, until: datetime) -> ChatTurn:
     """Ask a question again that failed or was broken off; of several who want to, one does."""
     rows = ChatTurn.objects.filter(pk=turn.pk, actor_id=turn.actor_id, attempt=turn.attempt)
     if not rows.exclude(state=TurnState.ANSWERED).update(
@@ -248,15 +281,14 @@ def _request(
             tenant=Tenant(agent.agent_id, turn.actor.user_id, agent, turn.actor),
             request=ContextRequest(
                 message=question.message, answers=turn.question, session=turn.session, project=question.project,
-                perspective=question.perspective, format=form, options=question.options,
+                perspective=question.perspective, format=form, discloses=True, options=question.options,
             ),
             by=by, now=now,
         )  # fmt: skip
         split = split_system(form, context.assembly.system, context.assembly.messages)
         system, turns = split.system, split.turns
         turn.context_metadata, turn.receipt = context.metadata, context.receipt
-        rows = ChatTurn.objects.filter(pk=turn.pk, actor_id=turn.actor_id, attempt=turn.attempt)
-        rows.update(context_metadata=context.metadata, receipt=context.receipt)
+        turn.routing = context.routing.as_json() if context.routing else None
     return CompletionRequest(
         operation=Operation.CHAT,
         messages=tuple(ChatMessage(each["role"], each["content"]) for each in turns),

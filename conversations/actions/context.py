@@ -14,6 +14,7 @@ from django.utils.module_loading import import_string
 
 from conversations.actions.counting import exact_tokens
 from conversations.actions.receipts import keep_receipt
+from conversations.actions.routed import AUTO, Routing, routed
 from conversations.domain.assembly import Assembly, AssemblyRequest, assemble
 from conversations.domain.formats import Format
 from conversations.domain.layers import SESSION_SUMMARY, LayerResult
@@ -33,7 +34,6 @@ from memoryhub.tenants.policies import effective_policy
 log = logging.getLogger(__name__)
 EMBEDDER = "embedder"
 ROUTING = "routing"
-ROUTED = "auto"
 PROJECT = "project"
 NONCE_BYTES = 16
 
@@ -43,7 +43,8 @@ class ContextRequest:
     """What a client asks for. `options` are policy values for this call alone; `is_counted` asks the provider for the
     exact size.
 
-    `answers` is the message as it is stored already, where it is: it must not stand beside itself.
+    `answers` is the message as it is stored already, where it is: it must not stand beside itself. With `discloses`
+    the model is told to name the project where the router was not sure of it.
     """
 
     message: str
@@ -53,6 +54,7 @@ class ContextRequest:
     perspective: str | None = None
     format: str = "anthropic"
     is_counted: bool = False
+    discloses: bool = False
     options: Mapping[str, Any]
 
 
@@ -78,6 +80,7 @@ class AssembledContext:
     assembly: Assembly
     metadata: dict[str, Any]
     receipt: Receipt | None
+    routing: Routing | None = None
 
 
 Layer = Callable[[LayerRequest], LayerResult]
@@ -98,20 +101,29 @@ def assemble_context(
     still enter. Raises PolicyError for options out of range, ContextTooLarge where system prompt and
     message alone exceed the limit.
     """
-    started = time.perf_counter()
-    wants_routing = request.project == ROUTED
-    if wants_routing:  # no router yet: no project, and the metadata says so
-        request = replace(request, project=None)
     policy = effective_policy(ContextPolicy, tenant.agent, tenant.actor).validated(**request.options)
+    routing = routed(
+        tenant=tenant,
+        message=request.message,
+        project=request.project,
+        session=request.session,
+        by=by,
+        now=now,
+    )
+    is_unrouted = routing.degraded if routing else request.project == AUTO
+    if routing or is_unrouted:
+        request = replace(request, project=routing.project if routing else None)
+    started = time.perf_counter()  # a model that routes is no part of the assembly
     query = text_query(request.message, payer=tenant.payer)
     layer_request = LayerRequest(
         tenant=tenant, by=by, session=request.session, answers=request.answers, project=request.project,
         perspective=request.perspective, query=query, policy=policy, now=now,
     )  # fmt: skip
     layers = tuple(_ask(layer, layer_request) for layer in context_layers())
-    gaps = [*([ROUTING] if wants_routing else []), *_missing(request, policy, query, layers)]
+    gaps = [*([ROUTING] if is_unrouted else []), *_missing(request, policy, query, layers)]
     missing = LayerResult(degraded=tuple(gaps))
-    assembly = _fit(tenant, policy, request, (*layers, missing))
+    disclosed = routing.project if routing and routing.discloses and request.discloses else None
+    assembly = _fit(tenant, policy, request, (*layers, missing), disclosed)
     latency_ms = (time.perf_counter() - started) * 1000
     metadata: dict[str, Any] = {**asdict(assembly.metadata), "assembly_latency_ms": round(latency_ms, 2)}
     metadata["degraded"] = list(dict.fromkeys(metadata["degraded"]))
@@ -121,7 +133,7 @@ def assemble_context(
         metadata["exact_tokens"] = exact_tokens(assembly=assembly, form=cast(Format, request.format))
     receipt = _receipt(tenant, request, assembly, metadata, now)
     observe_context(assembly.metadata, latency_ms=latency_ms, has_session=request.session is not None)
-    return AssembledContext(assembly, metadata, receipt)
+    return AssembledContext(assembly, metadata, receipt, routing)
 
 
 def _receipt(
@@ -163,7 +175,11 @@ def _missing(
 
 
 def _fit(
-    tenant: Tenant, policy: ContextPolicy, request: ContextRequest, layers: tuple[LayerResult, ...]
+    tenant: Tenant,
+    policy: ContextPolicy,
+    request: ContextRequest,
+    layers: tuple[LayerResult, ...],
+    disclosed: str | None,
 ) -> Assembly:
     count = counter_in_use().count
     if tenant.agent and tenant.agent.system_prompt and not policy.system_prompt:
@@ -179,6 +195,7 @@ def _fit(
                     language=cast(Language, tenant.agent.language if tenant.agent else "en"),
                     format=cast(Format, request.format),
                     project=request.project,
+                    disclosed=disclosed,
                 ),
                 count,
             )

@@ -1,4 +1,4 @@
-"""The exact size of a context, as the provider itself counts it (SPEC A7); asked for by the caller, for it takes a call."""
+"""The exact size of a context, as the provider itself counts it (SPEC A7): asked for, because it takes a call."""
 
 import logging
 from typing import Final

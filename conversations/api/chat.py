@@ -21,25 +21,28 @@ from conversations.actions.chat import (
     Question,
     StillAnswering,
     TurnLost,
+    begin_answer,
     chat,
-    chat_streaming,
     is_used,
     pose,
 )
 from conversations.actions.sessions import SessionTaken
 from conversations.api.events import BEAT, MEDIA_TYPE, EventStreamRenderer, event
-from conversations.api.serializers import CHANNEL, LONGEST_TEXT, ContextMetadataOut, OptionsIn
+from conversations.api.serializers import CHANNEL, LONGEST_TEXT, ContextMetadataOut, OptionsIn, RoutingOut
 from conversations.api.views import invalid_context, session_taken, too_large, wrong_options
 from conversations.domain.fitting import ContextTooLarge
 from conversations.domain.validation import InvalidContext
 from conversations.models import ChatTurn
 from memoryhub.access.domain import Principal, Scope
+from memoryhub.api.errors import ground_problem
 from memoryhub.api.fields import TenantSerializer, TextField
 from memoryhub.api.idempotency import check_key
 from memoryhub.api.problems import Problem, problem
 from memoryhub.api.views import ApiView
+from memoryhub.jobs.runner import described
 from memoryhub.providers.llm.base import Delta
 from memoryhub.tenants.domain import PolicyError
+from memoryhub.waiting import Heard, let_go_of_database
 
 log = logging.getLogger(__name__)
 
@@ -77,7 +80,7 @@ class ChatOut(serializers.Serializer):
     message_id = serializers.UUIDField(help_text="The user's message.")
     answer_id = serializers.UUIDField(help_text="The stored answer.")
     context_metadata = ContextMetadataOut(allow_null=True, help_text="null where memory is off.")
-    routing = serializers.DictField(allow_null=True)
+    routing = RoutingOut(allow_null=True, help_text="null where nobody asked for it.")
     receipt_id = serializers.UUIDField(allow_null=True)
     usage = UsageOut()
 
@@ -92,7 +95,7 @@ def told(turn: ChatTurn) -> dict[str, Any]:
         "message_id": turn.question_id,
         "answer_id": turn.answer_id,
         "context_metadata": turn.context_metadata,
-        "routing": None,
+        "routing": turn.routing,
         "receipt_id": turn.receipt_id,
         "usage": turn.usage,
     }
@@ -188,19 +191,21 @@ def _repeated(asked: Asked) -> dict[str, str]:
 
 def _streamed(asked: Asked, by: Principal) -> HttpResponseBase:
     headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no", **_repeated(asked)}
-    return StreamingHttpResponse(_events(asked, by), content_type=MEDIA_TYPE, headers=headers)
+    # Begun here: whoever has gone by the time that the first event is due has asked all the same.
+    heard = None if asked.request is None else begin_answer(asked=asked, by=by)
+    let_go_of_database()
+    return StreamingHttpResponse(_events(asked.turn, heard), content_type=MEDIA_TYPE, headers=headers)
 
 
-async def _events(asked: Asked, by: Principal) -> AsyncIterator[bytes]:
-    """Yield a chat's events; the last is `done` or `error`."""
-    turn = asked.turn
+async def _events(turn: ChatTurn, heard: Heard[Delta | ChatTurn] | None) -> AsyncIterator[bytes]:
+    """Yield a chat's events; the last is `done` or `error`. An answer that is there already comes in one piece."""
     yield event("session", {"session_id": turn.session_id, "message_id": turn.question_id})
+    if heard is None:
+        yield event("delta", {"text": told(turn)["text"]})
+        yield event("done", told(turn))
+        return
     try:
-        if asked.request is None:
-            yield event("delta", {"text": told(turn)["text"]})
-            yield event("done", told(turn))
-            return
-        async for piece in _with_beats(chat_streaming(asked=asked, by=by)):
+        async for piece in _with_beats(heard):
             if piece is None:
                 yield BEAT
             elif isinstance(piece, Delta):
@@ -211,38 +216,29 @@ async def _events(asked: Asked, by: Principal) -> AsyncIterator[bytes]:
         yield event("error", _problem_of(error))
 
 
-async def _with_beats(pieces: AsyncIterator[Delta | ChatTurn]) -> AsyncIterator[Delta | ChatTurn | None]:
-    """Yield the pieces, and None whenever none came for a while."""
-    coming: asyncio.Future[Delta | ChatTurn] | None = None
-    try:
-        while True:
-            coming = coming or asyncio.ensure_future(anext(pieces))
-            done, _ = await asyncio.wait({coming}, timeout=BEAT_SECONDS)
-            if not done:
-                yield None
-                continue
-            finished, coming = coming, None
-            try:
-                yield finished.result()
-            except StopAsyncIteration:
-                return
-    finally:
-        if coming is not None:
-            coming.cancel()
+async def _with_beats(heard: Heard[Delta | ChatTurn]) -> AsyncIterator[Delta | ChatTurn | None]:
+    """Yield the pieces up to the stored turn, and None whenever none came for a while."""
+    piece: Delta | ChatTurn | None = None
+    while not isinstance(piece, ChatTurn):
+        try:
+            piece = await asyncio.wait_for(heard.next(), BEAT_SECONDS)
+        except TimeoutError:
+            piece = None
+        yield piece
 
 
 def _problem_of(error: Exception) -> dict[str, Any]:
-    for kind, translate in Chat.problems.items():
-        if isinstance(error, kind):
-            translated = translate(error)
-            assert isinstance(translated, Problem)
-            return problem(
-                status_code=translated.status_code,
-                code=str(translated.get_codes()),
-                detail=str(translated.detail),
-                **translated.members,
-            )
-    log.error("chat broke", extra={"error": type(error).__name__}, exc_info=error)
+    """Return what the plain call would have answered."""
+    translate = next((act for kind, act in Chat.problems.items() if isinstance(error, kind)), ground_problem)
+    known = translate(error)
+    if known is None:
+        log.error("chat broke", extra={"error": described(error)})
+        return problem(
+            status_code=500, code="error", detail="Something went wrong on the server; it has been logged."
+        )
     return problem(
-        status_code=500, code="error", detail="Something went wrong on the server; it has been logged."
+        status_code=known.status_code,
+        code=str(known.get_codes()),
+        detail=str(known.detail),
+        **getattr(known, "members", {}),
     )

@@ -223,13 +223,23 @@ class ContextMetadataOut(serializers.Serializer):
     degraded = serializers.ListField(child=serializers.CharField())
 
 
+class RoutingOut(serializers.Serializer):
+    """Which project a message was taken to be about."""
+
+    id = serializers.UUIDField(help_text="By this the decision can be put right.")
+    project = serializers.CharField(allow_null=True)
+    confidence = serializers.ChoiceField(["high", "medium", "low"])
+    action = serializers.ChoiceField(["route", "route_and_disclose", "ask", "propose_new"])
+    proposed_name = serializers.CharField(allow_null=True)
+
+
 class ContextOut(serializers.Serializer):
     """A context, ready for a provider."""
 
     system = serializers.JSONField(help_text="A text, or blocks with cache marks; null in the OpenAI form.")
     messages = serializers.ListField(child=serializers.DictField())
     metadata = ContextMetadataOut()
-    routing = serializers.DictField(allow_null=True)
+    routing = RoutingOut(allow_null=True, help_text="null where nobody asked for it.")
     receipt_id = serializers.UUIDField(allow_null=True)
 
 

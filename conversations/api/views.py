@@ -194,7 +194,7 @@ class Contexts(ApiView):
             "system": context.assembly.system,
             "messages": context.assembly.messages,
             "metadata": context.metadata,
-            "routing": None,
+            "routing": context.routing.as_json() if context.routing else None,
             "receipt_id": context.receipt.pk if context.receipt else None,
         }
         return Response(body)

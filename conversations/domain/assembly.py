@@ -54,7 +54,8 @@ class AssemblyRequest:
     """All that a context is made of.
 
     `nonce`: 32 lower-case hexadecimal digits, drawn anew for each call. `project`: the name that the
-    metadata tell when that project's memory is in the result. `image_tokens`: the fixed estimate per image.
+    metadata tell when that project's memory is in the result. `disclosed`: the project that the model is to name
+    in its answer, because nobody was sure of it. `image_tokens`: the fixed estimate per image.
     """
 
     message: str
@@ -64,6 +65,7 @@ class AssemblyRequest:
     language: Language = "en"
     format: Format = "anthropic"
     project: str | None = None
+    disclosed: str | None = None
     image_tokens: int = IMAGE_TOKENS
 
     @property
@@ -74,7 +76,13 @@ class AssemblyRequest:
     @property
     def frame(self) -> Frame:
         """The words that never give way."""
-        return Frame(policy=self.policy, message=self.message, nonce=self.nonce, language=self.language)
+        return Frame(
+            policy=self.policy,
+            message=self.message,
+            nonce=self.nonce,
+            language=self.language,
+            disclosed=self.disclosed,
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

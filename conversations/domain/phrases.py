@@ -23,6 +23,7 @@ class Phrases:
     notice: str
     relevance: str
     opener: str
+    disclosure: str
     attachments: Mapping[str, str]
 
 
@@ -41,6 +42,10 @@ ENGLISH: Final = Phrases(
     ),
     relevance="relevance",
     opener="(The conversation continues.)",
+    disclosure=(
+        "(The message below was taken to be about the project `{project}`, which is a guess. Say in your answer "
+        "which project you used, so that the user can put it right.)"
+    ),
     attachments={"image": "image", "file": "file"},
 )
 
@@ -59,6 +64,10 @@ JAPANESE: Final = Phrases(
     ),
     relevance="関連度",
     opener="(会話の続きです。)",
+    disclosure=(
+        "（次のメッセージはプロジェクト「{project}」に関するものと推測しました。どのプロジェクトとして答えたかを回答の中で"
+        "伝え、違っていればユーザーが訂正できるようにしてください。）"
+    ),
     attachments={"image": "画像", "file": "ファイル"},
 )
 

@@ -60,6 +60,7 @@ class Frame:
     message: str
     nonce: str
     language: Language = "en"
+    disclosed: str | None = None
 
     def __post_init__(self) -> None:
         """Refuse a nonce that is not 128 bits in lower-case hex: a short one could be guessed."""
@@ -71,13 +72,21 @@ class Frame:
         """The fixed words in the frame's language."""
         return PHRASES[self.language]
 
+    @property
+    def last_blocks(self) -> tuple[Block, ...]:
+        """What stands last: the user's message, verbatim, and before it, where a project is guessed, a word of ours."""
+        message = text_block(self.message)
+        if self.disclosed is None:
+            return (message,)
+        return (text_block(self.phrases.disclosure.format(project=self.disclosed)), message)
+
 
 def render(frame: Frame, candidates: Sequence[Candidate], contents: Contents) -> Prompt:
     """Return the prompt for what is left of the candidates (SPEC X5)."""
     history = [_turn(candidates[place], contents[place]) for place in _of(WORKING, candidates, contents)]
     block = render_block(frame, candidates, contents)
     remembered = [Turn("user", (text_block(block),))] if block else []
-    message = Turn("user", (text_block(frame.message),))
+    message = Turn("user", frame.last_blocks)
     if frame.policy.memory_placement == WITH_USER_MESSAGE:
         turns = [*_marked(history), *remembered, message]
     else:

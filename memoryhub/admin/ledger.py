@@ -75,6 +75,7 @@ class LedgerAdmin(ReadOnlyAdmin):
         ("operation", "outcome"),
         ("provider", "model"),
         ("input_tokens", "output_tokens", "cost"),
+        ("cache_read_tokens", "cache_write_tokens"),
         ("estimated_tokens", "messages", "is_sample"),
         ("raw_latin", "raw_japanese", "raw_code", "raw_other"),
     )

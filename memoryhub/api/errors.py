@@ -45,7 +45,7 @@ class ProblemHandler(ExceptionHandler):
             if isinstance(exc, kind):
                 translated: Exception = translate(exc)
                 return translated
-        return _ground_problem(exc) or super().convert_known_exceptions(exc)
+        return ground_problem(exc) or super().convert_known_exceptions(exc)
 
     def report_exception(self, exc: exceptions.APIException, response: Response) -> None:
         """Report what nobody foresaw. A problem of our own has a name: a line with its code is enough."""
@@ -97,7 +97,8 @@ def bad_request(request: HttpRequest, exception: Exception | None = None) -> Htt
     return plain_problem(400, "bad_request", "The request cannot be understood.")
 
 
-def _ground_problem(exc: Exception) -> exceptions.APIException | None:
+def ground_problem(exc: Exception) -> exceptions.APIException | None:
+    """Return what an exception of the ground means to a client; None where nobody foresaw it."""
     match exc:
         case UnknownRow() | AgentUnknown():
             return exceptions.NotFound(str(exc.args[0]))

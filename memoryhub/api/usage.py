@@ -18,6 +18,14 @@ from memoryhub.tenants.models import Agent
 
 DAYS = 30
 MOST_DAYS = 400
+FIRST_DAY = date(1970, 1, 1)
+LAST_DAY = date(9000, 1, 1)
+"""Days beyond these hold no calls, and near the calendar's ends nothing can be added to a day."""
+
+
+def _is_told_of(day: date) -> None:
+    if not FIRST_DAY <= day <= LAST_DAY:
+        raise serializers.ValidationError(f"must be a day from {FIRST_DAY} to {LAST_DAY}.")
 
 
 class UsageQuery(TenantQuery):
@@ -25,7 +33,9 @@ class UsageQuery(TenantQuery):
 
     def get_fields(self) -> dict[str, serializers.Field]:
         """Return the fields; `from` is a word of the language, so it cannot be written as an attribute."""
-        days = {"from": serializers.DateField(required=False), "to": serializers.DateField(required=False)}
+        days = {
+            name: serializers.DateField(required=False, validators=[_is_told_of]) for name in ("from", "to")
+        }
         return {**super().get_fields(), **days}
 
     def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:

@@ -6,11 +6,13 @@ after the other. A job's row and its cursor say how far it came, so whoever stop
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
+from enum import StrEnum
 from typing import Final, cast
 from uuid import UUID
 
 from django.conf import settings
+from django.utils import timezone
 from django.utils.module_loading import import_string
 
 from memoryhub.ids import new_id
@@ -21,6 +23,10 @@ from memoryhub.jobs.runner import run
 
 MOST_ROUNDS: Final = 10_000
 """As often a job may leave a rest to a job of its own kind; more than any actor's history needs."""
+
+
+GOES_ON_WITHIN: Final = timedelta(seconds=1)
+"""A job that is due again so soon is only cut into parts; any other waits for something."""
 
 
 @dataclass(frozen=True)
@@ -42,12 +48,20 @@ class Piece:
     prepare: Callable[[], object] = lambda: None
 
 
+class Fate(StrEnum):
+    """What became of a piece."""
+
+    DONE = "done"
+    ELSEWHERE = "elsewhere"
+    WAITS = "waits"
+    FAILED = "failed"
+
+
 @dataclass(frozen=True)
 class Outcome:
-    """What became of a piece: done, or where it stands and why."""
+    """What became of a piece, and why; `elsewhere` means that a worker has it."""
 
-    is_done: bool
-    waits: bool = False
+    fate: Fate
     reason: str = ""
 
 
@@ -62,17 +76,33 @@ def work_off(piece: Piece) -> Outcome:
     order, crew = piece.order, new_id()
     job_id: UUID | None = enqueue(order.kind, actor_id=piece.actor_id, key=order.key, payload=order.payload)
     for _ in range(MOST_ROUNDS):
-        offered = offer_of(job_id) if job_id else None
-        if offered is None:
-            break
+        if job_id is None:
+            return Outcome(Fate.DONE)
+        before = _look(piece, job_id)
+        offered = offer_of(job_id)
+        if before is None or offered is None:
+            return Outcome(Fate.ELSEWHERE)
         run(offered, crew=crew)
-        job = Job.objects.filter(pk=offered.job_id, actor_id=piece.actor_id).first()
-        if job is None or job.state == State.RUNNING:
-            break
-        if job.state != State.DONE:
-            return Outcome(is_done=False, waits=job.state == State.QUEUED, reason=job.error)
-        rest = Job.objects.filter(
-            actor_id=piece.actor_id, kind=order.kind, key=order.key, state=State.QUEUED, attempts=0
-        )
-        job_id = rest.values_list("pk", flat=True).first()
-    return Outcome(is_done=True)
+        job = _look(piece, job_id)
+        if job is None or job.attempts != before.attempts + 1 or job.state == State.RUNNING:
+            return Outcome(Fate.ELSEWHERE)
+        if job.state == State.DONE:
+            job_id = _rest(piece)
+        elif job.state != State.QUEUED:
+            return Outcome(Fate.FAILED, job.error)
+        elif job.due_at > timezone.now() + GOES_ON_WITHIN:
+            return Outcome(Fate.WAITS, job.error)
+    return Outcome(Fate.WAITS, "It goes on and on.")
+
+
+def _look(piece: Piece, job_id: UUID) -> Job | None:
+    return Job.objects.filter(pk=job_id, actor_id=piece.actor_id).first()
+
+
+def _rest(piece: Piece) -> UUID | None:
+    """Return the job that a job of this piece has left its rest to."""
+    order = piece.order
+    rest = Job.objects.filter(
+        actor_id=piece.actor_id, kind=order.kind, key=order.key, state=State.QUEUED, attempts=0
+    )
+    return rest.values_list("pk", flat=True).first()

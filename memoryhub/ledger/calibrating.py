@@ -7,7 +7,8 @@ from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import Any, Final
 
-from django.db import DatabaseError, connection
+from django.conf import settings
+from django.db import Error, connection
 
 from memoryhub.jobs.queue import enqueue
 from memoryhub.ledger import sql
@@ -41,12 +42,17 @@ def calibrate(provider: str, model: str, *, now: datetime) -> TokenFactors | Non
     samples = _samples(provider, model)
     if len(samples) < FEWEST_SAMPLES:
         return None
-    found = fit(samples, prior=factors_for(model))
+    found = fit(samples, prior=prior_of(model))
     fitted, _ = TokenFactors.objects.update_or_create(
         provider=provider, model=model, defaults={**_columns(found), "fitted_at": now}
     )
     calibrated.forget()
     return fitted
+
+
+def prior_of(model: str) -> Factors:
+    """Return the factors that a model is counted with until its own answers tell better."""
+    return factors_for(settings.LLM.known_as(model))
 
 
 def calibrate_all(*, now: datetime) -> int:
@@ -99,7 +105,7 @@ class CalibratedFactors:
         """Read the table; where the database is away, what was known holds: nobody's answer is lost for a count."""
         try:
             self._known = {(row.provider, row.model): row.factors for row in TokenFactors.objects.all()}
-        except DatabaseError as error:
+        except Error as error:  # also where the connection is broken, which is no DatabaseError
             log.warning("token factors were not read", extra={"error": type(error).__name__})
 
     def forget(self) -> None:

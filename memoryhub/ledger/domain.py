@@ -67,12 +67,18 @@ def next_day(now: datetime) -> datetime:
     return day_start(now) + timedelta(days=1)
 
 
+NEEDED_PRICES: Final = frozenset({"input", "output"})
+CACHE_PRICES: Final = frozenset({"cache_read", "cache_write"})
+
+
 @dataclass(frozen=True, slots=True)
 class Price:
-    """US dollars for a million tokens."""
+    """US dollars for a million tokens; `cache_read` and `cache_write` are of input that went through a cache."""
 
     input: Decimal
     output: Decimal
+    cache_read: Decimal
+    cache_write: Decimal
 
 
 @dataclass(frozen=True)
@@ -99,21 +105,37 @@ class PriceList:
         fitting = [prefix for prefix in self.prices if name.startswith(prefix)]
         return self.prices[max(fitting, key=len)] if fitting else None
 
-    def cost(self, model: str, *, input_tokens: int, output_tokens: int) -> Decimal | None:
-        """Return what so many tokens cost in US dollars, or None where the model has no price."""
+    def cost(
+        self,
+        model: str,
+        *,
+        input_tokens: int,
+        output_tokens: int,
+        cache_read_tokens: int = 0,
+        cache_write_tokens: int = 0,
+    ) -> Decimal | None:
+        """Return what so many tokens cost in US dollars, or None where the model has no price.
+
+        The cache's tokens are among the input tokens.
+        """
         price = self.price_of(model)
         if price is None:
             return None
-        exact = (price.input * input_tokens + price.output * output_tokens) / MILLION
+        plain = input_tokens - cache_read_tokens - cache_write_tokens
+        cached = price.cache_read * cache_read_tokens + price.cache_write * cache_write_tokens
+        exact = (price.input * plain + cached + price.output * output_tokens) / MILLION
         return exact.quantize(SMALLEST_COST)
 
 
 def _price(name: str, entry: Any) -> Price:
     if not name.strip():
         raise ValueError("a model has no name")
-    if not isinstance(entry, dict) or set(entry) != {"input", "output"}:
-        raise ValueError(f"{name!r} needs exactly `input` and `output`")
-    return Price(_dollars(name, entry["input"]), _dollars(name, entry["output"]))
+    if not isinstance(entry, dict) or not NEEDED_PRICES <= set(entry) <= NEEDED_PRICES | CACHE_PRICES:
+        raise ValueError(
+            f"{name!r} needs `input` and `output`, may have `cache_read` and `cache_write`, and no more"
+        )
+    cached = dict.fromkeys(CACHE_PRICES, entry["input"])  # where nobody says otherwise
+    return Price(**{part: _dollars(name, value) for part, value in {**cached, **entry}.items()})
 
 
 def _dollars(name: str, value: Any) -> Decimal:
@@ -153,7 +175,7 @@ class Size:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Call:
-    """One call to a provider, now over. Tokens are None where the provider did not say."""
+    """One call to a provider, now over. Tokens are None where the provider did not say; the cache's are input too."""
 
     payer: Payer
     operation: str
@@ -164,6 +186,8 @@ class Call:
     outcome: str
     input_tokens: int | None = None
     output_tokens: int | None = None
+    cache_read_tokens: int = 0
+    cache_write_tokens: int = 0
 
     @property
     def is_sample(self) -> bool:

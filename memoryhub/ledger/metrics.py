@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from datetime import datetime
 
-from django.db import DatabaseError
+from django.db import Error
 from django.db.models import Count, QuerySet
 from django.utils import timezone
 from prometheus_client import REGISTRY
@@ -61,7 +61,7 @@ class CallsCollector(Collector):
         """Yield the figures as they are now."""
         try:
             yield from list(_families(timezone.now()))
-        except DatabaseError:
+        except Error:
             yield from _families(None)
 
     def describe(self) -> Iterator[GaugeMetricFamily]:

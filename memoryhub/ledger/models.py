@@ -27,6 +27,12 @@ class LedgerEntry(models.Model):
     outcome = models.CharField(max_length=64, default=OK, help_text="`ok`, or the error's code.")
     input_tokens = models.PositiveBigIntegerField(null=True, blank=True)
     output_tokens = models.PositiveBigIntegerField(null=True, blank=True)
+    cache_read_tokens = models.PositiveBigIntegerField(
+        default=0, help_text="Of the input tokens, those from the provider's cache."
+    )
+    cache_write_tokens = models.PositiveBigIntegerField(
+        default=0, help_text="Of the input tokens, those put into the provider's cache."
+    )
     estimated_tokens = models.PositiveBigIntegerField(help_text="What the request was taken for beforehand.")
     raw_latin = models.PositiveBigIntegerField(default=0)
     raw_japanese = models.PositiveBigIntegerField(default=0)

@@ -6,7 +6,7 @@ from datetime import datetime
 from decimal import Decimal
 
 from django.conf import settings
-from django.db import DatabaseError, IntegrityError, connection, transaction
+from django.db import Error, IntegrityError, connection, transaction
 
 from memoryhub.ledger.calibrating import calibrate_when_due
 from memoryhub.ledger.domain import Call, PriceList
@@ -21,7 +21,7 @@ def record(call: Call, *, now: datetime) -> None:
         _store(_entry(call, now))
         if call.is_sample:
             calibrate_when_due(call.provider, call.model)
-    except DatabaseError as error:
+    except Error as error:  # also where the connection is broken, which is no DatabaseError
         log.error(
             "a call is missing in the ledger",
             extra={"operation": call.operation, "outcome": call.outcome, "error": type(error).__name__},
@@ -33,7 +33,8 @@ def _entry(call: Call, now: datetime) -> LedgerEntry:
     return LedgerEntry(
         created_at=now, agent_id=call.payer.agent_id, actor_id=call.payer.actor_id, operation=call.operation,
         provider=call.provider, model=call.model, outcome=call.outcome, input_tokens=call.input_tokens,
-        output_tokens=call.output_tokens, estimated_tokens=call.size.estimated_tokens,
+        output_tokens=call.output_tokens, cache_read_tokens=call.cache_read_tokens,
+        cache_write_tokens=call.cache_write_tokens, estimated_tokens=call.size.estimated_tokens,
         raw_latin=raw.get("latin", 0), raw_japanese=raw.get("japanese", 0), raw_code=raw.get("code", 0),
         raw_other=raw.get("other", 0), messages=call.size.messages, is_sample=call.is_sample,
         latency_ms=round(call.latency_ms, 2),
@@ -45,7 +46,10 @@ def _cost(call: Call) -> Decimal | None:
     if call.input_tokens is None:
         return None
     prices: PriceList = settings.PRICES
-    return prices.cost(call.model, input_tokens=call.input_tokens, output_tokens=call.output_tokens or 0)
+    return prices.cost(
+        call.model, input_tokens=call.input_tokens, output_tokens=call.output_tokens or 0,
+        cache_read_tokens=call.cache_read_tokens, cache_write_tokens=call.cache_write_tokens,
+    )  # fmt: skip
 
 
 def _store(entry: LedgerEntry) -> None:

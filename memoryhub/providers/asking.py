@@ -32,7 +32,7 @@ def ask(request: CompletionRequest, *, actor: Actor) -> Completion:
         return provider.complete(request)
     _check(request.operation, actor)
     with _meter(provider, request, actor) as meter:
-        completion = provider.complete(request)
+        completion = provider.complete(request, on_failed=meter.failed)
         meter.answered(_usage(completion))
     return completion
 
@@ -51,7 +51,7 @@ async def ask_streaming(request: CompletionRequest, *, actor: Actor) -> AsyncIte
         await in_thread(_check, request.operation, actor)
     meter, is_over = _meter(provider, request, actor), False
     meter.start()
-    pieces = provider.stream(request)
+    pieces = provider.stream(request, on_failed=meter.failed)
     try:
         async for piece in pieces:
             if isinstance(piece, Completion):
@@ -101,7 +101,10 @@ def _meter(provider: LLMProvider, request: CompletionRequest, actor: Actor) -> M
 
 
 def _usage(completion: Completion) -> Usage:
-    return Usage(completion.input_tokens, completion.output_tokens, is_told=not completion.usage_is_estimated)
+    return Usage(
+        completion.input_tokens, completion.output_tokens, completion.cache_read_tokens,
+        completion.cache_write_tokens, is_told=not completion.usage_is_estimated,
+    )  # fmt: skip
 
 
 def _texts(request: CompletionRequest) -> Iterator[str]:

@@ -140,9 +140,17 @@ class LLMConfig:
         return self.models.get(operation) or self.model
 
     def counted_as(self, operation: Operation = Operation.CHAT) -> str | None:
-        """Return the name for `memoryhub.tokens.counter_for`: the model, else the provider's family."""
-        families = {"anthropic": "claude", "openai": "unknown" if self.base_url else "gpt-5"}
+        """Return the name for `memoryhub.tokens.counter_for`: the model, else the family of the vendor's own."""
+        families = {} if self.base_url else {"anthropic": "claude", "openai": "gpt-5"}
         return self.model_for(operation) or families.get(self.provider)
+
+    def known_as(self, model: str) -> str | None:
+        """Return the name that says how a model counts; None where it says nothing.
+
+        A server of others may answer a vendor's default name with whatever it has; a name that somebody chose is meant.
+        """
+        is_chosen = model == self.model or model in self.models.values()
+        return model if is_chosen or not self.base_url else None
 
 
 def _llm_provider(environ: Mapping[str, str]) -> str:

@@ -2,7 +2,7 @@
 
 from django.conf import settings
 
-from memoryhub.ledger.calibrating import calibrated
+from memoryhub.ledger.calibrating import calibrated, prior_of
 from memoryhub.providers.errors import ProviderError
 from memoryhub.providers.llm.base import LLMProvider, Operation
 from memoryhub.providers.registry import llm_provider
@@ -19,5 +19,5 @@ def counter_in_use(operation: Operation = Operation.CHAT) -> TokenCounter:
 
 def counter_of(provider: LLMProvider, operation: Operation) -> TokenCounter:
     """Return the counter for the model of a provider that answers an operation."""
-    factors = calibrated.of(provider.name, provider.model_for(operation))
-    return TokenCounter(factors) if factors else counter_for(settings.LLM.counted_as(operation))
+    model = provider.model_for(operation)
+    return TokenCounter(calibrated.of(provider.name, model) or prior_of(model))

@@ -14,6 +14,14 @@ from memoryhub.providers.errors import BadAnswer, ProviderError, ProviderTimeout
 
 Answer = TypeVar("Answer")
 
+OnFailed = Callable[[ProviderError, float], None]
+"""Hears of every attempt that failed and is followed by another: its error, and the seconds until that one begins."""
+
+
+def unheard(error: ProviderError, pause_seconds: float) -> None:
+    """Take no notice of an attempt that failed."""
+
+
 FIRST_PAUSE_SECONDS = 0.5
 MAX_PAUSE_SECONDS = 10.0
 """Longest `Retry-After` that is waited for in place; a job can wait longer, a thread should not."""
@@ -39,10 +47,13 @@ class Clock:
     sleep_in_loop: Callable[[float], Awaitable[None]] = asyncio.sleep
 
 
-def call_within(budget: Budget, attempt: Callable[[float], Answer], clock: Clock) -> Answer:
+def call_within(
+    budget: Budget, attempt: Callable[[float], Answer], clock: Clock, on_failed: OnFailed = unheard
+) -> Answer:
     """Return what `attempt(timeout_seconds)` returns, repeating it while that may help.
 
-    Repeated are errors that are not permanent, a bad answer only once. Raises the last ProviderError.
+    Repeated are errors that are not permanent, a bad answer only once. Raises the last ProviderError; `on_failed`
+    hears of those before.
     """
     ends_at = clock.now() + budget.deadline_seconds
     for number in range(budget.attempts):
@@ -55,6 +66,7 @@ def call_within(budget: Budget, attempt: Callable[[float], Answer], clock: Clock
             pause = pause_after(error, number=number, budget=budget, seconds_left=ends_at - clock.now())
             if pause is None:
                 raise
+            on_failed(error, pause)
         clock.sleep(pause)
     raise too_late()
 

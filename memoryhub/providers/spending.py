@@ -37,10 +37,12 @@ class SpendCapReached(ProviderUnavailable):
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """What a call read and wrote; `is_told` by the provider, or as we count it."""
+    """What a call read and wrote; `is_told` by the provider, or as we count it. The cache's are among the input."""
 
     input_tokens: int
     output_tokens: int
+    cache_read_tokens: int = 0
+    cache_write_tokens: int = 0
     is_told: bool = True
 
 
@@ -61,12 +63,23 @@ def check_cap(actor: Actor, *, now: datetime) -> None:
         raise SpendCapReached(standing, now=now)
 
 
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """How one attempt at a call ended."""
+
+    outcome: str
+    was_paid: bool
+    latency_ms: float
+    at: datetime
+
+
 @dataclass
 class Meter:
-    """Times one call and writes it into the ledger when its block ends, answered or not.
+    """Times a call with all its attempts and writes each into the ledger when its block ends, answered or not.
 
-    `size` is asked for afterwards: nobody who waits for an answer waits for a count. What was answered, and could not
-    be used, was paid for all the same: it stands in the ledger with our own count (`most_output` where it was cut).
+    `size` is asked for afterwards: nobody who waits for an answer waits for a count, or between two attempts for the
+    database. What was answered, and could not be used, was paid for all the same: it stands in the ledger with our own
+    count (`most_output` where it was cut).
     """
 
     payer: Payer
@@ -76,6 +89,7 @@ class Meter:
     size: Callable[[], Size]
     most_output: int = 0
     answer: Usage | None = field(default=None, init=False)
+    failures: list[Ending] = field(default_factory=list, init=False)
     started: float = field(default=0.0, init=False)
 
     def __enter__(self) -> Self:
@@ -95,20 +109,41 @@ class Meter:
         """Note what the provider said that it read and wrote."""
         self.answer = usage
 
+    def failed(self, error: ProviderError, pause_seconds: float) -> None:
+        """Note an attempt that failed; the next begins after the pause."""
+        self.failures.append(self._ending(error))
+        self.started = time.perf_counter() + pause_seconds
+
     def stop(self, error: BaseException | None) -> None:
-        """Write the call into the ledger, with the error that it ended in."""
-        latency_ms = (time.perf_counter() - self.started) * 1000
-        size, outcome = self.size(), outcome_of(error)
-        usage = self.answer or Usage(size.estimated_tokens, 0, is_told=False)
-        if outcome == CUT:
-            usage = replace(usage, output_tokens=self.most_output)
-        paid = usage if error is None or _was_answered(error) else None
-        call = Call(
+        """Write all attempts into the ledger, the last with the error that it ended in."""
+        endings = [*self.failures]
+        if self._is_under_way() or outcome_of(error) != INTERRUPTED:
+            endings.append(self._ending(error))
+        size = self.size()
+        for ending in endings:
+            record(self._call(ending, size), now=ending.at)
+
+    def _is_under_way(self) -> bool:
+        """Whether an attempt runs; who went away during a pause broke off none."""
+        return not self.failures or time.perf_counter() >= self.started
+
+    def _ending(self, error: BaseException | None) -> Ending:
+        latency_ms = max(0.0, time.perf_counter() - self.started) * 1000
+        was_paid = error is None or _was_answered(error)
+        return Ending(outcome_of(error), was_paid, latency_ms, timezone.now())
+
+    def _call(self, ending: Ending, size: Size) -> Call:
+        told = self.answer if ending.outcome == OK else None
+        written = self.most_output if ending.outcome == CUT else 0
+        usage = told or Usage(size.estimated_tokens, written, is_told=False)
+        paid = usage if ending.was_paid else None
+        return Call(
             payer=self.payer, operation=self.operation, provider=self.provider, model=self.model,
-            size=size if usage.is_told else replace(size, is_plain=False), latency_ms=latency_ms, outcome=outcome,
+            size=size if usage.is_told else replace(size, is_plain=False), latency_ms=ending.latency_ms,
+            outcome=ending.outcome,
             input_tokens=paid.input_tokens if paid else None, output_tokens=paid.output_tokens if paid else None,
+            cache_read_tokens=usage.cache_read_tokens, cache_write_tokens=usage.cache_write_tokens,
         )  # fmt: skip
-        record(call, now=timezone.now())
 
 
 def outcome_of(error: BaseException | None) -> str:

@@ -23,6 +23,9 @@ from memoryhub.providers.errors import (
 MAX_RETRY_AFTER_SECONDS = 3600.0
 """A longer wait is cut to this; a server cannot switch a job off for a year."""
 
+WAIT_FOR_QUOTA_SECONDS = 600.0
+"""How long an empty account is left alone: somebody has to fill it, and what was asked is as good then as now."""
+
 
 @dataclass(frozen=True, slots=True)
 class Dialect:
@@ -71,7 +74,8 @@ def from_status(error: Any, dialect: Dialect) -> ProviderError:
 
 def no_quota() -> ProviderError:
     """Return the error of an account that has nothing left to spend."""
-    return ProviderRejected("The account at the provider has no quota left.", code="quota")
+    message = "The account at the provider has no quota left."
+    return ProviderUnavailable(message, code="quota", retry_after_seconds=WAIT_FOR_QUOTA_SECONDS)
 
 
 def rate_limited(wait_seconds: float | None = None) -> ProviderError:

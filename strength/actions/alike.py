@@ -1,6 +1,6 @@
 """Finding memories that say the same as a text, word for word or in near words (SPEC M8, S5)."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
@@ -40,7 +40,7 @@ def alike_memories(
     vector: Sequence[float] | None,
     now: datetime,
     among: Sequence[Status],
-    besides: UUID | None = None,
+    besides: Collection[UUID] = (),
 ) -> list[Alike]:
     """Return the actor's memories of a namespace that hold now and say the same as a text, the nearest first.
 
@@ -50,7 +50,7 @@ def alike_memories(
     rows = MemoryIndex.objects.filter(
         Q(valid_to=None) | Q(valid_to__gt=now),
         actor_id=actor_id, namespace=namespace, status__in=among,
-    ).exclude(memory_id__in=[besides] if besides else [])  # fmt: skip
+    ).exclude(memory_id__in=list(besides))  # fmt: skip
     found = candidates(
         rows, query, similarity_threshold=SIMILARITY_FLOOR, word_floor=WORD_FLOOR, limit=NOMINEES
     ).best

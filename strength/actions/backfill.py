@@ -1,4 +1,4 @@
-"""What extraction has not read yet, or passed over while its strategies were off (SPEC L2)."""
+"""What extraction has not read yet, or passed over, of the strategies that are on by now (SPEC L2)."""
 
 from collections.abc import Iterator
 from functools import partial
@@ -15,7 +15,9 @@ from strength.actions.extraction import (
     messages_waiting,
     rewind,
 )
-from strength.domain.strategies import Strategy
+from strength.domain.memories import Kind
+from strength.domain.strategies import Strategy, is_on
+from strength.models import Memory, ReflectionCursor
 
 
 def pieces(scope: Scope) -> Iterator[Piece]:
@@ -28,7 +30,16 @@ def pieces(scope: Scope) -> Iterator[Piece]:
     if scope.user_id is not None:
         actors = actors.filter(user_id=scope.user_id)
     for actor in actors.iterator(chunk_size=1000):
-        left = [*messages_waiting(actor=actor).values(), *messages_passed_over(actor=actor).values()]
+        left = [*messages_waiting(actor=actor).values(), *_passed_over(actor)]
         if any(left):
             back = partial(rewind, actor=actor, strategies=list(Strategy), since=scope.since)
             yield Piece(actor.id, Order(EXTRACT_KIND, EXTRACT_KEY), max(left), back)
+
+
+def _passed_over(actor: Actor) -> Iterator[int]:
+    """Yield how much was passed over for each strategy that is on; what is still off is not gone back for."""
+    switches = actor.agent.strategies
+    yield from (many for each, many in messages_passed_over(actor=actor).items() if is_on(switches, each))
+    passed = ReflectionCursor.objects.filter(actor_id=actor.id, has_passed=True)
+    if is_on(switches, Strategy.REFLECTION) and passed.exists():
+        yield Memory.objects.of([actor.id]).active().filter(kind=Kind.EPISODE).count()

@@ -64,7 +64,7 @@ def pairs_among(actor: Actor, memories: Sequence[Memory], *, now: datetime) -> l
         vector = vectors.get(memory.pk)
         alike = alike_memories(
             actor_id=actor.id, namespace=memory.namespace, text=memory.content, space=space,
-            vector=vector, now=now, among=[Status.ACTIVE], besides=memory.pk,
+            vector=vector, now=now, among=[Status.ACTIVE], besides=[memory.pk],
         )  # fmt: skip
         same = [each for each in alike if _stand_for_each_other(memory, each.memory)]
         pairs += [_pair(memory, each.memory, each.likeness) for each in same[:1]]

@@ -1,18 +1,21 @@
 """Holding what was extracted against what is known already, by its meaning (SPEC M8, M9).
 
 Near words are found without a model (`strength.actions.alike`, `decisions`); other words for the same, and what
-contradicts it, need one. It is asked once for all that a slice has brought, before anything of it is written.
+contradicts it, need one. It is asked about all that a slice has brought, before anything of it is written; in portions
+where much is known.
 """
 
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final
 from uuid import UUID
 
+from django.db.models import Q, QuerySet
+
 from conversations.models import Message
-from memoryhub.providers.errors import ProviderError
+from memoryhub.providers.errors import BadAnswer, ProviderError
 from memoryhub.providers.llm.base import Operation
 from memoryhub.providers.spaces import active_space, embed_query
 from memoryhub.search.analysis import analyse
@@ -20,6 +23,7 @@ from memoryhub.search.expressions import candidates
 from memoryhub.search.models import EmbeddingSpace
 from memoryhub.search.query import SearchQuery, build_query
 from memoryhub.search.words import term_ids
+from memoryhub.tenants.domain import Trust
 from memoryhub.tenants.models import Actor
 from memoryhub.tenants.namespaces import expand_namespace
 from strength.actions.questions import ask_about
@@ -33,7 +37,8 @@ from strength.domain.contradiction import (
     rule,
     verdicts,
 )
-from strength.domain.memories import Kind, Status, default_namespace
+from strength.domain.likeness import fingerprint
+from strength.domain.memories import Kind, ScopeLevel, Status, default_namespace
 from strength.domain.revisions import Decision
 from strength.models import Memory, MemoryIndex, MemoryRevision, MemorySource, Tombstone
 
@@ -42,6 +47,8 @@ NEAREST_REFUSED: Final = 3
 """Known statements that are held against each new one: the most relevant, and of what people refused its own few."""
 
 MOST_KNOWN: Final = 60
+"""In one question; a further one holds what else is known about the rest of what is new."""
+
 TOGETHER: Final = (Kind.FACT, Kind.PREFERENCE)
 COMPARED: Final = frozenset({*TOGETHER, Kind.REFLECTION})
 """The kinds that are compared: episodes happened, each of them."""
@@ -49,6 +56,14 @@ COMPARED: Final = frozenset({*TOGETHER, Kind.REFLECTION})
 MOST_PUT_RIGHT: Final = 200
 
 log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What one question holds against each other: new statements by their places, and known ones."""
+
+    places: tuple[int, ...]
+    known: tuple[Known, ...]
 
 
 @dataclass(frozen=True)
@@ -64,48 +79,79 @@ class Extracted:
     is_believed: bool
 
 
-def rulings(*, actor: Actor, extracted: Sequence[Extracted], now: datetime) -> dict[int, Ruling]:
+def rulings(
+    *, actor: Actor, extracted: Sequence[Extracted], now: datetime, is_patient: bool = True
+) -> dict[int, Ruling]:
     """Decide what becomes of each of what was extracted, by its place; what is not named is simply written.
 
     Network, so outside any transaction. Where nothing is known that it could repeat or contradict, no model is asked.
-    Raises ProviderError where another attempt helps; where none does, near words decide at the writing.
+    Raises ProviderError where another attempt helps; for answers that cannot be used only while the caller
+    `is_patient`. Otherwise near words decide at the writing.
     """
-    space = active_space()
-    asked, known = [], dict[tuple[UUID, str], Known]()
+    found: dict[int, Ruling] = {}
+    for asked in _portions(extracted, _all_known(actor, extracted, now)):
+        told = _judged(actor, asked.known, [extracted[place].content for place in asked.places], is_patient)
+        for number, place in enumerate(asked.places):
+            new = extracted[place]
+            found[place] = rule(
+                asked.known, told.get(number, {}), said_at=new.said_at, is_believed=new.is_believed
+            )
+    return found
+
+
+def _all_known(actor: Actor, extracted: Sequence[Extracted], now: datetime) -> dict[int, list[Known]]:
+    """Return what is known about each of what is new; nothing about what the writing finds word for word."""
+    space, found = active_space(), dict[int, list[Known]]()
     for place, new in enumerate(extracted):
-        if new.kind not in COMPARED:
-            continue
-        about = known_about(actor, new, space, now=now)
-        if any(each.text.strip() == new.content and each.standing is Standing.HOLDS for each in about):
-            continue  # word for word: the writing finds it
-        if about:
-            asked.append(place)
-            known |= {(each.memory_id, each.text): each for each in about}
-    listed = list(known.values())[:MOST_KNOWN]
-    told = _judged(actor, listed, [extracted[place].content for place in asked])
-    return {
-        place: rule(
-            listed,
-            told.get(number, {}),
-            said_at=extracted[place].said_at,
-            is_believed=extracted[place].is_believed,
-        )
-        for number, place in enumerate(asked)
-    }
+        about = known_about(actor, new, space, now=now) if new.kind in COMPARED else []
+        is_there = any(each.text.strip() == new.content and each.standing is Standing.HOLDS for each in about)
+        if about and not is_there:
+            found[place] = about
+    return found
+
+
+def _portions(extracted: Sequence[Extracted], about: Mapping[int, Sequence[Known]]) -> list[Asked]:
+    """Divide what is to be judged into questions, what is believed apart from what is not: words may steer a judge."""
+    portions = list[Asked]()
+    for is_believed in (True, False):
+        places, known = list[int](), dict[tuple[UUID, str], Known]()
+        for place in (each for each in about if extracted[each].is_believed is is_believed):
+            more = {(each.memory_id, each.text): each for each in about[place]}
+            if len(known | more) > MOST_KNOWN and places:
+                portions.append(Asked(tuple(places), tuple(known.values())))
+                places, known = [], {}
+            places.append(place)
+            known |= more
+        if places:
+            portions.append(Asked(tuple(places), tuple(known.values())))
+    return portions
 
 
 def known_about(actor: Actor, new: Extracted, space: EmbeddingSpace, *, now: datetime) -> list[Known]:
-    """Return what is known nearby: what holds or held, and what people decided against."""
-    namespaces = _folders(actor, new)
+    """Return what is known nearby: what people decided against, and what holds or held in the agent's project.
+
+    What was refused because it came from somebody untrusted is not shown beside what is believed: near words know it.
+    """
+    rows = MemoryIndex.objects.filter(actor_id=actor.id, namespace__in=_folders(actor, new))
     query = build_query(new.content, space=space, embed=lambda text: embed_query(space, text))
-    believed = [Status.ACTIVE] if new.is_believed else [Status.ACTIVE, Status.PENDING]
-    found = _nearest(actor, namespaces, query, believed, NEAREST)
-    found += _nearest(actor, namespaces, query, [Status.REJECTED], NEAREST_REFUSED)
-    said = _last_said(found)
+    among = [Status.ACTIVE] if new.is_believed else [Status.ACTIVE, Status.PENDING]
+    refused = rows.filter(status=Status.REJECTED)
+    if new.is_believed:
+        refused = refused.filter(memory__trust=Trust.TRUSTED)
+    found = _nearest(actor, refused, query, NEAREST_REFUSED)
+    seen = rows.filter(_seen_in(actor.agent.current_project), status__in=among)
+    found += _nearest(actor, seen, query, NEAREST)
+    said = _last_said(found, now)
     return [
+        *_put_right(actor, _folders(actor, new), new.content),
         *(_known(memory, said, now) for memory in found),
-        *_put_right(actor, namespaces, new.content),
     ]
+
+
+def _seen_in(project: str) -> Q:
+    """Return what a project sees: what is another's neither says something again here nor is ended from here."""
+    of_another = Q(scope_level=ScopeLevel.PROJECT) & ~Q(scope_project__in=["", project])
+    return ~of_another if project else Q()
 
 
 def _folders(actor: Actor, new: Extracted) -> list[str]:
@@ -115,29 +161,30 @@ def _folders(actor: Actor, new: Extracted) -> list[str]:
     return [expand_namespace(each, agent_id=actor.agent_id, user_id=actor.user_id) for each in folders]
 
 
-def _nearest(
-    actor: Actor, namespaces: Sequence[str], query: SearchQuery, among: Sequence[Status], most: int
-) -> list[Memory]:
+def _nearest(actor: Actor, rows: QuerySet[MemoryIndex], query: SearchQuery, most: int) -> list[Memory]:
     """Return the most relevant memories, however little relevant: another language shares no word."""
-    rows = MemoryIndex.objects.filter(actor_id=actor.id, namespace__in=namespaces, status__in=among)
     found = candidates(rows, query, similarity_threshold=0.0, word_floor=0.0, limit=most).best
     memories = Memory.objects.of([actor.id]).in_bulk([each.owner_id for each in found])
     return [memories[each.owner_id] for each in found if each.owner_id in memories]
 
 
-def _last_said(memories: Iterable[Memory]) -> dict[UUID, datetime]:
-    """Return when each memory was last said, by the messages that it was drawn from."""
-    keys = [memory.pk for memory in memories]
+def _last_said(memories: Sequence[Memory], now: datetime) -> dict[UUID, datetime]:
+    """Return when each memory was last said, by the messages that it was drawn from.
+
+    Of one that is believed by trusted messages alone: nobody else may keep it from being ended. A message's time is
+    its client's word, so it counts as said when it became a source at the latest, and never after now.
+    """
+    believed = {memory.pk: memory.status == Status.ACTIVE for memory in memories}
     actors = list({memory.actor_id for memory in memories})
-    sources = MemorySource.objects.filter(actor_id__in=actors, memory__in=keys)
-    links = list(sources.values_list("memory_id", "message_id"))
-    times = dict(
-        Message.objects.of(actors).filter(pk__in=[each for _, each in links]).values_list("pk", "created_at")
-    )
+    sources = MemorySource.objects.filter(actor_id__in=actors, memory__in=list(believed))
+    links = [each for each in sources if each.trust == Trust.TRUSTED or not believed[each.memory_id]]
+    messages = Message.objects.of(actors).filter(pk__in=[each.message_id for each in links])
+    times = dict(messages.values_list("pk", "created_at"))
     said: dict[UUID, datetime] = {}
-    for memory_id, message_id in links:
-        if message_id in times:
-            said[memory_id] = max(times[message_id], said.get(memory_id, times[message_id]))
+    for each in links:
+        if (told_at := times.get(each.message_id)) is not None:
+            at = min(told_at, each.created_at, now)
+            said[each.memory_id] = max(at, said.get(each.memory_id, at))
     return said
 
 
@@ -155,19 +202,25 @@ def _standing(memory: Memory, now: datetime) -> Standing:
 
 
 def _put_right(actor: Actor, namespaces: Sequence[str], text: str) -> list[Known]:
-    """Return the texts that people edited away, nearest first: tombstones know no texts, the revisions do."""
-    edited = Tombstone.objects.filter(
+    """Return the texts that people edited away, nearest first: tombstones know no texts, the revisions do.
+
+    By an edit or by going back to what had stood before; a text that was brought back has lost its tombstone.
+    """
+    tombstones = Tombstone.objects.filter(
         actor_id=actor.id, decision=Decision.EDITED, memory_id__isnull=False
-    ).values_list("memory_id", flat=True)[:MOST_PUT_RIGHT]
+    )
+    edited = list(tombstones.values_list("memory_id", "digest")[:MOST_PUT_RIGHT])
+    standing = {bytes(digest) for _, digest in edited}
     revisions = MemoryRevision.objects.filter(
-        actor_id=actor.id, memory__in=list(edited), memory__namespace__in=namespaces, verb="edit",
-        changed_before__has_key="content",
+        actor_id=actor.id, memory__in=[each for each, _ in edited], memory__namespace__in=namespaces,
+        verb__in=["edit", "restore"], changed_before__has_key="content",
     )  # fmt: skip
     former = [
         Known(memory_id, str(before["content"]), Standing.PUT_RIGHT, created_at)
         for memory_id, before, created_at in revisions.values_list(
             "memory_id", "changed_before", "created_at"
         )
+        if fingerprint(str(before["content"])).digest in standing
     ]
     wanted = set(term_ids(analyse(text)))
     return sorted(former, key=lambda each: -len(wanted.intersection(term_ids(analyse(each.text)))))[
@@ -175,14 +228,14 @@ def _put_right(actor: Actor, namespaces: Sequence[str], text: str) -> list[Known
     ]
 
 
-def _judged(actor: Actor, known: Sequence[Known], new: Sequence[str]) -> dict[int, dict[int, Verdict]]:
-    if not known or not new:
-        return {}
+def _judged(
+    actor: Actor, known: Sequence[Known], new: Sequence[str], is_patient: bool
+) -> dict[int, dict[int, Verdict]]:
     asked = blocks(known, new, language=actor.agent.language)
     try:
         data = ask_about(actor, Operation.JUDGE, "judge_facts", asked, JUDGING_SCHEMA)
     except ProviderError as error:
-        if not error.permanent:
+        if not error.permanent and (is_patient or not isinstance(error, BadAnswer)):
             raise
         log.warning("contradictions were judged by near words", extra={"code": error.code})
         return {}

@@ -26,6 +26,7 @@ from strength.actions.decisions import (
     lift_tombstones,
     say_the_same,
 )
+from strength.actions.ending import end_what_it_supersedes, is_brought_in
 from strength.actions.indexing import follow_memories, index_memory
 from strength.actions.rest import hold_awake
 from strength.actions.revisions import keep_revision, snapshot
@@ -216,6 +217,8 @@ def _change(
             follow_memories([locked])
             _keep_decision(locked, before, by, now)
             keep_revision(memory=locked, verb=verb, before=before, by=by, reason=reason, now=now)
+            if is_brought_in(locked, before["status"]):
+                end_what_it_supersedes(locked, by=by, now=now)
             return locked
     except IntegrityError as error:
         if not is_about(error, TEXT_ONCE):
@@ -265,7 +268,9 @@ def _keep_decision(memory: Memory, before: Mapping[str, Any], by: Principal, now
 def _lock(memory: Memory, expected_version: int | None, by: Principal) -> Memory:
     hold_awake(memory.actor_id)
     rows = Memory.objects.select_for_update(of=["self"]).select_related("actor__agent")
-    locked = rows.filter(pk=memory.pk, actor_id=memory.actor_id).first()
+    # With what it would end, in the order of keys, as everybody locks who locks more than one.
+    held = rows.filter(pk__in=[memory.pk, *(memory.supersedes or [])], actor_id=memory.actor_id)
+    locked = {each.pk: each for each in held.order_by("id")}.get(memory.pk)
     if locked is None:
         raise UnknownRow(f"No memory {memory.pk}.")
     if not by.is_trusted and locked.trust == Trust.TRUSTED:

@@ -5,7 +5,7 @@ off has written nothing, and is made again from the same place. A model is asked
 """
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -28,9 +28,9 @@ from memoryhub.tenants.models import Actor
 from memoryhub.tenants.policies import effective_policy
 from strength.actions.contradiction import Extracted, rulings
 from strength.actions.filing import Filed, file_extracted
+from strength.actions.patience import is_patient, must_fail
 from strength.actions.questions import ask_about
 from strength.actions.reflection import enqueue_reflection, pass_episodes_over
-from strength.domain.contradiction import Ruling
 from strength.domain.extraction import (
     EARLIER_MESSAGES,
     MOST_ITEMS,
@@ -57,15 +57,12 @@ from strength.domain.strategies import (
     switched_on,
 )
 from strength.models import ReflectionCursor, StrategyCursor
-from strength.strategies_sql import BEHIND, ENSURE_CURSORS, GO_ALONG, PASSED, REWIND, WAITING
+from strength.strategies_sql import BEHIND, ENSURE_CURSORS, GO_ALONG, NOTE_PASSED, PASSED, REWIND, WAITING
 
 EXTRACT_KIND: Final = "extract"
 EXTRACT_KEY: Final = "actor"
 MOST_MESSAGES: Final = 200
 """Messages that one slice is chosen from; tokens nearly always end it sooner."""
-
-PATIENT_ATTEMPTS: Final = 3
-"""After as many a slice whose answers cannot be used is halved, down to the one message that spoils them."""
 
 Step = Callable[[], AbstractContextManager[None]]
 log = logging.getLogger(__name__)
@@ -73,12 +70,12 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Reading:
-    """Who reads for whom, in which attempt, and for which moment."""
+    """Who reads for whom, for which moment, and after how many attempts whose answers could not be used."""
 
     actor: Actor
     by: Principal
     now: datetime
-    attempt: int = 1
+    spoilt: int = 0
 
     @property
     def topics(self) -> Topics:
@@ -147,10 +144,11 @@ def _read_on(reading: Reading, session: Session, on: Sequence[Strategy], step: S
     stretch = next_stretch(_places(reading.actor, session, on), end=session.message_count)
     if stretch is None:
         return Filed()
-    piece = _slice(reading, session, stretch)
-    drawn, ruled, piece = _drawn_in_halves(reading, session, stretch, piece)
+    drawn, piece, passed = _drawn_in_halves(reading, session, stretch, _slice(reading, session, stretch))
+    patient = is_patient(reading.spoilt)
+    ruled = rulings(actor=reading.actor, extracted=drawn, now=reading.now, is_patient=patient)
     with step():
-        if not _move(reading.actor, session, stretch, piece.until):
+        if not _move(reading.actor, session, stretch, piece.until, passed):
             return Filed()
         return file_extracted(
             actor=reading.actor, extracted=drawn, rulings=ruled, channel=session.channel, by=reading.by,
@@ -164,15 +162,21 @@ def _places(actor: Actor, session: Session, on: Sequence[Strategy]) -> dict[Stra
     return {strategy: known.get(strategy, 0) for strategy in on}
 
 
-def _move(actor: Actor, session: Session, stretch: Stretch, until: int) -> bool:
-    """Move the strategies that read together; False where one is elsewhere by now, and nothing may be written."""
+def _move(actor: Actor, session: Session, stretch: Stretch, until: int, passed: int | None) -> bool:
+    """Move the strategies that read together; False where one is elsewhere by now, and nothing may be written.
+
+    `passed` is the message that was passed by, if one was: a backfill goes back for it.
+    """
     strategies = [strategy.value for strategy in stretch.strategies]
-    _execute(ENSURE_CURSORS, actor_id=actor.id, session_id=session.pk, strategies=strategies)
+    names = {"actor_id": actor.id, "session_id": session.pk, "strategies": strategies}
+    _execute(ENSURE_CURSORS, **names)
     rows = StrategyCursor.objects.filter(actor_id=actor.id, session_id=session.pk, strategy__in=strategies)
     held = list(rows.order_by("strategy").select_for_update())
     if any(each.read_until != stretch.after for each in held):
         return False
     rows.update(read_until=until)
+    if passed is not None:
+        _execute(NOTE_PASSED, **names, seq=passed)
     return True
 
 
@@ -194,22 +198,23 @@ def _said(row: Message) -> Said:
 
 def _drawn_in_halves(
     reading: Reading, session: Session, stretch: Stretch, piece: Slice
-) -> tuple[list[Extracted], Mapping[int, Ruling], Slice]:
-    """Return what a slice tells and what becomes of it, or its first half where a model cannot deal with the whole.
+) -> tuple[list[Extracted], Slice, int | None]:
+    """Return what a slice tells, or its first half where a model cannot deal with the whole.
 
-    One message that no model will read must not keep the others from being read: it is passed by, and that is logged.
+    One message that no model will read must not keep the others from being read: it is passed by, and named.
     """
     while True:
         try:
-            drawn = _drawn(reading, session, stretch, piece)
-            return drawn, rulings(actor=reading.actor, extracted=drawn, now=reading.now), piece
+            return _drawn(reading, session, stretch, piece), piece, None
         except (ProviderRejected, BadAnswer) as error:
-            if isinstance(error, BadAnswer) and reading.attempt < PATIENT_ATTEMPTS:
+            is_one = len(piece.lines) == 1
+            if must_fail(error, spoilt=reading.spoilt, is_one=is_one):
                 raise
-            if len(piece.lines) == 1:
-                about = {"session": str(session.pk), "seq": piece.lines[0].said.seq, "code": error.code}
+            if is_one:
+                seq = piece.lines[0].said.seq
+                about = {"session": str(session.pk), "seq": seq, "code": error.code}
                 log.warning("a message was passed by, no model would read it", extra=about)
-                return [], {}, piece
+                return [], piece, seq
             piece = half_of(piece)
 
 
@@ -224,7 +229,7 @@ def _drawn(reading: Reading, session: Session, stretch: Stretch, piece: Slice) -
         answer_schema(stretch.strategies, topics), most=MOST_ITEMS, topics=_about_topics(topics, language),
     )  # fmt: skip
     items = items_of(data, piece, strategies=stretch.strategies, topics=topics, language=language)
-    return [_extracted(item, session) for item in items]
+    return [_extracted(item, session, reading.now) for item in items]
 
 
 def _earlier(reading: Reading, session: Session, stretch: Stretch, piece: Slice) -> list[str]:
@@ -246,14 +251,15 @@ def _about_topics(topics: Topics, language: str) -> str:
     return "\n".join(prompt(name, language, topics=comma.join(named)) for name, named in lines if named)
 
 
-def _extracted(item: Item, session: Session) -> Extracted:
+def _extracted(item: Item, session: Session, now: datetime) -> Extracted:
+    """Return an item as it is to be filed; nothing was said later than now, whatever a client's clock says."""
     return Extracted(
         content=item.text,
         kind=KINDS[item.strategy],
         namespace=namespace_of(item.strategy, session.pk),
         confidence=item.confidence,
         message_ids=tuple(said.id for said in item.sources),
-        said_at=item.said_at,
+        said_at=min(item.said_at, now),
         is_believed=all(said.is_trusted for said in item.sources),
     )
 
@@ -277,7 +283,7 @@ def messages_waiting(*, actor: Actor | None = None) -> dict[Strategy, int]:
 
 
 def messages_passed_over(*, actor: Actor | None = None) -> dict[Strategy, int]:
-    """Return how many messages each strategy passed over because it was off: what `rewind` would go back for."""
+    """Return how many messages each strategy passed over, off or refused: what `rewind` would go back for."""
     return _counted(PASSED, actor)
 
 
@@ -285,7 +291,7 @@ def messages_passed_over(*, actor: Actor | None = None) -> dict[Strategy, int]:
 def rewind(
     *, actor: Actor, strategies: Sequence[Strategy], since: datetime | None = None, again: bool = False
 ) -> int:
-    """Send strategies back to what they passed over while they were off, and return how many messages now wait.
+    """Send strategies back to what they passed over, and return how many messages now wait.
 
     What is off stays where it is. With `since`, back to what was said then or later; with `again`, also over what they
     have read already. Without `again`, doing it twice is as doing it once, so a backfill that was broken off may simply

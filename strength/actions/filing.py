@@ -85,8 +85,10 @@ def _file(
         return None, False
     new = _new_memory(extracted, channel)
     about = _rows(actor, ruling.about)
-    if ruling.course is Course.SAY_AGAIN and about:
-        return say_again(memory=about[0], new=new, by=by, now=now).pk, False
+    if ruling.course is Course.SAY_AGAIN:
+        # Deleted since the model was asked: that is a decision too, and this says the same.
+        return (say_again(memory=about[0], new=new, by=by, now=now).pk if about else None), False
+    new = replace(new, unlike=frozenset(known.memory_id for known in ruling.about))
     if ruling.course is Course.FILE_AS_PAST:
         new = replace(new, valid_from=extracted.said_at, valid_to=ruling.about[0].said_at)
     if ruling.course is Course.SUPERSEDE and extracted.is_believed and about:
@@ -101,14 +103,13 @@ def _supersede(
     """End what no longer holds; what a person has pinned or put right holds on, and the new words wait."""
     new = replace(new, waits=any(old.pinned or old.locked for old in about))
     at = min(extracted.said_at, now)
-    written = list[UUID]()
-    for old in about:
+    for old in sorted(about, key=lambda each: each.kind != extracted.kind):
+        along = [each for each in about if each.pk != old.pk]
         # It has changed since the model was asked: what is new is written, and nothing ends.
         with suppress(WrongState, UnknownRow, Forbidden, MemoryRefused):
-            superseding = supersede_memory(memory=old, new=new, at=at, by=by, reason=REASON, now=now)
-            written.append(superseding.pk)
-    if written:
-        return written[0], True
+            return supersede_memory(
+                memory=old, new=new, at=at, by=by, reason=REASON, now=now, along=along
+            ).pk, True
     memory, is_new = write_memory(actor=actor, new=new, by=by, now=now)
     return memory.pk, is_new
 

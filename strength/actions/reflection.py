@@ -1,5 +1,6 @@
 """Drawing lessons across episodes (SPEC L2): after a session has ended, or when enough episodes have gathered."""
 
+import logging
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from datetime import datetime
@@ -12,12 +13,14 @@ from django.db.models import Q
 from conversations.models import Message, Session
 from memoryhub.access.domain import Principal
 from memoryhub.jobs.queue import enqueue
+from memoryhub.providers.errors import BadAnswer, ProviderRejected
 from memoryhub.providers.llm.base import Operation
 from memoryhub.tenants.models import Actor
 from memoryhub.tenants.namespaces import expand_namespace
 from memoryhub.tenants.policies import effective_policy
 from strength.actions.contradiction import Extracted, rulings
 from strength.actions.filing import Filed, file_extracted
+from strength.actions.patience import is_patient, must_fail
 from strength.actions.questions import ask_about
 from strength.domain.memories import Kind, Source
 from strength.domain.policy import ExtractionPolicy
@@ -38,6 +41,7 @@ REFLECT_KEY: Final = "actor"
 MOST_SOURCES: Final = 100
 
 Step = Callable[[], AbstractContextManager[None]]
+log = logging.getLogger(__name__)
 
 
 def enqueue_reflection(*, actor: Actor) -> None:
@@ -73,23 +77,48 @@ def pass_episodes_over(*, actor: Actor, now: datetime) -> None:
         _note(actor, until=now, after=None, has_passed=True)
 
 
-def reflect(*, actor: Actor, by: Principal, now: datetime, step: Step = transaction.atomic) -> Filed:
+def reflect(
+    *, actor: Actor, by: Principal, now: datetime, spoilt: int = 0, step: Step = transaction.atomic
+) -> Filed:
     """Draw lessons from the episodes that wait, and write them; a further job follows where more wait.
 
-    Network. Raises ProviderError, and nothing is written.
+    `spoilt` is how many attempts before brought answers that could not be used. Network. Raises ProviderError, and
+    nothing is written.
     """
     if not is_on(actor.agent.strategies, Strategy.REFLECTION):
         return Filed()
     episodes = list(episodes_waiting(actor)[:MOST_EPISODES])
     if not episodes:
         return Filed()
-    drawn = [_extracted(actor, lesson) for lesson in _lessons(actor, episodes)]
-    ruled = rulings(actor=actor, extracted=drawn, now=now)
+    lessons, episodes, is_passed = _lessons_in_halves(actor, episodes, spoilt)
+    drawn = [_extracted(actor, lesson, now) for lesson in lessons]
+    ruled = rulings(actor=actor, extracted=drawn, now=now, is_patient=is_patient(spoilt))
     with step():
-        _note(actor, until=episodes[-1].updated_at, after=episodes[-1].pk)
+        _note(actor, until=episodes[-1].updated_at, after=episodes[-1].pk, has_passed=is_passed)
         filed = file_extracted(actor=actor, extracted=drawn, rulings=ruled, channel="", by=by, now=now)
         enqueue_reflection(actor=actor)
     return filed
+
+
+def _lessons_in_halves(
+    actor: Actor, episodes: list[Memory], spoilt: int
+) -> tuple[list[Lesson], list[Memory], bool]:
+    """Return the lessons of these episodes, or of the first half where a model cannot deal with all of them.
+
+    One that no model will read is passed by, so that those behind it have their turn.
+    """
+    while True:
+        try:
+            return _lessons(actor, episodes), episodes, False
+        except (ProviderRejected, BadAnswer) as error:
+            is_one = len(episodes) == 1
+            if must_fail(error, spoilt=spoilt, is_one=is_one):
+                raise
+            if is_one:
+                about = {"memory": str(episodes[0].pk), "code": error.code}
+                log.warning("an episode was passed by, no model would read it", extra=about)
+                return [], episodes, True
+            episodes = episodes[: len(episodes) // 2]
 
 
 def _lessons(actor: Actor, episodes: Sequence[Memory]) -> list[Lesson]:
@@ -107,16 +136,17 @@ def _known_lessons(actor: Actor) -> list[str]:
     return list(rows.order_by("-created_at").values_list("content", flat=True)[:MOST_KNOWN])
 
 
-def _extracted(actor: Actor, lesson: Lesson) -> Extracted:
+def _extracted(actor: Actor, lesson: Lesson, now: datetime) -> Extracted:
     """Return a lesson with the messages that its episodes were drawn from: it is no more trusted than they."""
     messages = _messages_of(actor, lesson.episode_ids)
+    said_at = max(message.created_at for message in messages) if messages else _told_at(actor, lesson)
     return Extracted(
         content=lesson.text,
         kind=Kind.REFLECTION,
         namespace=namespace_of(Strategy.REFLECTION),
         confidence=lesson.confidence,
         message_ids=tuple(message.pk for message in messages),
-        said_at=max(message.created_at for message in messages) if messages else _told_at(actor, lesson),
+        said_at=min(said_at, now),
         is_believed=all(message.trust == "trusted" for message in messages),
     )
 

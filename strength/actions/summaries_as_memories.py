@@ -16,7 +16,7 @@ from conversations.models import Session
 from memoryhub.access.domain import Principal
 from memoryhub.tenants.domain import Trust
 from memoryhub.tenants.models import Actor
-from strength.actions.curate import LockedByPerson, apply_transition, edit_memory
+from strength.actions.curate import LockedByPerson, apply_transition, delete_memory, edit_memory
 from strength.actions.decisions import DecidedAgainst
 from strength.actions.rest import hold_awake
 from strength.actions.write import NewMemory, write_memory
@@ -26,6 +26,7 @@ from strength.domain.strategies import Strategy, namespace_of
 from strength.models import Memory, MemoryRevision, StrategyCursor
 
 REASON = "The session's summary was rewritten."
+DELETED = "The session's summary was deleted."
 
 
 @transaction.atomic
@@ -34,6 +35,8 @@ def remember_summary(*, actor: Actor, session_id: UUID, by: Principal, now: date
     hold_awake(actor.id)
     session = Session.objects.filter(actor_id=actor.id, pk=session_id).first()
     told = condensed(actor_id=actor.id, session_id=session_id)
+    if told is None:
+        _forget(actor, session_id, by, now)
     if session is None or told is None or not told.text.strip():
         return None
     cursor = _cursor(actor, session_id)
@@ -45,6 +48,23 @@ def remember_summary(*, actor: Actor, session_id: UUID, by: Principal, now: date
         read_until=told.message_count, memory_id=memory.pk if memory else cursor.memory_id
     )
     return memory
+
+
+def _forget(actor: Actor, session_id: UUID, by: Principal, now: datetime) -> None:
+    """Delete the memory of a summary that was deleted, unless a person has put it right; a later one is written anew.
+
+    As a job, so without a tombstone: what was decided is that this summary goes, not that nobody may say it again.
+    """
+    cursors = StrategyCursor.objects.filter(
+        actor_id=actor.id, session_id=session_id, strategy=Strategy.SUMMARY
+    )
+    cursor = cursors.exclude(memory_id=None).select_for_update().first()
+    if cursor is None or cursor.memory_id is None:
+        return
+    memory = Memory.objects.of([actor.id]).select_related("actor__agent").filter(pk=cursor.memory_id).first()
+    if memory is not None and not memory.locked:
+        delete_memory(memory=memory, expected_version=None, by=by, reason=DELETED, now=now)
+        cursors.update(memory_id=None, read_until=0)
 
 
 def _cursor(actor: Actor, session_id: UUID) -> StrategyCursor:

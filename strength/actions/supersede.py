@@ -1,5 +1,7 @@
 """A memory that no longer holds gives way to another, and is kept (SPEC M8)."""
 
+from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
 
@@ -9,9 +11,8 @@ from memoryhub.access.domain import Forbidden, Principal, PrincipalKind
 from memoryhub.access.tenancy import UnknownRow
 from memoryhub.tenants.domain import Trust
 from strength.actions.curate import WrongState
-from strength.actions.indexing import follow_memories
+from strength.actions.ending import end_memory, note_what_it_would_end
 from strength.actions.rest import hold_awake
-from strength.actions.revisions import keep_revision, snapshot
 from strength.actions.write import NewMemory, write_memory
 from strength.domain.memories import Kind, MemoryRefused, ScopeLevel, Status
 from strength.models import Memory
@@ -19,30 +20,56 @@ from strength.models import Memory
 
 @transaction.atomic
 def supersede_memory(
-    *, memory: Memory, new: NewMemory, at: datetime, by: Principal, reason: str, now: datetime
+    *,
+    memory: Memory,
+    new: NewMemory,
+    at: datetime,
+    by: Principal,
+    reason: str,
+    now: datetime,
+    along: Sequence[Memory] = (),
 ) -> Memory:
     """Write what holds from `at` on, and end what held until then; return the new memory.
 
     What is not stated of the new one is as it was of the old. The old one is kept with its end, and found by those who
-    ask what held at a time before (`as_of`). Where the new text has to wait for a curator, or a job would end what a
-    person has put right, the new one waits and the old one holds on. Raises WrongState for a memory that is not active
-    or has ended, MemoryRefused for an end before its begin, DecidedAgainst and others as `write_memory` does.
+    ask what held at a time before (`as_of`). Those `along` end with it where they can. Where the new text has to wait
+    for a curator, or a job would end what a person has put right, the new one waits and the old ones hold on until it
+    is approved. Raises WrongState for a memory that is not active or has ended, MemoryRefused for an end before its
+    begin, DecidedAgainst and others as `write_memory` does.
     """
     hold_awake(memory.actor_id)
-    rows = Memory.objects.select_for_update(of=["self"]).select_related("actor__agent")
-    old = rows.filter(pk=memory.pk, actor_id=memory.actor_id).first()
+    rows = Memory.objects.of([memory.actor_id]).select_for_update(of=["self"]).select_related("actor__agent")
+    held = {
+        each.pk: each for each in rows.filter(pk__in=[memory.pk, *(each.pk for each in along)]).order_by("id")
+    }
+    old = held.pop(memory.pk, None)
     if old is None:
         raise UnknownRow(f"No memory {memory.pk}.")
     _check(old, at, by)
-    waits = new.waits or (old.locked and by.kind is PrincipalKind.JOB)
+    olds = [old, *_endable(list(held.values()), at, by)]
+    waits = new.waits or (by.kind is PrincipalKind.JOB and any(each.locked for each in olds))
+    unlike = new.unlike.union(each.pk for each in olds)
     written, _is_new = write_memory(
-        actor=old.actor, new=_like(old, replace(new, waits=waits), at), by=by, now=now
+        actor=old.actor, new=_like(old, replace(new, waits=waits, unlike=unlike), at), by=by, now=now
     )
     if written.pk == old.pk:
         raise MemoryRefused("content", "The new text says what the memory says already.")
+    ending = [each for each in olds if each.pk != written.pk]
     if written.status == Status.ACTIVE:
-        _end(old, written, at, by=by, reason=reason, now=now)
+        for each in ending:
+            end_memory(each, written, at, by=by, reason=reason, now=now)
+    elif written.status == Status.PENDING and by.is_trusted:
+        note_what_it_would_end(written, ending)
     return written
+
+
+def _endable(memories: Sequence[Memory], at: datetime, by: Principal) -> list[Memory]:
+    found = []
+    for each in memories:
+        with suppress(Forbidden, WrongState, MemoryRefused):
+            _check(each, at, by)
+            found.append(each)
+    return found
 
 
 def _check(old: Memory, at: datetime, by: Principal) -> None:
@@ -50,7 +77,8 @@ def _check(old: Memory, at: datetime, by: Principal) -> None:
         raise Forbidden("An untrusted key may not end what is believed; a curator can.")
     if old.status != Status.ACTIVE or old.superseded_by_id or (old.valid_to and old.valid_to <= at):
         raise WrongState("Only a memory that is active and still holds can be superseded.")
-    if old.valid_from and at <= old.valid_from:
+    # What was said at one moment may replace itself more than once: it then held for no time at all.
+    if old.valid_from and at < old.valid_from:
         raise MemoryRefused("valid_from", "A memory cannot end before it begins.")
 
 
@@ -66,12 +94,3 @@ def _like(old: Memory, new: NewMemory, at: datetime) -> NewMemory:
         scope_project=old.scope_project,
         valid_from=at,
     )
-
-
-def _end(old: Memory, new: Memory, at: datetime, *, by: Principal, reason: str, now: datetime) -> None:
-    before = snapshot(old)
-    old.valid_to, old.superseded_by, old.pinned = at, new, False
-    old.version, old.updated_at = old.version + 1, now
-    old.save(update_fields=["valid_to", "superseded_by", "pinned", "version", "updated_at"])
-    follow_memories([old])
-    keep_revision(memory=old, verb="supersede", before=before, by=by, reason=reason, now=now)

@@ -21,6 +21,7 @@ from memoryhub.tenants.namespaces import expand_namespace
 from memoryhub.tenants.policies import effective_policy
 from strength.actions.alike import alike_memories
 from strength.actions.decisions import DecidedAgainst, decision_against, lift_tombstones, note_held_back
+from strength.actions.ending import end_what_it_supersedes
 from strength.actions.indexing import follow_memories, index_memory
 from strength.actions.rest import hold_awake
 from strength.actions.revisions import keep_revision, snapshot
@@ -73,6 +74,8 @@ class NewMemory:
     valid_to: datetime | None = None
     waits: bool = False
     """Whether it waits for a curator whatever its source is."""
+    unlike: frozenset[UUID] = frozenset()
+    """Memories that it contradicts: however near their words are, they do not say the same."""
 
     @property
     def is_automatic(self) -> bool:
@@ -176,6 +179,7 @@ def _said_before(
         actor_id=draft.actor_id, namespace=draft.namespace, text=draft.content, space=spaces[0],
         vector=entry.vectors.get(spaces[0].id), now=draft.created_at,
         among=[Status.ACTIVE] if draft.status == Status.ACTIVE else [Status.ACTIVE, Status.PENDING],
+        besides=new.unlike,
     )  # fmt: skip
     rows = Memory.objects.select_for_update(of=["self"]).select_related("actor__agent")
     return rows.filter(actor_id=draft.actor_id, pk=alike[0].memory.pk).first() if alike else None
@@ -304,8 +308,11 @@ def _same_text(draft: Memory) -> Memory | None:
 def _seen_again(
     memory: Memory, draft: Memory, messages: Sequence[Message], *, by: Principal, now: datetime
 ) -> Memory:
-    """Add where it was said again; believed words reinforce, and bring in a text that was waiting."""
-    _add_sources(memory, messages, now)
+    """Add where it was said again; believed words reinforce, and bring in a text that was waiting.
+
+    The same message read once more says nothing again.
+    """
+    is_told_anew = _add_sources(memory, messages, now) or not messages
     if draft.status != Status.ACTIVE:
         return memory
     if memory.status == Status.PENDING:
@@ -322,7 +329,9 @@ def _seen_again(
             reason="A trusted source said the same.",
             now=now,
         )
-    reinforce(memory=memory, now=now)
+        end_what_it_supersedes(memory, by=by, now=now)
+    if is_told_anew:
+        reinforce(memory=memory, now=now)
     return memory
 
 
@@ -350,7 +359,10 @@ def _tasks_completed(actor_id: UUID) -> Coalesce:
     return Coalesce(Subquery(clock), 0)
 
 
-def _add_sources(memory: Memory, messages: Sequence[Message], now: datetime) -> None:
+def _add_sources(memory: Memory, messages: Sequence[Message], now: datetime) -> bool:
+    """Note where a memory was said, and return whether one of the messages was not known as its source before."""
+    sources = MemorySource.objects.filter(actor_id=memory.actor_id, memory=memory)
+    known = sources.filter(message_id__in=[message.id for message in messages]).count()
     MemorySource.objects.bulk_create(
         [
             MemorySource(
@@ -366,3 +378,4 @@ def _add_sources(memory: Memory, messages: Sequence[Message], now: datetime) -> 
         ],
         ignore_conflicts=True,
     )
+    return known < len(messages)

@@ -45,9 +45,9 @@ LISTS: Final[Mapping[Strategy, str]] = {
 
 OTHER_TOPIC: Final = ""
 
-_REMEMBERED: Final = re.compile(
-    r"^<remembered-([0-9a-f]{32})>$.*?^</remembered-\1>$\n?", re.MULTILINE | re.DOTALL
-)
+_REMEMBERED: Final = re.compile(r"<(/?)remembered-([0-9a-f]{32})>")
+"""A line that opens or closes a remembered block."""
+
 _REMEMBERED_LINE: Final = re.compile(r"^\d+\. .*\((?:relevance|関連度): [01]\.\d\d\)[ \t]*$\n?", re.MULTILINE)
 _HEADINGS: Final[Mapping[str, Mapping[str, str]]] = {
     "en": {"earlier": "earlier", "messages": "messages"},
@@ -132,7 +132,26 @@ class Item:
 
 def own_words(text: str) -> str:
     """Return what somebody said themselves: without remembered blocks and lines that a client pasted along."""
-    return _REMEMBERED_LINE.sub("", _REMEMBERED.sub("", text)).strip()
+    return _REMEMBERED_LINE.sub("", _without_blocks(text)).strip()
+
+
+def _without_blocks(text: str) -> str:
+    """Leave out what stands between an opening line and the next that closes it; one that nothing closes stays.
+
+    Each line is looked at once, for a message of nothing but opening lines must not cost their square.
+    """
+    lines = text.split("\n")
+    marks = [_REMEMBERED.fullmatch(line) for line in lines]
+    last = {mark[2]: place for place, mark in enumerate(marks) if mark and mark[1]}
+    kept, inside = list[str](), ""
+    for place, (line, mark) in enumerate(zip(lines, marks, strict=True)):
+        if inside:
+            inside = "" if mark and mark[1] and mark[2] == inside else inside
+        elif mark and not mark[1] and last.get(mark[2], -1) > place:
+            inside = mark[2]
+        else:
+            kept.append(line)
+    return "\n".join(kept)
 
 
 def next_slice(messages: Sequence[Said], *, most_tokens: int, count: Count, until: int) -> Slice:
@@ -257,10 +276,14 @@ def _list(data: Any, name: str) -> list[Any]:
 
 
 def _mentions(text: str, topic: str) -> bool:
-    """Say whether a text holds a topic's words: whole ones where they are Latin, for "tea" is not in "steady"."""
-    wanted = re.escape(topic.strip().casefold())
-    edges = (r"\b" if topic[:1].isascii() else "", r"\b" if topic[-1:].isascii() else "")
-    return bool(wanted) and re.search(f"{edges[0]}{wanted}{edges[1]}", text.casefold()) is not None
+    """Say whether a text holds a topic's words: whole ones where they are Latin, for "tea" is not in "steady".
+
+    Beside kana or after "C++" there is no edge of a word as regular expressions know it; other Latin letters tell it.
+    """
+    words = topic.strip().casefold()
+    before = "(?<![a-z0-9])" if words[:1].isascii() else ""
+    behind = "(?![a-z0-9])" if words[-1:].isascii() else ""
+    return bool(words) and re.search(f"{before}{re.escape(words)}{behind}", text.casefold()) is not None
 
 
 def _shown(said: Said, words: str, *, number: int) -> str:

@@ -88,6 +88,10 @@ class Memory(Facets):
     superseded_by = models.ForeignKey(
         "self", on_delete=models.SET_NULL, null=True, blank=True, related_name="+"
     )
+    supersedes = ArrayField(
+        models.UUIDField(), null=True, editable=False,
+        help_text="What no longer holds once it is approved, by id.",
+    )  # fmt: skip
     version = models.PositiveIntegerField(default=1)
     updated_at = models.DateTimeField(db_default=Now())
 

@@ -13,9 +13,10 @@ READERS = (*FROM_MESSAGES, Strategy.SUMMARY)
 class StrategyCursor(models.Model):
     """How far a strategy has looked at a session: up to the message `read_until`; no row means not at all.
 
-    Up to `passed_until` it was switched off when it looked, and drew nothing; a backfill goes back there. The session
-    is a plain id, for `strength` must stay able to live apart. Of the strategy `summary`, `memory_id` is the memory
-    that stands for the session's summary: where that is gone, a person has deleted it.
+    Between `passed_after` and `passed_until` it passed messages over, because it was switched off when it looked or no
+    model would read them; a backfill goes back there. The session is a plain id, for `strength` must stay able to live
+    apart. Of the strategy `summary`, `memory_id` is the memory that stands for the session's summary: where that is
+    gone, a person has deleted it.
     """
 
     pk = models.CompositePrimaryKey("actor_id", "session_id", "strategy")
@@ -24,13 +25,17 @@ class StrategyCursor(models.Model):
     session_id = models.UUIDField()
     read_until = models.PositiveIntegerField(default=0)
     passed_until = models.PositiveIntegerField(default=0)
+    passed_after = models.PositiveIntegerField(db_default=0)
     memory_id = models.UUIDField(null=True)
 
     class Meta:
         constraints = [
             models.CheckConstraint(
                 name="cursor_passed_is_read", condition=Q(passed_until__lte=F("read_until"))
-            )
+            ),
+            models.CheckConstraint(
+                name="cursor_passed_in_order", condition=Q(passed_after__lte=F("passed_until"))
+            ),
         ]
 
     def __str__(self) -> str:

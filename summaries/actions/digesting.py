@@ -1,23 +1,31 @@
 """A digest over several of an actor's sessions, from their summaries: made when asked for, not kept (SPEC U9)."""
 
+import time
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final
 from uuid import UUID
 
 from memoryhub.access.tenancy import Tenant
+from memoryhub.providers.errors import ProviderTimeout
 from memoryhub.tenants.policies import effective_policy
-from summaries.actions.writers import writer_for
-from summaries.domain.digesting import digest_call
+from memoryhub.waiting import let_go_of_database
+from summaries.actions.steps import LEAST_SECONDS, take_step
+from summaries.actions.writers import Writer, Written, writer_for
+from summaries.domain.digesting import latest_for, line_of
 from summaries.domain.policy import SummaryPolicy
-from summaries.domain.rolling import Said
+from summaries.domain.rolling import Said, next_call
 from summaries.domain.summaries import Generator
 from summaries.models import Summary, SummaryQuerySet
 
 MOST_SESSIONS: Final = 100
-"""Of the latest sessions; more would hardly fit into one question."""
+"""Of the latest sessions."""
 
-DEADLINE_SECONDS: Final = 30.0
+MOST_CALLS: Final = 8
+"""About as many questions to a model as the time is enough for."""
+
+DEADLINE_SECONDS: Final = 60.0
 """Somebody waits for it."""
 
 PROJECT: Final = "session__metadata__project"
@@ -46,10 +54,12 @@ def digest(
     since: datetime | None = None,
     until: datetime | None = None,
     project: str | None = None,
+    keeps_connection: bool = False,
 ) -> Digest:
     """Return a digest of the trusted summaries of sessions that lie in a time, or have `project` in their metadata.
 
-    Network, so outside any transaction. Raises NothingToDigest, ProviderError.
+    Network, so outside any transaction; `keeps_connection` to the database where the caller holds a lock on it.
+    Raises NothingToDigest, NoRoom, ProviderError.
     """
     if tenant.actor is None:
         raise NothingToDigest("There are no summaries to make a digest of.")
@@ -59,19 +69,38 @@ def digest(
         raise NothingToDigest("There are no summaries to make a digest of.")
     policy = effective_policy(SummaryPolicy, tenant.agent, tenant.actor)
     writer = writer_for(tenant.actor, policy, task="digest")
-    said = [Said(place, "", "", each.text, each.end_time) for place, each in enumerate(summaries)]
-    call = digest_call(said, writer.limits, writer.count)
-    written = writer.write(call, deadline_seconds=DEADLINE_SECONDS)
-    taken = summaries[-len(call.said) :]
+    # By the day, for whoever chooses sentences: a digest tells when, a summary who.
+    said = [
+        Said(place, "", f"{each.end_time:%Y-%m-%d}", each.text, each.end_time)
+        for place, each in enumerate(summaries)
+    ]
+    latest = latest_for(MOST_CALLS, said, writer.limits, writer.count)
+    taken, left_out = summaries[-len(latest) :], rows.count() - len(latest)
+    written = _rolled(latest, writer, keeps_connection=keeps_connection)
     return Digest(
         text=written.text,
         generator=writer.generator,
         model=written.model,
         session_ids=[each.session_id for each in taken],
-        left_out=rows.count() - len(taken),
+        left_out=left_out,
         start_time=min(each.start_time for each in taken),
         end_time=max(each.end_time for each in taken),
     )
+
+
+def _rolled(waiting: Sequence[Said], writer: Writer, *, keeps_connection: bool) -> Written:
+    """Return one text of summaries, each in exactly one question with the digest so far. Raises ProviderError."""
+    ends_at = time.monotonic() + DEADLINE_SECONDS
+    done = Written("")
+    while waiting:
+        if ends_at - time.monotonic() < LEAST_SECONDS:
+            raise ProviderTimeout("The model was too slow for so many sessions.", code="timeout")
+        call = next_call(done.text, waiting, writer.limits, writer.count, line_of=line_of)
+        if not keeps_connection:
+            let_go_of_database()
+        call, done = take_step(writer, call, seconds_left=lambda: ends_at - time.monotonic())
+        waiting = waiting[len(call.said) :]
+    return done
 
 
 def _asked_for(

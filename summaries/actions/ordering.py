@@ -7,10 +7,12 @@ from django.db import transaction
 
 from conversations.models import Message, Session
 from memoryhub.access import audit
-from memoryhub.access.domain import Principal
+from memoryhub.access.domain import Forbidden, Principal
 from memoryhub.access.tenancy import hold
 from memoryhub.jobs.queue import enqueue
+from memoryhub.tenants.domain import Trust
 from summaries.actions.writing import Asked
+from summaries.domain.blanks import IN_WORDS
 from summaries.domain.summaries import JOB
 from summaries.models import Summary
 
@@ -37,16 +39,20 @@ def order_summary(
 
     What is new joins the summary; where nothing is, or with `anew`, it is written from the start; with a time, it is
     made of what was said then. Asking again before it is written changes nothing.
-    Raises NothingToSummarize, SummaryLocked, UnknownRow where the actor was erased meanwhile.
+    Raises NothingToSummarize, SummaryLocked, UnknownRow where the actor was erased meanwhile, and Forbidden where an
+    untrusted key would have what is believed written otherwise.
     """
     hold(session.actor_id)
     summary = Summary.objects.of(session.actor_id).filter(session_id=session.pk).first()
     if summary is not None and summary.locked:
         raise SummaryLocked("A person put this summary right; unlock it first.")
+    if summary is not None and summary.trust == Trust.TRUSTED and not by.is_trusted:
+        raise Forbidden("An untrusted key may not touch what is believed; a curator can.")
     _check_messages(session, start_time, end_time)
     asked = Asked(
-        written=summary.written if summary else 0, anew=anew, start_time=start_time, end_time=end_time
-    )
+        written=summary.written if summary else 0, anew=anew, start_time=start_time, end_time=end_time,
+        is_trusted=by.is_trusted,
+    )  # fmt: skip
     audit.record(
         by=by, verb="order", object_kind="summary", object_id=session.pk, actor=session.actor, now=now
     )
@@ -57,7 +63,8 @@ def order_summary(
 
 
 def _check_messages(session: Session, start_time: datetime | None, end_time: datetime | None) -> None:
-    rows = Message.objects.of([session.actor_id]).filter(session_id=session.pk).spoken().exclude(content="")
+    rows = Message.objects.of([session.actor_id]).filter(session_id=session.pk).spoken()
+    rows = rows.filter(content__regex=IN_WORDS)
     if start_time is not None:
         rows = rows.filter(created_at__gte=start_time)
     if end_time is not None:

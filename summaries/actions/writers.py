@@ -60,8 +60,11 @@ class Writer(ABC):
         """Return a text's tokens."""
 
     @abstractmethod
-    def write(self, call: Call, *, deadline_seconds: float) -> Written:
-        """Return the text that stands for a step from now on. Raises ProviderError."""
+    def write(self, call: Call, *, deadline_seconds: float, shorter: int = 0) -> Written:
+        """Return the text that stands for a step from now on; `shorter` halves its words so often.
+
+        Raises ProviderError.
+        """
 
 
 class Extracting(Writer):
@@ -78,8 +81,8 @@ class Extracting(Writer):
         """Return a text's tokens, as counted for no model in particular."""
         return count_raw(text)
 
-    def write(self, call: Call, *, deadline_seconds: float) -> Written:
-        """Return the sentences that tell most."""
+    def write(self, call: Call, *, deadline_seconds: float, shorter: int = 0) -> Written:
+        """Return the sentences that tell most, which are never too long."""
         return Written(
             extract(call, language=self.language, most_tokens=self.limits.output, count=self.count)
         )
@@ -111,15 +114,18 @@ class Asking(Writer):
         """Return a text's tokens as the model is expected to count them."""
         return self.counter.count(text)
 
-    def write(self, call: Call, *, deadline_seconds: float) -> Written:
-        """Return the model's answer. Raises ProviderError; an answer that says nothing is one."""
+    def write(self, call: Call, *, deadline_seconds: float, shorter: int = 0) -> Written:
+        """Return the model's answer. Raises ProviderError; an answer that says nothing is one.
+
+        Fewer words are asked for within the same limit, so that a model which thinks aloud has room for them.
+        """
         fence, text = self._fenced(call)
         request = CompletionRequest(
             operation=Operation.SUMMARIZE,
             messages=(ChatMessage("user", text),),
             max_output_tokens=self.limits.output,
             deadline_seconds=deadline_seconds,
-            system=self._instructions(fence, self.limits.output),
+            system=self._instructions(fence, self.limits.output >> shorter),
         )
         completion = ask(request, actor=self.actor)
         answer = answer_without(fence, completion.text)

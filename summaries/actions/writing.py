@@ -21,13 +21,15 @@ from memoryhub.jobs.kinds import Writes
 from memoryhub.jobs.running import RunningJob
 from memoryhub.tenants.domain import Trust
 from memoryhub.tenants.policies import effective_policy
+from summaries.actions.steps import take_step
 from summaries.actions.versions import keep_version
 from summaries.actions.writers import Writer, writer_for
+from summaries.domain.blanks import IN_WORDS
 from summaries.domain.policy import SummaryPolicy
-from summaries.domain.rolling import Draft, Said, next_call
-from summaries.domain.summaries import Verb
+from summaries.domain.rolling import Call, Draft, Said, call_to_condense, next_call
+from summaries.domain.summaries import Extent, Verb
 from summaries.domain.triggers import Standing, Trigger, trigger
-from summaries.models import Summary, SummaryDraft
+from summaries.models import Summary, SummaryDraft, SummaryVersion
 
 CALL_SECONDS: Final = 60.0
 """How long one question to the model may take, its retries included."""
@@ -47,6 +49,7 @@ class Asked:
 
     written: int = 0
     anew: bool = False
+    is_trusted: bool = True
     start_time: datetime | None = None
     end_time: datetime | None = None
 
@@ -60,6 +63,7 @@ class Asked:
         return {
             "written": self.written,
             "anew": self.anew,
+            "is_trusted": self.is_trusted,
             "start_time": self.start_time.isoformat() if self.start_time else None,
             "end_time": self.end_time.isoformat() if self.end_time else None,
         }
@@ -70,7 +74,18 @@ class Asked:
         if "written" not in payload:
             return None
         times = {name: payload[name] and parse_datetime(payload[name]) for name in ("start_time", "end_time")}
-        return cls(written=payload["written"], anew=payload["anew"], **times)
+        is_trusted = payload.get("is_trusted", True)
+        return cls(written=payload["written"], anew=payload["anew"], is_trusted=is_trusted, **times)
+
+    def is_open(self, summary: Summary | None) -> bool:
+        """Whether what was asked for is still to be done, the summary being what it is by now."""
+        if summary is None:
+            return True
+        if not self.is_trusted and summary.trust == Trust.TRUSTED:
+            return False
+        if self.has_window or summary.written <= self.written:
+            return True
+        return self.anew and Extent.ANEW not in _reasons(summary)[self.written :]
 
 
 @dataclass(frozen=True)
@@ -118,25 +133,32 @@ def _look(job: RunningJob, now: datetime) -> Found | None:
     standing = _standing(session, summary, asked, now)
     if standing.is_locked:
         log.info("summary is locked", extra={"job": str(job.id), "summary": str(summary and summary.pk)})
-    return Found(session, summary, policy, trigger(standing, policy), asked)
+    return Found(
+        session, summary, policy, trigger(standing, policy), asked if standing.is_asked_for else None
+    )
 
 
 def _standing(session: Session, summary: Summary | None, asked: Asked | None, now: datetime) -> Standing:
-    written = summary.written if summary else 0
     since = summary.written_at if summary else session.started_at
     return Standing(
         new_messages=_spoken(session, after=summary.message_count if summary else 0).count(),
         seconds_since=(now - since).total_seconds(),
         has_ended=session.ended_at is not None,
         is_locked=summary is not None and summary.locked,
-        is_asked_for=asked is not None and (asked.has_window or written <= asked.written),
+        is_asked_for=asked is not None and asked.is_open(summary),
     )
 
 
 def _spoken(session: Session, *, after: int) -> MessageQuerySet:
-    """Return what people and assistants said after a `seq`, and before the session was looked at."""
+    """Return what people and assistants said in words after a `seq`, and before the session was looked at."""
     rows = Message.objects.of([session.actor_id]).filter(session_id=session.pk).spoken()
-    return rows.filter(seq__gt=after, seq__lte=session.message_count)
+    return rows.filter(seq__gt=after, seq__lte=session.message_count, content__regex=IN_WORDS)
+
+
+def _reasons(summary: Summary) -> list[str]:
+    """Return why the summary was written, each time that it was."""
+    rows = SummaryVersion.objects.filter(actor_id=summary.actor_id, summary=summary, verb=Verb.WRITE)
+    return list(rows.order_by("number").values_list("reason", flat=True))
 
 
 def _wanted(found: Found, *, after: int) -> MessageQuerySet:
@@ -150,18 +172,31 @@ def _wanted(found: Found, *, after: int) -> MessageQuerySet:
 
 def _written(job: RunningJob, found: Found, writer: Writer, now: datetime) -> Draft:
     """Return the summary with all messages in it, each in exactly one call; what a break left is gone on from."""
-    limits = writer.limits
     draft = _kept(job, found) or _beginning(found)
     is_first = True
-    while waiting := _waiting(found, after=draft.covered):
+    while step := _next_step(found, draft, writer):
         if not is_first:
             _keep(job, found, draft, writer, now)
             _check_time(job)
-        call = next_call(draft.text, waiting, limits, writer.count)
-        done = writer.write(call, deadline_seconds=min(CALL_SECONDS, job.seconds_left))
-        draft = draft.joined_by(call, text=done.text, model=done.model)
+        call, done = take_step(writer, step[0], seconds_left=lambda: min(CALL_SECONDS, job.seconds_left))
+        if step[1] is None:
+            draft = draft.joined_by(call, text=done.text, model=done.model)
+        else:
+            draft = draft.condensed_to(f"{done.text}\n{step[1]}".strip(), model=done.model)
         is_first = False
     return draft if found.asked and found.asked.has_window else _up_to_the_end(draft, found)
+
+
+def _next_step(found: Found, draft: Draft, writer: Writer) -> tuple[Call, str | None] | None:
+    """Return what to ask next, None at the end; with it what is left of a summary that is condensed first."""
+    waiting = _waiting(found, after=draft.covered)
+    if not waiting:
+        return None
+    if found.summary is not None and draft.covered == found.summary.message_count:
+        condensing = call_to_condense(draft, writer.limits, writer.count)
+        if condensing is not None:
+            return condensing
+    return next_call(draft.text, waiting, writer.limits, writer.count), None
 
 
 def _up_to_the_end(draft: Draft, found: Found) -> Draft:
@@ -170,26 +205,23 @@ def _up_to_the_end(draft: Draft, found: Found) -> Draft:
 
 
 def _waiting(found: Found, *, after: int) -> list[Said]:
-    """Return the next messages that say anything, no more than one call may hold; none at the end."""
-    while rows := list(_wanted(found, after=after)[: found.policy.summary_max_messages]):
-        after = rows[-1].seq
-        batch = [
-            Said(row.seq, row.role, row.author, row.content, row.created_at, Trust(row.trust)) for row in rows
-        ]
-        if spoken := [said for said in batch if not said.is_blank]:
-            return spoken
-    return []
+    """Return the next messages, no more than one call may hold; none at the end."""
+    rows = _wanted(found, after=after)[: found.policy.summary_max_messages]
+    return [
+        Said(row.seq, row.role, row.author, row.content, row.created_at, Trust(row.trust)) for row in rows
+    ]
 
 
 def _beginning(found: Found) -> Draft:
     """Return the summary as it is, to roll forward from; an empty one where it is written from the start."""
     summary, asked = found.summary, found.asked
-    if summary is None:
+    if asked is not None and asked.has_window:
+        # Who chose the time, chose what is told: no more is believed of it than of them.
+        return Draft(trust=Trust.TRUSTED if asked.is_trusted else Trust.UNTRUSTED)
+    if summary is None or _is_of_a_time(summary):
         return Draft()
-    if found.trigger is Trigger.ASKED and asked is not None:
-        has_new = _spoken(found.session, after=summary.message_count).exists()
-        if asked.anew or asked.has_window or not has_new:
-            return Draft()
+    if asked is not None and (asked.anew or not _spoken(found.session, after=summary.message_count).exists()):
+        return Draft()
     return Draft(
         text=summary.text,
         covered=summary.message_count,
@@ -198,6 +230,20 @@ def _beginning(found: Found) -> Draft:
         trust=Trust(summary.trust),
         model=summary.model,
     )
+
+
+def _is_of_a_time(summary: Summary) -> bool:
+    """Whether the text was made of a part of the session: what else was said is not in it, however many it covers."""
+    rows = SummaryVersion.objects.filter(actor_id=summary.actor_id, summary=summary)
+    told = rows.exclude(verb__in=(Verb.LOCK, Verb.UNLOCK)).order_by("-number").first()
+    return told is not None and told.verb == Verb.WRITE and told.reason == Extent.WINDOW
+
+
+def _reason(found: Found) -> str:
+    asked = found.asked
+    if asked is not None and (asked.has_window or asked.anew):
+        return Extent.WINDOW if asked.has_window else Extent.ANEW
+    return found.trigger.value if found.trigger else ""
 
 
 def _kept(job: RunningJob, found: Found) -> Draft | None:
@@ -239,8 +285,7 @@ def _store(
     summary.written_at = summary.updated_at = now
     summary.save()
     by = job_principal(job.kind.name, job.id)
-    reason = found.trigger.value if found.trigger else ""
-    keep_version(summary=summary, verb=Verb.WRITE, by=by, reason=reason, seconds=seconds, now=now)
+    keep_version(summary=summary, verb=Verb.WRITE, by=by, reason=_reason(found), seconds=seconds, now=now)
     SummaryDraft.objects.filter(actor_id=session.actor_id, session_id=session.pk).delete()
     follow("AFTER_SUMMARY", actor_id=session.actor_id, session_id=session.pk)
 

@@ -2,7 +2,9 @@
 
 from django.urls import path
 
-from summaries.api import views
+from summaries.api import compacting, projects, views
+
+DOCUMENT = "projects/<str:project_name>/documents/<str:document_name>"
 
 urlpatterns = [
     path("summaries", views.Summaries.as_view(), name="summaries"),
@@ -16,4 +18,18 @@ urlpatterns = [
     path(
         "sessions/<uuid:session_id>/summary/restore", views.SummaryRestore.as_view(), name="summary-restore"
     ),
+    path("projects", projects.Projects.as_view(), name="projects"),
+    path("projects/catalog", projects.Catalog.as_view(), name="projects-catalog"),
+    path("projects/events", projects.Events.as_view(), name="projects-events"),
+    path("projects/events/daily", projects.DailyEvents.as_view(), name="projects-events-daily"),
+    path("projects/route", projects.Route.as_view(), name="projects-route"),
+    path("projects/routes", projects.Routes.as_view(), name="projects-routes"),
+    path("projects/routes/<uuid:route_id>/correct", projects.RouteCorrection.as_view(), name="route-correct"),
+    path("projects/<str:project_name>", projects.OneProject.as_view(), name="project"),
+    path(DOCUMENT, projects.OneDocument.as_view(), name="document"),
+    path(f"{DOCUMENT}/versions", projects.DocumentVersions.as_view(), name="document-versions"),
+    path(f"{DOCUMENT}/backups", projects.DocumentBackups.as_view(), name="document-backups"),
+    path(f"{DOCUMENT}/restore", projects.DocumentRestore.as_view(), name="document-restore"),
+    path(f"{DOCUMENT}/entries", projects.DocumentEntries.as_view(), name="document-entries"),
+    path(f"{DOCUMENT}/compact", compacting.DocumentCompaction.as_view(), name="document-compact"),
 ]

@@ -1,6 +1,7 @@
 """Session summaries over REST."""
 
-from typing import Any
+import math
+from typing import Any, Final
 from uuid import UUID
 
 from drf_spectacular.types import OpenApiTypes
@@ -18,6 +19,7 @@ from memoryhub.api.pagination import PageQuery, page_of
 from memoryhub.api.problems import Problem
 from memoryhub.api.views import ApiView
 from memoryhub.providers.errors import ProviderError
+from memoryhub.providers.spending import SpendCapReached
 from summaries import metrics as metrics  # its collector registers itself
 from summaries.actions.curate import delete_summary, edit_summary, restore_version
 from summaries.actions.digesting import NothingToDigest, digest
@@ -36,6 +38,10 @@ from summaries.api.serializers import (
 from summaries.domain.rolling import NoRoom
 from summaries.models import Summary, SummaryVersion
 
+NO_MODEL: Final = "not_configured"
+SET_UP_SECONDS: Final = 600.0
+"""When to ask again where an operator has to act first."""
+
 IF_MATCH = OpenApiParameter(
     "If-Match", OpenApiTypes.STR, OpenApiParameter.HEADER, description="The ETag you read."
 )
@@ -47,13 +53,19 @@ def conflict(code: str) -> Any:
 
 
 def _failed(error: ProviderError) -> APIException:
-    return Problem(
-        status.HTTP_502_BAD_GATEWAY,
-        "llm_failed",
+    """503 where nobody can be asked, for today or until it is set up; 502 where one did not answer as it should."""
+    is_missing = isinstance(error, SpendCapReached) or error.code == NO_MODEL
+    wait = error.retry_after_seconds or (SET_UP_SECONDS if is_missing else None)
+    failed = Problem(
+        status.HTTP_503_SERVICE_UNAVAILABLE if is_missing else status.HTTP_502_BAD_GATEWAY,
+        "llm_unavailable" if is_missing else "llm_failed",
         str(error),
         reason=error.code,
         retryable=not error.permanent,
     )
+    if wait is not None:
+        failed.wait = math.ceil(wait)  # type: ignore[attr-defined]
+    return failed
 
 
 class SummaryView(ApiView):
@@ -190,6 +202,7 @@ class SummariesDigest(ApiView):
         """Make a digest of an actor's trusted summaries, of a time or a project; it is answered and not kept."""
         values = self.validated(DigestIn)
         made = digest(
-            tenant=self.reading(values), since=values["from"], until=values["to"], project=values["project"]
-        )
+            tenant=self.reading(values), since=values["from"], until=values["to"], project=values["project"],
+            keeps_connection="Idempotency-Key" in request.headers,
+        )  # fmt: skip
         return Response(DigestOut(made).data)

@@ -1,33 +1,26 @@
-"""Making one text of several sessions' summaries: which of them fit, the latest first (SPEC U9). Pure."""
+"""Making one text of several sessions' summaries: which of them, and how one stands on a line (SPEC U9). Pure."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from conversations.domain.cleaning import one_line
-from summaries.domain.rolling import Call, Count, Limits, Said, shortened
+from summaries.domain.rolling import Count, Limits, Said
 
 
-def digest_call(summaries: Sequence[Said], limits: Limits, count: Count) -> Call:
-    """Return one call with as many summaries as fit, those of the latest sessions, in the order of time.
+def latest_for(calls: int, summaries: Sequence[Said], limits: Limits, count: Count) -> Sequence[Said]:
+    """Return the latest summaries that about so many calls can hold, one at least; they are ordered by time.
 
-    `summaries` are ordered by time, and not none. One that does not even fit by itself is shortened. Raises NoRoom.
+    Each call but the first holds the digest so far as well.
     """
-    room = limits.room
-    lines: list[str] = []
-    left = room
-    for said in reversed(summaries[-limits.messages :]):
-        cost = count(f"{_line(said)}\n")
-        if cost > left:
+    room = calls * max(0, limits.room - limits.output)
+    taken = 0
+    for said in reversed(summaries):
+        room -= min(count(f"{line_of(said)}\n"), limits.room)
+        if taken and room < 0:
             break
-        lines.insert(0, _line(said))
-        left -= cost
-    while len(lines) > 1 and count("\n".join(lines)) > room:
-        lines.pop(0)
-    lines = lines or [shortened(_line(summaries[-1]), room, count)]
-    taken = summaries[-len(lines) :]
-    # By the day, for whoever chooses sentences: a digest tells when, a summary who.
-    return Call("", tuple(lines), tuple(replace(said, author=f"{said.said_at:%Y-%m-%d}") for said in taken))
+        taken += 1
+    return summaries[len(summaries) - taken :]
 
 
-def _line(said: Said) -> str:
+def line_of(said: Said, before: Said | None = None) -> str:
+    """Return a session's summary as one line with its day."""
     return f"[{said.said_at:%Y-%m-%d}] {one_line(said.text)}"

@@ -15,6 +15,8 @@ from summaries.domain.policy import SummaryPolicy
 from summaries.domain.trusting import lowest
 
 Count = Callable[[str], int]
+Line = Callable[["Said", "Said | None"], str]
+"""Writes a message as one line, from it and the one before."""
 
 PREVIOUS_SHARE: Final = 2
 """The summary so far has half of what the prompt leaves at most, so that a call always takes messages as well."""
@@ -24,6 +26,8 @@ GAP: Final = " […] "
 
 LONGEST_TOKEN: Final = 128
 """Letters of the vocabulary's longest token: a text longer than these for each token of room need not be counted."""
+
+SENTENCE_ENDS: Final = ".!?。！？"
 
 MOST_LETTERS: Final = 16
 """Letters of a token, hardly ever more: where to begin to look for how much of a text fits."""
@@ -65,6 +69,12 @@ class Call:
         """The messages, one a line."""
         return "\n".join(self.lines)
 
+    @property
+    def half(self) -> "Call":
+        """The call with the first half of its messages, one at least; the others are left for the next."""
+        first = (len(self.said) + 1) // 2
+        return replace(self, lines=self.lines[:first], said=self.said[:first])
+
 
 @dataclass(frozen=True, slots=True)
 class Limits:
@@ -89,17 +99,20 @@ class Limits:
         return max(0, self.tokens - self.overhead)
 
 
-def next_call(previous: str, waiting: Sequence[Said], limits: Limits, count: Count) -> Call:
-    """Return the next call: the first of the waiting messages that fit, one at least.
+def next_call(
+    previous: str, waiting: Sequence[Said], limits: Limits, count: Count, *, line_of: "Line | None" = None
+) -> Call:
+    """Return the next call: the first of the waiting messages that fit, one at least; `line_of` writes one.
 
     A message that does not even fit by itself is shortened in its middle, visibly. Raises NoRoom.
     """
+    line_of = line_of or written
     so_far = shortened(previous, limits.room // PREVIOUS_SHARE, count) if previous else ""
     room = limits.room - count(so_far)
     lines: list[str] = []
     left = room
     for said, before in zip(waiting[: limits.messages], (None, *waiting), strict=False):
-        line = written(said, before)
+        line = line_of(said, before)
         if not _fits(f"{line}\n", left, count):
             break
         lines.append(line)
@@ -107,8 +120,33 @@ def next_call(previous: str, waiting: Sequence[Said], limits: Limits, count: Cou
     # Counts of lines add up to that of the text, give or take a token at each seam.
     while len(lines) > 1 and count("\n".join(lines)) > room:
         lines.pop()
-    lines = lines or [shortened(written(waiting[0], None), room, count)]
+    lines = lines or [shortened(line_of(waiting[0], None), room, count)]
     return Call(so_far, tuple(lines), tuple(waiting[: len(lines)]))
+
+
+def call_to_condense(draft: "Draft", limits: Limits, count: Count) -> tuple[Call, str] | None:
+    """Return a call about the beginning of a summary that is too long to be rolled on, and what is left of it.
+
+    Only a person writes so much, and all of it is read before messages join. None where it fits. Raises NoRoom.
+    """
+    if _fits(draft.text, limits.room // PREVIOUS_SHARE, count) or draft.end_time is None:
+        return None
+    beginning = _beginning(one_line(draft.text), limits.room, count)
+    said = Said(draft.covered, "", "", beginning, draft.end_time, draft.trust)
+    return Call("", (beginning,), (said,)), one_line(draft.text)[len(beginning) :]
+
+
+def _beginning(text: str, room: int, count: Count) -> str:
+    """Return the longest beginning of at most `room` tokens, to a sentence's end if one is near. Raises NoRoom."""
+    low, high = 0, min(len(text), room * LONGEST_TOKEN)
+    while low < high:
+        middle = (low + high + 1) // 2
+        low, high = (middle, high) if count(text[:middle]) <= room else (low, middle - 1)
+    if not low:
+        raise NoRoom("summary_max_tokens is too small for the prompt and a message.")
+    if low == len(text):
+        return text
+    return text[: max((text.rfind(end, low // 2, low) for end in SENTENCE_ENDS), default=-1) + 1 or low]
 
 
 def written(said: Said, before: Said | None) -> str:
@@ -174,3 +212,7 @@ class Draft:
             trust=lowest(self.trust, among=(said.trust for said in call.said)),
             model=model,
         )
+
+    def condensed_to(self, text: str, *, model: str) -> "Draft":
+        """Return the draft as covering what it did, in other words."""
+        return replace(self, text=text, model=model)

@@ -22,6 +22,13 @@ class Verb(StrEnum):
     DELETE = "delete"
 
 
+class Extent(StrEnum):
+    """Why a version was written that no trigger explains: of a time alone, or from the session's beginning."""
+
+    WINDOW = "window"
+    ANEW = "anew"
+
+
 JOB: Final = "summarize"
 """The kind of job that writes one."""
 

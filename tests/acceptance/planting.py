@@ -14,7 +14,7 @@ from memoryhub.ledger.domain import Call, Payer, Size
 from memoryhub.ledger.recording import record
 from memoryhub.tenants.domain import actor_id
 from strength.models import ReflectionCursor, StrategyCursor
-from summaries.models import SummaryDraft
+from summaries.models import ProjectCursor, SummaryDraft
 
 API = "/api/v1"
 
@@ -108,6 +108,7 @@ def plant(client: APIClient, *, agent_id: str, user_id: str) -> Planted:
             summary, {"summary": f"{mark} spoke of green tea", "locked": False, "reason": f"{mark} reason"}
         )
     )
+    _plant_project(client, planted, session["id"])
     # What a job that broke off has written so far.
     SummaryDraft.objects.create(
         actor_id=UUID(planted.actor_id), session_id=UUID(session["id"]), job_id=uuid4(), base_version=2,
@@ -146,14 +147,41 @@ def plant(client: APIClient, *, agent_id: str, user_id: str) -> Planted:
     StrategyCursor.objects.create(
         actor_id=planted.actor_id, session_id=session["id"], strategy="semantic", read_until=2
     )
+    ProjectCursor.objects.create(actor_id=planted.actor_id, session_id=session["id"], read_until=2)
     ReflectionCursor.objects.create(actor_id=planted.actor_id, until=datetime.now(UTC))
-    planted.ids = {
+    planted.ids |= {
         "agent_id": agent_id, "session_id": session["id"], "memory_id": memory["id"], "pending_id": pending["id"],
         "revision_id": revision["id"], "receipt_id": context["receipt_id"],
         "task_id": task["task_id"], "run_id": slept["id"], "merge_id": merge["id"],
         "job_id": str(enqueue("embed", actor_id=UUID(planted.actor_id), key="texts")),
     }  # fmt: skip
     return planted
+
+
+def _plant_project(client: APIClient, planted: Planted, session_id: str) -> None:
+    """Make a project with a document that has a version and an entry, and a decision that was put right."""
+    mark, names = planted.user_mark, planted.names
+    whose = f"?agent_id={planted.agent_id}&user_id={planted.user_id}"
+    made(client.post(f"{API}/projects", {**names, "name": "tea-house", "description": f"{mark} tea house"}))
+    document = f"{API}/projects/tea-house/documents/decisions.md"
+    made(client.put(f"{document}{whose}", {"text": f"{mark} decided", "reason": f"{mark} reason"}))
+    made(client.post(f"{document}/entries{whose}", {"text": f"{mark} entry"}))
+    routed = made(client.post(f"{API}/projects/route", {**names, "message": f"{mark} message to a project"}))
+    made(
+        client.post(
+            f"{API}/projects/routes/{routed['id']}/correct",
+            {"project": "tea-house", "reason": f"{mark} reason"},
+        )
+    )
+    made(
+        client.post(
+            f"{API}/context",
+            {**names, "session_id": session_id, "message": f"{mark} tea house?", "project": "tea-house"},
+        )
+    )
+    planted.ids |= {
+        "project_name": "tea-house", "document_name": "decisions.md", "route_id": routed["id"],
+    }  # fmt: skip
 
 
 Body = Callable[[Planted], dict[str, Any]]
@@ -173,6 +201,14 @@ BODIES: dict[tuple[str, str], Body] = {
     ("summary", "patch"): lambda planted: {"summary": "They spoke of tea.", "locked": False, "reason": "because"},
     ("summary-restore", "post"): lambda planted: {"number": 1},
     ("summaries-digest", "post"): lambda planted: planted.names,
+    ("projects", "post"): lambda planted: {**planted.names, "name": "coffee-house", "description": "Coffee."},
+    ("project", "patch"): lambda planted: {"description": "Tea and cakes.", "reason": "because"},
+    ("document", "put"): lambda planted: {"text": "Decided otherwise.", "reason": "because"},
+    ("document-restore", "post"): lambda planted: {"number": 1},
+    ("document-entries", "post"): lambda planted: {"text": "One more.", "pinned": True},
+    ("document-compact", "post"): lambda planted: {},
+    ("projects-route", "post"): lambda planted: {**planted.names, "message": "green tea", "channel": "slack"},
+    ("route-correct", "post"): lambda planted: {"project": planted.ids["project_name"]},
     ("chat", "post"): lambda planted: {
         **planted.names, "session_id": planted.ids["session_id"], "message": "green tea?"
     },

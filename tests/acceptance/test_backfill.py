@@ -9,7 +9,12 @@ from django.db import connection
 from rest_framework.test import APIClient
 
 from conversations.models import MessageIndex
+from memoryhub.ids import new_id
+from memoryhub.jobs.backfilling import Scope, pieces
+from memoryhub.jobs.kinds import kind
+from memoryhub.jobs.leases import claim
 from memoryhub.jobs.models import Job
+from memoryhub.jobs.queue import enqueue, offer_of
 from strength.models import Memory
 from summaries.models import Summary
 from tests.conftest import client_with_key, run_jobs
@@ -124,10 +129,24 @@ def test_a_spend_cap_ends_it_with_its_reason(llm: LLMServer) -> None:
     client.post(f"{API}/agents", {"agent_id": "kana", "policy": {"daily_token_cap": 1}})
     for number in range(2):
         talk(client, "kana", f"user-{number}", "I drink green tea.", "Noted.")
+    talk(client, "yuno", "aoi", "I drink coffee.", "Noted.")
     forget_jobs()
     llm.answer(Reply("They talked about tea."))
     with pytest.raises(CommandError, match="cap"):
         backfill("--summaries")
+    agents = sorted(Summary.objects.values_list("actor__agent_id", flat=True))
+    assert agents == ["kana", "yuno"], "who has no cap is not kept waiting"
+
+
+def test_what_a_worker_has_is_left_to_it(client: APIClient) -> None:
+    for user_id in ("hiroki", "aoi"):
+        talk(client, "kana", user_id, "I drink green tea.", "Noted.")
+    piece = next(pieces("summaries", Scope()))
+    order = piece.order
+    job_id = enqueue(order.kind, actor_id=piece.actor_id, key=order.key, payload=order.payload)
+    offered = offer_of(job_id)
+    assert offered is not None and claim(offered, kind(order.kind), crew=new_id()) is not None
+    assert "1 elsewhere, 1 done" in backfill("--summaries")
     assert Summary.objects.count() == 1
 
 

@@ -233,6 +233,13 @@ def full_bodies(planted: Planted) -> dict[str, dict[str, Any]]:
         },
         "summary-restore": {"number": 1, "reason": "because"},
         "summaries-digest": {**names, "from": "2020-01-01T00:00:00Z", "to": "2030-01-01T00:00:00Z", "project": "atlas"},
+        "projects": {**names, "name": "tea-garden", "description": "About tea."},
+        "project": {"description": "About green tea.", "reason": "because"},
+        "document": {"text": "# Tea\n\n> Tea.\n", "reason": "because"},
+        "document-entries": {"text": "Tea is green.", "pinned": True, "channel": "slack"},
+        "document-restore": {"number": 0, "reason": "because"},
+        "projects-route": {**names, "message": "tea", "channel": "slack"},
+        "route-correct": {"project": planted.ids["project_name"], "reason": "because"},
         "chat": {
             **names, "session_id": planted.ids["session_id"], "channel": "slack", "project": "atlas", "perspective": "p",
             "message": "hello", "stream": False, "memory": True,
@@ -306,7 +313,8 @@ def calls(planted: Planted) -> dict[str, tuple[str, str, dict[str, Any]]]:
         for method in route.methods:
             if method in ("get", "delete"):
                 continue
-            address = route.address(planted.ids) + (query(planted) if route.name == "actors" else "")
+            says_whose = route.name == "actors" or "project_name" in route.places
+            address = route.address(planted.ids) + (query(planted) if says_whose else "")
             full = {label: body for label, body in bodies.items() if label.split()[0] == route.name}
             for label, body in (full or {route.name: body_of(route.name, method, planted) or {}}).items():
                 if method == "patch" or route.name != "agent":
@@ -684,6 +692,7 @@ def test_routes_with_bodies_have_a_full_one(planted: Planted) -> None:
     named = {label.split()[0] for label in full_bodies(planted)}
     small: set[str] = {
         "session-end",
+        "document-compact",
         "memory-restore",
         "sleep-run-undo",
         *(f"merge-{verb}" for verb in ("accept", "dismiss", "undo")),

@@ -129,6 +129,8 @@ class Reply:
     output_tokens: int | None = None
     cached_tokens: int = 0
     """How many of the input tokens came from the vendor's cache."""
+    cache_written_tokens: int = 0
+    """How many of the input tokens went into it; Anthropic alone tells that."""
     stop: str | None = "end_turn"
     failure: str | None = None
     delay_seconds: float = 0.0
@@ -232,7 +234,7 @@ class _Handler(embeddings_server._Handler):
 
     def list_models(self) -> None:
         standing = self.fake._first.popleft() if self.fake._first else None
-        if isinstance(standing, Reply) and standing.failure in STATUSES:
+        if isinstance(standing, Reply) and standing.failure and standing.failure in STATUSES:
             self.send_status(standing.failure)
         elif isinstance(standing, Reply) and standing.failure:
             _Answering(self, _models_asked(self), standing).answer()
@@ -459,11 +461,11 @@ class _Answering:
 
     def _anthropic_usage(self) -> dict[str, Any]:
         assert self.input_tokens is not None
-        cached = self.reply.cached_tokens
+        cached, written = self.reply.cached_tokens, self.reply.cache_written_tokens
         return {
-            "input_tokens": self.input_tokens - cached,
+            "input_tokens": self.input_tokens - cached - written,
             "cache_read_input_tokens": cached,
-            "cache_creation_input_tokens": 0,
+            "cache_creation_input_tokens": written,
             "output_tokens": self.output_tokens,
         }
 

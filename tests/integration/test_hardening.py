@@ -180,11 +180,18 @@ def test_every_pinned_memory_is_told_of(client: APIClient) -> None:
     assert Memory.objects.filter(actor=actor, pinned=True).count() == 110
 
 
-def test_routing_is_missing_and_the_metadata_say_so(client: APIClient) -> None:
+def test_message_without_projects_to_go_to_still_gets_its_context(client: APIClient) -> None:
     remember(client, "the tide table is in the repository", scope_project="tidepool")
     answer = client.post(f"{API}/context", {**WHO, "message": "tide table", "project": "auto"}).json()
-    assert "routing" in answer["metadata"]["degraded"]
+    assert "routing" not in answer["metadata"]["degraded"]
     assert answer["metadata"]["semantic_memory_count"] == 1
+    assert (answer["routing"]["project"], answer["routing"]["confidence"]) == (None, "low")
+
+
+def test_routing_is_missing_and_the_metadata_say_so(client: APIClient) -> None:
+    body = {"agent_id": "nobody-yet", "message": "tide table", "project": "auto"}
+    answer = client.post(f"{API}/context", body).json()
+    assert "routing" in answer["metadata"]["degraded"]
     assert answer["routing"] is None
 
 

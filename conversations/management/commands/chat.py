@@ -9,13 +9,15 @@ from uuid import UUID
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from conversations.actions.chat import Asked, ChatFailed, Question, TurnLost, chat_streaming, pose
+from conversations.actions.chat import Asked, ChatFailed, Question, TurnLost, begin_answer, pose
 from conversations.actions.sessions import SessionTaken
+from conversations.domain.cleaning import one_line, visible
 from conversations.domain.fitting import ContextTooLarge
 from conversations.domain.validation import InvalidContext
 from conversations.models import ChatTurn
 from memoryhub.access.domain import command
 from memoryhub.access.tenancy import UnknownRow, actor_for_writing
+from memoryhub.ids import new_id
 from memoryhub.providers.llm.base import Delta
 from memoryhub.storable import text_problem
 from memoryhub.tenants.domain import AGENT_ID_PATTERN
@@ -23,7 +25,8 @@ from memoryhub.tenants.models import Actor
 
 BY = command("chat")
 COMMANDS = "/why: what the last answer knew; /new: begin a new session; /quit (or Ctrl-D): end."
-UNANSWERED = (ChatFailed, ContextTooLarge, InvalidContext, TurnLost, SessionTaken, UnknownRow)
+NOT_STORED = (SessionTaken, UnknownRow)
+UNANSWERED = (ChatFailed, ContextTooLarge, InvalidContext, TurnLost)
 
 
 class Command(BaseCommand):
@@ -79,30 +82,34 @@ class Command(BaseCommand):
             return
         items = self.last.receipt.items if self.last and self.last.receipt else []
         for item in items:
-            verdict = "in " if item["included"] else "out"
+            verdict, opening = "in " if item["included"] else "out", one_line(item["excerpt"])[:80]
             self.stdout.write(
-                f"{verdict} {item['layer']:<16} {item['tokens']:>6}  {item['excerpt'][:80]}  ({item['reason']})"
+                f"{verdict} {item['layer']:<16} {item['tokens']:>6}  {opening}  ({item['reason']})"
             )
 
     def _answer(self, actor: Actor, message: str, *, with_memory: bool) -> None:
         question = Question(
-            message=message, session_id=self.session_id, channel="terminal", with_memory=with_memory
+            message=message,
+            session_id=self.session_id or new_id(),
+            channel="terminal",
+            with_memory=with_memory,
         )
         try:
             asked = pose(actor=actor, question=question, by=BY, now=datetime.now(UTC))
-            self.session_id = asked.turn.session_id
+            self.session_id = question.session_id
             self.last = asyncio.run(self._write(asked))
+        except KeyboardInterrupt:
+            self.stderr.write("\nNot waited for; the message is kept.")
+        except NOT_STORED as error:
+            raise CommandError(str(error)) from error
         except UNANSWERED as error:
-            self.stdout.write("")
-            self.stderr.write(f"No answer: {error} The message is kept.")
+            self.session_id = question.session_id
+            self.stderr.write(f"\nNo answer: {error} The message is kept.")
 
-    async def _write(self, asked: Asked) -> ChatTurn | None:
-        turn = None
-        async for piece in chat_streaming(asked=asked, by=BY):
-            if isinstance(piece, Delta):
-                self.stdout.write(piece.text, ending="")
-                self.stdout.flush()
-            else:
-                turn = piece
+    async def _write(self, asked: Asked) -> ChatTurn:
+        heard = begin_answer(asked=asked, by=BY)
+        while isinstance(piece := await heard.next(), Delta):
+            self.stdout.write(visible(piece.text), ending="")
+            self.stdout.flush()
         self.stdout.write("")
-        return turn
+        return piece

@@ -1,8 +1,9 @@
 """`manage.py backfill`: catch up with summaries, extraction and embeddings of what was said before."""
 
+from collections import Counter
 from datetime import UTC, datetime
 from itertools import islice
-from typing import Any
+from typing import Any, Final
 
 from django.conf import settings
 from django.core.management.base import CommandError, CommandParser
@@ -10,8 +11,11 @@ from django.utils.dateparse import parse_date, parse_datetime
 from rich.console import Console
 from rich.progress import Progress
 
-from memoryhub.jobs.backfilling import Piece, Scope, pieces, work_off
+from memoryhub.jobs.backfilling import Fate, Piece, Scope, pieces, work_off
 from memoryhub.management.resumable import ResumableCommand
+
+STUCK_AFTER: Final = 20
+"""After so many in a row that had to wait, the others would have to wait as well."""
 
 
 class Command(ResumableCommand):
@@ -28,7 +32,9 @@ class Command(ResumableCommand):
             parser.add_argument(f"--{name}", action="store_true", help=f"Catch up with {name}.")
         parser.add_argument("--agent", help="This agent's alone, with all its users.")
         parser.add_argument("--user", help="This user's alone; needs --agent.")
-        parser.add_argument("--since", help="What was said since then, as 2026-03-01 or with a time.")
+        parser.add_argument(
+            "--since", help="Since when, as 2026-03-01; what waits for extraction is read whatever its age."
+        )
         parser.add_argument("--limit", type=int, help="At most so many jobs of each sort.")
         parser.add_argument("--dry-run", action="store_true", help="Say what is missing, and do nothing.")
 
@@ -47,24 +53,28 @@ class Command(ResumableCommand):
                 self._work_off(name, missing)
 
     def _work_off(self, name: str, missing: list[Piece]) -> None:
-        """Do all pieces; those that fail for good are told at the end, one that has to wait ends it all."""
-        failed: list[str] = []
+        """Do all pieces; who has to wait or fails costs nobody else theirs, unless nobody gets on any more."""
+        fates: Counter[Fate] = Counter()
+        reasons: dict[str, None] = {}
+        stuck = 0
         # `rich` draws a bar on a terminal; elsewhere nothing moves, and the closing line says it all.
         with Progress(console=Console(stderr=True), disable=not self.stderr.isatty()) as bar:
             task = bar.add_task(name.capitalize(), total=len(missing))
             for piece in missing:
                 outcome = work_off(piece)
-                if outcome.waits:
-                    raise CommandError(
-                        f"{name}: {outcome.reason} What was done is kept. Run the command again later; what has begun "
-                        "goes on by itself where a worker runs."
-                    )
-                if not outcome.is_done:
-                    failed.append(outcome.reason)
+                fates[outcome.fate] += 1
+                stuck = stuck + 1 if outcome.fate is Fate.WAITS else 0
+                if outcome.reason:
+                    reasons[outcome.reason] = None
                 bar.advance(task)
-        self.stdout.write(f"{name}: {len(missing) - len(failed)} done.")
-        if failed:
-            raise CommandError(f"{name}: {len(failed)} failed, the first with: {failed[0]}")
+                if stuck == STUCK_AFTER:
+                    break
+        self.stdout.write(f"{name}: " + ", ".join(f"{number} {fate}" for fate, number in fates.items()) + ".")
+        if reasons:
+            raise CommandError(
+                f"{name}: {' '.join(list(reasons)[:3])} What was done is kept. What has begun goes on by itself where "
+                "a worker runs; or run the command again later."
+            )
 
 
 def _moment(text: str | None) -> datetime | None:

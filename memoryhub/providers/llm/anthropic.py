@@ -23,7 +23,7 @@ STOPS = {
     "model_context_window_exceeded": Stop.TRUNCATED,
     "refusal": Stop.REFUSED,
 }
-INPUT_PARTS = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
+INPUT_PARTS = ("input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
 """Told apart, because they are priced apart; a request's size is their sum."""
 
 
@@ -132,7 +132,9 @@ def _stop(reason: Any) -> Stop | None:
 def _take_usage(draft: Draft, usage: Any) -> None:
     """Keep the greatest usage told: a stream tells it at its start, and at its end parts of it anew."""
     if amount(within(usage, "input_tokens")) is not None:
-        told = sum(amount(within(usage, part)) or 0 for part in INPUT_PARTS)
-        draft.input_tokens = max(told, draft.input_tokens or 0)
+        plain, read, put = (amount(within(usage, part)) or 0 for part in INPUT_PARTS)
+        if plain + read + put >= (draft.input_tokens or 0):
+            draft.input_tokens = plain + read + put
+            draft.cache_read_tokens, draft.cache_write_tokens = read, put
     written = amount(within(usage, "output_tokens"))
     draft.output_tokens = draft.output_tokens if written is None else written

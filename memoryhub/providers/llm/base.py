@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, ClassVar, Literal
 
+from memoryhub.providers.retry import OnFailed, unheard
+
 
 class Operation(StrEnum):
     """What a model is asked for; each may have a model of its own."""
@@ -56,6 +58,10 @@ class Completion:
     input_tokens: int
     """All that was read, what came from the provider's cache included."""
     output_tokens: int
+    cache_read_tokens: int = 0
+    """Of the input tokens, those that came from the provider's cache; most vendors ask less for them."""
+    cache_write_tokens: int = 0
+    """Of the input tokens, those that the provider put into its cache; some vendors ask more for them."""
     data: Any = field(default=None, repr=False)
     """The parsed answer where a schema was asked for."""
     usage_is_estimated: bool = False
@@ -80,18 +86,20 @@ class LLMProvider(ABC):
         """Return the name of the model that answers an operation; "" where none does."""
 
     @abstractmethod
-    def complete(self, request: CompletionRequest) -> Completion:
+    def complete(self, request: CompletionRequest, *, on_failed: OnFailed = unheard) -> Completion:
         """Return a finished answer. Raises ProviderError; cut, refused or empty answers are errors too.
 
-        Blocks, so it is not for coroutines.
+        Blocks, so it is not for coroutines. `on_failed` hears of the attempts before the last.
         """
 
     @abstractmethod
-    def stream(self, request: CompletionRequest) -> AsyncIterator[Delta | Completion]:
+    def stream(
+        self, request: CompletionRequest, *, on_failed: OnFailed = unheard
+    ) -> AsyncIterator[Delta | Completion]:
         """Yield the pieces of an answer as they come, and the finished answer last.
 
         Raises ProviderError, also in the middle: then what was yielded is no answer. Tried again only before the
-        first piece. To be used from any event loop.
+        first piece; `on_failed` hears of the attempts before the last. To be used from any event loop.
         """
 
     def count_tokens(self, request: CompletionRequest) -> int | None:

@@ -37,6 +37,8 @@ class Draft:
     refused: bool = False
     input_tokens: int | None = None
     output_tokens: int | None = None
+    cache_read_tokens: int = 0
+    cache_write_tokens: int = 0
 
     def add(self, piece: Any) -> str:
         """Keep a piece of text and return it; "" for whatever is none. Raises BadAnswer for unstorable text."""
@@ -63,6 +65,8 @@ def completion(draft: Draft, request: CompletionRequest, *, model: str) -> Compl
         model=_model_name(draft.model) or model,
         input_tokens=sum(map(counter.count, texts_of(request))) if read is None else read,
         output_tokens=counter.count(text) if written is None else written,
+        cache_read_tokens=draft.cache_read_tokens,
+        cache_write_tokens=draft.cache_write_tokens,
         data=data,
         usage_is_estimated=read is None or written is None,
     )

@@ -6,6 +6,7 @@ from typing import ClassVar, NoReturn, Self
 from memoryhub.providers.config import LLMConfig
 from memoryhub.providers.errors import ProviderUnavailable
 from memoryhub.providers.llm.base import Completion, CompletionRequest, Delta, LLMProvider, Operation
+from memoryhub.providers.retry import OnFailed, unheard
 
 NOT_CONFIGURED = (
     "No language model is configured. Set ANTHROPIC_API_KEY or OPENAI_API_KEY, "
@@ -27,11 +28,13 @@ class NoneProvider(LLMProvider):
         """Return "": no model answers."""
         return ""
 
-    def complete(self, request: CompletionRequest) -> NoReturn:
+    def complete(self, request: CompletionRequest, *, on_failed: OnFailed = unheard) -> NoReturn:
         """Raise ProviderUnavailable, permanently."""
         raise ProviderUnavailable(NOT_CONFIGURED, code="not_configured", permanent=True)
 
-    async def stream(self, request: CompletionRequest) -> AsyncIterator[Delta | Completion]:
+    async def stream(
+        self, request: CompletionRequest, *, on_failed: OnFailed = unheard
+    ) -> AsyncIterator[Delta | Completion]:
         """Raise ProviderUnavailable, permanently, when the first piece is asked for."""
         if self.name:  # a generator, whatever it does
             self.complete(request)

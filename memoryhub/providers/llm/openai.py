@@ -123,3 +123,5 @@ def _take_usage(draft: Draft, usage: Any) -> None:
     if usage is not None:
         draft.input_tokens = amount(within(usage, "prompt_tokens"))
         draft.output_tokens = amount(within(usage, "completion_tokens"))
+        cached = amount(within(usage, "prompt_tokens_details", "cached_tokens")) or 0
+        draft.cache_read_tokens = min(cached, draft.input_tokens or 0)

@@ -21,7 +21,7 @@ from memoryhub.providers.llm.base import Completion, CompletionRequest, Delta, L
 from memoryhub.providers.llm.drafts import Draft, completion, parsed
 from memoryhub.providers.llm.events import Event, EventDecoder
 from memoryhub.providers.llm.models import default_model
-from memoryhub.providers.retry import Budget, Clock, call_within, pause_after, too_late
+from memoryhub.providers.retry import Budget, Clock, OnFailed, call_within, pause_after, too_late, unheard
 
 PROBE_SECONDS = 5.0
 MAX_ANSWER_BYTES = 64 * 1024 * 1024
@@ -60,15 +60,18 @@ class RemoteProvider(LLMProvider):
         """Return the configured model of an operation, else this provider's default for it."""
         return self._config.model_for(operation) or default_model(self.name, operation)
 
-    def complete(self, request: CompletionRequest) -> Completion:
+    def complete(self, request: CompletionRequest, *, on_failed: OnFailed = unheard) -> Completion:
         """Return a finished answer within the request's deadline. Raises ProviderError."""
         return call_within(
             self._budget(request.deadline_seconds),
             lambda seconds: run(self._completed(request, seconds)),
             self._clock,
+            on_failed,
         )
 
-    async def stream(self, request: CompletionRequest) -> AsyncIterator[Delta | Completion]:
+    async def stream(
+        self, request: CompletionRequest, *, on_failed: OnFailed = unheard
+    ) -> AsyncIterator[Delta | Completion]:
         """Yield an answer as it comes. Raises ProviderError; tries again only before the first piece."""
         budget = self._budget(request.deadline_seconds)
         ends_at = self._clock.now() + budget.deadline_seconds
@@ -85,6 +88,7 @@ class RemoteProvider(LLMProvider):
                 pause = pause_after(error, number=number, budget=budget, seconds_left=left)
                 if has_begun or pause is None:
                     raise
+                on_failed(error, pause)
             await self._clock.sleep_in_loop(pause)
         raise too_late()
 

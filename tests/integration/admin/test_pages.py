@@ -34,11 +34,20 @@ from strength.models import (
     StrengthPoint,
     UseReport,
 )
-from summaries.models import SummaryDraft, SummaryVersion
+from summaries.models import DocumentEntry, DocumentVersion, ProjectCursor, SummaryDraft, SummaryVersion
 from tests.integration.admin.conftest import BY, NOW, SCRIPT, SECRET_USER, Hub, list_of, logged_in, page_of
 
 # Shown inside a memory's page, or of no use to people: hashed terms, vectors, clocks, and what counts once.
-PARTS = {MemoryNumbers, PerspectiveStrength, MemorySource, MemoryRevision, StrengthPoint, SummaryVersion}
+PARTS = {
+    MemoryNumbers,
+    PerspectiveStrength,
+    MemorySource,
+    MemoryRevision,
+    StrengthPoint,
+    SummaryVersion,
+    DocumentEntry,
+    DocumentVersion,
+}
 MACHINERY = {
     MessageIndex,
     MemoryIndex,
@@ -49,6 +58,7 @@ MACHINERY = {
     ReflectionCursor,
     StrategyCursor,
     UseReport,
+    ProjectCursor,
     SummaryDraft,
 }
 MOST_QUERIES = 25

@@ -345,6 +345,79 @@ def test_twenty_streams_at_once_get_their_own_answers(web: Web, llm: LLMServer) 
             assert got == wanted
 
 
+def test_a_client_that_leaves_before_the_first_event_has_asked_all_the_same(
+    client: APIClient, llm: LLMServer, transactional_db: None
+) -> None:
+    llm.answer(Reply("Green tea."))
+    response = ask(client, stream=True)
+    response.close()  # nobody reads it
+    wait_until(lambda: ChatTurn.objects.get().state == "answered")
+    assert spoken(str(ChatTurn.objects.get().session_id))[1] == ("assistant", "Green tea.")
+
+
+def test_streams_hold_no_connection_while_the_model_writes(web: Web, llm: LLMServer) -> None:
+    client = client_with_key()
+    llm.answer(Reply("one two", pieces=["one ", "two"], piece_delay_seconds=1.5))
+    with ThreadPoolExecutor(4) as pool:
+        running = [pool.submit(stream, web, client) for _ in range(4)]
+        wait_until(lambda: len(llm.asked) == 4)
+        time.sleep(0.5)
+        with connections["default"].cursor() as cursor:
+            cursor.execute(
+                "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
+                " AND backend_type = 'client backend'"
+            )
+            held = cursor.fetchone()[0]
+        assert [each.result()[-1][0] for each in running] == ["done"] * 4
+    assert held == 0
+
+
+def test_an_erased_user_ends_the_stream_with_the_plain_calls_problem(web: Web, llm: LLMServer) -> None:
+    client = client_with_key()
+    llm.answer(Reply("one two", pieces=["one ", "two"], piece_delay_seconds=1.0))
+    with ThreadPoolExecutor(1) as pool:
+        running = pool.submit(stream, web, client)
+        wait_until(lambda: len(llm.asked) == 1)
+        assert client.delete(f"{API}/actors?agent_id=kana&user_id=hiroki").status_code == 200
+        name, problem = running.result()[-1]
+    assert (name, problem["status"], problem["code"]) == ("error", 404, "not_found")
+
+
+def test_what_breaks_in_our_own_house_leaves_no_turn_behind(
+    client: APIClient, llm: LLMServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(**_: Any) -> None:
+        raise RuntimeError("secret insides")
+
+    monkeypatch.setattr("conversations.actions.chat.answer", broken)
+    client.raise_request_exception = False
+    assert ask(client, headers={"Idempotency-Key": "one"}).status_code == 500
+    assert (ChatTurn.objects.get().state, ChatTurn.objects.get().error) == ("failed", "error")
+    monkeypatch.undo()
+    told(ask(client, headers={"Idempotency-Key": "one"}))
+
+
+def test_a_key_stands_for_one_question_of_one_user_on_one_channel(client: APIClient, llm: LLMServer) -> None:
+    key = {"Idempotency-Key": "one"}
+    told(ask(client, headers=key))
+    for other in ({"agent_id": "yuno"}, {"user_id": "aoi"}, {"channel": "slack"}):
+        response = ask(client, headers=key, **other)
+        assert (response.status_code, response.json()["code"]) == (422, "idempotency_key_reused"), other
+    assert len(llm.asked) == 1
+
+
+def test_a_key_is_free_again_after_a_day_whatever_became_of_its_question(
+    client: APIClient, llm: LLMServer
+) -> None:
+    key = {"Idempotency-Key": "one"}
+    told(ask(client, headers=key))
+    ChatTurn.objects.update(
+        state="answering", until="2026-01-01T00:00:00Z", created_at="2026-01-01T00:00:00Z"
+    )
+    told(ask(client, "Something else?", headers=key))
+    assert ChatTurn.objects.count() == 2
+
+
 def wait_until(holds: Any, seconds: float = 20.0) -> None:
     ends_at = time.monotonic() + seconds
     while not holds():

@@ -45,8 +45,8 @@ def talk(
 def read(actor: Actor, *, now: datetime = NOW + timedelta(hours=1), **options: Any) -> Filed:
     """Let an actor's conversations be read, as the job does."""
     fresh = Actor.objects.select_related("agent").get(pk=actor.pk)
-    attempt = options.pop("attempt", 1)
-    return extract(reading=Reading(fresh, JOB, now, attempt), **options)
+    spoilt = options.pop("spoilt", 0)
+    return extract(reading=Reading(fresh, JOB, now, spoilt), **options)
 
 
 def item(text: str, *sources: int, confidence: float = SURE, **more: Any) -> dict[str, Any]:

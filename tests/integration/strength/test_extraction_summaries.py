@@ -15,7 +15,7 @@ from memoryhub.tenants.domain import Trust
 from memoryhub.tenants.models import Actor
 from strength.actions.curate import apply_transition, delete_memory, edit_memory
 from strength.actions.summaries_as_memories import remember_summary
-from strength.models import Memory, StrategyCursor
+from strength.models import Memory, StrategyCursor, Tombstone
 from tests.conftest import run_jobs
 from tests.integration.strength.conftest import NOW, Sleep
 from tests.integration.strength.talking import JOB, talk
@@ -144,3 +144,28 @@ def test_untrusted_summaries_wait_and_replace_nothing_believed(actor: Actor, ses
     assert remember(actor, session, 3) is None
     memory.refresh_from_db()
     assert (memory.content, memory.status) == (SECOND, "active")
+
+
+@pytest.mark.parametrize("trust", [Trust.TRUSTED, Trust.UNTRUSTED])
+def test_a_summary_that_was_deleted_takes_its_memory_along(
+    actor: Actor, session: Session, trust: Trust
+) -> None:
+    tell(session.pk, FIRST, trust=trust)
+    assert remember(actor, session) is not None
+    TOLD.clear()
+    assert remember(actor, session, 1) is None
+    assert not Memory.objects.exists() and not Tombstone.objects.exists()
+    tell(session.pk, FIRST)
+    again = remember(actor, session, 2)
+    assert again is not None and again.status == "active", "a job's deletion is no decision against the text"
+
+
+def test_what_a_person_put_right_outlives_its_summary(actor: Actor, session: Session) -> None:
+    tell(session.pk, FIRST)
+    memory = remember(actor, session)
+    assert memory is not None
+    values = {"content": "A person's words."}
+    edit_memory(memory=memory, values=values, expected_version=None, by=PERSON, reason="", now=NOW)
+    TOLD.clear()
+    assert remember(actor, session, 1) is None
+    assert Memory.objects.get().content == "A person's words."

@@ -4,6 +4,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from django.db import connections
 from django.utils import timezone
 from rest_framework.test import APIClient
 
@@ -15,7 +16,7 @@ from memoryhub.api.models import IdempotencyRecord
 from memoryhub.jobs.models import Job
 from summaries.models import Summary, SummaryVersion
 from tests.conftest import client_with_key
-from tests.fakes.llm_server import LLMServer, Reply
+from tests.fakes.llm_server import Asked, LLMServer, Reply
 from tests.integration.summaries.conftest import BY, NOW, Talk, open_talk, ran, seqs_in
 
 API = "/api/v1"
@@ -110,7 +111,8 @@ def test_of_a_time_only_what_was_said_then(client: APIClient, llm: LLMServer) ->
     assert (body["message_count"], body["end_time"]) == (2, "2026-03-01T13:00:00Z")
     talk.end()
     talk.summarize()
-    assert seqs_in([llm.asked[1].text]) == [2], "what came after it joins later"
+    assert seqs_in([llm.asked[1].text]) == [0, 1, 2], "the next one is made of all that was said"
+    assert "<previous-summary" not in llm.asked[1].text
 
 
 def test_an_edit_is_a_version_and_locks(client: APIClient, told: Talk) -> None:
@@ -313,6 +315,69 @@ def test_a_digest_by_a_model_is_fenced_and_its_failure_is_told(
     failed = client.post(f"{API}/summaries/digest", WHO)
     assert failed.status_code == 502
     assert failed.json()["code"] == "llm_failed" and failed.json()["retryable"] is False
+
+
+def test_a_digest_of_many_sessions_is_rolled_and_asked_for_in_fewer_words_where_it_is_cut(
+    client: APIClient, llm: LLMServer
+) -> None:
+    talk = open_talk()
+    talk.set_policy(summary_max_tokens=1_000)
+    talks = [talk, *(open_talk() for _ in range(11))]
+    for number, each in enumerate(talks):
+        each.say(f"Message m{number:04}x", at=NOW + timedelta(days=number))
+        llm.answer(
+            Reply(f"Message m{number:04}x is what they spoke about. " + "It was about the harbour. " * 20)
+        )
+        ran(client.post(address(each)).data["job_id"])
+    llm.asked.clear()
+    llm.then(Reply("Cut", stop="max_tokens"))
+    llm.answer(lambda asked: Reply(f"Digest {len(llm.asked)}."))
+
+    body = client.post(f"{API}/summaries/digest", WHO).json()
+
+    assert body["left_out"] == 0 and len(body["session_ids"]) == 12
+    first, *others = llm.asked
+    assert seqs_in([asked.text for asked in others]) == list(range(12)) and len(others) > 2
+    assert seqs_in([first.text]) == seqs_in([others[0].text]), "the cut one, in fewer words"
+    for number, asked in enumerate(others[1:], start=2):
+        assert f"Digest {number}." in asked.text
+    assert body["digest"] == f"Digest {len(llm.asked)}."
+
+
+def test_a_digest_that_would_take_too_long_is_given_up(
+    client: APIClient, three_sessions: list[Talk], llm: LLMServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("summaries.actions.digesting.DEADLINE_SECONDS", 4.0)
+    late = client.post(f"{API}/summaries/digest", WHO)
+    assert (late.status_code, late.json()["reason"], late.json()["retryable"]) == (502, "timeout", True)
+    assert not llm.asked
+
+
+def test_a_digest_past_the_cap_says_when_to_come_again(
+    client: APIClient, three_sessions: list[Talk], llm: LLMServer
+) -> None:
+    three_sessions[0].set_policy(daily_token_cap=0)
+    refused = client.post(f"{API}/summaries/digest", WHO)
+    assert (refused.status_code, refused.json()["code"]) == (503, "llm_unavailable")
+    assert refused.json()["reason"] == "spend_cap" and refused.json()["retryable"] is True
+    assert 0 < int(refused["Retry-After"]) <= 86_400 and not llm.asked
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize("key", [None, "once"])
+def test_a_digest_keeps_no_connection_from_others_unless_a_key_locks_it(
+    client: APIClient, three_sessions: list[Talk], llm: LLMServer, key: str | None
+) -> None:
+    mine, held = connections["default"], []
+
+    def answer(asked: Asked) -> Reply:
+        held.append(mine.connection is not None)
+        return Reply("Three talks about plans.")
+
+    llm.answer(answer)
+    headers = {"Idempotency-Key": key} if key else {}
+    assert client.post(f"{API}/summaries/digest", WHO, headers=headers).status_code == 200
+    assert held == [key is not None]
 
 
 def test_metrics_tell_what_was_written_and_what_failed(client: APIClient, llm: LLMServer) -> None:

@@ -385,5 +385,6 @@ def test_blank_messages_are_covered_and_never_asked_about(talk: Talk, llm: LLMSe
     add_messages(session=talk.session, batch=[image] * 25, by=BY, now=NOW)
     assert talk.summarize().state == "done" and talk.summary is None and not llm.asked
     talk.say("Look at these.")
+    talk.end()
     talk.summarize()
     assert talk.summary is not None and talk.summary.message_count == 26 and len(llm.asked) == 1

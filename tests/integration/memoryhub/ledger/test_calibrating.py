@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from django.contrib.auth.models import User
-from django.db import connection
+from django.db import InterfaceError, connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
@@ -17,9 +17,11 @@ from memoryhub.access.domain import command
 from memoryhub.access.tenancy import tenant_for_reading
 from memoryhub.jobs.models import Job
 from memoryhub.jobs.queue import enqueue
-from memoryhub.ledger.calibrating import CalibratedFactors, calibrate, calibrated
+from memoryhub.ledger.calibrating import CalibratedFactors, calibrate, calibrated, prior_of
 from memoryhub.ledger.models import LedgerEntry, TokenFactors
+from memoryhub.providers import registry
 from memoryhub.providers.asking import ask
+from memoryhub.providers.config import LLMConfig
 from memoryhub.providers.counting import counter_in_use
 from memoryhub.providers.llm.base import ChatMessage, CompletionRequest, Operation
 from memoryhub.tenants.models import Actor
@@ -62,11 +64,14 @@ KINDS: dict[str, Callable[[int], str]] = {
 }
 
 
-def say(actor: Actor, text: str) -> LedgerEntry:
+SYSTEM = "Answer in the language of the question. 質問の言語で答えてください。"
+
+
+def say(actor: Actor, text: str, *, system: str = SYSTEM) -> LedgerEntry:
     """Ask the model, and return how the call stands in the ledger."""
     request = CompletionRequest(
         operation=Operation.CHAT, messages=(ChatMessage("user", text),), max_output_tokens=50, deadline_seconds=5.0,
-        system="Answer in the language of the question. 質問の言語で答えてください。",
+        system=system,
     )  # fmt: skip
     ask(request, actor=actor)
     return LedgerEntry.objects.order_by("-id").first()  # type: ignore[return-value]
@@ -181,7 +186,7 @@ def test_contexts_are_counted_with_fitted_factors(llm: LLMServer, actor: Actor) 
         return int(found.metadata["total_tokens"])
 
     before = tokens()
-    assert counter_in_use().factors == factors_for("claude")
+    assert counter_in_use().factors == factors_for(None), "a server of others, and no model chosen"
     fitted(latin=3.0)
     calibrated.forget()
     assert counter_in_use().factors.latin == 3.0
@@ -191,6 +196,58 @@ def test_contexts_are_counted_with_fitted_factors(llm: LLMServer, actor: Actor) 
 def test_without_a_model_the_most_careful_factors_hold(db: None) -> None:
     fitted()
     assert counter_in_use().factors == factors_for(None)
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("provider", ["anthropic", "openai"])
+def test_a_fit_begins_with_the_factors_in_use_before_it(
+    llm_server: LLMServer, settings: Any, actor: Actor, provider: str
+) -> None:
+    """Twenty English answers of a server of others say nothing about Japanese: there nothing may fall."""
+    registry.reset()
+    settings.LLM = LLMConfig(provider, base_url=llm_server.base_url, api_key=llm_server.key)
+    before = counter_in_use().factors
+    assert before == factors_for(None)
+    for number in range(20):
+        say(actor, KINDS["english"](number), system="Answer briefly.")
+    run_jobs()
+    calibrated.forget()
+    after = counter_in_use().factors
+    registry.reset()
+    assert after.latin < before.latin
+    assert after.japanese >= before.japanese and after.other >= before.other
+
+
+@pytest.mark.parametrize(
+    ("config", "prior"),
+    [
+        (LLMConfig("openai"), "gpt-5.6-sol"),
+        (LLMConfig("openai", "gpt-5.6-sol", base_url="http://a.test"), "gpt-5.6-sol"),
+        (
+            LLMConfig("openai", models={Operation.CHAT: "gpt-5.6-sol"}, base_url="http://a.test"),
+            "gpt-5.6-sol",
+        ),
+        (LLMConfig("openai", base_url="http://a.test"), None),
+        (LLMConfig("openai", "other", base_url="http://a.test"), None),
+    ],
+)
+def test_a_vendors_name_says_nothing_of_a_server_of_others_unless_it_was_chosen(
+    settings: Any, config: LLMConfig, prior: str | None
+) -> None:
+    settings.LLM = config
+    assert prior_of("gpt-5.6-sol") == factors_for(prior)
+
+
+def test_a_broken_connection_leaves_the_factors_that_were_known(db: None) -> None:
+    kept = CalibratedFactors(clock=iter([0.0, 0.0, 100.0, 100.0]).__next__)
+    fitted(model="claude-x")
+    known = kept.of("anthropic", "claude-x")
+
+    def broken(*rest: Any) -> Any:
+        raise InterfaceError("connection already closed")
+
+    with connection.execute_wrapper(broken):
+        assert kept.of("anthropic", "claude-x") == known is not None
 
 
 def test_the_admin_shows_the_error(actor: Actor) -> None:

@@ -6,10 +6,12 @@ from typing import Any
 
 import pytest
 from asgiref.sync import async_to_sync
-from django.db import connection, transaction
+from django.db import InterfaceError, connection, transaction
 from django.test.utils import CaptureQueriesContext
 
+from memoryhub.ledger.domain import PriceList
 from memoryhub.ledger.models import LedgerEntry
+from memoryhub.ledger.spending import spent_in
 from memoryhub.providers.asking import ask, ask_streaming, size_of
 from memoryhub.providers.errors import ProviderError
 from memoryhub.providers.llm.base import ChatMessage, Completion, CompletionRequest, Operation
@@ -55,27 +57,87 @@ def test_no_row_holds_a_text(llm: LLMServer, actor: Actor) -> None:
 
 
 @pytest.mark.parametrize(
-    ("failure", "is_paid"),
+    ("failure", "attempts", "is_paid"),
     [
-        ("429", False),
-        ("500", False),
-        ("401", False),
-        ("dropped", False),
-        ("refusal", True),
-        ("truncated_json", None),
+        ("429", 3, False),
+        ("500", 3, False),
+        ("401", 1, False),
+        ("dropped", 3, False),
+        ("refusal", 1, True),
+        ("truncated_json", 2, True),
     ],
 )
-def test_a_call_that_fails_stands_with_its_code(
-    llm: LLMServer, actor: Actor, prices: None, failure: str, is_paid: bool | None
+def test_each_attempt_that_fails_stands_with_its_code(
+    llm: LLMServer, actor: Actor, prices: None, failure: str, attempts: int, is_paid: bool
 ) -> None:
     llm.answer(Reply("half", failure=failure))
     with pytest.raises(ProviderError) as raised:
         ask(question(), actor=actor)
-    entry = LedgerEntry.objects.get()
-    assert entry.outcome == raised.value.code != "ok"
-    assert not entry.is_sample and entry.estimated_tokens > 0
-    if is_paid is not None:
+    entries = LedgerEntry.objects.all()
+    assert len(entries) == len(llm.asked) == attempts
+    for entry in entries:
+        assert entry.outcome == raised.value.code != "ok"
+        assert not entry.is_sample and entry.estimated_tokens > 0
         assert (entry.cost is not None) is is_paid
+
+
+def test_an_answer_that_was_asked_for_again_was_paid_for_twice(
+    llm: LLMServer, actor: Actor, prices: None
+) -> None:
+    llm.then(Reply("half", failure="truncated_json"), Reply(failure="529"))
+    llm.answer(Reply("Green.", input_tokens=1000, output_tokens=200))
+    ask(question(), actor=actor)
+    unread, overloaded, answered = LedgerEntry.objects.order_by("created_at")
+    assert [each.outcome for each in (unread, overloaded, answered)] == ["not_json", "overloaded", "ok"]
+    assert overloaded.cost is None and overloaded.input_tokens is None
+    assert (unread.input_tokens, unread.output_tokens) == (unread.estimated_tokens, 0)
+    assert (answered.input_tokens, answered.cost) == (1000, Decimal("0.02"))
+    assert spent_in(LedgerEntry.objects.all()).cost == answered.cost + (unread.cost or 0) > answered.cost
+
+
+def test_a_pause_between_attempts_belongs_to_none(llm: LLMServer, actor: Actor) -> None:
+    llm.then(Reply(failure="retry_after_1"))
+    llm.answer(Reply("Green."))
+    ask(question(), actor=actor)
+    failed, answered = LedgerEntry.objects.order_by("created_at")
+    between_ms = (answered.created_at - failed.created_at).total_seconds() * 1000
+    assert answered.latency_ms <= between_ms - 1000
+
+
+@pytest.mark.parametrize(
+    ("read", "written", "cost"), [(0, 0, "0.02"), (800, 0, "0.0128"), (800, 100, "0.01305")]
+)
+def test_what_the_cache_read_and_wrote_stands_apart_and_has_its_price(
+    llm: LLMServer, actor: Actor, settings: Any, read: int, written: int, cost: str
+) -> None:
+    settings.PRICES = PriceList.from_json(
+        '{"claude": {"input": 10, "output": 50, "cache_read": 1, "cache_write": 12.5}}'
+    )
+    llm.answer(
+        Reply(
+            "Green.", input_tokens=1000, output_tokens=200, cached_tokens=read, cache_written_tokens=written
+        )
+    )
+    ask(question(), actor=actor)
+    entry = LedgerEntry.objects.get()
+    assert (entry.input_tokens, entry.cache_read_tokens, entry.cache_write_tokens) == (1000, read, written)
+    assert entry.cost == Decimal(cost)
+    assert entry.is_sample, "a count is a count, whatever it cost"
+
+
+def test_a_broken_connection_loses_the_row_and_not_the_answer(
+    llm: LLMServer, actor: Actor, caplog: pytest.LogCaptureFixture
+) -> None:
+    def broken(execute: Any, sql: str, *rest: Any) -> Any:
+        if sql.startswith('INSERT INTO "memoryhub_ledgerentry"'):
+            raise InterfaceError("connection already closed")
+        return execute(sql, *rest)
+
+    llm.answer(Reply("Green."))
+    with connection.execute_wrapper(broken):
+        assert ask(question(), actor=actor).text == "Green."
+    assert not LedgerEntry.objects.exists()
+    assert "a call is missing in the ledger" in caplog.text
 
 
 def test_an_answer_cut_at_its_length_was_paid_for_in_full(llm: LLMServer, actor: Actor, prices: None) -> None:
@@ -201,6 +263,32 @@ class TestStreams:
         with pytest.raises(ProviderError) as raised:
             async_to_sync(_streamed)(question(operation=Operation.CHAT), actor)
         assert LedgerEntry.objects.get().outcome == raised.value.code
+
+    def test_attempts_before_the_first_piece_leave_rows(
+        self, llm: LLMServer, actor: Actor, prices: None
+    ) -> None:
+        llm.then(Reply(failure="html"), Reply(failure="529"))
+        llm.answer(Reply("Green tea."))
+        async_to_sync(_streamed)(question(operation=Operation.CHAT), actor)
+        entries = LedgerEntry.objects.order_by("created_at")
+        assert [(each.outcome, each.cost is not None) for each in entries] == [
+            ("not_a_stream", True), ("overloaded", False), ("ok", True),
+        ]  # fmt: skip
+
+    def test_who_goes_away_between_two_attempts_breaks_off_none(self, llm: LLMServer, actor: Actor) -> None:
+        llm.answer(Reply(failure="retry_after_1"))
+
+        async def impatient() -> None:
+            streaming = asyncio.create_task(_streamed(question(operation=Operation.CHAT), actor))
+            while not llm.asked:
+                await asyncio.sleep(0.01)
+            await asyncio.sleep(0.3)  # the refusal came, and the pause of a second has begun
+            streaming.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await streaming
+
+        async_to_sync(impatient)()
+        assert [entry.outcome for entry in LedgerEntry.objects.all()] == ["rate_limited"]
 
     def test_without_a_model_nothing_is_noted(self, actor: Actor) -> None:
         with pytest.raises(ProviderError):

@@ -75,10 +75,16 @@ def test_days_are_utc_and_both_ends_count(client: APIClient, actor: Actor) -> No
 
 @pytest.mark.parametrize(
     "query", ["", "agent_id=a%20b", "agent_id=kana&from=yesterday", "agent_id=kana&from=2026-03-02&to=2026-03-01",
-              "agent_id=kana&from=2024-01-01&to=2026-03-01"],
+              "agent_id=kana&from=2024-01-01&to=2026-03-01", "agent_id=kana&from=9999-12-31", "agent_id=kana&to=9999-12-31",
+              "agent_id=kana&to=0001-01-01", "agent_id=kana&from=1969-12-31", "agent_id=kana&to=9000-01-02"],
 )  # fmt: skip
 def test_days_that_make_no_sense_are_refused(client: APIClient, query: str) -> None:
     assert client.get(f"{API}/usage?{query}").status_code == 400
+
+
+@pytest.mark.parametrize("query", ["from=1970-01-01", "to=1970-01-01", "from=9000-01-01", "to=9000-01-01"])
+def test_the_first_and_the_last_day_can_be_asked_for(client: APIClient, query: str) -> None:
+    assert usage(client, f"agent_id=kana&{query}")["results"] == []
 
 
 def test_a_user_sees_that_users_calls_and_the_agents_day(

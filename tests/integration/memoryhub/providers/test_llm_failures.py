@@ -53,7 +53,7 @@ EXPECTED: dict[str, tuple[Kind, str, str]] = {
     "500": (ProviderUnavailable, "overloaded", "overloaded"),
     "503": (ProviderUnavailable, "overloaded", "overloaded"),
     "529": (ProviderUnavailable, "overloaded", "overloaded"),
-    "billing": (ProviderRejected, "quota", "quota"),
+    "billing": (ProviderUnavailable, "quota", "quota"),
     "retry_after_1": (ProviderUnavailable, "rate_limited", "rate_limited"),
     "retry_after_3600": (ProviderUnavailable, "rate_limited", "rate_limited"),
     "html": (BadAnswer, "not_json", "not_a_stream"),
@@ -75,7 +75,7 @@ EXPECTED: dict[str, tuple[Kind, str, str]] = {
     "wrong_schema": (BadAnswer, "wrong_schema", "wrong_schema"),
 }
 OF_ONE_VENDOR = {
-    ("openai", "quota"): (ProviderRejected, "quota", "quota"),
+    ("openai", "quota"): (ProviderUnavailable, "quota", "quota"),
     ("anthropic", "quota"): (ProviderUnavailable, "rate_limited", "rate_limited"),
     ("openai", "missing_fields"): (BadAnswer, "unfinished", "cut_stream"),
     ("anthropic", "missing_fields"): (BadAnswer, "unfinished", "unfinished"),

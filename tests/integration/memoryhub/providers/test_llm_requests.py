@@ -174,11 +174,15 @@ def test_anthropics_address_is_understood_with_and_without_its_version(
 @both_ways
 @pytest.mark.parametrize("build", [anthropic, openai])
 def test_usage_counts_what_came_from_the_cache(llm_server: LLMServer, way: Way, build: Any) -> None:
-    llm_server.answer(Reply("Hello", input_tokens=1000, cached_tokens=900, output_tokens=7))
+    llm_server.answer(
+        Reply("Hello", input_tokens=1000, cached_tokens=800, cache_written_tokens=100, output_tokens=7)
+    )
 
     answer = way(build(llm_server), REQUEST)
 
     assert (answer.input_tokens, answer.output_tokens, answer.usage_is_estimated) == (1000, 7, False)
+    assert answer.cache_read_tokens == 800
+    assert answer.cache_write_tokens == (100 if build is anthropic else 0), "OpenAI tells of no writes"
 
 
 @both_ways

@@ -174,7 +174,7 @@ def test_dimension_is_learned_from_the_first_answer(
 
 FAILURES: list[tuple[str, Behaviour, type[ProviderError], str, bool]] = [
     ("429", fake.status(429), ProviderUnavailable, "rate_limited", False),
-    ("quota", fake.status(429, error_code="insufficient_quota"), ProviderRejected, "quota", True),
+    ("quota", fake.status(429, error_code="insufficient_quota"), ProviderUnavailable, "quota", False),
     ("500", fake.status(500), ProviderUnavailable, "overloaded", False),
     ("529", fake.status(529), ProviderUnavailable, "overloaded", False),
     ("400", fake.status(400), ProviderRejected, "rejected", True),

@@ -46,9 +46,23 @@ def test_a_single_token_of_the_cheapest_model_is_not_rounded_away() -> None:
     assert PRICES.cost("text-embedding-3-small", input_tokens=1, output_tokens=0) == Decimal("0.00000002")
 
 
+CACHED = PriceList.from_json(
+    '{"a": {"input": 10, "output": 50, "cache_read": 1, "cache_write": 12.5}, "b": {"input": 10, "output": 50},'
+    ' "c": {"input": 10, "output": 50, "cache_read": 0}}'
+)
+
+
+@pytest.mark.parametrize(("model", "cost"), [("a", "0.01300"), ("b", "0.02000"), ("c", "0.01200")])
+def test_what_went_through_a_cache_has_its_own_price_where_one_is_stated(model: str, cost: str) -> None:
+    """Of 1,000 tokens 800 were read from the cache, 80 written into it; the answer had 200."""
+    tokens = {"input_tokens": 1000, "output_tokens": 200, "cache_read_tokens": 800, "cache_write_tokens": 80}
+    assert CACHED.cost(model, **tokens) == Decimal(cost)
+
+
 @pytest.mark.parametrize(
     "text",
     [
+        '{"a": {"input": 1, "output": 1, "cache_read": -1}}', '{"a": {"cache_read": 1, "cache_write": 1}}',
         "{", "[]", "3", '{"a": 3}', '{"a": {"input": 3}}', '{"a": {"input": 3, "output": 1, "cache": 1}}',
         '{"a": {"input": "3", "output": 1}}', '{"a": {"input": true, "output": 1}}', '{"a": {"input": -1, "output": 1}}',
         '{"a": {"input": 1e9, "output": 1}}', '{" ": {"input": 1, "output": 1}}', '{"a": {"input": NaN, "output": 1}}',

@@ -5,6 +5,8 @@ import pytest
 from memoryhub.providers.config import EmbeddingConfig, LLMConfig, azure_address_parts
 from memoryhub.providers.errors import ConfigurationError
 from memoryhub.providers.llm.base import Operation
+from memoryhub.providers.llm.models import default_model
+from memoryhub.tokens import factors_for
 
 AZURE = {
     "MEMORYHUB_EMBEDDING_PROVIDER": "azure",
@@ -184,12 +186,25 @@ def test_every_operation_may_have_a_model_of_its_own() -> None:
         (LLMConfig(), None),
         (LLMConfig("anthropic"), "claude"),
         (LLMConfig("openai"), "gpt-5"),
-        (LLMConfig("openai", base_url="http://a.test"), "unknown"),
+        (LLMConfig("openai", base_url="http://a.test"), None),
+        (LLMConfig("anthropic", base_url="http://a.test"), None),
         (LLMConfig("openai", "llama3", base_url="http://a.test"), "llama3"),
     ],
 )
 def test_counted_as_names_the_model_or_its_family(config: LLMConfig, counted_as: str | None) -> None:
     assert config.counted_as() == counted_as
+
+
+@pytest.mark.parametrize("provider", ["anthropic", "openai"])
+@pytest.mark.parametrize("base_url", [None, "http://a.test"])
+@pytest.mark.parametrize("model", [None, "gpt-4o", "llama3"])
+@pytest.mark.parametrize("operation", Operation)
+def test_a_model_counts_alike_by_its_name_and_by_its_operation(
+    provider: str, base_url: str | None, model: str | None, operation: Operation
+) -> None:
+    config = LLMConfig(provider, model, {Operation.JUDGE: "claude-x"}, base_url)
+    asked_for = config.model_for(operation) or default_model(provider, operation)
+    assert factors_for(config.known_as(asked_for)) == factors_for(config.counted_as(operation))
 
 
 def test_no_key_shows_in_a_repr() -> None:

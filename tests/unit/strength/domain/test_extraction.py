@@ -1,5 +1,6 @@
 """What a model reads of a conversation, and what counts of what it answers."""
 
+import re
 from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import UUID
@@ -61,6 +62,44 @@ def sliced(*messages: Said, most: int = 1_000, until: int = 99) -> Slice:
 )
 def test_what_memory_said_is_left_out(text: str, own: str) -> None:
     assert own_words(text) == own
+
+
+def test_a_message_of_nothing_but_opening_lines_stays() -> None:
+    """Each opening line once looked for its end through all that follows: 400 kB took more than a minute."""
+    opening = f"<remembered-{'0' * 32}>"
+    text = "\n".join([opening] * 9_000)
+    assert own_words(text) == text
+    assert own_words(f"{text}\n</remembered-{'0' * 32}>\nmine") == "mine"
+
+
+MARKS = [
+    f"<remembered-{NONCE}>",
+    f"</remembered-{NONCE}>",
+    f"<remembered-{'1' * 32}>",
+    f"</remembered-{'1' * 32}>",
+]
+BLOCK = re.compile(r"^<remembered-([0-9a-f]{32})>$.*?^</remembered-\1>$\n?", re.MULTILINE | re.DOTALL)
+
+
+@given(st.lists(st.sampled_from([*MARKS, "mine", "", f"x{MARKS[0]}"]), max_size=9))
+def test_blocks_end_where_the_pattern_that_tells_them_says(lines: list[str]) -> None:
+    text = "\n".join(lines)
+    assert own_words(text) == BLOCK.sub("", text).strip()
+
+
+@pytest.mark.parametrize(
+    ("text", "topic", "admitted"),
+    [
+        ("ユーザーはSNSが好きだ。", "SNS", False),
+        ("The user writes C++ daily.", "C++", False),
+        ("The user is steady.", "tea", True),
+        ("The user drinks tea.", "Tea", False),
+        ("ユーザーは健康に気を配る。", "健康", False),
+        ("The user has a SNSX.", "SNS", True),
+    ],
+)
+def test_an_unwanted_topic_is_known_by_its_words(text: str, topic: str, admitted: bool) -> None:
+    assert Topics(exclude=(topic,)).admit(text, "") is admitted
 
 
 def test_lines_tell_day_speaker_and_words() -> None:

@@ -1,5 +1,6 @@
 """Long conversations are cut into calls: every message in exactly one, none too large (SPEC U3)."""
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -9,9 +10,20 @@ from hypothesis import strategies as st
 
 from memoryhub.tenants.domain import Trust
 from memoryhub.tokens.counter import count_raw, counter_for
-from summaries.domain.digesting import digest_call
+from summaries.domain.digesting import latest_for, line_of
 from summaries.domain.policy import SummaryPolicy
-from summaries.domain.rolling import GAP, Call, Draft, Limits, NoRoom, Said, next_call, shortened, written
+from summaries.domain.rolling import (
+    GAP,
+    Call,
+    Draft,
+    Limits,
+    NoRoom,
+    Said,
+    call_to_condense,
+    next_call,
+    shortened,
+    written,
+)
 
 AT = datetime(2026, 3, 1, 9, 30, tzinfo=UTC)
 
@@ -130,26 +142,43 @@ def test_an_answer_is_never_larger_than_the_next_call_can_read_again() -> None:
     assert Limits.of(small, overhead=900).room == 0
 
 
-def test_a_digest_takes_the_latest_that_fit_in_the_order_of_time() -> None:
+def test_a_digest_takes_the_latest_that_its_calls_can_hold() -> None:
     summaries = [
         said(day, f"Day {day}: tea and trains.", said_at=AT + timedelta(days=day)) for day in range(40)
     ]
-    call = digest_call(summaries, Limits(messages=100, tokens=200, output=60, overhead=20), count_raw)
-    assert 1 < len(call.lines) < 40
-    assert call.lines[-1] == "[2026-04-09] Day 39: tea and trains."
-    assert [each.seq for each in call.said] == list(range(40 - len(call.said), 40))
-    assert count_raw(call.transcript) <= 180
-    alone = digest_call([said(1, "word " * 900)], Limits(messages=9, tokens=90, output=30), count_raw)
-    assert GAP in alone.lines[0]
+    limits = Limits(messages=100, tokens=200, output=60, overhead=20)
+    one, three = (latest_for(calls, summaries, limits, count_raw) for calls in (1, 3))
+    assert 1 < len(one) < len(three) < 40 and three[-1] == one[-1] == summaries[-1]
+    assert latest_for(99, summaries, limits, count_raw) == summaries
+    call = next_call("", one, limits, count_raw, line_of=line_of)
+    assert call.said == tuple(one) and call.lines[-1] == "[2026-04-09] Day 39: tea and trains."
+    long = [said(1, "word " * 900)]
+    assert latest_for(1, long, Limits(messages=9, tokens=90, output=30), count_raw) == long
+    rolled = next_call("", long, Limits(messages=9, tokens=90, output=30), count_raw, line_of=line_of)
+    assert GAP in rolled.lines[0] and rolled.lines[0].startswith("[2026-03-01] word")
 
 
-def test_a_digest_gives_up_the_oldest_where_lines_cost_more_together() -> None:
-    def dearer(text: str) -> int:
-        return len(text) + 40 * text.strip().count("\n")
+def test_half_a_call_is_its_first_messages_and_never_none() -> None:
+    (call,) = calls_of([said(seq, "tea") for seq in range(1, 4)], Limits(10, 500, 10))
+    assert [each.seq for each in call.half.said] == [1, 2] and len(call.half.lines) == 2
+    assert call.half.half == call.half.half.half and [each.seq for each in call.half.half.said] == [1]
 
-    summaries = [said(seq, "tea") for seq in range(1, 4)]
-    call = digest_call(summaries, Limits(messages=10, tokens=60, output=10), dearer)
-    assert [each.seq for each in call.said] == [3]
+
+@pytest.mark.parametrize("sentence", ["The harbour of Otaru matters. ", "小樽の港が大切です。", "x" * 40])
+def test_all_of_a_long_summary_is_read_before_messages_join(sentence: str) -> None:
+    limits = Limits(messages=10, tokens=200, output=50, overhead=20)
+    text = "".join(f"{number}: {sentence}" for number in range(80))
+    draft, read = Draft(text=text, covered=7, start_time=AT, end_time=AT, model="m"), ""
+    while condensing := call_to_condense(draft, limits, count_raw):
+        call, rest = condensing
+        assert count_raw(call.transcript) <= limits.room and not call.previous and len(call.said) == 1
+        read += call.transcript.removeprefix("SHORT ")
+        draft = draft.condensed_to(f"SHORT {rest}", model="n")
+    assert (read + draft.text.removeprefix("SHORT ")).split() == text.split()
+    assert (draft.covered, draft.start_time, draft.model) == (7, AT, "n")
+    assert call_to_condense(Draft(), limits, count_raw) is None
+    with pytest.raises(NoRoom):
+        call_to_condense(replace(draft, text=text), replace(limits, overhead=200), count_raw)
 
 
 def test_a_call_gives_up_its_last_where_lines_cost_more_together() -> None:

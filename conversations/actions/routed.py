@@ -1,0 +1,68 @@
+"""Which project a message belongs to, as told by whoever keeps projects (`settings.PROJECT_ROUTER`).
+
+The socket through which contexts and chats are routed without knowing what a project is.
+"""
+
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from datetime import datetime
+from typing import Any, Final, cast
+from uuid import UUID
+
+from django.conf import settings
+from django.utils.module_loading import import_string
+
+from conversations.models import Session
+from memoryhub.access.domain import Principal
+from memoryhub.access.tenancy import Tenant
+
+AUTO: Final = "auto"
+"""Where a project's name is expected: find it."""
+
+CHANNEL: Final = "api"
+"""Where a message comes from that has no session."""
+
+
+@dataclass(frozen=True)
+class Routing:
+    """A router's decision; without a project the user is asked, or a new one is proposed."""
+
+    id: UUID
+    project: str | None
+    confidence: str
+    action: str
+    proposed_name: str | None
+    discloses: bool = False
+    """Whether the answer is to name the project that it used."""
+    degraded: bool = False
+    """Whether a language model should have decided, and could not be asked."""
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the decision as the API shows it."""
+        shown = {**asdict(self), "id": str(self.id)}
+        return {name: shown[name] for name in ("id", "project", "confidence", "action", "proposed_name")}
+
+
+Router = Callable[..., Routing | None]
+
+
+def routed(
+    *,
+    tenant: Tenant,
+    message: str,
+    project: str | None,
+    session: Session | None,
+    by: Principal,
+    now: datetime,
+) -> Routing | None:
+    """Return the decision for a message that names no project, or `auto`; None where there is none to make.
+
+    Who names none is routed only where the agent's policy says so, which the router knows. Network.
+    """
+    if not settings.PROJECT_ROUTER or project not in (None, AUTO):
+        return None
+    router = cast(Router, import_string(settings.PROJECT_ROUTER))
+    return router(
+        tenant=tenant, message=message, channel=session.channel if session else CHANNEL, session=session,
+        is_asked=project == AUTO, by=by, now=now,
+    )  # fmt: skip

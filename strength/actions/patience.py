@@ -1,0 +1,28 @@
+"""What becomes of a question to a model that was answered with a refusal, or with something that cannot be used.
+
+Half as much is asked for, down to the one text that spoils the others. That one is passed by where it is the text's
+fault: a model refuses its content, or whatever it answers about it cannot be used. A request that is refused for its
+form is the fault of a setting: it fails where people see it, and nothing is passed by.
+"""
+
+from typing import Final
+
+from memoryhub.providers.errors import BadAnswer, ProviderRejected
+
+PATIENT_ATTEMPTS: Final = 3
+"""As often are answers that cannot be used asked for again as a whole, before the question is halved."""
+
+OF_CONTENT: Final = "refused"
+"""The code of a refusal that is about what was said; any other is about the request's form."""
+
+
+def is_patient(spoilt: int) -> bool:
+    """Say whether another whole attempt follows the one after `spoilt` that brought nothing to use."""
+    return spoilt + 1 < PATIENT_ATTEMPTS
+
+
+def must_fail(error: ProviderRejected | BadAnswer, *, spoilt: int, is_one: bool) -> bool:
+    """Say whether an error ends the attempt; otherwise half is asked for, and the last one is passed by."""
+    if isinstance(error, BadAnswer):
+        return not error.permanent and is_patient(spoilt)
+    return is_one and error.code != OF_CONTENT

@@ -1,0 +1,202 @@
+"""Rewriting a document shorter: ask without any transaction, check, and write once (SPEC P7).
+
+What was worked out counts only where the document is still the one it was made from: an edit, or another compaction,
+that came first stays, and the work is begun anew.
+"""
+
+import secrets
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final
+from uuid import UUID
+
+from django.conf import settings
+
+from memoryhub.access.actions import VersionMismatch
+from memoryhub.access.domain import job_principal
+from memoryhub.access.tenancy import UnknownRow
+from memoryhub.fences import ForgedFence, fenced
+from memoryhub.jobs.domain import Postponed
+from memoryhub.jobs.kinds import Writes
+from memoryhub.jobs.running import RunningJob
+from memoryhub.providers.asking import ask
+from memoryhub.providers.llm.base import ChatMessage, CompletionRequest, Operation
+from memoryhub.providers.prompts import prompt
+from memoryhub.tenants.domain import Trust
+from memoryhub.tenants.models import Actor
+from memoryhub.tenants.policies import effective_policy
+from memoryhub.tokens.counter import count_raw
+from summaries.actions.documents import write_document
+from summaries.actions.oversize import note_outcome
+from summaries.domain.compaction import (
+    NEVER_COMPACTED,
+    YOUNG,
+    CannotCompact,
+    Outcome,
+    Protection,
+    Rewritten,
+    Section,
+    checked,
+    mark_of,
+    pieces_of,
+    rewritten,
+    room_of,
+    sections_of,
+    shares,
+    sheet,
+)
+from summaries.domain.compaction_policy import CompactionPolicy
+from summaries.domain.projects import DocumentKind
+from summaries.domain.wording import answer_without, room_for_words
+from summaries.models import Document, DocumentEntry
+
+CALL_SECONDS: Final = 180.0
+FENCE_BYTES: Final = 16
+CODE_BYTES: Final = 4
+DOCUMENT: Final = "document"
+SAID: Final = {
+    Outcome.NO_MODEL: "No language model is configured, so the document was left as it was.",
+    Outcome.TOO_MUCH_PROTECTED: "What is protected alone is longer than the document may be; unpin or shorten it.",
+    Outcome.REFUSED: "The rewritten text lost what is protected, or was too long; the document was left as it was.",
+}
+
+
+class CompactionRefused(Exception):
+    """The document stays as it is; to try again at once would end the same."""
+
+    permanent = True
+
+
+def compact(*, job: RunningJob, now: datetime) -> Writes | None:
+    """Compact the document of a job's payload if that is due; return what writes it.
+
+    Raises ProviderError, CompactionRefused, and Postponed where the document changed meanwhile.
+    """
+    document = _document(job)
+    if document is None:
+        return None
+    policy = effective_policy(CompactionPolicy, document.project.actor.agent, document.project.actor)
+    asked = bool(job.payload.get("asked"))
+    if document.token_count <= (policy.target if asked else policy.limit):
+        return (lambda: _note(document, Outcome.NOT_NEEDED, now)) if asked else None
+    try:
+        if settings.LLM.provider == "none":
+            raise CannotCompact(Outcome.NO_MODEL)
+        text = _shorter(document, policy, now)
+    except CannotCompact as error:
+        with job.step():
+            _note(document, error.outcome, now, missing=error.missing)
+        raise CompactionRefused(SAID[error.outcome]) from None
+    return lambda: _store(job, document, text, now)
+
+
+def _document(job: RunningJob) -> Document | None:
+    assert job.actor_id is not None
+    rows = Document.objects.of(job.actor_id).select_related("project__actor__agent")
+    return rows.exclude(name=NEVER_COMPACTED).filter(pk=UUID(job.payload["document_id"])).first()
+
+
+def _note(document: Document, outcome: Outcome, now: datetime, *, missing: int = 0) -> None:
+    note_outcome(project=document.project, document=document, outcome=outcome, missing=missing, now=now)
+
+
+def _store(job: RunningJob, document: Document, text: str, now: datetime) -> None:
+    by = job_principal(job.kind.name, job.id)
+    try:
+        write_document(
+            document=document, text=text, kind=DocumentKind.COMPACTION, by=by, now=now,
+            expected_version=document.version,
+        )  # fmt: skip
+    except VersionMismatch:
+        raise Postponed("The document changed while it was compacted; it is begun anew.", seconds=0) from None
+    except UnknownRow:
+        return  # deleted meanwhile
+
+
+def _shorter(document: Document, policy: CompactionPolicy, now: datetime) -> str:
+    """Return a document's text within the target, all that is protected in it. Raises CannotCompact, ProviderError."""
+    pieces = pieces_of(document.text, Protection.at(now, _protected_lines(document, now)))
+    room = room_of(pieces, target=policy.target, count=count_raw)
+    sections = sections_of(pieces, count=count_raw)
+    asking = _Asking(document.project.actor)
+    parts = [
+        asking.section(section, share) if section.free.strip() else section.text
+        for section, share in zip(sections, shares(sections, room=room, count=count_raw), strict=True)
+    ]
+    text = "".join(part if part.endswith("\n") else f"{part}\n" for part in parts)
+    return checked(pieces, text, target=policy.target, count=count_raw)
+
+
+def _protected_lines(document: Document, now: datetime) -> frozenset[bytes]:
+    """Return the digests of entries that are young or pinned, and of those that nobody believes.
+
+    The last must stay as they are: rewritten among the others they would be believed (SPEC M10).
+    """
+    entries = DocumentEntry.objects.filter(actor_id=document.actor_id, document=document)
+    young = entries.filter(created_at__gt=now - YOUNG)
+    kept = young | entries.filter(pinned=True) | entries.filter(trust=Trust.UNTRUSTED)
+    return frozenset(bytes(digest) for digest in kept.values_list("text_digest", flat=True))
+
+
+@dataclass(frozen=True)
+class _Asking:
+    """Asks a model for one section after the other."""
+
+    actor: Actor
+
+    def section(self, section: Section, share: int) -> str:
+        """Return a section in at most about `share` tokens beside what is kept; asks a second time at most."""
+        code = _code(section)
+        shown = ChatMessage("user", sheet(section, code))
+        answer = self._answer([shown], share)
+        done = rewritten(section, answer, code)
+        if done.can_be_kept and _size(section, done) <= share:
+            return done.text
+        again = ChatMessage("user", self._complaint(section, code, share))
+        second = rewritten(
+            section, self._answer([shown, ChatMessage("assistant", answer), again], share), code
+        )
+        if second.can_be_kept:
+            return second.text
+        if done.can_be_kept:  # too long, but whole: the others may leave room for it
+            return done.text
+        raise CannotCompact(Outcome.REFUSED, missing=len(second.faults))
+
+    def _answer(self, messages: list[ChatMessage], share: int) -> str:
+        fence, texts = _fenced(messages)
+        request = CompletionRequest(
+            operation=Operation.COMPACT,
+            messages=tuple(texts),
+            max_output_tokens=3 * share + 1_000,
+            deadline_seconds=CALL_SECONDS,
+            system=prompt("compact", self.actor.agent.language, fence=fence, **room_for_words(share)),
+        )
+        return answer_without(fence, ask(request, actor=self.actor).text)
+
+    def _complaint(self, section: Section, code: str, share: int) -> str:
+        marks = " ".join(mark_of(number, code) for number in range(1, len(section.kept) + 1)) or "–"
+        return prompt("compact_again", self.actor.agent.language, marks=marks, **room_for_words(share))
+
+
+def _size(section: Section, done: Rewritten) -> int:
+    """Return the tokens of what was rewritten, without what is kept in it."""
+    return count_raw(done.text) - sum(count_raw(piece.text) for piece in section.kept)
+
+
+def _code(section: Section) -> str:
+    """Return a code for the marks that the section does not hold."""
+    while (code := secrets.token_hex(CODE_BYTES)) in section.text:
+        continue
+    return code
+
+
+def _fenced(messages: list[ChatMessage]) -> tuple[str, list[ChatMessage]]:
+    """Return the messages with the document in the first behind a new fence."""
+    first, *others = messages
+    assert isinstance(first.content, str)
+    while True:
+        fence = secrets.token_hex(FENCE_BYTES)
+        try:
+            return fence, [ChatMessage("user", fenced({DOCUMENT: first.content}, fence)), *others]
+        except ForgedFence:
+            continue

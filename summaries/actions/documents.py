@@ -1,0 +1,294 @@
+"""Reading and writing what a project remembers: every change keeps the text that it replaces (SPEC P1, P4, P6)."""
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any, Final
+
+from django.db import transaction
+
+from memoryhub.access import audit
+from memoryhub.access.actions import VersionMismatch
+from memoryhub.access.domain import Principal
+from memoryhub.access.tenancy import UnknownRow
+from memoryhub.tenants.domain import Trust
+from summaries.actions.oversize import order_if_too_long
+from summaries.actions.projects import (
+    check_trusted,
+    first_text,
+    hold_project,
+    locked_project,
+    note_event,
+    replace_text,
+)
+from summaries.domain.documents import LONGEST_DOCUMENT, appended, entry_line, line_digest, without_lines
+from summaries.domain.projects import (
+    MEMORY,
+    DocumentKind,
+    EventKind,
+    check_document_name,
+    description_in,
+)
+from summaries.models import Document, DocumentEntry, DocumentVersion, Project
+
+BACKUPS: Final = 3
+"""How many texts from before a compaction are offered as backups; versions are all kept."""
+
+NOTED_AS: Final = {
+    DocumentKind.CREATE: EventKind.UPDATE,
+    DocumentKind.EDIT: EventKind.UPDATE,
+    DocumentKind.APPEND: EventKind.UPDATE,
+    DocumentKind.COMPACTION: EventKind.COMPACT,
+    DocumentKind.RESTORE: EventKind.RESTORE,
+    DocumentKind.SYNC: EventKind.SYNC,
+}
+
+
+class DocumentTooLong(ValueError):
+    """The text, or what it would become, is longer than a document may be."""
+
+
+def find_document(*, project: Project, name: str) -> Document:
+    """Return a project's document; raises BadDocumentName, UnknownRow."""
+    check_document_name(name)
+    document = Document.objects.of(project.actor_id).filter(project=project, name=name).first()
+    if document is None:
+        raise UnknownRow(f"The project has no {name} yet.")
+    document.project = project
+    return document
+
+
+@transaction.atomic
+def read_document(*, project: Project, name: str, now: datetime) -> Document:
+    """Return a project's document and note that it was read; raises BadDocumentName, UnknownRow."""
+    hold_project(project)
+    document = find_document(project=project, name=name)
+    note_event(
+        actor=project.actor, project=project, kind=EventKind.READ, tokens=document.token_count, outcome="read",
+        details={"document_id": str(document.pk), "version": document.version}, now=now,
+    )  # fmt: skip
+    return document
+
+
+@transaction.atomic
+def write_document(
+    *,
+    document: Document,
+    text: str,
+    kind: DocumentKind,
+    by: Principal,
+    reason: str = "",
+    now: datetime,
+    expected_version: int | None = None,
+) -> Document:
+    """Give a document another text, keeping the one that it had; the same text changes nothing.
+
+    Raises VersionMismatch, UnknownRow, DocumentTooLong, and Forbidden for an untrusted key.
+    """
+    check_trusted(by)
+    project, document = _locked(document, expected_version)
+    return _written(project, document, text, kind, by, reason, now)
+
+
+@transaction.atomic
+def put_document(
+    *,
+    project: Project,
+    name: str,
+    text: str,
+    kind: DocumentKind = DocumentKind.EDIT,
+    by: Principal,
+    reason: str = "",
+    now: datetime,
+    expected_version: int | None = None,
+) -> Document:
+    """Write a document by its name, making it where it is missing. Raises as `write_document`, and BadDocumentName."""
+    check_trusted(by)
+    check_document_name(name)
+    project = locked_project(project)
+    document = _named(project, name)
+    if document is not None:
+        _check_version(document, expected_version)
+        return _written(project, document, text, kind, by, reason, now)
+    if expected_version is not None:
+        raise VersionMismatch(0)
+    _check_length(text)
+    document = first_text(project=project, name=name, text=text, by=by, reason=reason, now=now)
+    return _noted(project, document, DocumentKind.CREATE, by, reason, now)
+
+
+@transaction.atomic
+def append_entry(
+    *,
+    project: Project,
+    document_name: str,
+    text: str,
+    pinned: bool = False,
+    sources: Mapping[str, Any] | None = None,
+    trust: Trust = Trust.TRUSTED,
+    by: Principal,
+    now: datetime,
+) -> Document:
+    """Append one line to a document (made where it is missing), and keep when and whence it came.
+
+    `sources` is `{"message_ids", "channel"}`. A line that stands there already is not repeated, but one that nobody
+    believed is believed once a trusted hand says it too. Raises BadDocumentName, DocumentTooLong, UnknownRow.
+    """
+    check_document_name(document_name)
+    project = locked_project(project)
+    trust = trust if by.is_trusted else Trust.UNTRUSTED
+    line = entry_line(text, pinned=pinned, document=document_name, at=now)
+    document = _named(project, document_name)
+    if document is None:
+        document = first_text(project=project, name=document_name, text="", by=by, reason="", now=now)
+    if _stands_in(document, line):
+        _believe(document, line, trust)
+        return document
+    DocumentEntry.objects.update_or_create(
+        actor_id=project.actor_id, document=document, text_digest=line_digest(line),
+        defaults={"pinned": pinned, "source": dict(sources or {}), "trust": trust, "created_at": now},
+    )  # fmt: skip
+    return _written(project, document, appended(document.text, line), DocumentKind.APPEND, by, "", now)
+
+
+@transaction.atomic
+def restore_version(
+    *,
+    document: Document,
+    number: int,
+    expected_version: int | None = None,
+    by: Principal,
+    reason: str = "",
+    now: datetime,
+) -> Document:
+    """Bring back the text that a document had at a version. Raises as `write_document`."""
+    check_trusted(by)
+    project, document = _locked(document, expected_version)
+    versions = DocumentVersion.objects.filter(actor_id=document.actor_id, document=document)
+    version = versions.filter(number=number).first()
+    if version is None:
+        raise UnknownRow(f"No former version {number} of this document.")
+    return _written(project, document, version.text, DocumentKind.RESTORE, by, reason, now)
+
+
+@transaction.atomic
+def believe_entries(*, document: Document, by: Principal, reason: str = "", now: datetime) -> int:
+    """Believe every entry of a document, so that contexts may hold it; return how many nobody had believed."""
+    check_trusted(by)
+    project, document = _locked(document, None)
+    entries = DocumentEntry.objects.filter(actor_id=document.actor_id, document=document)
+    believed = entries.filter(trust=Trust.UNTRUSTED).update(trust=Trust.TRUSTED)
+    if believed:
+        audit.record(
+            by=by, verb="believe", object_kind="document", object_id=document.pk, actor=project.actor, reason=reason,
+            details={"entries": believed}, now=now,
+        )  # fmt: skip
+    return believed
+
+
+def backups_of(document: Document) -> list[DocumentVersion]:
+    """Return the last texts that a compaction replaced, newest first (SPEC P7)."""
+    versions = DocumentVersion.objects.filter(actor_id=document.actor_id, document=document)
+    return list(versions.filter(kind=DocumentKind.COMPACTION).order_by("-number")[:BACKUPS])
+
+
+def believed_text(document: Document) -> str:
+    """Return a document's text without the entries that nobody believes (SPEC M10)."""
+    return believed_texts([document])[document.pk]
+
+
+def believed_texts(documents: list[Document]) -> dict[Any, str]:
+    """Return the texts of an actor's documents, by id, without the entries that nobody believes."""
+    doubted: dict[Any, set[bytes]] = {}
+    entries = DocumentEntry.objects.filter(
+        actor_id__in={each.actor_id for each in documents}, document__in=documents, trust=Trust.UNTRUSTED
+    )
+    for document_id, digest in entries.values_list("document_id", "text_digest"):
+        doubted.setdefault(document_id, set()).add(bytes(digest))
+    return {each.pk: without_lines(each.text, doubted.get(each.pk, set())) for each in documents}
+
+
+def _locked(document: Document, expected_version: int | None) -> tuple[Project, Document]:
+    """Return a document and its project, both locked: the project first, as everybody does."""
+    project = locked_project(Project(pk=document.project_id, actor_id=document.actor_id))
+    rows = Document.objects.of(document.actor_id).select_for_update(no_key=True)
+    locked = rows.filter(pk=document.pk).first()
+    if locked is None:
+        raise UnknownRow("No such document.")
+    _check_version(locked, expected_version)
+    locked.project = project
+    return project, locked
+
+
+def _named(project: Project, name: str) -> Document | None:
+    rows = Document.objects.of(project.actor_id).select_for_update(no_key=True)
+    document = rows.filter(project=project, name=name).first()
+    if document is not None:
+        document.project = project
+    return document
+
+
+def _check_version(document: Document, expected_version: int | None) -> None:
+    if expected_version is not None and document.version != expected_version:
+        raise VersionMismatch(document.version)
+
+
+def _check_length(text: str) -> None:
+    if len(text) > LONGEST_DOCUMENT:
+        raise DocumentTooLong(f"A document has at most {LONGEST_DOCUMENT:,} characters.")
+
+
+def _written(
+    project: Project,
+    document: Document,
+    text: str,
+    kind: DocumentKind,
+    by: Principal,
+    reason: str,
+    now: datetime,
+) -> Document:
+    if text == document.text:
+        return document
+    _check_length(text)
+    replace_text(document, text, kind=kind, by=by, reason=reason, now=now)
+    return _noted(project, document, kind, by, reason, now)
+
+
+def _noted(
+    project: Project, document: Document, kind: DocumentKind, by: Principal, reason: str, now: datetime
+) -> Document:
+    """Follow what MEMORY.md says the project is about, and note the change."""
+    description = description_in(document.text) if document.name == MEMORY else ""
+    if description and description != project.description:
+        project.description, project.version, project.updated_at = description, project.version + 1, now
+        project.save(update_fields=["description", "version", "updated_at"])
+    audit.record(
+        by=by,
+        verb=kind,
+        object_kind="document",
+        object_id=document.pk,
+        actor=project.actor,
+        reason=reason,
+        now=now,
+    )
+    note_event(
+        actor=project.actor, project=project, kind=NOTED_AS[kind], tokens=document.token_count, outcome=kind,
+        details={"document_id": str(document.pk), "version": document.version}, now=now,
+    )  # fmt: skip
+    order_if_too_long(project=project, document=document, now=now)
+    document.project = project
+    return document
+
+
+def _stands_in(document: Document, line: str) -> bool:
+    digest = line_digest(line)
+    return any(line_digest(each) == digest for each in document.text.splitlines())
+
+
+def _believe(document: Document, line: str, trust: Trust) -> None:
+    if trust is Trust.TRUSTED:
+        DocumentEntry.objects.filter(
+            actor_id=document.actor_id,
+            document=document,
+            text_digest=line_digest(line),
+            trust=Trust.UNTRUSTED,
+        ).update(trust=trust)

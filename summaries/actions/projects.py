@@ -1,0 +1,255 @@
+"""Making, changing and deleting projects, and noting what is done with them (SPEC P1, P8)."""
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from django.db import IntegrityError, connection, transaction
+
+from conversations.actions.receipts import forget_source
+from memoryhub.access import audit
+from memoryhub.access.actions import VersionMismatch
+from memoryhub.access.domain import Forbidden, Principal
+from memoryhub.access.tenancy import UnknownRow, hold
+from memoryhub.api.idempotency import forget_answers
+from memoryhub.tenants.models import Actor
+from memoryhub.tokens.counter import count_raw
+from summaries.domain.projects import (
+    LONGEST_DESCRIPTION,
+    MEMORY,
+    DocumentKind,
+    EventKind,
+    Listed,
+    catalog,
+    check_name,
+    described,
+    document_order,
+    is_name,
+    one_line,
+    with_description,
+)
+from summaries.models import Document, DocumentVersion, Project, ProjectEvent
+
+# The weakest lock that keeps the row from going; the ORM has no word for it.
+HOLD_PROJECT = "SELECT 1 FROM summaries_project WHERE actor_id = %s AND id = %s FOR KEY SHARE"
+
+
+class ProjectExists(Exception):
+    """The actor has a project of this name already."""
+
+
+def check_trusted(by: Principal) -> None:
+    """Raise Forbidden for an untrusted key: what projects say goes into prompts."""
+    if not by.is_trusted:
+        raise Forbidden("An untrusted key may add entries to a project, and not change what it says.")
+
+
+@transaction.atomic
+def create_project(*, actor: Actor, name: str, description: str, by: Principal, now: datetime) -> Project:
+    """Create a project, its MEMORY.md saying what it is about.
+
+    Raises BadProjectName with a proposal, ProjectExists, UnknownRow where the actor was erased meanwhile, and
+    Forbidden for an untrusted key.
+    """
+    check_trusted(by)
+    check_name(name)
+    hold(actor.pk)
+    description = one_line(description)[:LONGEST_DESCRIPTION]
+    try:
+        with transaction.atomic():
+            project = Project.objects.create(
+                actor=actor, name=name, description=description, created_at=now, updated_at=now
+            )
+    except IntegrityError as error:
+        raise ProjectExists(f"There is a project {name!r} already.") from error
+    first_text(project=project, name=MEMORY, text=described(name, description), by=by, reason="", now=now)
+    audit.record(by=by, verb="create", object_kind="project", object_id=project.pk, actor=actor, now=now)
+    note_event(actor=actor, project=project, kind=EventKind.CREATE, outcome="created", now=now)
+    return project
+
+
+def first_text(
+    *, project: Project, name: str, text: str, by: Principal, reason: str, now: datetime,
+    kind: DocumentKind = DocumentKind.CREATE,
+) -> Document:  # fmt: skip
+    """Make a document of a project that is held already."""
+    document = Document.objects.create(
+        actor_id=project.actor_id, project=project, name=name, text=text, token_count=count_raw(text), created_at=now,
+        updated_at=now,
+    )  # fmt: skip
+    keep_former(document, number=0, text="", kind=kind, by=by, reason=reason, now=now)
+    return document
+
+
+def keep_former(
+    document: Document,
+    *,
+    number: int,
+    text: str,
+    kind: DocumentKind,
+    by: Principal,
+    reason: str,
+    now: datetime,
+) -> DocumentVersion:
+    """Keep a text that is being replaced, with how, by whom and why."""
+    return DocumentVersion.objects.create(
+        actor_id=document.actor_id, document=document, number=number, text=text, kind=kind, who_kind=by.kind,
+        who_id=by.id, who_name=by.name[:150], reason=reason, created_at=now,
+    )  # fmt: skip
+
+
+@transaction.atomic
+def change_project(
+    *,
+    project: Project,
+    values: Mapping[str, Any],
+    expected_version: int | None = None,
+    by: Principal,
+    reason: str = "",
+    now: datetime,
+) -> Project:
+    """Change `name` or `description`; the description is put into MEMORY.md's block quote as well.
+
+    Raises as `create_project`, and VersionMismatch.
+    """
+    check_trusted(by)
+    project = locked_project(project, expected_version)
+    name = values.get("name", project.name)
+    description = one_line(values.get("description", project.description))[:LONGEST_DESCRIPTION]
+    if (name, description) == (project.name, project.description):
+        return project
+    if name != project.name:
+        check_name(name)
+    quoted_anew = description != project.description
+    project.name, project.description = name, description
+    _save(project, now)
+    if quoted_anew:
+        _quote(project, by, reason, now)
+    audit.record(
+        by=by, verb="update", object_kind="project", object_id=project.pk, actor=project.actor, reason=reason, now=now
+    )  # fmt: skip
+    note_event(actor=project.actor, project=project, kind=EventKind.UPDATE, outcome="changed", now=now)
+    return project
+
+
+def locked_project(project: Project, expected_version: int | None = None) -> Project:
+    """Return a project's row, locked, its actor and agent loaded; raises UnknownRow, VersionMismatch."""
+    hold(project.actor_id)
+    rows = Project.objects.of(project.actor_id).select_related("actor__agent")
+    locked = rows.select_for_update(of=["self"], no_key=True).filter(pk=project.pk).first()
+    if locked is None:
+        raise UnknownRow("No such project.")
+    if expected_version is not None and locked.version != expected_version:
+        raise VersionMismatch(locked.version)
+    return locked
+
+
+def hold_project(project: Project) -> None:
+    """Keep a project from being deleted until the transaction ends; raises UnknownRow where it is gone."""
+    hold(project.actor_id)
+    with connection.cursor() as cursor:
+        cursor.execute(HOLD_PROJECT, [project.actor_id, project.pk])
+        if cursor.fetchone() is None:
+            raise UnknownRow("No such project.")
+
+
+def _save(project: Project, now: datetime) -> None:
+    project.version += 1
+    project.updated_at = now
+    try:
+        with transaction.atomic():
+            project.save()
+    except IntegrityError as error:
+        raise ProjectExists(f"There is a project {project.name!r} already.") from error
+
+
+def _quote(project: Project, by: Principal, reason: str, now: datetime) -> None:
+    memory = Document.objects.of(project.actor_id).filter(project=project, name=MEMORY).first()
+    if memory is None:
+        text = described(project.name, project.description)
+        first_text(project=project, name=MEMORY, text=text, by=by, reason=reason, now=now)
+        return
+    text = with_description(memory.text, project.name, project.description)
+    replace_text(memory, text, kind=DocumentKind.EDIT, by=by, reason=reason, now=now)
+
+
+def replace_text(
+    document: Document, text: str, *, kind: DocumentKind, by: Principal, reason: str, now: datetime
+) -> Document:
+    """Give a document whose project is locked another text, and keep the one that it had."""
+    keep_former(
+        document, number=document.version, text=document.text, kind=kind, by=by, reason=reason, now=now
+    )
+    document.text = text
+    document.version += 1
+    document.token_count = count_raw(text)
+    document.updated_at = now
+    document.save(update_fields=["text", "version", "token_count", "updated_at"])
+    return document
+
+
+@transaction.atomic
+def delete_project(
+    *, project: Project, expected_version: int | None = None, by: Principal, reason: str = "", now: datetime
+) -> None:
+    """Delete a project with its documents and all that they said; their texts leave the receipts as well.
+
+    Decisions and events stay, without the project. Raises UnknownRow, VersionMismatch, Forbidden.
+    """
+    check_trusted(by)
+    project = locked_project(project, expected_version)
+    actor, name = project.actor, project.name
+    for document_id in Document.objects.of(actor.pk).filter(project=project).values_list("pk", flat=True):
+        forget_source(source_id=document_id)
+        forget_answers(actor=actor, row_id=document_id)
+    forget_answers(actor=actor, row_id=project.pk)
+    audit.record(
+        by=by, verb="delete", object_kind="project", object_id=project.pk, actor=actor, reason=reason, now=now
+    )
+    project.delete()
+    note_event(
+        actor=actor, project=None, project_name=name, kind=EventKind.DELETE, outcome="deleted", now=now
+    )
+
+
+def note_event(
+    *,
+    actor: Actor,
+    project: Project | None,
+    kind: EventKind,
+    tokens: int = 0,
+    outcome: str = "",
+    details: Mapping[str, Any] | None = None,
+    project_name: str | None = None,
+    now: datetime,
+) -> ProjectEvent:
+    """Write down what was done with a project; `details` holds ids and numbers, never a text."""
+    name = project_name if project_name is not None else project.name if project else ""
+    return ProjectEvent.objects.create(
+        actor=actor, project=project, project_name=name, kind=kind, tokens=tokens, outcome=outcome,
+        details=dict(details or {}), created_at=now,
+    )  # fmt: skip
+
+
+def project_named(*, actor_id: UUID, name: str) -> Project:
+    """Return an actor's project; raises UnknownRow. The name is not repeated: it may be anything."""
+    rows = Project.objects.of(actor_id).select_related("actor__agent")
+    project = rows.filter(name=name).first() if is_name(name) else None
+    if project is None:
+        raise UnknownRow("No project of this name.")
+    return project
+
+
+def catalog_of(*, actor_id: UUID) -> str:
+    """Return the numbered list of an actor's projects (SPEC P2)."""
+    rows = Project.objects.of(actor_id).order_by("name").values_list("name", "description")
+    return catalog((Listed(*row) for row in rows), count_raw)
+
+
+def documents_of(project: Project) -> list[Document]:
+    """Return a project's documents, MEMORY.md first."""
+    return sorted(
+        Document.objects.of(project.actor_id).filter(project=project),
+        key=lambda each: document_order(each.name),
+    )

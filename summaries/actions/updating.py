@@ -1,0 +1,272 @@
+"""Adding to a project's documents what its sessions tell, in the background (SPEC P6).
+
+A session's place moves in the transaction that writes what was found up to there: an attempt that breaks off has
+written nothing, and is made again from the same place. A model is asked before, outside any transaction.
+"""
+
+import logging
+import secrets
+from bisect import bisect_right
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from datetime import datetime
+from functools import cached_property
+from typing import Any, Final
+from uuid import UUID
+
+from django.db.models import Q
+
+from conversations.domain.chat import TurnState
+from conversations.domain.messages import Role
+from conversations.models import ChatTurn, Message, Session
+from memoryhub.access.domain import Principal
+from memoryhub.access.tenancy import UnknownRow
+from memoryhub.fences import fenced
+from memoryhub.jobs.queue import enqueue
+from memoryhub.providers.asking import ask
+from memoryhub.providers.counting import counter_in_use
+from memoryhub.providers.errors import BadAnswer, ProviderRejected
+from memoryhub.providers.llm.base import ChatMessage, CompletionRequest, Operation
+from memoryhub.providers.prompts import prompt
+from memoryhub.tenants.domain import Trust
+from memoryhub.tenants.models import Actor
+from summaries.actions.documents import DocumentTooLong, append_entry, believed_texts
+from summaries.actions.projects import documents_of, locked_project, project_named
+from summaries.domain.entries import (
+    LISTS,
+    MOST_ENTRIES,
+    Heard,
+    Passage,
+    answer_schema,
+    blocks,
+    known_lines,
+    learned_from,
+    next_passage,
+)
+from summaries.models import Project, ProjectCursor, RoutingDecision
+
+UPDATE_KIND: Final = "update_project"
+CALL_SECONDS: Final = 60.0
+ANSWER_TOKENS: Final = 3_000
+FENCE_BYTES: Final = 16
+MOST_MESSAGES: Final = 200
+"""Messages that one passage is chosen from; tokens nearly always end it sooner."""
+
+PATIENT_ATTEMPTS: Final = 3
+"""After as many a passage whose answers cannot be used is passed by, so that the others are read."""
+
+Step = Callable[[], AbstractContextManager[None]]
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Updating:
+    """Who reads for whom, in which attempt, and for which moment."""
+
+    actor: Actor
+    by: Principal
+    now: datetime
+    attempt: int = 1
+
+
+def update_projects(
+    *, updating: Updating, session_id: UUID, step: Step, may_go_on: Callable[[], bool] = lambda: True
+) -> int:
+    """Read what was not read of a session, add what it tells to its projects, and return how many entries that were.
+
+    Where `may_go_on` says no, a job is enqueued for the rest. Network. Raises ProviderError.
+    """
+    actor, added = updating.actor, 0
+    session = Session.objects.filter(actor_id=actor.id, pk=session_id).first()
+    if session is None or not Project.objects.of(actor.id).exists():
+        return added
+    while (read := _read_until(session)) < session.message_count:
+        if not may_go_on():
+            with step():
+                enqueue(
+                    UPDATE_KIND,
+                    actor_id=actor.id,
+                    key=str(session_id),
+                    payload={"session_id": str(session_id)},
+                )
+            return added
+        passage = _next_passage(session, read, updating.now)
+        if passage is None:
+            return added
+        added += _deal_with(updating, session, passage, read, step)
+    return added
+
+
+def _read_until(session: Session) -> int:
+    rows = ProjectCursor.objects.filter(actor_id=session.actor_id, session_id=session.pk)
+    return rows.values_list("read_until", flat=True).first() or 0
+
+
+def _next_passage(session: Session, read: int, now: datetime) -> Passage | None:
+    """Return what comes next; None where nothing does, or an answer is being written whose project is not known yet."""
+    spoken = Message.objects.of([session.actor_id]).spoken().filter(session_id=session.pk)
+    rows = list(spoken.filter(seq__gt=read, seq__lte=session.message_count).order_by("seq")[:MOST_MESSAGES])
+    belonging = _Belonging(session, now)
+    ready: list[Heard] = []
+    for row in rows:
+        if belonging.is_open(row):
+            break
+        ready.append(_heard(row, belonging.project_of(row)))
+    return next_passage(ready, count=counter_in_use(Operation.EXTRACT).count) if ready else None
+
+
+def _heard(row: Message, project: str) -> Heard:
+    return Heard(
+        id=row.pk, seq=row.seq, project=project, is_users=row.role == Role.USER, author=row.author, text=row.content,
+        is_trusted=row.trust == Trust.TRUSTED, said_at=row.created_at,
+    )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class _Belonging:
+    """Which project each message of a session belongs to: its turn's, else that of the last decision before it."""
+
+    session: Session
+    now: datetime
+
+    @cached_property
+    def turns(self) -> dict[UUID, ChatTurn]:
+        """The turns by the messages they are of."""
+        rows = ChatTurn.objects.filter(actor_id=self.session.actor_id, session_id=self.session.pk)
+        found: dict[UUID, ChatTurn] = {}
+        for turn in rows.order_by("created_at", "id"):
+            found |= {message: turn for message in (turn.question_id, turn.answer_id) if message}
+        return found
+
+    @cached_property
+    def decisions(self) -> list[RoutingDecision]:
+        """What the router decided in this session, and people put right, in the order of time."""
+        rows = RoutingDecision.objects.filter(actor_id=self.session.actor_id, session_id=self.session.pk)
+        decided = rows.filter(Q(project__isnull=False) | Q(corrected_project__isnull=False))
+        return list(decided.select_related("project", "corrected_project").order_by("created_at", "id"))
+
+    def is_open(self, message: Message) -> bool:
+        """Say whether its answer is still being written."""
+        turn = self.turns.get(message.pk)
+        return turn is not None and turn.state == TurnState.ANSWERING and turn.until > self.now
+
+    def project_of(self, message: Message) -> str:
+        """Return the name of the project that a message belongs to, "" where it has none."""
+        turn = self.turns.get(message.pk)
+        if turn is None:
+            decided = self._decided(message.created_at)
+            return _name_of(decided) if decided else self._default
+        named = _text((turn.context_metadata or {}).get("project"))
+        decided = self._decided(turn.finished_at or turn.created_at)
+        if decided and decided.corrected_project and decided.project and decided.project.name == named:
+            return decided.corrected_project.name
+        return named or self._default
+
+    @property
+    def _default(self) -> str:
+        metadata = self.session.metadata
+        return _text(metadata.get("project")) if isinstance(metadata, Mapping) else ""
+
+    def _decided(self, at: datetime) -> RoutingDecision | None:
+        place = bisect_right(self.decisions, at, key=lambda decision: decision.created_at)
+        return self.decisions[place - 1] if place else None
+
+
+def _name_of(decision: RoutingDecision) -> str:
+    project = decision.corrected_project or decision.project
+    return project.name if project else ""
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else ""
+
+
+def _deal_with(updating: Updating, session: Session, passage: Passage, read: int, step: Step) -> int:
+    """Write what a passage tells and that it was read, as one; return how many entries that were."""
+    project = _project(updating.actor, passage.project)
+    data = _asked(updating, session, project, passage) if project and passage.messages else None
+    with step():
+        if not _move(session, read, passage.until):
+            return 0
+        return _add(updating, session, project, passage, data) if project and data is not None else 0
+
+
+def _project(actor: Actor, name: str) -> Project | None:
+    try:
+        return project_named(actor_id=actor.id, name=name) if name else None
+    except UnknownRow:  # deleted or renamed, or a name that a client made up
+        return None
+
+
+def _move(session: Session, read: int, until: int) -> bool:
+    """Move a session's place; False where it is elsewhere by now, and nothing may be written."""
+    of = {"actor_id": session.actor_id, "session_id": session.pk}
+    ProjectCursor.objects.bulk_create([ProjectCursor(**of)], ignore_conflicts=True)
+    cursor = ProjectCursor.objects.select_for_update(no_key=True).get(**of)
+    if cursor.read_until != read:
+        return False
+    ProjectCursor.objects.filter(actor_id=session.actor_id, pk=cursor.pk).update(read_until=until)
+    return True
+
+
+def _asked(updating: Updating, session: Session, project: Project, passage: Passage) -> Any:
+    """Return a model's answer about a passage; None where no model will deal with it, which is logged."""
+    actor = updating.actor
+    known = _texts(project) if passage.is_trusted else {}
+    count = counter_in_use(Operation.EXTRACT).count
+    fence = secrets.token_hex(FENCE_BYTES)
+    texts = blocks(passage, known_lines(known.values(), count=count), language=actor.agent.language)
+    request = CompletionRequest(
+        operation=Operation.EXTRACT,
+        messages=(ChatMessage("user", fenced(texts, fence)),),
+        max_output_tokens=ANSWER_TOKENS,
+        deadline_seconds=CALL_SECONDS,
+        system=prompt("update_project", actor.agent.language, fence=fence, most=MOST_ENTRIES),
+        json_schema=answer_schema(),
+    )
+    try:
+        return ask(request, actor=actor).data
+    except (ProviderRejected, BadAnswer) as error:
+        if isinstance(error, BadAnswer) and updating.attempt < PATIENT_ATTEMPTS:
+            raise
+        about = {"session": str(session.pk), "seq": passage.until, "code": error.code}
+        log.warning("messages were passed by, no model would read them", extra=about)
+        return None
+
+
+def _texts(project: Project) -> dict[str, str]:
+    """Return what the documents that grow by themselves say, without what nobody believes."""
+    documents = [each for each in documents_of(project) if each.name in LISTS.values()]
+    believed = believed_texts(documents)
+    return {each.name: believed[each.pk] for each in documents}
+
+
+def _add(updating: Updating, session: Session, project: Project, passage: Passage, data: Any) -> int:
+    """Append what is new, with its origin; what untrusted messages tell is kept out of contexts until it is believed.
+
+    The documents are looked at under the project's lock: another session may just have told the same.
+    """
+    try:
+        project = locked_project(project)
+    except UnknownRow:  # deleted meanwhile
+        return 0
+    trust = Trust.TRUSTED if passage.is_trusted else Trust.UNTRUSTED
+    learned = learned_from(data, passage, _all_texts(project))
+    for each in learned:
+        try:
+            append_entry(
+                project=project, document_name=each.document, text=each.text, trust=trust, by=updating.by,
+                sources=_sources(each.sources, session), now=updating.now,
+            )  # fmt: skip
+        except DocumentTooLong:
+            log.warning("a document is full", extra={"project": str(project.pk)})
+    return len(learned)
+
+
+def _all_texts(project: Project) -> dict[str, str]:
+    return {each.name: each.text for each in documents_of(project) if each.name in LISTS.values()}
+
+
+def _sources(messages: Sequence[Heard], session: Session) -> dict[str, Any]:
+    return {"message_ids": [str(message.id) for message in messages], "channel": session.channel}

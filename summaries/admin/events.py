@@ -1,0 +1,44 @@
+"""The screen of what was done with projects."""
+
+from django.contrib import admin
+from django.utils.translation import gettext_lazy as _
+from unfold.contrib.filters.admin import (
+    ChoicesDropdownFilter,
+    RangeDateTimeFilter,
+    RelatedDropdownFilter,
+)
+
+from memoryhub.admin.base import ReadOnlyAdmin, UserFilter, link_to, whose
+from summaries.models import ProjectEvent
+
+
+@admin.register(ProjectEvent)
+class ProjectEventAdmin(ReadOnlyAdmin):
+    """Reads, routes, updates and compactions of projects, newest first (SPEC P8)."""
+
+    list_display = ("created_at", "kind", "of_project", "owner", "outcome", "tokens")
+    list_filter = (
+        ("kind", ChoicesDropdownFilter),
+        ("actor__agent", RelatedDropdownFilter),
+        UserFilter,
+        ("created_at", RangeDateTimeFilter),
+    )
+    list_select_related = ("actor",)
+    search_fields = ("project_name", "outcome")
+    search_help_text = _("A project's name, an outcome, or the id of an event or a project.")
+    id_fields = ("pk", "project_id")
+    ordering = ("-id",)
+    fields = (("created_at", "kind", "of_project", "owner"), ("outcome", "tokens", "details", "id"))
+    readonly_fields = ("of_project", "owner")
+
+    @admin.display(description=_("project"), ordering="project_name")
+    def of_project(self, event: ProjectEvent) -> str:
+        """Return the project, with a link while it is there."""
+        if event.project_id is None:
+            return event.project_name
+        return link_to("admin:summaries_project_change", event.project_id, event.project_name)
+
+    @admin.display(description=_("whose"), ordering="actor")
+    def owner(self, event: ProjectEvent) -> str:
+        """Return whose project it is."""
+        return whose(event.actor)

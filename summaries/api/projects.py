@@ -1,0 +1,383 @@
+"""Projects over REST: what there are, what they remember, and where messages belong."""
+
+from typing import Any
+
+from django.http import HttpResponse
+from django.http.response import HttpResponseBase
+from drf_spectacular.types import OpenApiTypes
+from drf_spectacular.utils import OpenApiResponse, extend_schema
+from rest_framework import status
+from rest_framework.exceptions import APIException
+from rest_framework.renderers import JSONRenderer
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from memoryhub.access.domain import Scope
+from memoryhub.access.tenancy import Tenant
+from memoryhub.api.etags import etag, expected_version
+from memoryhub.api.fields import TenantQuery
+from memoryhub.api.pagination import PageQuery, page_of
+from memoryhub.api.problems import Problem
+from memoryhub.api.views import ApiView
+from memoryhub.tenants.domain import TrustPolicy
+from memoryhub.tenants.policies import effective_policy
+from summaries.actions.daily import daily_events
+from summaries.actions.documents import (
+    DocumentTooLong,
+    append_entry,
+    backups_of,
+    find_document,
+    put_document,
+    read_document,
+    restore_version,
+)
+from summaries.actions.projects import (
+    ProjectExists,
+    catalog_of,
+    change_project,
+    create_project,
+    delete_project,
+    documents_of,
+    project_named,
+)
+from summaries.actions.routing import correct_routing, route_message
+from summaries.api.project_serializers import (
+    CorrectionIn,
+    DailyQuery,
+    DaysOut,
+    DocumentIn,
+    DocumentOut,
+    DocumentRestoreIn,
+    DocumentVersionOut,
+    EntryIn,
+    EntryOut,
+    EventListQuery,
+    EventOut,
+    ProjectIn,
+    ProjectListQuery,
+    ProjectOut,
+    ProjectPatch,
+    ProjectWithDocumentsOut,
+    RouteIn,
+    RouteOut,
+)
+from summaries.api.views import IF_MATCH, conflict
+from summaries.domain.projects import BadDocumentName, BadProjectName
+from summaries.models import (
+    Document,
+    DocumentEntry,
+    DocumentVersion,
+    Project,
+    ProjectEvent,
+    RoutingDecision,
+)
+
+PLAIN = "text/plain"
+
+
+class PlainRenderer(JSONRenderer):
+    """Accepts clients that ask for text; what goes wrong is answered as JSON."""
+
+    media_type = PLAIN
+    format = "txt"
+
+
+def _bad_name(error: BadProjectName) -> APIException:
+    return Problem(
+        status.HTTP_400_BAD_REQUEST, "invalid_project_name", str(error), proposed_name=error.proposal
+    )
+
+
+def _bad_document(error: Exception) -> APIException:
+    return Problem(status.HTTP_400_BAD_REQUEST, "invalid_document_name", str(error))
+
+
+def _too_long(error: Exception) -> APIException:
+    return Problem(status.HTTP_400_BAD_REQUEST, "document_too_long", str(error))
+
+
+class ProjectView(ApiView):
+    """What views of projects share: they say in the address whose project it is."""
+
+    problems = {
+        BadProjectName: _bad_name,
+        BadDocumentName: _bad_document,
+        DocumentTooLong: _too_long,
+        ProjectExists: conflict("project_exists"),
+    }
+
+    def tenant(self) -> Tenant:
+        """Return whose projects the address is about."""
+        return self.reading(self.validated(TenantQuery, self.request.query_params.dict()))
+
+    def project(self, name: str) -> Project:
+        """Return the project of this name if the key may see it; 404 otherwise."""
+        return project_named(actor_id=self.tenant().actor_id, name=name)
+
+    def document(self, project_name: str, document_name: str) -> Document:
+        """Return a project's document if the key may see it; 404 otherwise."""
+        return find_document(project=self.project(project_name), name=document_name)
+
+    @staticmethod
+    def tagged(body: Any, version: int, status_code: int = status.HTTP_200_OK) -> Response:
+        """Return an answer with the ETag of a version."""
+        return Response(body, status=status_code, headers={"ETag": etag(version)})
+
+
+class Projects(ProjectView):
+    """Create and list projects."""
+
+    scopes = {"GET": Scope.READ, "POST": Scope.WRITE}
+
+    @extend_schema(operation_id="projects_list", parameters=[ProjectListQuery], responses=page_of(ProjectOut))
+    def get(self, request: Request) -> Response:
+        """List an actor's projects by name."""
+        rows = Project.objects.of(self.tenant().actor_id).select_related("actor")
+        return self.page(rows, ProjectOut, ordering=("name",))
+
+    @extend_schema(request=ProjectIn, responses={201: ProjectOut})
+    def post(self, request: Request) -> Response:
+        """Create a project; a name that cannot be used is answered with one that can."""
+        values = self.validated(ProjectIn)
+        made = create_project(
+            actor=self.writing(values), name=values["name"], description=values["description"], by=self.principal,
+            now=self.now,
+        )  # fmt: skip
+        return self.tagged(ProjectOut(made).data, made.version, status.HTTP_201_CREATED)
+
+
+class OneProject(ProjectView):
+    """Read, change and delete a project."""
+
+    scopes = {"GET": Scope.READ, "PATCH": Scope.WRITE, "DELETE": Scope.WRITE}
+
+    @extend_schema(parameters=[TenantQuery], responses=ProjectWithDocumentsOut)
+    def get(self, request: Request, project_name: str) -> Response:
+        """Return a project, and which documents it has."""
+        return self._answer(self.project(project_name))
+
+    @extend_schema(
+        request=ProjectPatch, parameters=[TenantQuery, IF_MATCH], responses=ProjectWithDocumentsOut
+    )
+    def patch(self, request: Request, project_name: str) -> Response:
+        """Change a project's name or description; MEMORY.md's block quote follows."""
+        values = self.validated(ProjectPatch)
+        reason = values.pop("reason")
+        changed = change_project(
+            project=self.project(project_name), values=values, expected_version=expected_version(request),
+            by=self.principal, reason=reason, now=self.now,
+        )  # fmt: skip
+        return self._answer(changed)
+
+    @extend_schema(parameters=[TenantQuery, IF_MATCH], responses={204: None})
+    def delete(self, request: Request, project_name: str) -> Response:
+        """Delete a project with all that it remembers."""
+        delete_project(
+            project=self.project(project_name), expected_version=expected_version(request), by=self.principal,
+            now=self.now,
+        )  # fmt: skip
+        return Response(status=status.HTTP_204_NO_CONTENT)
+
+    def _answer(self, project: Project) -> Response:
+        shown = ProjectWithDocumentsOut(project, context={"documents": documents_of(project)})
+        return self.tagged(shown.data, project.version)
+
+
+class Catalog(ProjectView):
+    """All projects at a glance."""
+
+    scopes = {"GET": Scope.READ}
+    renderer_classes = [JSONRenderer, PlainRenderer]
+
+    @extend_schema(
+        parameters=[TenantQuery],
+        responses={
+            (200, PLAIN): OpenApiResponse(OpenApiTypes.STR, description="`1. **name** - description`")
+        },
+    )
+    def get(self, request: Request) -> HttpResponseBase:
+        """Return the numbered list of projects that a router reads, about 30 tokens each."""
+        text = catalog_of(actor_id=self.tenant().actor_id)
+        return HttpResponse(text, content_type=f"{PLAIN}; charset=utf-8")
+
+
+class OneDocument(ProjectView):
+    """Read and write a document."""
+
+    scopes = {"GET": Scope.READ, "PUT": Scope.WRITE}
+
+    @extend_schema(parameters=[TenantQuery], responses=DocumentOut)
+    def get(self, request: Request, project_name: str, document_name: str) -> Response:
+        """Return a document, and note that it was read."""
+        document = read_document(project=self.project(project_name), name=document_name, now=self.now)
+        return self.tagged(DocumentOut(document).data, document.version)
+
+    @extend_schema(request=DocumentIn, parameters=[TenantQuery, IF_MATCH], responses=DocumentOut)
+    def put(self, request: Request, project_name: str, document_name: str) -> Response:
+        """Give a document another text, whole; the one that it had is kept."""
+        values = self.validated(DocumentIn)
+        document = put_document(
+            project=self.project(project_name), name=document_name, text=values["text"], by=self.principal,
+            reason=values["reason"], now=self.now, expected_version=expected_version(request),
+        )  # fmt: skip
+        return self.tagged(DocumentOut(document).data, document.version)
+
+
+class DocumentVersions(ProjectView):
+    """What a document said."""
+
+    scopes = {"GET": Scope.READ}
+
+    @extend_schema(
+        operation_id="document_versions_list",
+        parameters=[TenantQuery, PageQuery],
+        responses=page_of(DocumentVersionOut),
+    )
+    def get(self, request: Request, project_name: str, document_name: str) -> Response:
+        """List a document's former texts, newest first."""
+        document = self.document(project_name, document_name)
+        rows = DocumentVersion.objects.filter(actor_id=document.actor_id, document=document)
+        return self.page(rows, DocumentVersionOut, ordering=("-number",))
+
+
+class DocumentBackups(ProjectView):
+    """What a document said before it was compacted."""
+
+    scopes = {"GET": Scope.READ}
+
+    @extend_schema(
+        operation_id="document_backups_list",
+        parameters=[TenantQuery],
+        responses=page_of(DocumentVersionOut),
+    )
+    def get(self, request: Request, project_name: str, document_name: str) -> Response:
+        """Return the last three texts that a compaction replaced, newest first."""
+        backups = backups_of(self.document(project_name, document_name))
+        return Response({"next": None, "previous": None, "results": self.shown(DocumentVersionOut, backups)})
+
+
+class DocumentRestore(ProjectView):
+    """Bring back a version."""
+
+    scopes = {"POST": Scope.WRITE}
+
+    @extend_schema(request=DocumentRestoreIn, parameters=[TenantQuery, IF_MATCH], responses=DocumentOut)
+    def post(self, request: Request, project_name: str, document_name: str) -> Response:
+        """Bring back what a document said at a version; a backup is one."""
+        values = self.validated(DocumentRestoreIn)
+        document = restore_version(
+            document=self.document(project_name, document_name), number=values["number"],
+            expected_version=expected_version(request), by=self.principal, reason=values["reason"], now=self.now,
+        )  # fmt: skip
+        return self.tagged(DocumentOut(document).data, document.version)
+
+
+class DocumentEntries(ProjectView):
+    """Lines that were appended to a document."""
+
+    scopes = {"GET": Scope.READ, "POST": Scope.WRITE}
+
+    @extend_schema(
+        operation_id="document_entries_list",
+        parameters=[TenantQuery, PageQuery],
+        responses=page_of(EntryOut),
+    )
+    def get(self, request: Request, project_name: str, document_name: str) -> Response:
+        """List when and whence a document's lines were appended, newest first."""
+        document = self.document(project_name, document_name)
+        rows = DocumentEntry.objects.filter(actor_id=document.actor_id, document=document)
+        return self.page(rows, EntryOut, ordering=("-created_at", "-id"))
+
+    @extend_schema(request=EntryIn, parameters=[TenantQuery], responses={201: DocumentOut})
+    def post(self, request: Request, project_name: str, document_name: str) -> Response:
+        """Append one line to a document, which is made where it is missing."""
+        values = self.validated(EntryIn)
+        project = self.project(project_name)
+        policy = effective_policy(TrustPolicy, project.actor.agent, project.actor)
+        document = append_entry(
+            project=project, document_name=document_name, text=values["text"], pinned=values["pinned"],
+            sources={"message_ids": [], "channel": values["channel"]},
+            trust=policy.trust(channel=values["channel"], source_is_trusted=self.principal.is_trusted),
+            by=self.principal, now=self.now,
+        )  # fmt: skip
+        return self.tagged(DocumentOut(document).data, document.version, status.HTTP_201_CREATED)
+
+
+class Route(ProjectView):
+    """Find a message's project."""
+
+    scopes = {"POST": Scope.WRITE}
+    idempotent_in_transaction = False
+
+    @extend_schema(request=RouteIn, responses=RouteOut)
+    def post(self, request: Request) -> Response:
+        """Return which project a message belongs to, how sure that is, and what follows; the decision is kept."""
+        values = self.validated(RouteIn)
+        decision = route_message(
+            actor=self.writing(values), message=values["message"], channel=values["channel"], by=self.principal,
+            now=self.now,
+        )  # fmt: skip
+        return Response(RouteOut(decision).data)
+
+
+class Routes(ProjectView):
+    """Decisions about messages."""
+
+    scopes = {"GET": Scope.READ}
+
+    @extend_schema(operation_id="routes_list", parameters=[ProjectListQuery], responses=page_of(RouteOut))
+    def get(self, request: Request) -> Response:
+        """List decisions, newest first."""
+        rows = RoutingDecision.objects.filter(actor_id=self.tenant().actor_id)
+        rows = rows.select_related("project", "corrected_project")
+        return self.page(rows, RouteOut, ordering=("-created_at", "-id"))
+
+
+class RouteCorrection(ProjectView):
+    """Put a decision right."""
+
+    scopes = {"POST": Scope.WRITE}
+
+    @extend_schema(request=CorrectionIn, responses=RouteOut)
+    def post(self, request: Request, route_id: Any) -> Response:
+        """Say which project a message belongs to; messages like it go there from now on."""
+        values = self.validated(CorrectionIn)
+        decision = correct_routing(
+            decision=self.owned(RoutingDecision.objects.all(), route_id), project_name=values["project"],
+            by=self.principal, reason=values["reason"], now=self.now,
+        )  # fmt: skip
+        return Response(RouteOut(decision).data)
+
+
+class Events(ProjectView):
+    """What was done with projects."""
+
+    scopes = {"GET": Scope.READ}
+
+    @extend_schema(
+        operation_id="project_events_list", parameters=[EventListQuery], responses=page_of(EventOut)
+    )
+    def get(self, request: Request) -> Response:
+        """List events, newest first."""
+        values = self.validated(EventListQuery, request.query_params.dict())
+        rows = ProjectEvent.objects.filter(actor_id=self.reading(values).actor_id)
+        if "project" in values:
+            rows = rows.filter(project_name=values["project"])
+        if "kind" in values:
+            rows = rows.filter(kind=values["kind"])
+        return self.page(rows, EventOut, ordering=("-created_at", "-id"))
+
+
+class DailyEvents(ProjectView):
+    """What was done with projects, by day."""
+
+    scopes = {"GET": Scope.READ}
+
+    @extend_schema(operation_id="project_events_daily", parameters=[DailyQuery], responses=DaysOut)
+    def get(self, request: Request) -> Response:
+        """Return how many events there were, and of how many tokens, by day, project and sort."""
+        values = self.validated(DailyQuery, request.query_params.dict())
+        found = daily_events(
+            actor_id=self.reading(values).actor_id, days=values["days"], now=self.now, project=values.get("project")
+        )  # fmt: skip
+        return Response(DaysOut({"results": found}).data)

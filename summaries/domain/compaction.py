@@ -1,0 +1,397 @@
+"""Which lines of a document a rewrite may touch, how the others are kept in their place, and what is checked (SPEC P7).
+
+Pure. What is protected is never shown to a model: a mark on a line of its own stands for it, and the rewritten text
+must hold each mark once and in order. Then the protected text takes the marks' places, word for word, and the whole is
+looked at once more.
+"""
+
+import re
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, date, datetime, time, timedelta
+from enum import StrEnum
+from itertools import chain, groupby
+from typing import Final
+
+from conversations.domain.cleaning import visible
+from summaries.domain.documents import PIN, line_digest
+from summaries.domain.projects import MEMORY, PINNED, TIMELINE
+
+COMPACTED: Final = frozenset({MEMORY, TIMELINE})
+"""What grows by itself, and is compacted by itself; other documents are where somebody asks for it."""
+
+NEVER_COMPACTED: Final = PINNED
+
+YOUNG: Final = timedelta(days=7)
+SECTION_TOKENS: Final = 12_000
+"""How much free text one call is given, so that question and answer fit into any model."""
+
+LEAST_ROOM: Final = 100
+"""Tokens. Where less is left beside what is protected, there is no text to be written."""
+
+FOLLOW_UP: Final = timedelta(days=1)
+"""How long after a refusal a document is left alone, unless a person asks: each try costs a model's work."""
+
+_FENCE: Final = re.compile(r" {0,3}(```|~~~)")
+_HEADING: Final = re.compile(r" {0,3}(#{1,6})(?:[ \t]|$)")
+_ITEM: Final = re.compile(r"([ \t]*)(?:[-*+]|\d{1,9}[.)])(?:[ \t]|$)")
+_QUOTE: Final = re.compile(r" {0,3}>")
+_DAY: Final = re.compile(
+    r"(?<!\d)(\d{4})(?:-(\d{1,2})-(\d{1,2})|/(\d{1,2})/(\d{1,2})|年(\d{1,2})月(\d{1,2})日)(?!\d)"
+)
+
+Count = Callable[[str], int]
+
+
+class Outcome(StrEnum):
+    """What a compaction came to, as its event tells."""
+
+    DONE = "done"
+    NOT_NEEDED = "not_needed"
+    NO_MODEL = "no_model"
+    TOO_MUCH_PROTECTED = "too_much_protected"
+    REFUSED = "refused"
+
+
+@dataclass(frozen=True)
+class Block:
+    """A heading, a list item with its lines, a paragraph or a piece of code, with the blank lines behind it."""
+
+    text: str = field(repr=False)
+    level: int = 0
+    """Of a heading, from 1 on; 0 for all else."""
+    indent: int = -1
+    """Of a list item; -1 for all else."""
+
+    @property
+    def first_line(self) -> str:
+        """Return the line that begins it."""
+        return next(iter(self.text.splitlines()), "")
+
+
+@dataclass(frozen=True)
+class Piece:
+    """A stretch of a document that is kept word for word, or that may be rewritten."""
+
+    text: str = field(repr=False)
+    is_kept: bool
+    heading: str = field(default="", repr=False)
+    """The headings in what is kept, which tell a model under what the rest stands."""
+
+
+@dataclass(frozen=True)
+class Section:
+    """As much of a document as one call is given."""
+
+    pieces: tuple[Piece, ...]
+
+    @property
+    def free(self) -> str:
+        """Return the text that may be rewritten."""
+        return "".join(piece.text for piece in self.pieces if not piece.is_kept)
+
+    @property
+    def kept(self) -> tuple[Piece, ...]:
+        """Return what is kept, in its order."""
+        return tuple(piece for piece in self.pieces if piece.is_kept)
+
+    @property
+    def text(self) -> str:
+        """Return the whole, as it is."""
+        return "".join(piece.text for piece in self.pieces)
+
+
+@dataclass(frozen=True)
+class Protection:
+    """What must not be touched: lines known by their digests, and what is dated after a moment."""
+
+    digests: Container[bytes]
+    young_after: datetime
+
+    @classmethod
+    def at(cls, now: datetime, digests: Container[bytes]) -> "Protection":
+        """Return what is protected at a moment, beside the lines with these digests."""
+        return cls(digests, now - YOUNG)
+
+    def covers(self, block: Block) -> bool:
+        """Say whether a block is protected by itself."""
+        lines = block.text.splitlines()
+        return (
+            PIN in block.text
+            or self._is_young(block)
+            or any(line_digest(line) in self.digests for line in lines)
+        )
+
+    def _is_young(self, block: Block) -> bool:
+        day = day_in(block.first_line)
+        return day is not None and datetime.combine(day, time.max, UTC) > self.young_after
+
+
+class CannotCompact(ValueError):
+    """A document that must stay as it is; `outcome` says why."""
+
+    def __init__(self, outcome: Outcome, *, missing: int = 0) -> None:
+        self.outcome = outcome
+        self.missing = missing
+        super().__init__(outcome.value)
+
+
+def day_in(line: str) -> date | None:
+    """Return the first day that a line names in full, None where it names none."""
+    for match in _DAY.finditer(line):
+        numbers = [int(number) for number in match.groups() if number is not None]
+        try:
+            return date(*numbers)
+        except ValueError:  # the 31st of February
+            continue
+    return None
+
+
+def blocks_of(text: str) -> list[Block]:
+    """Return the blocks of a Markdown text; joined they are the text."""
+    return [_block(lines) for lines in _grouped(text.splitlines(keepends=True))]
+
+
+def _grouped(lines: Sequence[str]) -> Iterator[list[str]]:
+    current: list[str] = []
+    fence = ""
+    for line in lines:
+        if current and not fence and _begins(line, current):
+            yield current
+            current = []
+        mark = _FENCE.match(line)
+        if mark is not None:
+            fence = mark[1] if not fence else "" if mark[1] == fence else fence
+        current.append(line)
+    if current:
+        yield current
+
+
+def _begins(line: str, current: Sequence[str]) -> bool:
+    """Say whether a line begins a block of its own after these."""
+    if not line.strip() or (not current[0].strip() and len(current) == 1):
+        return False
+    if _HEADING.match(line) or _ITEM.match(line) or _HEADING.match(current[0]):
+        return True
+    if current[-1].strip():
+        return bool(_QUOTE.match(line)) != bool(_QUOTE.match(current[-1]))
+    is_item = _ITEM.match(current[0]) is not None
+    return not (is_item and line[:1] in " \t")
+
+
+def _block(lines: Sequence[str]) -> Block:
+    first = next((line for line in lines if line.strip()), "")
+    text, heading, item = "".join(lines), _HEADING.match(first), _ITEM.match(first)
+    if heading:
+        return Block(text, level=len(heading[1]))
+    return Block(text, indent=len(item[1].expandtabs(4))) if item else Block(text)
+
+
+def kept_places(blocks: Sequence[Block], protection: Protection) -> set[int]:
+    """Return which blocks are kept word for word.
+
+    With a heading its whole section is, with a list item all below it; the headings above what is kept stay as well,
+    and so do the title and the first block quote, from which the catalog tells what the project is about.
+    """
+    kept = set(_frame(blocks))
+    headings: list[tuple[int, int, bool]] = []  # level, place, whether all below is kept
+    items: list[tuple[int, bool]] = []  # indent, whether all below is kept
+    for place, block in enumerate(blocks):
+        if block.level:
+            headings = [above for above in headings if above[0] < block.level]
+        items = [above for above in items if 0 <= above[0] < block.indent]
+        inherits = any(above[2] for above in headings) or any(is_kept for _, is_kept in items)
+        is_kept = inherits or protection.covers(block)
+        if block.level:
+            headings.append((block.level, place, is_kept))
+        if block.indent >= 0:
+            items.append((block.indent, is_kept))
+        if is_kept:
+            kept |= {place, *(above[1] for above in headings)}
+    return kept
+
+
+def _frame(blocks: Sequence[Block]) -> Iterator[int]:
+    filled = [place for place, block in enumerate(blocks) if block.text.strip()]
+    if filled and blocks[filled[0]].level == 1:
+        yield filled[0]
+    quotes = [place for place in filled if _QUOTE.match(blocks[place].first_line)]
+    yield from quotes[:1]
+
+
+def pieces_of(text: str, protection: Protection) -> list[Piece]:
+    """Return a document's blocks as pieces, each kept or free; joined they are the text."""
+    blocks = blocks_of(text)
+    kept = kept_places(blocks, protection)
+    return [
+        Piece(block.text, place in kept, block.text.strip() if block.level and place in kept else "")
+        for place, block in enumerate(blocks)
+    ]
+
+
+def sections_of(pieces: Sequence[Piece], *, count: Count, most: int = SECTION_TOKENS) -> list[Section]:
+    """Return the pieces in sections of at most so many free tokens; joined they are the document."""
+    sections: list[Section] = []
+    current: list[Piece] = []
+    used = 0
+    for piece in chain.from_iterable(_parts(each, count, most) for each in pieces):
+        tokens = 0 if piece.is_kept else count(piece.text)
+        if current and used + tokens > most:
+            sections.append(Section(_merged(current)))
+            current, used = [], 0
+        current.append(piece)
+        used += tokens
+    return [*sections, Section(_merged(current))] if current else sections
+
+
+def _parts(piece: Piece, count: Count, most: int) -> Iterator[Piece]:
+    """Yield a free piece in halves until each fits into a call; one without line breaks is cut between characters."""
+    if piece.is_kept or count(piece.text) <= most or len(piece.text) < 2:
+        yield piece
+        return
+    middle = len(piece.text) // 2
+    at = piece.text.rfind("\n", 0, middle) + 1 or middle
+    for part in (piece.text[:at], piece.text[at:]):
+        yield from _parts(Piece(part, is_kept=False), count, most)
+
+
+def _merged(pieces: Sequence[Piece]) -> tuple[Piece, ...]:
+    return tuple(
+        Piece(
+            "".join(each.text for each in group),
+            is_kept,
+            " / ".join(each.heading for each in group if each.heading),
+        )
+        for is_kept, grouped in groupby(pieces, key=lambda piece: piece.is_kept)
+        if (group := list(grouped))
+    )
+
+
+def room_of(pieces: Sequence[Piece], *, target: int, count: Count) -> int:
+    """Return how many tokens the rewritten text may have. Raises CannotCompact where what is protected takes them."""
+    room = target - count("".join(piece.text for piece in pieces if piece.is_kept))
+    if room < LEAST_ROOM:
+        raise CannotCompact(Outcome.TOO_MUCH_PROTECTED)
+    return room
+
+
+def shares(sections: Sequence[Section], *, room: int, count: Count) -> list[int]:
+    """Return how much of the room each section has: as much as it has of the free text."""
+    sizes = [count(section.free) for section in sections]
+    return [room * size // max(1, sum(sizes)) for size in sizes]
+
+
+def mark_of(number: int, code: str) -> str:
+    """Return what stands for a kept piece, numbered from 1 on; `code` is drawn anew for each question."""
+    return f"[[kept-{number}-{code}]]"
+
+
+def sheet(section: Section, code: str) -> str:
+    """Return a section as a model is shown it: marks in place of what is kept, with its headings behind them."""
+    lines: list[str] = []
+    number = 0
+    for piece in section.pieces:
+        if piece.is_kept:
+            number += 1
+            lines.append(f"{mark_of(number, code)} {piece.heading}".rstrip())
+        else:
+            lines.append(piece.text.strip("\n"))
+    return "\n".join(lines)
+
+
+@dataclass(frozen=True)
+class Rewritten:
+    """A section with what a model made of it; `faults` are the marks that are not there once and in order."""
+
+    text: str = field(repr=False)
+    faults: tuple[int, ...]
+    is_blank: bool
+
+    @property
+    def can_be_kept(self) -> bool:
+        """Whether nothing that is protected is missing, and something else was said."""
+        return not self.faults and not self.is_blank
+
+
+def rewritten(section: Section, answer: str, code: str) -> Rewritten:
+    """Return a section with the answer's words, and what is kept in the places of its marks.
+
+    Only an operator, or a person, pins: what a model wrote is pinned by nobody.
+    """
+    mark = re.compile(rf"\s*\[\[kept-(\d{{1,6}})-{re.escape(code)}\]\]")
+    parts: list[tuple[bool, str]] = []
+    found: list[int] = []
+    for line in visible(answer).splitlines():
+        match = mark.match(line)
+        if match is None:
+            parts.append((False, line.replace(PIN, "").rstrip()))
+            continue
+        found.append(int(match[1]))
+        parts += [(True, piece.text) for piece in section.kept[found[-1] - 1 :][:1] if found[-1]]
+    wanted = range(1, len(section.kept) + 1)
+    faults = set(_faults(wanted, found))
+    if section.pieces[0].is_kept and next((is_kept for is_kept, text in parts if text), True) is False:
+        faults.add(1)  # something was put above the title
+    says_something = any(text for is_kept, text in parts if not is_kept) or not section.free.strip()
+    return Rewritten(_laid_out(parts), tuple(sorted(faults)), not says_something)
+
+
+def _laid_out(parts: Iterable[tuple[bool, str]]) -> str:
+    """Return kept and free parts as one text: where they meet, neither may be read as more of the other's lines."""
+    text, was_kept = "", False
+    for is_kept, part in parts:
+        if text and is_kept != was_kept and _runs_on(text, part):
+            text += "\n"
+        text += part if part.endswith("\n") else f"{part}\n"
+        was_kept = is_kept
+    return text
+
+
+def _runs_on(before: str, part: str) -> bool:
+    last = before[before.rfind("\n", 0, -1) + 1 :]
+    if not last.strip() or not part.strip() or _HEADING.match(last):
+        return False
+    return not (_ITEM.match(part) or _HEADING.match(part))
+
+
+def _faults(wanted: Sequence[int], found: Sequence[int]) -> Iterator[int]:
+    """Yield the numbers that are missing, there twice, unknown, or before one that they follow."""
+    latest = 0
+    for number in found:
+        if number <= latest or number not in wanted:
+            yield number
+        latest = max(latest, number)
+    yield from (number for number in wanted if number not in found)
+
+
+def lost(pieces: Sequence[Piece], text: str) -> int:
+    """Return how many kept pieces a text does not hold word for word, as whole lines, one after the other."""
+    missing, at = 0, 0
+    for piece in pieces:
+        if not piece.is_kept:
+            continue
+        wanted = piece.text.rstrip("\n")
+        place = _line_place(text, wanted, at)
+        if place < 0:
+            missing += 1
+        else:
+            at = place + len(wanted)
+    return missing
+
+
+def _line_place(text: str, wanted: str, at: int) -> int:
+    """Return from where on a text holds these whole lines, -1 where it does not."""
+    while (place := text.find(wanted, at)) >= 0:
+        end = place + len(wanted)
+        if (place == 0 or text[place - 1] == "\n") and (end == len(text) or text[end] in "\r\n"):
+            return place
+        at = place + 1
+    return -1
+
+
+def checked(pieces: Sequence[Piece], text: str, *, target: int, count: Count) -> str:
+    """Return the text. Raises CannotCompact where a protected piece is missing, or it is longer than it may be."""
+    missing = lost(pieces, text)
+    if missing or count(text) > target:
+        raise CannotCompact(Outcome.REFUSED, missing=missing)
+    return text

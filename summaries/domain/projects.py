@@ -1,0 +1,264 @@
+"""What a project is called, which documents it has, and the list of all that a router reads. Pure."""
+
+import re
+import unicodedata
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from hashlib import sha256
+from typing import Final
+
+MEMORY: Final = "MEMORY.md"
+PINNED: Final = "pinned.md"
+DECISIONS: Final = "decisions.md"
+TIMELINE: Final = "timeline.md"
+DOCUMENTS: Final = (MEMORY, PINNED, DECISIONS, TIMELINE)
+
+LONGEST_NAME: Final = 64
+LONGEST_DESCRIPTION: Final = 300
+RESERVED: Final = frozenset({"auto", "catalog", "events", "route", "routes"})
+"""What addresses and contexts mean something else by."""
+
+DEVICES: Final = frozenset(
+    {"con", "prn", "aux", "nul"} | {f"{port}{n}" for port in ("com", "lpt") for n in range(10)}
+)
+"""Names that are no files on Windows, whatever their ending."""
+
+_KEBAB: Final = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
+_DETAIL: Final = re.compile(r"detail-([a-z0-9]+(?:-[a-z0-9]+)*)\.md")
+_WORD: Final = re.compile(r"[a-z0-9]+")
+
+ENTRY_TOKENS: Final = 30
+"""What a line of the catalog is to cost, so that a hundred projects come to about 3,000 tokens."""
+
+
+class DocumentKind(StrEnum):
+    """What gave a document its next text."""
+
+    CREATE = "create"
+    EDIT = "edit"
+    APPEND = "append"
+    COMPACTION = "compaction"
+    RESTORE = "restore"
+    SYNC = "sync"
+
+
+class EventKind(StrEnum):
+    """What was done with a project."""
+
+    READ = "read"
+    ROUTE = "route"
+    CORRECT = "correct"
+    UPDATE = "update"
+    COMPACT = "compact"
+    RESTORE = "restore"
+    SYNC = "sync"
+    EXPORT = "export"
+    CREATE = "create"
+    DELETE = "delete"
+
+
+class BadProjectName(ValueError):
+    """A text that cannot be a project's name; `proposal` is one that can, made of it."""
+
+    def __init__(self, why: str, proposal: str) -> None:
+        self.proposal = proposal
+        super().__init__(f"{why} It could be called {proposal!r}.")
+
+
+class BadDocumentName(ValueError):
+    """A text that is no document's name."""
+
+
+def check_name(name: str) -> None:
+    """Raise BadProjectName, with a proposal, for what cannot be a project's name."""
+    why = _fault_of(name)
+    if why:
+        raise BadProjectName(why, propose_name(name))
+
+
+def is_name(name: str) -> bool:
+    """Say whether a project can be called so."""
+    return not _fault_of(name)
+
+
+def _fault_of(name: str) -> str:
+    if not name:
+        return "A project needs a name."
+    if len(name) > LONGEST_NAME:
+        return f"A project's name has at most {LONGEST_NAME} characters."
+    if not _KEBAB.fullmatch(name):
+        return "A project's name is of small letters a to z and digits, its words joined by single hyphens."
+    if name in RESERVED or name in DEVICES:
+        return "This name means something else."
+    return ""
+
+
+def propose_name(text: str) -> str:
+    """Return a name that `check_name` accepts for a text in any script: its Latin words, else a short digest.
+
+    The same text gets the same name. Kana are spelt in Latin letters; a kanji has too many readings to guess one.
+    """
+    words = _WORD.findall(_latin(text))
+    name = ""
+    for word in words:
+        longer = f"{name}-{word}" if name else word[:LONGEST_NAME]
+        if len(longer) > LONGEST_NAME:
+            break
+        name = longer
+    if len(name) < 2:
+        name = f"project-{sha256(text.encode('utf-8', 'surrogatepass')).hexdigest()[:8]}"
+    return name if is_name(name) else f"{name}-project"
+
+
+def free_name(name: str, taken: Iterable[str]) -> str:
+    """Return the name, with a number behind it where it is taken already."""
+    others = set(taken)
+    number, free = 2, name
+    while free in others:
+        ending = f"-{number}"
+        free, number = name[: LONGEST_NAME - len(ending)].rstrip("-") + ending, number + 1
+    return free
+
+
+def _latin(text: str) -> str:
+    folded = unicodedata.normalize("NFKC", text).casefold()
+    spelt = _spell_kana(folded)
+    bare = unicodedata.normalize("NFKD", spelt)
+    return "".join(each for each in bare if not unicodedata.combining(each))
+
+
+def _spell_kana(text: str) -> str:
+    """Return the text with hiragana and katakana in Hepburn's spelling, without marks for long sounds."""
+    katakana = "".join(chr(ord(each) + 0x60) if "ぁ" <= each <= "ゖ" else each for each in text)
+    spelt = _KANA.sub(lambda match: _HEPBURN[match[0]], katakana).replace("ー", "")
+    return re.sub(r"ッ([a-z])", lambda match: ("t" if match[1] == "c" else match[1]) + match[1], spelt)
+
+
+def _hepburn() -> dict[str, str]:
+    rows = {
+        "アイウエオ": "a i u e o", "カキクケコ": "ka ki ku ke ko", "サシスセソ": "sa shi su se so",
+        "タチツテト": "ta chi tsu te to", "ナニヌネノ": "na ni nu ne no", "ハヒフヘホ": "ha hi fu he ho",
+        "マミムメモ": "ma mi mu me mo", "ヤユヨ": "ya yu yo", "ラリルレロ": "ra ri ru re ro", "ワヲン": "wa o n",
+        "ガギグゲゴ": "ga gi gu ge go", "ザジズゼゾ": "za ji zu ze zo", "ダヂヅデド": "da ji zu de do",
+        "バビブベボ": "ba bi bu be bo", "パピプペポ": "pa pi pu pe po", "ァィゥェォ": "a i u e o",
+        "ャュョ": "ya yu yo", "ヴ": "vu",
+    }  # fmt: skip
+    spelt = {
+        kana: latin for row, sounds in rows.items() for kana, latin in zip(row, sounds.split(), strict=True)
+    }
+    for kana, latin in [*spelt.items()]:
+        if len(latin) > 1 and latin[-1] == "i" and kana not in "ィ":
+            stem = latin[:-1]
+            bare = stem if stem in ("sh", "ch", "j") else f"{stem}y"
+            spelt |= {kana + small: bare + sound for small, sound in zip("ャュョ", "auo", strict=True)}
+    spelt |= {
+        "シェ": "she",
+        "ジェ": "je",
+        "チェ": "che",
+        "ティ": "ti",
+        "ディ": "di",
+        "トゥ": "tu",
+        "ドゥ": "du",
+    }
+    spelt |= {f"フ{small}": f"f{sound}" for small, sound in zip("ァィェォ", "aieo", strict=True)}
+    spelt |= {f"ヴ{small}": f"v{sound}" for small, sound in zip("ァィェォ", "aieo", strict=True)}
+    spelt |= {f"ウ{small}": f"w{sound}" for small, sound in zip("ィェォ", "ieo", strict=True)}
+    return spelt
+
+
+_HEPBURN: Final = _hepburn()
+_KANA: Final = re.compile("|".join(sorted(_HEPBURN, key=len, reverse=True)))
+
+
+def check_document_name(name: str) -> None:
+    """Raise BadDocumentName for what is not `MEMORY.md`, `pinned.md`, … or `detail-<topic>.md`."""
+    detail = _DETAIL.fullmatch(name)
+    if name not in DOCUMENTS and not (detail and len(detail[1]) <= LONGEST_NAME):
+        raise BadDocumentName(f"A document is called {', '.join(DOCUMENTS)} or detail-<topic>.md.")
+
+
+def document_order(name: str) -> tuple[int, str]:
+    """Return what documents are sorted by: the four that every project may have, then details by topic."""
+    return (DOCUMENTS.index(name) if name in DOCUMENTS else len(DOCUMENTS), name)
+
+
+def description_in(memory: str) -> str:
+    """Return MEMORY.md's first block quote as one line, "" where it has none; what the catalog shows (SPEC P2)."""
+    quoted: list[str] = []
+    for line in memory.splitlines():
+        if line.lstrip().startswith(">"):
+            quoted.append(line.lstrip()[1:])
+        elif quoted:
+            break
+    return one_line(" ".join(quoted))[:LONGEST_DESCRIPTION]
+
+
+def described(name: str, description: str) -> str:
+    """Return what a new project's MEMORY.md says: its name and, in a block quote, what it is about."""
+    quote = f"> {one_line(description)}\n" if description.strip() else ""
+    return f"# {name}\n\n{quote}"
+
+
+def with_description(memory: str, name: str, description: str) -> str:
+    """Return MEMORY.md with another description in its first block quote, which is added where it has none."""
+    lines = memory.splitlines(keepends=True)
+    quote = f"> {one_line(description)}\n" if description.strip() else ""
+    at = next((place for place, line in enumerate(lines) if line.lstrip().startswith(">")), None)
+    if at is None:
+        return described(name, description) + memory if not lines else _below_title(lines, quote)
+    end = next(
+        (place for place in range(at, len(lines)) if not lines[place].lstrip().startswith(">")), len(lines)
+    )
+    return "".join([*lines[:at], quote, *lines[end:]])
+
+
+def _below_title(lines: Sequence[str], quote: str) -> str:
+    first = 1 if lines[0].startswith("# ") else 0
+    head = [line if line.endswith("\n") else f"{line}\n" for line in lines[:first]]
+    gap = "\n" if first else ""
+    return "".join(
+        [*head, gap, quote, "" if lines[first:] and not lines[first].strip() else "\n", *lines[first:]]
+    )
+
+
+def one_line(text: str) -> str:
+    """Return a text without line breaks, control characters and runs of blanks."""
+    clean = "".join(" " if unicodedata.category(each) in ("Cc", "Zl", "Zp") else each for each in text)
+    return " ".join(clean.split())
+
+
+@dataclass(frozen=True)
+class Listed:
+    """A project as the catalog shows it."""
+
+    name: str
+    description: str
+
+
+def catalog(projects: Iterable[Listed], count: Callable[[str], int]) -> str:
+    """Return the numbered list of projects, each on a line of at most about ENTRY_TOKENS tokens (SPEC P2)."""
+    return "\n".join(_entry(number, each, count) for number, each in enumerate(projects, start=1))
+
+
+def _entry(number: int, project: Listed, count: Callable[[str], int]) -> str:
+    head = f"{number}. **{project.name}**"
+    description = one_line(project.description)
+    if not description:
+        return head
+    whole = f"{head} - {description}"
+    if count(whole) <= ENTRY_TOKENS:
+        return whole
+    return f"{head} - {_cut(head, description, count)}"
+
+
+def _cut(head: str, description: str, count: Callable[[str], int]) -> str:
+    """Return as much of the description as fits, found by halving; at least one character."""
+    low, high = 1, len(description)
+    while low < high:
+        middle = (low + high + 1) // 2
+        if count(f"{head} - {description[:middle]}…") <= ENTRY_TOKENS:
+            low = middle
+        else:
+            high = middle - 1
+    return f"{description[:low].rstrip()}…"

@@ -1,0 +1,264 @@
+"""What follows from a router's verdict, and a router of words for where there is no model (SPEC P3, P4). Pure.
+
+A word tells much where few projects have it, and nothing where all do. What a message shares with a project is its
+evidence; how sure the verdict is depends on how much evidence there is, and on how far the next project is behind.
+The bounds were measured (`bench/routing.py`); a routing by words is never sure on one common word alone.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any, Final
+
+from memoryhub.search.analysis import COMPOUND, analyse, fold, is_unspaced
+from summaries.domain.projects import free_name, is_name, propose_name
+
+
+class Confidence(StrEnum):
+    """How sure a router is."""
+
+    HIGH = "high"
+    MEDIUM = "medium"
+    LOW = "low"
+
+
+class Action(StrEnum):
+    """What is done about a message."""
+
+    ROUTE = "route"
+    DISCLOSE = "route_and_disclose"
+    ASK = "ask"
+    PROPOSE = "propose_new"
+
+
+CONSEQUENCES: Final[Mapping[Confidence, Action]] = {
+    Confidence.HIGH: Action.ROUTE,
+    Confidence.MEDIUM: Action.DISCLOSE,
+}
+"""What follows where a project was found. Where none was, or at low confidence, the user decides."""
+
+LONGEST_REASON: Final = 500
+MOST_PROPOSED_WORDS: Final = 4
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What a router found: a project's name or None, what a new one could be called, how sure, and why."""
+
+    project: str | None
+    proposed_name: str | None
+    confidence: Confidence
+    reason: str = field(default="", repr=False)
+
+
+def action_of(verdict: Verdict) -> Action:
+    """Return what follows from a verdict (SPEC P3)."""
+    if verdict.project is not None and verdict.confidence in CONSEQUENCES:
+        return CONSEQUENCES[verdict.confidence]
+    return Action.PROPOSE if verdict.proposed_name else Action.ASK
+
+
+def settled(verdict: Verdict, projects: Sequence[str]) -> Verdict:
+    """Return a model's verdict with names that can be used: an unknown project is none, a proposal is free.
+
+    At low confidence there is no project: nobody is routed by a guess.
+    """
+    known = verdict.project if verdict.project in projects else None
+    if known is not None and verdict.confidence is not Confidence.LOW:
+        return Verdict(known, None, verdict.confidence, verdict.reason[:LONGEST_REASON])
+    wanted = verdict.proposed_name or (verdict.project if known is None else None)
+    proposed = None
+    if wanted and wanted not in projects:
+        proposed = free_name(wanted if is_name(wanted) else propose_name(wanted), projects)
+    confidence = (
+        verdict.confidence if proposed and known is None and verdict.project is None else Confidence.LOW
+    )
+    return Verdict(None, proposed, confidence, verdict.reason[:LONGEST_REASON])
+
+
+def answer_schema() -> dict[str, Any]:
+    """Return the form of a model's answer."""
+    text_or_null = {"anyOf": [{"type": "string"}, {"type": "null"}]}
+    return {
+        "type": "object",
+        "properties": {
+            "project": text_or_null,
+            "proposed_name": text_or_null,
+            "confidence": {"type": "string", "enum": [each.value for each in Confidence]},
+            "reason": {"type": "string"},
+        },
+        "required": ["project", "proposed_name", "confidence", "reason"],
+        "additionalProperties": False,
+    }
+
+
+def verdict_of(data: Mapping[str, Any]) -> Verdict:
+    """Return the verdict that an answer under `answer_schema` holds."""
+    return Verdict(
+        data["project"] or None, data["proposed_name"] or None, Confidence(data["confidence"]), data["reason"]
+    )
+
+
+NAME_WEIGHT: Final = 1.5
+DESCRIPTION_WEIGHT: Final = 1.0
+TEXT_WEIGHT: Final = 0.8
+EXAMPLE_WEIGHT: Final = 0.8
+"""What a shared word counts for by where the project has it: in its name, its description, its documents, or in what
+people put right."""
+
+SHARING: Final = 1.0
+"""The exponent by which a word that several projects have tells less."""
+
+ENOUGH: Final = 2.2
+"""Evidence for a verdict that is sure: more than two words that no other project has."""
+
+SOME: Final = 0.7
+"""Evidence for a best guess: about one such word."""
+
+FAR_AHEAD: Final = 0.5
+AHEAD: Final = 0.25
+"""How much of its evidence the best project must have over the next, to be sure and to be guessed."""
+
+ALIKE: Final = 0.45
+VERY_ALIKE: Final = 0.7
+"""From which likeness on a message is routed as one that was put right, and when that is sure."""
+
+_CHARACTER: Final = 0.1
+_PAIR: Final = 0.25
+_EXPRESSION: Final = 0.5  # its pairs count besides
+
+
+@dataclass(frozen=True)
+class Profile:
+    """What is known of a project: words by where they stand, the best place first."""
+
+    name: str
+    terms: Mapping[str, float]
+
+
+@dataclass(frozen=True)
+class Example:
+    """A message that a person put right, and the project that it belongs to."""
+
+    message: str
+    project: str
+
+
+def profile_of(name: str, *, description: str, texts: Sequence[str], examples: Sequence[str] = ()) -> Profile:
+    """Return a project's profile; each word counts by the best place that it stands at."""
+    terms: dict[str, float] = {}
+    places = [
+        (NAME_WEIGHT, [name.replace("-", " "), name]),
+        (DESCRIPTION_WEIGHT, [description]),
+        (TEXT_WEIGHT, texts),
+        (EXAMPLE_WEIGHT, examples),
+    ]
+    for weight, written in places:
+        for text in written:
+            for term in analyse(text):
+                terms.setdefault(term, weight)
+    return Profile(name, terms)
+
+
+def route_by_words(message: str, profiles: Sequence[Profile], examples: Sequence[Example]) -> Verdict:
+    """Return the verdict of words: as a message like it was put right, else by what it shares with each project.
+
+    `examples` come latest first; of equally like ones the latest counts.
+    """
+    terms = analyse(message)
+    names = [each.name for each in profiles]
+    if told := _as_put_right(message, terms, examples, names):
+        return told
+    scored = sorted(
+        ((score, name) for name, score in evidence(terms, profiles).items()),
+        key=lambda each: (-each[0], each[1]),
+    )
+    best, name = scored[0] if scored else (0.0, "")
+    second = scored[1][0] if len(scored) > 1 else 0.0
+    lead = (best - second) / best if best else 0.0
+    if best >= ENOUGH and lead >= FAR_AHEAD:
+        return Verdict(name, None, Confidence.HIGH, f"Its words are those of {name}.")
+    if best >= SOME and lead >= AHEAD:
+        return Verdict(name, None, Confidence.MEDIUM, f"Some of its words are those of {name}.")
+    if best >= SOME:
+        return Verdict(
+            None, None, Confidence.LOW, f"Its words are those of {name} and of {scored[1][1]} alike."
+        )
+    return _unknown(message, terms, names)
+
+
+def evidence(terms: Counter[str], profiles: Sequence[Profile]) -> dict[str, float]:
+    """Return how much each project has in common with a message; 1 is one word of its own."""
+    having = {term: sum(term in each.terms for each in profiles) for term in terms}
+    return {
+        each.name: sum(
+            _size(term) * each.terms[term] / having[term] ** SHARING for term in terms if term in each.terms
+        )
+        for each in profiles
+    }
+
+
+def _size(term: str) -> float:
+    """Return how much of a word a term is: expressions of Japanese come as characters and as pairs besides."""
+    if not is_unspaced(term):
+        return 1.0
+    if term.startswith(COMPOUND):
+        return _EXPRESSION if len(term) > len(COMPOUND) + 2 else _PAIR
+    return _CHARACTER if len(term) == 1 else _PAIR
+
+
+def likeness(one: Counter[str], other: Counter[str]) -> float:
+    """Return in [0, 1] how much of what two messages say they both say."""
+    union = sum(_size(term) for term in one.keys() | other.keys())
+    return sum(_size(term) for term in one.keys() & other.keys()) / union if union else 0.0
+
+
+def _as_put_right(
+    message: str, terms: Counter[str], examples: Sequence[Example], names: Sequence[str]
+) -> Verdict | None:
+    usable = [each for each in examples if each.project in names]
+    folded = fold(message).split()
+    for each in usable:
+        if fold(each.message).split() == folded:
+            return Verdict(each.project, None, Confidence.HIGH, "The same message was put right before.")
+    scored = [(likeness(terms, analyse(each.message)), -place) for place, each in enumerate(usable)]
+    like, place = max(scored, default=(0.0, 0))
+    if like < ALIKE:
+        return None
+    confidence = Confidence.HIGH if like >= VERY_ALIKE else Confidence.MEDIUM
+    return Verdict(usable[-place].project, None, confidence, "A message like it was put right before.")
+
+
+def _unknown(message: str, terms: Counter[str], names: Sequence[str]) -> Verdict:
+    """Return that no project is known for a message; one that begins something is proposed a name for it."""
+    if sum(_size(term) for term in terms) < SAYS_SOMETHING or not _BEGINS.search(fold(message)):
+        return Verdict(None, None, Confidence.LOW, "Its words are those of no project.")
+    proposed = free_name(propose_name(_gist(message, terms)), names)
+    return Verdict(None, proposed, Confidence.LOW, "It seems to begin something that no project is about.")
+
+
+SAYS_SOMETHING: Final = 2.0
+"""Words of content that a message needs, for a project to be named after it."""
+
+_BEGINS: Final = re.compile(
+    r"\b(?:start|begin|build|create|launch|plan|organi[sz]e|prototype|new project|we want|i want)"
+    r"|新しい|新規|始め|はじめ|立ち上げ|企画|作りたい|つくりたい|計画を"
+)
+"""How people speak of what is not there yet."""
+
+
+def _gist(message: str, terms: Counter[str]) -> str:
+    """Return the message's first words of content, which a new project can be named after."""
+    kept = [word for word in fold(message).split() if any(term in terms for term in analyse(word))]
+    return " ".join(kept[:MOST_PROPOSED_WORDS])
+
+
+def most_alike(message: str, examples: Sequence[Example], number: int) -> list[Example]:
+    """Return so many of the examples, most like the message first; of equally like ones the latest."""
+    terms = analyse(message)
+    ranked = sorted(
+        enumerate(examples), key=lambda each: (-likeness(terms, analyse(each[1].message)), each[0])
+    )
+    return [example for _, example in ranked[:number]]

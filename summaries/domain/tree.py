@@ -1,0 +1,132 @@
+"""What a directory tree of documents and the stored ones are to each other: whose text changed since the export. Pure.
+
+Three texts are compared by their digests: `base` is what was exported last, `file` what lies in the tree now, `stored`
+what is kept here; None where there is none. Nothing is ever overwritten that the other side has not seen.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from enum import StrEnum
+from hashlib import sha256
+from typing import Any, Final
+
+FOLDER: Final = "projects"
+MANIFEST: Final = ".memoryhub.json"
+FORMAT: Final = 1
+BACKUP: Final = ".bak."
+
+
+class Verdict(StrEnum):
+    """What becomes of one document or file."""
+
+    SAME = "same"
+    WRITE = "write"
+    """The file is written: it is missing, or as it was exported."""
+    EDITED = "edited"
+    """The file was changed, and what is stored was not."""
+    NEWER = "newer"
+    """What is stored was changed, and the file was not."""
+    NEW = "new"
+    """A file of a document that there is not yet."""
+    CONFLICT = "conflict"
+    """Both were changed, or there were two to begin with."""
+    FILE_GONE = "file_gone"
+    DOCUMENT_GONE = "document_gone"
+
+
+@dataclass(frozen=True)
+class Exported:
+    """A document as it was exported: which version, and the digest of the text in the file."""
+
+    version: int
+    digest: str
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """What was exported into a tree, of whom: by project and document. It lies in the tree."""
+
+    agent_id: str
+    user_id: str
+    documents: Mapping[tuple[str, str], Exported] = field(default_factory=dict)
+
+    def base(self, project: str, document: str) -> str | None:
+        """Return the digest of what was exported last."""
+        known = self.documents.get((project, document))
+        return known.digest if known else None
+
+    def dumped(self) -> str:
+        """Return it as a file holds it."""
+        projects: dict[str, dict[str, Any]] = {}
+        for (project, document), known in sorted(self.documents.items()):
+            projects.setdefault(project, {})[document] = {"version": known.version, "digest": known.digest}
+        whole = {"format": FORMAT, "agent_id": self.agent_id, "user_id": self.user_id, "projects": projects}
+        return json.dumps(whole, ensure_ascii=False, indent=1) + "\n"
+
+
+class BadManifest(ValueError):
+    """A manifest that cannot be read; nobody knows what was exported."""
+
+
+def manifest_of(text: str) -> Manifest:
+    """Return a manifest from its file. Raises BadManifest."""
+    try:
+        whole = json.loads(text)
+        if whole["format"] != FORMAT:
+            raise BadManifest(f"The manifest has format {whole['format']!r}; this release reads {FORMAT}.")
+        documents = {
+            (str(project), str(document)): Exported(int(known["version"]), str(known["digest"]))
+            for project, held in whole["projects"].items()
+            for document, known in held.items()
+        }
+        return Manifest(str(whole["agent_id"]), str(whole["user_id"]), documents)
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        if isinstance(error, BadManifest):
+            raise
+        raise BadManifest("The manifest is damaged.") from None
+
+
+def digest_of(text: str) -> str:
+    """Return by what a text is compared."""
+    return sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def on_export(*, base: str | None, file: str | None, stored: str) -> Verdict:
+    """Say what an export does with a document: a file that somebody changed is left as it is."""
+    if file == stored:
+        return Verdict.SAME
+    if file is None or file == base:
+        return Verdict.WRITE
+    return Verdict.EDITED if stored == base else Verdict.CONFLICT
+
+
+def on_sync(*, base: str | None, file: str | None, stored: str | None) -> Verdict:
+    """Say what a sync does with a file: it arrives where only the file was changed."""
+    if file == stored:
+        return Verdict.SAME
+    if file is None:
+        return Verdict.FILE_GONE if base is not None else Verdict.NEWER
+    if stored is None:
+        return Verdict.NEW if base is None else Verdict.DOCUMENT_GONE
+    if file == base:
+        return Verdict.NEWER
+    return Verdict.EDITED if stored == base else Verdict.CONFLICT
+
+
+def backup_name(document: str, at: datetime) -> str:
+    """Return the name of the file with a document's text as it was until a moment."""
+    return f"{document}{BACKUP}{at.astimezone(UTC):%Y%m%dT%H%M%S%fZ}"
+
+
+def is_backup(name: str) -> bool:
+    """Say whether a file is a document's backup, which no sync reads."""
+    return BACKUP in name
+
+
+def with_hidden(text: str, hidden: str) -> str:
+    """Return an edited file's text with the lines behind it that the file was not given."""
+    if not hidden:
+        return text
+    return f"{text}{'' if not text or text.endswith(chr(10)) else chr(10)}{hidden}"

@@ -1,0 +1,53 @@
+"""`manage.py digest`: what was done with projects in a day, in words."""
+
+from datetime import date
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.utils import timezone
+
+from memoryhub.tenants.models import Actor
+from summaries.actions.daily import daily
+from summaries.domain.daily import Day, in_words
+from summaries.management.whose import add_whose, named_actor
+from summaries.models import ProjectEvent
+
+
+class Command(BaseCommand):
+    """Prints a paragraph for each agent or user with projects, in the agent's language."""
+
+    help = (
+        "Tell what was done with projects in a day (UTC): reads, routes, corrections, updates, compactions and tokens. "
+        "Without --agent: of everybody with whose projects anything was done."
+    )
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        """Take whose and which day."""
+        add_whose(parser)
+        parser.add_argument("--day", help="The day, as 2026-03-01; today where it is left out.")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        """Print the sums; CommandError for no such day, agent or user."""
+        day = _day(options["day"])
+        named = named_actor(options)
+        for actor in [named] if named else _active():
+            sums = daily(actor_id=actor.pk, first=day, last=day)
+            if sums or named:
+                told = in_words(sums[0] if sums else Day(day), language=actor.agent.language)
+                self.stdout.write(f"{actor.agent_id}/{actor.user_id or '–'} {told}")
+
+
+def _day(given: str | None) -> date:
+    if given is None:
+        return timezone.now().date()
+    try:
+        return date.fromisoformat(given)
+    except ValueError:
+        raise CommandError(f"{given!r} is no day; write it as 2026-03-01.") from None
+
+
+def _active() -> list[Actor]:
+    ids = ProjectEvent.objects.order_by("actor_id").values_list("actor_id", flat=True).distinct()
+    return list(
+        Actor.objects.select_related("agent").filter(id__in=ids).order_by("agent__agent_id", "user_id")
+    )

@@ -1,0 +1,49 @@
+"""`manage.py export_projects`: projects as files, for agents that read files."""
+
+from pathlib import Path
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.utils import timezone
+
+from memoryhub.access.domain import command
+from summaries.actions.exporting import export_projects
+from summaries.actions.files import Unusable
+from summaries.actions.trees import TreeOfAnother
+from summaries.domain.tree import BadManifest, Verdict
+from summaries.management.whose import add_whose, named_actor, only_actor
+
+WORDS = {
+    Verdict.SAME: "unchanged",
+    Verdict.WRITE: "written",
+    Verdict.EDITED: "left as it is: the file was changed; sync it first",
+    Verdict.CONFLICT: "CONFLICT: the file was changed, and so was the document; nothing was overwritten",
+    Verdict.DOCUMENT_GONE: "left as it is: the project was deleted here",
+}
+
+
+class Command(BaseCommand):
+    """Writes the tree and tells of each file; exits with 1 where one was not written."""
+
+    help = "Write projects into DIR/projects/<name>/…. A file that was changed since the last export is left as it is."
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        """Take where to, and whose."""
+        parser.add_argument("dir", metavar="DIR", help="The folder; it is made where there is none.")
+        add_whose(parser)
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        """Export; CommandError where a file was not written, or the folder cannot be used."""
+        actor = named_actor(options) or only_actor()
+        root = Path(options["dir"])
+        try:
+            told = export_projects(actor=actor, root=root, by=command("export_projects"), now=timezone.now())
+        except (Unusable, BadManifest, TreeOfAnother) as error:
+            raise CommandError(f"{root}: {error}") from error
+        for each in told:
+            self.stdout.write(
+                f"{each.path}: {WORDS[each.verdict] if each.verdict else f'refused: {each.why}'}"
+            )
+        problems = sum(each.is_problem for each in told)
+        if problems:
+            raise CommandError(f"{problems} of {len(told)} were not written.")

@@ -1,0 +1,73 @@
+"""`manage.py sync_projects`: take over what somebody changed in exported files."""
+
+from pathlib import Path
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.utils import timezone
+
+from memoryhub.access.domain import command
+from memoryhub.tenants.domain import actor_id
+from memoryhub.tenants.models import Actor
+from summaries.actions.files import Unusable
+from summaries.actions.syncing import Syncing, sync_projects
+from summaries.actions.trees import TreeOfAnother, whose_tree
+from summaries.domain.tree import BadManifest, Verdict
+from summaries.management.whose import add_whose, named_actor, only_actor
+
+WORDS = {
+    Verdict.SAME: "unchanged",
+    Verdict.EDITED: "taken over",
+    Verdict.NEW: "new, taken over",
+    Verdict.NEWER: "changed here; export it again",
+    Verdict.CONFLICT: "CONFLICT: the file was changed, and so was the document; nothing was written",
+    Verdict.FILE_GONE: "the file is gone; the document stays",
+    Verdict.DOCUMENT_GONE: "deleted here; the file stays",
+}
+WOULD_BE = {Verdict.EDITED: "would be taken over", Verdict.NEW: "new, would be taken over"}
+
+
+class Command(BaseCommand):
+    """Takes files over as versions and tells of each; exits with 1 where one was not."""
+
+    help = (
+        "Take over files of DIR/projects that were changed since they were exported. Where the document was changed "
+        "too, that is told and nothing is written."
+    )
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        """Take from where, and whose if the tree does not say so."""
+        parser.add_argument("dir", metavar="DIR", help="The folder that projects were exported into.")
+        parser.add_argument("--dry-run", action="store_true", help="Say what would happen; change nothing.")
+        add_whose(parser)
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        """Sync; CommandError where a file was not taken over, or the folder cannot be used."""
+        root, dry_run = Path(options["dir"]), options["dry_run"]
+        try:
+            actor = named_actor(options) or _exported_from(root) or only_actor()
+            syncing = Syncing(actor, command("sync_projects"), timezone.now(), dry_run)
+            told = sync_projects(syncing=syncing, root=root)
+        except FileNotFoundError:
+            raise CommandError(f"{root} holds no projects.") from None
+        except (Unusable, BadManifest, TreeOfAnother) as error:
+            raise CommandError(f"{root}: {error}") from error
+        words = {**WORDS, **(WOULD_BE if dry_run else {})}
+        for each in told:
+            self.stdout.write(
+                f"{each.path}: {words[each.verdict] if each.verdict else f'refused: {each.why}'}"
+            )
+        problems = sum(each.is_problem for each in told)
+        if problems:
+            raise CommandError(f"{problems} of {len(told)} were not taken over.")
+
+
+def _exported_from(root: Path) -> Actor | None:
+    manifest = whose_tree(root)
+    if manifest is None:
+        return None
+    key = actor_id(manifest.agent_id, manifest.user_id)
+    found = Actor.objects.select_related("agent").filter(id=key).first()
+    if found is None:
+        raise CommandError("These are the projects of an agent or user that is not known here.")
+    return found

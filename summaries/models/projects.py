@@ -1,0 +1,201 @@
+"""Projects, their documents and what those said before, and how messages found their project (SPEC P1–P8)."""
+
+from typing import ClassVar
+from uuid import UUID
+
+from django.db import models
+from django.db.models import Q
+
+from conversations.models import TRUSTS, Session
+from memoryhub.access.domain import PrincipalKind
+from memoryhub.ids import new_id
+from memoryhub.tenants.domain import Trust
+from memoryhub.tenants.models import Actor
+from summaries.domain.projects import LONGEST_DESCRIPTION, LONGEST_NAME, DocumentKind, EventKind
+from summaries.domain.routing import Action, Confidence
+
+WHO = [(each.value, each.value) for each in PrincipalKind]
+DOCUMENT_KINDS = [(each.value, each.value) for each in DocumentKind]
+EVENT_KINDS = [(each.value, each.value) for each in EventKind]
+CONFIDENCES = [(each.value, each.value) for each in Confidence]
+ACTIONS = [(each.value, each.value) for each in Action]
+LONGEST_DOCUMENT_NAME = LONGEST_NAME + len("detail-.md")
+
+
+class ProjectQuerySet(models.QuerySet["Project"]):
+    """Projects, first of all narrowed to an actor's."""
+
+    def of(self, actor_id: UUID) -> "ProjectQuerySet":
+        """Filter to one actor's."""
+        return self.filter(actor_id=actor_id)
+
+
+class Project(models.Model):
+    """Something that messages of many channels are about. `description` repeats MEMORY.md's first block quote."""
+
+    id = models.UUIDField(primary_key=True, default=new_id, editable=False)
+    actor = models.ForeignKey(Actor, on_delete=models.CASCADE, related_name="+", db_index=False)
+    name = models.CharField(max_length=LONGEST_NAME)
+    description = models.CharField(max_length=LONGEST_DESCRIPTION, blank=True)
+    version = models.PositiveIntegerField(default=1)
+    created_at = models.DateTimeField()
+    updated_at = models.DateTimeField()
+
+    objects: ClassVar[ProjectQuerySet] = ProjectQuerySet.as_manager()  # type: ignore[assignment]
+
+    class Meta:
+        ordering = ["name"]
+        constraints = [
+            models.UniqueConstraint(name="project_name_once", fields=["actor", "name"]),
+            models.CheckConstraint(
+                name="project_name_is_kebab", condition=Q(name__regex=r"^[a-z0-9]+(-[a-z0-9]+)*$")
+            ),
+        ]  # fmt: skip
+
+    def __str__(self) -> str:
+        return f"project {self.id}"
+
+
+class DocumentQuerySet(models.QuerySet["Document"]):
+    """Documents, first of all narrowed to an actor's."""
+
+    def of(self, actor_id: UUID) -> "DocumentQuerySet":
+        """Filter to one actor's."""
+        return self.filter(actor_id=actor_id)
+
+
+class Document(models.Model):
+    """One Markdown text of a project. `version` counts its texts; `token_count` is by o200k."""
+
+    id = models.UUIDField(primary_key=True, default=new_id, editable=False)
+    actor = models.ForeignKey(Actor, on_delete=models.CASCADE, related_name="+", db_index=False)
+    project = models.ForeignKey(Project, on_delete=models.CASCADE, related_name="documents")
+    name = models.CharField(max_length=LONGEST_DOCUMENT_NAME)
+    text = models.TextField(blank=True)
+    version = models.PositiveIntegerField(default=1)
+    token_count = models.PositiveIntegerField(default=0)
+    created_at = models.DateTimeField()
+    updated_at = models.DateTimeField()
+
+    objects: ClassVar[DocumentQuerySet] = DocumentQuerySet.as_manager()  # type: ignore[assignment]
+
+    class Meta:
+        ordering = ["project", "name"]
+        constraints = [
+            models.UniqueConstraint(name="document_name_once", fields=["actor", "project", "name"])
+        ]
+
+    def __str__(self) -> str:
+        return f"document {self.id}"
+
+
+class DocumentVersion(models.Model):
+    """A document's text as it was until it was replaced, whole; and what replaced it: how, by whom, why, when.
+
+    `number` is the version that the text had. A new document replaces nothing, so its number 0 is empty.
+    """
+
+    id = models.UUIDField(primary_key=True, default=new_id, editable=False)
+    actor = models.ForeignKey(Actor, on_delete=models.CASCADE, related_name="+", db_index=False)
+    document = models.ForeignKey(Document, on_delete=models.CASCADE, related_name="versions", db_index=False)
+    number = models.PositiveIntegerField()
+    text = models.TextField(blank=True)
+    kind = models.CharField(max_length=10, choices=DOCUMENT_KINDS)
+    who_kind = models.CharField(max_length=10, choices=WHO)
+    who_id = models.CharField(max_length=64)
+    who_name = models.CharField(max_length=150)
+    reason = models.TextField(blank=True)
+    created_at = models.DateTimeField()
+
+    class Meta:
+        ordering = ["-number"]
+        constraints = [
+            models.UniqueConstraint(name="document_version_once", fields=["actor", "document", "number"])
+        ]
+        indexes = [models.Index(fields=["document", "-number"], name="version_of_document")]
+
+    def __str__(self) -> str:
+        return f"{self.kind} #{self.number}"
+
+
+class DocumentEntry(models.Model):
+    """When, whence and with what trust a line of a document was appended; the line is known by its digest.
+
+    `source` is `{"message_ids": [...], "channel": "..."}`. A line that a person rewrote is that person's.
+    """
+
+    id = models.UUIDField(primary_key=True, default=new_id, editable=False)
+    actor = models.ForeignKey(Actor, on_delete=models.CASCADE, related_name="+", db_index=False)
+    document = models.ForeignKey(Document, on_delete=models.CASCADE, related_name="entries", db_index=False)
+    text_digest = models.BinaryField(max_length=32)
+    pinned = models.BooleanField(default=False)
+    source = models.JSONField(default=dict)
+    trust = models.CharField(max_length=10, choices=TRUSTS, default=Trust.TRUSTED)
+    created_at = models.DateTimeField()
+
+    class Meta:
+        verbose_name_plural = "document entries"
+        ordering = ["-created_at", "-id"]
+        constraints = [
+            models.UniqueConstraint(name="document_entry_once", fields=["actor", "document", "text_digest"])
+        ]
+        indexes = [models.Index(fields=["document", "-created_at"], name="entry_of_document")]
+
+    def __str__(self) -> str:
+        return f"entry {self.id}"
+
+
+class RoutingDecision(models.Model):
+    """Which project a message was found to belong to, how sure that was, and what it should have been (SPEC P4)."""
+
+    id = models.UUIDField(primary_key=True, default=new_id, editable=False)
+    actor = models.ForeignKey(Actor, on_delete=models.CASCADE, related_name="+", db_index=False)
+    message = models.TextField()
+    channel = models.CharField(max_length=100)
+    session = models.ForeignKey(Session, on_delete=models.SET_NULL, null=True, related_name="+")
+    project = models.ForeignKey(Project, on_delete=models.SET_NULL, null=True, related_name="+")
+    proposed_name = models.CharField(max_length=LONGEST_NAME, blank=True)
+    confidence = models.CharField(max_length=6, choices=CONFIDENCES)
+    action = models.CharField(max_length=18, choices=ACTIONS)
+    reason = models.TextField(blank=True)
+    corrected_project = models.ForeignKey(Project, on_delete=models.SET_NULL, null=True, related_name="+")
+    corrected_by = models.CharField(max_length=150, blank=True)
+    corrected_at = models.DateTimeField(null=True)
+    created_at = models.DateTimeField()
+
+    class Meta:
+        ordering = ["-created_at", "-id"]
+        constraints = [models.UniqueConstraint(name="routing_of_actor", fields=["actor", "id"])]
+        indexes = [
+            models.Index(fields=["actor", "-created_at", "-id"], name="routing_newest_first"),
+            models.Index(
+                fields=["actor", "-corrected_at"],
+                name="routing_corrected",
+                condition=Q(corrected_project__isnull=False),
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.action} {self.id}"
+
+
+class ProjectEvent(models.Model):
+    """What was done with a project, when, and what it came to (SPEC P8). `details` holds ids and numbers only."""
+
+    id = models.UUIDField(primary_key=True, default=new_id, editable=False)
+    actor = models.ForeignKey(Actor, on_delete=models.CASCADE, related_name="+", db_index=False)
+    project = models.ForeignKey(Project, on_delete=models.SET_NULL, null=True, related_name="+")
+    project_name = models.CharField(max_length=LONGEST_NAME, blank=True)
+    kind = models.CharField(max_length=8, choices=EVENT_KINDS)
+    tokens = models.PositiveIntegerField(default=0)
+    outcome = models.CharField(max_length=64, blank=True)
+    details = models.JSONField(default=dict)
+    created_at = models.DateTimeField()
+
+    class Meta:
+        ordering = ["-created_at", "-id"]
+        constraints = [models.UniqueConstraint(name="project_event_of_actor", fields=["actor", "id"])]
+        indexes = [models.Index(fields=["actor", "-created_at", "-id"], name="event_newest_first")]
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.id}"

@@ -1,0 +1,168 @@
+"""What projects and documents may be called, and the list of all of them."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from memoryhub.tokens.counter import count_raw
+from summaries.domain.projects import (
+    LONGEST_NAME,
+    BadDocumentName,
+    BadProjectName,
+    Listed,
+    catalog,
+    check_document_name,
+    check_name,
+    described,
+    description_in,
+    document_order,
+    free_name,
+    is_name,
+    one_line,
+    propose_name,
+    with_description,
+)
+
+
+@pytest.mark.parametrize("name", ["a", "tea-shop", "v2", "a" * LONGEST_NAME, "con-sole", "2026"])
+def test_kebab_names_are_names(name: str) -> None:
+    check_name(name)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "", "Tea", "tea_shop", "tea shop", "-tea", "tea-", "a--b", "a.b", "../x", "a/b", "a\\b", "a\n", "お茶", "é", "con", "nul", "com1", "lpt9",
+        "auto", "catalog", "events", "route", "routes", "a" * (LONGEST_NAME + 1), "\x00", "٣",
+    ],
+)  # fmt: skip
+def test_other_names_are_refused_with_one_that_can_be_used(name: str) -> None:
+    with pytest.raises(BadProjectName) as refused:
+        check_name(name)
+    check_name(refused.value.proposal)
+
+
+@pytest.mark.parametrize(
+    ("text", "proposed"),
+    [
+        ("Tea Shop (Uji)", "tea-shop-uji"),
+        ("サーバー移行", "saba"),
+        ("ウェブサイト リニューアル", "webusaito-rinyuaru"),
+        ("がっこう", "gakkou"),
+        ("マッチング", "matchingu"),
+        ("Ünïcode", "unicode"),
+        ("ＦＵＬＬ　ｗｉｄｔｈ", "full-width"),
+        ("CON", "con-project"),
+        ("routes", "routes-project"),
+        ("words " * 30, "-".join(["words"] * 10)),
+    ],
+)
+def test_proposals(text: str, proposed: str) -> None:
+    assert propose_name(text) == proposed
+
+
+@given(st.text(max_size=300))
+def test_every_text_has_a_proposal_that_can_be_used(text: str) -> None:
+    assert is_name(propose_name(text))
+    assert propose_name(text) == propose_name(text)
+
+
+@given(st.text(alphabet="abc-", min_size=1, max_size=70), st.integers(0, 12))
+def test_free_name_is_free_and_a_name(text: str, number: int) -> None:
+    name = propose_name(text)
+    taken = {name, *(f"{name}-{each}" for each in range(2, number))}
+    assert free_name(name, taken) not in taken
+    assert is_name(free_name(name, taken))
+
+
+def test_free_name_of_the_longest_still_is_a_name() -> None:
+    name = "a" * LONGEST_NAME
+    assert free_name(name, [name]) == "a" * (LONGEST_NAME - 2) + "-2"
+
+
+@pytest.mark.parametrize("name", ["MEMORY.md", "pinned.md", "decisions.md", "timeline.md", "detail-a-b2.md"])
+def test_documents_of_the_house(name: str) -> None:
+    check_document_name(name)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "memory.md",
+        "MEMORY.md.bak",
+        "detail-.md",
+        "detail-A.md",
+        f"detail-{'a' * 65}.md",
+        "../pinned.md",
+        "detail-x.md\n",
+    ],
+)
+def test_other_documents_are_refused(name: str) -> None:
+    with pytest.raises(BadDocumentName):
+        check_document_name(name)
+
+
+def test_documents_have_an_order() -> None:
+    names = ["detail-b.md", "timeline.md", "detail-a.md", "pinned.md", "MEMORY.md"]
+    assert sorted(names, key=document_order) == [
+        "MEMORY.md",
+        "pinned.md",
+        "timeline.md",
+        "detail-a.md",
+        "detail-b.md",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("memory", "description"),
+    [
+        ("# Tea\n\n> Green\n> tea.\n\n> Another.", "Green tea."),
+        ("  > Indented", "Indented"),
+        ("No quote", ""),
+        ("", ""),
+        ("> " + "x" * 400, "x" * 300),
+    ],
+)
+def test_description_is_the_first_block_quote(memory: str, description: str) -> None:
+    assert description_in(memory) == description
+
+
+@pytest.mark.parametrize(
+    ("memory", "expected"),
+    [
+        ("", "# tea\n\n> New.\n"),
+        ("# tea\n\n> Old\n> words.\n\nRest.", "# tea\n\n> New.\n\nRest."),
+        ("# tea\n\nRest.", "# tea\n\n> New.\n\nRest."),
+        ("# tea", "# tea\n\n> New.\n\n"),
+        ("Rest.", "> New.\n\nRest."),
+        ("# tea\nRest.", "# tea\n\n> New.\n\nRest."),
+    ],
+)
+def test_description_is_put_into_the_block_quote(memory: str, expected: str) -> None:
+    assert with_description(memory, "tea", "New.") == expected
+    assert description_in(expected) == "New."
+
+
+def test_description_can_be_taken_away() -> None:
+    assert with_description(described("tea", "Old."), "tea", " ") == "# tea\n\n"
+    assert described("tea", "") == "# tea\n\n"
+
+
+def test_one_line_has_no_breaks_and_no_control_characters() -> None:
+    assert one_line(" a\n\tb\x07\u2028c  ") == "a b c"
+
+
+def test_catalog_is_numbered() -> None:
+    listed = [Listed("tea", "Green\ntea."), Listed("empty", "")]
+    assert catalog(listed, count_raw) == "1. **tea** - Green tea.\n2. **empty**"
+
+
+@pytest.mark.parametrize("description", ["word " * 60, "お茶の店の説明。" * 37])
+def test_long_descriptions_are_cut(description: str) -> None:
+    [line] = catalog([Listed("a-rather-long-name-of-a-project", description)], count_raw).splitlines()
+    assert line.endswith("…") and 25 <= count_raw(line) <= 30
+
+
+def test_name_that_fills_its_line_keeps_one_character() -> None:
+    name = "-".join(["xqzjvk"] * 9)
+    assert catalog([Listed(name, "Description of it, which is long. " * 5)], count_raw).endswith(" - D…")

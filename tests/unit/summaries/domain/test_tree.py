@@ -1,0 +1,97 @@
+"""Whose text changed since the export, and what follows (SPEC P9)."""
+
+from datetime import UTC, datetime
+
+import pytest
+
+from summaries.domain.tree import (
+    BadManifest,
+    Exported,
+    Manifest,
+    Verdict,
+    backup_name,
+    digest_of,
+    is_backup,
+    manifest_of,
+    on_export,
+    on_sync,
+    with_hidden,
+)
+
+
+@pytest.mark.parametrize(
+    ("base", "file", "stored", "verdict"),
+    [
+        (None, None, "a", Verdict.WRITE),
+        (None, "a", "a", Verdict.SAME),
+        (None, "b", "a", Verdict.CONFLICT),
+        ("a", "a", "a", Verdict.SAME),
+        ("a", "a", "b", Verdict.WRITE),
+        ("a", None, "b", Verdict.WRITE),
+        ("a", "b", "a", Verdict.EDITED),
+        ("a", "b", "c", Verdict.CONFLICT),
+        ("a", "b", "b", Verdict.SAME),
+    ],
+)
+def test_an_export_writes_only_what_nobody_changed_there(
+    base: str | None, file: str | None, stored: str, verdict: Verdict
+) -> None:
+    assert on_export(base=base, file=file, stored=stored) is verdict
+
+
+@pytest.mark.parametrize(
+    ("base", "file", "stored", "verdict"),
+    [
+        ("a", "a", "a", Verdict.SAME),
+        ("a", "b", "b", Verdict.SAME),
+        ("a", "b", "a", Verdict.EDITED),
+        ("a", "a", "b", Verdict.NEWER),
+        ("a", "b", "c", Verdict.CONFLICT),
+        (None, "b", "c", Verdict.CONFLICT),
+        (None, "b", None, Verdict.NEW),
+        ("a", "b", None, Verdict.DOCUMENT_GONE),
+        ("a", "a", None, Verdict.DOCUMENT_GONE),
+        ("a", None, "a", Verdict.FILE_GONE),
+        ("a", None, "b", Verdict.FILE_GONE),
+        (None, None, "b", Verdict.NEWER),
+        ("a", None, None, Verdict.SAME),
+    ],
+)
+def test_a_sync_takes_only_what_nobody_changed_here(
+    base: str | None, file: str | None, stored: str | None, verdict: Verdict
+) -> None:
+    assert on_sync(base=base, file=file, stored=stored) is verdict
+
+
+def test_a_manifest_is_read_as_it_was_written() -> None:
+    manifest = Manifest(
+        "kana", "広樹", {("b", "MEMORY.md"): Exported(3, "x"), ("a", "pinned.md"): Exported(1, "y")}
+    )
+    assert manifest_of(manifest.dumped()) == manifest
+    assert (manifest.base("b", "MEMORY.md"), manifest.base("b", "pinned.md")) == ("x", None)
+
+
+@pytest.mark.parametrize(
+    "text", ["", "{", "[]", "{}", '{"format": 2}', '{"format": 1, "projects": []}', "[" * 9_000]
+)
+def test_a_damaged_manifest_is_refused(text: str) -> None:
+    with pytest.raises(BadManifest):
+        manifest_of(text)
+
+
+def test_backups_are_named_by_their_moment() -> None:
+    name = backup_name("MEMORY.md", datetime(2026, 3, 1, 9, 30, 5, 120, tzinfo=UTC))
+    assert name == "MEMORY.md.bak.20260301T093005000120Z"
+    assert is_backup(name) and not is_backup("MEMORY.md")
+
+
+@pytest.mark.parametrize(
+    ("text", "hidden", "whole"),
+    [("a\n", "", "a\n"), ("a\n", "- h\n", "a\n- h\n"), ("a", "- h\n", "a\n- h\n"), ("", "- h\n", "- h\n")],
+)
+def test_hidden_lines_stay_behind_an_edited_text(text: str, hidden: str, whole: str) -> None:
+    assert with_hidden(text, hidden) == whole
+
+
+def test_digests_tell_texts_apart() -> None:
+    assert digest_of("a") != digest_of("a\n") and len(digest_of("\ud800")) == 64
