@@ -119,7 +119,7 @@ class MemoryAdmin(ActingAdmin):
     long_text = "content"
     actions = tuple(_bulk(verb) for verb in TRANSITIONS)
     readonly_fields = ("id", "owner", "shown_status", "source", "channel", "trust", "locked", "version", "created_at",
-                       "updated_at", "superseded_by")  # fmt: skip
+                       "updated_at", "superseded_by", "supersedes")  # fmt: skip
     fieldsets = (
         (None, {"fields": ("content", "kind", "namespace", "tags")}),
         (
@@ -129,7 +129,15 @@ class MemoryAdmin(ActingAdmin):
         (_("Scope"), {"fields": ("scope_level", ("scope_domain", "scope_project"))}),
         (
             _("Validity"),
-            {"fields": ("valid_from", "valid_to", ("confidence", "superseded_by"), "learnings")},
+            {
+                "fields": (
+                    "valid_from",
+                    "valid_to",
+                    ("confidence", "superseded_by"),
+                    "supersedes",
+                    "learnings",
+                )
+            },
         ),
         (_("This change"), {"fields": ("reason", ("version", "created_at", "updated_at"), "id")}),
     )

@@ -1,4 +1,4 @@
-"""Which messages say nothing in words, as PostgreSQL tells it: the same as `Said.is_blank`, as a test holds.
+"""Which messages say nothing in words, as PostgreSQL tells it: whose line would be empty, as a test holds.
 
 Rows are told apart where they lie, so that a session which only gained pictures is never read for its summary.
 """

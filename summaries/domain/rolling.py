@@ -50,11 +50,6 @@ class Said:
     said_at: datetime
     trust: Trust = Trust.TRUSTED
 
-    @property
-    def is_blank(self) -> bool:
-        """Whether there is nothing in words to summarise: an image alone, say."""
-        return not one_line(self.text)
-
 
 @dataclass(frozen=True, slots=True)
 class Call:

@@ -8,6 +8,7 @@ from django.db import connection
 from django.utils import timezone
 from rest_framework.test import APIClient
 
+from conversations.domain.cleaning import one_line
 from conversations.models import Message, Session
 from memoryhub.jobs.backfilling import Scope
 from memoryhub.jobs.models import Job
@@ -15,7 +16,6 @@ from summaries.actions.backfill import pieces
 from summaries.actions.curate import edit_summary
 from summaries.actions.due import due_sessions
 from summaries.domain.blanks import IN_WORDS
-from summaries.domain.rolling import Said
 from summaries.models import Summary, SummaryVersion
 from tests.conftest import client_with_key
 from tests.fakes.llm_server import Asked, LLMServer, Reply
@@ -178,7 +178,7 @@ def test_blank_messages_make_no_version_and_nobody_looks_at_them(
 
 def test_the_database_calls_blank_what_python_does() -> None:
     letters = [chr(code) for code in range(1, sys.maxunicode + 1) if not 0xD800 <= code < 0xE000]
-    blank = {letter for letter in letters if Said(1, "user", "", letter, NOW).is_blank}
+    blank = {letter for letter in letters if not one_line(letter)}
     with connection.cursor() as cursor:
         cursor.execute(
             "SELECT letter FROM unnest(%s::text[]) AS letter WHERE NOT letter ~ %s", [letters, IN_WORDS]

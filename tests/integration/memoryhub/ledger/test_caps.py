@@ -11,7 +11,7 @@ import pytest
 from asgiref.sync import async_to_sync
 from django.contrib.auth.models import User
 from django.core.management import call_command
-from django.db import connection
+from django.db import InterfaceError, connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
@@ -22,6 +22,7 @@ from rest_framework.test import APIClient
 from memoryhub.jobs.models import Job
 from memoryhub.jobs.queue import enqueue
 from memoryhub.ledger.domain import next_day
+from memoryhub.ledger.metrics import CALLS
 from memoryhub.ledger.models import LedgerEntry
 from memoryhub.ledger.spending import paused
 from memoryhub.providers import registry
@@ -257,6 +258,25 @@ def test_old_calls_are_forgotten(actor: Actor) -> None:
     enqueue("forget_old_calls")
     assert run_jobs() == 1
     assert LedgerEntry.objects.count() == 1
+
+
+def test_a_broken_connection_leaves_the_metrics_without_figures(db: None) -> None:
+    def broken(*rest: Any) -> Any:
+        raise InterfaceError("connection already closed")
+
+    with connection.execute_wrapper(broken):
+        families = list(CALLS.collect())
+    assert families and not any(family.samples for family in families)
+
+
+def test_a_cap_counts_the_answers_that_were_asked_for_again(actor: Actor, llm: LLMServer) -> None:
+    llm.then(Reply("half", failure="truncated_json"))
+    llm.answer(Reply("Green.", input_tokens=1, output_tokens=1))
+    actor = cap(actor, daily_token_cap=10)
+    ask(question(Operation.SUMMARIZE), actor=actor)
+    assert LedgerEntry.objects.exclude(outcome="ok").get().input_tokens > 10
+    with pytest.raises(SpendCapReached):
+        ask(question(Operation.SUMMARIZE), actor=actor)
 
 
 def test_metrics_tell_todays_calls(actor: Actor, llm: LLMServer) -> None:
