@@ -3,11 +3,12 @@
 A tombstone knows a text again, word for word or in near words, and does not hold it.
 """
 
+from collections.abc import Sequence
 from datetime import datetime
 from uuid import UUID
 
 from django.db import transaction
-from django.db.models import F
+from django.db.models import F, Q
 
 from memoryhub.access import audit
 from memoryhub.access.domain import Forbidden, Principal, PrincipalKind
@@ -16,7 +17,7 @@ from memoryhub.search.statistics import idf
 from strength.actions.rest import hold_awake
 from strength.domain.likeness import NEAR, Fingerprint, fingerprint, likeness
 from strength.domain.revisions import Decision
-from strength.models import Memory, Tombstone
+from strength.models import Memory, MemorySource, Tombstone
 
 MOST_COMPARED = 500
 """Tombstones that share a word with a text and are compared with it, the newest first."""
@@ -42,15 +43,20 @@ def leave_tombstone(
     known = fingerprint(text)
     tombstone = Tombstone(
         actor_id=memory.actor_id, decision=decision, digest=known.digest, terms=sorted(known.terms),
-        marks=sorted(known.marks), order=list(known.order), memory_id=stands_in, who_kind=by.kind,
-        who_name=by.name[:150], created_at=now,
+        marks=sorted(known.marks), order=list(known.order), memory_id=stands_in, kind=memory.kind,
+        message_ids=_drawn_from(memory), who_kind=by.kind, who_name=by.name[:150], created_at=now,
     )  # fmt: skip
     Tombstone.objects.bulk_create(
         [tombstone],
         update_conflicts=True,
         unique_fields=["actor", "digest"],
-        update_fields=["decision", "memory_id", "who_kind", "who_name", "created_at"],
+        update_fields=["decision", "memory_id", "kind", "message_ids", "who_kind", "who_name", "created_at"],
     )
+
+
+def _drawn_from(memory: Memory) -> list[UUID]:
+    sources = MemorySource.objects.filter(actor_id=memory.actor_id, memory=memory)
+    return sorted(sources.values_list("message_id", flat=True))
 
 
 def lift_tombstones(*, actor_id: UUID, text: str) -> None:
@@ -86,6 +92,23 @@ def decision_against(*, actor_id: UUID, text: str) -> Tombstone | None:
         return same
     alike = list(standing.filter(terms__overlap=sorted(written.terms))[:MOST_COMPARED])
     return _nearest(written, alike)
+
+
+def deletion_of(*, actor_id: UUID, kind: str, message_ids: Sequence[UUID]) -> Tombstone | None:
+    """Return the decision to delete what was drawn from these messages before, whatever its words were.
+
+    The messages of the one are all among those of the other; a message that told other things as well tells them still,
+    in memories that nobody deleted.
+    """
+    if not message_ids:
+        return None
+    ids = list(message_ids)
+    deleted = Tombstone.objects.filter(actor_id=actor_id, decision=Decision.DELETED, kind=kind)
+    return (
+        deleted.exclude(message_ids=[])
+        .filter(Q(message_ids__contains=ids) | Q(message_ids__contained_by=ids))
+        .first()
+    )
 
 
 def say_the_same(one: str, other: str) -> bool:

@@ -20,7 +20,13 @@ from memoryhub.tenants.models import Actor
 from memoryhub.tenants.namespaces import expand_namespace
 from memoryhub.tenants.policies import effective_policy
 from strength.actions.alike import alike_memories
-from strength.actions.decisions import DecidedAgainst, decision_against, lift_tombstones, note_held_back
+from strength.actions.decisions import (
+    DecidedAgainst,
+    decision_against,
+    deletion_of,
+    lift_tombstones,
+    note_held_back,
+)
 from strength.actions.ending import end_what_it_supersedes
 from strength.actions.indexing import follow_memories, index_memory
 from strength.actions.rest import hold_awake
@@ -155,6 +161,8 @@ def _weigh(draft: Memory, new: NewMemory, by: Principal, now: datetime) -> Stand
         lift_tombstones(actor_id=draft.actor_id, text=draft.content)
         return Standing()
     decided = decision_against(actor_id=draft.actor_id, text=draft.content)
+    if decided is None and new.source is Source.EXTRACTION:
+        decided = deletion_of(actor_id=draft.actor_id, kind=draft.kind, message_ids=new.source_message_ids)
     if decided is None:
         return Standing()
     decision = Decision(decided.decision)

@@ -111,7 +111,8 @@ class Tombstone(models.Model):
     """What a person deleted, rejected or put right: enough to know it again, and not its text (SPEC M9).
 
     `terms`, `marks` and `order` are those of `strength.domain.likeness`. `memory_id` is what stands in its place, where
-    there is something; a plain id, for that may go.
+    there is something; a plain id, for that may go. `kind` and `message_ids` are the memory's: what is drawn again from
+    the messages it came from is the same in whatever words.
     """
 
     id = models.UUIDField(primary_key=True, default=new_id, editable=False)
@@ -122,6 +123,8 @@ class Tombstone(models.Model):
     marks = ArrayField(models.IntegerField())
     order = ArrayField(models.IntegerField(), default=list)
     memory_id = models.UUIDField(null=True)
+    kind = models.CharField(max_length=12, blank=True)
+    message_ids = ArrayField(models.UUIDField(), default=list)
     who_kind = models.CharField(max_length=10, choices=choices(PrincipalKind))
     who_name = models.CharField(max_length=150)
     held_back = models.PositiveIntegerField(default=0)

@@ -10,7 +10,9 @@ from memoryhub.access.domain import curator
 from memoryhub.access.tenancy import actor_for_writing
 from memoryhub.tenants.models import Actor
 from strength.actions.curate import apply_transition, delete_memory, edit_memory
+from strength.actions.extraction import rewind
 from strength.actions.write import NewMemory, write_memory
+from strength.domain.strategies import Strategy
 from strength.models import Memory, MemoryNumbers
 from tests.fakes.llm_server import Asked, LLMServer, Reply
 from tests.integration.strength.conftest import BY, NOW, Write
@@ -189,6 +191,31 @@ def test_what_was_rejected_does_not_come_back_in_other_words(
     talk(actor, "Again.")
     filed = read(actor)
     assert (texts(actor), filed.held_back) == ([contrary], 1), "what contradicts a refused text is news"
+
+
+def test_what_was_deleted_does_not_come_back_from_its_messages_in_any_words(
+    actor: Actor, llm: LLMServer
+) -> None:
+    talk(actor, "I got divorced last year.", "I have a dog.")
+    Model(llm, {"facts": [item("The user got divorced last year.", 1), item("The user has a dog.", 2)]})
+    read(actor)
+    delete_memory(
+        memory=Memory.objects.get(content__contains="divorced"),
+        by=PERSON,
+        reason="",
+        expected_version=None,
+        now=NOW,
+    )
+
+    Model(llm, {"facts": [item("A marriage of theirs ended in 2025.", 1), item("They keep a dog.", 2)]})
+    assert rewind(actor=actor, strategies=[Strategy.SEMANTIC], again=True) == 2
+    assert read(actor).held_back == 1
+    assert not [text for text in texts(actor) if "marriage" in text]
+
+    Model(llm, {"facts": [item("The user is divorced.", 1)]})
+    talk(actor, "By the way, I am divorced.")
+    read(actor)
+    assert "The user is divorced." in texts(actor), "what somebody says anew is news"
 
 
 @ALL
