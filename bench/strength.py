@@ -182,7 +182,7 @@ class Agent:
         from strength.domain.strength import Impact
 
         chance = random.Random(ask.seed)
-        task, found = begin_task(
+        begun = begin_task(
             tenant=self.tenant,
             actor=self.actor,
             query=ask.query,
@@ -191,11 +191,11 @@ class Agent:
             now=moment(at),
         )
         self.queries.append((at, _unit(embed_query(active_space(), ask.query) or [1.0])))
-        returned = {each.memory.pk for each in found}
+        returned = {each.memory.pk for each in begun.found}
         told, missing = self._answer(ask, returned, chance)
         success = not missing and chance.random() < CALLED_SUCCESS
         outcome = complete_task(
-            task=task, by=self.by, now=moment(at + 5 / 1440),
+            task=begun.task, by=self.by, now=moment(at + 5 / 1440),
             completion=Completion(result=" ".join(told.values()), impact=Impact.TASK_SUCCESS if success else None),
         )  # fmt: skip
         self._count(told.keys(), set(outcome.used_memory_ids))

@@ -8,6 +8,7 @@ from uuid import UUID
 
 from django.db import connection, transaction
 
+from conversations.actions.routed import AUTO, Routing, routed
 from memoryhub.access.domain import Principal
 from memoryhub.access.tenancy import Tenant, hold, resolve_many
 from memoryhub.jobs.queue import enqueue
@@ -81,6 +82,7 @@ def execute_task(
     by: Principal,
     clock: Callable[[], datetime],
     perspective: str | None = None,
+    project: str | None = None,
     completion: Completion | None = None,
 ) -> TaskOutcome:
     """Search, call `run` with the memories, find which it used, strengthen these, and record what was learnt.
@@ -88,29 +90,50 @@ def execute_task(
     `completion` says what is to be done with the result, and its own result is `run`'s. A function that raises
     reinforces nothing; the outcome's errors tell of it.
     """
-    task, found = begin_task(
-        tenant=tenant, actor=actor, query=query, perspective=perspective, by=by, now=clock()
+    begun = begin_task(
+        tenant=tenant, actor=actor, query=query, perspective=perspective, project=project, by=by, now=clock()
     )
     try:
-        result = run(found)
+        result = run(begun.found)
     except Exception as error:
         return fail_task(
-            task=task, reason=f"The task's function raised {type(error).__name__}: {error}", now=clock()
+            task=begun.task, reason=f"The task's function raised {type(error).__name__}: {error}", now=clock()
         )
     said = completion or Completion()
     return complete_task(
-        task=task,
+        task=begun.task,
         completion=Completion(**{**vars(said), "result": result}),
         by=by,
         now=clock(),
     )
 
 
+@dataclass(frozen=True)
+class Begun:
+    """A task that was begun, with the memories for it, and the project that was found for it, where one was wanted."""
+
+    task: Task
+    found: list[FoundMemory]
+    routing: Routing | None
+
+
 def begin_task(
-    *, tenant: Tenant, actor: Actor, query: str, perspective: str | None, by: Principal, now: datetime
-) -> tuple[Task, list[FoundMemory]]:
-    """Search for what a task needs, and remember what it was given; the memories count as candidates."""
-    search = MemorySearch(query=text_query(query, payer=tenant.payer), perspective=perspective)
+    *,
+    tenant: Tenant,
+    actor: Actor,
+    query: str,
+    perspective: str | None,
+    project: str | None = None,
+    by: Principal,
+    now: datetime,
+) -> Begun:
+    """Search for what a task needs, and remember what it was given; the memories count as candidates.
+
+    `project` "auto" finds the project first (SPEC P3); network.
+    """
+    routing = routed(tenant=tenant, message=query, project=project, session=None, by=by, now=now)
+    name = routing.project if routing else None if project == AUTO else project
+    search = MemorySearch(query=text_query(query, payer=tenant.payer), perspective=perspective, project=name)
     found = search_memories(tenant=tenant, search=search, by=by, mark=True, now=now).found
     offered = [{"id": str(each.memory.pk), "scores": each.breakdown.as_dict()} for each in found]
     with transaction.atomic():
@@ -118,7 +141,7 @@ def begin_task(
         task = Task.objects.create(
             actor=actor, query=query, perspective=perspective, offered=offered, created_at=now
         )
-    return task, found
+    return Begun(task, found, routing)
 
 
 def complete_task(*, task: Task, completion: Completion, by: Principal, now: datetime) -> TaskOutcome:

@@ -6,6 +6,7 @@ from uuid import UUID
 
 from rest_framework import serializers
 
+from conversations.api.serializers import RoutingOut
 from memoryhub.api.fields import (
     LONGEST_JSON,
     OneOf,
@@ -110,6 +111,7 @@ class TaskIn(TenantSerializer):
 
     query = TextField(max_length=LONGEST_CONTENT)
     perspective = TextField(required=False, allow_null=True, default=None, max_length=100)
+    project = TextField(required=False, allow_null=True, default=None, max_length=255)
 
 
 class TaskOut(serializers.Serializer):
@@ -117,6 +119,7 @@ class TaskOut(serializers.Serializer):
 
     task_id = serializers.UUIDField()
     memories = FoundMemoryOut(many=True)
+    routing = RoutingOut(allow_null=True, help_text="null where nobody asked for it.")
 
 
 class ResultField(serializers.JSONField):

@@ -167,11 +167,16 @@ class Tasks(MemoryView):
         """Search for what the task needs; the memories count as candidates."""
         values = self.validated(TaskIn)
         actor = self.writing(values)
-        task, found = begin_task(
+        begun = begin_task(
             tenant=self.reading(values), actor=actor, query=values["query"], perspective=values["perspective"],
-            by=self.principal, now=self.now,
+            project=values["project"], by=self.principal, now=self.now,
         )  # fmt: skip
-        return Response(TaskOut({"task_id": task.pk, "memories": found}).data, status=201)
+        body = {
+            "task_id": begun.task.pk,
+            "memories": begun.found,
+            "routing": begun.routing.as_json() if begun.routing else None,
+        }
+        return Response(TaskOut(body).data, status=201)
 
 
 class TaskComplete(MemoryView):

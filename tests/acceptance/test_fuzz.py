@@ -270,7 +270,7 @@ def full_bodies(planted: Planted) -> dict[str, dict[str, Any]]:
         "memories-candidates": {"ids": [memory_id]},
         "memories-archive": {"ids": [planted.ids["pending_id"]], "reason": "because"},
         "memories-strengths": {"updates": [{"id": memory_id, "strength": 1.5}]},
-        "tasks": {**names, "query": "tea", "perspective": "p"},
+        "tasks": {**names, "query": "tea", "perspective": "p", "project": "auto"},
         "task-complete": {
             "result": {"text": "tea", "list": [1]}, "used_memory_ids": [memory_id], "perspective": "p",
             "learning_content": "x", "learning_text": "y", "extract_learning": True, "impact_type": "task_success",

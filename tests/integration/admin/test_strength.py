@@ -91,9 +91,9 @@ def nights(hub: Hub, boss: Client) -> Nights:
     use(one, NOW, perspective="cook")
     delete_memory(memory=gone, expected_version=None, by=BY, reason="", now=NOW)
     tenant = tenant_for_reading(BY, "kana", SECRET_USER)
-    task, _ = begin_task(
+    task = begin_task(
         tenant=tenant, actor=hub.actor, query="What does the user drink?", perspective="cook", by=BY, now=NOW
-    )
+    ).task
     complete_task(
         task=task,
         completion=Completion(result={"answer": "tea"}, used_memory_ids=[one.pk, uuid4()]),
@@ -657,9 +657,9 @@ def test_tasks_are_read_only(boss: Client, nights: Nights) -> None:
 
 def test_a_task_that_failed_says_why(boss: Client, nights: Nights) -> None:
     tenant = tenant_for_reading(BY, "kana", SECRET_USER)
-    task, _ = begin_task(
+    task = begin_task(
         tenant=tenant, actor=nights.hub.actor, query=SCRIPT, perspective=None, by=BY, now=NOW
-    )
+    ).task
     fail_task(task=task, reason=f"It raised {SCRIPT}", now=NOW)
     text = text_of(boss, page_of(task))
     assert "failed" in text and "It raised" in text and SCRIPT not in text

@@ -264,3 +264,21 @@ def test_merges_over_rest(client: APIClient, write: Write) -> None:
     assert client.post(f"{API}/merges/{proposal['id']}/accept", {}).status_code == 409
     undone = client.post(f"{API}/merges/{proposal['id']}/undo", {}).json()
     assert (undone["state"], undone["absorbed"]["status"]) == ("undone", "active")
+
+
+def test_a_task_finds_its_project_and_that_projects_memories(client: APIClient) -> None:
+    for name, about in (
+        ("atlas-maps", "Printing of maps and atlases."),
+        ("garden", "Vegetables and herbs in the garden."),
+    ):
+        made = client.post(f"{API}/projects", {**WHO, "name": name, "description": about})
+        assert made.status_code == 201, made.content
+        client.post(
+            f"{API}/memories", {**WHO, "content": f"The budget of {name} is tight.", "scope_project": name}
+        )
+    task = begun(client, query="What is the budget for printing maps and atlases?", project="auto")
+    assert task["routing"]["project"] == "atlas-maps"
+    assert [each["memory"]["content"] for each in task["memories"]] == ["The budget of atlas-maps is tight."]
+    assert begun(client, query="What is the budget?", project="garden")["routing"] is None
+    wrong = client.post(f"{API}/tasks", {**WHO, "query": "tea", "project": 5 * ["x"]})
+    assert wrong.status_code == 400
