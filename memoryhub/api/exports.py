@@ -9,7 +9,7 @@ from django.db import connection
 from django.http import StreamingHttpResponse
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import extend_schema
-from rest_framework.renderers import BaseRenderer, JSONRenderer
+from rest_framework.renderers import JSONRenderer
 from rest_framework.request import Request
 
 from memoryhub.access import audit
@@ -22,12 +22,11 @@ from memoryhub.transfer.writing import Whose, export
 JSON_LINES = "application/x-ndjson"
 
 
-class JSONLinesRenderer(BaseRenderer):
-    """Lets a client ask for JSON Lines by `Accept`; the view itself writes them."""
+class JSONLinesRenderer(JSONRenderer):
+    """Lets a client ask for JSON Lines by `Accept`; the view itself writes them, and what goes wrong is JSON."""
 
     media_type = JSON_LINES
     format = "jsonl"
-    charset = None
 
 
 class ActorExport(ApiView):

@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 import schemathesis
+from asgiref.sync import async_to_sync
 from django.core.handlers.wsgi import WSGIHandler
 from hypothesis import HealthCheck, Phase, given, seed, settings
 from rest_framework.test import APIClient
@@ -72,8 +73,19 @@ def check_answer(status: int, content_type: str, body: bytes, about: object) -> 
         assert problem["detail"] and problem["code"], (problem, about)
 
 
+def whole(response: Any) -> bytes:
+    """Return an answer's body, also of one that is streamed."""
+    if not getattr(response, "is_async", False):
+        return bytes(response.getvalue())
+
+    async def collected() -> bytes:
+        return b"".join([piece async for piece in response.streaming_content])
+
+    return async_to_sync(collected)()
+
+
 def checked(response: Any, about: object) -> Any:
-    check_answer(response.status_code, response.get("Content-Type", ""), response.getvalue(), about)
+    check_answer(response.status_code, response.get("Content-Type", ""), whole(response), about)
     return response
 
 

@@ -44,6 +44,9 @@ def test_a_client_may_ask_for_the_form(planted: Planted, client: APIClient) -> N
     assert client.get(ADDRESS, headers={"Accept": "application/x-ndjson"}).getvalue() == exported(
         "kana", "hiroki"
     )
+    unknown = client.get(f"{API}/actors/export?agent_id=nobody", headers={"Accept": "application/x-ndjson"})
+    assert (unknown.status_code, unknown["Content-Type"]) == (404, "application/problem+json")
+    assert json.loads(unknown.content)["code"] == "not_found"
 
 
 def test_an_agents_own_memory_is_exported_without_a_user(planted: Planted, client: APIClient) -> None:
