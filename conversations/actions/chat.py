@@ -29,7 +29,7 @@ from memoryhub.providers.llm.base import ChatMessage, Completion, CompletionRequ
 from memoryhub.providers.registry import llm_provider
 from memoryhub.tenants.models import Actor
 from memoryhub.tenants.policies import effective_policy
-from memoryhub.waiting import Heard, in_background, in_thread, let_go_of_database
+from memoryhub.waiting import Heard, few_at_a_time, in_background, in_thread, let_go_of_database
 
 KEY_COUNTS_FOR: Final = timedelta(hours=24)
 LOOK_AGAIN_SECONDS: Final = 0.1
@@ -179,19 +179,21 @@ def pose(*, actor: Actor, question: Question, by: Principal, now: datetime) -> A
     policy = effective_policy(ChatPolicy, actor.agent, actor)
     effective_policy(ContextPolicy, actor.agent, actor).validated(**question.options)
     patience = timedelta(seconds=policy.chat_deadline_seconds + GRACE_SECONDS)
-    turn, is_ours = _stored(actor, question, by, now, now + patience)
+    with few_at_a_time():
+        turn, is_ours = _stored(actor, question, by, now, now + patience)
     if not is_ours:
         turn = _awaited(turn)
         if turn.state == TurnState.ANSWERED:
             return Asked(turn, None, is_repeat=True)
         now = datetime.now(UTC)
         turn = _taken_over(turn, now + patience)
-    try:
-        request = _request(turn, question, policy, by, now)
-    except Exception:
-        _close(turn, TurnState.FAILED, now, error="no_context")
-        raise
-    _hold_until(turn, datetime.now(UTC) + patience)
+    with few_at_a_time():
+        try:
+            request = _request(turn, question, policy, by, now)
+        except Exception:
+            _close(turn, TurnState.FAILED, now, error="no_context")
+            raise
+        _hold_until(turn, datetime.now(UTC) + patience)
     return Asked(turn, request, is_repeat=not is_ours)
 
 
