@@ -1,0 +1,20 @@
+"""What a day brought, summed."""
+
+from datetime import date
+
+from summaries.domain.daily import Happened, days_of
+
+MONDAY, TUESDAY = date(2026, 3, 2), date(2026, 3, 3)
+
+
+def test_days_are_summed_latest_first_and_what_names_no_project_counts_all_the_same() -> None:
+    days = days_of(
+        [
+            Happened(MONDAY, "atlas", "read", "ok", 2, 300),
+            Happened(TUESDAY, "", "route", "ask", 1, 50),
+            Happened(TUESDAY, "atlas", "read", "ok", 1, 100),
+        ]
+    )
+    assert [each.day for each in days] == [TUESDAY, MONDAY]
+    assert (days[0].kinds, days[0].projects, days[0].tokens) == ({"route": 1, "read": 1}, {"atlas": 1}, 100)
+    assert (days[1].projects, days[1].tokens) == ({"atlas": 2}, 300)
