@@ -121,9 +121,13 @@ def free_name(name: str, taken: Iterable[str]) -> str:
     return free
 
 
+# Hiragana beside kanji are endings and particles: 引っ越し計画 is no "shi".
+_OKURIGANA: Final = re.compile("(?<=[\u3005\u3400-\u9fff])[ぁ-ゖ]+|[ぁ-ゖ]+(?=[\u3005\u3400-\u9fff])")
+
+
 def _latin(text: str) -> str:
     folded = unicodedata.normalize("NFKC", text).casefold()
-    spelt = _spell_kana(folded)
+    spelt = _spell_kana(_OKURIGANA.sub(" ", folded))
     bare = unicodedata.normalize("NFKD", spelt)
     return "".join(each for each in bare if not unicodedata.combining(each))
 

@@ -50,6 +50,8 @@ def test_other_names_are_refused_with_one_that_can_be_used(name: str) -> None:
         ("ウェブサイト リニューアル", "webusaito-rinyuaru"),
         ("がっこう", "gakkou"),
         ("マッチング", "matchingu"),
+        ("Kyoto 引っ越し", "kyoto"),
+        ("引っ越し計画", "project-5ab0674a"),
         ("Ünïcode", "unicode"),
         ("ＦＵＬＬ　ｗｉｄｔｈ", "full-width"),
         ("CON", "con-project"),
