@@ -33,6 +33,9 @@ def tiles(now: datetime) -> list[Tile]:
     """Return what today cost, and whether the providers answer or anybody's background work is paused."""
     today = LedgerEntry.objects.filter(created_at__gte=day_start(now))
     spent = spent_in(today)
+    if spent.tokens and not spent.cost:  # no price is known: nought would be a lie
+        tokens = number_format(spent.tokens, force_grouping=True)
+        return [Tile(_("Tokens today"), tokens, _state(now), LedgerEntry)]
     return [Tile(_("Spent today"), dollars(spent.cost), _state(now), LedgerEntry)]
 
 

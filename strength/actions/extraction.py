@@ -42,6 +42,7 @@ from strength.domain.extraction import (
     blocks,
     earlier_lines,
     half_of,
+    harmless,
     items_of,
     next_slice,
 )
@@ -201,7 +202,8 @@ def _drawn_in_halves(
 ) -> tuple[list[Extracted], Slice, int | None]:
     """Return what a slice tells, or its first half where a model cannot deal with the whole.
 
-    One message that no model will read must not keep the others from being read: it is passed by, and named.
+    One message that no model will read must not keep the others from being read: it is passed by, and named. Not where
+    the model answers nothing that can be used, whatever it is asked: then it is no message's fault.
     """
     while True:
         try:
@@ -211,6 +213,8 @@ def _drawn_in_halves(
             if must_fail(error, spoilt=reading.spoilt, is_one=is_one):
                 raise
             if is_one:
+                if isinstance(error, BadAnswer) and not error.permanent:
+                    _drawn(reading, session, stretch, harmless(piece))
                 seq = piece.lines[0].said.seq
                 about = {"session": str(session.pk), "seq": seq, "code": error.code}
                 log.warning("a message was passed by, no model would read it", extra=about)

@@ -8,7 +8,7 @@ out, and the others stay.
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, Final
 from uuid import UUID
@@ -55,6 +55,9 @@ _HEADINGS: Final[Mapping[str, Mapping[str, str]]] = {
 }
 
 Count = Callable[[str], int]
+
+
+HARMLESS: Final = "Hello. こんにちは。"
 
 
 @dataclass(frozen=True)
@@ -178,6 +181,12 @@ def half_of(piece: Slice) -> Slice:
     """Return the first half of a slice, for a model that cannot deal with the whole."""
     kept = piece.lines[: max(1, len(piece.lines) // 2)]
     return Slice(kept, kept[-1].said.seq)
+
+
+def harmless(piece: Slice) -> Slice:
+    """Return a slice of a greeting in place of its first message: what any model that works can read."""
+    first = piece.lines[0].said
+    return Slice((Line(replace(first, is_users=True, author="", text=HARMLESS), HARMLESS),), piece.until)
 
 
 def earlier_lines(messages: Sequence[Said], *, most_tokens: int, count: Count) -> list[str]:

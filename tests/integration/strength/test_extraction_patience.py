@@ -120,6 +120,21 @@ def test_what_is_passed_by_is_known_and_a_backfill_goes_back_for_it_alone(
     assert messages_passed_over(actor=actor) == {} and list(pieces(Scope())) == []
 
 
+@pytest.mark.parametrize("failure", ["html", "wrong_schema", "truncated_json"])
+def test_a_model_that_answers_nothing_usable_makes_no_message_unreadable(
+    actor: Actor, llm: LLMServer, failure: str
+) -> None:
+    talk(actor, "I have a dog.", "I live in Osaka.")
+    llm.answer(Reply(failure=failure))
+    for spoilt in range(6):
+        with pytest.raises(BadAnswer):
+            read(actor, spoilt=spoilt)
+    assert messages_passed_over(actor=actor) == {}
+    llm.answer(spoiling("nothing", Reply()))
+    read(actor, spoilt=6)
+    assert texts(actor) == ["The user has a dog."]
+
+
 def test_answers_that_cannot_be_used_are_counted_and_not_the_claims(actor: Actor, llm: LLMServer) -> None:
     talk(actor, "I have a dog.", "Poison.")
     spoilt = spoiling("Poison", Reply("no JSON at all"))

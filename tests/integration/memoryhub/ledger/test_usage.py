@@ -140,6 +140,14 @@ def test_the_dashboard_tells_what_today_cost_and_how_the_provider_does(actor: Ac
     assert tile() == ("0.2500 USD", "anthropic failed last: overloaded")
 
 
+def test_the_dashboard_tells_tokens_where_no_price_is_known(actor: Actor) -> None:
+    called(actor, timezone.now(), cost=None)
+    browser = Client()
+    browser.force_login(User.objects.create_superuser("boss", password="a long password"))
+    titles = [str(each.title) for each in browser.get(reverse("admin:index")).context["tiles"]]
+    assert "Tokens today" in titles and "Spent today" not in titles
+
+
 def test_an_erased_users_calls_stay_in_the_agents_accounts_without_the_user(
     client: APIClient, actor: Actor
 ) -> None:
