@@ -1,4 +1,4 @@
-"""What the buttons of projects' pages share: a POST each, one call to an action, and back to the page."""
+"""What the buttons of our pages share: a POST each, one call to an action, and back to the page."""
 
 from collections.abc import Callable
 from typing import Any
@@ -12,9 +12,10 @@ from memoryhub.access.actions import VersionMismatch
 from memoryhub.access.domain import Forbidden
 from memoryhub.access.tenancy import UnknownRow
 from memoryhub.admin.fields import LONGEST_REASON
+from summaries.actions.ordering import NothingToSummarize, SummaryLocked
 
 Press = Callable[[Any, str], Any]
-REFUSALS = (Forbidden, UnknownRow, VersionMismatch)
+REFUSALS = (Forbidden, NothingToSummarize, SummaryLocked, UnknownRow, VersionMismatch)
 """What an action may have against what a button asks for."""
 
 

@@ -1,16 +1,15 @@
 """Screens of summaries: what they say, what they said before, and the buttons that change them."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from datetime import datetime
 from typing import Any
 
 from django import forms
-from django.contrib import admin, messages
-from django.core.exceptions import PermissionDenied
+from django.contrib import admin
 from django.db.models import QuerySet
-from django.http import HttpRequest, HttpResponse, HttpResponseNotAllowed, HttpResponseRedirect
-from django.urls import URLPattern, path, reverse
+from django.http import HttpRequest, HttpResponse
+from django.urls import URLPattern, path
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 from unfold.contrib.filters.admin import (
@@ -38,19 +37,16 @@ from memoryhub.admin.base import (
 )
 from memoryhub.admin.dashboard import Tile, count
 from memoryhub.admin.differences import compared
-from memoryhub.admin.fields import LONGEST_REASON, ProseField, ReasonField
+from memoryhub.admin.fields import ProseField, ReasonField
 from summaries.actions.curate import delete_summary, edit_summary, restore_version
-from summaries.actions.ordering import NothingToSummarize, SummaryLocked, order_summary
+from summaries.actions.ordering import order_summary
+from summaries.admin.pressing import posted, small_number
 from summaries.domain.summaries import LONGEST_TEXT
 from summaries.models import Summary, SummaryVersion
 
 LATEST_VERSIONS = 50
 TRUST_COLOURS = {"trusted": "success", "untrusted": "warning"}
 GENERATOR_COLOURS = {"llm": "primary", "extractive": "info"}
-REFUSALS = (Forbidden, NothingToSummarize, SummaryLocked, UnknownRow, VersionMismatch)
-"""What an action may have against what a button asks for."""
-
-Press = Callable[[Summary, str], Any]
 
 
 class SummaryForm(ActingForm):
@@ -218,12 +214,12 @@ class SummaryAdmin(ActingAdmin):
 
         def press(summary: Summary, reason: str) -> Any:
             edit_summary(
-                summary=summary, values={"locked": locked}, expected_version=_number(request, "version"),
+                summary=summary, values={"locked": locked}, expected_version=small_number(request, "version"),
                 by=principal(request), reason=reason, now=clock(),
             )  # fmt: skip
             return gettext("It is locked.") if locked else gettext("It is unlocked.")
 
-        return self._posted(request, object_id, press, logged="lock" if locked else "unlock")
+        return posted(self, request, object_id, press, logged="lock" if locked else "unlock")
 
     def rewrite_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
         """Have the summary written from the session's beginning."""
@@ -234,42 +230,23 @@ class SummaryAdmin(ActingAdmin):
             order_summary(session=session, anew=True, by=principal(request), now=clock())
             return gettext("It will be written anew in the background.")
 
-        return self._posted(request, object_id, press, logged="rewrite")
+        return posted(self, request, object_id, press, logged="rewrite")
 
     def restore_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
         """Bring back what a version says."""
 
         def press(summary: Summary, reason: str) -> Any:
             versions = SummaryVersion.objects.filter(actor_id=summary.actor_id, summary=summary)
-            version = versions.filter(number=_number(request, "number") or 0).first()
+            version = versions.filter(number=small_number(request, "number") or 0).first()
             if version is None:
                 raise UnknownRow(gettext("There is no such version."))
             restore_version(
-                summary=summary, version=version, expected_version=_number(request, "version"), by=principal(request),
-                reason=reason, now=clock(),
+                summary=summary, version=version, expected_version=small_number(request, "version"),
+                by=principal(request), reason=reason, now=clock(),
             )  # fmt: skip
             return gettext("Version %(number)d was restored.") % {"number": version.number}
 
-        return self._posted(request, object_id, press, logged="restore")
-
-    def _posted(self, request: HttpRequest, object_id: str, press: Press, *, logged: str) -> HttpResponse:
-        """Do what a button posts, say what came of it, and go back to the page; a GET changes nothing."""
-        if request.method != "POST":
-            return HttpResponseNotAllowed(["POST"])
-        summary = self.get_object(request, object_id)
-        if not self.has_change_permission(request, summary):
-            raise PermissionDenied
-        if summary is None:
-            missing: HttpResponse = self._get_obj_does_not_exist_redirect(request, self.opts, object_id)
-            return missing
-        try:
-            told = press(summary, request.POST.get("reason", "").replace("\x00", "").strip()[:LONGEST_REASON])
-        except REFUSALS as error:
-            self.message_user(request, str(error), messages.ERROR)
-        else:
-            self.log_change(request, summary, logged)
-            self.message_user(request, told, messages.SUCCESS)
-        return HttpResponseRedirect(reverse("admin:summaries_summary_change", args=[summary.pk]))
+        return posted(self, request, object_id, press, logged="restore")
 
     # What the page tells besides the fields.
 
@@ -311,12 +288,6 @@ def _change(version: SummaryVersion, before: SummaryVersion | None) -> dict[str,
         "now": now,
         "was_text": before.text if before is not None else "",
     }
-
-
-def _number(request: HttpRequest, name: str) -> int | None:
-    """Return a small number that a page posted, or None."""
-    text = request.POST.get(name, "")
-    return int(text) if text.isascii() and text.isdecimal() and len(text) < 10 else None
 
 
 def tiles(now: datetime) -> list[Tile]:
