@@ -16,12 +16,14 @@ from unfold.contrib.filters.admin import (
 
 from conversations.domain.chat import TurnState
 from conversations.models import ChatTurn, Message
-from memoryhub.admin.base import ReadOnlyAdmin, UserFilter, excerpt, labelled, link_to, whose
+from memoryhub.admin.base import ReadOnlyAdmin, UserFilter, clock, excerpt, labelled, link_to, whose
 
+BROKEN_OFF = "broken off"
 STATE_COLOURS: Mapping[str, str] = {
     TurnState.ANSWERED: "success",
     TurnState.ANSWERING: "info",
     TurnState.FAILED: "danger",
+    BROKEN_OFF: "danger",
 }
 LONGEST_SHOWN = 20_000
 
@@ -93,8 +95,8 @@ class ChatTurnAdmin(ReadOnlyAdmin):
     @labelled(STATE_COLOURS)
     @admin.display(description=_("state"), ordering="state")
     def shown_state(self, turn: ChatTurn) -> str:
-        """Return what became of it."""
-        return turn.state
+        """Return what became of it; what a server that was killed has left is nobody's any more."""
+        return BROKEN_OFF if turn.state == TurnState.ANSWERING and turn.until < clock() else turn.state
 
     @admin.display(description=_("took"))
     def took(self, turn: ChatTurn) -> str:

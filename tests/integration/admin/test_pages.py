@@ -14,7 +14,7 @@ from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
 from conversations.actions.sessions import open_session
-from conversations.models import Message, MessageIndex, Receipt, Session
+from conversations.models import ChatTurn, Message, MessageIndex, Receipt, Session
 from memoryhub.access.actions import create_agent, issue_key
 from memoryhub.access.domain import Scope
 from memoryhub.access.models import ApiKey, AuditEntry
@@ -115,6 +115,12 @@ def test_first_page_counts_and_links(boss: Client, hub: Hub) -> None:
     assert reverse("docs") in response.content.decode()
     for tile in response.context["tiles"]:
         assert boss.get(tile.href).status_code == 200
+
+
+def test_a_question_that_was_broken_off_is_shown_as_that(boss: Client, hub: Hub) -> None:
+    assert "broken off" not in boss.get(list_of(ChatTurn)).content.decode()
+    ChatTurn.objects.update(until=NOW)
+    assert "broken off" in boss.get(list_of(ChatTurn)).content.decode(), "asked long ago, and never answered"
 
 
 def test_first_page_estimates_what_is_dear_to_count(
