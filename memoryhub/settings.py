@@ -7,6 +7,7 @@ imported at start-up by `memoryhub.checks`, which says what is wrong with one th
 import os
 from typing import Any
 
+from django.templatetags.static import static
 from django.urls import reverse_lazy
 from django.utils.translation import gettext_lazy as _
 from pythonjsonlogger.core import RESERVED_ATTRS
@@ -155,6 +156,12 @@ def _screen(title: Any, icon: str, name: str) -> dict[str, Any]:
     }
 
 
+def _page(title: Any, icon: str, name: str, *needs: str) -> dict[str, Any]:
+    """Return a sidebar entry of a page that belongs to no single model (`ADMIN_PAGES`)."""
+    may = lambda request: request.user.has_perms(needs)  # noqa: E731
+    return {"title": title, "icon": icon, "link": reverse_lazy(name), "permission": may}
+
+
 UNFOLD = {
     "SITE_TITLE": "memoryhub",
     "SITE_HEADER": "memoryhub",
@@ -165,6 +172,7 @@ UNFOLD = {
     "SHOW_HISTORY": False,
     "SHOW_VIEW_ON_SITE": False,
     "SHOW_LANGUAGES": True,
+    "STYLES": [lambda request: static("memoryhub/admin.css")],
     "DASHBOARD_CALLBACK": "memoryhub.admin.dashboard.first_page",
     "SIDEBAR": {
         "show_search": False,
@@ -225,6 +233,9 @@ UNFOLD = {
 # unfold's login page sends no `next` of its own: without these, who opens it directly ends at a 404.
 LOGIN_URL = "admin:login"
 LOGIN_REDIRECT_URL = "admin:index"
+
+# Lists of the admin's pages that belong to no single model (memoryhub/admin/pages.py).
+ADMIN_PAGES: list[str] = []
 
 # The figures of the admin's first page, in order; each app offers its own.
 DASHBOARD_PANELS = [

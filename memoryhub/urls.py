@@ -8,6 +8,7 @@ from django.shortcuts import redirect
 from django.urls import include, path
 from django.views import defaults
 
+from memoryhub.admin import pages
 from memoryhub.api import errors, health
 
 
@@ -23,6 +24,7 @@ urlpatterns = [
     path("metrics", health.metrics, name="metrics"),
     path("api/v1/", include("memoryhub.api.urls")),
     path("i18n/", include("django.conf.urls.i18n")),
+    path("admin/", include(pages.patterns())),
     path("admin/", admin.site.urls),
 ]
 

@@ -16,10 +16,11 @@ from memoryhub.access.domain import Principal
 from memoryhub.access.tenancy import hold, resolve
 from memoryhub.ids import new_id
 from memoryhub.jobs.followers import follow
+from memoryhub.refusals import Refusal
 from memoryhub.tenants.models import Actor
 
 
-class SessionTaken(Exception):
+class SessionTaken(Refusal):
     """The id belongs to a session of another actor that the caller may see."""
 
 

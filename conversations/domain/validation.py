@@ -4,10 +4,12 @@ from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
+from memoryhub.refusals import Refusal
+
 Message = Mapping[str, Any]
 
 
-class InvalidContext(ValueError):
+class InvalidContext(Refusal, ValueError):
     """A context breaks a rule that providers or this project hold; `problems` names each."""
 
     def __init__(self, problems: Sequence[str]) -> None:

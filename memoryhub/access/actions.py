@@ -9,20 +9,21 @@ from django.db import IntegrityError, transaction
 from memoryhub.access import audit
 from memoryhub.access.domain import Forbidden, NewKey, Principal, Scope, draw_key
 from memoryhub.access.models import ApiKey
+from memoryhub.refusals import Refusal
 from memoryhub.tenants.domain import AGENT_ID_PATTERN, PolicyError
 from memoryhub.tenants.models import Actor, Agent
 from memoryhub.tenants.policies import check_overrides, operator_keys
 
 
-class AgentExists(Exception):
+class AgentExists(Refusal):
     """An agent with this id is there already."""
 
 
-class AgentUnknown(LookupError):
+class AgentUnknown(Refusal, LookupError):
     """No such agent, or none that the key may touch."""
 
 
-class VersionMismatch(Exception):
+class VersionMismatch(Refusal):
     """The row changed since the caller read it."""
 
     def __init__(self, current: int) -> None:

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from uuid import UUID
 
+from memoryhub.refusals import Refusal
+
 KEY_PREFIX = "mh"
 PUBLIC_CHARACTERS = 10
 
@@ -27,7 +29,7 @@ class PrincipalKind(StrEnum):
     COMMAND = "command"
 
 
-class Forbidden(Exception):
+class Forbidden(Refusal):
     """The key is valid but may not do this; the message says what is missing."""
 
 

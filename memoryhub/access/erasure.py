@@ -20,11 +20,12 @@ from memoryhub.access import audit
 from memoryhub.access.domain import Principal, PrincipalKind
 from memoryhub.access.models import ApiKey, AuditEntry
 from memoryhub.access.tenancy import UnknownRow
+from memoryhub.refusals import Refusal
 from memoryhub.tenants.domain import actor_id
 from memoryhub.tenants.models import Actor, Agent
 
 
-class OwnerCannotBeErased(Exception):
+class OwnerCannotBeErased(Refusal):
     """The user is the one an agent in owner mode files everything under."""
 
 

@@ -15,6 +15,7 @@ from django.db import connection, models
 from memoryhub.access import audit
 from memoryhub.access.domain import Forbidden, Principal
 from memoryhub.ledger.domain import Payer
+from memoryhub.refusals import Refusal
 from memoryhub.tenants.domain import actor_id, effective_user
 from memoryhub.tenants.models import Actor, Agent, AgentQuerySet
 
@@ -24,7 +25,7 @@ HOLD_ACTOR = "SELECT 1 FROM memoryhub_actor WHERE id = %s FOR KEY SHARE"
 Row = TypeVar("Row", bound=models.Model)
 
 
-class UnknownRow(LookupError):
+class UnknownRow(Refusal, LookupError):
     """No such row, or none that the key may see: the two must look alike from outside."""
 
 

@@ -27,6 +27,7 @@ from unfold.admin import ModelAdmin
 from unfold.contrib.filters.admin import TextFilter
 
 from memoryhub.access.domain import Principal, curator
+from memoryhub.refusals import words_of
 from memoryhub.tenants.models import Actor
 
 EXCERPT = 120
@@ -59,12 +60,12 @@ Refusal = Callable[[Any], Refused]
 
 def about(field: str | None) -> Refusal:
     """Return a translation of exceptions into an error beside one field."""
-    return lambda error: Refused({field: [str(error)]})
+    return lambda error: Refused({field: [words_of(error, gettext)]})
 
 
 def about_its_field(error: Any) -> Refused:
     """Translate an exception that names the field it is about."""
-    return Refused({error.field: [str(error)]})
+    return Refused({error.field: [words_of(error, gettext)]})
 
 
 def about_policy(error: Any) -> Refused:

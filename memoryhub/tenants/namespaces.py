@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote
 
+from memoryhub.refusals import Refusal
 from memoryhub.tenants.domain import number, whole
 
 ACTOR_PLACEHOLDER = "{actorId}"
@@ -29,7 +30,7 @@ DEFAULT_RETRIEVAL: Mapping[str, Mapping[str, float]] = {
 }
 
 
-class NamespaceError(ValueError):
+class NamespaceError(Refusal, ValueError):
     """A namespace or a retrieval configuration that cannot be used; `field` names where it stood."""
 
     def __init__(self, field: str, message: str) -> None:

@@ -16,6 +16,7 @@ from memoryhub.access.domain import Forbidden, Principal, PrincipalKind
 from memoryhub.access.tenancy import UnknownRow
 from memoryhub.api.idempotency import forget_answers
 from memoryhub.providers.spaces import index_entries, writing_spaces
+from memoryhub.refusals import Refusal
 from memoryhub.tenants.domain import Trust
 from memoryhub.tenants.namespaces import expand_namespace
 from memoryhub.tenants.policies import effective_policy
@@ -51,15 +52,15 @@ EDITABLE = frozenset(
 TEXT_ONCE = "memory_text_once"
 
 
-class WrongState(Exception):
+class WrongState(Refusal):
     """The memory is in a state from which this cannot be done."""
 
 
-class LockedByPerson(Exception):
+class LockedByPerson(Refusal):
     """A person has put this text right; nothing rewrites it automatically."""
 
 
-class DuplicateMemory(Exception):
+class DuplicateMemory(Refusal):
     """Another memory in the same namespace has this text already."""
 
 

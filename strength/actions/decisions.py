@@ -13,6 +13,7 @@ from django.db.models import F, Q
 from memoryhub.access import audit
 from memoryhub.access.domain import Forbidden, Principal, PrincipalKind
 from memoryhub.access.tenancy import UnknownRow
+from memoryhub.refusals import Refusal
 from memoryhub.search.statistics import idf
 from strength.actions.rest import hold_awake
 from strength.domain.likeness import NEAR, Fingerprint, fingerprint, likeness
@@ -23,7 +24,7 @@ MOST_COMPARED = 500
 """Tombstones that share a word with a text and are compared with it, the newest first."""
 
 
-class DecidedAgainst(Exception):
+class DecidedAgainst(Refusal):
     """A person deleted or rejected this, and a program wrote it again; it was not stored."""
 
     def __init__(self, decision: Decision) -> None:

@@ -7,6 +7,7 @@ from typing import Final
 
 from memoryhub.access.domain import Forbidden, Principal
 from memoryhub.access.tenancy import UnknownRow
+from memoryhub.refusals import Refusal
 from memoryhub.tenants.models import Actor
 from strength.actions.curate import WrongState
 from strength.actions.preview import preview_sleep
@@ -21,7 +22,7 @@ MOST_COMPARED: Final = 200
 """New memories that are compared while a request waits; the nightly sleep has all the time it needs."""
 
 
-class TooMany(Exception):
+class TooMany(Refusal):
     """More actors than one request can wait for."""
 
 

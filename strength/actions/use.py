@@ -14,6 +14,7 @@ from django.db import connection, transaction
 
 from memoryhub.access.domain import Forbidden, Principal
 from memoryhub.access.tenancy import hold
+from memoryhub.refusals import Refusal
 from memoryhub.tenants.domain import Trust
 from memoryhub.tenants.policies import effective_policy
 from strength.domain.history import PointKind
@@ -28,7 +29,7 @@ LEARNABLE = frozenset({Status.ACTIVE, Status.ARCHIVED})
 """The states in which a memory grows: what waits for a curator or was refused does not."""
 
 
-class NotUsable(Exception):
+class NotUsable(Refusal):
     """The memory waits for a curator, or was refused: nobody can have used it."""
 
 

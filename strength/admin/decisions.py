@@ -11,8 +11,9 @@ from django.utils.translation import gettext_lazy as _
 from unfold.contrib.filters.admin import ChoicesDropdownFilter, RangeDateTimeFilter, RelatedDropdownFilter
 
 from memoryhub.admin.base import UserFilter, clock, excerpt, labelled, link_to, principal, whose
+from memoryhub.admin.pressing import ButtonsAdmin, Done
 from strength.actions.decisions import lift_tombstone
-from strength.admin.buttons import ButtonsAdmin, Done, shown_memories
+from strength.admin.shown import shown_memories
 from strength.admin.words import DECISION_COLOURS, DECISIONS, said
 from strength.models import Tombstone
 

@@ -36,6 +36,7 @@ from memoryhub.admin.base import (
     principal,
     whose,
 )
+from memoryhub.admin.pressing import Act, Done, each_of, posted, typed
 from memoryhub.tenants.namespaces import NamespaceError
 from strength.actions.curate import (
     TRANSITIONS,
@@ -48,7 +49,6 @@ from strength.actions.curate import (
 )
 from strength.actions.use import LEARNABLE, impact_memory, use_memory
 from strength.actions.write import write_memory
-from strength.admin.buttons import Act, Done, each_of, posted, typed
 from strength.admin.forms import MemoryForm, NewMemoryForm
 from strength.admin.stories import story_of
 from strength.admin.words import IMPACTS

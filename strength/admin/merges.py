@@ -22,9 +22,10 @@ from memoryhub.admin.base import (
     whose,
 )
 from memoryhub.admin.differences import Piece, compared
+from memoryhub.admin.pressing import ButtonsAdmin, Done, each_of, page_of
 from strength.actions.curate import WrongState
 from strength.actions.merging import dismiss_merge, merge, undo_merge
-from strength.admin.buttons import ButtonsAdmin, Done, each_of, may_read_memories, page_of
+from strength.admin.shown import may_read_memories
 from strength.admin.words import MERGE_COLOURS, MERGE_STATES, said
 from strength.domain.memories import Status
 from strength.domain.merging import MergeState

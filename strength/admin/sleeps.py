@@ -23,14 +23,16 @@ from unfold.contrib.filters.admin import (
 )
 
 from memoryhub.admin.base import UserFilter, clock, excerpt, labelled, principal, whose
+from memoryhub.admin.pressing import ButtonsAdmin, Done, in_words, page_of
 from memoryhub.ids import new_id
+from memoryhub.refusals import Refusal
 from memoryhub.tenants.models import Actor
 from strength.actions.preview import MOST_CHANGES, changes_of
 from strength.actions.rounds import MOST_AT_ONCE, sleep_round
 from strength.actions.sleep import Waking
 from strength.actions.undo import undo_sleep
-from strength.admin.buttons import REFUSALS, ButtonsAdmin, Done, page_of, shown_memories
 from strength.admin.forms import SleepForm
+from strength.admin.shown import shown_memories
 from strength.admin.words import (
     CHANGE_COLOURS,
     CHANGES,
@@ -176,8 +178,8 @@ class SleepRunAdmin(ButtonsAdmin):
             try:
                 actor = form.actor(principal(request))
                 runs = self._round(request, actor, everyone=form.cleaned_data["all_users"])
-            except REFUSALS as error:
-                form.add_error(None, str(error))
+            except Refusal as error:
+                form.add_error(None, in_words(error))
             else:
                 return HttpResponseRedirect(_address_of(runs))
         context = {

@@ -10,8 +10,8 @@ from conversations.models import Receipt
 from memoryhub.admin.base import excerpt
 from memoryhub.tenants.policies import effective_policy
 from strength.actions.history import strength_history
-from strength.admin.buttons import shown_memories
 from strength.admin.charts import HEIGHT, LEFT, RIGHT, SHAPES, WIDTH, strength_chart
+from strength.admin.shown import shown_memories
 from strength.admin.words import IMPACTS, MERGE_STATES, POINT_COLOURS, POINTS
 from strength.domain.history import PointKind
 from strength.domain.policy import StrengthPolicy

@@ -12,7 +12,7 @@ from django.utils.translation import gettext_lazy as _
 from unfold.contrib.filters.admin import ChoicesDropdownFilter, RangeDateTimeFilter, RelatedDropdownFilter
 
 from memoryhub.admin.base import ReadOnlyAdmin, UserFilter, excerpt, labelled, whose
-from strength.admin.buttons import shown_memories
+from strength.admin.shown import shown_memories
 from strength.admin.words import TASK_COLOURS, TASK_STATES, said
 from strength.models import Task
 

@@ -3,6 +3,7 @@
 import hashlib
 from enum import StrEnum
 
+from memoryhub.refusals import Refusal
 from memoryhub.tenants.namespaces import ACTOR_PLACEHOLDER
 
 
@@ -58,7 +59,7 @@ FOLDERS = {
 }
 
 
-class MemoryRefused(ValueError):
+class MemoryRefused(Refusal, ValueError):
     """A memory that cannot be written as asked; `field` names the value that is wrong."""
 
     def __init__(self, field: str, message: str) -> None:

@@ -9,6 +9,7 @@ from uuid import UUID
 
 from memoryhub.access.tenancy import Tenant
 from memoryhub.providers.errors import ProviderTimeout
+from memoryhub.refusals import Refusal
 from memoryhub.tenants.policies import effective_policy
 from memoryhub.waiting import let_go_of_database
 from summaries.actions.steps import LEAST_SECONDS, take_step
@@ -31,7 +32,7 @@ DEADLINE_SECONDS: Final = 60.0
 PROJECT: Final = "session__metadata__project"
 
 
-class NothingToDigest(Exception):
+class NothingToDigest(Refusal):
     """No trusted summary of the actor lies in the time, or project, asked for."""
 
 

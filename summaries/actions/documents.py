@@ -10,6 +10,7 @@ from memoryhub.access import audit
 from memoryhub.access.actions import VersionMismatch
 from memoryhub.access.domain import Principal
 from memoryhub.access.tenancy import UnknownRow
+from memoryhub.refusals import Refusal
 from memoryhub.tenants.domain import Trust
 from summaries.actions.oversize import order_if_too_long
 from summaries.actions.projects import (
@@ -43,7 +44,7 @@ NOTED_AS: Final = {
 }
 
 
-class DocumentTooLong(ValueError):
+class DocumentTooLong(Refusal, ValueError):
     """The text, or what it would become, is longer than a document may be."""
 
 

@@ -10,6 +10,7 @@ from memoryhub.access import audit
 from memoryhub.access.domain import Forbidden, Principal
 from memoryhub.access.tenancy import hold
 from memoryhub.jobs.queue import enqueue
+from memoryhub.refusals import Refusal
 from memoryhub.tenants.domain import Trust
 from summaries.actions.writing import Asked
 from summaries.domain.blanks import IN_WORDS
@@ -17,11 +18,11 @@ from summaries.domain.summaries import JOB
 from summaries.models import Summary
 
 
-class NothingToSummarize(Exception):
+class NothingToSummarize(Refusal):
     """Nobody said anything in the session, or in the time asked for."""
 
 
-class SummaryLocked(Exception):
+class SummaryLocked(Refusal):
     """A person put the summary right; it must be unlocked before a program writes it again."""
 
 

@@ -13,6 +13,7 @@ from memoryhub.access.actions import VersionMismatch
 from memoryhub.access.domain import Forbidden, Principal
 from memoryhub.access.tenancy import UnknownRow, hold
 from memoryhub.api.idempotency import forget_answers
+from memoryhub.refusals import Refusal
 from memoryhub.tenants.models import Actor
 from memoryhub.tokens.counter import count_raw
 from summaries.domain.projects import (
@@ -35,7 +36,7 @@ from summaries.models import Document, DocumentVersion, Project, ProjectEvent
 HOLD_PROJECT = "SELECT 1 FROM summaries_project WHERE actor_id = %s AND id = %s FOR KEY SHARE"
 
 
-class ProjectExists(Exception):
+class ProjectExists(Refusal):
     """The actor has a project of this name already."""
 
 

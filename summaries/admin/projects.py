@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 from django import forms
@@ -31,11 +32,11 @@ from memoryhub.admin.base import (
 )
 from memoryhub.admin.differences import compared
 from memoryhub.admin.fields import ProseField, ReasonField
+from memoryhub.admin.pressing import Done, posted, small_number
 from memoryhub.tenants.domain import Trust
 from summaries.actions.daily import daily_events
 from summaries.actions.documents import DocumentTooLong, believe_entries, restore_version, write_document
 from summaries.actions.projects import ProjectExists, change_project, delete_project, documents_of
-from summaries.admin.pressing import posted, small_number
 from summaries.domain.documents import LONGEST_DOCUMENT
 from summaries.domain.projects import LONGEST_DESCRIPTION, LONGEST_NAME, BadProjectName, DocumentKind
 from summaries.models import Document, DocumentEntry, DocumentVersion, Project
@@ -257,7 +258,7 @@ class DocumentAdmin(CuratedAdmin):
     def restore_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
         """Bring back what the document said at a version."""
 
-        def press(document: Document, reason: str) -> Any:
+        def press(document: Document, reason: str) -> Done:
             number = small_number(request, "number")
             if number is None:
                 raise UnknownRow(gettext("There is no such version."))
@@ -265,18 +266,32 @@ class DocumentAdmin(CuratedAdmin):
                 document=document, number=number, expected_version=small_number(request, "version"),
                 by=principal(request), reason=reason, now=clock(),
             )  # fmt: skip
-            return gettext("Version %(number)d was restored.") % {"number": number}
+            return Done(gettext("Version %(number)d was restored.") % {"number": number})
 
-        return posted(self, request, object_id, press, logged="restore")
+        return posted(
+            self,
+            request,
+            object_id,
+            press,
+            may=partial(self.has_change_permission, request),
+            logged="restore",
+        )
 
     def believe_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
         """Believe the entries that came from where nobody vouches for them."""
 
-        def press(document: Document, reason: str) -> Any:
+        def press(document: Document, reason: str) -> Done:
             believed = believe_entries(document=document, by=principal(request), reason=reason, now=clock())
-            return gettext("%(number)d entries are believed from now on.") % {"number": believed}
+            return Done(gettext("%(number)d entries are believed from now on.") % {"number": believed})
 
-        return posted(self, request, object_id, press, logged="believe")
+        return posted(
+            self,
+            request,
+            object_id,
+            press,
+            may=partial(self.has_change_permission, request),
+            logged="believe",
+        )
 
     def context_of(self, request: HttpRequest, row: Any) -> dict[str, Any]:
         """Return former texts, each with what replaced it, and the entries with time and origin."""

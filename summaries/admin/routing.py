@@ -1,6 +1,7 @@
 """The screen of routing decisions: which project a message was taken to be about, put right with one click."""
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 from django.contrib import admin
@@ -16,8 +17,8 @@ from unfold.contrib.filters.admin import (
 )
 
 from memoryhub.admin.base import HubAdmin, UserFilter, clock, excerpt, labelled, link_to, principal, whose
+from memoryhub.admin.pressing import Done, posted
 from summaries.actions.routing import correct_routing
-from summaries.admin.pressing import posted
 from summaries.domain.projects import LONGEST_NAME
 from summaries.models import Project, RoutingDecision
 
@@ -110,14 +111,21 @@ class RoutingDecisionAdmin(HubAdmin):
     def correct_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
         """Say which project the message belongs to."""
 
-        def press(decision: RoutingDecision, reason: str) -> Any:
+        def press(decision: RoutingDecision, reason: str) -> Done:
             name = request.POST.get("project", "").replace("\x00", "")[:LONGEST_NAME]
             correct_routing(
                 decision=decision, project_name=name, by=principal(request), reason=reason, now=clock()
             )
-            return gettext("Messages like this one go to %(name)s from now on.") % {"name": name}
+            return Done(gettext("Messages like this one go to %(name)s from now on.") % {"name": name})
 
-        return posted(self, request, object_id, press, logged="correct")
+        return posted(
+            self,
+            request,
+            object_id,
+            press,
+            may=partial(self.has_change_permission, request),
+            logged="correct",
+        )
 
     def context_of(self, request: HttpRequest, row: Any) -> dict[str, Any]:
         """Return the projects that the message may belong to."""

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from contextlib import suppress
 from datetime import datetime
+from functools import partial
 from typing import Any
 
 from django import forms
@@ -38,9 +39,9 @@ from memoryhub.admin.base import (
 from memoryhub.admin.dashboard import Tile, count
 from memoryhub.admin.differences import compared
 from memoryhub.admin.fields import ProseField, ReasonField
+from memoryhub.admin.pressing import Done, posted, small_number
 from summaries.actions.curate import delete_summary, edit_summary, restore_version
 from summaries.actions.ordering import order_summary
-from summaries.admin.pressing import posted, small_number
 from summaries.domain.summaries import LONGEST_TEXT
 from summaries.models import Summary, SummaryVersion
 
@@ -212,30 +213,44 @@ class SummaryAdmin(ActingAdmin):
         """Lock or unlock the summary."""
         locked = request.POST.get("locked") == "1"
 
-        def press(summary: Summary, reason: str) -> Any:
+        def press(summary: Summary, reason: str) -> Done:
             edit_summary(
                 summary=summary, values={"locked": locked}, expected_version=small_number(request, "version"),
                 by=principal(request), reason=reason, now=clock(),
             )  # fmt: skip
-            return gettext("It is locked.") if locked else gettext("It is unlocked.")
+            return Done(gettext("It is locked.") if locked else gettext("It is unlocked."))
 
-        return posted(self, request, object_id, press, logged="lock" if locked else "unlock")
+        return posted(
+            self,
+            request,
+            object_id,
+            press,
+            may=partial(self.has_change_permission, request),
+            logged="lock" if locked else "unlock",
+        )
 
     def rewrite_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
         """Have the summary written from the session's beginning."""
 
-        def press(summary: Summary, reason: str) -> Any:
+        def press(summary: Summary, reason: str) -> Done:
             session = summary.session
             session.actor = summary.actor
             order_summary(session=session, anew=True, by=principal(request), now=clock())
-            return gettext("It will be written anew in the background.")
+            return Done(gettext("It will be written anew in the background."))
 
-        return posted(self, request, object_id, press, logged="rewrite")
+        return posted(
+            self,
+            request,
+            object_id,
+            press,
+            may=partial(self.has_change_permission, request),
+            logged="rewrite",
+        )
 
     def restore_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
         """Bring back what a version says."""
 
-        def press(summary: Summary, reason: str) -> Any:
+        def press(summary: Summary, reason: str) -> Done:
             versions = SummaryVersion.objects.filter(actor_id=summary.actor_id, summary=summary)
             version = versions.filter(number=small_number(request, "number") or 0).first()
             if version is None:
@@ -244,9 +259,16 @@ class SummaryAdmin(ActingAdmin):
                 summary=summary, version=version, expected_version=small_number(request, "version"),
                 by=principal(request), reason=reason, now=clock(),
             )  # fmt: skip
-            return gettext("Version %(number)d was restored.") % {"number": version.number}
+            return Done(gettext("Version %(number)d was restored.") % {"number": version.number})
 
-        return posted(self, request, object_id, press, logged="restore")
+        return posted(
+            self,
+            request,
+            object_id,
+            press,
+            may=partial(self.has_change_permission, request),
+            logged="restore",
+        )
 
     # What the page tells besides the fields.
 

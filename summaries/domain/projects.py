@@ -8,6 +8,8 @@ from enum import StrEnum
 from hashlib import sha256
 from typing import Final
 
+from memoryhub.refusals import Refusal
+
 MEMORY: Final = "MEMORY.md"
 PINNED: Final = "pinned.md"
 DECISIONS: Final = "decisions.md"
@@ -58,7 +60,7 @@ class EventKind(StrEnum):
     DELETE = "delete"
 
 
-class BadProjectName(ValueError):
+class BadProjectName(Refusal, ValueError):
     """A text that cannot be a project's name; `proposal` is one that can, made of it."""
 
     def __init__(self, why: str, proposal: str) -> None:
@@ -66,7 +68,7 @@ class BadProjectName(ValueError):
         super().__init__(f"{why} It could be called {proposal!r}.")
 
 
-class BadDocumentName(ValueError):
+class BadDocumentName(Refusal, ValueError):
     """A text that is no document's name."""
 
 

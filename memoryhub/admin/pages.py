@@ -1,0 +1,56 @@
+"""Pages of the admin that belong to no single model: lines of `settings.ADMIN_PAGES`, closed by their permissions."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from django.conf import settings
+from django.contrib import admin
+from django.core.exceptions import PermissionDenied
+from django.http import HttpRequest, HttpResponse
+from django.template.response import TemplateResponse
+from django.urls import URLPattern, path
+from django.utils.module_loading import import_string
+
+View = Callable[..., HttpResponse]
+
+
+@dataclass(frozen=True)
+class Page:
+    """A page below /admin/: where it is, its name in the URLconf, and the permissions that it takes, all of them."""
+
+    address: str
+    name: str
+    view: View
+    needs: tuple[str, ...]
+
+
+def pages() -> list[Page]:
+    """Return the pages of all apps."""
+    return [page for table in settings.ADMIN_PAGES for page in import_string(table)]
+
+
+def patterns() -> list[URLPattern]:
+    """Return the addresses of the pages, each behind the login and its permissions."""
+    return [
+        path(page.address, admin.site.admin_view(closed(page.view, page.needs)), name=page.name)
+        for page in pages()
+    ]
+
+
+def closed(view: View, needs: tuple[str, ...]) -> View:
+    """Return a view that answers 403 to people who lack one of the permissions."""
+
+    def behind(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
+        user: Any = request.user
+        if not user.has_perms(needs):
+            raise PermissionDenied
+        return view(request, *args, **kwargs)
+
+    return behind
+
+
+def shown(request: HttpRequest, template: str, *, title: Any, **context: Any) -> HttpResponse:
+    """Return a page in the admin's frame."""
+    frame = admin.site.each_context(request)
+    return TemplateResponse(request, template, {**frame, "title": title, **context})
