@@ -2,7 +2,7 @@
 # Settings go by the environment or the command line: make run PORT=9000 DEMO=0
 
 .DEFAULT_GOAL := help
-.PHONY: help run stop test lint lock clean
+.PHONY: help run stop test browser lint lock clean
 .SUFFIXES:
 
 PY := .venv/bin/python
@@ -12,7 +12,7 @@ COMPILE := sh memoryhub/bootstrap.sh uv pip compile pyproject.toml --quiet --uni
 help:
 	@echo "make run    run memoryhub here (PORT, HOST, MEMORYHUB_DATA_DIR, DATABASE_URL, DEMO=0; PYTHON=python3.12)"
 	@echo "make stop   end it, and its database"
-	@echo "make test   run the whole suite (ARGS='-k supervisor -x')"
+	@echo "make test   run the whole suite (ARGS='-k supervisor -x'; CHROMIUM=/path/to/chromium)"
 	@echo "make lint   ruff, mypy, import-linter, missing migrations"
 	@echo "make lock   write both locks (UPGRADE=1: newest versions)"
 	@echo "make clean  remove the environment and caches (DATA=1: and all data)"
@@ -25,7 +25,7 @@ stop:
 	@sh memoryhub/bootstrap.sh runtime && exec $(PY) manage.py stop
 
 # The whole suite, with its coverage; with ARGS only what they choose, without.
-test:
+test: browser
 	@sh memoryhub/bootstrap.sh dev
 ifdef ARGS
 	@exec $(PY) -m pytest $(ARGS)
@@ -35,6 +35,10 @@ else
 	@$(PY) -m coverage report --fail-under=90
 	@$(PY) -m coverage report --fail-under=100 --include="*/domain/*,*/domain.py,memoryhub/tenants/namespaces.py"
 endif
+
+# Where no browser can be had, its tests are skipped and say what to install.
+browser:
+	@sh memoryhub/bootstrap.sh browser || echo "The tests in a browser will be skipped."
 
 lint:
 	@sh memoryhub/bootstrap.sh dev

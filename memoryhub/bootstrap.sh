@@ -3,6 +3,7 @@
 #
 #   sh memoryhub/bootstrap.sh runtime     what the server needs          (requirements.lock)
 #   sh memoryhub/bootstrap.sh dev         and what its developers need   (requirements-dev.lock)
+#   sh memoryhub/bootstrap.sh browser     Chromium for the browser's tests, from Debian's or Ubuntu's packages
 #   sh memoryhub/bootstrap.sh uv …        run uv, fetching it if necessary
 #
 # POSIX sh, because it runs before anything is installed. A copy of the lock inside .venv tells what is there,
@@ -99,14 +100,45 @@ ensure() {
     cp "$1" "$VENV/"
 }
 
+# Chromium as the system has it: what CHROMIUM names, else one of the usual names. tests/browser looks the same way.
+find_browser() {
+    if [ -n "${CHROMIUM:-}" ]; then command -v "$CHROMIUM" >/dev/null 2>&1; return; fi
+    for BROWSER in chromium chromium-browser google-chrome; do
+        if command -v "$BROWSER" >/dev/null 2>&1; then return 0; fi
+    done
+    return 1
+}
+
+# Installing takes root; nobody is asked for a password here.
+as_root() {
+    if [ "$(id -u)" = 0 ]; then "$@"; else sudo -n "$@"; fi
+}
+
+install_browser() {
+    command -v apt-get >/dev/null 2>&1 && as_root true 2>/dev/null || return 1
+    say "Installing Chromium with apt-get, for the browser's tests …"
+    # The lists may be old or missing; where only some of them cannot be fetched, the packages may be there all the same.
+    as_root apt-get update -qq >&2 || true
+    as_root env DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends \
+        chromium fonts-noto-cjk fonts-liberation >&2
+}
+
+browser() {
+    if find_browser; then return; fi
+    [ -z "${CHROMIUM:-}" ] || fail "CHROMIUM=$CHROMIUM: there is no such program."
+    if install_browser && find_browser; then return; fi
+    fail "There is no Chromium here: apt install chromium fonts-noto-cjk (Debian), or name one: CHROMIUM=/path/to/it"
+}
+
 case "${1:-}" in
     runtime) ensure requirements.lock ;;
     dev) ensure requirements-dev.lock ;;
+    browser) browser ;;
     uv)
         shift
         find_python
         find_uv || fail "uv is missing and pip could not fetch it: $PYTHON -m pip install uv"
         exec "$UV" "$@"
         ;;
-    *) fail "Usage: sh memoryhub/bootstrap.sh runtime|dev|uv …" ;;
+    *) fail "Usage: sh memoryhub/bootstrap.sh runtime|dev|browser|uv …" ;;
 esac

@@ -146,3 +146,69 @@ def test_an_unknown_word_is_refused_with_the_usage(checkout: Checkout) -> None:
 
     assert refused.returncode == 1
     assert "Usage:" in refused.stderr
+
+
+class Bare:
+    """A machine with no program but those that the script itself needs, and those that a test puts there."""
+
+    def __init__(self, checkout: Checkout) -> None:
+        self.checkout = checkout
+        self.path = checkout.folder / "programs"
+        for name in ("sh", "dirname", "env"):
+            (self.path / name).symlink_to(shutil.which(name) or name)
+        self.asked = checkout.folder / "apt"
+
+    def with_apt(self, user: int) -> "Bare":
+        """Add apt-get, whose install brings Chromium, and this user's number."""
+        chromium = self.path / "chromium"
+        script = f"#!/bin/sh\necho \"$@\" >> '{self.asked}'\n"
+        script += f"[ \"$1\" = update ] || {{ echo '#!/bin/sh' > '{chromium}'; {sys.executable} -c 'import os; os.chmod(r\"{chromium}\", 0o755)'; }}\n"
+        (self.path / "apt-get").write_text(script)
+        (self.path / "apt-get").chmod(0o755)
+        self.checkout.program("id", f"echo {user}")
+        return self
+
+    def browser(self, **variables: str) -> subprocess.CompletedProcess[str]:
+        """Ask for a browser."""
+        return subprocess.run(
+            ["sh", str(self.checkout.folder / "memoryhub" / "bootstrap.sh"), "browser"],
+            cwd="/", env={"PATH": str(self.path), **variables}, capture_output=True, text=True, timeout=60,
+        )  # fmt: skip
+
+
+@pytest.fixture
+def bare(checkout: Checkout) -> Bare:
+    """Give a machine without a browser."""
+    return Bare(checkout)
+
+
+def test_a_browser_that_is_there_is_taken(bare: Bare) -> None:
+    bare.checkout.program("google-chrome", "")
+
+    assert (bare.browser().returncode, bare.browser().stderr) == (0, "")
+
+
+def test_a_browser_is_installed_once_where_the_user_may(bare: Bare) -> None:
+    bare.with_apt(user=0)
+
+    assert bare.browser().returncode == 0
+    assert bare.browser().stderr == ""
+    update, install = bare.asked.read_text().splitlines()
+    assert update.startswith("update")
+    assert "chromium" in install and "fonts-noto-cjk" in install
+
+
+def test_where_nobody_may_install_one_line_says_what_is_missing(bare: Bare) -> None:
+    refused = bare.with_apt(user=1000).browser()
+
+    assert refused.returncode == 1
+    assert "apt install chromium" in refused.stderr and "CHROMIUM=" in refused.stderr
+    assert not bare.asked.exists()
+
+
+def test_a_browser_that_is_named_and_missing_is_told(bare: Bare) -> None:
+    bare.checkout.program("chromium", "")
+    refused = bare.browser(CHROMIUM="/nowhere/chromium")
+
+    assert refused.returncode == 1
+    assert refused.stderr == "CHROMIUM=/nowhere/chromium: there is no such program.\n"
