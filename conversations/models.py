@@ -141,7 +141,7 @@ class Message(models.Model):
         ]
 
     def __str__(self) -> str:
-        return f"{self.role} #{self.seq}"
+        return f"{self.get_role_display()} #{self.seq}"
 
 
 class MessageIndex(SearchIndexRow):
@@ -268,4 +268,4 @@ class ChatTurn(models.Model):
         ]
 
     def __str__(self) -> str:
-        return f"{self.state} {self.id}"
+        return f"{self.get_state_display()} {self.id}"

@@ -1,6 +1,7 @@
 """The ground that all apps share, as a Django app."""
 
 from django.apps import AppConfig
+from django.db.models.signals import post_migrate
 
 
 class MemoryhubConfig(AppConfig):
@@ -9,3 +10,9 @@ class MemoryhubConfig(AppConfig):
 
     def ready(self) -> None:
         from memoryhub import checks  # noqa: F401  registering the start-up checks
+        from memoryhub.admin.labels import label_models
+
+        label_models()
+        from memoryhub.access.roles import apply_roles
+
+        post_migrate.connect(apply_roles, dispatch_uid="memoryhub.roles")

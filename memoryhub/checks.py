@@ -22,7 +22,14 @@ def dotted_paths_import(app_configs: Any, **kwargs: Any) -> Sequence[CheckMessag
             hint=f"Correct the path in memoryhub/settings.py, or take it out of {table}.",
             id="memoryhub.E001",
         )
-        for table in ("ADMIN_PAGES", "CONTEXT_LAYERS", "DASHBOARD_PANELS", "DIAGNOSES", "POLICIES")
+        for table in (
+            "ADMIN_PAGES",
+            "CONTEXT_LAYERS",
+            "DASHBOARD_PANELS",
+            "DIAGNOSES",
+            "POLICIES",
+            "TIMELINE_EVENTS",
+        )
         for path in getattr(settings, table)
         if (problem := _import_problem(path))
     ]

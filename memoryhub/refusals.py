@@ -15,8 +15,12 @@ class Told(str):
     values: dict[str, Any]
 
     def translated(self, translate: Callable[[str], str]) -> str:
-        """Return the text with its template as `translate` has it."""
-        return translate(self.template) % self.values if self.values else translate(self.template)
+        """Return the text with its template, and the words told in it, as `translate` has them."""
+        values = {
+            name: value.translated(translate) if isinstance(value, Told) else value
+            for name, value in self.values.items()
+        }
+        return translate(self.template) % values if values else translate(self.template)
 
 
 def told(template: str, **values: Any) -> Told:
@@ -32,7 +36,10 @@ class Refusal(Exception):
 
 def words_of(error: Exception, translate: Callable[[str], str]) -> str:
     """Return what an exception says, translated where it was told from a template."""
-    for part in error.args:
-        if isinstance(part, Told):
-            return part.translated(translate)
-    return str(error)
+    told_part = next((part for part in error.args if isinstance(part, Told)), str(error))
+    return said(told_part, translate)
+
+
+def said(text: str, translate: Callable[[str], str]) -> str:
+    """Return a text, translated where it was told from a template."""
+    return text.translated(translate) if isinstance(text, Told) else text

@@ -84,6 +84,7 @@ AUTH_PASSWORD_VALIDATORS = [
 
 LANGUAGE_CODE = "en"
 LANGUAGES = [("en", "English"), ("ja", "日本語")]
+LOCALE_PATHS = [CHECKOUT / "memoryhub" / "locale"]
 TIME_ZONE = "UTC"
 USE_TZ = True
 
@@ -173,6 +174,7 @@ UNFOLD = {
     "SHOW_VIEW_ON_SITE": False,
     "SHOW_LANGUAGES": True,
     "STYLES": [lambda request: static("memoryhub/admin.css")],
+    "SCRIPTS": [lambda request: static("memoryhub/labels.js")],
     "DASHBOARD_CALLBACK": "memoryhub.admin.dashboard.first_page",
     "SIDEBAR": {
         "show_search": False,
@@ -185,6 +187,13 @@ UNFOLD = {
                 "separator": True,
                 "items": [
                     _screen(_("Memories"), "neurology", "strength_memory"),
+                    {
+                        **_page(
+                            _("Review"), "rule", "review", "strength.change_memory", "strength.change_merge"
+                        ),
+                        "badge": "strength.admin.review.badge",
+                        "badge_variant": "primary",
+                    },
                     _screen(_("Merge proposals"), "merge", "strength_merge"),
                     _screen(_("Sleeps"), "bedtime", "strength_sleeprun"),
                     _screen(_("Decisions"), "gavel", "strength_tombstone"),
@@ -198,6 +207,13 @@ UNFOLD = {
                     _screen(_("Project events"), "timeline", "summaries_projectevent"),
                     _screen(_("Questions"), "contact_support", "conversations_chatturn"),
                     _screen(_("Receipts"), "receipt_long", "conversations_receipt"),
+                    _page(
+                        _("Playground"),
+                        "science",
+                        "playground",
+                        "conversations.view_receipt",
+                        "conversations.view_message",
+                    ),
                 ],
             },
             {
@@ -216,6 +232,7 @@ UNFOLD = {
                     _screen(_("API keys"), "key", "memoryhub_apikey"),
                     _screen(_("Audit trail"), "history", "memoryhub_auditentry"),
                     _screen(_("Embedding spaces"), "scatter_plot", "memoryhub_embeddingspace"),
+                    _page(_("Spending"), "bar_chart", "spending", "memoryhub.view_ledgerentry"),
                     _screen(_("Ledger"), "payments", "memoryhub_ledgerentry"),
                     _screen(_("Token factors"), "tune", "memoryhub_tokenfactors"),
                     _screen(_("Jobs"), "work_history", "memoryhub_job"),
@@ -235,7 +252,23 @@ LOGIN_URL = "admin:login"
 LOGIN_REDIRECT_URL = "admin:index"
 
 # Lists of the admin's pages that belong to no single model (memoryhub/admin/pages.py).
-ADMIN_PAGES: list[str] = []
+ADMIN_PAGES: list[str] = [
+    "strength.admin.review.PAGES",
+    "conversations.admin.playground.PAGES",
+    "summaries.admin.timeline.PAGES",
+    "memoryhub.admin.people.PAGES",
+    "memoryhub.admin.spending.PAGES",
+]
+
+# What a session's timeline tells besides its messages; each app offers its own sorts of events.
+TIMELINE_EVENTS = [
+    "conversations.admin.timeline.QUESTIONS",
+    "conversations.admin.timeline.CONTEXTS",
+    "summaries.admin.timeline.SUMMARIES",
+    "summaries.admin.timeline.ROUTES",
+    "strength.admin.timeline.BORN",
+    "strength.admin.timeline.USED",
+]
 
 # The figures of the admin's first page, in order; each app offers its own.
 DASHBOARD_PANELS = [

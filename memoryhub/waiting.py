@@ -36,10 +36,34 @@ def few_at_a_time() -> Iterator[None]:
     """
     let_go_of_database()
     with _room():
+        _held.room = True
         try:
             yield
         finally:
+            _held.room = False
             let_go_of_database()
+
+
+@contextmanager
+def waiting_for_network() -> Iterator[None]:
+    """Wait for others without a connection, and let somebody else into the room of `few_at_a_time` meanwhile.
+
+    Within a transaction neither can be given up.
+    """
+    let_go_of_database()
+    if connection.in_atomic_block or not getattr(_held, "room", False):
+        yield
+        return
+    _room().release()
+    _held.room = False
+    try:
+        yield
+    finally:
+        _room().acquire()
+        _held.room = True
+
+
+_held = threading.local()
 
 
 @cache

@@ -46,6 +46,7 @@ def project(request: LayerRequest) -> LayerResult:
         name=request.project,
         query=request.query,
         most_searched_tokens=policy.project_search_tokens,
+        is_trial=request.is_trial,
         now=request.now,
     )
     return LayerResult(tuple(_document(each) for each in brought))

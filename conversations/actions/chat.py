@@ -16,6 +16,7 @@ from django.db import DatabaseError, OperationalError, connection, transaction
 
 from conversations.actions.context import ContextRequest, assemble_context
 from conversations.actions.messages import add_messages
+from conversations.actions.routed import UNNAMED
 from conversations.actions.sessions import open_session
 from conversations.domain.chat import GRACE_SECONDS, TurnState, body_digest, key_digest, split_system
 from conversations.domain.messages import NewMessage, Role
@@ -67,7 +68,7 @@ class Question:
     message: str = field(repr=False)
     session_id: UUID | None = None
     channel: str = "api"
-    project: str | None = None
+    project: str | None = UNNAMED
     perspective: str | None = None
     with_memory: bool = True
     options: Mapping[str, Any] = field(default_factory=dict)

@@ -14,7 +14,7 @@ from django.utils.module_loading import import_string
 
 from conversations.actions.counting import exact_tokens
 from conversations.actions.receipts import keep_receipt
-from conversations.actions.routed import AUTO, Routing, routed
+from conversations.actions.routed import AUTO, UNNAMED, Routing, routed
 from conversations.domain.assembly import Assembly, AssemblyRequest, assemble
 from conversations.domain.formats import Format
 from conversations.domain.layers import SESSION_SUMMARY, LayerResult
@@ -44,18 +44,25 @@ class ContextRequest:
     exact size.
 
     `answers` is the message as it is stored already, where it is: it must not stand beside itself. With `discloses`
-    the model is told to name the project where the router was not sure of it.
+    the model is told to name the project where the router was not sure of it. `project` is a name, AUTO, UNNAMED, or
+    None for no project at all. A trial leaves no trace: nothing is counted as used, no decision and no receipt is kept.
     """
 
     message: str
     answers: Message | None = None
     session: Session | None = None
-    project: str | None = None
+    project: str | None = UNNAMED
     perspective: str | None = None
     format: str = "anthropic"
     is_counted: bool = False
     discloses: bool = False
+    is_trial: bool = False
     options: Mapping[str, Any]
+
+    def as_asked(self) -> dict[str, Any]:
+        """Return what a receipt keeps of it, so that the same can be asked again."""
+        names = ("project", "perspective", "format")
+        return {**{name: getattr(self, name) for name in names}, "options": dict(self.options)}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,6 +78,7 @@ class LayerRequest:
     query: SearchQuery
     policy: ContextPolicy
     now: datetime
+    is_trial: bool = False
 
 
 @dataclass(frozen=True)
@@ -101,25 +109,32 @@ def assemble_context(
     still enter. Raises PolicyError for options out of range, ContextTooLarge where system prompt and
     message alone exceed the limit.
     """
+    asked = request.as_asked()
     policy = effective_policy(ContextPolicy, tenant.agent, tenant.actor).validated(**request.options)
     routing = routed(
         tenant=tenant,
         message=request.message,
         project=request.project,
         session=request.session,
+        is_trial=request.is_trial,
         by=by,
         now=now,
     )
     is_unrouted = routing.degraded if routing else request.project == AUTO
+    is_named = bool(routing) or request.project != UNNAMED
     if routing or is_unrouted:
         request = replace(request, project=routing.project if routing else None)
+    elif not is_named:
+        request = replace(request, project=(tenant.agent and tenant.agent.current_project) or None)
     started = time.perf_counter()  # a model that routes is no part of the assembly
     query = text_query(request.message, payer=tenant.payer)
     layer_request = LayerRequest(
         tenant=tenant, by=by, session=request.session, answers=request.answers, project=request.project,
-        perspective=request.perspective, query=query, policy=policy, now=now,
+        perspective=request.perspective, query=query, policy=policy, now=now, is_trial=request.is_trial,
     )  # fmt: skip
     layers = tuple(_ask(layer, layer_request) for layer in context_layers())
+    if not is_named and not _has_project(layers):  # what nobody named is not missed
+        request = replace(request, project=None)
     gaps = [*([ROUTING] if is_unrouted else []), *_missing(request, policy, query, layers)]
     missing = LayerResult(degraded=tuple(gaps))
     disclosed = routing.project if routing and routing.discloses and request.discloses else None
@@ -131,7 +146,9 @@ def assemble_context(
         metadata["layer_budgets"] = [asdict(share) for share in assembly.layer_budgets]
     if request.is_counted:
         metadata["exact_tokens"] = exact_tokens(assembly=assembly, form=cast(Format, request.format))
-    receipt = _receipt(tenant, request, assembly, metadata, now)
+    if request.is_trial:
+        return AssembledContext(assembly, metadata, None, routing)
+    receipt = _receipt(tenant, request, assembly, {**metadata, "asked": asked}, now)
     observe_context(assembly.metadata, latency_ms=latency_ms, has_session=request.session is not None)
     return AssembledContext(assembly, metadata, receipt, routing)
 
@@ -158,6 +175,10 @@ def _ask(layer: Layer, request: LayerRequest) -> LayerResult:
         name = getattr(layer, "__name__", "layer")
         log.warning("context layer missing", extra={"layer": name, "code": error.code})
         return LayerResult(degraded=(name,))
+
+
+def _has_project(layers: tuple[LayerResult, ...]) -> bool:
+    return any(candidate.layer == PROJECT for layer in layers for candidate in layer.candidates)
 
 
 def _missing(

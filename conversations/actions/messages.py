@@ -18,6 +18,7 @@ from memoryhub.providers.spaces import (
     index_entries,
     writing_spaces,
 )
+from memoryhub.refusals import told
 from memoryhub.search.models import EmbeddingSpace
 from memoryhub.tenants.domain import Trust, TrustPolicy
 from memoryhub.tenants.policies import effective_policy
@@ -108,7 +109,7 @@ def _lock(session: Session) -> Session:
     hold(session.actor_id)
     locked = Session.objects.select_for_update().filter(pk=session.pk, actor_id=session.actor_id).first()
     if locked is None:  # erased since the caller found it
-        raise UnknownRow(f"No session {session.pk}.")
+        raise UnknownRow(told("No session %(id)s.", id=session.pk))
     return locked
 
 

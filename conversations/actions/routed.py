@@ -19,6 +19,9 @@ from memoryhub.access.tenancy import Tenant
 AUTO: Final = "auto"
 """Where a project's name is expected: find it."""
 
+UNNAMED: Final = ""
+"""No project was named: a policy may route, and else the agent's `current_project` counts. None wants no project."""
+
 CHANNEL: Final = "api"
 """Where a message comes from that has no session."""
 
@@ -52,17 +55,19 @@ def routed(
     message: str,
     project: str | None,
     session: Session | None,
+    is_trial: bool = False,
     by: Principal,
     now: datetime,
 ) -> Routing | None:
-    """Return the decision for a message that names no project, or `auto`; None where there is none to make.
+    """Return the decision for a message that names no project (UNNAMED), or `auto`; None where there is none to make.
 
-    Who names none is routed only where the agent's policy says so, which the router knows. Network.
+    Who names none is routed only where the agent's policy says so, which the router knows. A trial's decision is not
+    kept. Network.
     """
-    if not settings.PROJECT_ROUTER or project not in (None, AUTO):
+    if not settings.PROJECT_ROUTER or project not in (UNNAMED, AUTO):
         return None
     router = cast(Router, import_string(settings.PROJECT_ROUTER))
     return router(
         tenant=tenant, message=message, channel=session.channel if session else CHANNEL, session=session,
-        is_asked=project == AUTO, by=by, now=now,
+        is_asked=project == AUTO, is_trial=is_trial, by=by, now=now,
     )  # fmt: skip

@@ -16,7 +16,7 @@ from memoryhub.access.domain import Principal
 from memoryhub.access.tenancy import hold, resolve
 from memoryhub.ids import new_id
 from memoryhub.jobs.followers import follow
-from memoryhub.refusals import Refusal
+from memoryhub.refusals import Refusal, told
 from memoryhub.tenants.models import Actor
 
 
@@ -65,7 +65,7 @@ def open_session(
     session, is_new = Session.objects.get_or_create(pk=key, defaults=fresh)
     if session.actor_id != actor.id:
         resolve(Session.objects.all(), by, key)
-        raise SessionTaken(f"The session {key} belongs to another agent or user.")
+        raise SessionTaken(told("The session %(key)s belongs to another agent or user.", key=key))
     session.actor = actor
     if is_new:
         audit.record(by=by, verb="open", object_kind="session", object_id=key, actor=actor, now=now)

@@ -7,7 +7,7 @@ from django.utils.translation import gettext_lazy as _
 
 from conversations.domain.chat import TurnState
 from conversations.models import ChatTurn, Message, Receipt, Session
-from memoryhub.admin.dashboard import Tile, count
+from memoryhub.admin.dashboard import RECENT, Section, Tile, count
 
 
 def tiles(now: datetime) -> list[Tile]:
@@ -17,9 +17,19 @@ def tiles(now: datetime) -> list[Tile]:
     unanswered = ChatTurn.objects.filter(
         Q(state=TurnState.FAILED) | broken_off, created_at__gte=now - timedelta(hours=24)
     )
+    sessions, messages = Session.objects.all(), Message.objects.all()
     return [
-        Tile(_("Sessions"), count(Session.objects.all()), _("conversations"), Session),
-        Tile(_("Messages"), count(Message.objects.all()), _("stored"), Message),
-        Tile(_("Unanswered"), count(unanswered), _("questions the model failed in 24 hours"), ChatTurn),
+        Tile(
+            _("Sessions"), count(sessions), _("conversations"), Session,
+            recent=count(sessions.filter(started_at__gte=now - RECENT)),
+        ),
+        Tile(
+            _("Messages"), count(messages), _("stored"), Message,
+            recent=count(messages.filter(created_at__gte=now - RECENT)),
+        ),
+        Tile(
+            _("Unanswered"), count(unanswered), _("questions the model failed in 24 hours"), ChatTurn,
+            section=Section.BACKGROUND,
+        ),
         Tile(_("Contexts"), count(day), _("assembled in the last 24 hours"), Receipt),
-    ]
+    ]  # fmt: skip

@@ -18,7 +18,7 @@ from conversations.domain.chat import TurnState
 from conversations.models import ChatTurn, Message
 from memoryhub.admin.base import ReadOnlyAdmin, UserFilter, clock, excerpt, labelled, link_to, whose
 
-BROKEN_OFF = "broken off"
+BROKEN_OFF = "broken_off"
 STATE_COLOURS: Mapping[str, str] = {
     TurnState.ANSWERED: "success",
     TurnState.ANSWERING: "info",
@@ -54,12 +54,12 @@ class ChatTurnAdmin(ReadOnlyAdmin):
     id_fields = ("pk", "session_id", "receipt_id")
     ordering = ("-id",)
     fields = (
-        ("created_at", "owner", "shown_state"), ("error", "model", "took"), "whole_question", "whole_answer",
+        ("created_at", "owner", "state_in_words"), ("error", "model", "took"), "whole_question", "whole_answer",
         ("of_session", "of_receipt"), ("usage", "attempt", "id"),
     )  # fmt: skip
     readonly_fields = (
         "owner",
-        "shown_state",
+        "state_in_words",
         "took",
         "whole_question",
         "whole_answer",
@@ -94,9 +94,16 @@ class ChatTurnAdmin(ReadOnlyAdmin):
 
     @labelled(STATE_COLOURS)
     @admin.display(description=_("state"), ordering="state")
-    def shown_state(self, turn: ChatTurn) -> str:
+    def shown_state(self, turn: ChatTurn) -> tuple[str, Any]:
         """Return what became of it; what a server that was killed has left is nobody's any more."""
-        return BROKEN_OFF if turn.state == TurnState.ANSWERING and turn.until < clock() else turn.state
+        if turn.state == TurnState.ANSWERING and turn.until < clock():
+            return BROKEN_OFF, _("broken off")
+        return turn.state, turn.get_state_display()
+
+    @admin.display(description=_("state"))
+    def state_in_words(self, turn: ChatTurn) -> Any:
+        """Return what became of it, on its page."""
+        return self.shown_state(turn)[1]
 
     @admin.display(description=_("took"))
     def took(self, turn: ChatTurn) -> str:

@@ -1,7 +1,6 @@
 """Screens of receipts: why a context was what it was."""
 
-from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 from django.contrib import admin
 from django.http import HttpRequest
@@ -12,18 +11,12 @@ from unfold.contrib.filters.admin import (
     RelatedDropdownFilter,
 )
 
-from conversations.domain.layers import PINNED, RECALL, SEMANTIC, SESSION_SUMMARY, WORKING
+from conversations.admin.weighing import budget_of, groups_of
 from conversations.models import Receipt
 from memoryhub.admin.base import ReadOnlyAdmin, UserFilter, as_uuid, excerpt, link_to, whose
 
-# Where a receipt's sources can be read. Memories and summaries live above this app: their pages are known by name only.
-SOURCE_PAGES = {
-    PINNED: "admin:strength_memory_change",
-    SEMANTIC: "admin:strength_memory_change",
-    RECALL: "admin:conversations_message_change",
-    WORKING: "admin:conversations_message_change",
-    SESSION_SUMMARY: "admin:summaries_summary_change",
-}
+NO_FIGURES: Final = frozenset({"asked", "is_trial", "layer_budgets", "total_tokens", "token_limit"})
+"""What a receipt's metadata hold besides single figures, or what stands elsewhere on the page."""
 
 
 @admin.register(Receipt)
@@ -95,23 +88,12 @@ class ReceiptAdmin(ReadOnlyAdmin):
         return len(receipt.source_ids)
 
     def context_of(self, request: HttpRequest, row: Any) -> dict[str, Any]:
-        """Return the items, each linked to what it came from, and the figures."""
-        share = min(100, round(100 * row.total_tokens / row.token_limit)) if row.token_limit else 0
+        """Return the candidates and how the tokens were used; who may, can ask for the same again."""
+        figures = [(name, value) for name, value in sorted(row.metadata.items()) if name not in NO_FIGURES]
         return {
-            "items": [_shown(item) for item in row.items],
-            "included": sum(1 for item in row.items if item.get("included")),
-            "figures": sorted(row.metadata.items()),
-            "share": share,
+            "groups": groups_of(row.items),
+            "budget": budget_of(row.items, total=row.total_tokens, limit=row.token_limit),
+            "figures": figures,
+            "is_trial": bool(row.metadata.get("is_trial")),
+            "may_try": request.user.has_perm("conversations.view_message"),
         }
-
-
-def _shown(item: Mapping[str, Any]) -> dict[str, Any]:
-    page, key = SOURCE_PAGES.get(item["layer"]), item.get("source_id")
-    opening = excerpt(item.get("excerpt"), 160)
-    breakdown = item.get("score_breakdown") or {}
-    numbers = {name: value for name, value in breakdown.items() if isinstance(value, int | float)}
-    return {
-        **item,
-        "shown": link_to(page, key, opening) if page and key else opening,
-        "parts": ", ".join(f"{name} {value:.2f}" for name, value in numbers.items()),
-    }

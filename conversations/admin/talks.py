@@ -4,11 +4,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from django.contrib import admin
-from django.db.models import F
-from django.db.models.functions import Left, Length
-from django.http import HttpRequest
-from django.urls import reverse
+from django.core.exceptions import PermissionDenied
+from django.http import HttpRequest, HttpResponse
+from django.urls import URLPattern, path, reverse
 from django.utils.html import format_html
+from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 from unfold.contrib.filters.admin import (
     ChoicesDropdownFilter,
@@ -17,18 +17,29 @@ from unfold.contrib.filters.admin import (
     RelatedDropdownFilter,
 )
 
+from conversations.actions.sessions import end_session
+from conversations.admin.timeline import summarise_address, timeline_of
 from conversations.models import Message, Session
-from memoryhub.admin.base import ReadOnlyAdmin, UserFilter, excerpt, labelled, link_to, whose
+from memoryhub.admin.base import (
+    ReadOnlyAdmin,
+    UserFilter,
+    clock,
+    excerpt,
+    labelled,
+    link_to,
+    principal,
+    whose,
+)
+from memoryhub.admin.pages import shown
+from memoryhub.admin.pressing import Done, posted
 
-MOST_MESSAGES = 200
-LONGEST_SHOWN = 2000
 SESSION_FILTER = "session__id__exact"
 TRUST_COLOURS = {"trusted": "success", "untrusted": "warning"}
 
 
 @admin.register(Session)
 class SessionAdmin(ReadOnlyAdmin):
-    """Conversations, each with its messages in order."""
+    """Conversations. A session's page is its timeline, for people who may read messages."""
 
     list_display = (
         "shown_title",
@@ -54,7 +65,6 @@ class SessionAdmin(ReadOnlyAdmin):
         ("id", "metadata"),
     )
     readonly_fields = ("owner",)
-    change_form_outer_after_template = "admin/conversations/session/messages.html"
 
     @admin.display(description=_("title"), ordering="title")
     def shown_title(self, session: Session) -> Any:
@@ -66,19 +76,64 @@ class SessionAdmin(ReadOnlyAdmin):
         """Return whose conversation it is."""
         return whose(session.actor)
 
-    def context_of(self, request: HttpRequest, row: Any) -> dict[str, Any]:
-        """Return the first messages, and where the others are."""
-        if not request.user.has_perm("conversations.view_message"):
-            return {}
-        shown = {"opening": Left(F("content"), LONGEST_SHOWN), "length": Length("content")}
-        rows = Message.objects.of([row.actor_id]).filter(session_id=row.pk).order_by("seq")
-        messages = rows.defer("content", "blocks", "metadata").annotate(**shown)[:MOST_MESSAGES]
-        return {
-            "conversation": messages,
-            "longest_shown": LONGEST_SHOWN,
-            "not_shown": max(0, row.message_count - MOST_MESSAGES),
-            "all_messages": f"{reverse('admin:conversations_message_changelist')}?{SESSION_FILTER}={row.pk}",
-        }
+    def get_urls(self) -> list[URLPattern]:
+        """Return the addresses, with the timeline and what its button posts to."""
+        view = self.admin_site.admin_view
+        return [
+            path(
+                "<path:object_id>/timeline/", view(self.timeline_view), name="conversations_session_timeline"
+            ),
+            path("<path:object_id>/end/", view(self.end_view), name="conversations_session_end"),
+            *super().get_urls(),
+        ]
+
+    def change_view(
+        self, request: HttpRequest, object_id: str, form_url: str = "", extra_context: Any = None
+    ) -> HttpResponse:
+        """Show the timeline; the fields alone to people who may not read messages."""
+        if request.method == "GET" and _may_read(request):
+            return self.timeline_view(request, object_id)
+        answer: HttpResponse = super().change_view(request, object_id, form_url, extra_context)
+        return answer
+
+    def timeline_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
+        """Show the messages in order, and what came of them."""
+        session: Any = self.get_object(request, object_id)
+        if not self.has_view_permission(request, session) or not _may_read(request):
+            raise PermissionDenied
+        if session is None:
+            missing: HttpResponse = self._get_obj_does_not_exist_redirect(request, self.opts, object_id)
+            return missing
+        return shown(
+            request,
+            "admin/conversations/session/timeline.html",
+            title=session.title or gettext("Session"),
+            opts=self.opts,
+            session=session,
+            owner=self.owner(session),
+            may_end=session.ended_at is None and self.has_end_permission(request),
+            summarise=summarise_address(session),
+            all_messages=f"{reverse('admin:conversations_message_changelist')}?{SESSION_FILTER}={session.pk}",
+            **timeline_of(request, session),
+        )
+
+    def has_end_permission(self, request: HttpRequest) -> bool:
+        """Return whether this person may end sessions."""
+        return bool(request.user.has_perm("conversations.change_session"))
+
+    def end_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
+        """End the session, as its client would; a later message opens it again."""
+
+        def act(session: Session, reason: str) -> Done:
+            end_session(session=session, by=principal(request), now=clock())
+            return Done(gettext("The session was ended; what follows it was ordered."))
+
+        may = lambda session: self.has_end_permission(request)  # noqa: E731
+        return posted(self, request, object_id, act, may=may, logged="end")
+
+
+def _may_read(request: HttpRequest) -> bool:
+    return bool(request.user.has_perm("conversations.view_message"))
 
 
 @admin.register(Message)
@@ -108,10 +163,10 @@ class MessageAdmin(ReadOnlyAdmin):
     id_fields = ("pk", "session_id")
     long_text = "content"
     fields = (
-        ("role", "author", "shown_trust"), "whole_content", ("owner", "session", "seq"), ("created_at", "token_count"),
+        ("role", "author", "trust"), "whole_content", ("owner", "session", "seq"), ("created_at", "token_count"),
         ("client_message_id", "id"), "blocks", "metadata",
     )  # fmt: skip
-    readonly_fields = ("owner", "shown_trust", "whole_content")
+    readonly_fields = ("owner", "trust", "whole_content")
 
     @admin.display(description=_("content"))
     def shown_content(self, message: Any) -> str:
@@ -135,9 +190,9 @@ class MessageAdmin(ReadOnlyAdmin):
 
     @labelled(TRUST_COLOURS)
     @admin.display(description=_("trust"), ordering="trust")
-    def shown_trust(self, message: Message) -> str:
+    def shown_trust(self, message: Message) -> tuple[str, str]:
         """Return whether contexts may use it."""
-        return message.trust
+        return message.trust, message.get_trust_display()
 
     def get_ordering(self, request: HttpRequest) -> Sequence[str]:
         """Order one session's messages as they were said, all messages by their ids, which follow time."""

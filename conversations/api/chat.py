@@ -26,9 +26,17 @@ from conversations.actions.chat import (
     is_used,
     pose,
 )
+from conversations.actions.routed import UNNAMED
 from conversations.actions.sessions import SessionTaken
 from conversations.api.events import BEAT, MEDIA_TYPE, EventStreamRenderer, event
-from conversations.api.serializers import CHANNEL, LONGEST_TEXT, ContextMetadataOut, OptionsIn, RoutingOut
+from conversations.api.serializers import (
+    ABOUT_PROJECT,
+    CHANNEL,
+    LONGEST_TEXT,
+    ContextMetadataOut,
+    OptionsIn,
+    RoutingOut,
+)
 from conversations.api.views import invalid_context, session_taken, too_large, wrong_options
 from conversations.domain.fitting import ContextTooLarge
 from conversations.domain.validation import InvalidContext
@@ -55,7 +63,9 @@ class ChatIn(TenantSerializer):
 
     session_id = serializers.UUIDField(required=False, allow_null=True, default=None)
     channel = serializers.RegexField(CHANNEL, default="api")
-    project = TextField(required=False, allow_null=True, max_length=255, default=None)
+    project = TextField(
+        required=False, allow_null=True, max_length=255, default=UNNAMED, help_text=ABOUT_PROJECT
+    )
     perspective = TextField(required=False, allow_null=True, max_length=100, default=None)
     message = TextField(max_length=LONGEST_TEXT)
     stream = serializers.BooleanField(default=False)

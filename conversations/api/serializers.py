@@ -1,10 +1,11 @@
 """What goes in and out over REST for sessions, messages, contexts and receipts."""
 
-from typing import Any
+from typing import Any, Final
 
 from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
+from conversations.actions.routed import UNNAMED
 from conversations.domain.formats import FORMATS
 from conversations.domain.messages import (
     ASSISTANT_NAMES,
@@ -192,11 +193,19 @@ class OptionsIn(StrictSerializer):
     cache = serializers.BooleanField(required=False)
 
 
+ABOUT_PROJECT: Final = (
+    "A project's name, or `auto` to have it found. Left out: found where the policy `project_routing` is `auto`, "
+    "else the agent's `current_project`. `null`: no project at all."
+)
+
+
 class ContextIn(TenantSerializer):
     """What a context is wanted for."""
 
     session_id = serializers.UUIDField(required=False, allow_null=True, default=None)
-    project = TextField(required=False, allow_null=True, max_length=255, default=None)
+    project = TextField(
+        required=False, allow_null=True, max_length=255, default=UNNAMED, help_text=ABOUT_PROJECT
+    )
     message = TextField(max_length=LONGEST_TEXT)
     perspective = TextField(required=False, allow_null=True, max_length=100, default=None)
     format = OneOf(choices=sorted(FORMATS), default="anthropic")

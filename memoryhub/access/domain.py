@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from uuid import UUID
 
-from memoryhub.refusals import Refusal
+from memoryhub.refusals import Refusal, told
 
 KEY_PREFIX = "mh"
 PUBLIC_CHARACTERS = 10
@@ -63,12 +63,12 @@ class Principal:
     def check_agent(self, agent_id: str) -> None:
         """Raise Forbidden where the key's agents do not include this one."""
         if self.agent_ids is not None and agent_id not in self.agent_ids:
-            raise Forbidden(f"This key may not touch the agent {agent_id!r}.")
+            raise Forbidden(told("This key may not touch the agent %(agent)s.", agent=repr(agent_id)))
 
     def check_user(self, user_id: str) -> None:
         """Raise Forbidden where the key is bound to another user."""
         if self.user_id is not None and user_id != self.user_id:
-            raise Forbidden("This key is bound to one user; the request names another.")
+            raise Forbidden(told("This key is bound to one user; the request names another."))
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ from memoryhub.access import audit
 from memoryhub.access.domain import Principal, PrincipalKind
 from memoryhub.access.models import ApiKey, AuditEntry
 from memoryhub.access.tenancy import UnknownRow
-from memoryhub.refusals import Refusal
+from memoryhub.refusals import Refusal, told
 from memoryhub.tenants.domain import actor_id
 from memoryhub.tenants.models import Actor, Agent
 
@@ -44,13 +44,15 @@ def erase_user(*, agent_id: str, user_id: str, by: Principal, now: datetime) -> 
     by.check_agent(agent_id)
     by.check_user(user_id)
     if not user_id:
-        raise NobodyToErase("Name the user to erase.")
+        raise NobodyToErase(told("Name the user to erase."))
     if Agent.objects.filter(agent_id=agent_id, fixed_user_id=user_id).exists():
-        raise OwnerCannotBeErased("An agent in owner mode has this user as its owner; change that first.")
+        raise OwnerCannotBeErased(
+            told("An agent in owner mode has this user as its owner; change that first.")
+        )
     key = actor_id(agent_id, user_id)
     actor = Actor.objects.select_for_update().filter(id=key).first()
     if actor is None:
-        raise UnknownRow("No such user of this agent.")
+        raise UnknownRow(told("No such user of this agent."))
     erased = _erase(key, agent_id, user_id)
     audit.record(
         by=by, verb="erase", object_kind="actor", agent_id=agent_id, details={"erased": erased}, now=now

@@ -15,7 +15,7 @@ from django.db import connection, models
 from memoryhub.access import audit
 from memoryhub.access.domain import Forbidden, Principal
 from memoryhub.ledger.domain import Payer
-from memoryhub.refusals import Refusal
+from memoryhub.refusals import Refusal, told
 from memoryhub.tenants.domain import actor_id, effective_user
 from memoryhub.tenants.models import Actor, Agent, AgentQuerySet
 
@@ -113,7 +113,7 @@ def hold(actor_id: UUID) -> None:
     with connection.cursor() as cursor:
         cursor.execute(HOLD_ACTOR, [actor_id])
         if cursor.fetchone() is None:
-            raise UnknownRow("The user was erased meanwhile.")
+            raise UnknownRow(told("The user was erased meanwhile."))
 
 
 def resolve(rows: models.QuerySet[Row], principal: Principal, row_id: UUID) -> Row:
@@ -123,7 +123,7 @@ def resolve(rows: models.QuerySet[Row], principal: Principal, row_id: UUID) -> R
     """
     row = seen_by(rows.filter(pk=row_id), principal).first()
     if row is None:
-        raise UnknownRow(f"No {rows.model._meta.verbose_name} {row_id}.")
+        raise UnknownRow(told("No %(kind)s %(id)s.", kind=rows.model._meta.verbose_name, id=row_id))
     return row
 
 
@@ -161,7 +161,9 @@ def _named_user(principal: Principal, requested: str | None) -> str:
 
 def _first_write(principal: Principal, agent_id: str, now: datetime) -> Agent:
     if not principal.may_touch_all_agents or principal.user_id is not None:
-        raise Forbidden(f"There is no agent {agent_id!r}, and this key may not create one.")
+        raise Forbidden(
+            told("There is no agent %(agent)s, and this key may not create one.", agent=repr(agent_id))
+        )
     agent, is_new = Agent.objects.get_or_create(agent_id=agent_id, defaults={"name": agent_id})
     if is_new:
         audit.record(

@@ -6,6 +6,8 @@ from django import forms
 from django.contrib import admin
 from django.core.exceptions import ValidationError
 from django.http import HttpRequest
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
 from django.utils.translation import gettext_lazy as _
 from unfold.contrib.filters.admin import (
     ChoicesDropdownFilter,
@@ -35,7 +37,7 @@ from memoryhub.admin.base import (
     outdated,
     principal,
 )
-from memoryhub.admin.fields import LinesField, ObjectField, ProseField, choices_of
+from memoryhub.admin.fields import LinesField, ObjectField, ProseField
 from memoryhub.tenants.domain import STRATEGIES, PolicyError
 from memoryhub.tenants.models import Actor, Agent
 from memoryhub.tenants.namespaces import NamespaceError, namespace_queries
@@ -58,6 +60,15 @@ def _check_retrieval(value: dict[str, Any]) -> None:
         raise ValidationError(str(error)) from error
 
 
+_STRATEGIES_IN_WORDS = {
+    "semantic": _("facts"),
+    "user_preference": _("likings"),
+    "summary": _("session summaries"),
+    "episodic": _("episodes"),
+    "reflection": _("lessons across episodes"),
+}
+
+
 class AgentForm(ActingForm):
     """What can be set on an agent."""
 
@@ -71,7 +82,7 @@ class AgentForm(ActingForm):
     )
     strategies = forms.MultipleChoiceField(
         required=False,
-        choices=choices_of(STRATEGIES),
+        choices=[(name, _STRATEGIES_IN_WORDS[name]) for name in STRATEGIES],
         widget=UnfoldAdminCheckboxSelectMultipleWidget(),
         label=_("Long-term strategies"),
     )
@@ -197,7 +208,7 @@ class ActorAdmin(ActingAdmin):
     """Actors: made by the first write, erased through the API; people change what they override."""
 
     form = ActorForm
-    list_display = ("id", "agent_id", "shown_user", "overrides", "created_at")
+    list_display = ("id", "agent", "shown_user", "overrides", "created_at")
     list_filter = (("agent", RelatedDropdownFilter),)
     search_fields = ("agent__agent_id", "user_id")
     readonly_fields = ("id", "agent", "user_id", "created_at")
@@ -238,6 +249,10 @@ class ActorAdmin(ActingAdmin):
         return {"effective_policy": _effective(stored.agent, stored)}
 
 
+def _code(value: object) -> SafeString:
+    return format_html("<code>{}</code>", value)
+
+
 def _effective(agent: Agent, actor: Actor | None) -> dict[str, Any]:
     overridden = {**agent.policy, **(actor.policy if actor else {})}
     try:
@@ -246,7 +261,7 @@ def _effective(agent: Agent, actor: Actor | None) -> dict[str, Any]:
         # What was typed and refused is on the form's own copy; what is stored can always be used.
         return {"headers": [_("Value"), _("Problem")], "rows": [list(each) for each in error.errors.items()]}
     rows = [
-        [name, str(value), _("overridden") if name in overridden else _("default")]
+        [_code(name), _code(value), _("overridden") if name in overridden else _("default")]
         for name, value in values.items()
     ]
     return {"headers": [_("Value"), _("Holds"), _("From")], "rows": rows}

@@ -11,7 +11,7 @@ from uuid import UUID
 
 from django import forms
 from django.contrib import admin, messages
-from django.core.exceptions import ValidationError
+from django.core.exceptions import PermissionDenied, ValidationError
 from django.core.paginator import Paginator
 from django.db.models import F, Model, Q, QuerySet
 from django.db.models.functions import Left
@@ -27,7 +27,7 @@ from unfold.admin import ModelAdmin
 from unfold.contrib.filters.admin import TextFilter
 
 from memoryhub.access.domain import Principal, curator
-from memoryhub.refusals import words_of
+from memoryhub.refusals import said, words_of
 from memoryhub.tenants.models import Actor
 
 EXCERPT = 120
@@ -70,7 +70,7 @@ def about_its_field(error: Any) -> Refused:
 
 def about_policy(error: Any) -> Refused:
     """Translate a PolicyError, whose keys are policy values: they stand in one field."""
-    return Refused({"policy": [f"{key}: {problem}" for key, problem in error.errors.items()]})
+    return Refused({"policy": [f"{key}: {said(problem, gettext)}" for key, problem in error.errors.items()]})
 
 
 def outdated(error: Any) -> Refused:
@@ -164,6 +164,13 @@ class HubAdmin(ModelAdmin):
         except (ValidationError, ValueError):
             self.message_user(request, _("One of the selected rows does not exist."), messages.ERROR)
             return HttpResponseRedirect(request.get_full_path())
+        return answer
+
+    def history_view(self, request: HttpRequest, object_id: str, extra_context: Any = None) -> HttpResponse:
+        """Show what the admin logged of a row; Django itself tells strangers first whether there is such a row."""
+        if not self.has_view_or_change_permission(request):
+            raise PermissionDenied
+        answer: HttpResponse = super().history_view(request, object_id, extra_context)
         return answer
 
     def context_of(self, request: HttpRequest, row: Any) -> dict[str, Any]:

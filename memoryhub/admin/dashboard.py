@@ -4,31 +4,44 @@ Each app offers its own counts through `settings.DASHBOARD_PANELS`. Counting sta
 where the planner expects a count to read much of a large table, its own estimate is shown instead, and marked as one.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import datetime, timedelta
+from enum import StrEnum
 from typing import Any, cast
 
 from django.conf import settings
+from django.contrib import admin
 from django.db import connection, transaction
 from django.db.models import Model, QuerySet, Value
 from django.http import HttpRequest
-from django.urls import reverse
+from django.urls import NoReverseMatch, reverse
 from django.utils.formats import number_format
 from django.utils.module_loading import import_string
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
-from memoryhub.access.models import ApiKey
+from memoryhub.access.domain import PrincipalKind
+from memoryhub.access.models import ApiKey, AuditEntry
+from memoryhub.admin.background import MOODS, Told, told
 from memoryhub.admin.base import clock
+from memoryhub.admin.trail import deed, model_of
 from memoryhub.jobs.domain import State
 from memoryhub.jobs.models import Job
 from memoryhub.jobs.watching import Mood, background
+from memoryhub.ledger.domain import OK
+from memoryhub.ledger.models import LedgerEntry
 from memoryhub.search.models import EmbeddingSpace
+from memoryhub.search.reindexing import index_models
 from memoryhub.tenants.models import Actor, Agent
 
 # In the planner's unit, about one page read in order each: some 100,000 narrow rows, tens of milliseconds.
 DEAREST_COUNT = 5_000.0
+
+RECENT = timedelta(days=7)
+LOOKED_THROUGH = 40
+MOST_HAPPENINGS = 10
+MOST_WAITING = 10_000
 
 
 @dataclass(frozen=True)
@@ -50,29 +63,91 @@ class Uncounted:
     rows: QuerySet[Any]
 
 
+class Section(StrEnum):
+    """Where on the page a figure stands: what waits for a person comes first."""
+
+    DECIDE = "decide"
+    BACKGROUND = "background"
+    HOLDINGS = "holdings"
+
+
+SECTION_TITLES: dict[Section, Any] = {
+    Section.DECIDE: _("To decide"),
+    Section.BACKGROUND: _("In the background"),
+    Section.HOLDINGS: _("What there is"),
+}
+
+
 @dataclass(frozen=True)
 class Tile:
-    """One figure of the first page: what it counts, the figure, a line below it, and the list behind it."""
+    """One figure of the first page: what it counts, the figure, a line below it, and the list behind it.
+
+    `recent` counts what came in the last seven days. `alarm` is told above all figures. `page` names a page of
+    `ADMIN_PAGES` where that is the better way to go on than the list.
+    """
 
     title: Any
     figure: Any
     note: Any
     model: type[Model]
     query: str = ""
+    section: Section = Section.HOLDINGS
+    recent: Any = None
+    page: str = ""
+    alarm: Told | None = None
 
     @property
     def href(self) -> str:
-        """Return the address of the list."""
+        """Return the address of the page, or of the list."""
+        if self.page:
+            try:
+                return reverse(self.page)
+            except NoReverseMatch:
+                pass
         opts = self.model._meta
         return reverse(f"admin:{opts.app_label}_{opts.model_name}_changelist") + self.query
 
     @property
     def permission(self) -> str:
         """Return what a person needs to see the figure."""
-        return f"{self.model._meta.app_label}.view_{self.model._meta.model_name}"
+        return may_see(self.model)
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether somebody should look here: there is something to decide."""
+        return self.section is Section.DECIDE and bool(self.figure.number)
 
 
-Panel = Callable[[datetime], Iterable[Tile]]
+@dataclass(frozen=True)
+class Happening:
+    """Something that was done lately: when, what in words, by whom, and the row's page."""
+
+    at: datetime
+    told: Any
+    who: str
+    model: type[Model]
+    key: object = None
+
+    @property
+    def href(self) -> str:
+        """Return the address of the row's page; nothing where it has none."""
+        opts = self.model._meta
+        if self.key is None or not admin.site.is_registered(self.model):
+            return ""
+        return reverse(f"admin:{opts.app_label}_{opts.model_name}_change", args=[self.key])
+
+    @property
+    def permission(self) -> str:
+        """Return what a person needs to be told of it."""
+        return may_see(self.model)
+
+
+def may_see(model: type[Model]) -> str:
+    """Return the permission to look at a model's rows."""
+    return f"{model._meta.app_label}.view_{model._meta.model_name}"
+
+
+Panel = Callable[[datetime], Iterable[Tile | Happening]]
 
 
 def count(rows: QuerySet[Any]) -> Uncounted:
@@ -82,11 +157,15 @@ def count(rows: QuerySet[Any]) -> Uncounted:
 
 def counted(tiles: Sequence[Tile]) -> list[Tile]:
     """Return the tiles with their figures, by three statements however many there are."""
-    wanted = [tile.figure.rows for tile in tiles if isinstance(tile.figure, Uncounted)]
-    figures = iter(_counts(wanted) if wanted else [])
-    return [
-        replace(tile, figure=next(figures)) if isinstance(tile.figure, Uncounted) else tile for tile in tiles
+    wanted = [
+        each.rows for tile in tiles for each in (tile.figure, tile.recent) if isinstance(each, Uncounted)
     ]
+    figures = iter(_counts(wanted) if wanted else [])
+
+    def known(figure: Any) -> Any:
+        return next(figures) if isinstance(figure, Uncounted) else figure
+
+    return [replace(tile, figure=known(tile.figure), recent=known(tile.recent)) for tile in tiles]
 
 
 @transaction.atomic
@@ -116,14 +195,15 @@ def _together(compiled: Sequence[tuple[str, Any]]) -> tuple[str, list[Any]]:
     return " UNION ALL ".join(counts), [value for _, values in compiled for value in values]
 
 
-def ground_tiles(now: datetime) -> list[Tile]:
-    """Return the ground's figures."""
+def ground_tiles(now: datetime) -> list[Tile | Happening]:
+    """Return the ground's figures, and what people did lately."""
     usable = ApiKey.objects.usable(now)
     return [
         Tile(_("Agents"), count(Agent.objects.all()), _("who remember"), Agent),
         Tile(_("Actors"), count(Actor.objects.all()), _("agents and their users"), Actor),
         Tile(_("API keys"), count(usable), _("usable now"), ApiKey, "?state=usable"),
         _background_tile(now),
+        *_done_by_people(),
     ]
 
 
@@ -132,23 +212,87 @@ def _background_tile(now: datetime) -> Tile:
     state = background(now)
     ended_badly = state.jobs.get(State.FAILED, 0) + state.jobs.get(State.DEAD, 0)
     if ended_badly and state.mood in (Mood.IDLE, Mood.WORKING):
-        return Tile(_("Jobs"), Count(ended_badly), _("ended badly"), Job, "?state__in=failed,dead")
-    moods = {
-        Mood.IDLE: _("idle"),
-        Mood.WORKING: _("at work"),
-        Mood.BEHIND: _("behind"),
-        Mood.DOWN: _("no worker is there"),
+        query = "?state__in=failed,dead"
+        return Tile(_("Jobs"), Count(ended_badly), _("ended badly"), Job, query, section=Section.BACKGROUND)
+    waiting, words = Count(state.jobs.get(State.QUEUED, 0)), told(state)
+    alarm = None if words.is_well else words
+    return Tile(_("Jobs"), waiting, MOODS[state.mood], Job, section=Section.BACKGROUND, alarm=alarm)
+
+
+def _done_by_people() -> Iterator[Happening]:
+    """Return what people did last, of the rows that have a screen."""
+    for entry in AuditEntry.objects.filter(who_kind=PrincipalKind.CURATOR)[:LOOKED_THROUGH]:
+        model = model_of(entry.object_kind)
+        if model is not None:
+            yield Happening(
+                entry.at, deed(entry.verb, entry.object_kind), entry.who_name, model, entry.object_id
+            )
+
+
+@dataclass(frozen=True)
+class Provider:
+    """A provider of the settings: what it is for, which it is, and how its last call ended, where one is known."""
+
+    purpose: Any
+    name: str
+    last: LedgerEntry | None = None
+
+    @property
+    def is_well(self) -> bool:
+        """Whether the last call was answered."""
+        return self.last is not None and self.last.outcome == OK
+
+
+def _providers(now: datetime, *, with_calls: bool) -> list[Provider]:
+    names = ((_("Language model"), settings.LLM.provider), (_("Embedder"), settings.EMBEDDING.provider))
+    return [Provider(purpose, name, _last_call(name, now) if with_calls else None) for purpose, name in names]
+
+
+def _last_call(provider: str, now: datetime) -> LedgerEntry | None:
+    """Return a provider's last call of a week."""
+    week = LedgerEntry.objects.filter(created_at__gte=now - RECENT, provider=provider)
+    return week.order_by("-created_at", "-id").first()
+
+
+def _spaces() -> dict[str, Any]:
+    """Return the space that is searched, those being filled, and how many texts wait for a vector."""
+    spaces = list(EmbeddingSpace.objects.exclude(state=EmbeddingSpace.State.RETIRED))
+    active = next((space for space in spaces if space.state == EmbeddingSpace.State.ACTIVE), None)
+    waiting = sum(
+        model.objects.filter(space=active, vector=None, is_refused=False)[:MOST_WAITING].count()
+        for model in (index_models() if active else ())
+    )
+    return {
+        "space": active,
+        "filling": [space for space in spaces if space.state == EmbeddingSpace.State.FILLING],
+        "without_vector": Count(waiting, is_estimate=waiting >= MOST_WAITING),
     }
-    return Tile(_("Jobs"), Count(state.jobs.get(State.QUEUED, 0)), moods[state.mood], Job)
+
+
+def _in(section: Section, tiles: Iterable[Tile]) -> list[Tile]:
+    """Return a section's tiles, first those that wait for somebody."""
+    return sorted((tile for tile in tiles if tile.section is section), key=lambda tile: not tile.is_waiting)
 
 
 def first_page(request: HttpRequest, context: dict[str, Any]) -> dict[str, Any]:
-    """Add the figures that this person may see; unfold calls it (`DASHBOARD_CALLBACK`)."""
+    """Add what this person may see; unfold calls it (`DASHBOARD_CALLBACK`)."""
+    now, user = clock(), cast(Any, request.user)
     panels = [cast(Panel, import_string(path)) for path in settings.DASHBOARD_PANELS]
-    tiles = [tile for panel in panels for tile in panel(clock())]
-    user: Any = request.user
-    context["tiles"] = counted([tile for tile in tiles if user.has_perm(tile.permission)])
-    context["space"] = EmbeddingSpace.objects.filter(state=EmbeddingSpace.State.ACTIVE).first()
-    context["embedding_provider"] = settings.EMBEDDING.provider
-    context["llm_provider"] = settings.LLM.provider
+    offered = [each for panel in panels for each in panel(now)]
+    seen = [each for each in offered if user.has_perm(each.permission)]
+    tiles = counted([each for each in seen if isinstance(each, Tile)])
+    happenings = sorted((each for each in seen if isinstance(each, Happening)), key=lambda each: each.at)
+    context |= {
+        "tiles": tiles,
+        "sections": [
+            {"name": section, "title": title, "tiles": _in(section, tiles)}
+            for section, title in SECTION_TITLES.items()
+        ],
+        "nothing_to_decide": not any(tile.is_waiting for tile in tiles),
+        "happenings": happenings[: -MOST_HAPPENINGS - 1 : -1],
+        "alarms": [tile.alarm for tile in tiles if tile.alarm is not None],
+        "providers": _providers(now, with_calls=user.has_perm(may_see(LedgerEntry))),
+        "sees_anything": bool(tiles),
+        **_spaces(),
+    }
     return context

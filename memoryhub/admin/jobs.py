@@ -1,25 +1,157 @@
 """Screens of the background: jobs with what went wrong, and the crews that work on them. For administrators."""
 
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
+from uuid import UUID
 
 from django.conf import settings
 from django.contrib import admin, messages
+from django.core.exceptions import PermissionDenied
 from django.db.models import QuerySet
-from django.http import HttpRequest
+from django.http import HttpRequest, HttpResponse
+from django.urls import URLPattern, path, reverse
+from django.utils.html import format_html
 from django.utils.translation import gettext_lazy as _
 from django.utils.translation import ngettext
 from django_q.models import Failure, OrmQ, Schedule, Success
-from unfold.contrib.filters.admin import ChoicesDropdownFilter, FieldTextFilter, RangeDateTimeFilter
+from unfold.contrib.filters.admin import ChoicesDropdownFilter, DropdownFilter
 
-from memoryhub.access.retrying import retry_jobs
+from memoryhub.access.models import AuditEntry
+from memoryhub.access.retrying import cancel_jobs, retry_jobs
+from memoryhub.admin.background import told
 from memoryhub.admin.base import ReadOnlyAdmin, clock, excerpt, labelled, principal
+from memoryhub.admin.confirming import Question, asked, chosen, is_confirmed
+from memoryhub.admin.fields import choices_of
+from memoryhub.admin.periods import PeriodFilter
+from memoryhub.admin.pressing import Done, posted, reason_of
+from memoryhub.jobs.domain import ENDED_BADLY, State
 from memoryhub.jobs.models import Crew, Job, ScheduleState
 from memoryhub.jobs.watching import SEEN_WITHIN, background
+from memoryhub.refusals import Refusal
 
 # django-q2's own screens: a row of its schedules is code that runs, and all of its tables stay empty here.
 for unused in (Success, Failure, Schedule, OrmQ):
     if admin.site.is_registered(unused):
         admin.site.unregister(unused)
+
+
+MOST_DECISIONS = 20
+
+STATE_WORDS: dict[str, Any] = {
+    State.QUEUED: _("waiting"),
+    State.RUNNING: _("running"),
+    State.DONE: _("done"),
+    State.FAILED: _("failed"),
+    State.DEAD: _("dead"),
+}
+STATE_EXPLAINED: dict[str, Any] = {
+    State.QUEUED: _("It waits for a worker, until its time has come."),
+    State.RUNNING: _("A worker has it, until it is done or its lease runs out."),
+    State.DONE: _("It is done; nothing more will happen."),
+    State.FAILED: _("It would fail again as it is. Mend the cause told below, then send it back."),
+    State.DEAD: _(
+        "It was given up on after three broken attempts. Mend the cause told below, then send it back."
+    ),
+}
+
+
+class WrongState(Refusal):
+    """The job is not where the button takes it to be."""
+
+
+class KindFilter(DropdownFilter):
+    """Narrows the jobs to one kind."""
+
+    title = _("kind")
+    parameter_name = "kind"
+
+    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, Any]]:
+        """Return the kinds of the settings."""
+        return choices_of(sorted(settings.JOB_KINDS))
+
+    def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
+        """Filter by kind."""
+        return queryset.filter(kind=self.value()) if self.value() else queryset
+
+
+def _sent_back(count: int) -> str:
+    return ngettext("%(count)d job was sent back.", "%(count)d jobs were sent back.", count) % {
+        "count": count
+    }
+
+
+def _taken_out(count: int) -> str:
+    words = ngettext(
+        "%(count)d job was taken out of the queue.", "%(count)d jobs were taken out of the queue.", count
+    )
+    return words % {"count": count}
+
+
+def _stay(left: int) -> str:
+    words = ngettext(
+        "%(left)d had not ended badly and stays as it is.", "%(left)d had not ended badly and stay.", left
+    )
+    return words % {"left": left}
+
+
+def _do_not_wait(left: int) -> str:
+    words = ngettext("%(left)d does not wait and stays as it is.", "%(left)d do not wait and stay.", left)
+    return words % {"left": left}
+
+
+Do = Callable[..., int]
+
+
+@dataclass(frozen=True)
+class Decision:
+    """What people decide about jobs: which it is for, what does it, and how that is asked and told."""
+
+    states: tuple[State, ...]
+    do: Do
+    title: Any
+    button: Any
+    will: Callable[[int], str]
+    told: Callable[[int], str]
+    left: Callable[[int], str]
+
+
+def _will_send_back(count: int) -> str:
+    words = ngettext(
+        "%(count)d job goes back into the queue and is tried again, up to three times.",
+        "%(count)d jobs go back into the queue and are tried again, up to three times.",
+        count,
+    )
+    return words % {"count": count}
+
+
+def _will_take_out(count: int) -> str:
+    words = ngettext(
+        "%(count)d job is taken out of the queue, as failed; it can be sent back later.",
+        "%(count)d jobs are taken out of the queue, as failed; they can be sent back later.",
+        count,
+    )
+    return words % {"count": count}
+
+
+DECISIONS: dict[str, Decision] = {
+    "send_back": Decision(
+        ENDED_BADLY, retry_jobs, _("Send jobs back"), _("Send back"), _will_send_back, _sent_back, _stay
+    ),
+    "take_out": Decision(
+        (State.QUEUED,), cancel_jobs, _("Take jobs out of the queue"), _("Take out"), _will_take_out, _taken_out,
+        _do_not_wait,
+    ),
+}  # fmt: skip
+OPPOSITE = {"send_back": "take_out", "take_out": "send_back"}
+
+# What a person looks at first: a name, the states behind it, and the list's query.
+PRESETS: tuple[tuple[Any, tuple[State, ...], str], ...] = (
+    (_("Ended badly"), ENDED_BADLY, "state__in=failed,dead"),
+    (_("Dead letters"), (State.DEAD,), "state__exact=dead"),
+    (_("Waiting"), (State.QUEUED,), "state__exact=queued"),
+    (_("Running"), (State.RUNNING,), "state__exact=running"),
+)
 
 
 @admin.register(Job)
@@ -29,36 +161,50 @@ class JobAdmin(ReadOnlyAdmin):
     list_display = ("created_at", "kind", "shown_state", "attempts", "whose", "shown_error", "finished_at")
     list_filter = (
         ("state", ChoicesDropdownFilter),
-        ("kind", FieldTextFilter),
-        ("created_at", RangeDateTimeFilter),
+        KindFilter,
+        ("created_at", PeriodFilter),
     )
     list_select_related = ("actor",)
     search_fields = ("kind", "error")
     ordering = ("-created_at", "-id")
-    actions = ("send_back",)
+    actions = ("send_back", "take_out")
     fields = (
-        ("kind", "state"),
+        ("kind", "shown_state_in_words"),
         ("actor", "key"),
-        "payload",
         ("attempts", "excused"),
         "error",
+        "payload",
         ("progress_done", "progress_total"),
         ("created_at", "started_at", "finished_at"),
         ("due_at", "lease_until", "crew"),
     )
+    readonly_fields = ("shown_state_in_words",)
     list_before_template = "admin/memoryhub/job/background.html"
+    change_form_outer_before_template = "admin/memoryhub/job/decide.html"
+    change_form_outer_after_template = "admin/memoryhub/job/story.html"
 
     def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> Any:
         """Add how the background is doing: an empty list means idle, or down."""
-        return super().changelist_view(request, {**(extra_context or {}), "background": background(clock())})
+        state = background(clock())
+        presets = [
+            {"title": title, "count": sum(state.jobs.get(each, 0) for each in states), "query": f"?{query}"}
+            for title, states, query in PRESETS
+        ]
+        extra = {"background": told(state), "presets": presets}
+        return super().changelist_view(request, {**(extra_context or {}), **extra})
 
     @labelled(
         {"queued": "info", "running": "warning", "done": "success", "failed": "danger", "dead": "danger"}
     )
     @admin.display(description=_("state"), ordering="state")
-    def shown_state(self, job: Job) -> str:
+    def shown_state(self, job: Job) -> tuple[str, Any]:
         """Return where the job is on its way."""
-        return job.state
+        return job.state, STATE_WORDS[job.state]
+
+    @admin.display(description=_("state"))
+    def shown_state_in_words(self, job: Job) -> Any:
+        """Return where the job is on its way, as its page shows it."""
+        return STATE_WORDS[job.state]
 
     @admin.display(description=_("actor"))
     def whose(self, job: Job) -> str:
@@ -70,26 +216,91 @@ class JobAdmin(ReadOnlyAdmin):
         """Return what went wrong last."""
         return excerpt(job.error) if job.error else "-"
 
+    # What people decide: about one job by its page's button, about many after a question that counts.
+
     @admin.action(description=_("Send back: try again, up to three times"), permissions=["retry"])
-    def send_back(self, request: HttpRequest, queryset: QuerySet[Job]) -> None:
+    def send_back(self, request: HttpRequest, queryset: QuerySet[Job]) -> HttpResponse | None:
         """Put the chosen jobs that ended badly back into the queue."""
-        ids = list(queryset.values_list("pk", flat=True))
-        count = retry_jobs(job_ids=ids, by=principal(request), now=clock())
-        left = len(ids) - count
-        text = ngettext("%(count)d job was sent back.", "%(count)d jobs were sent back.", count) % {
-            "count": count
-        }
-        if left:
-            text += " " + ngettext(
-                "%(left)d had not ended badly and stays as it is.",
-                "%(left)d had not ended badly and stay.",
-                left,
-            ) % {"left": left}
+        return self._decide_many(request, queryset, "send_back")
+
+    @admin.action(description=_("Take out of the queue, before anybody begins"), permissions=["retry"])
+    def take_out(self, request: HttpRequest, queryset: QuerySet[Job]) -> HttpResponse | None:
+        """Take the chosen jobs that wait out of the queue."""
+        return self._decide_many(request, queryset, "take_out")
+
+    def _decide_many(self, request: HttpRequest, queryset: QuerySet[Job], verb: str) -> HttpResponse | None:
+        decision, keys = DECISIONS[verb], chosen(queryset)
+        if not is_confirmed(request):
+            return asked(self, request, _question(decision, keys), action=verb, keys=keys)
+        count = decision.do(job_ids=keys, by=principal(request), reason=reason_of(request), now=clock())
+        left = len(keys) - count
+        text = " ".join([decision.told(count), *([decision.left(left)] if left else [])])
         self.message_user(request, text, messages.SUCCESS if count else messages.WARNING)
+        return None
+
+    def get_urls(self) -> list[URLPattern]:
+        """Return the addresses, with those that the page's buttons post to."""
+        view = self.admin_site.admin_view
+        return [
+            path("<path:object_id>/send-back/", view(self.send_back_view), name="memoryhub_job_send_back"),
+            path("<path:object_id>/take-out/", view(self.take_out_view), name="memoryhub_job_take_out"),
+            *super().get_urls(),
+        ]
+
+    def send_back_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
+        """Put one job that ended badly back into the queue."""
+        return self._decide_one(request, object_id, "send_back")
+
+    def take_out_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
+        """Take one job that waits out of the queue."""
+        return self._decide_one(request, object_id, "take_out")
+
+    def _decide_one(self, request: HttpRequest, object_id: str, verb: str) -> HttpResponse:
+        if not self.has_retry_permission(request):
+            raise PermissionDenied
+        decision = DECISIONS[verb]
+
+        def act(job: Job, reason: str) -> Done:
+            count = decision.do(job_ids=[job.pk], by=principal(request), reason=reason, now=clock())
+            if not count:
+                raise WrongState(decision.left(1))
+            undo = reverse(f"admin:memoryhub_job_{OPPOSITE[verb]}", args=[job.pk])
+            return Done(decision.told(count), undo=undo)
+
+        return posted(self, request, object_id, act, may=lambda job: True, logged=verb)
 
     def has_retry_permission(self, request: HttpRequest) -> bool:
-        """Return whether this person may send jobs back: administrators."""
-        return bool(getattr(request.user, "is_superuser", False))
+        """Return whether this person may decide about jobs: administrators."""
+        return bool(request.user.has_perm("memoryhub.change_job"))
+
+    def context_of(self, request: HttpRequest, row: Any) -> dict[str, Any]:
+        """Return the button that fits the job's state, and what people decided about it so far."""
+        fitting = [verb for verb, decision in DECISIONS.items() if row.state in decision.states]
+        return {
+            "verb": fitting[0] if fitting and self.has_retry_permission(request) else "",
+            "decide_address": reverse(f"admin:memoryhub_job_{fitting[0]}", args=[row.pk]) if fitting else "",
+            "button": DECISIONS[fitting[0]].button if fitting else "",
+            "explained": STATE_EXPLAINED[row.state],
+            "decisions": AuditEntry.objects.filter(object_kind="job", object_id=str(row.pk))[:MOST_DECISIONS],
+        }
+
+
+def _question(decision: Decision, keys: Sequence[UUID]) -> Question:
+    fitting = list(Job.objects.filter(pk__in=keys, state__in=decision.states).order_by("kind", "pk"))
+    left = len(keys) - len(fitting)
+    return Question(
+        title=decision.title,
+        sentences=[decision.will(len(fitting)), *([decision.left(left)] if left else [])],
+        examples=[_example(job) for job in fitting],
+        button=decision.button,
+        may_go_on=bool(fitting),
+    )
+
+
+def _example(job: Job) -> Any:
+    return format_html(
+        "{} ({}) {}", job.kind, STATE_WORDS[job.state], excerpt(job.error) if job.error else ""
+    )
 
 
 @admin.register(Crew)
@@ -102,9 +313,9 @@ class CrewAdmin(ReadOnlyAdmin):
 
     @labelled({"alive": "success", "lost": "danger"})
     @admin.display(description=_("state"))
-    def shown_state(self, crew: Crew) -> str:
+    def shown_state(self, crew: Crew) -> tuple[str, Any]:
         """Return whether the crew was seen just now."""
-        return "alive" if clock() - crew.seen_at < SEEN_WITHIN else "lost"
+        return ("alive", _("alive")) if clock() - crew.seen_at < SEEN_WITHIN else ("lost", _("lost"))
 
 
 @admin.register(ScheduleState)

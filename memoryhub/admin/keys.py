@@ -1,5 +1,6 @@
 """Screens of API keys: issued and shown once, revoked, never edited."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from django import forms
@@ -8,8 +9,10 @@ from django.contrib.admin import helpers
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.template.response import TemplateResponse
+from django.utils.formats import date_format
+from django.utils.html import format_html
+from django.utils.translation import gettext, ngettext
 from django.utils.translation import gettext_lazy as _
-from django.utils.translation import ngettext
 from unfold.contrib.filters.admin import BooleanRadioFilter, DropdownFilter
 from unfold.widgets import (
     UnfoldAdminCheckboxSelectMultipleWidget,
@@ -27,18 +30,27 @@ from memoryhub.admin.base import (
     labelled,
     principal,
 )
-from memoryhub.admin.fields import choices_of
+from memoryhub.admin.confirming import Question, asked, chosen, is_confirmed
+from memoryhub.admin.pressing import reason_of
+from memoryhub.admin.snippets import snippets
 from memoryhub.tenants.models import Agent
+
+SCOPE_WORDS: dict[Scope, Any] = {
+    Scope.READ: _("read: search, read and assemble contexts"),
+    Scope.WRITE: _("write: store messages and memories, chat, report use"),
+    Scope.ADMIN: _("admin: agents, prompts and policies, erasure, export, usage"),
+}
 
 
 class KeyForm(ActingForm):
     """What a new key may do."""
 
     scopes = forms.MultipleChoiceField(
-        choices=choices_of([scope.value for scope in Scope]),
+        choices=[(scope.value, SCOPE_WORDS[scope]) for scope in Scope],
         initial=[Scope.READ.value, Scope.WRITE.value],
         widget=UnfoldAdminCheckboxSelectMultipleWidget(),
         label=_("Scopes"),
+        help_text=_("Each stands alone: a key that writes and reads back needs both."),
     )
     agent_ids = forms.ModelMultipleChoiceField(
         queryset=Agent.objects.all(),
@@ -80,8 +92,9 @@ class KeyAdmin(ActingAdmin):
     list_display = (
         "name",
         "shown_prefix",
-        "scopes",
+        "shown_scopes",
         "agents",
+        "bound_to",
         "state",
         "is_trusted",
         "last_used_at",
@@ -92,11 +105,12 @@ class KeyAdmin(ActingAdmin):
     date_hierarchy = "created_at"
     actions = ("revoke",)
     fields = (
-        "name", "shown_prefix", ("scopes", "agents"), ("bound_to", "is_trusted"), ("shown_state", "expires_at"),
+        "name", "shown_prefix", ("shown_scopes", "agents"), ("bound_to", "is_trusted"), ("shown_state", "expires_at"),
         ("created_at", "last_used_at", "revoked_at"),
     )  # fmt: skip
     readonly_fields = (
         "shown_prefix",
+        "shown_scopes",
         "agents",
         "bound_to",
         "shown_state",
@@ -113,6 +127,11 @@ class KeyAdmin(ActingAdmin):
     def shown_prefix(self, key: ApiKey) -> str:
         """Return the part of the key that may be seen."""
         return f"mh_{key.prefix}_…"
+
+    @admin.display(description=_("scopes"))
+    def shown_scopes(self, key: ApiKey) -> str:
+        """Return the scopes in a row."""
+        return ", ".join(key.scopes)
 
     @admin.display(description=_("agents"))
     def agents(self, key: ApiKey) -> Any:
@@ -152,17 +171,22 @@ class KeyAdmin(ActingAdmin):
         return bool(request.user.has_perm("memoryhub.change_apikey"))
 
     @admin.action(description=_("Revoke the selected keys"), permissions=["revoke"])
-    def revoke(self, request: HttpRequest, queryset: QuerySet[ApiKey]) -> None:
-        """Close the selected keys for good."""
+    def revoke(self, request: HttpRequest, queryset: QuerySet[ApiKey]) -> HttpResponse | None:
+        """Close the selected keys for good, once somebody has said why."""
+        ids, reason = chosen(queryset), reason_of(request)
+        if not is_confirmed(request) or not reason:
+            problem = _("Say why: it is kept in the audit trail.") if is_confirmed(request) else None
+            return asked(self, request, _question(ids), action="revoke", keys=ids, problem=problem)
         closed = 0
-        for key in queryset:
-            if revoke_key(key=key, by=principal(request), now=clock()):
+        for key in ApiKey.objects.filter(pk__in=ids):
+            if revoke_key(key=key, reason=reason, by=principal(request), now=clock()):
                 closed += 1
                 self.log_change(request, key, "revoke")
         told = ngettext("%(count)d key was revoked.", "%(count)d keys were revoked.", closed) % {
             "count": closed
         }
         self.message_user(request, told, messages.SUCCESS if closed else messages.WARNING)
+        return None
 
     def act(self, request: HttpRequest, row: Any, form: Any, change: bool) -> ApiKey:
         """Issue the key; its text stays on the form's row until the answer is written, and goes with it."""
@@ -190,6 +214,7 @@ class KeyAdmin(ActingAdmin):
             "opts": self.opts,
             "original": obj,
             "key_text": obj.issued_text,
+            "snippets": snippets(request, obj.issued_text, agent_ids=obj.agent_ids, user_id=obj.user_id),
         }
         answer = TemplateResponse(request, "admin/memoryhub/apikey/issued.html", context)
         answer["Cache-Control"] = "no-store"
@@ -206,3 +231,37 @@ class KeyAdmin(ActingAdmin):
         """Return what the button for revoking needs."""
         may = row.revoked_at is None and self.has_revoke_permission(request)
         return {"may_revoke": may, "action_checkbox_name": helpers.ACTION_CHECKBOX_NAME}
+
+
+def _question(ids: Sequence[Any]) -> Question:
+    keys = list(ApiKey.objects.filter(pk__in=ids))
+    going = [key for key in keys if key.revoked_at is None]
+    stay = len(keys) - len(going)
+    will = ngettext(
+        "%(count)d key is closed for good: every program that uses it is refused from then on.",
+        "%(count)d keys are closed for good: every program that uses one is refused from then on.",
+        len(going),
+    )
+    left = ngettext(
+        "%(count)d is revoked already and stays as it is.", "%(count)d are revoked already and stay.", stay
+    )
+    return Question(
+        title=_("Revoke API keys"),
+        sentences=[
+            will % {"count": len(going)},
+            *([left % {"count": stay}] if stay else []),
+            *([_("This cannot be undone; who still needs access gets another key.")] if going else []),
+        ],
+        examples=[_example(key) for key in going],
+        button=_("Revoke for good"),
+        may_go_on=bool(going),
+        is_danger=True,
+        needs_reason=True,
+    )
+
+
+def _example(key: ApiKey) -> Any:
+    if key.last_used_at is None:
+        return format_html("<bdi>{}</bdi>: {}", str(key), _("never used"))
+    used = gettext("last used %(time)s") % {"time": date_format(key.last_used_at, "DATETIME_FORMAT")}
+    return format_html("<bdi>{}</bdi>: {}", str(key), used)

@@ -1,22 +1,21 @@
 """Screens of what calls to providers cost, and of how tokens are counted. For administrators."""
 
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 from django.contrib import admin
-from django.db.models import Count, Q, Sum
-from django.db.models.functions import Coalesce, TruncDate
 from django.http import HttpRequest
 from django.utils.formats import number_format
-from django.utils.translation import gettext
+from django.utils.translation import gettext, ngettext
 from django.utils.translation import gettext_lazy as _
-from unfold.contrib.filters.admin import FieldTextFilter, RangeDateTimeFilter
+from unfold.contrib.filters.admin import FieldTextFilter
 
 from memoryhub.admin.base import ReadOnlyAdmin, clock, labelled
-from memoryhub.admin.dashboard import Tile
+from memoryhub.admin.dashboard import Section, Tile
+from memoryhub.admin.periods import PeriodFilter
 from memoryhub.ledger.domain import OK, LedgerPolicy, day_start
 from memoryhub.ledger.models import LedgerEntry, TokenFactors
-from memoryhub.ledger.spending import capped_agents, paused, spent_in
+from memoryhub.ledger.spending import Standing, by_agent_and_day, capped_agents, paused, spent_in
 from memoryhub.tenants.policies import effective_policy
 
 MOST_DAYS_SHOWN = 20
@@ -33,10 +32,11 @@ def tiles(now: datetime) -> list[Tile]:
     """Return what today cost, and whether the providers answer or anybody's background work is paused."""
     today = LedgerEntry.objects.filter(created_at__gte=day_start(now))
     spent = spent_in(today)
+    title, figure = _("Spent today"), dollars(spent.cost)
     if spent.tokens and not spent.cost:  # no price is known: nought would be a lie
-        tokens = number_format(spent.tokens, force_grouping=True)
-        return [Tile(_("Tokens today"), tokens, _state(now), LedgerEntry)]
-    return [Tile(_("Spent today"), dollars(spent.cost), _state(now), LedgerEntry)]
+        title, figure = _("Tokens today"), number_format(spent.tokens, force_grouping=True)
+    tile = Tile(title, figure, _state(now), LedgerEntry, section=Section.BACKGROUND, page="spending")
+    return [tile]
 
 
 def _state(now: datetime) -> str:
@@ -68,7 +68,7 @@ class LedgerAdmin(ReadOnlyAdmin):
         ("operation", FieldTextFilter),
         ("outcome", FieldTextFilter),
         ("model", FieldTextFilter),
-        ("created_at", RangeDateTimeFilter),
+        ("created_at", PeriodFilter),
     )
     search_fields = ("agent_id", "operation", "model", "outcome")
     ordering = ("-created_at", "-id")
@@ -101,18 +101,8 @@ class LedgerAdmin(ReadOnlyAdmin):
 
 def _totals(listed: Any) -> dict[str, Any]:
     rows = listed.filter(created_at__gte=day_start(clock()) - ADDED_UP)
-    days = (
-        rows.order_by()
-        .values("agent_id", day=TruncDate("created_at", tzinfo=UTC))
-        .annotate(
-            calls=Count("pk"),
-            failures=Count("pk", filter=~Q(outcome=OK)),
-            tokens=Coalesce(Sum("input_tokens"), 0) + Coalesce(Sum("output_tokens"), 0),
-            dollars=Sum("cost"),
-        )
-        .order_by("-day", "agent_id")[:MOST_DAYS_SHOWN]
-    )
-    caps = _caps()
+    days = by_agent_and_day(rows)[:MOST_DAYS_SHOWN]
+    caps = caps_in_words()
     table = {
         "headers": [
             _("day"), _("agent"), _("calls"), _("failures"), _("tokens"), _("cost"), _("daily cap"),
@@ -120,7 +110,7 @@ def _totals(listed: Any) -> dict[str, Any]:
         "rows": [
             [
                 day["day"].isoformat(), day["agent_id"] or "-", day["calls"], day["failures"],
-                number_format(day["tokens"], force_grouping=True), dollars(day["dollars"]),
+                number_format(day["read"] + day["written"], force_grouping=True), dollars(day["dollars"]),
                 caps.get(day["agent_id"], "-"),
             ]
             for day in days
@@ -130,21 +120,48 @@ def _totals(listed: Any) -> dict[str, Any]:
     return {
         "by_day": table,
         "total": {"cost": dollars(spent.cost), "tokens": number_format(spent.tokens, force_grouping=True)},
-        "paused": [standing.detail for standing in paused(now=clock())],
+        "paused": [paused_in_words(standing) for standing in paused(now=clock())],
     }
 
 
-def _caps() -> dict[str, str]:
+def caps_in_words() -> dict[str, str]:
     """Return the caps of each agent that has one, in words."""
     found = {}
     for agent in capped_agents():
         policy = effective_policy(LedgerPolicy, agent, None)
         parts = [
             *([f"{policy.daily_spend_cap} USD"] if policy.daily_spend_cap is not None else []),
-            *([f"{policy.daily_token_cap} tokens"] if policy.daily_token_cap is not None else []),
+            *([tokens_in_words(policy.daily_token_cap)] if policy.daily_token_cap is not None else []),
         ]
         found[agent.agent_id] = ", ".join(parts) or "-"
     return found
+
+
+def tokens_in_words(number: int) -> str:
+    """Return a number of tokens as people read it."""
+    shown = number_format(number, force_grouping=True)
+    return ngettext("%(number)s token", "%(number)s tokens", number) % {"number": shown}
+
+
+def paused_in_words(standing: Standing) -> str:
+    """Say that an agent's background work waits, and until when."""
+    if standing.reached == "daily_token_cap":
+        cap, used = (
+            tokens_in_words(standing.policy.daily_token_cap or 0),
+            tokens_in_words(standing.spent.tokens),
+        )
+    else:
+        cap, used = f"{standing.policy.daily_spend_cap} USD", dollars(standing.spent.cost)
+    return gettext(
+        "The agent %(agent)s has reached its %(name)s of %(cap)s (used: %(used)s). Its background work is paused "
+        "until %(time)s UTC; chat goes on."
+    ) % {
+        "agent": standing.agent_id,
+        "name": standing.reached,
+        "cap": cap,
+        "used": used,
+        "time": standing.ends_at.strftime("%Y-%m-%d %H:%M"),
+    }
 
 
 @admin.register(TokenFactors)

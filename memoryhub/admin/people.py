@@ -1,38 +1,270 @@
-"""Screens of the people who may use the admin, and their groups."""
+"""Screens of the people who may use the admin, and their groups. Nobody gives more than he has.
 
-from django.contrib import admin
+Accounts and groups are Django's own, and so is what saves them; each change is written into the trail beside it.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from django import forms
+from django.contrib import admin, messages
 from django.contrib.auth.admin import GroupAdmin as DjangoGroupAdmin
 from django.contrib.auth.admin import UserAdmin as DjangoUserAdmin
 from django.contrib.auth.models import Group, User
+from django.core.exceptions import PermissionDenied
+from django.db import transaction
+from django.db.models import QuerySet
+from django.http import HttpRequest, HttpResponse
+from django.utils.translation import gettext
+from django.utils.translation import gettext_lazy as _
 from unfold.admin import ModelAdmin
 from unfold.contrib.filters.admin import BooleanRadioFilter, RelatedDropdownFilter
 from unfold.forms import AdminPasswordChangeForm, UserChangeForm, UserCreationForm
+from unfold.widgets import UnfoldAdminRadioSelectWidget
+
+from memoryhub.access import audit
+from memoryhub.access.people import groups_to_give, held_by, may_change_group, may_manage
+from memoryhub.access.roles import ADMINISTRATOR, CURATOR, ROLES
+from memoryhub.admin.base import CappedPaginator, clock, excerpt, principal
+from memoryhub.admin.pages import Page
 
 admin.site.unregister(User)
 admin.site.unregister(Group)
 
+NO_ROLE = ""
+ROLE_WORDS: Mapping[str, Any] = {
+    CURATOR: _(
+        "Curator: everything about memories, summaries and projects; reads sessions, agents and actors"
+    ),
+    ADMINISTRATOR: _("Administrator: also keys, people, jobs, ledger, audit trail and policies"),
+    NO_ROLE: _("None yet: may not log in here until somebody gives groups or permissions"),
+}
+
+
+class AuditedAdmin(ModelAdmin):
+    """Screens of Django's own tables: what the admin logs goes into the trail too, in the same transaction."""
+
+    audited_as: str
+
+    @transaction.atomic
+    def log_addition(self, request: HttpRequest, obj: Any, message: Any) -> Any:
+        """Write that a row was made."""
+        self._audit(request, "create", obj.pk)
+        return super().log_addition(request, obj, message)
+
+    @transaction.atomic
+    def log_change(self, request: HttpRequest, obj: Any, message: Any) -> Any:
+        """Write that a row was changed, and which fields."""
+        self._audit(request, "update", obj.pk, fields=_fields_of(message))
+        return super().log_change(request, obj, message)
+
+    @transaction.atomic
+    def log_deletions(self, request: HttpRequest, queryset: Any) -> Any:
+        """Write which rows were deleted."""
+        for row in queryset:
+            self._audit(request, "delete", row.pk)
+        return super().log_deletions(request, queryset)
+
+    @transaction.atomic
+    def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> Any:
+        """Show the list; deleting several and writing so is one change."""
+        return super().changelist_view(request, extra_context)
+
+    def history_view(self, request: HttpRequest, object_id: str, extra_context: Any = None) -> Any:
+        """Show what the admin logged of a row, to whoever may see such rows."""
+        if not self.has_view_or_change_permission(request):
+            raise PermissionDenied
+        return super().history_view(request, object_id, extra_context)
+
+    def _audit(self, request: HttpRequest, verb: str, key: object, **details: Any) -> None:
+        audit.record(
+            by=principal(request), verb=verb, object_kind=self.audited_as, object_id=key, details=details, now=clock()
+        )  # fmt: skip
+
+
+def _fields_of(message: Any) -> list[str]:
+    """Return the names of the fields that a message of the admin's log tells of."""
+    parts = message if isinstance(message, list) else []
+    return sorted({str(name) for part in parts for name in part.get("changed", {}).get("fields", [])})
+
+
+class NewPersonForm(UserCreationForm):
+    """A new account in one step: the role puts it into its group, and lets it log in here."""
+
+    role = forms.ChoiceField(
+        required=False, initial=CURATOR, widget=UnfoldAdminRadioSelectWidget(), label=_("Role")
+    )
+    roles: Iterable[str] = ()
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        choices = [(name, ROLE_WORDS[name]) for name in (*self.roles, NO_ROLE)]
+        self.fields["role"].choices = choices
+        self.fields["role"].widget.choices = choices
+
+    def save(self, commit: bool = True) -> User:
+        """Return the account, which may log in here where it has a role."""
+        self.instance.is_staff = bool(self.cleaned_data.get("role"))
+        person: User = super().save(commit)
+        return person
+
+    def _save_m2m(self) -> None:
+        super()._save_m2m()
+        if role := self.cleaned_data.get("role"):
+            self.instance.groups.add(Group.objects.get(name=role))
+
 
 @admin.register(User)
-class PeopleAdmin(DjangoUserAdmin, ModelAdmin):
-    """People with an account."""
+class PeopleAdmin(DjangoUserAdmin, AuditedAdmin):
+    """People with an account. Who is no superuser changes those alone who have no more rights."""
 
+    audited_as = "person"
     form = UserChangeForm
-    add_form = UserCreationForm
+    add_form = NewPersonForm
+    add_form_template = "admin/change_form.html"
     change_password_form = AdminPasswordChangeForm
+    paginator = CappedPaginator
     list_per_page = 50
     show_full_result_count = False
     list_filter_submit = True
+    list_fullwidth = True
+    list_display = (
+        "username",
+        "shown_name",
+        "shown_groups",
+        "is_active",
+        "is_staff",
+        "is_superuser",
+        "last_login",
+    )
     list_filter = (
         ("is_staff", BooleanRadioFilter),
         ("is_superuser", BooleanRadioFilter),
         ("is_active", BooleanRadioFilter),
         ("groups", RelatedDropdownFilter),
     )
+    readonly_fields = ("last_login", "date_joined")
+    add_fieldsets = (
+        (None, {"fields": ("username", "role", "usable_password", "password1", "password2")}),
+        (_("Personal info"), {"fields": (("first_name", "last_name"), "email")}),
+    )
+
+    @admin.display(description=_("name"), ordering="last_name")
+    def shown_name(self, person: User) -> str:
+        """Return the name, isolated."""
+        return excerpt(person.get_full_name(), 60) if person.get_full_name() else "-"
+
+    @admin.display(description=_("groups"))
+    def shown_groups(self, person: User) -> str:
+        """Return the groups, among them the role."""
+        return ", ".join(group.name for group in person.groups.all()) or "-"
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[User]:
+        """Return the people with their groups."""
+        rows: QuerySet[User] = super().get_queryset(request).prefetch_related("groups")
+        return rows
+
+    # Nobody raises himself, or takes over somebody who has more rights.
+
+    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        """Return whether this account may be changed: also its password, which would let anybody in as him."""
+        may = bool(super().has_change_permission(request, obj))
+        return may and (obj is None or may_manage(request.user, obj))
+
+    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        """Return whether this account may be deleted; nobody deletes his own."""
+        may = bool(super().has_delete_permission(request, obj))
+        return may and (obj is None or (obj.pk != request.user.pk and may_manage(request.user, obj)))
+
+    def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> tuple[str, ...]:
+        """Return what this person cannot set: superusers are made by superusers."""
+        fixed = tuple(super().get_readonly_fields(request, obj))
+        return fixed if _is_superuser(request) else (*fixed, "is_superuser")
+
+    def formfield_for_manytomany(self, db_field: Any, request: Any = None, **kwargs: Any) -> Any:
+        """Offer the groups and permissions that this person may give."""
+        if db_field.name == "groups":
+            kwargs["queryset"] = groups_to_give(request.user)
+        if db_field.name == "user_permissions":
+            kwargs["queryset"] = held_by(request.user).select_related("content_type")
+        return super().formfield_for_manytomany(db_field, request, **kwargs)
+
+    def get_form(self, request: HttpRequest, obj: Any = None, change: bool = False, **kwargs: Any) -> Any:
+        """Return the form; that for adding offers the roles that this person may give."""
+        form: Any = super().get_form(request, obj, change=change, **kwargs)
+        if obj is None:
+            may_give = set(groups_to_give(request.user).values_list("name", flat=True))
+            form.roles = [role for role in ROLES if role in may_give]
+        return form
+
+    def save_related(self, request: HttpRequest, form: Any, formsets: Any, change: bool) -> None:
+        """Save the groups, and say where somebody has some and may not log in."""
+        super().save_related(request, form, formsets, change)
+        person = form.instance
+        if not person.is_staff and (person.is_superuser or person.groups.exists()):
+            told = gettext("This account has groups, but may not log in here: check “Staff status”.")
+            messages.warning(request, told)
+
+    @transaction.atomic
+    def user_change_password(self, request: HttpRequest, id: str, form_url: str = "") -> Any:
+        """Set somebody's password, and write so into the trail."""
+        return super().user_change_password(request, id, form_url)
 
 
 @admin.register(Group)
-class GroupAdmin(DjangoGroupAdmin, ModelAdmin):
-    """Groups of people, with what they may do."""
+class GroupAdmin(DjangoGroupAdmin, AuditedAdmin):
+    """Groups of people, with what they may do. A role's group is kept by the server, and nobody's to change."""
 
+    audited_as = "group"
     list_per_page = 50
     show_full_result_count = False
+    list_display = ("name", "is_role")
+    change_form_outer_before_template = "admin/memoryhub/includes/role.html"
+
+    @admin.display(description=_("role of the server"), boolean=True)
+    def is_role(self, group: Group) -> bool:
+        """Return whether the server keeps the group."""
+        return group.name in ROLES
+
+    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        """Return whether this group may be changed."""
+        may = bool(super().has_change_permission(request, obj))
+        return may and (obj is None or may_change_group(request.user, obj))
+
+    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        """Return whether this group may be deleted."""
+        may = bool(super().has_delete_permission(request, obj))
+        return may and (obj is None or may_change_group(request.user, obj))
+
+    def formfield_for_manytomany(self, db_field: Any, request: Any = None, **kwargs: Any) -> Any:
+        """Offer the permissions that this person has."""
+        if db_field.name == "permissions":
+            kwargs["queryset"] = held_by(request.user)
+        return super().formfield_for_manytomany(db_field, request, **kwargs)
+
+    def render_change_form(
+        self, request: HttpRequest, context: dict[str, Any], *args: Any, **kwargs: Any
+    ) -> Any:
+        """Say of a role's group why it cannot be changed."""
+        group = kwargs.get("obj")
+        context["is_role"] = group is not None and group.name in ROLES
+        return super().render_change_form(request, context, *args, **kwargs)
+
+
+def own_password(request: HttpRequest) -> HttpResponse:
+    """Let a person change the own password, and write so into the trail."""
+    with transaction.atomic():
+        answer: HttpResponse = admin.site.password_change(request)
+        if request.method == "POST" and answer.status_code == 302:
+            audit.record(
+                by=principal(request), verb="update", object_kind="person", object_id=request.user.pk,
+                details={"fields": ["Password"]}, now=clock(),
+            )  # fmt: skip
+    return answer
+
+
+PAGES = [Page("password_change/", "own_password", own_password, needs=())]
+
+
+def _is_superuser(request: HttpRequest) -> bool:
+    return bool(getattr(request.user, "is_superuser", False))

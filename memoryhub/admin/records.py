@@ -1,52 +1,106 @@
 """Screens of what the hub writes down by itself: the audit trail, embedding spaces, repeated answers."""
 
+from typing import Any
+
 from django.contrib import admin
+from django.contrib.auth.models import User
+from django.db.models import QuerySet
+from django.http import HttpRequest
+from django.utils.html import format_html
 from django.utils.translation import gettext_lazy as _
 from unfold.contrib.filters.admin import (
     ChoicesDropdownFilter,
+    DropdownFilter,
     FieldTextFilter,
-    RangeDateTimeFilter,
 )
 
+from memoryhub.access.domain import PrincipalKind
 from memoryhub.access.models import AuditEntry
-from memoryhub.admin.base import ReadOnlyAdmin, excerpt, labelled
+from memoryhub.admin.base import ReadOnlyAdmin, excerpt, labelled, link_to
+from memoryhub.admin.periods import PeriodFilter
+from memoryhub.admin.trail import WHO, deed, model_of
 from memoryhub.api.models import IdempotencyRecord
 from memoryhub.search.models import EmbeddingSpace
+
+MOST_PEOPLE = 200
+
+
+class PersonFilter(DropdownFilter):
+    """Narrows the trail to what one person did."""
+
+    title = _("person")
+    parameter_name = "person"
+
+    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, Any]]:
+        """Return the people who have an account; what others did is found by their name."""
+        people = User.objects.order_by("username").values_list("pk", "username")[:MOST_PEOPLE]
+        return [(str(pk), name) for pk, name in people]
+
+    def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
+        """Filter by person."""
+        person = self.value()
+        return queryset.filter(who_kind=PrincipalKind.CURATOR, who_id=person) if person else queryset
 
 
 @admin.register(AuditEntry)
 class AuditAdmin(ReadOnlyAdmin):
     """The trail: who did what to which row, when and why."""
 
-    list_display = ("at", "who", "verb", "object_kind", "shown_object", "agent_id", "why")
+    list_display = ("at", "who", "deed", "shown_object", "whose", "why")
     list_filter = (
+        PersonFilter,
+        ("at", PeriodFilter),
         ("who_kind", ChoicesDropdownFilter),
         ("verb", FieldTextFilter),
         ("object_kind", FieldTextFilter),
         ("agent_id", FieldTextFilter),
         ("user_id", FieldTextFilter),
-        ("at", RangeDateTimeFilter),
     )
     search_fields = ("object_id", "who_name", "verb", "reason")
+    search_help_text = _("A name, a verb, words of a reason, or the id of a row.")
     id_fields = ("pk", "object_id")
     fields = (
-        ("at", "verb"),
-        ("who_kind", "who_name", "who_id"),
-        ("object_kind", "object_id"),
+        ("at", "deed"),
+        ("who", "who_kind", "who_id"),
+        ("shown_object", "object_id"),
         ("agent_id", "user_id"),
         "reason",
         "details",
+        ("verb", "object_kind"),
     )
+    readonly_fields = ("deed", "who", "shown_object")
 
     @admin.display(description=_("who"), ordering="who_name")
     def who(self, entry: AuditEntry) -> str:
-        """Return who did it."""
-        return excerpt(f"{entry.who_name} ({entry.who_kind})", 60)
+        """Return who did it, a person by the name alone."""
+        name = excerpt(entry.who_name, 60)
+        if entry.who_kind == PrincipalKind.CURATOR:
+            return name
+        return format_html("{} ({})", name, WHO.get(entry.who_kind, entry.who_kind))
 
-    @admin.display(description=_("object"))
-    def shown_object(self, entry: AuditEntry) -> str:
-        """Return the row's id."""
-        return excerpt(entry.object_id, 40) if entry.object_id else "-"
+    @admin.display(description=_("what"), ordering="verb")
+    def deed(self, entry: AuditEntry) -> str:
+        """Return what was done, in words."""
+        return deed(entry.verb, entry.object_kind)
+
+    @admin.display(description=_("row"))
+    def shown_object(self, entry: AuditEntry) -> Any:
+        """Return the way to the row, where it has a page; it may be gone since."""
+        if not entry.object_id:
+            return "-"
+        model, text = model_of(entry.object_kind), excerpt(entry.object_id, 40)
+        if model is None:
+            return text
+        return link_to(
+            f"admin:{model._meta.app_label}_{model._meta.model_name}_change", entry.object_id, text
+        )
+
+    @admin.display(description=_("agent and user"))
+    def whose(self, entry: AuditEntry) -> Any:
+        """Return whose row it is."""
+        if not entry.user_id:
+            return excerpt(entry.agent_id, 60) if entry.agent_id else "-"
+        return format_html("{} / {}", excerpt(entry.agent_id, 60), excerpt(entry.user_id, 60))
 
     @admin.display(description=_("reason"))
     def why(self, entry: AuditEntry) -> str:
@@ -73,9 +127,9 @@ class SpaceAdmin(ReadOnlyAdmin):
 
     @labelled({"active": "success", "filling": "info", "retired": ""})
     @admin.display(description=_("state"), ordering="state")
-    def shown_state(self, space: EmbeddingSpace) -> str:
+    def shown_state(self, space: EmbeddingSpace) -> tuple[str, str]:
         """Return where the space is on its way."""
-        return space.state
+        return space.state, space.get_state_display()
 
 
 @admin.register(IdempotencyRecord)
@@ -83,7 +137,7 @@ class IdempotencyAdmin(ReadOnlyAdmin):
     """Answers kept to be repeated for a day; their bodies hold people's texts and are not shown."""
 
     list_display = ("created_at", "route", "status", "api_key")
-    list_filter = (("route", FieldTextFilter), ("created_at", RangeDateTimeFilter))
+    list_filter = (("route", FieldTextFilter), ("created_at", PeriodFilter))
     list_select_related = ("api_key",)
     search_fields = ("route", "key")
     ordering = ("-created_at", "-id")

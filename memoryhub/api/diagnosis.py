@@ -9,6 +9,7 @@ from django.conf import settings
 from django.db import DatabaseError, connection
 
 from memoryhub.access.models import ApiKey
+from memoryhub.access.roles import departures
 from memoryhub.api.health import CHECKS
 from memoryhub.jobs.models import Job
 from memoryhub.jobs.watching import Mood, background
@@ -173,6 +174,9 @@ def access() -> Iterator[Finding]:
     usable = ApiKey.objects.usable(datetime.now(UTC)).count()
     level = Level.FINE if usable else Level.WARNING
     yield Finding(level, "API keys", f"{usable} usable" if usable else "none; make one in the admin")
+    for role in departures():
+        detail = f"the group {role} holds something else than the role; run `manage.py migrate`"
+        yield Finding(Level.WARNING, "roles", detail)
     if settings.DEBUG:
         yield Finding(Level.WARNING, "DEBUG", "is on: error pages show settings and data; turn it off")
 

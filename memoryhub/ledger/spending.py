@@ -104,6 +104,39 @@ def usage(*, agent_id: str, actor_id: UUID | None, first: date, last: date) -> I
     ).order_by("-day", "operation_", "model_")
 
 
+def by_agent_and_day(rows: QuerySet[LedgerEntry]) -> QuerySet[LedgerEntry, dict[str, Any]]:
+    """Return calls, failures, tokens and cost of these calls by agent and UTC day, the newest day first."""
+    return _added_up(rows, "agent_id")
+
+
+def by_day(rows: QuerySet[LedgerEntry]) -> QuerySet[LedgerEntry, dict[str, Any]]:
+    """Return the same by UTC day alone, the newest first."""
+    return _added_up(rows)
+
+
+def _added_up(rows: QuerySet[LedgerEntry], *names: str) -> QuerySet[LedgerEntry, dict[str, Any]]:
+    days: QuerySet[LedgerEntry, dict[str, Any]] = (
+        rows.order_by()
+        .values(*names, day=TruncDate("created_at", tzinfo=UTC))
+        .annotate(
+            calls=Count("pk"),
+            failures=Count("pk", filter=~Q(outcome=OK)),
+            read=Coalesce(Sum("input_tokens"), 0),
+            written=Coalesce(Sum("output_tokens"), 0),
+            dollars=Sum("cost"),
+        )
+        .order_by("-day", *names)
+    )
+    return days
+
+
+def between(first: date, last: date) -> QuerySet[LedgerEntry]:
+    """Return the calls of these UTC days, both included."""
+    return LedgerEntry.objects.filter(
+        created_at__gte=_midnight(first), created_at__lt=_midnight(last + timedelta(days=1))
+    )
+
+
 def _midnight(day: date) -> datetime:
     return datetime.combine(day, time(), UTC)
 

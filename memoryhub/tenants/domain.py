@@ -8,6 +8,8 @@ from enum import StrEnum
 from typing import Any, Self
 from uuid import UUID, uuid5
 
+from memoryhub.refusals import told
+
 ACTOR_NAMESPACE = UUID("5b0f7a52-6c0e-5d0a-9a52-0a6c1d9f7e11")
 AGENT_ID_PATTERN = re.compile(r"[-a-zA-Z0-9_]{1,255}\Z")
 MAX_USER_ID = 255
@@ -60,26 +62,37 @@ def whole(low: int, high: int | None = None) -> Check:
     """A whole number from `low` to `high` (no upper end when `high` is None)."""
     return Check(
         lambda value: _is_whole(value) and low <= value <= (high if high is not None else value),
-        f"a whole number from {low} to {high}" if high is not None else f"a whole number, {low} or more",
+        told("a whole number from %(low)s to %(high)s", low=low, high=high)
+        if high is not None
+        else told("a whole number, %(low)s or more", low=low),
     )
 
 
 def number(low: float, high: float | None = None, *, above: bool = False) -> Check:
     """A finite number from `low` (excluded when `above`) to `high`."""
     top = float("inf") if high is None else high
-    words = f"a number {'above' if above else 'from'} {low:g}" + ("" if high is None else f" to {high:g}")
     return Check(
         lambda value: (
             _is_number(value) and (low < value if above else low <= value) and value <= top and value < 1e12
         ),
-        words,
+        _range_in_words(low, high, above=above),
     )
+
+
+def _range_in_words(low: float, high: float | None, *, above: bool) -> str:
+    ends = {"low": f"{low:g}", "high": "" if high is None else f"{high:g}"}
+    if high is None:
+        return told("a number above %(low)s", **ends) if above else told("a number from %(low)s", **ends)
+    if above:
+        return told("a number above %(low)s to %(high)s", **ends)
+    return told("a number from %(low)s to %(high)s", **ends)
 
 
 def one_of(*choices: str) -> Check:
     """One of the given words."""
     return Check(
-        lambda value: value in choices if isinstance(value, str) else False, "one of " + ", ".join(choices)
+        lambda value: value in choices if isinstance(value, str) else False,
+        told("one of %(choices)s", choices=", ".join(choices)),
     )
 
 
@@ -91,20 +104,20 @@ def words() -> Check:
             and len(value) <= 200
             and all(isinstance(word, str) and 0 < len(word) <= 255 for word in value)
         ),
-        "a list of at most 200 texts of 1 to 255 characters",
+        told("a list of at most 200 texts of 1 to 255 characters"),
     )
 
 
 def switch() -> Check:
     """true or false."""
-    return Check(lambda value: isinstance(value, bool), "true or false")
+    return Check(lambda value: isinstance(value, bool), told("true or false"))
 
 
 def text(longest: int) -> Check:
     """A text of at most `longest` characters."""
     return Check(
         lambda value: isinstance(value, str) and len(value) <= longest,
-        f"a text of at most {longest} characters",
+        told("a text of at most %(most)s characters", most=longest),
     )
 
 
@@ -141,7 +154,7 @@ class Policy:
         """
         merged = {key: value for layer in layers for key, value in layer.items() if key in cls.CHECKS}
         errors = {
-            key: f"must be {cls.CHECKS[key].allowed}"
+            key: told("must be %(allowed)s", allowed=cls.CHECKS[key].allowed)
             for key, value in merged.items()
             if not cls.CHECKS[key].holds(value)
         }
@@ -159,7 +172,12 @@ class Policy:
     def unusual(self) -> dict[str, str]:
         """Return the values outside their recommended ranges, each with the range in words."""
         return {
-            key: f"is {getattr(self, key):g}; {low:g} to {high:g} is recommended"
+            key: told(
+                "is %(value)s; %(low)s to %(high)s is recommended",
+                value=f"{getattr(self, key):g}",
+                low=f"{low:g}",
+                high=f"{high:g}",
+            )
             for key, (low, high) in self.RECOMMENDED.items()
             if not low <= getattr(self, key) <= high
         }

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote
 
-from memoryhub.refusals import Refusal
+from memoryhub.refusals import Refusal, told
 from memoryhub.tenants.domain import number, whole
 
 ACTOR_PLACEHOLDER = "{actorId}"
@@ -61,8 +61,12 @@ def expand_namespace(namespace: str, *, agent_id: str, user_id: str, field: str 
     if not _NAMESPACE.match(expanded) or len(expanded) > LONGEST_NAMESPACE:
         raise NamespaceError(
             field,
-            f"A namespace is a path such as /facts/{ACTOR_PLACEHOLDER}/: it begins and ends with a slash, "
-            f"has no white space, and at most {LONGEST_NAMESPACE} characters.",
+            told(
+                "A namespace is a path such as /facts/%(actor)s/: it begins and ends with a slash, has no white space, "
+                "and at most %(most)s characters.",
+                actor=ACTOR_PLACEHOLDER,
+                most=LONGEST_NAMESPACE,
+            ),
         )
     return expanded
 
@@ -72,18 +76,26 @@ def namespace_queries(
 ) -> list[NamespaceQuery]:
     """Return a retrieval configuration with its prefixes filled in; raises NamespaceError where it is wrong."""
     if not isinstance(config, Mapping) or not 0 < len(config) <= MOST_NAMESPACES:
-        raise NamespaceError(field, f"must name 1 to {MOST_NAMESPACES} namespace prefixes.")
+        raise NamespaceError(
+            field,
+            told("must name 1 to %(most)s namespace prefixes.", most=MOST_NAMESPACES),
+        )
     return [_query(prefix, wanted, agent_id, user_id, field) for prefix, wanted in config.items()]
 
 
 def _query(prefix: str, wanted: Any, agent_id: str, user_id: str, field: str) -> NamespaceQuery:
     name = repr(prefix[:100])
     if not isinstance(wanted, Mapping) or not set(wanted) <= {"top_k", "relevance_score"}:
-        raise NamespaceError(field, f"{name} must be an object with top_k and relevance_score.")
+        raise NamespaceError(
+            field, told("%(name)s must be an object with top_k and relevance_score.", name=name)
+        )
     top_k = wanted.get("top_k", DEFAULT_TOP_K)
     floor = wanted.get("relevance_score", DEFAULT_RELEVANCE)
     for key, value, check in (("top_k", top_k, whole(1, 200)), ("relevance_score", floor, number(0, 1))):
         if not check.holds(value):
-            raise NamespaceError(field, f"{name}: {key} must be {check.allowed}.")
+            raise NamespaceError(
+                field,
+                told("%(name)s: %(key)s must be %(allowed)s.", name=name, key=key, allowed=check.allowed),
+            )
     expanded = expand_namespace(prefix, agent_id=agent_id, user_id=user_id, field=field)
     return NamespaceQuery(expanded, top_k, float(floor))

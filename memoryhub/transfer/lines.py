@@ -19,7 +19,8 @@ VERSION: Final = 1
 LONGEST_LINE: Final = 64 * 2**20
 """Bytes of one line, or of one element of another's export: more than any row can hold, less than memory."""
 
-_SKIPPED_AT_ONCE: Final = 2**20
+MOST_DEPTH: Final = 100
+"""Levels of a line: three times as many as the API takes, and few enough to be walked through by recursion."""
 
 
 class Part(StrEnum):
@@ -111,6 +112,8 @@ def load_json(raw: bytes, *, is_stored: bool = True) -> Any:
         # Neither NUL nor half a surrogate pair can stand in JSON but as an escape.
         if is_stored and b"\\u" in raw:
             check_storable(value, "the line")
+        if is_stored and raw.count(b"[") + raw.count(b"{") > MOST_DEPTH:
+            _check_depth(value)
     except UnusableJSON:
         raise
     except UnicodeDecodeError as error:
@@ -122,6 +125,20 @@ def load_json(raw: bytes, *, is_stored: bool = True) -> Any:
     except ValueError:  # an integer of thousands of digits
         raise UnusableJSON("a number is too large.") from None
     return value
+
+
+def _check_depth(value: Any) -> None:
+    level = [value]
+    for _ in range(MOST_DEPTH):
+        level = [
+            child
+            for each in level
+            for child in (each.values() if isinstance(each, dict) else each)
+            if isinstance(child, dict | list)
+        ]
+        if not level:
+            return
+    raise UnusableJSON("nested too deep.")
 
 
 def _raw_lines(file: BinaryIO) -> Iterator[tuple[int, bytes]]:

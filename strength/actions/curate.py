@@ -16,7 +16,7 @@ from memoryhub.access.domain import Forbidden, Principal, PrincipalKind
 from memoryhub.access.tenancy import UnknownRow
 from memoryhub.api.idempotency import forget_answers
 from memoryhub.providers.spaces import index_entries, writing_spaces
-from memoryhub.refusals import Refusal
+from memoryhub.refusals import Refusal, told
 from memoryhub.tenants.domain import Trust
 from memoryhub.tenants.namespaces import expand_namespace
 from memoryhub.tenants.policies import effective_policy
@@ -119,8 +119,7 @@ def apply_transition(
     transition = TRANSITIONS[verb]
     with transaction.atomic():
         locked = _lock(memory, expected_version, by)
-        if Status(locked.status) not in transition.allowed:
-            raise WrongState(f"A memory that is {locked.status} cannot be {_past(verb)}.")
+        _check_state(locked, verb, transition.allowed)
         memory = _change(
             memory=memory, verb=verb, values=transition.sets, expected_version=expected_version,
             by=by, reason=reason, now=now,
@@ -129,6 +128,27 @@ def apply_transition(
             strength = effective_policy(StrengthPolicy, memory.agent, memory.actor).reactivation_strength
             set_strengths(memories=[memory], strengths={memory.pk: strength}, by=by, now=now)
         return memory
+
+
+def approve_memory(
+    *,
+    memory: Memory,
+    values: Mapping[str, Any],
+    expected_version: int | None,
+    by: Principal,
+    reason: str,
+    now: datetime,
+) -> Memory:
+    """Approve a memory that waits, with curated values put right on the way: one change, one revision.
+
+    Raises as `edit_memory` and `apply_transition` do.
+    """
+    approve = TRANSITIONS["approve"]
+    edited = {key: values[key] for key in values if key in EDITABLE}
+    return _change(
+        memory=memory, verb="approve", values={**edited, **approve.sets}, expected_version=expected_version,
+        by=by, reason=reason, now=now, allowed=approve.allowed,
+    )  # fmt: skip
 
 
 def archive_memories(*, memories: Sequence[Memory], by: Principal, reason: str, now: datetime) -> int:
@@ -153,7 +173,7 @@ def restore_revision(
 ) -> Memory:
     """Bring back the curated values as they stood after a revision; the way back is a revision too."""
     if revision.memory_id != memory.pk:
-        raise UnknownRow(f"No revision {revision.pk} of this memory.")
+        raise UnknownRow(told("No revision %(id)s of this memory.", id=revision.pk))
     values = values_after(revision.after)
     for name in ("valid_from", "valid_to"):
         values[name] = parse_datetime(values[name]) if values.get(name) else None
@@ -194,22 +214,24 @@ def delete_memory(
 
 def _change(
     *, memory: Memory, verb: str, values: Mapping[str, Any], expected_version: int | None, by: Principal, reason: str,
-    now: datetime,
+    now: datetime, allowed: frozenset[Status] = frozenset(Status),
 ) -> Memory:  # fmt: skip
     spaces = writing_spaces()
     entry = index_entries([values["content"]], spaces)[0] if "content" in values else None
     try:
         with transaction.atomic():
             locked = _lock(memory, expected_version, by)
+            _check_state(locked, verb, allowed)
             before = snapshot(locked)
             _apply(locked, values, by)
             _check_decisions(locked, before, by)
             if snapshot(locked) == before:
                 return locked
             if locked.locked and locked.content != before["content"] and by.kind is PrincipalKind.JOB:
-                raise LockedByPerson("A person has put this text right; a job may not rewrite it.")
+                raise LockedByPerson(told("A person has put this text right; a job may not rewrite it."))
             # What a person has put right, no extraction may rewrite.
-            locked.locked = locked.locked or (verb == "edit" and by.kind is not PrincipalKind.JOB)
+            is_put_right = verb == "edit" or (verb == "approve" and locked.content != before["content"])
+            locked.locked = locked.locked or (is_put_right and by.kind is not PrincipalKind.JOB)
             locked.version += 1
             locked.updated_at = now
             locked.save()
@@ -224,7 +246,7 @@ def _change(
     except IntegrityError as error:
         if not is_about(error, TEXT_ONCE):
             raise
-        raise DuplicateMemory("Another memory in this namespace has the same text.") from error
+        raise DuplicateMemory(told("Another memory in this namespace has the same text.")) from error
 
 
 def is_about(error: IntegrityError, constraint: str) -> bool:
@@ -273,12 +295,23 @@ def _lock(memory: Memory, expected_version: int | None, by: Principal) -> Memory
     held = rows.filter(pk__in=[memory.pk, *(memory.supersedes or [])], actor_id=memory.actor_id)
     locked = {each.pk: each for each in held.order_by("id")}.get(memory.pk)
     if locked is None:
-        raise UnknownRow(f"No memory {memory.pk}.")
+        raise UnknownRow(told("No memory %(id)s.", id=memory.pk))
     if not by.is_trusted and locked.trust == Trust.TRUSTED:
-        raise Forbidden("An untrusted key may not touch what is believed; a curator can.")
+        raise Forbidden(told("An untrusted key may not touch what is believed; a curator can."))
     if expected_version is not None and locked.version != expected_version:
         raise VersionMismatch(locked.version)
     return locked
+
+
+def _check_state(memory: Memory, verb: str, allowed: frozenset[Status]) -> None:
+    if Status(memory.status) not in allowed:
+        raise WrongState(
+            told(
+                "A memory that is %(status)s cannot be %(done)s.",
+                status=told(memory.status),
+                done=told(_past(verb)),
+            )
+        )
 
 
 def _apply(memory: Memory, values: Mapping[str, Any], by: Principal) -> None:
@@ -305,16 +338,16 @@ def _complete(memory: Memory) -> None:
 
 def _check(memory: Memory) -> None:
     if memory.pinned and memory.status != Status.ACTIVE:
-        raise WrongState(f"A memory that is {memory.status} cannot be pinned.")
+        raise WrongState(told("A memory that is %(status)s cannot be pinned.", status=told(memory.status)))
     check_scope(ScopeLevel(memory.scope_level), domain=memory.scope_domain, user_id=memory.actor.user_id)
     if memory.valid_from and memory.valid_to and memory.valid_from > memory.valid_to:
-        raise MemoryRefused("valid_to", "A memory cannot end before it begins.")
+        raise MemoryRefused("valid_to", told("A memory cannot end before it begins."))
 
 
 def _bring_in(memory: Memory, by: Principal) -> None:
     """Whoever makes a memory active vouches for its text (SPEC M10)."""
     if not by.is_trusted:
-        raise Forbidden("An untrusted key cannot bring a memory into contexts; a curator can.")
+        raise Forbidden(told("An untrusted key cannot bring a memory into contexts; a curator can."))
     memory.trust = Trust.TRUSTED
 
 

@@ -3,17 +3,21 @@
 A tombstone knows a text again, word for word or in near words, and does not hold it.
 """
 
-from collections.abc import Sequence
+import json
+from collections.abc import Mapping, Sequence
 from datetime import datetime
+from typing import Any, Final
 from uuid import UUID
 
+from django.core.serializers.json import DjangoJSONEncoder
 from django.db import transaction
 from django.db.models import F, Q
+from django.utils.dateparse import parse_datetime
 
 from memoryhub.access import audit
 from memoryhub.access.domain import Forbidden, Principal, PrincipalKind
 from memoryhub.access.tenancy import UnknownRow
-from memoryhub.refusals import Refusal
+from memoryhub.refusals import Refusal, told
 from memoryhub.search.statistics import idf
 from strength.actions.rest import hold_awake
 from strength.domain.likeness import NEAR, Fingerprint, fingerprint, likeness
@@ -30,8 +34,11 @@ class DecidedAgainst(Refusal):
     def __init__(self, decision: Decision) -> None:
         self.decision = decision
         super().__init__(
-            f"A person {decision} a memory that says this, and the decision holds. "
-            "Somebody can write it again in the admin, or a client with source `manual`: it then waits for approval."
+            told(
+                "A person %(decided)s a memory that says this, and the decision holds. Somebody can write it again in "
+                "the admin, or a client with source `manual`: it then waits for approval.",
+                decided=told(decision.value),
+            )
         )
 
 
@@ -67,15 +74,50 @@ def lift_tombstones(*, actor_id: UUID, text: str) -> None:
         standing.filter(digest=fingerprint(text).digest).delete()
 
 
+KEPT: Final = (
+    "decision", "memory_id", "kind", "message_ids", "who_kind", "who_name", "held_back", "last_held_back_at",
+    "created_at",
+)  # fmt: skip
+"""What a decision knows besides the text that it is about."""
+
+
+def decision_kept(*, actor_id: UUID, text: str) -> dict[str, Any] | None:
+    """Return the decision against exactly these words as JSON types, so that it can be brought back; None for none."""
+    standing = Tombstone.objects.filter(actor_id=actor_id, digest=fingerprint(text).digest)
+    values: dict[str, Any] | None = standing.values(*KEPT).first()
+    return None if values is None else json.loads(json.dumps(values, cls=DjangoJSONEncoder))
+
+
+def bring_back_decision(
+    *, actor_id: UUID, text: str, kept: Mapping[str, Any] | None, left_at: datetime
+) -> None:
+    """Let stand against exactly these words what stood before `left_at`, in place of what was left then.
+
+    What a person has decided since stands. Belongs to a change that leaves its own audit entry.
+    """
+    known = fingerprint(text)
+    standing = Tombstone.objects.filter(actor_id=actor_id, digest=known.digest)
+    standing.filter(created_at=left_at).delete()
+    if kept is None or standing.exists():
+        return
+    moments = {
+        name: kept[name] and parse_datetime(kept[name]) for name in ("created_at", "last_held_back_at")
+    }
+    Tombstone.objects.create(
+        **{**kept, **moments}, actor_id=actor_id, digest=known.digest, terms=sorted(known.terms),
+        marks=sorted(known.marks), order=list(known.order),
+    )  # fmt: skip
+
+
 @transaction.atomic
 def lift_tombstone(*, tombstone: Tombstone, by: Principal, reason: str, now: datetime) -> None:
     """Forget a decision, so that what it was about may be written again. Raises UnknownRow, Forbidden."""
     if not by.is_trusted:
-        raise Forbidden("An untrusted key may not lift what a person decided; a curator can.")
+        raise Forbidden(told("An untrusted key may not lift what a person decided; a curator can."))
     hold_awake(tombstone.actor_id)
     gone, _ = Tombstone.objects.filter(pk=tombstone.pk, actor_id=tombstone.actor_id).delete()
     if not gone:
-        raise UnknownRow(f"No decision {tombstone.pk}.")
+        raise UnknownRow(told("No decision %(id)s.", id=tombstone.pk))
     audit.record(
         by=by, verb="lift", object_kind="tombstone", object_id=tombstone.pk, actor=tombstone.actor, reason=reason,
         now=now,

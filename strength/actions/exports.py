@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from datetime import datetime
 from typing import Any
 
+from django.db.models import QuerySet
+
 from memoryhub.transfer.writing import Whose, snapshot
 from strength.models import Memory
 
@@ -27,8 +29,13 @@ MARK = "\ufeff"
 
 def memories_as_csv(whose: Whose) -> Iterator[bytes]:
     """Yield the memories of these actors, a header first; a cell that a spreadsheet would run begins with a `'`."""
+    yield from rows_as_csv(Memory.objects.filter(actor__in=whose.actors()))
+
+
+def rows_as_csv(memories: QuerySet[Memory]) -> Iterator[bytes]:
+    """Yield these memories, a header first."""
     yield (MARK + _line(list(COLUMNS))).encode()
-    rows = Memory.objects.filter(actor__in=whose.actors()).order_by("actor__agent_id", "actor__user_id", "id")
+    rows = memories.order_by("actor__agent_id", "actor__user_id", "id")
     with snapshot():
         for values in rows.values_list(*COLUMNS.values()).iterator(chunk_size=ROWS_AT_ONCE):
             yield _line([_cell(value) for value in values]).encode()

@@ -9,8 +9,10 @@ from django.db import IntegrityError, transaction
 from django.db.models import Q
 from django.utils.dateparse import parse_datetime
 
+from memoryhub.access import audit
 from memoryhub.access.domain import Forbidden, Principal
 from memoryhub.access.tenancy import UnknownRow
+from memoryhub.refusals import told
 from memoryhub.tenants.policies import effective_policy
 from strength.actions.curate import TEXT_ONCE, WrongState, is_about
 from strength.actions.decisions import decision_against
@@ -32,18 +34,20 @@ class CannotMerge(WrongState):
 
 
 @transaction.atomic
-def merge(*, proposal: Merge, by: Principal, reason: str, now: datetime) -> Merge:
+def merge(*, proposal: Merge, by: Principal, reason: str, now: datetime, stays: UUID | None = None) -> Merge:
     """Let the kept memory absorb the other, as they were compared; the proposal remembers how to take it back.
 
-    The kept one gets the greater strength, the uses, impacts, tags, learnings and sources of both; the other is
-    archived and points to it. Raises CannotMerge, WrongState for a proposal that is decided, Forbidden for an
-    untrusted key.
+    `stays` names the one that is to stay where it is not the one proposed. The kept one gets the greater strength, the
+    uses, impacts, tags, learnings and sources of both; the other is archived and points to it. Raises CannotMerge,
+    WrongState for a proposal that is decided, Forbidden for an untrusted key.
     """
     proposal = _lock_proposal(proposal, MergeState.PROPOSED, by)
+    if stays is not None and stays != proposal.kept_id:
+        _turn(proposal, stays)
     kept, absorbed = _lock_pair(proposal)
     if not _is_as_compared(kept, absorbed, proposal, now):
         raise CannotMerge(
-            "One of the two was changed since they were compared; the next sleep compares them anew."
+            told("One of the two was changed since they were compared; the next sleep compares them anew.")
         )
     before_kept, before_absorbed = snapshot(kept), snapshot(absorbed)
     undo = _join_numbers(kept, absorbed, proposal)
@@ -65,6 +69,14 @@ def merge(*, proposal: Merge, by: Principal, reason: str, now: datetime) -> Merg
     return _decide(proposal, MergeState.MERGED, by, reason, now)
 
 
+def _turn(proposal: Merge, stays: UUID) -> None:
+    """Let the other one of the two be the one that stays."""
+    if stays != proposal.absorbed_id:
+        raise CannotMerge(told("The memory that is to stay is none of the two."))
+    proposal.kept_id, proposal.absorbed_id = proposal.absorbed_id, proposal.kept_id
+    proposal.kept_version, proposal.absorbed_version = proposal.absorbed_version, proposal.kept_version
+
+
 def _follow(kept: Memory, absorbed: Memory, now: datetime) -> None:
     """Let other open proposals go on: about the kept memory, whose text is as it was; not about the absorbed one."""
     others = Merge.objects.filter(actor_id=kept.actor_id, state=MergeState.PROPOSED)
@@ -79,7 +91,58 @@ def _follow(kept: Memory, absorbed: Memory, now: datetime) -> None:
 def dismiss_merge(*, proposal: Merge, by: Principal, reason: str, now: datetime) -> Merge:
     """Keep the two apart; the pair is not proposed again. Raises WrongState, Forbidden."""
     proposal = _lock_proposal(proposal, MergeState.PROPOSED, by)
+    _note(proposal, "dismiss", by, reason, now)
     return _decide(proposal, MergeState.DISMISSED, by, reason, now)
+
+
+@transaction.atomic
+def reopen_merge(*, proposal: Merge, by: Principal, reason: str, now: datetime) -> Merge:
+    """Take back what was decided about a proposal, as a unit, so that it waits for a person again.
+
+    What was merged is parted, and what was withdrawn by that waits again as well. Raises WrongState where nothing was
+    decided, CannotMerge where the two cannot be parted, Forbidden.
+    """
+    decided = Merge.objects.filter(pk=proposal.pk, actor_id=proposal.actor_id).first()
+    if decided is None:
+        raise UnknownRow(told("No merge %(id)s.", id=proposal.pk))
+    if decided.state == MergeState.MERGED:
+        undo_merge(proposal=decided, by=by, reason=reason, now=now)
+        _follow_back(decided)
+        proposal = _lock_proposal(decided, MergeState.UNDONE, by)
+        proposal.kept_version, proposal.absorbed_version = (each.version for each in _lock_pair(proposal))
+    else:
+        proposal = _lock_proposal(decided, MergeState.DISMISSED, by)
+    _note(proposal, "reopen", by, reason, now)
+    proposal.undo, proposal.state = {}, MergeState.PROPOSED
+    proposal.decided_by, proposal.reason, proposal.decided_at = "", "", None
+    proposal.save()
+    return proposal
+
+
+def _follow_back(decided: Merge) -> None:
+    """Let open proposals about the two go on, and those wait again that the merge withdrew."""
+    others = Merge.objects.filter(actor_id=decided.actor_id).exclude(pk=decided.pk)
+    withdrawn = others.filter(
+        Q(kept=decided.absorbed_id) | Q(absorbed=decided.absorbed_id),
+        state=MergeState.WITHDRAWN, decided_at=decided.decided_at,
+    )  # fmt: skip
+    withdrawn.update(state=MergeState.PROPOSED, decided_at=None)
+    versions = dict(
+        Memory.objects.of([decided.actor_id])
+        .filter(pk__in=[decided.kept_id, decided.absorbed_id])
+        .values_list("pk", "version")
+    )
+    # The merge and its undoing changed neither text; each counted as a change.
+    former = {
+        decided.kept_id: versions[decided.kept_id] - 1,
+        decided.absorbed_id: versions[decided.absorbed_id] - 2,
+    }
+    open_ = others.filter(state=MergeState.PROPOSED)
+    for memory_id, version in former.items():
+        open_.filter(kept=memory_id, kept_version=version).update(kept_version=versions[memory_id])
+        open_.filter(absorbed=memory_id, absorbed_version=version).update(
+            absorbed_version=versions[memory_id]
+        )
 
 
 def undo_merge(
@@ -97,7 +160,7 @@ def undo_merge(
     except IntegrityError as error:
         if not is_about(error, TEXT_ONCE):
             raise
-        raise CannotMerge("Another memory has the text of the absorbed one by now.") from error
+        raise CannotMerge(told("Another memory has the text of the absorbed one by now.")) from error
 
 
 def _part(proposal: Merge, by: Principal, reason: str, now: datetime, leaves: MergeState) -> Merge:
@@ -105,10 +168,10 @@ def _part(proposal: Merge, by: Principal, reason: str, now: datetime, leaves: Me
     kept, absorbed = _lock_pair(proposal)
     undo = proposal.undo
     if absorbed.version != undo["absorbed_version"] or absorbed.status != Status.ARCHIVED:
-        raise CannotMerge("The memory that was absorbed was changed since; bring it back by hand.")
+        raise CannotMerge(told("The memory that was absorbed was changed since; bring it back by hand."))
     decided = decision_against(actor_id=absorbed.actor_id, text=absorbed.content)
     if decided is not None and proposal.decided_at and decided.created_at >= proposal.decided_at:
-        raise CannotMerge("A person has decided against what the absorbed one says; it stays archived.")
+        raise CannotMerge(told("A person has decided against what the absorbed one says; it stays archived."))
     before_kept, before_absorbed = snapshot(kept), snapshot(absorbed)
     _part_numbers(kept, undo)
     _part_perspectives(kept, undo["perspectives"])
@@ -125,14 +188,16 @@ def _part(proposal: Merge, by: Principal, reason: str, now: datetime, leaves: Me
 
 def _lock_proposal(proposal: Merge, state: MergeState, by: Principal) -> Merge:
     if not by.is_trusted:
-        raise Forbidden("An untrusted key may not decide about memories; a curator can.")
+        raise Forbidden(told("An untrusted key may not decide about memories; a curator can."))
     hold_awake(proposal.actor_id)
     rows = Merge.objects.select_for_update(of=["self"])
     locked = rows.filter(pk=proposal.pk, actor_id=proposal.actor_id).first()
     if locked is None:
-        raise UnknownRow(f"No merge {proposal.pk}.")
+        raise UnknownRow(told("No merge %(id)s.", id=proposal.pk))
     if locked.state != state:
-        raise WrongState(f"This merge is {locked.state}, not {state}.")
+        raise WrongState(
+            told("This merge is %(present)s, not %(wanted)s.", present=told(locked.state), wanted=told(state))
+        )
     return locked
 
 
@@ -141,7 +206,7 @@ def _lock_pair(proposal: Merge) -> tuple[Memory, Memory]:
     rows = Memory.objects.select_for_update(of=["self"]).select_related("actor__agent").order_by("id")
     found = {memory.pk: memory for memory in rows.filter(actor_id=proposal.actor_id, pk__in=ids)}
     if len(found) < len(ids):
-        raise CannotMerge("One of the two has been deleted.")
+        raise CannotMerge(told("One of the two has been deleted."))
     return found[proposal.kept_id], found[proposal.absorbed_id]
 
 
@@ -149,6 +214,19 @@ def _is_as_compared(kept: Memory, absorbed: Memory, proposal: Merge, now: dateti
     versions = (kept.version, absorbed.version) == (proposal.kept_version, proposal.absorbed_version)
     holds = kept.valid_to is None or kept.valid_to > now
     return versions and holds and kept.status == absorbed.status == Status.ACTIVE
+
+
+def _note(proposal: Merge, verb: str, by: Principal, reason: str, now: datetime) -> None:
+    """Leave the audit entry of a decision that changes no memory; the others' is the memories' own."""
+    audit.record(
+        by=by,
+        verb=verb,
+        object_kind="merge",
+        object_id=proposal.pk,
+        actor=proposal.actor,
+        reason=reason,
+        now=now,
+    )
 
 
 def _decide(proposal: Merge, state: MergeState, by: Principal, reason: str, now: datetime) -> Merge:

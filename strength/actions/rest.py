@@ -9,6 +9,7 @@ from uuid import UUID
 from django.db import connection
 
 from memoryhub.access.tenancy import UnknownRow
+from memoryhub.refusals import told
 
 # In one statement: the subquery is not pulled up, for its function has effects, and rows are locked after the join.
 HOLD = """
@@ -41,4 +42,4 @@ def _hold(actor_id: UUID, statement: str) -> None:
     with connection.cursor() as cursor:
         cursor.execute(statement, {"about": _ABOUT, "whose": _whose(actor_id), "actor_id": actor_id})
         if cursor.fetchone() is None:
-            raise UnknownRow("The user was erased meanwhile.")
+            raise UnknownRow(told("The user was erased meanwhile."))

@@ -7,7 +7,7 @@ from typing import Final
 
 from memoryhub.access.domain import Forbidden, Principal
 from memoryhub.access.tenancy import UnknownRow
-from memoryhub.refusals import Refusal
+from memoryhub.refusals import Refusal, told
 from memoryhub.tenants.models import Actor
 from strength.actions.curate import WrongState
 from strength.actions.preview import preview_sleep
@@ -49,14 +49,18 @@ def sleep_round(
     Raises TooMany beyond `most` actors, Forbidden for an untrusted key, and for one user's key that names all users.
     """
     if not waking.by.is_trusted:
-        raise Forbidden("An untrusted key may not let what is believed fade; a curator can.")
+        raise Forbidden(told("An untrusted key may not let what is believed fade; a curator can."))
     if all_users and waking.by.user_id is not None:
-        raise Forbidden("This key is bound to one user; it cannot speak for all.")
+        raise Forbidden(told("This key is bound to one user; it cannot speak for all."))
     actors = actors_of(actor, all_users=all_users)
     if most is not None and len(actors) > most:
         raise TooMany(
-            f"The agent has {len(actors)} actors, and one request does {most} at most; use the command "
-            "`manage.py sleep_phase`, or leave it to the nightly schedule."
+            told(
+                "The agent has %(count)s actors, and one request does %(most)s at most; use the command "
+                "`manage.py sleep_phase`, or leave it to the nightly schedule.",
+                count=len(actors),
+                most=most,
+            )
         )
     runs = []
     for each in actors:

@@ -9,6 +9,7 @@ from django.db import transaction
 
 from memoryhub.access.domain import Forbidden, Principal, PrincipalKind
 from memoryhub.access.tenancy import UnknownRow
+from memoryhub.refusals import told
 from memoryhub.tenants.domain import Trust
 from strength.actions.curate import WrongState
 from strength.actions.ending import end_memory, note_what_it_would_end
@@ -44,7 +45,7 @@ def supersede_memory(
     }
     old = held.pop(memory.pk, None)
     if old is None:
-        raise UnknownRow(f"No memory {memory.pk}.")
+        raise UnknownRow(told("No memory %(id)s.", id=memory.pk))
     _check(old, at, by)
     olds = [old, *_endable(list(held.values()), at, by)]
     waits = new.waits or (by.kind is PrincipalKind.JOB and any(each.locked for each in olds))
@@ -53,7 +54,7 @@ def supersede_memory(
         actor=old.actor, new=_like(old, replace(new, waits=waits, unlike=unlike), at), by=by, now=now
     )
     if written.pk == old.pk:
-        raise MemoryRefused("content", "The new text says what the memory says already.")
+        raise MemoryRefused("content", told("The new text says what the memory says already."))
     ending = [each for each in olds if each.pk != written.pk]
     if written.status == Status.ACTIVE:
         for each in ending:
@@ -74,12 +75,12 @@ def _endable(memories: Sequence[Memory], at: datetime, by: Principal) -> list[Me
 
 def _check(old: Memory, at: datetime, by: Principal) -> None:
     if not by.is_trusted and old.trust == Trust.TRUSTED:
-        raise Forbidden("An untrusted key may not end what is believed; a curator can.")
+        raise Forbidden(told("An untrusted key may not end what is believed; a curator can."))
     if old.status != Status.ACTIVE or old.superseded_by_id or (old.valid_to and old.valid_to <= at):
-        raise WrongState("Only a memory that is active and still holds can be superseded.")
+        raise WrongState(told("Only a memory that is active and still holds can be superseded."))
     # What was said at one moment may replace itself more than once: it then held for no time at all.
     if old.valid_from and at < old.valid_from:
-        raise MemoryRefused("valid_from", "A memory cannot end before it begins.")
+        raise MemoryRefused("valid_from", told("A memory cannot end before it begins."))
 
 
 def _like(old: Memory, new: NewMemory, at: datetime) -> NewMemory:

@@ -8,7 +8,7 @@ from uuid import UUID
 
 from django.db import connection, transaction
 
-from conversations.actions.routed import AUTO, Routing, routed
+from conversations.actions.routed import AUTO, UNNAMED, Routing, routed
 from memoryhub.access.domain import Principal
 from memoryhub.access.tenancy import Tenant, hold, resolve_many
 from memoryhub.jobs.queue import enqueue
@@ -123,7 +123,7 @@ def begin_task(
     actor: Actor,
     query: str,
     perspective: str | None,
-    project: str | None = None,
+    project: str | None = UNNAMED,
     by: Principal,
     now: datetime,
 ) -> Begun:
@@ -132,7 +132,7 @@ def begin_task(
     `project` "auto" finds the project first (SPEC P3); network.
     """
     routing = routed(tenant=tenant, message=query, project=project, session=None, by=by, now=now)
-    name = routing.project if routing else None if project == AUTO else project
+    name = routing.project if routing else None if project in (AUTO, UNNAMED) else project
     search = MemorySearch(query=text_query(query, payer=tenant.payer), perspective=perspective, project=name)
     found = search_memories(tenant=tenant, search=search, by=by, mark=True, now=now).found
     offered = [{"id": str(each.memory.pk), "scores": each.breakdown.as_dict()} for each in found]

@@ -7,6 +7,7 @@ from django.db import connection, transaction
 
 from memoryhub.access import audit
 from memoryhub.access.domain import Forbidden, Principal
+from memoryhub.refusals import told
 from strength import sleep_sql as sql
 from strength.actions.curate import WrongState
 from strength.actions.decisions import decision_against
@@ -30,7 +31,7 @@ def undo_sleep(*, run: SleepRun, by: Principal, reason: str, now: datetime) -> S
     not be taken back is told in `errors`. Raises WrongState for a preview, a run that is not done, or not the latest.
     """
     if not by.is_trusted:
-        raise Forbidden("An untrusted key may not undo a sleep; a curator can.")
+        raise Forbidden(told("An untrusted key may not undo a sleep; a curator can."))
     hold_asleep(run.actor_id)
     rhythm = hold_rhythm(run.actor)
     run = SleepRun.objects.select_for_update(of=["self"]).select_related("actor__agent").get(pk=run.pk)
@@ -56,11 +57,13 @@ def undo_sleep(*, run: SleepRun, by: Principal, reason: str, now: datetime) -> S
 
 def _check(run: SleepRun, rhythm: Rhythm) -> None:
     if run.dry_run:
-        raise WrongState("A preview has changed nothing; there is nothing to undo.")
+        raise WrongState(told("A preview has changed nothing; there is nothing to undo."))
     if run.state != RunState.DONE:
-        raise WrongState(f"This sleep is {run.state}; only one that is done can be undone.")
+        raise WrongState(
+            told("This sleep is %(state)s; only one that is done can be undone.", state=told(run.state))
+        )
     if rhythm.runs != run.number:
-        raise WrongState("Only an actor's latest sleep can be undone; it has slept again since.")
+        raise WrongState(told("Only an actor's latest sleep can be undone; it has slept again since."))
 
 
 def _own_merges(run: SleepRun) -> list[Merge]:

@@ -14,7 +14,7 @@ from django.db import connection, transaction
 
 from memoryhub.access.domain import Forbidden, Principal
 from memoryhub.access.tenancy import hold
-from memoryhub.refusals import Refusal
+from memoryhub.refusals import Refusal, told
 from memoryhub.tenants.domain import Trust
 from memoryhub.tenants.policies import effective_policy
 from strength.domain.history import PointKind
@@ -139,9 +139,11 @@ def _execute(statement: str, group: Sequence[Memory], now: datetime, **values: A
 
 def _check_trust(memories: Iterable[Memory], by: Principal) -> None:
     if not by.is_trusted and any(memory.trust == Trust.TRUSTED for memory in memories):
-        raise Forbidden("An untrusted key may not change how strong what is believed is.")
+        raise Forbidden(told("An untrusted key may not change how strong what is believed is."))
 
 
 def _check_usable(memory: Memory) -> None:
     if Status(memory.status) not in LEARNABLE:
-        raise NotUsable(f"A memory that is {memory.status} cannot have been used.")
+        raise NotUsable(
+            told("A memory that is %(status)s cannot have been used.", status=told(memory.status))
+        )

@@ -13,6 +13,7 @@ from conversations.models import Message
 from memoryhub.access.domain import Principal, PrincipalKind
 from memoryhub.access.tenancy import UnknownRow
 from memoryhub.providers.spaces import IndexEntry, index_entries, writing_spaces
+from memoryhub.refusals import told
 from memoryhub.search.models import EmbeddingSpace
 from memoryhub.search.vectors import UnusableVector, unit_vector
 from memoryhub.tenants.domain import Trust, TrustPolicy
@@ -139,7 +140,7 @@ def say_again(*, memory: Memory, new: NewMemory, by: Principal, now: datetime) -
     rows = Memory.objects.select_for_update(of=["self"]).select_related("actor__agent")
     known = rows.filter(actor_id=memory.actor_id, pk=memory.pk).first()
     if known is None:
-        raise UnknownRow(f"No memory {memory.pk}.")
+        raise UnknownRow(told("No memory %(id)s.", id=memory.pk))
     if known.status == Status.ACTIVE and known.valid_to is None:
         return _seen_again(known, draft, messages, by=by, now=now)
     _add_sources(known, messages, now)
@@ -241,9 +242,9 @@ def _draft(actor: Actor, new: NewMemory, now: datetime) -> Memory:
     domain = new.scope_domain if new.scope_domain is not None else actor.agent.domain
     check_scope(new.scope_level, domain=domain, user_id=actor.user_id)
     if new.valid_from and new.valid_to and new.valid_from > new.valid_to:
-        raise MemoryRefused("valid_to", "A memory cannot end before it begins.")
+        raise MemoryRefused("valid_to", told("A memory cannot end before it begins."))
     if new.confidence is not None and not 0 <= new.confidence <= 1:
-        raise MemoryRefused("confidence", "A confidence lies between 0 and 1.")
+        raise MemoryRefused("confidence", told("A confidence lies between 0 and 1."))
     in_project = new.scope_level is ScopeLevel.PROJECT
     project = new.scope_project if new.scope_project is not None else actor.agent.current_project
     return Memory(
@@ -272,7 +273,8 @@ def _source_messages(actor: Actor, message_ids: Sequence[UUID]) -> list[Message]
     found = list(Message.objects.of([actor.id]).filter(id__in=message_ids).select_related("session"))
     if missing := set(message_ids) - {message.id for message in found}:
         raise MemoryRefused(
-            "source_message_ids", f"No such message of this actor: {sorted(map(str, missing))[0]}."
+            "source_message_ids",
+            told("No such message of this actor: %(id)s.", id=sorted(map(str, missing))[0]),
         )
     return found
 

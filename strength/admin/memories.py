@@ -1,16 +1,19 @@
 """The memories' screens: a list to work through, and a page that tells a memory's whole story."""
 
-from collections.abc import Callable, Iterable
+import json
 from contextlib import suppress
 from functools import partial
-from itertools import islice
-from typing import Any
+from typing import Any, Final
+from urllib.parse import urlencode
 
 from django.contrib import admin, messages
+from django.core.exceptions import PermissionDenied
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
-from django.urls import URLPattern, path
-from django.utils.translation import gettext, ngettext
+from django.template.response import TemplateResponse
+from django.urls import URLPattern, path, reverse
+from django.utils.html import format_html, format_html_join
+from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 from unfold.contrib.filters.admin import (
     BooleanRadioFilter,
@@ -24,11 +27,11 @@ from memoryhub.access.actions import VersionMismatch
 from memoryhub.access.domain import Forbidden
 from memoryhub.access.tenancy import UnknownRow, actor_for_writing
 from memoryhub.admin.base import (
-    MOST_AT_ONCE,
     ActingAdmin,
     UserFilter,
     about,
     about_its_field,
+    as_uuid,
     clock,
     excerpt,
     labelled,
@@ -36,7 +39,8 @@ from memoryhub.admin.base import (
     principal,
     whose,
 )
-from memoryhub.admin.pressing import Act, Done, each_of, posted, typed
+from memoryhub.admin.pressing import NEXT, UNDO, Act, Done, next_of, posted, reason_of, small_number, typed
+from memoryhub.refusals import told
 from memoryhub.tenants.namespaces import NamespaceError
 from strength.actions.curate import (
     TRANSITIONS,
@@ -47,41 +51,34 @@ from strength.actions.curate import (
     edit_memory,
     restore_revision,
 )
+from strength.actions.merging import undo_merge
+from strength.actions.taking_back import take_back
 from strength.actions.use import LEARNABLE, impact_memory, use_memory
 from strength.actions.write import write_memory
+from strength.admin.bulk import DELETE, LABELS, bulk, take_back_many
 from strength.admin.forms import MemoryForm, NewMemoryForm
-from strength.admin.stories import story_of
-from strength.admin.words import IMPACTS
+from strength.admin.meaning import MemoryList, asked, best_first, found_by_meaning, shown_score, told_about
+from strength.admin.sources import retrieved
+from strength.admin.stories import fits_the_form, story_of
+from strength.admin.words import FIELDS, IMPACTS, STATUS_COLOURS, STATUSES, said
 from strength.domain.memories import MemoryRefused, Status
 from strength.domain.strength import Impact
-from strength.models import Memory, MemoryRevision
+from strength.models import Memory, MemoryRevision, Merge
 
-LONGEST_PERSPECTIVE = 100
-STATUS_COLOURS = {"active": "success", "pending": "warning", "archived": "info", "rejected": "danger"}
-VERB_LABELS = {
-    "pin": _("Pin"),
-    "unpin": _("Unpin"),
-    "archive": _("Archive"),
-    "reactivate": _("Reactivate"),
-    "approve": _("Approve"),
-    "reject": _("Reject"),
+LONGEST_PERSPECTIVE: Final = 100
+WHOLE: Final = "whole"
+"""In the address of a memory's page: its text area holds the text however long that is."""
+
+ROW: Final = "row"
+"""Said by the buttons of a list's rows: they lead back to their row."""
+
+LONG_FIELDS: Final = ("content", "learnings")
+ROW_VERBS: Final = {
+    Status.PENDING: ("approve", "reject"),
+    Status.ARCHIVED: ("reactivate",),
+    Status.REJECTED: (),
 }
-
-
-def _bulk(verb: str) -> Callable[..., None]:
-    def act(model_admin: "MemoryAdmin", request: HttpRequest, queryset: QuerySet[Memory]) -> None:
-        model_admin.apply_to_each(request, queryset, verb)
-
-    act.__name__ = verb
-    labels = {
-        "pin": _("Pin the selected memories"),
-        "unpin": _("Unpin the selected memories"),
-        "archive": _("Archive the selected memories"),
-        "reactivate": _("Reactivate the selected memories"),
-        "approve": _("Approve the selected memories"),
-        "reject": _("Reject the selected memories"),
-    }
-    return admin.action(description=labels[verb], permissions=["change"])(act)
+VERB_LABELS: Final = {verb: LABELS[verb] for verb in TRANSITIONS}
 
 
 @admin.register(Memory)
@@ -91,11 +88,11 @@ class MemoryAdmin(ActingAdmin):
     form = MemoryForm
     add_form = NewMemoryForm
     list_display = (
+        "row_buttons",
         "shown_content",
         "kind",
         "owner",
         "shown_status",
-        "shown_pinned",
         "strength",
         "uses",
         "created_at",
@@ -113,30 +110,38 @@ class MemoryAdmin(ActingAdmin):
         ("created_at", RangeDateTimeFilter),
     )
     list_select_related = ("actor", "numbers")
+    list_per_page = 30  # their buttons and scores weigh more than other lists' cells
+    list_display_links = ("shown_content",)
+    list_before_template = "admin/strength/memory/by_meaning.html"
+    list_after_template = "admin/strength/memory/row_form.html"
     search_fields = ("content", "namespace")
     search_help_text = _("Words of a memory, its namespace, or its id.")
     ordering = ("-id",)
     long_text = "content"
-    actions = tuple(_bulk(verb) for verb in TRANSITIONS)
-    readonly_fields = ("id", "owner", "shown_status", "source", "channel", "trust", "locked", "version", "created_at",
+    actions = tuple(bulk(verb) for verb in (*TRANSITIONS, "merge", "export", DELETE))
+    readonly_fields = ("id", "owner", "state_in_words", "source", "channel", "trust", "locked", "version", "created_at",
                        "updated_at", "superseded_by", "supersedes")  # fmt: skip
     fieldsets = (
         (None, {"fields": ("content", "kind", "namespace", "tags")}),
         (
             _("State"),
-            {"fields": (("owner", "shown_status"), ("pinned", "locked"), ("trust", "source"), "channel")},
+            {"fields": (("owner", "state_in_words"), ("pinned", "locked"), ("trust", "source"), "channel")},
         ),
-        (_("Scope"), {"fields": ("scope_level", ("scope_domain", "scope_project"))}),
+        (
+            _("Scope"),
+            {"classes": ("collapse",), "fields": ("scope_level", ("scope_domain", "scope_project"))},
+        ),
         (
             _("Validity"),
             {
+                "classes": ("collapse",),
                 "fields": (
                     "valid_from",
                     "valid_to",
                     ("confidence", "superseded_by"),
                     "supersedes",
                     "learnings",
-                )
+                ),
             },
         ),
         (_("This change"), {"fields": ("reason", ("version", "created_at", "updated_at"), "id")}),
@@ -147,7 +152,7 @@ class MemoryAdmin(ActingAdmin):
         (_("Validity"), {"fields": ("valid_from", "valid_to", "confidence", "learnings")}),
     )
     change_form_before_template = "admin/memoryhub/includes/version.html"
-    change_form_outer_before_template = "admin/strength/memory/verbs.html"
+    change_form_outer_before_template = "admin/strength/memory/head.html"
     change_form_outer_after_template = "admin/strength/memory/story.html"
     refusals = {
         MemoryRefused: about_its_field,
@@ -171,15 +176,24 @@ class MemoryAdmin(ActingAdmin):
 
     @labelled(STATUS_COLOURS)
     @admin.display(description=_("status"), ordering="status")
-    def shown_status(self, memory: Memory) -> str:
+    def shown_status(self, memory: Memory) -> tuple[Any, Any]:
         """Return where the memory stands."""
-        return memory.status
+        return said(STATUSES, memory.status)
 
-    @labelled({"pinned": "primary"})
-    @admin.display(description=_("pinned"), ordering="pinned")
-    def shown_pinned(self, memory: Memory) -> Any:
-        """Return a label for pinned memories alone."""
-        return ("pinned", _("pinned")) if memory.pinned else ""
+    @admin.display(description=_("status"))
+    def state_in_words(self, memory: Memory) -> Any:
+        """Return where the memory stands as its page shows it."""
+        return STATUSES.get(memory.status, memory.status)
+
+    @admin.display(description=_("pin or decide"), ordering="pinned")
+    def row_buttons(self, memory: Any) -> str:
+        """Return the buttons of a row; each posts by the form below the list, and leads back to the row."""
+        return _row_buttons(memory)
+
+    @admin.display(description=_("score"))
+    def shown_score(self, memory: Any) -> str:
+        """Return the score by which a search by meaning found it, with its parts."""
+        return shown_score(getattr(memory, "found", None))
 
     @admin.display(description=_("strength"), ordering="numbers__strength")
     def strength(self, memory: Any) -> str:
@@ -206,103 +220,169 @@ class MemoryAdmin(ActingAdmin):
                 )
                 self.message_user(request, told, messages.WARNING)
             return memory
-        return edit_memory(
-            memory=row,
-            values=form.values(),
-            expected_version=form.cleaned_data["expected_version"],
-            by=by,
-            reason=form.cleaned_data["reason"],
-            now=now,
-        )
-
-    def apply_to_each(self, request: HttpRequest, queryset: QuerySet[Memory], verb: str) -> None:
-        """Do what the verb says to each memory; tell how many it was done to, and why not to the others."""
-        rows = list(queryset.select_related("actor__agent")[: MOST_AT_ONCE + 1])
-        if len(rows) > MOST_AT_ONCE:
-            told = _("Choose at most %(most)d memories at once; nothing was changed.") % {
-                "most": MOST_AT_ONCE
-            }
-            self.message_user(request, told, messages.ERROR)
-            return
-        by = principal(request)
-
-        def act(memory: Memory) -> None:
-            apply_transition(memory=memory, verb=verb, by=by, reason="", now=clock())
-
-        done = each_of(self, request, rows, act, logged=verb)
-        if done:
-            told = ngettext("%(verb)s: %(count)d memory.", "%(verb)s: %(count)d memories.", done)
-            self.message_user(request, told % {"verb": VERB_LABELS[verb], "count": done}, messages.SUCCESS)
+        former = row.version
+        edited = edit_memory(
+            memory=row, values=form.values(), expected_version=form.cleaned_data["expected_version"], by=by,
+            reason=form.cleaned_data["reason"], now=now,
+        )  # fmt: skip
+        if edited.version != former:
+            request.edited = edited  # type: ignore[attr-defined]
+        return edited
 
     def delete_model(self, request: HttpRequest, obj: Memory) -> None:
         """Delete a memory; its text leaves the receipts as well. One that is gone already is deleted."""
         with suppress(UnknownRow):
-            delete_memory(memory=obj, expected_version=None, by=principal(request), reason="", now=clock())
+            delete_memory(
+                memory=obj,
+                expected_version=None,
+                by=principal(request),
+                reason=reason_of(request),
+                now=clock(),
+            )
 
-    def delete_queryset(self, request: HttpRequest, queryset: QuerySet[Memory]) -> None:
-        """Delete memories one by one, so that each leaves its audit entry."""
-        for memory in queryset.select_related("actor__agent"):
-            self.delete_model(request, memory)
-
-    def get_deleted_objects(self, objs: Iterable[Memory], request: HttpRequest) -> tuple[Any, Any, Any, Any]:
-        """Return the memories themselves: what hangs on them goes along and is nothing apart from them."""
-        rows = list(islice(objs, MOST_AT_ONCE + 1))
-        if len(rows) > MOST_AT_ONCE:
-            told = _("Choose at most %(most)d memories at once; nothing was changed.") % {
-                "most": MOST_AT_ONCE
-            }
-            return [], {}, set(), [told]
+    def get_deleted_objects(self, objs: Any, request: HttpRequest) -> tuple[Any, Any, Any, Any]:
+        """Return the memory itself: what hangs on it goes along and is nothing apart from it."""
         needed = set() if self.has_delete_permission(request) else {self.opts.verbose_name}
-        return [str(memory) for memory in rows], {self.opts.verbose_name_plural: len(rows)}, needed, []
+        rows = [str(memory) for memory in objs]
+        return rows, {self.opts.verbose_name_plural: len(rows)}, needed, []
+
+    # The list
+
+    def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[MemoryList]:
+        """Return the list that can be searched by meaning."""
+        return MemoryList
+
+    def get_list_display(self, request: HttpRequest) -> list[str]:
+        """Return the columns; a search by meaning shows its scores."""
+        columns = list(super().get_list_display(request))
+        question = asked(request)
+        if question is not None and question.is_answerable:
+            columns.insert(columns.index("shown_content") + 1, "shown_score")
+        return columns
+
+    def get_search_results(
+        self, request: HttpRequest, queryset: QuerySet[Any], search_term: str
+    ) -> tuple[QuerySet[Any], bool]:
+        """Find by meaning where the address asks for it, and names whose memory; by words or an id otherwise."""
+        question = asked(request)
+        if question is None or not question.is_answerable:
+            return super().get_search_results(request, queryset, search_term)
+        meaning = found_by_meaning(question, by=principal(request), now=clock())
+        request.meaning = meaning  # type: ignore[attr-defined]
+        return best_first(queryset, meaning), False
+
+    def changelist_view(
+        self, request: HttpRequest, extra_context: dict[str, Any] | None = None
+    ) -> HttpResponse:
+        """Show the list; what is to be said about a search by meaning is known once that was done."""
+        answer: Any = super().changelist_view(request, extra_context)
+        if isinstance(answer, TemplateResponse) and answer.context_data is not None:
+            answer.context_data.update(told_about(request))
+        return answer  # type: ignore[no-any-return]
+
+    def may_see_agents(self, request: HttpRequest) -> bool:
+        """Return whether a person may read what stands above memories in an export: their agents."""
+        return bool(request.user.has_perm("memoryhub.view_agent"))
+
+    # Buttons, and what is loaded when it is asked for
 
     def get_urls(self) -> list[URLPattern]:
-        """Return the addresses, with those that the page's buttons post to."""
+        """Return the addresses, with those that buttons post to."""
         view = self.admin_site.admin_view
-        return [
-            path("<path:object_id>/curate/", view(self.curate_view), name="strength_memory_curate"),
-            path("<path:object_id>/restore/", view(self.restore_view), name="strength_memory_restore"),
-            path("<path:object_id>/use/", view(self.use_view), name="strength_memory_use"),
-            path("<path:object_id>/impact/", view(self.impact_view), name="strength_memory_impact"),
-            *super().get_urls(),
+        buttons = {"curate": self.curate_view, "restore": self.restore_view, "use": self.use_view,
+                   "impact": self.impact_view, "take-back": self.take_back_view, "part": self.part_view,
+                   "text": self.text_view, "retrieved": self.retrieved_view}  # fmt: skip
+        rows = [
+            path(f"<path:object_id>/{name}/", view(each), name=f"strength_memory_{name.replace('-', '_')}")
+            for name, each in buttons.items()
         ]
+        many = path("take-back/", view(partial(take_back_many, self)), name="strength_memory_take_back_many")
+        return [many, *rows, *super().get_urls()]
 
     def curate_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
-        """Do what a button of the memory's page says."""
-        verb = request.POST.get("verb", "")
+        """Do what a button of the memory's page, or of its row in the list, says."""
+        verb = typed(request, "verb")
 
         def act(memory: Memory, reason: str) -> Done:
             if verb not in TRANSITIONS:
-                raise WrongState(gettext("There is no such button."))
+                raise WrongState(told("There is no such button."))
             # The version that the page showed: an approval is bound to the text that was read (SPEC M10).
-            apply_transition(
-                memory=memory,
-                verb=verb,
-                by=principal(request),
-                reason=reason,
-                expected_version=_number(request.POST.get("version")),
-                now=clock(),
-            )
-            return Done(gettext("Done: %(verb)s.") % {"verb": VERB_LABELS[verb]})
+            changed = apply_transition(
+                memory=memory, verb=verb, by=principal(request), reason=reason,
+                expected_version=small_number(request, "version"), now=clock(),
+            )  # fmt: skip
+            is_new = changed.version != memory.version
+            undo = undo_of(request, changed) if is_new else None
+            return Done(gettext("Done: %(verb)s.") % {"verb": VERB_LABELS[verb]}, undo=undo)
 
-        return self._posted(request, object_id, act, logged=verb)
+        answer = self._posted(request, object_id, act, logged=verb)
+        if next_of(request) and "Location" in answer:
+            answer["Location"] += _place(request, object_id)
+        return answer
+
+    def take_back_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
+        """Bring a memory back to how it stood before its latest change."""
+
+        def act(memory: Memory, reason: str) -> Done:
+            take_back(revision=_revision(request, memory), by=principal(request), reason=reason, now=clock())
+            return Done(gettext("It is as it was before."))
+
+        return self._posted(request, object_id, act, logged="take back")
+
+    def part_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
+        """Make two memories again of one that was merged."""
+
+        def act(memory: Memory, reason: str) -> Done:
+            of_memory = Merge.objects.filter(actor_id=memory.actor_id, kept_id=memory.pk)
+            key = as_uuid(typed(request, "merge"))
+            proposal = of_memory.filter(pk=key).first() if key else None
+            if proposal is None:
+                raise UnknownRow(told("There is no such merge."))
+            undo_merge(proposal=proposal, by=principal(request), reason=reason, now=clock())
+            return Done(gettext("The two are apart again."))
+
+        return self._posted(request, object_id, act, logged="part")
+
+    def text_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
+        """Send the whole text as plain text: however long, and whatever stands in it."""
+        memory = self._seen(request, object_id)
+        if isinstance(memory, HttpResponse):
+            return memory
+        return HttpResponse(memory.content, content_type="text/plain; charset=utf-8")
+
+    def retrieved_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
+        """Show the contexts that the memory was a candidate for: as a part of its page, or as a page."""
+        memory = self._seen(request, object_id)
+        if isinstance(memory, HttpResponse):
+            return memory
+        if not request.user.has_perm("conversations.view_receipt"):
+            raise PermissionDenied
+        context = {"memory": memory, **retrieved(memory, place=small_number(request, "from") or 0)}
+        if request.headers.get("HX-Request") == "true":
+            return TemplateResponse(request, "admin/strength/memory/retrieved.html", context)
+        frame = self.admin_site.each_context(request)
+        title = _("Why it was retrieved")
+        page = "admin/strength/memory/retrieved_page.html"
+        return TemplateResponse(request, page, {**frame, "title": title, "opts": self.opts, **context})
+
+    def _seen(self, request: HttpRequest, object_id: str) -> Any:
+        """Return the memory for whoever may see it; the way back where there is none."""
+        memory = self.get_object(request, object_id)
+        if not self.has_view_permission(request, memory):
+            raise PermissionDenied
+        return memory or self._get_obj_does_not_exist_redirect(request, self.opts, object_id)
 
     def restore_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
         """Bring back the values as they stood after a revision."""
 
         def act(memory: Memory, reason: str) -> Done:
-            revisions = MemoryRevision.objects.filter(actor_id=memory.actor_id, memory=memory)
-            revision = revisions.filter(number=_number(request.POST.get("number")) or 0).first()
-            if revision is None:
-                raise UnknownRow(gettext("There is no such revision."))
-            restore_revision(
-                memory=memory,
-                revision=revision,
-                expected_version=_number(request.POST.get("version")),
-                by=principal(request),
-                reason=reason,
-                now=clock(),
-            )
-            return Done(gettext("Revision %(number)d was restored.") % {"number": revision.number})
+            revision = _revision(request, memory)
+            changed = restore_revision(
+                memory=memory, revision=revision, expected_version=small_number(request, "version"),
+                by=principal(request), reason=reason, now=clock(),
+            )  # fmt: skip
+            undo = undo_of(request, changed) if changed.version != memory.version else None
+            return Done(gettext("Revision %(number)d was restored.") % {"number": revision.number}, undo=undo)
 
         return self._posted(request, object_id, act, logged="restore")
 
@@ -327,7 +407,7 @@ class MemoryAdmin(ActingAdmin):
 
         def act(memory: Memory, reason: str) -> Done:
             if impact not in IMPACTS:
-                raise WrongState(gettext("There is no such button."))
+                raise WrongState(told("There is no such button."))
             impact_memory(memory=memory, impact=Impact(impact), by=principal(request), now=clock())
             return Done(gettext("Its impact was noted: %(impact)s.") % {"impact": IMPACTS[impact]})
 
@@ -341,18 +421,35 @@ class MemoryAdmin(ActingAdmin):
     # What the page tells besides the fields.
 
     def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> tuple[str, ...]:
-        """Return the fields nobody types; a memory that exists is pinned by its button, which knows the rules."""
-        return self.readonly_fields if obj is None else (*self.readonly_fields, "pinned")
+        """Return the fields nobody types; a memory that exists is pinned by its button, which knows the rules.
+
+        What is too long for the form stands above it, in part; so an edit of the rest cannot lose any of it.
+        """
+        if obj is None:
+            return self.readonly_fields
+        return (*self.readonly_fields, "pinned", *_too_long(request, obj))
 
     def get_fieldsets(self, request: HttpRequest, obj: Any = None) -> Any:
-        """Return the fields; who may only look is not asked for a reason."""
+        """Return the fields; who may only look reads the text above them, and is not asked for a reason."""
         fieldsets = super().get_fieldsets(request, obj)
-        if obj is None or self.has_change_permission(request, obj):
+        if obj is None:
             return fieldsets
+        left_out = {"content", "reason"} if not self.has_change_permission(request, obj) else set()
+        left_out |= _too_long(request, obj)
         return [
-            (title, {**rest, "fields": [name for name in rest["fields"] if name != "reason"]})
+            (title, {**rest, "fields": [name for name in rest["fields"] if name not in left_out]})
             for title, rest in fieldsets
         ]
+
+    def message_user(
+        self, request: HttpRequest, message: Any, level: Any = messages.INFO, extra_tags: str = "",
+        fail_silently: bool = False,
+    ) -> None:  # fmt: skip
+        """Say something; beside what a form has changed, offer the way back."""
+        edited = getattr(request, "edited", None)
+        if edited is not None and level == messages.SUCCESS:
+            extra_tags = f"{UNDO}{undo_of(request, edited)}"
+        super().message_user(request, message, level, extra_tags, fail_silently)
 
     def context_of(self, request: HttpRequest, row: Any) -> dict[str, Any]:
         """Return the memory's story, and the buttons that fit its state."""
@@ -368,13 +465,71 @@ class MemoryAdmin(ActingAdmin):
             "may_restore": may_change,
             "may_report_use": may_change and Status(stored.status) in LEARNABLE,
             "version": stored.version,
+            "memory": stored,
+            "edits_whole": may_change and bool(_too_long(request, stored)),
+            "left_out_of_form": [FIELDS[name] for name in LONG_FIELDS if name in _too_long(request, stored)],
             **story_of(request, stored, now=clock()),
         }
 
 
-def _number(text: str | None) -> int | None:
-    """Return a small number that a page posted, or None."""
-    return int(text) if text and text.isascii() and text.isdecimal() and len(text) < 10 else None
+def undo_of(request: HttpRequest, changed: Memory) -> str:
+    """Return the address that takes a memory's latest change back, and leads to where that was made."""
+    back = typed(request, NEXT)
+    query = {
+        "number": str(changed.version),
+        **({NEXT: f"{back}{_place(request, changed.pk)}"} if back else {}),
+    }
+    return f"{reverse('admin:strength_memory_take_back', args=[changed.pk])}?{urlencode(query)}"
+
+
+def _place(request: HttpRequest, key: object) -> str:
+    """Return where on the list a row's button was pressed, as the end of an address."""
+    return f"#row-{key}" if typed(request, ROW) else ""
+
+
+def _revision(request: HttpRequest, memory: Memory) -> MemoryRevision:
+    """Return the revision that a button names. Raises UnknownRow."""
+    rows = MemoryRevision.objects.filter(actor_id=memory.actor_id, memory=memory)
+    revision = rows.filter(number=small_number(request, "number") or 0).first()
+    if revision is None:
+        raise UnknownRow(told("There is no such revision."))
+    return revision
+
+
+def _too_long(request: HttpRequest, memory: Memory) -> set[str]:
+    """Return the fields whose values are too long for the form, unless the address asks for them whole."""
+    if request.GET.get("text") == WHOLE:
+        return set()
+    texts = {"content": memory.content, "learnings": json.dumps(memory.learnings, ensure_ascii=False)}
+    return {name for name in LONG_FIELDS if not fits_the_form(texts[name])}
+
+
+def _row_buttons(memory: Any) -> str:
+    """Return a pin, and what decides about a memory that waits; for who may only look, whether it is pinned."""
+    if not memory.may_change:
+        return gettext("pinned") if memory.pinned else ""
+    verbs = ROW_VERBS.get(memory.status, ("unpin" if memory.pinned else "pin",))
+    buttons = format_html_join("", "{}", ((_row_button(memory, verb),) for verb in verbs))
+    return format_html(
+        '<span id="row-{}" class="flex flex-wrap gap-2 memory-row">{}</span>', memory.pk, buttons
+    )
+
+
+def _row_button(memory: Any, verb: str) -> str:
+    address = f"{reverse('admin:strength_memory_curate', args=[memory.pk])}?version={memory.version}"
+    is_pin = verb in ("pin", "unpin")
+    # A button that says whether it is pressed keeps its name.
+    label = VERB_LABELS["pin" if is_pin else verb]
+    name = gettext("%(verb)s: %(text)s") % {"verb": label, "text": memory.opening[:60]}
+    face = format_html(
+        '<span aria-hidden="true">{}</span>', "\N{BLACK STAR}" if memory.pinned else "\N{WHITE STAR}"
+    )
+    pressed = format_html(' aria-pressed="{}"', "true" if memory.pinned else "false") if is_pin else ""
+    return format_html(
+        '<button type="submit" form="row-form" formaction="{}" name="verb" value="{}" aria-label="{}" title="{}"{} '
+        'class="row-button">{}</button>',
+        address, verb, name, VERB_LABELS[verb], pressed, face if is_pin else VERB_LABELS[verb],
+    )  # fmt: skip
 
 
 def _verbs(memory: Memory) -> list[tuple[str, Any]]:

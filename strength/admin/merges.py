@@ -1,12 +1,16 @@
 """Screens of merges: two memories side by side, and whether they are one."""
 
+from datetime import datetime
 from typing import Any, Final
+from urllib.parse import urlencode
 
 from django.contrib import admin, messages
+from django.core.exceptions import PermissionDenied
 from django.db.models import QuerySet
 from django.db.models.functions import Left
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse, HttpResponseNotAllowed, HttpResponseRedirect
 from django.urls import URLPattern, path, reverse
+from django.utils.dateparse import parse_datetime
 from django.utils.translation import gettext, ngettext
 from django.utils.translation import gettext_lazy as _
 from unfold.contrib.filters.admin import DropdownFilter, RangeDateTimeFilter, RelatedDropdownFilter
@@ -15,29 +19,37 @@ from memoryhub.admin.base import (
     MOST_AT_ONCE,
     READ_FOR_EXCERPT,
     UserFilter,
+    as_uuid,
     clock,
     excerpt,
     labelled,
     principal,
     whose,
 )
-from memoryhub.admin.differences import Piece, compared
-from memoryhub.admin.pressing import ButtonsAdmin, Done, each_of, page_of
+from memoryhub.admin.confirming import Question, asked, is_confirmed
+from memoryhub.admin.pressing import ButtonsAdmin, Done, each_of, page_of, reason_of, tell, typed
 from strength.actions.curate import WrongState
-from strength.actions.merging import dismiss_merge, merge, undo_merge
+from strength.actions.merging import dismiss_merge, merge, reopen_merge, undo_merge
+from strength.admin.pairs import is_as_compared, merge_of, other_merges, pair_of
 from strength.admin.shown import may_read_memories
 from strength.admin.words import MERGE_COLOURS, MERGE_STATES, said
 from strength.domain.memories import Status
 from strength.domain.merging import MergeState
-from strength.models import Memory, Merge
+from strength.models import Merge
 
-LONGEST_SHOWN: Final = 20_000
-VERBS: Final = {"accept": merge, "dismiss": dismiss_merge, "undo": undo_merge}
-LABELS: Final = {"accept": _("Merge"), "dismiss": _("Keep apart"), "undo": _("Part again")}
+VERBS: Final = {"accept": merge, "dismiss": dismiss_merge, "undo": undo_merge, "reopen": reopen_merge}
+LABELS: Final = {
+    "accept": _("Merge"),
+    "dismiss": _("Keep apart"),
+    "undo": _("Part again"),
+    "reopen": _("Decide anew"),
+}
+LEAVES: Final = {"accept": MergeState.MERGED, "dismiss": MergeState.DISMISSED}
 TOLD: Final = {
     "accept": _("The two are one now."),
     "dismiss": _("The two stay apart, and are not proposed again."),
     "undo": _("The two are apart again."),
+    "reopen": _("What was decided is undone: the pair waits again."),
 }
 
 
@@ -140,45 +152,78 @@ class MergeAdmin(ButtonsAdmin):
     # Decisions
 
     @admin.action(description=_("Merge the selected pairs"), permissions=["decide"])
-    def accept(self, request: HttpRequest, queryset: QuerySet[Merge]) -> None:
+    def accept(self, request: HttpRequest, queryset: QuerySet[Merge]) -> HttpResponse | None:
         """Merge each of the selected pairs."""
-        self._decide_each(request, queryset, "accept")
+        return self._decide_each(request, queryset, "accept")
 
     @admin.action(description=_("Keep the selected pairs apart"), permissions=["decide"])
-    def dismiss(self, request: HttpRequest, queryset: QuerySet[Merge]) -> None:
+    def dismiss(self, request: HttpRequest, queryset: QuerySet[Merge]) -> HttpResponse | None:
         """Keep each of the selected pairs apart."""
-        self._decide_each(request, queryset, "dismiss")
+        return self._decide_each(request, queryset, "dismiss")
 
-    def _decide_each(self, request: HttpRequest, queryset: QuerySet[Merge], verb: str) -> None:
-        rows = list(queryset[: MOST_AT_ONCE + 1])
+    def _decide_each(self, request: HttpRequest, queryset: QuerySet[Merge], verb: str) -> HttpResponse | None:
+        rows = list(queryset.select_related("actor", "kept", "absorbed")[: MOST_AT_ONCE + 1])
         if len(rows) > MOST_AT_ONCE:
             told = _("Choose at most %(most)d pairs at once; nothing was changed.") % {"most": MOST_AT_ONCE}
             self.message_user(request, told, messages.ERROR)
-            return
-        by = principal(request)
+            return None
+        if not is_confirmed(request):
+            keys = [row.pk for row in rows]
+            return asked(self, request, _question(request, rows, verb), action=verb, keys=keys)
+        by, reason, now = principal(request), reason_of(request), clock()
 
         def act(proposal: Merge) -> None:
-            VERBS[verb](proposal=proposal, by=by, reason="", now=clock())
+            VERBS[verb](proposal=proposal, by=by, reason=reason, now=now)
 
         done = each_of(self, request, rows, act, logged=verb)
         if done:
             told = ngettext("%(verb)s: %(count)d pair.", "%(verb)s: %(count)d pairs.", done)
-            self.message_user(request, told % {"verb": LABELS[verb], "count": done}, messages.SUCCESS)
+            address = reverse("admin:strength_merge_undo_many")
+            undo = f"{address}?{urlencode({'at': now.isoformat(), 'verb': verb})}"
+            tell(request, told % {"verb": LABELS[verb], "count": done}, undo=undo)
+        return None
+
+    def undo_many_view(self, request: HttpRequest) -> HttpResponse:
+        """Take back what this person decided about many pairs at once: what was decided at that very moment."""
+        if request.method != "POST":
+            return HttpResponseNotAllowed(["POST"])
+        if not self.has_decide_permission(request):
+            raise PermissionDenied
+        by, at, verb = principal(request), _moment(typed(request, "at")), typed(request, "verb")
+        rows = Merge.objects.filter(decided_at=at, decided_by=by.name[:150], state=LEAVES.get(verb, ""))
+
+        def act(proposal: Merge) -> None:
+            reopen_merge(proposal=proposal, by=by, reason=reason_of(request), now=clock())
+
+        # The last first: what was merged into another is parted before that one is.
+        newest = list(rows.select_related("actor").order_by("-id")[:MOST_AT_ONCE]) if at else []
+        done = each_of(self, request, newest, act, logged="reopen")
+        told = ngettext("Undone: %(count)d pair waits again.", "Undone: %(count)d pairs wait again.", done)
+        self.message_user(request, told % {"count": done}, messages.SUCCESS if done else messages.WARNING)
+        return HttpResponseRedirect(reverse("admin:strength_merge_changelist"))
 
     def get_urls(self) -> list[URLPattern]:
-        """Return the addresses, with the one that the buttons post to."""
-        view = self.admin_site.admin_view(self.decide_view)
-        return [path("<path:object_id>/decide/", view, name="strength_merge_decide"), *super().get_urls()]
+        """Return the addresses, with those that the buttons post to."""
+        view = self.admin_site.admin_view
+        return [
+            path("undo-many/", view(self.undo_many_view), name="strength_merge_undo_many"),
+            path("<path:object_id>/decide/", view(self.decide_view), name="strength_merge_decide"),
+            *super().get_urls(),
+        ]
 
     def decide_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
-        """Do what a button says; after a decision the next proposal is shown."""
-        verb = request.POST.get("verb", "")
+        """Do what a button says; after a decision the next proposal is shown, with the way to take it back."""
+        verb, stays = typed(request, "verb"), as_uuid(typed(request, "stays"))
 
         def act(proposal: Merge, reason: str) -> Done:
             if verb not in VERBS:
                 raise WrongState(gettext("There is no such button."))
-            VERBS[verb](proposal=proposal, by=principal(request), reason=reason, now=clock())
-            return Done(TOLD[verb], None if verb == "undo" else _next_after(proposal))
+            which = {"stays": stays} if verb == "accept" else {}
+            VERBS[verb](proposal=proposal, by=principal(request), reason=reason, now=clock(), **which)
+            if verb not in LEAVES:
+                return Done(TOLD[verb])
+            undo = f"{reverse('admin:strength_merge_decide', args=[proposal.pk])}?verb=reopen"
+            return Done(TOLD[verb], _next_after(proposal), undo)
 
         return self.posted(request, object_id, act, logged=verb)
 
@@ -186,21 +231,69 @@ class MergeAdmin(ButtonsAdmin):
 
     def context_of(self, request: HttpRequest, row: Any) -> dict[str, Any]:
         """Return both memories and what can be decided about them."""
-        stored = Merge.objects.with_memories().get(pk=row.pk)
+        stored = merge_of(row.pk, row.actor_id)
         verbs = _verbs(stored) if self.has_decide_permission(request) else []
-        reads = may_read_memories(request)
-        pieces = compared(stored.kept.content, stored.absorbed.content) if reads else None
-        kept, absorbed = pieces or (_whole(stored.kept.content), _whole(stored.absorbed.content))
         return {
-            "sides": [
-                _side(_("Stays"), stored.kept, stored.kept_version, kept, is_kept=True),
-                _side(_("Is absorbed"), stored.absorbed, stored.absorbed_version, absorbed, is_kept=False),
-            ],
-            "reads_memories": reads,
-            "is_compared": pieces is not None,
-            "is_outdated": stored.state == MergeState.PROPOSED and not _is_as_compared(stored),
+            **pair_of(request, stored),
+            "others": other_merges(stored) if "accept" in verbs else 0,
             "verbs": [(verb, LABELS[verb]) for verb in verbs],
+            "may_merge": "accept" in verbs,
         }
+
+
+def _question(request: HttpRequest, rows: list[Merge], verb: str) -> Question:
+    """Return what is asked before many pairs are decided: how many are, how many stay as they are, and why."""
+    open_ = [row for row in rows if row.state == MergeState.PROPOSED]
+    ready = [row for row in open_ if is_as_compared(row)] if verb == "accept" else open_
+    decided, outdated = len(rows) - len(open_), len(open_) - len(ready)
+    sentences = [_what_happens(len(ready), verb)]
+    if decided:
+        told = ngettext(
+            "%(count)d is decided already, and stays as it is.",
+            "%(count)d are decided already, and stay as they are.",
+            decided,
+        )
+        sentences.append(told % {"count": decided})
+    if outdated:
+        told = ngettext(
+            "%(count)d was changed since it was compared, and is left to the next sleep.",
+            "%(count)d were changed since they were compared, and are left to the next sleep.",
+            outdated,
+        )
+        sentences.append(told % {"count": outdated})
+    reads = may_read_memories(request)
+    return Question(
+        title=_("Merge these pairs?") if verb == "accept" else _("Keep these pairs apart?"),
+        sentences=sentences,
+        examples=[excerpt(row.kept.content if reads else str(row.kept_id)) for row in ready],
+        button=LABELS[verb],
+        may_go_on=bool(ready),
+    )
+
+
+def _what_happens(count: int, verb: str) -> str:
+    if verb == "accept":
+        told = ngettext(
+            "%(count)d pair becomes one memory: the other of the two is archived. This can be undone.",
+            "%(count)d pairs become one memory each: the other of the two is archived. This can be undone.",
+            count,
+        )
+    else:
+        told = ngettext(
+            "%(count)d pair stays apart, and is not proposed again. This can be undone.",
+            "%(count)d pairs stay apart, and are not proposed again. This can be undone.",
+            count,
+        )
+    return told % {"count": count}
+
+
+def _moment(text: str) -> datetime | None:
+    """Return the moment that an address names, or None."""
+    try:
+        at = parse_datetime(text.replace(" ", "+"))
+    except ValueError:
+        return None
+    return at if at is not None and at.tzinfo is not None else None
 
 
 def _next_after(proposal: Merge) -> str:
@@ -210,34 +303,10 @@ def _next_after(proposal: Merge) -> str:
     return page_of(following) if following else reverse("admin:strength_merge_changelist")
 
 
-def _is_as_compared(proposal: Merge) -> bool:
-    kept, absorbed = proposal.kept, proposal.absorbed
-    versions = (kept.version, absorbed.version) == (proposal.kept_version, proposal.absorbed_version)
-    return versions and kept.status == absorbed.status == Status.ACTIVE
-
-
 def _verbs(proposal: Merge) -> list[str]:
     """Return the buttons that have a chance; whether one works is for the action to say."""
     if proposal.state == MergeState.PROPOSED:
-        return ["accept", "dismiss"] if _is_as_compared(proposal) else ["dismiss"]
+        return ["accept", "dismiss"] if is_as_compared(proposal) else ["dismiss"]
     if proposal.state == MergeState.MERGED and proposal.absorbed.status == Status.ARCHIVED:
         return ["undo"]
     return []
-
-
-def _whole(text: str) -> list[Piece]:
-    ending = "…" if len(text) > LONGEST_SHOWN else ""
-    return [Piece(text[:LONGEST_SHOWN] + ending, own=False)]
-
-
-def _side(title: Any, memory: Memory, version: int, pieces: list[Piece], *, is_kept: bool) -> dict[str, Any]:
-    return {
-        "title": title,
-        "memory": memory,
-        "numbers": memory.numbers,
-        "pieces": pieces,
-        "is_kept": is_kept,
-        "sources": len(memory.sources.all()),
-        "compared_version": version,
-        "was_changed": memory.version != version,
-    }

@@ -1,14 +1,16 @@
 """Screens of sleeps: what each did to which memory and why, what the next would do, and the way back."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Final
+from urllib.parse import urlencode
 from uuid import UUID
 
 from django.contrib import admin, messages
 from django.core.exceptions import PermissionDenied
-from django.db.models import QuerySet
-from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.db.models import QuerySet, Sum
+from django.http import HttpRequest, HttpResponse, HttpResponseNotAllowed, HttpResponseRedirect
 from django.template.response import TemplateResponse
 from django.urls import URLPattern, path, reverse
 from django.utils.formats import date_format
@@ -22,13 +24,23 @@ from unfold.contrib.filters.admin import (
     RelatedDropdownFilter,
 )
 
-from memoryhub.admin.base import UserFilter, clock, excerpt, labelled, principal, whose
-from memoryhub.admin.pressing import ButtonsAdmin, Done, in_words, page_of
+from memoryhub.admin.base import UserFilter, as_uuid, clock, excerpt, labelled, principal, whose
+from memoryhub.admin.pressing import (
+    ButtonsAdmin,
+    Done,
+    in_words,
+    page_of,
+    reason_of,
+    small_number,
+    tell,
+    typed,
+)
 from memoryhub.ids import new_id
 from memoryhub.refusals import Refusal
 from memoryhub.tenants.models import Actor
+from strength.actions.foreseen import foreseen_of
 from strength.actions.preview import MOST_CHANGES, changes_of
-from strength.actions.rounds import MOST_AT_ONCE, sleep_round
+from strength.actions.rounds import sleep_round, undo_round
 from strength.actions.sleep import Waking
 from strength.actions.undo import undo_sleep
 from strength.admin.forms import SleepForm
@@ -42,12 +54,28 @@ from strength.admin.words import (
     WHYS,
     said,
 )
-from strength.domain.sleep import RunState, Trigger
-from strength.models import Rhythm, SleepRun
+from strength.domain.sleep import ChangeKind, RunState, Trigger
+from strength.models import Memory, Rhythm, SleepRun
 
-MOST_SHOWN: Final = 200
+MOST_OF_KIND: Final = 20
+"""Changes of a kind on the first page; each kind has pages of its own."""
+
+MOST_ON_A_PAGE: Final = 100
 MOST_ERRORS: Final = 50
+STEP: Final = 10
+"""Actors whose memory sleeps while a page waits; an agent with more users goes on page by page."""
+
+MOST_UNDONE: Final = 200
 PREVIEW, SLEEP = "preview", "sleep"
+GOING: Final = "sleep_round"
+KINDS: Final = (
+    ChangeKind.ARCHIVE,
+    ChangeKind.MERGE,
+    ChangeKind.PROPOSE_MERGE,
+    ChangeKind.LEVEL,
+    ChangeKind.DECAY,
+)
+KEPT_BY_PINNING: Final = frozenset({ChangeKind.ARCHIVE, ChangeKind.DECAY})
 
 
 @admin.register(SleepRun)
@@ -164,6 +192,8 @@ class SleepRunAdmin(ButtonsAdmin):
         view = self.admin_site.admin_view
         return [
             path("begin/", view(self.begin_view), name="strength_sleeprun_begin"),
+            path("round/<uuid:group>/", view(self.round_view), name="strength_sleeprun_round"),
+            path("round/<uuid:group>/undo/", view(self.undo_round_view), name="strength_sleeprun_undo_round"),
             path("<path:object_id>/sleep/", view(self.sleep_view), name="strength_sleeprun_sleep"),
             path("<path:object_id>/undo/", view(self.undo_view), name="strength_sleeprun_undo"),
             *super().get_urls(),
@@ -177,11 +207,14 @@ class SleepRunAdmin(ButtonsAdmin):
         if request.method == "POST" and form.is_valid():
             try:
                 actor = form.actor(principal(request))
-                runs = self._round(request, actor, everyone=form.cleaned_data["all_users"])
+                if form.cleaned_data["all_users"]:
+                    begun = Begun(new_id(), actor.agent_id, dry_run=request.POST.get("verb") != SLEEP)
+                    return self._go_on(request, begun)
+                runs = self._one(request, actor)
             except Refusal as error:
                 form.add_error(None, in_words(error))
             else:
-                return HttpResponseRedirect(_address_of(runs))
+                return HttpResponseRedirect(page_of(runs[0]))
         context = {
             **self.admin_site.each_context(request),
             "title": _("Let memory sleep"),
@@ -191,13 +224,87 @@ class SleepRunAdmin(ButtonsAdmin):
         }
         return TemplateResponse(request, "admin/strength/sleeprun/begin.html", context)
 
+    def round_view(self, request: HttpRequest, group: UUID) -> HttpResponse:
+        """Tell how far an agent's round has come, or go on with it."""
+        if not self.has_decide_permission(request):
+            raise PermissionDenied
+        begun = Begun(
+            group,
+            typed(request, "agent"),
+            as_uuid(typed(request, "after")),
+            dry_run=typed(request, "dry") == "1",
+        )
+        if request.method == "POST":
+            return self._go_on(request, begun)
+        context = {
+            **self.admin_site.each_context(request),
+            "title": _("Previewing an agent’s memory") if begun.dry_run else _("An agent’s memory sleeps"),
+            "opts": self.opts,
+            "agent": begun.agent_id,
+            # By itself only where this person has just begun it: a link from elsewhere must not.
+            "goes_on": request.session.get(GOING) == begun.address,
+            "done": begun.done,
+            "total": begun.total,
+            "here": begun.address,
+            "round": _round_list(group),
+            "counts": _counts_of(group),
+        }
+        return TemplateResponse(request, "admin/strength/sleeprun/round.html", context)
+
+    def _go_on(self, request: HttpRequest, begun: "Begun") -> HttpResponse:
+        """Let the next actors of a round sleep; where there are more, their page tells so and goes on."""
+        actors = begun.next()
+        runs = []
+        for actor in actors:
+            runs += _sleep(request, actor, group=begun.group, dry_run=begun.dry_run)
+        for run in runs:
+            self.log_change(request, run, PREVIEW if begun.dry_run else SLEEP)
+        if len(actors) == STEP and (later := begun.behind(actors[-1])).next():
+            request.session[GOING] = later.address
+            return HttpResponseRedirect(later.address)
+        request.session.pop(GOING, None)
+        group = _group_of(runs) or begun.group
+        undo = None if begun.dry_run else reverse("admin:strength_sleeprun_undo_round", args=[group])
+        tell(request, _told(begun.total, dry_run=begun.dry_run), undo=undo)
+        return HttpResponseRedirect(_round_list(group))
+
+    def undo_round_view(self, request: HttpRequest, group: UUID) -> HttpResponse:
+        """Undo all sleeps of a round that can be undone."""
+        if request.method != "POST":
+            return HttpResponseNotAllowed(["POST"])
+        if not self.has_decide_permission(request):
+            raise PermissionDenied
+        runs = list(
+            SleepRun.objects.filter(group=group, dry_run=False, state=RunState.DONE)
+            .select_related("actor__agent")
+            .order_by("id")[:MOST_UNDONE]
+        )
+        try:
+            undone = (
+                undo_round(runs=runs, by=principal(request), reason=reason_of(request), now=clock())
+                if runs
+                else []
+            )
+        except Refusal as error:
+            self.message_user(request, in_words(error), messages.ERROR)
+            return HttpResponseRedirect(_round_list(group))
+        count = sum(run.state == RunState.UNDONE for run in undone)
+        for run in undone:
+            self.log_change(request, run, "undo")
+        told = ngettext("%(count)d sleep was undone.", "%(count)d sleeps were undone.", count) % {
+            "count": count
+        }
+        self.message_user(request, told, messages.SUCCESS if count else messages.WARNING)
+        return HttpResponseRedirect(_round_list(group))
+
     def sleep_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
         """Let the memory sleep that a run is about: after its preview, or to go on with it."""
 
         def act(run: SleepRun, reason: str) -> Done:
             actor = Actor.objects.select_related("agent").get(pk=run.actor_id)
-            runs = _sleep(request, actor, everyone=False, dry_run=False)
-            return Done(_told(runs, dry_run=False), _address_of(runs))
+            [slept] = _sleep(request, actor, group=None, dry_run=False)
+            undo = reverse("admin:strength_sleeprun_undo", args=[slept.pk]) if _can_be_undone(slept) else None
+            return Done(_told(1, dry_run=False), page_of(slept), undo)
 
         return self.posted(request, object_id, act, logged="sleep")
 
@@ -232,12 +339,15 @@ class SleepRunAdmin(ButtonsAdmin):
 
         return act
 
-    def _round(self, request: HttpRequest, actor: Actor, *, everyone: bool) -> list[SleepRun]:
+    def _one(self, request: HttpRequest, actor: Actor) -> list[SleepRun]:
+        """Preview one actor's sleep, or let it sleep."""
         dry_run = request.POST.get("verb") != SLEEP
-        runs = _sleep(request, actor, everyone=everyone, dry_run=dry_run)
+        runs = _sleep(request, actor, group=None, dry_run=dry_run)
         for run in runs:
             self.log_change(request, run, PREVIEW if dry_run else SLEEP)
-        self.message_user(request, _told(runs, dry_run=dry_run), messages.SUCCESS)
+        may_undo = not dry_run and _can_be_undone(runs[0])
+        undo = reverse("admin:strength_sleeprun_undo", args=[runs[0].pk]) if may_undo else None
+        tell(request, _told(len(runs), dry_run=dry_run), undo=undo)
         return runs
 
     # What a sleep's page tells.
@@ -246,9 +356,10 @@ class SleepRunAdmin(ButtonsAdmin):
         """Return what the sleep did or would do, and what can be done about it."""
         changes = changes_of(row)
         may = self.has_decide_permission(request)
+        groups = _groups(request, row, changes)
         return {
-            "changes": _shown_changes(request, row, changes[:MOST_SHOWN]),
-            "changes_left_out": max(0, len(changes) - MOST_SHOWN),
+            "groups": groups,
+            "changes": [change for group in groups for change in group["changes"]],
             "are_there_more": len(changes) >= MOST_CHANGES,
             "problems": row.errors[:MOST_ERRORS],
             "problems_left_out": max(0, len(row.errors) - MOST_ERRORS),
@@ -256,18 +367,57 @@ class SleepRunAdmin(ButtonsAdmin):
             "is_unfinished": row.state == RunState.RUNNING,
             "may_sleep": may and (row.dry_run or row.state == RunState.RUNNING),
             "may_undo": may and _can_be_undone(row),
+            "may_pin": row.dry_run and request.user.has_perm("strength.change_memory"),
+            "here": request.get_full_path(),
             "of_round": _round_list(row.group) if row.group else None,
+            **_as_foreseen(request, row, changes),
         }
 
 
-def _sleep(request: HttpRequest, actor: Actor, *, everyone: bool, dry_run: bool) -> list[SleepRun]:
-    group = new_id() if everyone else None
+@dataclass(frozen=True)
+class Begun:
+    """A round through all of an agent's actors, as far as it has come: behind the actor `after`."""
+
+    group: UUID
+    agent_id: str
+    after: UUID | None = None
+    dry_run: bool = True
+
+    def _actors(self) -> QuerySet[Actor]:
+        return Actor.objects.filter(agent_id=self.agent_id).select_related("agent").order_by("pk")
+
+    def next(self) -> list[Actor]:
+        """Return the actors that come next."""
+        rows = self._actors()
+        return list((rows.filter(pk__gt=self.after) if self.after else rows)[:STEP])
+
+    def behind(self, actor: Actor) -> "Begun":
+        """Return the round behind an actor."""
+        return Begun(self.group, self.agent_id, actor.pk, self.dry_run)
+
+    @property
+    def done(self) -> int:
+        """Return how many have slept."""
+        return self._actors().filter(pk__lte=self.after).count() if self.after else 0
+
+    @property
+    def total(self) -> int:
+        """Return how many there are."""
+        return self._actors().count()
+
+    @property
+    def address(self) -> str:
+        """Return the address of the page that goes on from here."""
+        values = {"agent": self.agent_id, "after": str(self.after or ""), "dry": "1" if self.dry_run else "0"}
+        return f"{reverse('admin:strength_sleeprun_round', args=[self.group])}?{urlencode(values)}"
+
+
+def _sleep(request: HttpRequest, actor: Actor, *, group: UUID | None, dry_run: bool) -> list[SleepRun]:
     waking = Waking(trigger=Trigger.CURATOR, by=principal(request), now=clock(), group=group)
-    return sleep_round(actor=actor, waking=waking, all_users=everyone, dry_run=dry_run, most=MOST_AT_ONCE)
+    return sleep_round(actor=actor, waking=waking, all_users=False, dry_run=dry_run)
 
 
-def _told(runs: Sequence[SleepRun], *, dry_run: bool) -> str:
-    count = len(runs)
+def _told(count: int, *, dry_run: bool) -> str:
     if dry_run:
         told = ngettext(
             "%(count)d sleep was previewed; nothing was changed.",
@@ -279,20 +429,24 @@ def _told(runs: Sequence[SleepRun], *, dry_run: bool) -> str:
     return told % {"count": count}
 
 
-def _address_of(runs: Sequence[SleepRun]) -> str:
-    """Return where a round can be seen: one sleep on its page, several as a list.
+def _group_of(runs: Sequence[SleepRun]) -> UUID | None:
+    """Return the round that most of the runs are of.
 
-    Who had just slept anyway answers with that sleep, which is of no round, or of another.
+    Who had just slept anyway answers with that sleep, which may be of another round.
     """
-    if len(runs) == 1:
-        return page_of(runs[0])
     groups = Counter(run.group for run in runs if run.group)
-    return _round_list(groups.most_common(1)[0][0] if groups else None)
+    return groups.most_common(1)[0][0] if groups else None
 
 
-def _round_list(group: UUID | None) -> str:
-    address = reverse("admin:strength_sleeprun_changelist")
-    return f"{address}?group={group}" if group else address
+def _round_list(group: UUID) -> str:
+    return f"{reverse('admin:strength_sleeprun_changelist')}?group={group}"
+
+
+def _counts_of(group: UUID) -> list[tuple[Any, int]]:
+    """Return what the sleeps of a round did so far, or would do."""
+    names = ("decayed_count", "archived_count", "consolidated_count", "merged_count", "proposed_count")
+    sums = SleepRun.objects.filter(group=group).aggregate(**{name: Sum(name) for name in names})
+    return [(title, sums[name] or 0) for title, name in zip(FIGURES, names, strict=True)]
 
 
 def _can_be_undone(run: SleepRun) -> bool:
@@ -302,22 +456,73 @@ def _can_be_undone(run: SleepRun) -> bool:
     return Rhythm.objects.filter(actor_id=run.actor_id, runs=run.number).exists()
 
 
+FIGURES: Final = (
+    _("Faded"),
+    _("Archived"),
+    _("Changed their level"),
+    _("Merged"),
+    _("Proposed to be merged"),
+)
+
+
 def _figures(run: SleepRun) -> list[tuple[Any, int]]:
+    counts = (
+        run.decayed_count, run.archived_count, run.consolidated_count, run.merged_count, run.proposed_count
+    )  # fmt: skip
+    return list(zip(FIGURES, counts, strict=True))
+
+
+def _groups(request: HttpRequest, run: SleepRun, changes: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return the changes by kind, the weightiest first: the first of each, or a page of the one that is asked for."""
+    wanted = request.GET.get("kind", "")
+    by_kind = {kind: [each for each in changes if each["change"] == kind] for kind in KINDS}
+    is_narrowed = bool(by_kind.get(wanted))  # type: ignore[call-overload]
+    size = MOST_ON_A_PAGE if is_narrowed else MOST_OF_KIND
+    page = max(1, small_number(request, "page") or 1) if is_narrowed else 1
+    parts = {
+        kind: rows[(page - 1) * size : page * size]
+        for kind, rows in by_kind.items()
+        if rows and (kind == wanted or not is_narrowed)
+    }
+    shown = _shown_changes(request, run, [each for part in parts.values() for each in part])
     return [
-        (_("Faded"), run.decayed_count),
-        (_("Archived"), run.archived_count),
-        (_("Changed their level"), run.consolidated_count),
-        (_("Merged"), run.merged_count),
-        (_("Proposed to be merged"), run.proposed_count),
+        {
+            "kind": str(kind),
+            "label": CHANGES[kind],
+            "colour": CHANGE_COLOURS[kind],
+            "count": len(by_kind[kind]),
+            "changes": [each for each in shown if each["change"] == kind],
+            "left_out": 0 if is_narrowed else len(by_kind[kind]) - len(part),
+            "page": page if is_narrowed else None,
+            "pages": -(-len(by_kind[kind]) // size),
+            "earlier": page - 1 if is_narrowed and page > 1 else None,
+            "later": page + 1 if is_narrowed and page * size < len(by_kind[kind]) else None,
+        }
+        for kind, part in parts.items()
     ]
 
 
+def _as_foreseen(request: HttpRequest, run: SleepRun, changes: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """Return how a sleep differs from the preview before it, where there was one."""
+    compared = foreseen_of(run=run, changes=changes)
+    if compared is None:
+        return {"preview": None}
+    lists = {"unforeseen": compared.unforeseen, "missed": compared.missed}
+    return {
+        "preview": page_of(compared.preview),
+        "is_as_foreseen": not any(lists.values()),
+        **{name: _shown_changes(request, run, rows[:MOST_OF_KIND]) for name, rows in lists.items()},
+        **{f"{name}_count": len(rows) for name, rows in lists.items()},
+    }
+
+
 def _shown_changes(
-    request: HttpRequest, run: SleepRun, changes: Sequence[dict[str, Any]]
+    request: HttpRequest, run: SleepRun, changes: Sequence[Mapping[str, Any]]
 ) -> list[dict[str, Any]]:
     """Return changes as people read them."""
     keys = [change.get(name) for change in changes for name in ("memory_id", "into")]
     memories = shown_memories(request, run.actor_id, keys) if changes else {}
+    pinned = _pinned(run, changes) if run.dry_run else set()
     return [
         {
             **change,
@@ -327,6 +532,15 @@ def _shown_changes(
             "colour": CHANGE_COLOURS.get(change["change"], ""),
             "why": WHYS.get(change["why"], change["why"]),
             "percent": round(100 * change["likeness"]) if "likeness" in change else None,
+            "is_pinned": change["memory_id"] in pinned,
+            "may_be_kept": change["change"] in KEPT_BY_PINNING,
         }
         for change in changes
     ]
+
+
+def _pinned(run: SleepRun, changes: Sequence[Mapping[str, Any]]) -> set[str]:
+    """Return those of the memories that were pinned by now: a sleep leaves them as they are."""
+    keys = [change["memory_id"] for change in changes]
+    rows = Memory.objects.of([run.actor_id]).filter(pk__in=keys, pinned=True)
+    return {str(key) for key in rows.values_list("pk", flat=True)}

@@ -1,47 +1,98 @@
-"""What a memory's page tells besides its fields: its strength over time, its numbers, its changes, its merges."""
+"""What a memory's page tells besides its fields: its text, its strength over time, its changes, what it replaced."""
 
 from datetime import datetime
-from typing import Any
+from typing import Any, Final
 
 from django.db.models import Q
+from django.db.models.functions import Left
 from django.http import HttpRequest
+from django.utils.html import escape
 
-from conversations.models import Receipt
-from memoryhub.admin.base import excerpt
+from memoryhub.admin.base import READ_FOR_EXCERPT, excerpt
 from memoryhub.tenants.policies import effective_policy
 from strength.actions.history import strength_history
+from strength.actions.succession import succession_of
+from strength.admin.changes import changes_of
 from strength.admin.charts import HEIGHT, LEFT, RIGHT, SHAPES, WIDTH, strength_chart
 from strength.admin.shown import shown_memories
-from strength.admin.words import IMPACTS, MERGE_STATES, POINT_COLOURS, POINTS
+from strength.admin.sources import sources_of
+from strength.admin.words import IMPACTS, MERGE_STATES, POINT_COLOURS, POINTS, STATUSES
 from strength.domain.history import PointKind
 from strength.domain.policy import StrengthPolicy
 from strength.models import Memory, MemoryRevision, Merge
 
-LATEST_RECEIPTS = 10
-LATEST_REVISIONS = 50
-LATEST_POINTS = 200
-LATEST_MERGES = 20
+REVISIONS_AT_ONCE: Final = 10
+LATEST_POINTS: Final = 200
+LATEST_MERGES: Final = 20
+LONGEST_HEAD: Final = 2_000
+LONGEST_IN_FORM: Final = 60_000
+"""Bytes of a text on the page, where a `"` has six: a text area that holds more makes the page heavy."""
+
+
+def fits_the_form(text: str) -> bool:
+    """Return whether a text is short enough to stand in the form whenever the page is opened."""
+    return len(escape(text).encode()) <= LONGEST_IN_FORM
+
+
+def head_of(memory: Memory) -> dict[str, Any]:
+    """Return the text as it is read first, and how much of it is left out there."""
+    return {
+        "head": memory.content[:LONGEST_HEAD],
+        "head_left_out": max(0, len(memory.content) - LONGEST_HEAD),
+        "state": STATUSES.get(memory.status, memory.status),
+    }
 
 
 def story_of(request: HttpRequest, memory: Memory, *, now: datetime) -> dict[str, Any]:
     """Return a memory's story; `memory` has its numbers, actor and agent loaded."""
     numbers = getattr(memory, "numbers", None)
-    revisions = MemoryRevision.objects.filter(actor_id=memory.actor_id, memory_id=memory.pk)
-    sees_receipts = request.user.has_perm("conversations.view_receipt")
-    receipts = Receipt.objects.about(memory.actor_id, memory.pk) if sees_receipts else Receipt.objects.none()
     perspectives = list(memory.perspectives.all())
     return {
         "numbers": numbers,
         "perspectives": [(each, each.now(numbers)) for each in perspectives] if numbers else [],
         "impacts": list(IMPACTS.items()),
-        "sources": memory.sources.all(),
-        "revisions": [_change(revision) for revision in revisions[:LATEST_REVISIONS]],
-        "receipts": [
-            _part(each, str(memory.pk)) for each in receipts.defer("query", "metadata")[:LATEST_RECEIPTS]
-        ],
+        "may_see_receipts": request.user.has_perm("conversations.view_receipt"),
+        **head_of(memory),
+        **sources_of(request, memory),
+        **_revisions(request, memory),
         **_merges(request, memory),
+        "succession": _succession(memory),
         **(_over_time(memory, now) if numbers else {}),
     }
+
+
+def _revisions(request: HttpRequest, memory: Memory) -> dict[str, Any]:
+    """Return some of a memory's changes, the latest unless the address asks for earlier ones."""
+    rows = MemoryRevision.objects.filter(actor_id=memory.actor_id, memory_id=memory.pk).defer("after")
+    before = request.GET.get("before", "")
+    earlier = before.isascii() and before.isdecimal() and len(before) < 10
+    if earlier:
+        rows = rows.filter(number__lt=int(before))
+    found = list(rows[: REVISIONS_AT_ONCE + 1])
+    shown = found[:REVISIONS_AT_ONCE]
+    return {
+        "revisions": changes_of(shown),
+        "shows_latest": not earlier,
+        "earlier_than": shown[-1].number if len(found) > REVISIONS_AT_ONCE else None,
+    }
+
+
+def _succession(memory: Memory) -> list[dict[str, Any]]:
+    """Return what held one after the other in the memory's place; nothing where it stands alone."""
+    steps = succession_of(memory)
+    if len(steps) == 1:
+        return []
+    rows = (
+        Memory.objects.of([memory.actor_id])
+        .defer("content")
+        .annotate(opening=Left("content", READ_FOR_EXCERPT))
+    )
+    found: dict[Any, Any] = rows.in_bulk([key for key, _step in steps])
+    return [
+        {"memory": found[key], "opening": excerpt(found[key].opening, 200), "step": step,
+         "state": STATUSES.get(found[key].status, found[key].status)}
+        for key, step in steps if key in found
+    ]  # fmt: skip
 
 
 def _over_time(memory: Memory, now: datetime) -> dict[str, Any]:
@@ -84,22 +135,3 @@ def _merges(request: HttpRequest, memory: Memory) -> dict[str, Any]:
         ],
         "superseded_by_link": shown.get(str(superseded_by)),
     }  # fmt: skip
-
-
-def _change(revision: MemoryRevision) -> dict[str, Any]:
-    names = sorted({*revision.changed_before, *revision.changed_after})
-    before, after = revision.changed_before, revision.changed_after
-    changes = [] if revision.verb == "create" else [
-        {"name": name, "before": _value(before.get(name)), "after": _value(after.get(name))} for name in names
-    ]  # fmt: skip
-    return {"revision": revision, "changes": changes}
-
-
-def _value(value: Any) -> str:
-    return excerpt(value if isinstance(value, str) else str(value), 300) if value not in (None, "") else "–"
-
-
-def _part(receipt: Receipt, memory_id: str) -> dict[str, Any]:
-    """Return what became of the memory in one receipt."""
-    own = [item for item in receipt.items if item.get("source_id") == memory_id]
-    return {"receipt": receipt, "item": own[0] if own else {}}

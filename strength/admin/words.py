@@ -6,6 +6,7 @@ from typing import Any, Final
 from django.utils.translation import gettext_lazy as _
 
 from strength.domain.history import PointKind
+from strength.domain.memories import Status
 from strength.domain.merging import MergeState
 from strength.domain.revisions import Decision
 from strength.domain.sleep import ChangeKind, RunState, Trigger, Why
@@ -35,6 +36,48 @@ IMPACTS: Final[Words] = {
     Impact.USER_POSITIVE: _("A person was pleased"),
     Impact.TASK_SUCCESS: _("A task succeeded"),
     Impact.PREVENTED_ERROR: _("An error was prevented"),
+}
+STATUSES: Final[Words] = {
+    Status.ACTIVE: _("active"),
+    Status.PENDING: _("waiting for approval"),
+    Status.ARCHIVED: _("archived"),
+    Status.REJECTED: _("rejected"),
+}
+STATUS_COLOURS: Final = {
+    "active": "success",
+    "pending": "warning",
+    "archived": "info",
+    "rejected": "danger",
+}
+VERBS: Final[Words] = {
+    "create": _("written"),
+    "edit": _("edited"),
+    "pin": _("pinned"),
+    "unpin": _("unpinned"),
+    "archive": _("archived"),
+    "reactivate": _("reactivated"),
+    "approve": _("approved"),
+    "reject": _("rejected"),
+    "restore": _("brought back"),
+    "supersede": _("ended by another"),
+    "merge": _("merged"),
+    "unmerge": _("parted again"),
+    "sleep": _("by a sleep"),
+}
+FIELDS: Final[Words] = {
+    "content": _("text"),
+    "namespace": _("namespace"),
+    "kind": _("kind"),
+    "tags": _("tags"),
+    "scope_level": _("scope"),
+    "scope_domain": _("domain"),
+    "scope_project": _("project"),
+    "status": _("state"),
+    "pinned": _("pinned"),
+    "learnings": _("learnings"),
+    "confidence": _("confidence"),
+    "valid_from": _("holds from"),
+    "valid_to": _("holds until"),
 }
 TRIGGERS: Final[Words] = {
     Trigger.API: _("a program"),

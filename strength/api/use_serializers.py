@@ -6,6 +6,7 @@ from uuid import UUID
 
 from rest_framework import serializers
 
+from conversations.actions.routed import UNNAMED
 from conversations.api.serializers import RoutingOut
 from memoryhub.api.fields import (
     LONGEST_JSON,
@@ -111,7 +112,7 @@ class TaskIn(TenantSerializer):
 
     query = TextField(max_length=LONGEST_CONTENT)
     perspective = TextField(required=False, allow_null=True, default=None, max_length=100)
-    project = TextField(required=False, allow_null=True, default=None, max_length=255)
+    project = TextField(required=False, allow_null=True, default=UNNAMED, max_length=255)
 
 
 class TaskOut(serializers.Serializer):

@@ -3,7 +3,7 @@
 import hashlib
 from enum import StrEnum
 
-from memoryhub.refusals import Refusal
+from memoryhub.refusals import Refusal, told
 from memoryhub.tenants.namespaces import ACTOR_PLACEHOLDER
 
 
@@ -83,9 +83,9 @@ def check_scope(level: ScopeLevel, *, domain: str, user_id: str) -> None:
         return
     if user_id:
         raise MemoryRefused(
-            "scope_level", "A person's memories never leave that person: only `project` is allowed."
+            "scope_level", told("A person's memories never leave that person: only `project` is allowed.")
         )
     if level is ScopeLevel.DOMAIN and not domain:
         raise MemoryRefused(
-            "scope_domain", "A memory of scope `domain` needs a domain, of its own or its agent's."
+            "scope_domain", told("A memory of scope `domain` needs a domain, of its own or its agent's.")
         )

@@ -34,6 +34,7 @@ class MemoryRevision(models.Model):
     changed_before = models.JSONField(default=dict)
     changed_after = models.JSONField(default=dict)
     after = models.JSONField()
+    batch = models.UUIDField(null=True, editable=False, help_text="Shared by what was changed at once.")
     created_at = models.DateTimeField()
 
     class Meta:
@@ -43,7 +44,8 @@ class MemoryRevision(models.Model):
         ]
         indexes = [
             # What a sleep has done is found by its moment.
-            models.Index(fields=["actor", "created_at"], name="revision_of_sleep", condition=Q(verb="sleep"))
+            models.Index(fields=["actor", "created_at"], name="revision_of_sleep", condition=Q(verb="sleep")),
+            models.Index(fields=["batch"], name="revision_of_batch", condition=Q(batch__isnull=False)),
         ]
 
     def __str__(self) -> str:
@@ -100,11 +102,12 @@ class Merge(models.Model):
             ),
         ]
         indexes = [
-            models.Index(fields=["actor", "-created_at"], name="merge_open", condition=Q(state="proposed"))
+            models.Index(fields=["actor", "-created_at"], name="merge_open", condition=Q(state="proposed")),
+            models.Index(fields=["created_at", "id"], name="merge_waiting", condition=Q(state="proposed")),
         ]
 
     def __str__(self) -> str:
-        return f"{self.state} {str(self.id)[:13]}"
+        return f"{self.get_state_display()} {str(self.id)[:13]}"
 
 
 class Tombstone(models.Model):
@@ -138,4 +141,4 @@ class Tombstone(models.Model):
         constraints = [models.UniqueConstraint(name="tombstone_once", fields=["actor", "digest"])]
 
     def __str__(self) -> str:
-        return f"{self.decision} {str(self.id)[:13]}"
+        return f"{self.get_decision_display()} {str(self.id)[:13]}"

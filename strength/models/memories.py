@@ -125,13 +125,17 @@ class Memory(Facets):
             models.Index(fields=["actor", "updated_at", "id"], name="memory_last_changed"),
             # Few memories are pinned; without this, looking for them reads every agent's memories.
             models.Index(fields=["actor"], name="memory_pinned", condition=Q(pinned=True)),
+            # Nor do many wait for a person, who goes through those of all actors, the oldest first.
+            models.Index(
+                fields=["created_at", "id"], name="memory_waiting", condition=Q(status=Status.PENDING)
+            ),
             models.Index(
                 fields=["actor", "namespace"], name="memory_by_namespace", opclasses=["", "text_pattern_ops"]
             ),
         ]
 
     def __str__(self) -> str:
-        return f"{self.kind} {str(self.id)[:13]}"
+        return f"{self.get_kind_display()} {str(self.id)[:13]}"
 
     @property
     def agent(self) -> Agent:

@@ -88,4 +88,4 @@ class SleepRun(models.Model):
         return Principal(kind=PrincipalKind(self.who_kind), id=self.who_id, name=self.who_name)
 
     def __str__(self) -> str:
-        return f"{self.trigger} {str(self.id)[:13]}"
+        return f"{self.get_trigger_display()} {str(self.id)[:13]}"

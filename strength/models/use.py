@@ -35,7 +35,7 @@ class Task(models.Model):
         ]
 
     def __str__(self) -> str:
-        return f"{self.state} {str(self.id)[:13]}"
+        return f"{self.get_state_display()} {str(self.id)[:13]}"
 
 
 class UseReport(models.Model):

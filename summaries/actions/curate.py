@@ -14,6 +14,7 @@ from memoryhub.access.domain import Forbidden, Principal, PrincipalKind
 from memoryhub.access.tenancy import UnknownRow, hold
 from memoryhub.api.idempotency import forget_answers
 from memoryhub.jobs.followers import follow
+from memoryhub.refusals import told
 from memoryhub.tenants.domain import Trust
 from summaries.actions.versions import TOLD, keep_version
 from summaries.domain.summaries import Verb
@@ -62,7 +63,7 @@ def restore_version(
     Raises as `edit_summary`.
     """
     if version.summary_id != summary.pk:
-        raise UnknownRow(f"No version {version.number} of this summary.")
+        raise UnknownRow(told("No version %(number)s of this summary.", number=version.number))
     summary = _lock(summary, expected_version, by)
     for name in TOLD:
         setattr(summary, name, getattr(version, name))
@@ -100,9 +101,9 @@ def _lock(summary: Summary, expected_version: int | None, by: Principal) -> Summ
     rows = Summary.objects.select_for_update(of=["self"]).select_related("actor__agent")
     locked = rows.filter(pk=summary.pk, **mine).first()
     if locked is None:
-        raise UnknownRow(f"No summary {summary.pk}.")
+        raise UnknownRow(told("No summary %(id)s.", id=summary.pk))
     if not by.is_trusted and locked.trust == Trust.TRUSTED:
-        raise Forbidden("An untrusted key may not touch what is believed; a curator can.")
+        raise Forbidden(told("An untrusted key may not touch what is believed; a curator can."))
     if expected_version is not None and locked.version != expected_version:
         raise VersionMismatch(locked.version)
     return locked

@@ -9,7 +9,7 @@ from uuid import UUID
 
 from memoryhub.access.tenancy import Tenant
 from memoryhub.providers.errors import ProviderTimeout
-from memoryhub.refusals import Refusal
+from memoryhub.refusals import Refusal, told
 from memoryhub.tenants.policies import effective_policy
 from memoryhub.waiting import let_go_of_database
 from summaries.actions.steps import LEAST_SECONDS, take_step
@@ -63,11 +63,11 @@ def digest(
     Raises NothingToDigest, NoRoom, ProviderError.
     """
     if tenant.actor is None:
-        raise NothingToDigest("There are no summaries to make a digest of.")
+        raise NothingToDigest(told("There are no summaries to make a digest of."))
     rows = _asked_for(tenant, since, until, project)
     summaries = list(rows[:MOST_SESSIONS])[::-1]
     if not summaries:
-        raise NothingToDigest("There are no summaries to make a digest of.")
+        raise NothingToDigest(told("There are no summaries to make a digest of."))
     policy = effective_policy(SummaryPolicy, tenant.agent, tenant.actor)
     writer = writer_for(tenant.actor, policy, task="digest")
     # By the day, for whoever chooses sentences: a digest tells when, a summary who.

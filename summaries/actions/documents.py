@@ -10,7 +10,7 @@ from memoryhub.access import audit
 from memoryhub.access.actions import VersionMismatch
 from memoryhub.access.domain import Principal
 from memoryhub.access.tenancy import UnknownRow
-from memoryhub.refusals import Refusal
+from memoryhub.refusals import Refusal, told
 from memoryhub.tenants.domain import Trust
 from summaries.actions.oversize import order_if_too_long
 from summaries.actions.projects import (
@@ -53,7 +53,7 @@ def find_document(*, project: Project, name: str) -> Document:
     check_document_name(name)
     document = Document.objects.of(project.actor_id).filter(project=project, name=name).first()
     if document is None:
-        raise UnknownRow(f"The project has no {name} yet.")
+        raise UnknownRow(told("The project has no %(name)s yet.", name=name))
     document.project = project
     return document
 
@@ -167,7 +167,7 @@ def restore_version(
     versions = DocumentVersion.objects.filter(actor_id=document.actor_id, document=document)
     version = versions.filter(number=number).first()
     if version is None:
-        raise UnknownRow(f"No former version {number} of this document.")
+        raise UnknownRow(told("No former version %(number)s of this document.", number=number))
     return _written(project, document, version.text, DocumentKind.RESTORE, by, reason, now)
 
 
@@ -214,7 +214,7 @@ def _locked(document: Document, expected_version: int | None) -> tuple[Project, 
     rows = Document.objects.of(document.actor_id).select_for_update(no_key=True)
     locked = rows.filter(pk=document.pk).first()
     if locked is None:
-        raise UnknownRow("No such document.")
+        raise UnknownRow(told("No such document."))
     _check_version(locked, expected_version)
     locked.project = project
     return project, locked
@@ -235,7 +235,9 @@ def _check_version(document: Document, expected_version: int | None) -> None:
 
 def _check_length(text: str) -> None:
     if len(text) > LONGEST_DOCUMENT:
-        raise DocumentTooLong(f"A document has at most {LONGEST_DOCUMENT:,} characters.")
+        raise DocumentTooLong(
+            told("A document has at most %(most)s characters.", most=format(LONGEST_DOCUMENT, ","))
+        )
 
 
 def _written(

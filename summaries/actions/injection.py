@@ -44,11 +44,17 @@ class Brought:
 
 
 def project_for_context(
-    *, actor_id: UUID, name: str, query: SearchQuery, most_searched_tokens: int, now: datetime
+    *,
+    actor_id: UUID,
+    name: str,
+    query: SearchQuery,
+    most_searched_tokens: int,
+    is_trial: bool = False,
+    now: datetime,
 ) -> list[Brought]:
     """Return what a project brings into a context, and note that it was read; [] where there is no such project.
 
-    Entries that nobody believes stay out.
+    Entries that nobody believes stay out. A trial is no reading, and is not noted.
     """
     project = Project.objects.of(actor_id).select_related("actor__agent").filter(name=name).first()
     if project is None:
@@ -63,7 +69,8 @@ def project_for_context(
     if most_searched_tokens and query.words is not None:
         brought += _answering(rows.exclude(name__in=WHOLE), query, doubted, most_searched_tokens)
     brought = [each for each in brought if each.text.strip()]
-    _note(project, brought, now)
+    if not is_trial:
+        _note(project, brought, now)
     return brought
 
 

@@ -10,7 +10,7 @@ from memoryhub.access import audit
 from memoryhub.access.domain import Forbidden, Principal
 from memoryhub.access.tenancy import hold
 from memoryhub.jobs.queue import enqueue
-from memoryhub.refusals import Refusal
+from memoryhub.refusals import Refusal, told
 from memoryhub.tenants.domain import Trust
 from summaries.actions.writing import Asked
 from summaries.domain.blanks import IN_WORDS
@@ -46,9 +46,9 @@ def order_summary(
     hold(session.actor_id)
     summary = Summary.objects.of(session.actor_id).filter(session_id=session.pk).first()
     if summary is not None and summary.locked:
-        raise SummaryLocked("A person put this summary right; unlock it first.")
+        raise SummaryLocked(told("A person put this summary right; unlock it first."))
     if summary is not None and summary.trust == Trust.TRUSTED and not by.is_trusted:
-        raise Forbidden("An untrusted key may not touch what is believed; a curator can.")
+        raise Forbidden(told("An untrusted key may not touch what is believed; a curator can."))
     _check_messages(session, start_time, end_time)
     asked = Asked(
         written=summary.written if summary else 0, anew=anew, start_time=start_time, end_time=end_time,
@@ -71,4 +71,4 @@ def _check_messages(session: Session, start_time: datetime | None, end_time: dat
     if end_time is not None:
         rows = rows.filter(created_at__lte=end_time)
     if not rows.exists():
-        raise NothingToSummarize("There are no messages to summarise.")
+        raise NothingToSummarize(told("There are no messages to summarise."))

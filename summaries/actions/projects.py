@@ -13,7 +13,7 @@ from memoryhub.access.actions import VersionMismatch
 from memoryhub.access.domain import Forbidden, Principal
 from memoryhub.access.tenancy import UnknownRow, hold
 from memoryhub.api.idempotency import forget_answers
-from memoryhub.refusals import Refusal
+from memoryhub.refusals import Refusal, told
 from memoryhub.tenants.models import Actor
 from memoryhub.tokens.counter import count_raw
 from summaries.domain.projects import (
@@ -43,7 +43,7 @@ class ProjectExists(Refusal):
 def check_trusted(by: Principal) -> None:
     """Raise Forbidden for an untrusted key: what projects say goes into prompts."""
     if not by.is_trusted:
-        raise Forbidden("An untrusted key may add entries to a project, and not change what it says.")
+        raise Forbidden(told("An untrusted key may add entries to a project, and not change what it says."))
 
 
 @transaction.atomic
@@ -63,7 +63,7 @@ def create_project(*, actor: Actor, name: str, description: str, by: Principal, 
                 actor=actor, name=name, description=description, created_at=now, updated_at=now
             )
     except IntegrityError as error:
-        raise ProjectExists(f"There is a project {name!r} already.") from error
+        raise ProjectExists(told("There is a project %(name)s already.", name=repr(name))) from error
     first_text(project=project, name=MEMORY, text=described(name, description), by=by, reason="", now=now)
     audit.record(by=by, verb="create", object_kind="project", object_id=project.pk, actor=actor, now=now)
     note_event(actor=actor, project=project, kind=EventKind.CREATE, outcome="created", now=now)
@@ -140,7 +140,7 @@ def locked_project(project: Project, expected_version: int | None = None) -> Pro
     rows = Project.objects.of(project.actor_id).select_related("actor__agent")
     locked = rows.select_for_update(of=["self"], no_key=True).filter(pk=project.pk).first()
     if locked is None:
-        raise UnknownRow("No such project.")
+        raise UnknownRow(told("No such project."))
     if expected_version is not None and locked.version != expected_version:
         raise VersionMismatch(locked.version)
     return locked
@@ -152,7 +152,7 @@ def hold_project(project: Project) -> None:
     with connection.cursor() as cursor:
         cursor.execute(HOLD_PROJECT, [project.actor_id, project.pk])
         if cursor.fetchone() is None:
-            raise UnknownRow("No such project.")
+            raise UnknownRow(told("No such project."))
 
 
 def _save(project: Project, now: datetime) -> None:
@@ -162,7 +162,7 @@ def _save(project: Project, now: datetime) -> None:
         with transaction.atomic():
             project.save()
     except IntegrityError as error:
-        raise ProjectExists(f"There is a project {project.name!r} already.") from error
+        raise ProjectExists(told("There is a project %(name)s already.", name=repr(project.name))) from error
 
 
 def _quote(project: Project, by: Principal, reason: str, now: datetime) -> None:
@@ -238,7 +238,7 @@ def project_named(*, actor_id: UUID, name: str) -> Project:
     rows = Project.objects.of(actor_id).select_related("actor__agent")
     project = rows.filter(name=name).first() if is_name(name) else None
     if project is None:
-        raise UnknownRow("No project of this name.")
+        raise UnknownRow(told("No project of this name."))
     return project
 
 

@@ -13,23 +13,25 @@ from typing import Any, Final
 
 from django.conf import settings
 from django.db import transaction
+from django.db.models import Q, QuerySet
 from django.db.models.functions import Left, Right
 
 from conversations.actions.routed import Routing
 from conversations.models import Session
 from memoryhub.access import audit
-from memoryhub.access.domain import Principal
+from memoryhub.access.domain import Principal, Scope
 from memoryhub.access.tenancy import Tenant, UnknownRow, ensure_actor, hold
 from memoryhub.fences import ForgedFence, fenced
 from memoryhub.providers.asking import ask
 from memoryhub.providers.errors import ProviderError
 from memoryhub.providers.llm.base import ChatMessage, CompletionRequest, Operation
 from memoryhub.providers.prompts import prompt
-from memoryhub.tenants.domain import Trust
+from memoryhub.refusals import told
+from memoryhub.tenants.domain import Trust, TrustPolicy
 from memoryhub.tenants.models import Actor
 from memoryhub.tenants.policies import effective_policy
 from memoryhub.tokens.counter import count_raw
-from memoryhub.waiting import let_go_of_database
+from memoryhub.waiting import waiting_for_network
 from summaries.actions.projects import (
     ProjectExists,
     check_trusted,
@@ -41,16 +43,22 @@ from summaries.domain.documents import without_lines
 from summaries.domain.project_policy import AUTO, ProjectPolicy
 from summaries.domain.projects import EventKind, Listed, catalog, one_line
 from summaries.domain.routing import (
+    COMPARED,
+    MOST_DOCUMENTS,
     Action,
     Confidence,
+    Decided,
     Example,
     Verdict,
     action_of,
     answer_schema,
+    listed,
     most_alike,
     profile_of,
+    project_so_far,
     route_by_words,
     settled,
+    share_of,
     verdict_of,
 )
 from summaries.models import Document, DocumentEntry, Project, RoutingDecision
@@ -58,18 +66,41 @@ from summaries.models import Document, DocumentEntry, Project, RoutingDecision
 NEWEST_CORRECTIONS: Final = 200
 """What people put right lately; of these the most alike are shown to a model."""
 
-BEGINNING: Final = 4_000
-END: Final = 2_000
-"""Characters of a document that are compared: what it is about, and what was appended last."""
-
 LONGEST_MESSAGE: Final = 6_000
+"""Characters of a message that are looked at, by a model or by words."""
+
 LONGEST_EXAMPLE: Final = 300
-"""Characters of a message that a model is shown."""
+"""Characters of a message put right that a model is shown."""
+
+EARLIER_DECISIONS: Final = 20
+"""How far back in a session it is looked for the project that it is about."""
 
 OUTPUT_TOKENS: Final = 400
 FENCE_BYTES: Final = 8
 
+BELIEVED: Final = Q(trust=Trust.TRUSTED) | Q(corrected_project__isnull=False)
+
 log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A message whose project is wanted, where it comes from, and whether that is believed.
+
+    A trial's decision is not kept, and makes no project.
+    """
+
+    actor: Actor
+    message: str
+    channel: str
+    session: Session | None
+    trust: Trust
+    is_trial: bool = False
+
+    @property
+    def looked_at(self) -> str:
+        """Return as much of the message as it is routed by."""
+        return self.message[:LONGEST_MESSAGE]
 
 
 @dataclass(frozen=True)
@@ -88,20 +119,21 @@ def route(
     channel: str,
     session: Session | None,
     is_asked: bool,
+    is_trial: bool = False,
     by: Principal,
     now: datetime,
 ) -> Routing | None:
     """Route a message for a context or a chat; None where nobody asked for it and the policy says no.
 
-    For an agent that nobody ever wrote to there is nothing to route among.
+    For an agent that nobody ever wrote to there is nothing to route among; nor, in a trial, for a new user.
     """
-    if tenant.agent is None:
+    if tenant.agent is None or (is_trial and tenant.actor is None):
         return None
     policy = effective_policy(ProjectPolicy, tenant.agent, tenant.actor)
     if not is_asked and policy.project_routing != AUTO:
         return None
     actor = tenant.actor or ensure_actor(tenant.agent, tenant.user_id)
-    decision, degraded = _decided(actor, message, channel, session, by, now)
+    decision, degraded = _decided(actor, message, channel, session, by, now, is_trial=is_trial)
     return Routing(
         id=decision.pk,
         project=decision.project.name if decision.project else None,
@@ -121,20 +153,37 @@ def route_message(
 
 
 def _decided(
-    actor: Actor, message: str, channel: str, session: Session | None, by: Principal, now: datetime
+    actor: Actor,
+    message: str,
+    channel: str,
+    session: Session | None,
+    by: Principal,
+    now: datetime,
+    is_trial: bool = False,
 ) -> tuple[RoutingDecision, bool]:
     policy = effective_policy(ProjectPolicy, actor.agent, actor)
+    trust = effective_policy(TrustPolicy, actor.agent, actor).trust(
+        channel=channel, source_is_trusted=by.is_trusted
+    )
+    asked = Asked(actor, message, channel, session, trust, is_trial)
     projects = list(Project.objects.of(actor.pk).order_by("name"))
-    told = _told(actor, message, channel, projects, policy)
+    told = _told(asked, projects, policy)
     verdict, project = told.verdict, None
     action = action_of(verdict)
     if verdict.project is not None:
         project = next(each for each in projects if each.name == verdict.project)
-    elif action is Action.PROPOSE and policy.project_auto_create and by.is_trusted:
+    elif action is Action.PROPOSE and policy.project_auto_create and _may_make(asked, by):
         project = _made(actor, str(verdict.proposed_name), by, now)
         verdict, action = replace(verdict, confidence=Confidence.MEDIUM), Action.DISCLOSE
-    decision = _kept(actor, message, channel, session, project, verdict, action, told.tokens, now)
+    decision = _decision(asked, project, verdict, action, now)
+    if not asked.is_trial:
+        decision = _kept(asked, project, verdict, action, told.tokens, now)
     return decision, told.degraded
+
+
+def _may_make(asked: Asked, by: Principal) -> bool:
+    """Say whether a message may begin a project: a key that only reads, or a channel nobody believes, makes none."""
+    return asked.trust is Trust.TRUSTED and Scope.WRITE in by.scopes and not asked.is_trial
 
 
 def _made(actor: Actor, name: str, by: Principal, now: datetime) -> Project:
@@ -145,21 +194,28 @@ def _made(actor: Actor, name: str, by: Principal, now: datetime) -> Project:
         return project_named(actor_id=actor.pk, name=name)
 
 
+def _decision(
+    asked: Asked, project: Project | None, verdict: Verdict, action: Action, now: datetime
+) -> RoutingDecision:
+    return RoutingDecision(
+        actor=asked.actor, message=asked.message, channel=asked.channel, session=asked.session, trust=asked.trust,
+        project=project, proposed_name=verdict.proposed_name or "", confidence=verdict.confidence, action=action,
+        reason=verdict.reason, created_at=now,
+    )  # fmt: skip
+
+
 @transaction.atomic
 def _kept(
-    actor: Actor, message: str, channel: str, session: Session | None, project: Project | None, verdict: Verdict,
-    action: Action, tokens: int, now: datetime,
-) -> RoutingDecision:  # fmt: skip
+    asked: Asked, project: Project | None, verdict: Verdict, action: Action, tokens: int, now: datetime
+) -> RoutingDecision:
+    actor = asked.actor
     hold(actor.pk)
     if project is not None:  # it may have been deleted while the model was asked
         project = Project.objects.of(actor.pk).select_for_update(no_key=True).filter(pk=project.pk).first()
         if project is None:
             verdict, action = replace(verdict, confidence=Confidence.LOW), Action.ASK
-    decision = RoutingDecision.objects.create(
-        actor=actor, message=message, channel=channel, session=session, project=project,
-        proposed_name=verdict.proposed_name or "", confidence=verdict.confidence, action=action,
-        reason=verdict.reason, created_at=now,
-    )  # fmt: skip
+    decision = _decision(asked, project, verdict, action, now)
+    decision.save(force_insert=True)
     note_event(
         actor=actor, project=project, kind=EventKind.ROUTE, tokens=tokens, outcome=action,
         details={"decision_id": str(decision.pk)}, now=now,
@@ -167,18 +223,16 @@ def _kept(
     return decision
 
 
-def _told(
-    actor: Actor, message: str, channel: str, projects: Sequence[Project], policy: ProjectPolicy
-) -> Told:
-    examples = _examples(actor)
+def _told(asked: Asked, projects: Sequence[Project], policy: ProjectPolicy) -> Told:
+    examples, so_far = _examples(asked.actor), _so_far(asked)
     if settings.LLM.provider == "none" or not projects:
-        return Told(_by_words(actor, message, projects, examples))
-    shown = most_alike(message, examples, policy.routing_examples)
+        return Told(_by_words(asked, projects, examples, so_far))
+    shown = most_alike(asked.looked_at, examples, policy.routing_examples)
     try:
-        return _by_model(actor, message, channel, projects, shown, policy)
+        return _by_model(asked, projects, shown, so_far, policy)
     except ProviderError as error:
         log.warning("routed by words", extra={"code": error.code})
-        verdict = _by_words(actor, message, projects, examples)
+        verdict = _by_words(asked, projects, examples, so_far)
         reason = f"The language model could not be asked ({error.code}), so words decided. {verdict.reason}"
         return Told(replace(verdict, reason=reason), degraded=True)
 
@@ -186,14 +240,38 @@ def _told(
 def _examples(actor: Actor) -> list[Example]:
     """Return what people put right, latest first."""
     rows = RoutingDecision.objects.filter(actor_id=actor.pk, corrected_project__isnull=False)
-    latest = rows.order_by("-corrected_at", "-id").values_list("message", "corrected_project__name")
+    rows = rows.annotate(beginning=Left("message", COMPARED)).order_by("-corrected_at", "-id")
+    latest = rows.values_list("beginning", "corrected_project__name")
     return [Example(*row) for row in latest[:NEWEST_CORRECTIONS]]
 
 
+def _so_far(asked: Asked) -> str | None:
+    """Return the project that the message's session is about.
+
+    What nobody believes decides for nobody else: a believed message goes by decisions on believed ones.
+    """
+    if asked.session is None:
+        return None
+    rows = decisions_in(asked.session, believed=asked.trust is Trust.TRUSTED)
+    latest = rows.order_by("-created_at", "-id").values_list(
+        "project__name", "confidence", "action", "corrected_project__name"
+    )
+    return project_so_far(
+        Decided(project, Confidence(confidence), Action(action), corrected)
+        for project, confidence, action, corrected in latest[:EARLIER_DECISIONS]
+    )
+
+
+def decisions_in(session: Session, *, believed: bool) -> QuerySet[RoutingDecision]:
+    """Return what was decided of a session's messages; `believed`: of those that somebody believes, or put right."""
+    rows = RoutingDecision.objects.filter(actor_id=session.actor_id, session_id=session.pk)
+    return rows.filter(BELIEVED) if believed else rows
+
+
 def _by_words(
-    actor: Actor, message: str, projects: Sequence[Project], examples: Sequence[Example]
+    asked: Asked, projects: Sequence[Project], examples: Sequence[Example], so_far: str | None
 ) -> Verdict:
-    texts = _texts(actor)
+    texts = _texts(asked.actor)
     profiles = [
         profile_of(
             each.name,
@@ -203,55 +281,70 @@ def _by_words(
         )
         for each in projects
     ]
-    return route_by_words(message, profiles, examples)
+    return route_by_words(asked.looked_at, profiles, examples, so_far=so_far)
 
 
 def _texts(actor: Actor) -> dict[Any, list[str]]:
-    """Return what the actor's documents say at their beginning and end, by project, but for what nobody believes."""
+    """Return what the actor's documents say, by project, but for what nobody believes.
+
+    Where they are long or many, of each the beginning, which says what it is about, and the end, which was appended
+    last; where they are very many, of those that were changed last.
+    """
     doubted: dict[Any, set[bytes]] = defaultdict(set)
     entries = DocumentEntry.objects.filter(actor_id=actor.pk, trust=Trust.UNTRUSTED)
     for document_id, digest in entries.values_list("document_id", "text_digest"):
         doubted[document_id].add(bytes(digest))
-    rows = Document.objects.of(actor.pk).annotate(beginning=Left("text", BEGINNING), end=Right("text", END))
+    rows = Document.objects.of(actor.pk)
+    share = share_of(rows.count())
+    first = share * 2 // 3
+    rows = rows.order_by("-updated_at", "-id").annotate(
+        beginning=Left("text", first), end=Right("text", share - first)
+    )
     texts: dict[Any, list[str]] = defaultdict(list)
-    for pk, project_id, beginning, end in rows.values_list("pk", "project_id", "beginning", "end"):
-        pieces = [beginning] if len(beginning) < BEGINNING else [beginning, end]
+    latest = rows.values_list("pk", "project_id", "beginning", "end")[:MOST_DOCUMENTS]
+    for pk, project_id, beginning, end in latest:
+        pieces = [beginning] if len(beginning) < first else [beginning, end]
         texts[project_id] += [without_lines(piece, doubted[pk]) for piece in pieces]
     return texts
 
 
 def _by_model(
-    actor: Actor,
-    message: str,
-    channel: str,
+    asked: Asked,
     projects: Sequence[Project],
     examples: Sequence[Example],
+    so_far: str | None,
     policy: ProjectPolicy,
 ) -> Told:
-    fence, material = _fenced(message, channel, projects, examples)
+    fence, material = _fenced(asked, projects, examples, so_far)
     request = CompletionRequest(
         operation=Operation.ROUTE,
         messages=(ChatMessage("user", material),),
         max_output_tokens=OUTPUT_TOKENS,
         deadline_seconds=policy.routing_deadline_seconds,
-        system=prompt("route", actor.agent.language, fence=fence),
+        system=prompt("route", asked.actor.agent.language, fence=fence),
         json_schema=answer_schema(),
     )
-    let_go_of_database()
-    completion = ask(request, actor=actor)
-    verdict = settled(verdict_of(completion.data), [each.name for each in projects])
+    with waiting_for_network():
+        completion = ask(request, actor=asked.actor)
+    verdict = settled(verdict_of(completion.data), [each.name for each in projects], so_far=so_far)
     return Told(verdict, completion.input_tokens + completion.output_tokens)
 
 
 def _fenced(
-    message: str, channel: str, projects: Sequence[Project], examples: Sequence[Example]
+    asked: Asked, projects: Sequence[Project], examples: Sequence[Example], so_far: str | None
 ) -> tuple[str, str]:
     """Return a fence, and the material between lines with it."""
-    blocks = {"projects": catalog((Listed(each.name, each.description) for each in projects), count_raw)}
+    profiles = [profile_of(each.name, description=each.description, texts=[]) for each in projects]
+    first = [*(each.project for each in examples), *([so_far] if so_far else [])]
+    names = set(listed(asked.looked_at, profiles, first=first))
+    shown = (Listed(each.name, each.description) for each in projects if each.name in names)
+    blocks = {"projects": catalog(shown, count_raw)}
     if examples:
-        shown = (f"{one_line(each.message)[:LONGEST_EXAMPLE]} → {each.project}" for each in examples)
-        blocks["routed-by-hand"] = "\n".join(shown)
-    blocks["message"] = f"({channel})\n{message[:LONGEST_MESSAGE]}"
+        by_hand = (f"{one_line(each.message)[:LONGEST_EXAMPLE]} → {each.project}" for each in examples)
+        blocks["routed-by-hand"] = "\n".join(by_hand)
+    if so_far:
+        blocks["session"] = so_far
+    blocks["message"] = f"({asked.channel})\n{asked.looked_at}"
     while True:
         fence = secrets.token_hex(FENCE_BYTES)
         try:
@@ -276,7 +369,7 @@ def correct_routing(
     )
     locked = rows.filter(pk=decision.pk, actor_id=decision.actor_id).first()
     if locked is None:
-        raise UnknownRow(f"No decision {decision.pk}.")
+        raise UnknownRow(told("No decision %(id)s.", id=decision.pk))
     locked.corrected_project, locked.corrected_by, locked.corrected_at = project, by.name[:150], now
     locked.save(update_fields=["corrected_project", "corrected_by", "corrected_at"])
     audit.record(

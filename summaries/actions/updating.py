@@ -91,7 +91,7 @@ def update_projects(
                     payload={"session_id": str(session_id)},
                 )
             return added
-        passage = _next_passage(session, read, updating.now)
+        passage = _next_passage(session, read, updating)
         if passage is None:
             return added
         added += _deal_with(updating, session, passage, read, step)
@@ -103,11 +103,12 @@ def _read_until(session: Session) -> int:
     return rows.values_list("read_until", flat=True).first() or 0
 
 
-def _next_passage(session: Session, read: int, now: datetime) -> Passage | None:
+def _next_passage(session: Session, read: int, updating: Updating) -> Passage | None:
     """Return what comes next; None where nothing does, or an answer is being written whose project is not known yet."""
     spoken = Message.objects.of([session.actor_id]).spoken().filter(session_id=session.pk)
     rows = list(spoken.filter(seq__gt=read, seq__lte=session.message_count).order_by("seq")[:MOST_MESSAGES])
-    belonging = _Belonging(session, now)
+    about = [row.pk for row in rows]
+    belonging = _Belonging(session, about, updating.now, updating.actor.agent.current_project)
     ready: list[Heard] = []
     for row in rows:
         if belonging.is_open(row):
@@ -128,12 +129,16 @@ class _Belonging:
     """Which project each message of a session belongs to: its turn's, else that of the last decision before it."""
 
     session: Session
+    messages: Sequence[UUID]
     now: datetime
+    current: str
+    """The agent's current project, which contexts take where nothing else says which."""
 
     @cached_property
     def turns(self) -> dict[UUID, ChatTurn]:
         """The turns by the messages they are of."""
         rows = ChatTurn.objects.filter(actor_id=self.session.actor_id, session_id=self.session.pk)
+        rows = rows.filter(Q(question__in=self.messages) | Q(answer__in=self.messages))
         found: dict[UUID, ChatTurn] = {}
         for turn in rows.order_by("created_at", "id"):
             found |= {message: turn for message in (turn.question_id, turn.answer_id) if message}
@@ -144,7 +149,13 @@ class _Belonging:
         """What the router decided in this session, and people put right, in the order of time."""
         rows = RoutingDecision.objects.filter(actor_id=self.session.actor_id, session_id=self.session.pk)
         decided = rows.filter(Q(project__isnull=False) | Q(corrected_project__isnull=False))
-        return list(decided.select_related("project", "corrected_project").order_by("created_at", "id"))
+        decided = decided.defer("message", "reason").select_related("project", "corrected_project")
+        return list(decided.order_by("created_at", "id"))
+
+    @cached_property
+    def believed(self) -> list[RoutingDecision]:
+        """Those of them by which messages that are believed go."""
+        return [each for each in self.decisions if each.trust == Trust.TRUSTED or each.corrected_project]
 
     def is_open(self, message: Message) -> bool:
         """Say whether its answer is still being written."""
@@ -154,11 +165,12 @@ class _Belonging:
     def project_of(self, message: Message) -> str:
         """Return the name of the project that a message belongs to, "" where it has none."""
         turn = self.turns.get(message.pk)
+        decisions = self.believed if message.trust == Trust.TRUSTED else self.decisions
         if turn is None:
-            decided = self._decided(message.created_at)
-            return _name_of(decided) if decided else self._default
+            decided = _latest(decisions, message.created_at)
+            return _name_of(decided) if decided else self._default or self.current
         named = _text((turn.context_metadata or {}).get("project"))
-        decided = self._decided(turn.finished_at or turn.created_at)
+        decided = _latest(decisions, turn.finished_at or turn.created_at)
         if decided and decided.corrected_project and decided.project and decided.project.name == named:
             return decided.corrected_project.name
         return named or self._default
@@ -168,9 +180,10 @@ class _Belonging:
         metadata = self.session.metadata
         return _text(metadata.get("project")) if isinstance(metadata, Mapping) else ""
 
-    def _decided(self, at: datetime) -> RoutingDecision | None:
-        place = bisect_right(self.decisions, at, key=lambda decision: decision.created_at)
-        return self.decisions[place - 1] if place else None
+
+def _latest(decisions: Sequence[RoutingDecision], at: datetime) -> RoutingDecision | None:
+    place = bisect_right(decisions, at, key=lambda decision: decision.created_at)
+    return decisions[place - 1] if place else None
 
 
 def _name_of(decision: RoutingDecision) -> str:

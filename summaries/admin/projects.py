@@ -1,60 +1,73 @@
-"""Screens of projects and of their documents: read, edited and restored through the actions alone."""
+"""Screens of projects: what each remembers, how it grows and was used; renamed, added to, exported and deleted."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from datetime import UTC, date, datetime, time, timedelta
 from functools import partial
 from typing import Any
+from uuid import UUID
 
 from django import forms
-from django.contrib import admin
-from django.db.models import QuerySet
-from django.http import HttpRequest, HttpResponse
+from django.contrib import admin, messages
+from django.core.exceptions import PermissionDenied
+from django.db.models import Q, QuerySet
+from django.db.models.functions import Left
+from django.http import HttpRequest, HttpResponse, HttpResponseNotAllowed
 from django.urls import URLPattern, path
-from django.utils.translation import gettext
+from django.utils.translation import get_language, gettext
 from django.utils.translation import gettext_lazy as _
 from unfold.contrib.filters.admin import RangeDateTimeFilter, RelatedDropdownFilter
 from unfold.widgets import UnfoldAdminTextInputWidget
 
-from memoryhub.access.actions import VersionMismatch
-from memoryhub.access.domain import Forbidden
-from memoryhub.access.tenancy import UnknownRow
+from memoryhub.access.tenancy import UnknownRow, tenant_for_reading
 from memoryhub.admin.base import (
-    ActingAdmin,
-    ActingForm,
+    READ_FOR_EXCERPT,
     UserFilter,
     about,
     clock,
     excerpt,
-    link_to,
-    outdated,
     principal,
     whose,
 )
-from memoryhub.admin.differences import compared
-from memoryhub.admin.fields import ProseField, ReasonField
-from memoryhub.admin.pressing import Done, posted, small_number
-from memoryhub.tenants.domain import Trust
-from summaries.actions.daily import daily_events
-from summaries.actions.documents import DocumentTooLong, believe_entries, restore_version, write_document
-from summaries.actions.projects import ProjectExists, change_project, delete_project, documents_of
-from summaries.domain.documents import LONGEST_DOCUMENT
-from summaries.domain.projects import LONGEST_DESCRIPTION, LONGEST_NAME, BadProjectName, DocumentKind
-from summaries.models import Document, DocumentEntry, DocumentVersion, Project
+from memoryhub.admin.pressing import Done, in_words, posted, reason_of, small_number, typed
+from memoryhub.providers.errors import ProviderError
+from memoryhub.refusals import Refusal
+from summaries.actions.adding import add_document
+from summaries.actions.compaction_states import compaction_states
+from summaries.actions.daily import daily
+from summaries.actions.digesting import Digest, digest
+from summaries.actions.going_back import put_project_back
+from summaries.actions.projects import ProjectExists, change_project, delete_project
+from summaries.actions.zipping import zip_project
+from summaries.admin.curated import CuratedAdmin, CuratedForm, address, goes_along
+from summaries.admin.documents import length_in_words
+from summaries.admin.entries import entries_of
+from summaries.admin.words import CONFIDENCES, EVENT_OUTCOMES, EVENTS, OUTCOMES
+from summaries.domain.daily import Day
+from summaries.domain.daily import in_words as day_in_words
+from summaries.domain.projects import (
+    DOCUMENTS,
+    LONGEST_DESCRIPTION,
+    LONGEST_NAME,
+    MEMORY,
+    BadProjectName,
+    document_order,
+)
+from summaries.domain.rolling import NoRoom
+from summaries.models import (
+    Document,
+    DocumentEntry,
+    DocumentVersion,
+    Project,
+    ProjectEvent,
+    RoutingDecision,
+)
 
-LATEST_VERSIONS = 20
 SHOWN_DAYS = 7
-LATEST_ENTRIES = 50
-
-
-class CuratedForm(ActingForm):
-    """A form whose row has a version, and whose change has a reason."""
-
-    expected_version = forms.IntegerField(required=False, widget=forms.HiddenInput())
-    reason = ReasonField()
-
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        self.initial["expected_version"] = self.instance.version
+LATEST_EVENTS = 20
+MOST_OF_A_DAY = 200
+LATEST_DECISIONS = 10
+MOST_DOCUMENTS = 200
 
 
 class ProjectForm(CuratedForm):
@@ -76,48 +89,9 @@ class ProjectForm(CuratedForm):
     not_checked_as_stored = frozenset(field.name for field in Project._meta.fields)
 
 
-class DocumentForm(CuratedForm):
-    """A document's text."""
-
-    text = ProseField(rows=24, required=False, max_length=LONGEST_DOCUMENT, label=_("Text"))
-
-    class Meta:
-        model = Document
-        fields = ("text",)
-
-    not_checked_as_stored = frozenset(field.name for field in Document._meta.fields)
-
-
-class CuratedAdmin(ActingAdmin):
-    """What both screens share: nothing is added here, and who may only look is not asked for a reason."""
-
-    refusals = {
-        VersionMismatch: outdated,
-        UnknownRow: about(None),
-        Forbidden: about(None),
-        BadProjectName: about("name"),
-        ProjectExists: about("name"),
-        DocumentTooLong: about("text"),
-    }
-
-    def has_add_permission(self, request: HttpRequest) -> bool:
-        """Return no: projects and documents are made through the API, where it is known whose they are."""
-        return False
-
-    def get_fieldsets(self, request: HttpRequest, obj: Any = None) -> Any:
-        """Return the fields; who may only look is not asked for a reason."""
-        fieldsets = super().get_fieldsets(request, obj)
-        if self.has_change_permission(request, obj):
-            return fieldsets
-        return [
-            (title, {**rest, "fields": [name for name in rest["fields"] if name != "reason"]})
-            for title, rest in fieldsets
-        ]
-
-
 @admin.register(Project)
 class ProjectAdmin(CuratedAdmin):
-    """Projects: renamed, described anew and deleted; with their documents and what was done lately."""
+    """Projects: their documents, what waits to be believed, what was done lately, and the buttons for all that."""
 
     form = ProjectForm
     list_display = ("name", "shown_description", "owner", "updated_at")
@@ -133,8 +107,10 @@ class ProjectAdmin(CuratedAdmin):
         (None, {"fields": ("name", "description", "reason")}),
         (_("Whose, and since when"), {"fields": (("owner", "version"), ("created_at", "updated_at"), "id")}),
     )
+    refusals = {**CuratedAdmin.refusals, BadProjectName: about("name"), ProjectExists: about("name")}
     change_form_before_template = "admin/memoryhub/includes/version.html"
-    change_form_outer_after_template = "admin/summaries/project/documents.html"
+    change_form_outer_before_template = "admin/summaries/project/above.html"
+    change_form_outer_after_template = "admin/summaries/project/below.html"
 
     @admin.display(description=_("description"))
     def shown_description(self, project: Project) -> str:
@@ -148,7 +124,9 @@ class ProjectAdmin(CuratedAdmin):
 
     def act(self, request: HttpRequest, row: Any, form: Any, change: bool) -> Project:
         """Change what a person changed."""
-        return change_project(
+        stored = Project.objects.get(pk=row.pk, actor_id=row.actor_id)
+        memory = Document.objects.of(row.actor_id).filter(project=stored, name=MEMORY).only("version").first()
+        changed = change_project(
             project=row,
             values=form.changed_values(frozenset({"name", "description"})),
             expected_version=form.cleaned_data["expected_version"],
@@ -156,11 +134,20 @@ class ProjectAdmin(CuratedAdmin):
             reason=form.cleaned_data["reason"],
             now=clock(),
         )
+        if changed.version != stored.version:
+            values: dict[str, Any] = {"name": stored.name, "version": changed.version}
+            if changed.description != stored.description:
+                values["memory"] = memory.version if memory else 0
+            words = gettext("%(name)s was changed.") % {"name": changed.name}
+            self.can_be_taken_back(request, words, address("back", changed, **values))
+        return changed
+
+    # Deleting.
 
     def delete_model(self, request: HttpRequest, obj: Project) -> None:
         """Delete a project with its documents. One that is gone already is deleted."""
         with suppress(UnknownRow):
-            delete_project(project=obj, by=principal(request), now=clock())
+            delete_project(project=obj, by=principal(request), reason=reason_of(request), now=clock())
 
     def delete_queryset(self, request: HttpRequest, queryset: QuerySet[Project]) -> None:
         """Delete projects one by one, so that each leaves its audit entry."""
@@ -168,148 +155,211 @@ class ProjectAdmin(CuratedAdmin):
             self.delete_model(request, project)
 
     def get_deleted_objects(self, objs: Sequence[Project], request: HttpRequest) -> tuple[Any, Any, Any, Any]:
-        """Return the projects themselves: their documents go along and are nothing apart from them."""
+        """Return the projects and how much goes along with them: documents, versions, entries, corrections."""
         rows = list(objs)
         needed = set() if self.has_delete_permission(request) else {self.opts.verbose_name}
-        return [str(row) for row in rows], {self.opts.verbose_name_plural: len(rows)}, needed, []
+        counted = _along(rows)
+        numbers = {self.opts.verbose_name_plural: len(rows), **{what: n for what, n in counted.items() if n}}
+        return goes_along(rows, counted), numbers, needed, []
 
-    def context_of(self, request: HttpRequest, row: Any) -> dict[str, Any]:
-        """Return the documents, and what was done with the project lately, by day."""
-        days = daily_events(actor_id=row.actor_id, days=SHOWN_DAYS, now=clock(), project=row.name)
-        return {"version": row.version, "documents": documents_of(row), "days": days}
-
-
-@admin.register(Document)
-class DocumentAdmin(CuratedAdmin):
-    """Documents: edited, restored and believed; each change keeps the text that it replaces."""
-
-    form = DocumentForm
-    list_display = ("name", "of_project", "owner", "token_count", "version", "updated_at")
-    list_filter = (
-        ("actor__agent", RelatedDropdownFilter), UserFilter, ("updated_at", RangeDateTimeFilter)
-    )  # fmt: skip
-    list_select_related = ("actor", "project")
-    search_fields = ("name", "project__name")
-    search_help_text = _("The name of a document or a project, or the id of either.")
-    id_fields = ("pk", "project_id")
-    ordering = ("-updated_at", "-id")
-    readonly_fields = ("id", "of_project", "owner", "token_count", "version", "created_at", "updated_at")
-    fieldsets = (
-        (None, {"fields": ("text", "reason")}),
-        (
-            _("What it is of"),
-            {
-                "fields": (
-                    ("of_project", "owner"),
-                    ("token_count", "version"),
-                    ("created_at", "updated_at"),
-                    "id",
-                )
-            },
-        ),
-    )
-    change_form_before_template = "admin/memoryhub/includes/version.html"
-    change_form_outer_before_template = "admin/summaries/document/buttons.html"
-    change_form_outer_after_template = "admin/summaries/document/versions.html"
-
-    def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
-        """Return the rows; a list reads no text."""
-        rows = super().get_queryset(request)
-        match = request.resolver_match
-        return rows.defer("text") if match is not None and match.view_name.endswith("_changelist") else rows
-
-    @admin.display(description=_("project"), ordering="project__name")
-    def of_project(self, document: Document) -> str:
-        """Return a link to the project."""
-        return link_to("admin:summaries_project_change", document.project_id, document.project.name)
-
-    @admin.display(description=_("whose"), ordering="actor")
-    def owner(self, document: Document) -> str:
-        """Return whose project it is."""
-        return whose(document.actor)
-
-    def act(self, request: HttpRequest, row: Any, form: Any, change: bool) -> Document:
-        """Write the text, where a person changed it."""
-        stored = Document.objects.get(pk=row.pk, actor_id=row.actor_id)
-        text = form.changed_values(frozenset({"text"})).get("text", stored.text)
-        return write_document(
-            document=stored,
-            text=text,
-            kind=DocumentKind.EDIT,
-            expected_version=form.cleaned_data["expected_version"],
-            by=principal(request),
-            reason=form.cleaned_data["reason"],
-            now=clock(),
-        )
-
-    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        """Return no: a document goes with its project; its text can be emptied."""
-        return False
+    # The pages and buttons beside the form.
 
     def get_urls(self) -> list[URLPattern]:
-        """Return the addresses, with those that the page's buttons post to."""
+        """Return the addresses, with those of the pages and buttons."""
+        pages = {
+            "back": self.back_view,
+            "document": self.add_document_view,
+            "export": self.export_view,
+            "day": self.day_view,
+        }
         view = self.admin_site.admin_view
         return [
-            path("<path:object_id>/restore/", view(self.restore_view), name="summaries_document_restore"),
-            path("<path:object_id>/believe/", view(self.believe_view), name="summaries_document_believe"),
+            *(
+                path(f"<path:object_id>/{name}/", view(page), name=f"summaries_project_{name}")
+                for name, page in pages.items()
+            ),
             *super().get_urls(),
         ]
 
-    def restore_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
-        """Bring back what the document said at a version."""
+    def back_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
+        """Take back a change of the name or the description."""
 
-        def press(document: Document, reason: str) -> Done:
-            number = small_number(request, "number")
-            if number is None:
-                raise UnknownRow(gettext("There is no such version."))
-            restore_version(
-                document=document, number=number, expected_version=small_number(request, "version"),
+        def press(project: Project, reason: str) -> Done:
+            put_project_back(
+                project=project, name=typed(request, "name"), memory_version=small_number(request, "memory"),
+                expected_version=small_number(request, "version"), by=principal(request), reason=reason, now=clock(),
+            )  # fmt: skip
+            return Done(gettext("The change was taken back."))
+
+        may = partial(self.has_change_permission, request)
+        return posted(self, request, object_id, press, may=may, logged="back")
+
+    def add_document_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
+        """Add a document: one of those that every project may have, or one about a topic that a person names."""
+
+        def press(project: Project, reason: str) -> Done:
+            made = add_document(
+                project=project, name=typed(request, "name"), topic=typed(request, "topic")[:LONGEST_DESCRIPTION],
                 by=principal(request), reason=reason, now=clock(),
             )  # fmt: skip
-            return Done(gettext("Version %(number)d was restored.") % {"number": number})
+            words = gettext("%(name)s was added; write into it here.")
+            return Done(words % {"name": made.name}, to=address("change", made), undo=address("remove", made))
 
-        return posted(
-            self,
-            request,
-            object_id,
-            press,
-            may=partial(self.has_change_permission, request),
-            logged="restore",
-        )
+        may = partial(self.has_change_permission, request)
+        return posted(self, request, object_id, press, may=may, logged="document")
 
-    def believe_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
-        """Believe the entries that came from where nobody vouches for them."""
+    def export_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
+        """Hand out the project's files in one archive; that is noted, so it is a POST."""
+        if request.method != "POST":
+            return HttpResponseNotAllowed(["POST"])
 
-        def press(document: Document, reason: str) -> Done:
-            believed = believe_entries(document=document, by=principal(request), reason=reason, now=clock())
-            return Done(gettext("%(number)d entries are believed from now on.") % {"number": believed})
+        def see(project: Project) -> HttpResponse:
+            if not _may(request, "view_document"):
+                raise PermissionDenied
+            archive = zip_project(project=project, by=principal(request), now=clock())
+            answer = HttpResponse(archive, content_type="application/zip")
+            answer["Content-Disposition"] = f'attachment; filename="{project.name}.zip"'
+            return answer
 
-        return posted(
-            self,
-            request,
-            object_id,
-            press,
-            may=partial(self.has_change_permission, request),
-            logged="believe",
-        )
+        return self.seen(request, object_id, see)
+
+    def day_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
+        """Show what was done with the project in a day; a POST has a digest of the day's sessions written."""
+
+        def see(project: Project) -> HttpResponse:
+            day = _day(typed(request, "day"), clock())
+            made = self._digest(request, project, day) if request.method == "POST" else None
+            events = _events(project, day, MOST_OF_A_DAY + 1) if _may(request, "view_projectevent") else []
+            return self.subpage(
+                request,
+                project,
+                "project/day",
+                title=_("%(name)s on %(day)s") % {"name": project.name, "day": day.isoformat()},
+                day=day,
+                sums=_sums(project, day, day),
+                events=events[:MOST_OF_A_DAY],
+                more=len(events) > MOST_OF_A_DAY,
+                may_digest=self._may_digest(request, project),
+                whose_sessions=typed(request, "of") or "project",
+                digest=made,
+            )
+
+        return self.seen(request, object_id, see)
+
+    def _may_digest(self, request: HttpRequest, project: Project) -> bool:
+        return self.has_change_permission(request, project) and _may(request, "view_summary")
+
+    def _digest(self, request: HttpRequest, project: Project, day: date) -> Digest | None:
+        """Return a digest of the day's sessions, or None where there is nothing, or no answer, and say so."""
+        if not self._may_digest(request, project):
+            raise PermissionDenied
+        tenant = tenant_for_reading(principal(request), project.actor.agent_id, project.actor.user_id or None)
+        begin = datetime.combine(day, time.min, UTC)
+        name = project.name if typed(request, "of") != "all" else None
+        try:
+            return digest(tenant=tenant, since=begin, until=begin + timedelta(days=1), project=name)
+        except Refusal as error:
+            messages.warning(request, in_words(error))
+        except (ProviderError, NoRoom):
+            messages.error(request, gettext("The language model could not be asked. Try again later."))
+        return None
+
+    # What the page tells besides the fields.
 
     def context_of(self, request: HttpRequest, row: Any) -> dict[str, Any]:
-        """Return former texts, each with what replaced it, and the entries with time and origin."""
-        mine = {"actor_id": row.actor_id, "document_id": row.pk}
-        versions = list(DocumentVersion.objects.filter(**mine)[:LATEST_VERSIONS])
-        later = [row.text, *(each.text for each in versions)]
-        entries = DocumentEntry.objects.filter(**mine)
+        """Return the documents with their lengths, what waits to be believed, and what was done lately."""
+        stored = Project.objects.select_related("actor__agent").get(pk=row.pk, actor_id=row.actor_id)
+        today = clock().astimezone(UTC).date()
+        documents, reads = _documents(stored), _may(request, "view_document")
         return {
+            "version": stored.version,
+            "project_name": stored.name,
             "may_change": self.has_change_permission(request, row),
-            "version": row.version,
-            "versions": [_change(each, text) for each, text in zip(versions, later, strict=False)],
-            "entries": list(entries[:LATEST_ENTRIES]),
-            "doubted": entries.filter(trust=Trust.UNTRUSTED).count(),
+            "may_change_documents": _may(request, "change_document"),
+            "reads_documents": reads,
+            "documents": _lengths(stored, documents),
+            "missing": sorted(set(DOCUMENTS) - {each.name for each in documents}, key=document_order),
+            "entries": entries_of(documents) if reads else None,
+            "today": today,
+            "days": _sums(stored, today - timedelta(days=SHOWN_DAYS - 1), today),
+            "events": _events(stored, today, LATEST_EVENTS) if _may(request, "view_projectevent") else None,
+            "decisions": _decisions(stored) if _may(request, "view_routingdecision") else None,
         }
 
 
-def _change(version: DocumentVersion, became: str) -> dict[str, Any]:
-    """Return a former text with the words that went and those that came in their place."""
-    sides = compared(version.text, became)
-    was, now = sides if sides is not None else ([], [])
-    return {"version": version, "was": was, "now": now, "is_long": sides is None}
+def _may(request: HttpRequest, codename: str) -> bool:
+    user: Any = request.user
+    return bool(user.has_perm(f"summaries.{codename}"))
+
+
+def _documents(project: Project) -> list[Document]:
+    rows = Document.objects.of(project.actor_id).filter(project=project).defer("text")
+    return sorted(rows.order_by("name")[:MOST_DOCUMENTS], key=lambda each: document_order(each.name))
+
+
+def _lengths(project: Project, documents: Sequence[Document]) -> list[dict[str, Any]]:
+    states = compaction_states(project=project, documents=documents)
+    return [
+        {
+            "document": each,
+            "state": states[each.pk],
+            "length": length_in_words(states[each.pk]),
+            "outcome": OUTCOMES.get(states[each.pk].outcome, states[each.pk].outcome),
+        }
+        for each in documents
+    ]
+
+
+def _sums(project: Project, first: date, last: date) -> list[dict[str, Any]]:
+    """Return what was done on each day, in sentences of the reader's language."""
+    language = "ja" if (get_language() or "").startswith("ja") else "en"
+    days = daily(actor_id=project.actor_id, first=first, last=last, project=project.name)
+    if not days and first == last:
+        days = [Day(first)]
+    return [{"day": each.day, "words": day_in_words(each, language=language)} for each in days]
+
+
+def _events(project: Project, day: date, most: int) -> list[dict[str, Any]]:
+    begin = datetime.combine(day, time.min, UTC)
+    rows = ProjectEvent.objects.filter(
+        actor_id=project.actor_id, project_name=project.name, created_at__gte=begin,
+        created_at__lt=begin + timedelta(days=1),
+    )  # fmt: skip
+    return [
+        {"event": each, "kind": EVENTS[each.kind], "outcome": EVENT_OUTCOMES.get(each.outcome, each.outcome)}
+        for each in rows.order_by("-created_at", "-id")[:most]
+    ]
+
+
+def _decisions(project: Project) -> list[dict[str, Any]]:
+    either = Q(project=project) | Q(corrected_project=project)
+    rows = RoutingDecision.objects.filter(either, actor_id=project.actor_id).order_by("-created_at", "-id")
+    rows = rows.select_related("corrected_project").defer("message")
+    latest = rows.annotate(opening=Left("message", READ_FOR_EXCERPT))[:LATEST_DECISIONS]
+    return [
+        {"decision": each, "message": excerpt(each.opening), "confidence": CONFIDENCES[each.confidence]}
+        for each in latest
+    ]
+
+
+def _along(rows: Sequence[Project]) -> Mapping[Any, int]:
+    """Return how much is deleted with projects; decisions and events stay, without them."""
+    mine: dict[str, list[UUID]] = {"actor_id__in": [each.actor_id for each in rows]}
+    documents = Document.objects.filter(**mine, project__in=rows)
+    keys = list(documents.values_list("pk", flat=True))
+    return {
+        _("documents"): len(keys),
+        _("versions of documents"): DocumentVersion.objects.filter(**mine, document_id__in=keys).count(),
+        _("entries with their origin"): DocumentEntry.objects.filter(**mine, document_id__in=keys).count(),
+        _("corrections that led messages here"): RoutingDecision.objects.filter(
+            **mine, corrected_project__in=rows
+        ).count(),
+    }
+
+
+def _day(text: str, now: datetime) -> date:
+    """Return the day that the address names, today where it names none."""
+    try:
+        return date.fromisoformat(text)
+    except ValueError:
+        return now.astimezone(UTC).date()

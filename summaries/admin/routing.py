@@ -1,30 +1,70 @@
 """The screen of routing decisions: which project a message was taken to be about, put right with one click."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any
+from uuid import UUID
 
 from django.contrib import admin
+from django.db.models import Q, QuerySet
 from django.http import HttpRequest, HttpResponse
-from django.urls import URLPattern, path
-from django.utils.html import format_html
+from django.urls import NoReverseMatch, URLPattern, path, reverse
+from django.utils.html import format_html, format_html_join
+from django.utils.safestring import SafeString
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 from unfold.contrib.filters.admin import (
     ChoicesDropdownFilter,
+    DropdownFilter,
     RangeDateTimeFilter,
     RelatedDropdownFilter,
 )
 
 from memoryhub.admin.base import HubAdmin, UserFilter, clock, excerpt, labelled, link_to, principal, whose
-from memoryhub.admin.pressing import Done, posted
+from memoryhub.admin.pressing import Done, posted, typed
+from memoryhub.tenants.policies import effective_policy
+from summaries.actions.correcting import correct_to_new_project, proposed_name, take_back_correction
+from summaries.actions.likely import likeliest, profiles_of, shown_examples
 from summaries.actions.routing import correct_routing
+from summaries.admin.curated import address, wide
+from summaries.admin.words import ACTIONS, CONFIDENCE_COLOURS, CONFIDENCES
+from summaries.domain.project_policy import ProjectPolicy
 from summaries.domain.projects import LONGEST_NAME
+from summaries.domain.routing import Confidence
 from summaries.models import Project, RoutingDecision
 
-CONFIDENCE_COLOURS: Mapping[str, str] = {"high": "success", "medium": "warning", "low": "danger"}
 MOST_OFFERED = 200
+OFFERED_IN_LIST = 3
+OFFERED_ON_PAGE = 6
 LONGEST_SHOWN = 20_000
+BUTTON = (
+    "border border-base-200 cursor-pointer font-medium inline-flex px-2 py-1 rounded-default text-important "
+    "dark:border-base-700"
+)
+
+
+class StateFilter(DropdownFilter):
+    """Narrows the list to what a person should look at, or has looked at."""
+
+    title = _("correction")
+    parameter_name = "state"
+
+    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, Any]]:
+        """Return what can be chosen."""
+        return [
+            ("unsure", _("Not sure, and nobody looked")),
+            ("open", _("Nobody looked")),
+            ("corrected", _("Put right or confirmed")),
+        ]
+
+    def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
+        """Filter by whether a person said where the message belongs."""
+        filters = {
+            "unsure": Q(corrected_at=None, confidence__in=[Confidence.LOW, Confidence.MEDIUM]),
+            "open": Q(corrected_at=None),
+            "corrected": Q(corrected_at__isnull=False),
+        }
+        return queryset.filter(filters.get(str(self.value()), Q()))
 
 
 @admin.register(RoutingDecision)
@@ -32,9 +72,11 @@ class RoutingDecisionAdmin(HubAdmin):
     """Decisions, newest first; a person says with one click where a message belongs (SPEC P4, W6)."""
 
     list_display = (
-        "created_at", "shown_message", "owner", "channel", "of_project", "shown_confidence", "action", "put_right"
+        "shown_message", "of_project", "shown_confidence", "shown_reason", "belongs_to", "channel", "owner",
+        "created_at",
     )  # fmt: skip
     list_filter = (
+        StateFilter,
         ("confidence", ChoicesDropdownFilter),
         ("action", ChoicesDropdownFilter),
         ("actor__agent", RelatedDropdownFilter),
@@ -50,14 +92,17 @@ class RoutingDecisionAdmin(HubAdmin):
     ordering = ("-id",)
     long_text = "message"
     fields = (
-        "whole_message", ("owner", "channel", "created_at"), ("of_project", "shown_confidence", "action"),
-        ("proposed_name", "reason"), ("put_right", "corrected_by", "corrected_at"), "id",
+        "whole_message", ("owner", "channel", "created_at"), ("of_project", "sure", "shown_action"),
+        ("proposed_name", "reason", "in_session"), ("put_right", "corrected_by", "corrected_at"), "id",
     )  # fmt: skip
     readonly_fields = (
-        "whole_message", "owner", "channel", "created_at", "of_project", "shown_confidence", "action", "proposed_name",
-        "reason", "put_right", "corrected_by", "corrected_at", "id",
+        "whole_message", "owner", "channel", "created_at", "of_project", "sure", "shown_action",
+        "proposed_name", "reason", "in_session", "put_right", "corrected_by", "corrected_at", "id",
     )  # fmt: skip
+    list_per_page = 25  # each row has buttons
+    list_before_template = "admin/summaries/routingdecision/list.html"
     change_form_outer_before_template = "admin/summaries/routingdecision/correct.html"
+    change_form_outer_after_template = "admin/summaries/routingdecision/examples.html"
 
     def has_add_permission(self, request: HttpRequest) -> bool:
         """Return no: a router decides."""
@@ -67,16 +112,18 @@ class RoutingDecisionAdmin(HubAdmin):
         """Return no: every decision is kept."""
         return False
 
+    # The columns and fields.
+
     @admin.display(description=_("message"))
     def shown_message(self, decision: Any) -> str:
         """Return the message's beginning."""
-        return excerpt(decision.opening)
+        return wide(excerpt(decision.opening))
 
     @admin.display(description=_("message"))
     def whole_message(self, decision: RoutingDecision) -> str:
         """Return the message as it was."""
         return format_html(
-            '<div dir="auto" style="white-space: pre-wrap">{}</div>', decision.message[:LONGEST_SHOWN]
+            '<div dir="auto" class="break-words pro-text">{}</div>', decision.message[:LONGEST_SHOWN]
         )
 
     @admin.display(description=_("whose"), ordering="actor")
@@ -91,52 +138,211 @@ class RoutingDecisionAdmin(HubAdmin):
 
     @labelled(CONFIDENCE_COLOURS)
     @admin.display(description=_("confidence"), ordering="confidence")
-    def shown_confidence(self, decision: RoutingDecision) -> str:
+    def shown_confidence(self, decision: RoutingDecision) -> Any:
         """Return how sure the router was."""
-        return decision.confidence
+        return decision.confidence, CONFIDENCES[decision.confidence]
+
+    @admin.display(description=_("confidence"))
+    def sure(self, decision: RoutingDecision) -> Any:
+        """Return how sure the router was, in words alone."""
+        return CONFIDENCES[decision.confidence]
+
+    @admin.display(description=_("reason"))
+    def shown_reason(self, decision: RoutingDecision) -> str:
+        """Return why the router decided so."""
+        return excerpt(decision.reason, 80) if decision.reason else "–"
+
+    @admin.display(description=_("what followed"))
+    def shown_action(self, decision: RoutingDecision) -> Any:
+        """Return what was done about the message."""
+        return ACTIONS[decision.action]
+
+    @admin.display(description=_("session"))
+    def in_session(self, decision: RoutingDecision) -> str:
+        """Return a link to the message's session, where it has one."""
+        key = decision.session_id
+        return timeline_link(key, str(key)[:13]) if key else "–"
 
     @admin.display(description=_("put right"), ordering="corrected_at")
     def put_right(self, decision: RoutingDecision) -> str:
         """Return a link to the project that a person said it was."""
         return _linked(decision.corrected_project)
 
+    @admin.display(description=_("belongs to"), ordering="corrected_at")
+    def belongs_to(self, decision: Any) -> str:
+        """Return what a person said, with the way back; else a button for each likely project."""
+        offered = getattr(decision, "offered", None)
+        if offered is None or decision.corrected_project is not None:
+            return self._said(decision, may_change=offered is not None)
+        buttons = [_button(address("correct", decision, project=name), name) for name in offered]
+        if decision.proposed_name:
+            new = address("correct", decision, take="new", new_name=decision.proposed_name)
+            buttons.append(_button(new, gettext("New: %(name)s") % {"name": decision.proposed_name}))
+        other = format_html(
+            '<a class="text-primary-600 dark:text-primary-500" href="{}#correct-form">{}</a>',
+            address("change", decision),
+            gettext("Another…"),
+        )
+        return _in_a_row([*buttons, other])
+
+    def _said(self, decision: RoutingDecision, *, may_change: bool) -> str:
+        project = decision.corrected_project
+        if project is None or not may_change:
+            return _linked(project)
+        return _in_a_row([_linked(project), _button(_undo(decision, project), gettext("Undo"))])
+
+    def changelist_view(
+        self, request: HttpRequest, extra_context: dict[str, Any] | None = None
+    ) -> HttpResponse:
+        """Show the list, to whoever may change something with the likely projects of each message."""
+        may = self.has_change_permission(request)
+        answer: Any = super().changelist_view(request, {**(extra_context or {}), "may_correct": may})
+        changes = getattr(answer, "context_data", None) or {}
+        if may and "cl" in changes:
+            _offer(changes["cl"].result_list)
+        return answer  # type: ignore[no-any-return]
+
+    # Putting right.
+
     def get_urls(self) -> list[URLPattern]:
-        """Return the addresses, with that which the page's buttons post to."""
-        correct = self.admin_site.admin_view(self.correct_view)
+        """Return the addresses, with those that the buttons post to."""
+        view = self.admin_site.admin_view
+        name = "summaries_routingdecision"
         return [
-            path("<path:object_id>/correct/", correct, name="summaries_routingdecision_correct"),
+            path("<path:object_id>/correct/", view(self.correct_view), name=f"{name}_correct"),
+            path("<path:object_id>/uncorrect/", view(self.uncorrect_view), name=f"{name}_uncorrect"),
             *super().get_urls(),
         ]
 
     def correct_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
-        """Say which project the message belongs to."""
+        """Say which project the message belongs to, or that it begins a new one."""
 
         def press(decision: RoutingDecision, reason: str) -> Done:
-            name = request.POST.get("project", "").replace("\x00", "")[:LONGEST_NAME]
-            correct_routing(
-                decision=decision, project_name=name, by=principal(request), reason=reason, now=clock()
+            former = decision.corrected_project
+            values: dict[str, Any] = {"former": former.name} if former is not None else {}
+            take = typed(request, "take")
+            if take == "new":
+                name, made = typed(request, "new_name") or proposed_name(decision), {"made": 1}
+                correct_to_new_project(
+                    decision=decision, name=name, by=principal(request), reason=reason, now=clock()
+                )
+            else:
+                name, made = typed(request, "chosen" if take == "chosen" else "project")[:LONGEST_NAME], {}
+                correct_routing(
+                    decision=decision, project_name=name, by=principal(request), reason=reason, now=clock()
+                )
+            undo = address("uncorrect", decision, said=name, **values, **made)
+            return Done(
+                gettext("Messages like this one go to %(name)s from now on.") % {"name": name}, undo=undo
             )
-            return Done(gettext("Messages like this one go to %(name)s from now on.") % {"name": name})
 
-        return posted(
-            self,
-            request,
-            object_id,
-            press,
-            may=partial(self.has_change_permission, request),
-            logged="correct",
-        )
+        return self._pressed(request, object_id, press, "correct")
+
+    def uncorrect_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
+        """Take back what a person said."""
+
+        def press(decision: RoutingDecision, reason: str) -> Done:
+            said, made = typed(request, "said"), bool(typed(request, "made"))
+            take_back_correction(
+                decision=decision, said=said, former=typed(request, "former"), with_project=made,
+                by=principal(request), reason=reason, now=clock(),
+            )  # fmt: skip
+            # A project that was made for the message may be gone with it: then there is nothing to go back to.
+            undo = None if made else address("correct", decision, project=said)
+            return Done(gettext("The correction was taken back."), undo=undo)
+
+        return self._pressed(request, object_id, press, "uncorrect")
+
+    def _pressed(
+        self, request: HttpRequest, object_id: str, press: Callable[[Any, str], Done], logged: str
+    ) -> HttpResponse:
+        may = partial(self.has_change_permission, request)
+        return posted(self, request, object_id, press, may=may, logged=logged)
 
     def context_of(self, request: HttpRequest, row: Any) -> dict[str, Any]:
-        """Return the projects that the message may belong to."""
-        names = Project.objects.of(row.actor_id).order_by("name").values_list("name", flat=True)
+        """Return the projects that the message may belong to, and the corrections that a router is shown for it."""
+        names = list(
+            Project.objects.of(row.actor_id)
+            .order_by("name")
+            .values_list("name", flat=True)[: MOST_OFFERED + 1]
+        )
+        said = row.corrected_project
         return {
             "may_change": self.has_change_permission(request, row),
-            "project_names": list(names[:MOST_OFFERED]),
+            "likely": _likely(row, profiles_of([row.actor_id]).get(row.actor_id, ()), OFFERED_ON_PAGE),
+            "project_names": names[:MOST_OFFERED],
+            "more_projects": len(names) > MOST_OFFERED,
+            "new_name": proposed_name(row),
+            "said": said,
+            "undo": _undo(row, said) if said is not None else "",
+            "examples": _examples(row),
+            "longest_name": LONGEST_NAME,
             "show_save": False,
             "show_save_and_continue": False,
         }
 
 
+def timeline_link(key: UUID, text: str) -> str:
+    """Return a link to a session's timeline, to its page where there is no timeline."""
+    try:
+        reverse("admin:conversations_session_timeline", args=[key])
+    except NoReverseMatch:
+        return link_to("admin:conversations_session_change", key, text)
+    return link_to("admin:conversations_session_timeline", key, text)
+
+
+def _offer(decisions: Sequence[Any]) -> None:
+    """Tell each decision of a list the projects that it may be about; few queries, whatever their number."""
+    profiles = profiles_of(each.actor_id for each in decisions)
+    for each in decisions:
+        each.offered = _likely(each, profiles.get(each.actor_id, ()), OFFERED_IN_LIST)
+
+
+def _likely(decision: Any, profiles: Sequence[Any], most: int) -> list[str]:
+    message = getattr(decision, "opening", None) or decision.message
+    first = decision.project.name if decision.project is not None else None
+    return likeliest(message, profiles, first=first, most=most)
+
+
+def _examples(decision: RoutingDecision) -> list[dict[str, Any]]:
+    policy = effective_policy(ProjectPolicy, decision.actor.agent, decision.actor)
+    shown = shown_examples(actor_id=decision.actor_id, message=decision.message, most=policy.routing_examples)
+    return [
+        {
+            "message": link_to(
+                "admin:summaries_routingdecision_change", each.decision_id, excerpt(each.message, 80)
+            ),
+            "project": each.project,
+            "percent": round(100 * each.likeness),
+            "is_this": each.decision_id == decision.pk,
+        }
+        for each in shown
+    ]
+
+
+def _undo(decision: RoutingDecision, project: Project) -> str:
+    return address("uncorrect", decision, said=project.name)
+
+
+def _button(to: str, text: str) -> SafeString:
+    """Return a button of the list's own form, which stands outside the form of the list's actions."""
+    return format_html(
+        '<button type="submit" form="correct-form" formaction="{}" class="{}"><bdi>{}</bdi></button>',
+        to,
+        BUTTON,
+        text,
+    )
+
+
+def _in_a_row(parts: Sequence[Any]) -> SafeString:
+    def each() -> Iterator[tuple[Any]]:
+        yield from ((part,) for part in parts)
+
+    return format_html(
+        '<div class="flex flex-wrap gap-2 items-center pro-column">{}</div>',
+        format_html_join("", "{}", each()),
+    )
+
+
 def _linked(project: Project | None) -> str:
-    return link_to("admin:summaries_project_change", project.pk, project.name) if project else "-"
+    return link_to("admin:summaries_project_change", project.pk, project.name) if project else "–"

@@ -2,11 +2,9 @@
 
 from collections.abc import Sequence
 from contextlib import suppress
-from datetime import datetime
 from functools import partial
 from typing import Any
 
-from django import forms
 from django.contrib import admin
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
@@ -20,37 +18,26 @@ from unfold.contrib.filters.admin import (
     RelatedDropdownFilter,
 )
 
-from memoryhub.access.actions import VersionMismatch
-from memoryhub.access.domain import Forbidden
 from memoryhub.access.tenancy import UnknownRow
-from memoryhub.admin.base import (
-    ActingAdmin,
-    ActingForm,
-    UserFilter,
-    about,
-    clock,
-    excerpt,
-    labelled,
-    link_to,
-    outdated,
-    principal,
-    whose,
-)
-from memoryhub.admin.dashboard import Tile, count
-from memoryhub.admin.differences import compared
-from memoryhub.admin.fields import ProseField, ReasonField
-from memoryhub.admin.pressing import Done, posted, small_number
+from memoryhub.admin.base import UserFilter, clock, excerpt, labelled, principal, whose
+from memoryhub.admin.fields import ProseField
+from memoryhub.admin.pressing import Done, posted, reason_of, small_number, typed
+from memoryhub.refusals import told
 from summaries.actions.curate import delete_summary, edit_summary, restore_version
+from summaries.actions.going_back import put_summary_back
 from summaries.actions.ordering import order_summary
+from summaries.admin.curated import CuratedForm, address, goes_along, wide
+from summaries.admin.histories import HistoryAdmin, Version, restored
+from summaries.admin.routing import timeline_link
+from summaries.admin.words import GENERATORS, SUMMARY_VERBS, TRUSTS, WHO
 from summaries.domain.summaries import LONGEST_TEXT
 from summaries.models import Summary, SummaryVersion
 
-LATEST_VERSIONS = 50
 TRUST_COLOURS = {"trusted": "success", "untrusted": "warning"}
-GENERATOR_COLOURS = {"llm": "primary", "extractive": "info"}
+GENERATOR_COLOURS = {"llm": "success", "extractive": "info"}
 
 
-class SummaryForm(ActingForm):
+class SummaryForm(CuratedForm):
     """A person's words for a session."""
 
     text = ProseField(
@@ -58,8 +45,6 @@ class SummaryForm(ActingForm):
         label=_("Summary"),
         help_text=_("A text that you change is locked: no job rewrites it until you unlock it."),
     )
-    expected_version = forms.IntegerField(required=False, widget=forms.HiddenInput())
-    reason = ReasonField()
 
     class Meta:
         model = Summary
@@ -68,13 +53,9 @@ class SummaryForm(ActingForm):
     # The actions decide about the values, and say what is wrong with them.
     not_checked_as_stored = frozenset(field.name for field in Summary._meta.fields)
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        self.initial["expected_version"] = self.instance.version
-
 
 @admin.register(Summary)
-class SummaryAdmin(ActingAdmin):
+class SummaryAdmin(HistoryAdmin):
     """Session summaries: put right, locked, written anew and deleted through the actions alone."""
 
     form = SummaryForm
@@ -103,7 +84,7 @@ class SummaryAdmin(ActingAdmin):
     ordering = ("-id",)
     long_text = "text"
     readonly_fields = (
-        "id", "owner", "in_session", "message_count", "start_time", "end_time", "model", "generator", "shown_trust",
+        "id", "owner", "in_session", "message_count", "start_time", "end_time", "model", "written_by", "trusted",
         "locked", "version", "written_at", "updated_at",
     )  # fmt: skip
     fieldsets = (
@@ -116,7 +97,7 @@ class SummaryAdmin(ActingAdmin):
             _("How it came to be"),
             {
                 "fields": (
-                    ("generator", "model", "shown_trust"),
+                    ("written_by", "model", "trusted"),
                     ("locked", "version"),
                     ("written_at", "updated_at"),
                     "id",
@@ -127,16 +108,11 @@ class SummaryAdmin(ActingAdmin):
     change_form_before_template = "admin/memoryhub/includes/version.html"
     change_form_outer_before_template = "admin/summaries/summary/buttons.html"
     change_form_outer_after_template = "admin/summaries/summary/versions.html"
-    refusals = {
-        VersionMismatch: outdated,
-        UnknownRow: about(None),
-        Forbidden: about(None),
-    }
 
     @admin.display(description=_("summary"))
     def shown_text(self, summary: Any) -> str:
         """Return the summary's beginning."""
-        return excerpt(summary.opening)
+        return wide(excerpt(summary.opening))
 
     @admin.display(description=_("whose"), ordering="actor")
     def owner(self, summary: Summary) -> str:
@@ -146,21 +122,31 @@ class SummaryAdmin(ActingAdmin):
     @admin.display(description=_("session"))
     def in_session(self, summary: Summary) -> str:
         """Return a link to the session."""
-        return link_to("admin:conversations_session_change", summary.session_id, str(summary.session_id)[:13])
+        return timeline_link(summary.session_id, str(summary.session_id)[:13])
 
     @labelled(GENERATOR_COLOURS)
     @admin.display(description=_("written by"), ordering="generator")
     def shown_generator(self, summary: Summary) -> Any:
         """Return how its text came to be."""
-        return summary.generator, _("model") if summary.generator == "llm" else _("chosen sentences")
+        return summary.generator, GENERATORS[summary.generator]
 
     @labelled(TRUST_COLOURS)
     @admin.display(description=_("trust"), ordering="trust")
-    def shown_trust(self, summary: Summary) -> str:
+    def shown_trust(self, summary: Summary) -> Any:
         """Return whether contexts of other sessions may use it."""
-        return summary.trust
+        return summary.trust, TRUSTS[summary.trust]
 
-    @labelled({"locked": "primary"})
+    @admin.display(description=_("written by"))
+    def written_by(self, summary: Summary) -> Any:
+        """Return how its text came to be, in words alone."""
+        return GENERATORS[summary.generator]
+
+    @admin.display(description=_("trust"))
+    def trusted(self, summary: Summary) -> Any:
+        """Return whether contexts of other sessions may use it, in words alone."""
+        return TRUSTS[summary.trust]
+
+    @labelled({"locked": "warning"})
     @admin.display(description=_("locked"), ordering="locked")
     def shown_locked(self, summary: Summary) -> Any:
         """Return a label for locked summaries alone."""
@@ -168,13 +154,10 @@ class SummaryAdmin(ActingAdmin):
 
     # Changes: every one of them through an action.
 
-    def has_add_permission(self, request: HttpRequest) -> bool:
-        """Return no: a summary is written of a session."""
-        return False
-
     def act(self, request: HttpRequest, row: Any, form: Any, change: bool) -> Summary:
         """Put the text right, where a person changed it."""
-        return edit_summary(
+        former = row.version
+        saved = edit_summary(
             summary=row,
             values=form.changed_values(frozenset({"text"})),
             expected_version=form.cleaned_data["expected_version"],
@@ -182,11 +165,23 @@ class SummaryAdmin(ActingAdmin):
             reason=form.cleaned_data["reason"],
             now=clock(),
         )
+        if saved.version != former:
+            words = gettext("The text was saved, as version %(number)d, and locked.") % {
+                "number": saved.version
+            }
+            self.can_be_taken_back(request, words, _back(saved, former))
+        return saved
 
     def delete_model(self, request: HttpRequest, obj: Summary) -> None:
         """Delete a summary; its text leaves the receipts as well. One that is gone already is deleted."""
         with suppress(UnknownRow):
-            delete_summary(summary=obj, expected_version=None, by=principal(request), now=clock())
+            delete_summary(
+                summary=obj,
+                expected_version=None,
+                by=principal(request),
+                reason=reason_of(request),
+                now=clock(),
+            )
 
     def delete_queryset(self, request: HttpRequest, queryset: QuerySet[Summary]) -> None:
         """Delete summaries one by one, so that each leaves its audit entry."""
@@ -194,10 +189,14 @@ class SummaryAdmin(ActingAdmin):
             self.delete_model(request, summary)
 
     def get_deleted_objects(self, objs: Sequence[Summary], request: HttpRequest) -> tuple[Any, Any, Any, Any]:
-        """Return the summaries themselves: their versions go along and are nothing apart from them."""
+        """Return the summaries, and how many versions go along with them."""
         rows = list(objs)
         needed = set() if self.has_delete_permission(request) else {self.opts.verbose_name}
-        return [str(row) for row in rows], {self.opts.verbose_name_plural: len(rows)}, needed, []
+        versions = SummaryVersion.objects.filter(
+            actor_id__in=[each.actor_id for each in rows], summary__in=rows
+        )
+        counted = {_("versions of summaries"): versions.count()}
+        return goes_along(rows, counted), {self.opts.verbose_name_plural: len(rows), **counted}, needed, []
 
     def get_urls(self) -> list[URLPattern]:
         """Return the addresses, with those that the page's buttons post to."""
@@ -205,29 +204,25 @@ class SummaryAdmin(ActingAdmin):
         return [
             path("<path:object_id>/lock/", view(self.lock_view), name="summaries_summary_lock"),
             path("<path:object_id>/rewrite/", view(self.rewrite_view), name="summaries_summary_rewrite"),
-            path("<path:object_id>/restore/", view(self.restore_view), name="summaries_summary_restore"),
             *super().get_urls(),
         ]
 
     def lock_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
         """Lock or unlock the summary."""
-        locked = request.POST.get("locked") == "1"
+        locked = typed(request, "locked") == "1"
 
         def press(summary: Summary, reason: str) -> Done:
-            edit_summary(
+            former = summary.version
+            saved = edit_summary(
                 summary=summary, values={"locked": locked}, expected_version=small_number(request, "version"),
                 by=principal(request), reason=reason, now=clock(),
             )  # fmt: skip
-            return Done(gettext("It is locked.") if locked else gettext("It is unlocked."))
+            words = gettext("It is locked.") if locked else gettext("It is unlocked.")
+            undo = address("lock", saved, locked=0 if locked else 1, version=saved.version)
+            return Done(words, undo=undo if saved.version != former else None)
 
-        return posted(
-            self,
-            request,
-            object_id,
-            press,
-            may=partial(self.has_change_permission, request),
-            logged="lock" if locked else "unlock",
-        )
+        may = partial(self.has_change_permission, request)
+        return posted(self, request, object_id, press, may=may, logged="lock" if locked else "unlock")
 
     def rewrite_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
         """Have the summary written from the session's beginning."""
@@ -236,82 +231,71 @@ class SummaryAdmin(ActingAdmin):
             session = summary.session
             session.actor = summary.actor
             order_summary(session=session, anew=True, by=principal(request), now=clock())
-            return Done(gettext("It will be written anew in the background."))
+            words = gettext(
+                "It will be written anew in the background. What it says now stays among its versions."
+            )
+            return Done(words)
 
-        return posted(
-            self,
-            request,
-            object_id,
-            press,
-            may=partial(self.has_change_permission, request),
-            logged="rewrite",
-        )
+        may = partial(self.has_change_permission, request)
+        return posted(self, request, object_id, press, may=may, logged="rewrite")
 
-    def restore_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
-        """Bring back what a version says."""
+    # Versions.
 
-        def press(summary: Summary, reason: str) -> Done:
-            versions = SummaryVersion.objects.filter(actor_id=summary.actor_id, summary=summary)
-            version = versions.filter(number=small_number(request, "number") or 0).first()
-            if version is None:
-                raise UnknownRow(gettext("There is no such version."))
-            restore_version(
-                summary=summary, version=version, expected_version=small_number(request, "version"),
-                by=principal(request), reason=reason, now=clock(),
-            )  # fmt: skip
-            return Done(gettext("Version %(number)d was restored.") % {"number": version.number})
+    def versions_of(self, row: Any, before: int, number: int) -> Sequence[Version]:
+        """Return the versions, each with who made it and why."""
+        rows = SummaryVersion.objects.filter(actor_id=row.actor_id, summary_id=row.pk, number__lt=before)
+        return [
+            Version(
+                number=each.number,
+                verb=SUMMARY_VERBS.get(each.verb, each.verb),
+                who=each.who_name,
+                who_kind=WHO[each.who_kind],
+                at=each.created_at,
+                why=each.reason,
+                is_now=each.number == row.version,
+                note=", ".join([str(GENERATORS[each.generator]), *([each.model] if each.model else [])]),
+                what_changed=address("compare", row, **{"from": each.number - 1, "to": each.number}),
+            )
+            for each in rows.defer("text")[:number]
+        ]
 
-        return posted(
-            self,
-            request,
-            object_id,
-            press,
-            may=partial(self.has_change_permission, request),
-            logged="restore",
-        )
+    def text_at(self, row: Any, number: int) -> str | None:
+        """Return what the summary said at a version."""
+        rows = SummaryVersion.objects.filter(actor_id=row.actor_id, summary_id=row.pk, number=number)
+        return rows.values_list("text", flat=True).first()
+
+    def restore(self, request: HttpRequest, row: Any, number: int, reason: str) -> Done:
+        """Bring back what a version says and lock it; with `exactly`, be locked or not as it was then."""
+        version, by = small_number(request, "version"), principal(request)
+        former = row.version
+        if typed(request, "exactly"):
+            done = put_summary_back(
+                summary=row, number=number, expected_version=version, by=by, reason=reason, now=clock()
+            )
+        else:
+            rows = SummaryVersion.objects.filter(actor_id=row.actor_id, summary=row)
+            wanted = rows.filter(number=number).first()
+            if wanted is None:
+                raise UnknownRow(told("There is no such version."))
+            done = restore_version(
+                summary=row, version=wanted, expected_version=version, by=by, reason=reason, now=clock()
+            )
+        return restored(done, number, former, exactly=1)
 
     # What the page tells besides the fields.
 
-    def get_fieldsets(self, request: HttpRequest, obj: Any = None) -> Any:
-        """Return the fields; who may only look is not asked for a reason."""
-        fieldsets = super().get_fieldsets(request, obj)
-        if self.has_change_permission(request, obj):
-            return fieldsets
-        return [
-            (title, {**rest, "fields": [name for name in rest["fields"] if name != "reason"]})
-            for title, rest in fieldsets
-        ]
-
     def context_of(self, request: HttpRequest, row: Any) -> dict[str, Any]:
-        """Return the versions, each with what it changed, and the buttons that fit."""
-        rows = SummaryVersion.objects.filter(actor_id=row.actor_id, summary_id=row.pk)
-        versions = list(rows[: LATEST_VERSIONS + 1])
+        """Return the versions and the buttons that fit."""
+        stored = Summary.objects.get(pk=row.pk, actor_id=row.actor_id)
         return {
             "may_change": self.has_change_permission(request, row),
-            "version": versions[0].number if versions else row.version,
-            "versions": [
-                _change(each, before)
-                for each, before in zip(versions, [*versions[1:], None], strict=True)
-                if each.number > versions[0].number - LATEST_VERSIONS
-            ],
-            "versions_left_out": max(0, versions[0].number - LATEST_VERSIONS) if versions else 0,
+            "is_locked": stored.locked,
+            "version": stored.version,
+            "history": self.history_of(request, stored),
+            "timeline": timeline_link(stored.session_id, gettext("To the session")),
         }
 
 
-def _change(version: SummaryVersion, before: SummaryVersion | None) -> dict[str, Any]:
-    """Return a version with the words that it brought and those that went."""
-    sides = compared(before.text, version.text) if before is not None else None
-    was, now = sides if sides is not None else ([], [])
-    return {
-        "version": version,
-        "is_first": before is None,
-        "is_same": before is not None and before.text == version.text,
-        "was": was,
-        "now": now,
-        "was_text": before.text if before is not None else "",
-    }
-
-
-def tiles(now: datetime) -> list[Tile]:
-    """Return the figures of the admin's first page."""
-    return [Tile(_("Summaries"), count(Summary.objects.all()), _("of sessions"), Summary)]
+def _back(summary: Summary, former: int) -> str:
+    """Return what a POST to brings back all that a summary was at a former version."""
+    return address("restore", summary, number=former, version=summary.version, exactly=1)

@@ -157,7 +157,13 @@ class RouteIn(TenantSerializer):
     """A message whose project is wanted."""
 
     message = TextField(max_length=LONGEST_TEXT)
-    channel = serializers.RegexField(CHANNEL, default="api")
+    channel = serializers.RegexField(CHANNEL, required=False, help_text="`api`, or the session's channel.")
+    session_id = serializers.UUIDField(
+        required=False,
+        allow_null=True,
+        default=None,
+        help_text="What names no project stays with its session's.",
+    )
 
 
 class CorrectionIn(ReasonSerializer):
@@ -177,7 +183,7 @@ class RouteOut(serializers.ModelSerializer):
         model = RoutingDecision
         fields = (
             "id", "project", "proposed_name", "confidence", "action", "reason", "message", "channel", "session_id",
-            "corrected_project", "corrected_by", "corrected_at", "created_at",
+            "trust", "corrected_project", "corrected_by", "corrected_at", "created_at",
         )  # fmt: skip
 
     def get_proposed_name(self, decision: RoutingDecision) -> str | None:

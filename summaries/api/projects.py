@@ -12,6 +12,8 @@ from rest_framework.renderers import JSONRenderer
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from conversations.actions.routed import CHANNEL
+from conversations.models import Session
 from memoryhub.access.domain import Scope
 from memoryhub.access.tenancy import Tenant
 from memoryhub.api.etags import etag, expected_version
@@ -313,9 +315,12 @@ class Route(ProjectView):
     def post(self, request: Request) -> Response:
         """Return which project a message belongs to, how sure that is, and what follows; the decision is kept."""
         values = self.validated(RouteIn)
+        actor, session = self.writing(values), None
+        if values["session_id"] is not None:
+            session = self.owned(Session.objects.filter(actor_id=actor.pk), values["session_id"])
         decision = route_message(
-            actor=self.writing(values), message=values["message"], channel=values["channel"], by=self.principal,
-            now=self.now,
+            actor=actor, message=values["message"], session=session, by=self.principal, now=self.now,
+            channel=values.get("channel") or (session.channel if session else CHANNEL),
         )  # fmt: skip
         return Response(RouteOut(decision).data)
 

@@ -2,7 +2,7 @@
 
 import re
 import unicodedata
-from collections.abc import Callable, Container
+from collections.abc import Callable, Set
 from datetime import datetime
 from hashlib import sha256
 from typing import Final
@@ -38,8 +38,10 @@ def appended(text: str, line: str) -> str:
     return f"{text}{'' if text.endswith(chr(10)) else chr(10)}{line}\n"
 
 
-def without_lines(text: str, digests: Container[bytes]) -> str:
+def without_lines(text: str, digests: Set[bytes]) -> str:
     """Return the text without the lines that are known by these digests: those that nobody believes yet."""
+    if not digests:
+        return text
     return "".join(line for line in text.splitlines(keepends=True) if line_digest(line) not in digests)
 
 

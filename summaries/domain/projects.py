@@ -8,7 +8,7 @@ from enum import StrEnum
 from hashlib import sha256
 from typing import Final
 
-from memoryhub.refusals import Refusal
+from memoryhub.refusals import Refusal, told
 
 MEMORY: Final = "MEMORY.md"
 PINNED: Final = "pinned.md"
@@ -65,7 +65,7 @@ class BadProjectName(Refusal, ValueError):
 
     def __init__(self, why: str, proposal: str) -> None:
         self.proposal = proposal
-        super().__init__(f"{why} It could be called {proposal!r}.")
+        super().__init__(told("%(why)s It could be called %(proposal)s.", why=why, proposal=repr(proposal)))
 
 
 class BadDocumentName(Refusal, ValueError):
@@ -86,13 +86,15 @@ def is_name(name: str) -> bool:
 
 def _fault_of(name: str) -> str:
     if not name:
-        return "A project needs a name."
+        return told("A project needs a name.")
     if len(name) > LONGEST_NAME:
-        return f"A project's name has at most {LONGEST_NAME} characters."
+        return told("A project's name has at most %(most)s characters.", most=LONGEST_NAME)
     if not _KEBAB.fullmatch(name):
-        return "A project's name is of small letters a to z and digits, its words joined by single hyphens."
+        return told(
+            "A project's name is of small letters a to z and digits, its words joined by single hyphens."
+        )
     if name in RESERVED or name in DEVICES:
-        return "This name means something else."
+        return told("This name means something else.")
     return ""
 
 
@@ -181,7 +183,9 @@ def check_document_name(name: str) -> None:
     """Raise BadDocumentName for what is not `MEMORY.md`, `pinned.md`, … or `detail-<topic>.md`."""
     detail = _DETAIL.fullmatch(name)
     if name not in DOCUMENTS and not (detail and len(detail[1]) <= LONGEST_NAME):
-        raise BadDocumentName(f"A document is called {', '.join(DOCUMENTS)} or detail-<topic>.md.")
+        raise BadDocumentName(
+            told("A document is called %(names)s or detail-<topic>.md.", names=", ".join(DOCUMENTS))
+        )
 
 
 def document_order(name: str) -> tuple[int, str]:

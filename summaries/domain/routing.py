@@ -6,10 +6,10 @@ The bounds were measured (`bench/routing.py`); a routing by words is never sure 
 """
 
 import re
-from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from enum import StrEnum
+from functools import lru_cache
 from typing import Any, Final
 
 from memoryhub.search.analysis import COMPOUND, analyse, fold, is_unspaced
@@ -60,12 +60,43 @@ def action_of(verdict: Verdict) -> Action:
     return Action.PROPOSE if verdict.proposed_name else Action.ASK
 
 
-def settled(verdict: Verdict, projects: Sequence[str]) -> Verdict:
+@dataclass(frozen=True)
+class Decided:
+    """What was decided of an earlier message of a session, and what a person made of it."""
+
+    project: str | None
+    confidence: Confidence
+    action: Action
+    corrected: str | None = None
+
+
+def project_so_far(decided: Iterable[Decided]) -> str | None:
+    """Return the project that a session is about, by its decisions, latest first; None where that is open.
+
+    What a person put right counts, or what a router was sure of, unless another project was guessed or a new one
+    proposed since.
+    """
+    guessed: set[str] = set()
+    for each in decided:
+        sure = each.corrected or (each.project if each.confidence is Confidence.HIGH else None)
+        if sure:
+            return sure if guessed <= {sure} else None
+        if each.action is Action.PROPOSE:
+            return None
+        if each.project:
+            guessed.add(each.project)
+    return None
+
+
+def settled(verdict: Verdict, projects: Sequence[str], *, so_far: str | None = None) -> Verdict:
     """Return a model's verdict with names that can be used: an unknown project is none, a proposal is free.
 
-    At low confidence there is no project: nobody is routed by a guess.
+    At low confidence there is no project: nobody is routed by a guess, but for the project that the session is about
+    already, `so_far`.
     """
     known = verdict.project if verdict.project in projects else None
+    if known is not None and known == so_far and verdict.confidence is Confidence.LOW:
+        return Verdict(known, None, Confidence.MEDIUM, verdict.reason[:LONGEST_REASON])
     if known is not None and verdict.confidence is not Confidence.LOW:
         return Verdict(known, None, verdict.confidence, verdict.reason[:LONGEST_REASON])
     wanted = verdict.proposed_name or (verdict.project if known is None else None)
@@ -112,7 +143,9 @@ SHARING: Final = 1.0
 """The exponent by which a word that several projects have tells less."""
 
 ENOUGH: Final = 2.2
-"""Evidence for a verdict that is sure: more than two words that no other project has."""
+"""Evidence for a verdict that is sure: more than two words that no other project has, wherever they stand.
+
+"system design" shares both words with a project called design-system, and may be about something else."""
 
 SOME: Final = 0.7
 """Evidence for a best guess: about one such word."""
@@ -124,6 +157,18 @@ AHEAD: Final = 0.25
 ALIKE: Final = 0.45
 VERY_ALIKE: Final = 0.7
 """From which likeness on a message is routed as one that was put right, and when that is sure."""
+
+COMPARED: Final = 1_000
+"""Characters of two messages by which it is told whether they are alike."""
+
+WHOLE_SHARE: Final = 6_000
+LEAST_SHARE: Final = 375
+MOST_TEXT: Final = 240_000
+"""Characters of one document, where few have many, and of all: to analyse them takes a second or so, once."""
+
+MOST_DOCUMENTS: Final = MOST_TEXT // LEAST_SHARE
+MOST_LISTED: Final = 300
+"""Projects that a model is shown: more would cost more to read than they help."""
 
 _CHARACTER: Final = 0.1
 _PAIR: Final = 0.25
@@ -157,31 +202,66 @@ def profile_of(name: str, *, description: str, texts: Sequence[str], examples: S
     ]
     for weight, written in places:
         for text in written:
-            for term in analyse(text):
+            for term in _terms(text):
                 terms.setdefault(term, weight)
     return Profile(name, terms)
 
 
-def route_by_words(message: str, profiles: Sequence[Profile], examples: Sequence[Example]) -> Verdict:
+@lru_cache(maxsize=600)
+def _terms(text: str) -> Set[str]:
+    """Return the words of a text; documents and examples are much the same from one message to the next."""
+    return frozenset(analyse(text))
+
+
+def share_of(documents: int) -> int:
+    """Return how many characters of each document count, where there are so many of them."""
+    share = WHOLE_SHARE
+    while share > LEAST_SHARE and share * documents > MOST_TEXT:
+        share //= 2
+    return share
+
+
+def listed(message: str, profiles: Sequence[Profile], *, first: Sequence[str]) -> list[str]:
+    """Return the names of at most MOST_LISTED projects, in their order: `first`, then the likest ones."""
+    names = [each.name for each in profiles]
+    if len(names) <= MOST_LISTED:
+        return names
+    found = evidence(analyse(message), profiles)
+    ranked = sorted(names, key=lambda name: (name not in first, -found[name]))
+    kept = set(ranked[:MOST_LISTED])
+    return [name for name in names if name in kept]
+
+
+def route_by_words(
+    message: str, profiles: Sequence[Profile], examples: Sequence[Example], *, so_far: str | None = None
+) -> Verdict:
     """Return the verdict of words: as a message like it was put right, else by what it shares with each project.
 
-    `examples` come latest first; of equally like ones the latest counts.
+    `examples` come latest first; of equally like ones the latest counts. What names no project stays with `so_far`,
+    the one that its session is about.
     """
-    terms = analyse(message)
+    terms = frozenset(analyse(message))
     names = [each.name for each in profiles]
-    if told := _as_put_right(message, terms, examples, names):
+    so_far = so_far if so_far in names else None
+    says = sum(_size(term) for term in terms)
+    # "Thanks, it works" was put right in one session; in another it goes on about that one's project.
+    is_follow_up = so_far is not None and says < SAYS_SOMETHING
+    if not is_follow_up and (told := _as_put_right(message[:COMPARED], examples, names)):
         return told
+    found = evidence(terms, profiles)
     scored = sorted(
-        ((score, name) for name, score in evidence(terms, profiles).items()),
+        ((score, name) for name, score in found.items()),
         key=lambda each: (-each[0], each[1]),
     )
     best, name = scored[0] if scored else (0.0, "")
     second = scored[1][0] if len(scored) > 1 else 0.0
     lead = (best - second) / best if best else 0.0
-    if best >= ENOUGH and lead >= FAR_AHEAD:
+    if lead >= FAR_AHEAD and evidence(terms, profiles, most=1.0).get(name, 0.0) >= ENOUGH:
         return Verdict(name, None, Confidence.HIGH, f"Its words are those of {name}.")
     if best >= SOME and lead >= AHEAD:
         return Verdict(name, None, Confidence.MEDIUM, f"Some of its words are those of {name}.")
+    if so_far is not None and _stays(message, says, best, found[so_far]):
+        return Verdict(so_far, None, Confidence.MEDIUM, f"Its session is about {so_far}.")
     if best >= SOME:
         return Verdict(
             None, None, Confidence.LOW, f"Its words are those of {name} and of {scored[1][1]} alike."
@@ -189,12 +269,24 @@ def route_by_words(message: str, profiles: Sequence[Profile], examples: Sequence
     return _unknown(message, terms, names)
 
 
-def evidence(terms: Counter[str], profiles: Sequence[Profile]) -> dict[str, float]:
-    """Return how much each project has in common with a message; 1 is one word of its own."""
+def _stays(message: str, says: float, best: float, so_far: float) -> bool:
+    """Say whether a message goes on about its session's project: others have no better claim, and nothing begins."""
+    if best >= SOME:
+        return best - so_far < AHEAD * best
+    return says < BEGINS_ANEW or not _BEGINS.search(fold(message))
+
+
+def evidence(
+    terms: Iterable[str], profiles: Sequence[Profile], *, most: float = NAME_WEIGHT
+) -> dict[str, float]:
+    """Return how much each project has in common with a message; 1 is one word of its own, `most` what any counts."""
+    terms = set(terms)
     having = {term: sum(term in each.terms for each in profiles) for term in terms}
     return {
         each.name: sum(
-            _size(term) * each.terms[term] / having[term] ** SHARING for term in terms if term in each.terms
+            _size(term) * min(most, each.terms[term]) / having[term] ** SHARING
+            for term in terms
+            if term in each.terms
         )
         for each in profiles
     }
@@ -209,21 +301,20 @@ def _size(term: str) -> float:
     return _CHARACTER if len(term) == 1 else _PAIR
 
 
-def likeness(one: Counter[str], other: Counter[str]) -> float:
+def likeness(one: Set[str], other: Set[str]) -> float:
     """Return in [0, 1] how much of what two messages say they both say."""
-    union = sum(_size(term) for term in one.keys() | other.keys())
-    return sum(_size(term) for term in one.keys() & other.keys()) / union if union else 0.0
+    union = sum(_size(term) for term in one | other)
+    return sum(_size(term) for term in one & other) / union if union else 0.0
 
 
-def _as_put_right(
-    message: str, terms: Counter[str], examples: Sequence[Example], names: Sequence[str]
-) -> Verdict | None:
-    usable = [each for each in examples if each.project in names]
+def _as_put_right(message: str, examples: Sequence[Example], names: Sequence[str]) -> Verdict | None:
+    known, terms = set(names), _terms(message)
+    usable = [each for each in examples if each.project in known]
     folded = fold(message).split()
     for each in usable:
-        if fold(each.message).split() == folded:
+        if fold(each.message[:COMPARED]).split() == folded:
             return Verdict(each.project, None, Confidence.HIGH, "The same message was put right before.")
-    scored = [(likeness(terms, analyse(each.message)), -place) for place, each in enumerate(usable)]
+    scored = [(likeness(terms, _terms(each.message[:COMPARED])), -place) for place, each in enumerate(usable)]
     like, place = max(scored, default=(0.0, 0))
     if like < ALIKE:
         return None
@@ -231,7 +322,7 @@ def _as_put_right(
     return Verdict(usable[-place].project, None, confidence, "A message like it was put right before.")
 
 
-def _unknown(message: str, terms: Counter[str], names: Sequence[str]) -> Verdict:
+def _unknown(message: str, terms: Set[str], names: Sequence[str]) -> Verdict:
     """Return that no project is known for a message; one that begins something is proposed a name for it."""
     if sum(_size(term) for term in terms) < SAYS_SOMETHING or not _BEGINS.search(fold(message)):
         return Verdict(None, None, Confidence.LOW, "Its words are those of no project.")
@@ -242,6 +333,9 @@ def _unknown(message: str, terms: Counter[str], names: Sequence[str]) -> Verdict
 SAYS_SOMETHING: Final = 2.0
 """Words of content that a message needs, for a project to be named after it."""
 
+BEGINS_ANEW: Final = 4.0
+"""The same in a session that is about a project: "start with the second one" begins nothing."""
+
 _BEGINS: Final = re.compile(
     r"\b(?:start|begin|build|create|launch|plan|organi[sz]e|prototype|new project|we want|i want)"
     r"|新しい|新規|始め|はじめ|立ち上げ|企画|作りたい|つくりたい|計画を"
@@ -249,7 +343,7 @@ _BEGINS: Final = re.compile(
 """How people speak of what is not there yet."""
 
 
-def _gist(message: str, terms: Counter[str]) -> str:
+def _gist(message: str, terms: Set[str]) -> str:
     """Return the message's first words of content, which a new project can be named after."""
     kept = [word for word in fold(message).split() if any(term in terms for term in analyse(word))]
     return " ".join(kept[:MOST_PROPOSED_WORDS])
@@ -257,8 +351,9 @@ def _gist(message: str, terms: Counter[str]) -> str:
 
 def most_alike(message: str, examples: Sequence[Example], number: int) -> list[Example]:
     """Return so many of the examples, most like the message first; of equally like ones the latest."""
-    terms = analyse(message)
+    terms = _terms(message[:COMPARED])
     ranked = sorted(
-        enumerate(examples), key=lambda each: (-likeness(terms, analyse(each[1].message)), each[0])
+        enumerate(examples),
+        key=lambda each: (-likeness(terms, _terms(each[1].message[:COMPARED])), each[0]),
     )
     return [example for _, example in ranked[:number]]

@@ -53,7 +53,7 @@ class Project(models.Model):
         ]  # fmt: skip
 
     def __str__(self) -> str:
-        return f"project {self.id}"
+        return f"{self._meta.verbose_name} {self.id}"
 
 
 class DocumentQuerySet(models.QuerySet["Document"]):
@@ -86,7 +86,7 @@ class Document(models.Model):
         ]
 
     def __str__(self) -> str:
-        return f"document {self.id}"
+        return f"{self._meta.verbose_name} {self.id}"
 
 
 class DocumentVersion(models.Model):
@@ -146,13 +146,17 @@ class DocumentEntry(models.Model):
 
 
 class RoutingDecision(models.Model):
-    """Which project a message was found to belong to, how sure that was, and what it should have been (SPEC P4)."""
+    """Which project a message was found to belong to, how sure that was, and what it should have been (SPEC P4).
+
+    `trust` is the message's: what nobody believes decides nothing for other messages.
+    """
 
     id = models.UUIDField(primary_key=True, default=new_id, editable=False)
     actor = models.ForeignKey(Actor, on_delete=models.CASCADE, related_name="+", db_index=False)
     message = models.TextField()
     channel = models.CharField(max_length=100)
     session = models.ForeignKey(Session, on_delete=models.SET_NULL, null=True, related_name="+")
+    trust = models.CharField(max_length=10, choices=TRUSTS, default=Trust.TRUSTED)
     project = models.ForeignKey(Project, on_delete=models.SET_NULL, null=True, related_name="+")
     proposed_name = models.CharField(max_length=LONGEST_NAME, blank=True)
     confidence = models.CharField(max_length=6, choices=CONFIDENCES)
@@ -176,7 +180,7 @@ class RoutingDecision(models.Model):
         ]
 
     def __str__(self) -> str:
-        return f"{self.action} {self.id}"
+        return f"{self.get_action_display()} {self.id}"
 
 
 class ProjectEvent(models.Model):
@@ -198,4 +202,4 @@ class ProjectEvent(models.Model):
         indexes = [models.Index(fields=["actor", "-created_at", "-id"], name="event_newest_first")]
 
     def __str__(self) -> str:
-        return f"{self.kind} {self.id}"
+        return f"{self.get_kind_display()} {self.id}"

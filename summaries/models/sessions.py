@@ -74,7 +74,7 @@ class Summary(models.Model):
         indexes = [models.Index(fields=["actor", "-end_time", "-id"], name="summary_newest_first")]
 
     def __str__(self) -> str:
-        return f"summary {self.id}"
+        return f"{self._meta.verbose_name} {self.id}"
 
 
 class SummaryVersion(models.Model):

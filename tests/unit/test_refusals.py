@@ -32,5 +32,12 @@ def test_what_was_told_from_a_template_is_translated() -> None:
     )
 
 
+def test_a_word_told_within_a_text_is_translated_too() -> None:
+    text = told("A memory that is %(status)s cannot be pinned.", status=told("pending"))
+    words = {**JAPANESE, "pending": "承認待ち"}
+    assert text == "A memory that is pending cannot be pinned."
+    assert text.translated(words.__getitem__) == "状態が承認待ちの記憶は固定できません。"
+
+
 def test_a_plain_text_stays_as_it_is() -> None:
     assert words_of(Refusal("Not from a template."), JAPANESE.__getitem__) == "Not from a template."

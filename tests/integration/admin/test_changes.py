@@ -100,7 +100,8 @@ def test_key_is_revoked_by_post_and_never_edited_or_deleted(boss: Client, hub: H
     assert boss.post(page_of(hub.key, "delete"), {"post": "yes"}).status_code == 403
     hub.key.refresh_from_db()
     assert hub.key.revoked_at is None and hub.key.name == "laptop"
-    response = boss.post(list_of(ApiKey), {"action": "revoke", "_selected_action": [hub.key.pk]}, follow=True)
+    chosen = {"action": "revoke", "_selected_action": [hub.key.pk], "confirmed": "1", "reason": "lost"}
+    response = boss.post(list_of(ApiKey), chosen, follow=True)
     hub.key.refresh_from_db()
     assert hub.key.revoked_at is not None and "1 key was revoked" in told(response)
     assert AuditEntry.objects.filter(object_id=str(hub.key.pk), verb="revoke").count() == 1
@@ -349,7 +350,8 @@ def test_each_verb_works_and_leaves_a_trail(
     if way == "button":
         response = boss.post(page_of(memory, "curate"), {"verb": verb, "reason": "so it is"}, follow=True)
     else:
-        response = boss.post(list_of(Memory), {"action": verb, "_selected_action": [memory.pk]}, follow=True)
+        chosen = {"action": verb, "_selected_action": [memory.pk], "post": "yes"}
+        response = boss.post(list_of(Memory), chosen, follow=True)
     assert response.status_code == 200 and told(response)
     memory.refresh_from_db()
     assert getattr(memory, field) == value
@@ -361,9 +363,8 @@ def test_each_verb_works_and_leaves_a_trail(
 
 def test_bulk_action_tells_what_it_left_alone(boss: Client, hub: Hub) -> None:
     waiting = pending(hub, "waits")
-    response = boss.post(
-        list_of(Memory), {"action": "approve", "_selected_action": [hub.memory.pk, waiting.pk]}, follow=True
-    )
+    chosen = {"action": "approve", "_selected_action": [hub.memory.pk, waiting.pk], "post": "yes"}
+    response = boss.post(list_of(Memory), chosen, follow=True)
     assert "1 memory" in told(response) and "1 left as they were" in told(response)
     waiting.refresh_from_db()
     assert waiting.status == "active"
@@ -403,7 +404,7 @@ def test_page_offers_the_buttons_that_fit_the_state(boss: Client, hub: Hub) -> N
 def test_too_many_at_once_are_told_and_nothing_is_done(
     boss: Client, hub: Hub, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("strength.admin.memories.MOST_AT_ONCE", 1)
+    monkeypatch.setattr("strength.admin.bulk.MOST_AT_ONCE", 1)
     keys = [hub.memory.pk, hub.remember("Plays the koto").pk]
     for action in ("archive", "delete_selected"):
         response = boss.post(
@@ -497,7 +498,7 @@ def test_the_admins_own_log_holds_no_text_and_no_user(boss: Client, hub: Hub) ->
     post_form(boss, page_of(hub.actor), policy='{"max_tokens": 4000}')
     issue(boss, user_id=SECRET_USER)
     boss.post(page_of(hub.memory, "curate"), {"verb": "pin", "reason": "secret text"})
-    boss.post(list_of(Memory), {"action": "archive", "_selected_action": [hub.memory.pk]})
+    boss.post(list_of(Memory), {"action": "archive", "_selected_action": [hub.memory.pk], "post": "yes"})
     boss.post(page_of(hub.memory, "delete"), {"post": "yes"})
     log = [f"{entry.object_repr} {entry.change_message}" for entry in LogEntry.objects.all()]
     assert len(log) == 7

@@ -12,9 +12,11 @@ from django.utils import timezone
 from django_q.models import OrmQ, Schedule
 
 from memoryhub.access.models import AuditEntry
+from memoryhub.access.retrying import TAKEN_OUT
 from memoryhub.jobs.forgetting import DONE_KEPT, ENDED_BADLY_KEPT, SCHEDULED_KEPT
 from memoryhub.jobs.models import Crew, Job
-from memoryhub.jobs.queue import enqueue
+from memoryhub.jobs.queue import enqueue, offer_of
+from memoryhub.jobs.runner import run
 from memoryhub.jobs.watching import Mood, background
 from tests.conftest import run_jobs
 
@@ -40,12 +42,19 @@ def crew(seen_ago: timedelta) -> Crew:
     return Crew.objects.create(id=uuid4(), host="here", pid=1, seen_at=timezone.now() - seen_ago)
 
 
-def send_back(client: Client, *jobs: Job) -> str:
-    answer = client.post(
-        LIST, {"action": "send_back", "_selected_action": [str(each.pk) for each in jobs]}, follow=True
-    )
+def decide(client: Client, verb: str, *jobs: Job, confirmed: bool = True, **values: str) -> str:
+    data = {"action": verb, "_selected_action": [str(each.pk) for each in jobs], **values}
+    answer = client.post(LIST, {**data, **({"confirmed": "1"} if confirmed else {})}, follow=True)
     assert answer.status_code == 200
     return answer.content.decode()
+
+
+def send_back(client: Client, *jobs: Job) -> str:
+    return decide(client, "send_back", *jobs)
+
+
+def button(row: Job, verb: str) -> str:
+    return reverse(f"admin:memoryhub_job_{verb}", args=[row.pk])
 
 
 def test_what_ended_badly_is_sent_back_and_the_rest_is_left(boss: Client) -> None:
@@ -59,19 +68,103 @@ def test_what_ended_badly_is_sent_back_and_the_rest_is_left(boss: Client) -> Non
     assert AuditEntry.objects.filter(verb="retry", object_kind="job", who_kind="curator").count() == 2
 
 
-def test_only_administrators_send_back(staff: Callable[..., Client]) -> None:
-    dead = job("dead")
-    send_back(staff("view_job"), dead)
+def test_who_may_only_look_decides_nothing(staff: Callable[..., Client]) -> None:
+    dead, queued = job("dead"), job("queued")
+    browser = staff("view_job")
+    send_back(browser, dead)
+    decide(browser, "take_out", queued)
+    assert browser.post(button(dead, "send_back")).status_code == 403
+    assert browser.post(button(queued, "take_out")).status_code == 403
 
-    assert Job.objects.get().state == "dead"
+    assert sorted(Job.objects.values_list("state", flat=True)) == ["dead", "queued"]
+    assert (
+        "decide-form"
+        not in browser.get(reverse("admin:memoryhub_job_change", args=[dead.pk])).content.decode()
+    )
+
+
+def test_nothing_is_done_before_the_question_that_counts(boss: Client) -> None:
+    rows = [job("dead", error=f"Cause {number}") for number in range(7)]
+    page = decide(boss, "send_back", *rows, job("done"), confirmed=False)
+
+    assert "7 jobs go back into the queue" in page and "1 had not ended badly" in page
+    assert "Cause" in page and "and 2 more" in page
+    assert Job.objects.filter(state="dead").count() == 7
+
+
+def test_a_question_about_nothing_has_no_button(boss: Client) -> None:
+    page = decide(boss, "take_out", job("done"), confirmed=False)
+    assert "confirm-form" not in page and "1 does not wait" in page
+
+
+def test_one_job_is_sent_back_from_its_page_and_taken_out_again_by_undo(boss: Client) -> None:
+    dead = job("dead", error="It broke")
+    assert (
+        button(dead, "send_back")
+        in boss.get(reverse("admin:memoryhub_job_change", args=[dead.pk])).content.decode()
+    )
+    page = boss.post(button(dead, "send_back"), {"reason": "mended"}, follow=True).content.decode()
+    assert "1 job was sent back." in page and f'action="{button(dead, "take_out")}"' in page
+    assert "mended" in page
+    dead.refresh_from_db()
+    assert dead.state == "queued"
+    boss.post(button(dead, "take_out"))
+    dead.refresh_from_db()
+    assert dead.state == "failed" and dead.finished_at is not None
+
+
+def test_a_job_taken_out_can_be_sent_back_beside_one_of_the_same_key(boss: Client) -> None:
+    first = Job.objects.get(pk=enqueue("embed_missing", key="same"))
+    page = decide(boss, "take_out", first, reason="not now")
+    assert "1 job was taken out of the queue." in page
+    first.refresh_from_db()
+    assert (first.state, first.error) == ("failed", TAKEN_OUT) and first.attempts == first.excused
+    second = enqueue("embed_missing", key="same")
+    assert second != first.pk
+    send_back(boss, first)
+    for key in (first.pk, second):
+        offered = offer_of(key)
+        assert offered is not None
+        run(offered, crew=uuid4())
+    assert set(Job.objects.values_list("state", flat=True)) == {"done"}
+    entry = AuditEntry.objects.get(verb="cancel")
+    assert (entry.object_id, entry.reason, entry.who_name) == (str(first.pk), "not now", "boss")
+
+
+def test_running_jobs_are_not_taken_out(boss: Client) -> None:
+    running = job("running", lease_until=timezone.now() + timedelta(minutes=1))
+    page = boss.post(button(running, "take_out"), follow=True).content.decode()
+    assert "does not wait" in page
+    running.refresh_from_db()
+    assert running.state == "running" and not AuditEntry.objects.exists()
+
+
+def test_buttons_take_no_get(boss: Client) -> None:
+    dead = job("dead")
+    assert boss.get(button(dead, "send_back")).status_code == 405
+    assert boss.get(button(dead, "take_out")).status_code == 405
+
+
+def test_presets_count_and_lead_to_their_jobs(boss: Client) -> None:
+    job("dead", error="One that is dead")
+    job("failed", error="One that failed")
+    page = boss.get(LIST).content.decode()
+    assert "Ended badly (2)" in page and "Dead letters (1)" in page and "Waiting (0)" in page
+    dead = boss.get(f"{LIST}?state__exact=dead").content.decode()
+    assert "One that is dead" in dead and "One that failed" not in dead
 
 
 def test_idle_is_told_from_down(boss: Client) -> None:
-    assert "No worker is there (none was ever seen)" in boss.get(LIST).content.decode()
+    page = boss.get(LIST).content.decode()
+    assert (
+        "No worker is there (none was ever seen)" in page
+        and "may be down" in page
+        and "manage.py work" in page
+    )
     crew(timedelta(minutes=2))
     assert "No worker is there (the last was seen at" in boss.get(LIST).content.decode()
     crew(timedelta(seconds=2))
-    assert "1 workers, idle: 0 jobs wait" in boss.get(LIST).content.decode()
+    assert "1 worker, idle: 0 jobs wait" in boss.get(LIST).content.decode()
 
 
 @pytest.mark.parametrize(

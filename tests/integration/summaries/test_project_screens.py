@@ -124,10 +124,12 @@ def test_click_needs_its_token(project: Project) -> None:
 
 def test_document_shows_tokens_versions_and_what_changed(project: Project) -> None:
     document = Document.objects.get(project=project)
-    shown = browser(*CURATES).get(page(document)).content.decode()
+    curator = browser(*CURATES)
+    shown = curator.get(page(document)).content.decode()
     assert f">{document.token_count}<" in shown or str(document.token_count) in shown
-    assert 'id="version-1"' in shown and 'id="version-0"' in shown
-    assert "<ins" in shown and "More." in shown
+    assert 'id="version-1"' in shown and 'id="version-2"' in shown and "More." in shown
+    changed = curator.get(page(document, "compare"), {"from": 1, "to": 2}).content.decode()
+    assert "<ins" in changed and "sencha" in changed
 
 
 def test_document_is_edited_through_the_action(project: Project) -> None:
@@ -159,7 +161,8 @@ def test_former_text_is_restored(project: Project) -> None:
 def test_entries_are_believed(project: Project) -> None:
     curator, document = browser(*CURATES), Document.objects.get(project=project)
     assert "Mallory" not in believed_text(document)
-    curator.post(page(document, "believe"), {"reason": "I asked."})
+    waiting = curator.get(page(document)).context["entries"]["groups"]
+    curator.post(page(document, "believe"), {"entries": waiting[0]["ids"], "reason": "I asked."})
     assert "Mallory" in believed_text(document)
 
 

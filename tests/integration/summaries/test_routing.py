@@ -2,14 +2,22 @@
 
 import json
 import re
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
+from pathlib import Path
+from threading import Barrier, Event
 from typing import Any
 
 import pytest
+from django.conf import settings
+from django.db import connection
 from rest_framework.test import APIClient
 
-from bench.routing import figures, read_set, route_set
-from memoryhub.access.domain import Forbidden, Principal, PrincipalKind, command
+from bench.routing import SETS, elsewhere, figures, read_set, route_elsewhere, route_set
+from conversations.actions.chat import Question, chat
+from conversations.actions.sessions import open_session
+from conversations.models import Session
+from memoryhub.access.domain import Forbidden, Principal, PrincipalKind, Scope, command
 from memoryhub.access.tenancy import UnknownRow, actor_for_writing
 from memoryhub.tenants.models import Actor
 from summaries.actions.documents import append_entry
@@ -246,6 +254,21 @@ def test_new_project_is_made_where_policy_says_so(actor: Actor, llm: LLMServer) 
 # Decisions over REST
 
 
+@pytest.mark.parametrize("why", ["channel", "key", "scope"])
+def test_no_project_is_made_for_what_nobody_believes_or_may_only_read(
+    actor: Actor, llm: LLMServer, why: str
+) -> None:
+    set_policy(actor, project_auto_create=True, untrusted_channels=["slack"] if why == "channel" else [])
+    llm.answer(verdict(proposed_name="garden-shed", confidence="high"))
+    by = Principal(
+        kind=PrincipalKind.KEY, id="k", name="k", is_trusted=why != "key",
+        scopes=frozenset({Scope.READ} if why == "scope" else Scope),
+    )  # fmt: skip
+    decision = route_message(actor=actor, message="Let us build a shed", channel="slack", by=by, now=NOW)
+    assert told(decision) == (None, "high", "propose_new")
+    assert not Project.objects.filter(name="garden-shed").exists()
+
+
 def test_decision_is_kept_listed_and_put_right(client: APIClient, actor: Actor) -> None:
     made = client.post(f"{API}/projects/route", {**WHO, "message": CLEAR, "channel": "github"})
     assert made.status_code == 200, made.content
@@ -276,6 +299,81 @@ def test_decision_outlives_its_project(actor: Actor) -> None:
         correct_routing(decision=decision, project_name="billing-api", by=BY, now=NOW)
 
 
+# Within a session
+
+
+def in_session(actor: Actor, *, channel: str = "slack") -> Session:
+    return open_session(actor=actor, session_id=None, channel=channel, by=BY, now=NOW)[0]
+
+
+@pytest.mark.parametrize("message", ["And what about the other one?", "もう一つのほうはどうですか"])
+def test_follow_ups_stay_with_the_project_of_their_session(actor: Actor, message: str) -> None:
+    session = in_session(actor)
+    assert told(routed(actor, message, session=session))[2] == "ask"
+    assert told(routed(actor, CLEAR, session=session))[1] == "high"
+    for _ in range(3):
+        stayed = told(routed(actor, message, session=session))
+        assert stayed == ("billing-api", "medium", "route_and_disclose")
+    assert told(routed(actor, message, session=in_session(actor)))[0] is None, (
+        "another session is another matter"
+    )
+    assert told(routed(actor, message))[0] is None
+
+
+def test_follow_ups_stay_where_a_person_put_their_session(actor: Actor) -> None:
+    session = in_session(actor)
+    correct_routing(
+        decision=routed(actor, VAGUE, session=session), project_name="zaiko-kanri", by=BY, now=NOW
+    )
+    assert told(routed(actor, "And the other one?", session=session))[:2] == ("zaiko-kanri", "medium")
+
+
+def test_what_nobody_believes_decides_for_nobody_else(actor: Actor) -> None:
+    session = in_session(actor)
+    stranger = Principal(kind=PrincipalKind.KEY, id="k", name="inbox", is_trusted=False)
+    first = route_message(actor=actor, message=CLEAR, channel="slack", session=session, by=stranger, now=NOW)
+    assert (first.confidence, first.trust) == ("high", "untrusted")
+    assert told(routed(actor, "And the other one?", session=session))[0] is None
+    again = route_message(
+        actor=actor, message="And the other one?", channel="slack", session=session, by=stranger, now=NOW
+    )
+    assert told(again)[0] == "billing-api", "for its own kind it does"
+    correct_routing(decision=first, project_name="mobile-app", by=BY, now=NOW)
+    assert told(routed(actor, "And the other one?", session=session))[0] == "mobile-app"
+
+
+def test_a_session_is_named_over_rest(client: APIClient, actor: Actor) -> None:
+    session = in_session(actor)
+    body = {**WHO, "session_id": str(session.pk)}
+    first, second = (
+        client.post(f"{API}/projects/route", {**body, "message": message}).json()
+        for message in (CLEAR, "And the other one?")
+    )
+    assert (first["channel"], first["session_id"], first["trust"]) == ("slack", str(session.pk), "trusted")
+    assert (second["project"], second["confidence"]) == ("billing-api", "medium")
+    others = {"agent_id": "kana", "user_id": "aoi", "session_id": str(session.pk), "message": CLEAR}
+    assert client.post(f"{API}/projects/route", others).status_code == 404, "of this agent, and another user"
+
+
+@pytest.mark.parametrize(
+    ("language", "words"), [("en", "the session's project"), ("ja", "セッションのプロジェクト")]
+)
+def test_the_model_is_told_what_a_session_is_about(
+    actor: Actor, llm: LLMServer, language: str, words: str
+) -> None:
+    actor.agent.language = language
+    actor.agent.save()
+    session = in_session(actor)
+    llm.then(verdict(project="billing-api", confidence="high"))
+    llm.answer(verdict(project="billing-api", confidence="low"))
+    routed(actor, CLEAR, session=session)
+    decision = routed(actor, "And the other one?", session=session)
+    assert told(decision) == ("billing-api", "medium", "route_and_disclose")
+    first, second = llm.asked
+    assert words in first.system and "<session" not in first.text
+    assert re.search(r"<session \w+>\nbilling-api\n</session", second.text)
+
+
 # Contexts and chats
 
 
@@ -295,6 +393,30 @@ def test_context_without_a_project_is_routed_by_policy(client: APIClient, actor:
     assert client.post(f"{API}/context", body).json()["routing"]["project"] == "billing-api"
     named = client.post(f"{API}/context", {**body, "project": "mobile-app"}).json()
     assert named["routing"] is None and named["metadata"]["project"] == "mobile-app"
+
+
+def test_context_without_a_project_takes_the_agents_current_one(client: APIClient, actor: Actor) -> None:
+    actor.agent.current_project = "mobile-app"
+    actor.agent.save()
+    body = {**WHO, "message": "Hello"}
+    answer = client.post(f"{API}/context", body).json()
+    assert (answer["routing"], answer["metadata"]["project"]) == (None, "mobile-app")
+    assert "The app for phones" in str(answer["messages"]) and "project" not in answer["metadata"]["degraded"]
+    without = client.post(f"{API}/context", {**body, "project": None}).json()
+    assert without["metadata"]["project"] is None and "The app for phones" not in str(without["messages"])
+    set_policy(actor, project_routing="auto")
+    assert client.post(f"{API}/context", {**body, "project": None}).json()["routing"] is None
+    asked = client.post(f"{API}/context", {**body, "message": VAGUE}).json()
+    assert asked["routing"]["action"] == "ask" and asked["metadata"]["project"] is None
+
+
+def test_current_project_that_is_only_a_scope_is_not_missed(client: APIClient, actor: Actor) -> None:
+    actor.agent.current_project = "Atlas 2"
+    actor.agent.save()
+    metadata = client.post(f"{API}/context", {**WHO, "message": "Hello"}).json()["metadata"]
+    assert metadata["project"] is None and "project" not in metadata["degraded"]
+    named = client.post(f"{API}/context", {**WHO, "message": "Hello", "project": "atlas"}).json()["metadata"]
+    assert named["project"] is None and "project" in named["degraded"]
 
 
 def test_context_of_an_unsure_router_has_no_project(client: APIClient, actor: Actor) -> None:
@@ -335,6 +457,36 @@ def test_chat_tells_the_model_to_name_a_guessed_project(
     assert blocks[-1] == CLEAR
 
 
+@pytest.mark.parametrize(
+    ("language", "disclosed"),
+    [
+        ("en", "the project `billing-api`, which is a guess"),
+        ("ja", "「billing-api」に関するものと推測しました"),
+    ],
+)
+def test_follow_up_in_a_chat_is_answered_with_its_project_named(
+    client: APIClient, actor: Actor, llm: LLMServer, language: str, disclosed: str
+) -> None:
+    actor.agent.language = language
+    actor.agent.save()
+
+    def answer(asked: Asked) -> Reply:
+        if asked.schema is None:
+            return Reply(text="Here you are.")
+        follows = "<session " in asked.text
+        return verdict(project="billing-api", confidence="medium" if follows else "high")
+
+    llm.answer(answer)
+    first = client.post(f"{API}/chat", {**WHO, "message": CLEAR, "project": "auto"}).json()
+    body = {**WHO, "message": "And the other one?", "project": "auto", "session_id": first["session_id"]}
+    second = client.post(f"{API}/chat", body).json()
+    assert [each["routing"]["confidence"] for each in (first, second)] == ["high", "medium"]
+    assert second["context_metadata"]["project"] == "billing-api"
+    chats = [asked for asked in llm.asked if asked.schema is None]
+    assert disclosed not in chats[0].text and disclosed in chats[1].text
+    assert disclosed not in chats[1].system
+
+
 def test_repeated_chat_tells_the_same_routing(client: APIClient, actor: Actor, llm: LLMServer) -> None:
     llm.answer(answers("high"))
     headers = {"Idempotency-Key": "once"}
@@ -344,19 +496,60 @@ def test_repeated_chat_tells_the_same_routing(client: APIClient, actor: Actor, l
     assert RoutingDecision.objects.count() == 1
 
 
+@pytest.mark.django_db(transaction=True)
+def test_chats_that_are_being_routed_leave_room_for_others(llm: LLMServer) -> None:
+    actor = actor_for_writing(BY, "kana", "hiroki", now=NOW)
+    create_project(actor=actor, name="billing-api", description="Stripe.", by=BY, now=NOW)
+    room = max(1, settings.ENVIRONMENT.pool_max // 2)
+    all_asked, go_on = Barrier(room + 1), Event()
+
+    def answer(asked: Asked) -> Reply:
+        if asked.schema is None:
+            return Reply(text="Here you are.")
+        all_asked.wait(60)
+        assert go_on.wait(60)
+        return verdict(project="billing-api", confidence="high")
+
+    def ask(project: str | None) -> str:
+        try:
+            return chat(
+                actor=actor, question=Question(message=CLEAR, project=project), by=BY, now=NOW
+            ).turn.state
+        finally:
+            connection.close()
+
+    llm.answer(answer)
+    with ThreadPoolExecutor(room + 1) as pool:
+        routing = [pool.submit(ask, "auto") for _ in range(room)]
+        try:
+            all_asked.wait(60)  # as many as there is room for wait for the router's model
+            assert pool.submit(ask, None).result(60) == "answered"
+            assert not any(each.done() for each in routing)
+        finally:
+            go_on.set()
+        assert [each.result(60) for each in routing] == ["answered"] * room
+
+
 # The measured set
 
 
-def test_set_is_what_it_is_said_to_be() -> None:
-    loaded = read_set()
+@pytest.mark.parametrize("path", SETS, ids=lambda path: path.stem)
+def test_set_is_what_it_is_said_to_be(path: Path) -> None:
+    loaded = read_set(path)
     assert len(loaded["projects"]) == 20 and len(loaded["messages"]) >= 120
     assert {each["channel"] for each in loaded["messages"]} == {"slack", "github", "terminal"}
     assert len({json.dumps(each["message"]) for each in loaded["messages"]}) == len(loaded["messages"])
 
 
-def test_words_find_clear_messages_and_are_not_sure_of_others() -> None:
-    found = figures(list(route_set()))
+@pytest.mark.parametrize("path", SETS, ids=lambda path: path.stem)
+def test_words_find_clear_messages_and_are_not_sure_of_others(path: Path) -> None:
+    found = figures(list(route_set(path)))
     assert found["clear_top_1"] >= 0.85
     assert found["ambiguous_or_new_called_sure"] == 0
     assert found["ambiguous_or_new"] >= (found["clear"] + found["ambiguous_or_new"]) * 0.3
     assert found["clear_sure_and_right"] == found["clear_sure"]
+
+
+@pytest.mark.parametrize("path", SETS, ids=lambda path: path.stem)
+def test_words_are_sure_of_no_message_among_projects_of_others(path: Path) -> None:
+    assert elsewhere(list(route_elsewhere(path)))["called_sure"] == 0

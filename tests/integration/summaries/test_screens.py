@@ -45,7 +45,8 @@ def test_an_edit_locks_and_shows_what_it_changed(boss: Client, told: Talk) -> No
 
     summary = told.summary
     assert summary is not None and (summary.text, summary.locked) == ("I moved to Sapporo in spring.", True)
-    text = answer.content.decode() + boss.get(page).content.decode()
+    compared = boss.get(page_of(summary, "compare"), {"from": 1, "to": 2})
+    text = answer.content.decode() + boss.get(page).content.decode() + compared.content.decode()
     assert "<ins" in text and "Sapporo" in text and "<del" in text and "the town was wrong" in text
     assert "no job rewrites it until it is unlocked" in text
     late = boss.post(page, {**values, "text": "Too late."})

@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from memoryhub.storable import UnusableJSON
 from memoryhub.transfer import lines
-from memoryhub.transfer.lines import BrokenFile, Digest, Part, header, read_lines
+from memoryhub.transfer.lines import BrokenFile, Digest, Part, header, load_json, read_lines
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\x00"))
 VALUES = st.recursive(
@@ -63,6 +64,17 @@ def test_a_line_without_end_is_refused_before_it_fills_memory(monkeypatch: pytes
     whole = file_of([{"a": "x" * 2_000}])
     with pytest.raises(BrokenFile, match="Line 2: longer than 1000 bytes"):
         read(whole)
+
+
+@pytest.mark.parametrize(("levels", "is_read"), [(100, True), (101, False), (900, False)])
+def test_only_so_many_levels_are_read(levels: int, is_read: bool) -> None:
+    raw = b"[" * levels + b"]" * levels
+    if is_read:
+        assert load_json(raw)
+        return
+    with pytest.raises(UnusableJSON, match="nested too deep"):
+        load_json(raw)
+    assert load_json(raw, is_stored=False), "what is not kept may be"
 
 
 def test_texts_are_readable_in_the_file() -> None:

@@ -4,18 +4,23 @@ import pytest
 
 from memoryhub.search.analysis import analyse
 from summaries.domain.routing import (
+    MOST_LISTED,
     Action,
     Confidence,
+    Decided,
     Example,
     Verdict,
     action_of,
     answer_schema,
     evidence,
     likeness,
+    listed,
     most_alike,
     profile_of,
+    project_so_far,
     route_by_words,
     settled,
+    share_of,
     verdict_of,
 )
 
@@ -65,6 +70,38 @@ def test_a_models_names_are_settled(
     assert len(verdict.reason) <= 500
 
 
+def test_a_models_guess_at_the_sessions_project_counts() -> None:
+    guess = Verdict("tea", None, LOW)
+    assert settled(guess, ["tea"], so_far="tea") == Verdict("tea", None, MEDIUM)
+    assert settled(guess, ["tea", "coffee"], so_far="coffee").project is None
+
+
+ROUTED, GUESSED = Decided("tea", HIGH, Action.ROUTE), Decided("tea", MEDIUM, Action.DISCLOSE)
+ASKED, PROPOSED = Decided(None, LOW, Action.ASK), Decided(None, LOW, Action.PROPOSE)
+ELSEWHERE = Decided("coffee", MEDIUM, Action.DISCLOSE)
+
+
+@pytest.mark.parametrize(
+    ("latest_first", "project"),
+    [
+        ([], None),
+        ([ROUTED], "tea"),
+        ([GUESSED], None),
+        ([GUESSED, GUESSED, ROUTED], "tea"),
+        ([ASKED, ROUTED], "tea"),
+        ([PROPOSED, ROUTED], None),
+        ([ELSEWHERE, ROUTED], None),
+        ([Decided("coffee", MEDIUM, Action.DISCLOSE, corrected="tea"), ROUTED], "tea"),
+        ([Decided(None, LOW, Action.ASK, corrected="coffee"), ROUTED], "coffee"),
+        ([Decided("tea", HIGH, Action.ROUTE, corrected="coffee")], "coffee"),
+    ],
+)
+def test_a_session_is_about_what_was_sure_or_put_right(
+    latest_first: list[Decided], project: str | None
+) -> None:
+    assert project_so_far(latest_first) == project
+
+
 def test_answer_is_read() -> None:
     data = {"project": "", "proposed_name": None, "confidence": "medium", "reason": "So."}
     assert verdict_of(data) == Verdict(None, None, MEDIUM, "So.")
@@ -96,6 +133,43 @@ def test_words_decide(message: str, project: str | None, confidence: Confidence)
     assert (verdict.project, verdict.confidence) == (project, confidence)
 
 
+@pytest.mark.parametrize(
+    ("message", "project", "confidence"),
+    [
+        ("And what about the other one?", "tea-shop", MEDIUM),
+        ("もう一つのほうはどうなりましたか", "tea-shop", MEDIUM),
+        ("Please start with the second one", "tea-shop", MEDIUM),
+        ("Gyokuro or espresso?", "tea-shop", MEDIUM),
+        ("Which espresso cups shall be warmed?", "coffee-bar", HIGH),
+        ("Is there espresso?", "coffee-bar", MEDIUM),
+        ("Let us build a garden shed with windows", None, LOW),
+    ],
+)
+def test_what_names_nothing_stays_with_its_session(
+    message: str, project: str | None, confidence: Confidence
+) -> None:
+    verdict = route_by_words(message, PROFILES, [], so_far="tea-shop")
+    assert (verdict.project, verdict.confidence) == (project, confidence)
+
+
+def test_a_project_that_is_gone_keeps_no_session() -> None:
+    assert route_by_words("And the other one?", PROFILES, [], so_far="gone").project is None
+
+
+def test_words_alike_between_others_are_asked_about_in_a_session_too() -> None:
+    others = [*PROFILES, profile_of("zoo", description="Elephants.", texts=[])]
+    assert route_by_words("Gyokuro or espresso?", others, [], so_far="zoo").project is None
+
+
+def test_a_follow_up_that_was_put_right_elsewhere_stays_with_its_own_session() -> None:
+    examples = [Example("and the other?", "coffee-bar")]
+    assert route_by_words("and the other?", PROFILES, examples).project == "coffee-bar"
+    assert route_by_words("and the other?", PROFILES, examples, so_far="tea-shop").project == "tea-shop"
+    named = [Example("Is there gyokuro in the shop?", "coffee-bar")]
+    told = route_by_words("Is there gyokuro in the shop?", PROFILES, named, so_far="tea-shop")
+    assert told.project == "coffee-bar"
+
+
 def test_what_begins_something_is_named() -> None:
     verdict = route_by_words("Let us build a garden shed with windows", PROFILES, [])
     assert verdict.proposed_name == "build-garden-shed-windows"
@@ -104,6 +178,35 @@ def test_what_begins_something_is_named() -> None:
 
 def test_without_projects_nothing_is_found() -> None:
     assert route_by_words("Green tea", [], []).project is None
+
+
+def test_the_words_of_a_name_alone_are_never_sure() -> None:
+    profiles = [profile_of("design-system", description="Buttons.", texts=[]), *PROFILES]
+    told = route_by_words("A kind rejection after system design", profiles, [])
+    assert (told.project, told.confidence) == ("design-system", MEDIUM)
+
+
+@pytest.mark.parametrize(
+    ("documents", "share"), [(0, 6_000), (40, 6_000), (41, 3_000), (640, 375), (100_000, 375)]
+)
+def test_many_documents_are_looked_at_in_less_of_each(documents: int, share: int) -> None:
+    assert share_of(documents) == share
+
+
+def test_a_model_is_shown_the_projects_that_may_be_meant() -> None:
+    names = [f"project-{number}" for number in range(MOST_LISTED + 50)]
+    profiles = [profile_of(name, description=f"About word{name[8:]}.", texts=[]) for name in names]
+    assert listed("word340", profiles[:MOST_LISTED], first=[]) == names[:MOST_LISTED]
+    shown = listed("word340", profiles, first=["project-349"])
+    assert len(shown) == MOST_LISTED and {"project-340", "project-349"} <= set(shown)
+    assert shown == [name for name in names if name in set(shown)], "in the catalog's order"
+
+
+def test_a_long_message_is_compared_by_its_beginning() -> None:
+    long = "gyokuro " * 1_000
+    examples = [Example(long, "coffee-bar")]
+    assert route_by_words(long, PROFILES, examples).project == "coffee-bar"
+    assert most_alike(long, [Example("no", "tea-shop"), *examples], 1) == examples
 
 
 def test_shared_words_tell_less() -> None:

@@ -1,0 +1,475 @@
+"""The playground: the exact context that a call would get now, what entered, what did not, and what would change that.
+
+A run leaves no trace in anybody's memory. The message may be private: it is posted, and what a run was stays for an
+hour in this process's memory alone, so that a button beside a memory can come back to it; neither log nor table has it.
+"""
+
+import secrets
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+from uuid import UUID
+
+from django import forms
+from django.core.cache import cache
+from django.db.models import F
+from django.http import HttpRequest, HttpResponse
+from django.urls import reverse
+from django.utils.translation import gettext
+from django.utils.translation import gettext_lazy as _
+from unfold.widgets import (
+    UnfoldAdminDecimalFieldWidget,
+    UnfoldAdminIntegerFieldWidget,
+    UnfoldAdminSelectWidget,
+    UnfoldAdminTextInputWidget,
+)
+
+from conversations.actions.context import EMBEDDER, PROJECT, ROUTING, AssembledContext, ContextRequest
+from conversations.actions.routed import AUTO, UNNAMED, Routing
+from conversations.actions.trying import keep_trial, try_context
+from conversations.admin.prompts import prompt_as_json, prompt_to_show
+from conversations.admin.weighing import (
+    LAYERS,
+    Outcome,
+    budget_of,
+    gone_since,
+    groups_of,
+    outcome_of,
+)
+from conversations.domain.fitting import ContextTooLarge
+from conversations.domain.layers import SESSION_SUMMARY
+from conversations.domain.policy import BEFORE_HISTORY, LARGEST_MAX_TOKENS, WITH_USER_MESSAGE
+from conversations.domain.validation import InvalidContext
+from conversations.models import Receipt, Session
+from memoryhub.access.tenancy import Tenant, tenant_for_reading
+from memoryhub.admin.base import as_uuid, clock, excerpt, principal
+from memoryhub.admin.fields import ProseField
+from memoryhub.admin.pages import Page, shown
+from memoryhub.admin.pressing import typed
+from memoryhub.providers.errors import ProviderError
+from memoryhub.refusals import Refusal, words_of
+from memoryhub.tenants.domain import PolicyError
+from memoryhub.tenants.models import Actor, Agent
+
+TEMPLATE: Final = "admin/conversations/playground/page.html"
+NO_PROJECT: Final = "-"
+LONGEST_MESSAGE: Final = 100_000
+MOST_SUGGESTED: Final = 50
+KEPT_SECONDS: Final = 3600
+TOKEN_BYTES: Final = 16
+TOKENS_TO_TRY: Final = (1_000, 2_000, 4_000, 8_000, 16_000)
+
+SWITCHES: Final = {
+    "include_pinned": _("Pinned memories"),
+    "include_semantic_memory": _("Related memories"),
+    "include_recall": _("Earlier messages"),
+    "include_project": _("Project memory"),
+    "include_session_summary": _("Session summary"),
+    "cache": _("Cache marks"),
+}
+RANGES: Final = {"working_memory_limit": (1, 50), "semantic_memory_limit": (1, 20), "recall_limit": (0, 20)}
+OPTIONS: Final = ("max_tokens", "token_safety_margin", "memory_placement", *RANGES, *SWITCHES)
+FURTHER: Final = ("token_safety_margin", "memory_placement", "perspective", *RANGES, *SWITCHES)
+
+_AS_SET = ("", _("as the policy says"))
+_SWITCH = [_AS_SET, ("true", _("on")), ("false", _("off"))]
+
+GAPS: Final = {
+    EMBEDDER: _("The embedder could not be asked, so memories and messages were found by their words alone."),
+    SESSION_SUMMARY: _("The session has no summary yet."),
+    PROJECT: _("There is no such project, or it says nothing."),
+    ROUTING: _("No project was found by the message."),
+}
+
+
+def _text(label: Any, help_text: Any = "", *, longest: int = 255, suggestions: str = "") -> forms.CharField:
+    attrs = {"dir": "auto", "autocomplete": "off", **({"list": suggestions} if suggestions else {})}
+    return forms.CharField(
+        required=False,
+        max_length=longest,
+        label=label,
+        help_text=help_text,
+        widget=UnfoldAdminTextInputWidget(attrs=attrs),
+    )
+
+
+def _choice(label: Any, choices: Any) -> forms.ChoiceField:
+    return forms.ChoiceField(
+        required=False, label=label, choices=choices, widget=UnfoldAdminSelectWidget(choices=choices)
+    )
+
+
+def _whole(label: Any, low: int, high: int, help_text: Any = "") -> forms.IntegerField:
+    return forms.IntegerField(
+        required=False,
+        label=label,
+        min_value=low,
+        max_value=high,
+        help_text=help_text,
+        widget=UnfoldAdminIntegerFieldWidget(),
+    )
+
+
+class PlaygroundForm(forms.Form):
+    """Whose context is wanted, for which message, with which options; an empty option is the policy's."""
+
+    agent = forms.ChoiceField(label=_("Agent"), widget=UnfoldAdminSelectWidget())
+    user = _text(_("User"), _("Empty: the agent itself."), suggestions="users")
+    session = _text(_("Session"), _("Its id; optional."), longest=36, suggestions="sessions")
+    project = _text(
+        _("Project"),
+        _("A name; empty: as the policy says; auto: found by the message, which may ask a model; -: none."),
+        suggestions="projects",
+    )
+    message = ProseField(rows=3, max_length=LONGEST_MESSAGE, label=_("The user’s message"))
+    max_tokens = _whole(
+        _("Token budget"), 1000, LARGEST_MAX_TOKENS, _("Of it the safety margin is taken off.")
+    )
+    format = _choice(_("Form"), [("anthropic", "Anthropic"), ("openai", "OpenAI")])
+    token_safety_margin = forms.FloatField(
+        required=False,
+        min_value=0.5,
+        max_value=0.95,
+        label=_("Safety margin"),
+        widget=UnfoldAdminDecimalFieldWidget(attrs={"step": "0.01"}),
+    )
+    memory_placement = _choice(
+        _("Memories stand"),
+        [
+            _AS_SET,
+            (BEFORE_HISTORY, _("before the last messages")),
+            (WITH_USER_MESSAGE, _("with the user’s message")),
+        ],
+    )
+    perspective = _text(_("Perspective"), longest=100)
+    working_memory_limit = _whole(_("Last messages, at most"), *RANGES["working_memory_limit"])
+    semantic_memory_limit = _whole(_("Related memories, at most"), *RANGES["semantic_memory_limit"])
+    recall_limit = _whole(_("Earlier messages, at most"), *RANGES["recall_limit"])
+    include_pinned = _choice(SWITCHES["include_pinned"], _SWITCH)
+    include_semantic_memory = _choice(SWITCHES["include_semantic_memory"], _SWITCH)
+    include_recall = _choice(SWITCHES["include_recall"], _SWITCH)
+    include_project = _choice(SWITCHES["include_project"], _SWITCH)
+    include_session_summary = _choice(SWITCHES["include_session_summary"], _SWITCH)
+    cache = _choice(SWITCHES["cache"], _SWITCH)
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        agents: Any = self.fields["agent"]
+        agents.choices = [(pk, pk) for pk in Agent.objects.order_by("pk").values_list("pk", flat=True)]
+
+    def clean_session(self) -> UUID | None:
+        """Return the session's id, or None; that it is this user's is looked up where the user is known."""
+        text = self.cleaned_data["session"].strip()
+        key = as_uuid(text)
+        if text and key is None:
+            raise forms.ValidationError(_("This is no id of a session."))
+        return key
+
+    def clean_format(self) -> str:
+        """Return the form that the prompt is written in."""
+        return self.cleaned_data["format"] or "anthropic"
+
+    def clean_project(self) -> str | None:
+        """Return a project's name, or what stands for one where a context is asked for."""
+        name = self.cleaned_data["project"].strip()
+        return None if name == NO_PROJECT else name or UNNAMED
+
+    def options(self) -> dict[str, Any]:
+        """Return the policy values that were set."""
+        values = {name: self.cleaned_data[name] for name in OPTIONS}
+        switched = {name: values[name] == "true" for name in SWITCHES if values[name]}
+        others = {name: values[name] for name in OPTIONS if name not in SWITCHES}
+        return {**{name: value for name, value in others.items() if value not in (None, "")}, **switched}
+
+    @property
+    def main(self) -> list[Any]:
+        """Return the fields that most runs set."""
+        return [self[name] for name in self.fields if name not in FURTHER and name != "message"]
+
+    @property
+    def further(self) -> list[Any]:
+        """Return the other options."""
+        return [self[name] for name in FURTHER]
+
+    @property
+    def is_open(self) -> bool:
+        """Return whether the other options are in use, or wrong."""
+        return any(self[name].value() or self[name].errors for name in FURTHER)
+
+
+@dataclass(frozen=True)
+class Run:
+    """What a run was asked, and what came of it: what the next is compared with."""
+
+    settings: dict[str, str] = field(repr=False)
+    outcome: Outcome
+
+
+@dataclass
+class Result:
+    """A context that was tried, and what is to be told about it."""
+
+    tenant: Tenant
+    request: ContextRequest
+    context: AssembledContext
+    notices: list[str] = field(default_factory=list)
+
+    @property
+    def items(self) -> list[dict[str, Any]]:
+        """Return the candidates, as a receipt would list them."""
+        names = ("layer", "source_id", "excerpt", "tokens", "relevance", "final_score", "score_breakdown",
+                 "included", "reason")  # fmt: skip
+        return [{name: getattr(item, name) for name in names} for item in self.context.assembly.items]
+
+    @property
+    def outcome(self) -> Outcome:
+        """Return what a later run is compared with."""
+        metadata = self.context.assembly.metadata
+        return outcome_of(self.items, total=metadata.total_tokens, limit=metadata.token_limit)
+
+
+def playground(request: HttpRequest) -> HttpResponse:
+    """Show the form; run what is posted, or what an address of this page still knows."""
+    before, settings = _asked(request)
+    form = PlaygroundForm(settings if _is_to_run(request, before) else None, initial=settings)
+    result = _result(request, form) if form.is_bound and form.is_valid() else None
+    if result is not None and typed(request, "as") == "json":
+        return _file(result)
+    context: dict[str, Any] = {"form": form, "suggested": _suggested(form, result)}
+    if result is not None:
+        if request.method == "POST" and typed(request, "keep"):
+            context["kept"] = _keep(request, result)
+        context |= _shown(request, form, result, before)
+    return shown(request, TEMPLATE, title=_("Playground"), **context)
+
+
+def settings_of(receipt: Receipt) -> dict[str, str]:
+    """Return what the playground is to be asked for a receipt's context once more."""
+    asked = receipt.metadata.get("asked", {})
+    project = asked.get("project", UNNAMED)
+    options = {name: _typed_as(value) for name, value in asked.get("options", {}).items() if name in OPTIONS}
+    return {
+        "agent": receipt.actor.agent_id,
+        "user": receipt.actor.user_id,
+        "session": str(receipt.session_id or ""),
+        "message": receipt.query,
+        "project": NO_PROJECT if project is None else project,
+        "perspective": asked.get("perspective") or "",
+        "format": asked.get("format", "anthropic"),
+        **options,
+    }
+
+
+def _typed_as(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _asked(request: HttpRequest) -> tuple[Run | None, dict[str, str]]:
+    """Return the run before this one, and the settings: posted, a receipt's, a kept run's, or a session's."""
+    before = _run_kept(request, typed(request, "run"))
+    receipt = _receipt(request)
+    if receipt is not None:
+        outcome = outcome_of(receipt.items, total=receipt.total_tokens, limit=receipt.token_limit)
+        settings = settings_of(receipt)
+        return Run(settings, outcome), settings
+    if request.method == "POST":
+        settings = {name: request.POST.get(name, "") for name in PlaygroundForm.base_fields}
+        if budget := typed(request, "instead"):
+            settings["max_tokens"] = budget
+        return before, settings
+    return before, before.settings if before else _prefilled(request)
+
+
+def _is_to_run(request: HttpRequest, before: Run | None) -> bool:
+    return request.method == "POST" or before is not None
+
+
+def _receipt(request: HttpRequest) -> Receipt | None:
+    """Return the receipt whose page posts here."""
+    key = as_uuid(request.POST.get("receipt", ""))
+    if key is None:
+        return None
+    return Receipt.objects.select_related("actor").filter(pk=key).first()
+
+
+def _prefilled(request: HttpRequest) -> dict[str, str]:
+    """Return the settings that an address names: by a session's id, for no address holds a user's."""
+    key = as_uuid(request.GET.get("session", ""))
+    session = Session.objects.select_related("actor").filter(pk=key).first() if key else None
+    if session is None:
+        return {}
+    return {"agent": session.actor.agent_id, "user": session.actor.user_id, "session": str(session.pk)}
+
+
+def _result(request: HttpRequest, form: PlaygroundForm) -> Result | None:
+    """Return the context, or None where something about the request is wrong: it then stands beside its field."""
+    values, by, now = form.cleaned_data, principal(request), clock()
+    tenant = tenant_for_reading(by, values["agent"], values["user"])
+    session = _session(form, tenant)
+    if form.errors:
+        return None
+    asked = ContextRequest(
+        message=values["message"],
+        session=session,
+        project=values["project"],
+        perspective=values["perspective"] or None,
+        format=values["format"],
+        options=form.options(),
+    )
+    try:
+        context = try_context(tenant=tenant, request=asked, by=by, now=now)
+    except (ContextTooLarge, InvalidContext, PolicyError, ProviderError) as error:
+        _tell_beside(form, error)
+        return None
+    return Result(tenant, asked, context, _notices(form, tenant, context))
+
+
+def _session(form: PlaygroundForm, tenant: Tenant) -> Session | None:
+    key = form.cleaned_data["session"]
+    if key is None:
+        return None
+    session = Session.objects.filter(pk=key, actor_id=tenant.actor_id).first()
+    if session is None:
+        form.add_error("session", _("This agent and user have no such session."))
+    return session
+
+
+def _tell_beside(form: PlaygroundForm, error: Exception) -> None:
+    """Put what the assembly had against it beside the field it is about."""
+    if isinstance(error, ContextTooLarge):
+        figures = {"required": error.required_tokens, "limit": error.token_limit}
+        problem = _("System prompt and message alone need %(required)d tokens; the limit is %(limit)d.")
+        form.add_error("max_tokens", forms.ValidationError(problem, params=figures))
+    elif isinstance(error, PolicyError):
+        for name, text in error.errors.items():
+            form.add_error(name if name in form.fields else None, str(text))
+    elif isinstance(error, InvalidContext):
+        form.add_error("message", words_of(error, gettext))
+    else:
+        form.add_error(None, _("No context can be put together: a provider could not be asked."))
+
+
+def _notices(form: PlaygroundForm, tenant: Tenant, context: AssembledContext) -> list[str]:
+    """Return what is to be known about the result, in words."""
+    told: list[str] = []
+    if tenant.user_id != form.cleaned_data["user"]:
+        told.append(
+            gettext("This agent files everything under one user, whoever is named; it is that user’s.")
+        )
+    if tenant.actor is None:
+        told.append(gettext("Nobody of this name is known yet: this is what a new user would get."))
+    told += [_gap(name) for name in context.metadata["degraded"]]
+    if context.routing is not None:
+        told.append(_routed(context.routing))
+    return told
+
+
+def _gap(name: str) -> str:
+    if name in GAPS:
+        return str(GAPS[name])
+    return gettext("A layer could not be asked: %(layer)s.") % {"layer": LAYERS.get(name, name)}
+
+
+def _routed(routing: Routing) -> str:
+    if routing.project:
+        told = gettext("The message was taken to be about the project “%(project)s” (%(confidence)s).")
+        return told % {"project": routing.project, "confidence": routing.confidence}
+    if routing.proposed_name:
+        told = gettext("The message belongs to no known project; “%(project)s” would be proposed.")
+        return told % {"project": routing.proposed_name}
+    return gettext("Nobody knows which project the message is about; the user would be asked.")
+
+
+def _keep(request: HttpRequest, result: Result) -> Receipt | None:
+    try:
+        return keep_trial(
+            tenant=result.tenant, request=result.request, context=result.context, by=principal(request), now=clock()
+        )  # fmt: skip
+    except Refusal as error:
+        result.notices.append(words_of(error, gettext))
+        return None
+
+
+def _shown(request: HttpRequest, form: PlaygroundForm, result: Result, before: Run | None) -> dict[str, Any]:
+    """Return what a result's part of the page shows; and keep the run, so that the next is compared with it."""
+    items, metadata = result.items, result.context.assembly.metadata
+    was = before.outcome if before else None
+    token = _keep_run(request, Run(_settings(form), result.outcome))
+    may_curate = request.user.has_perm("strength.change_memory")
+    return {
+        "result": result,
+        "run": token,
+        "next": f"{reverse('playground')}?run={token}",
+        "budget": budget_of(items, total=metadata.total_tokens, limit=metadata.token_limit, before=was),
+        "groups": groups_of(items, may_curate=may_curate, before=was),
+        "gone": gone_since(was, items) if was else [],
+        "compared": before is not None,
+        "changed": _changed(form, before) if before else [],
+        "may_curate": may_curate,
+        "prompt": prompt_to_show(result.context.assembly),
+        "latency": result.context.metadata["assembly_latency_ms"],
+        "budgets": [each for each in TOKENS_TO_TRY if each != form.cleaned_data["max_tokens"]],
+    }
+
+
+def _changed(form: PlaygroundForm, before: Run) -> list[tuple[Any, str, str]]:
+    """Return the settings that are other than in the run before: what, from, to."""
+    now = _settings(form)
+    changed = []
+    for name, bound in form.fields.items():
+        was, value = before.settings.get(name, ""), now.get(name, "")
+        if was != value:
+            changed.append(
+                (bound.label, excerpt(was, 60) if was else "–", excerpt(value, 60) if value else "–")
+            )
+    return changed
+
+
+def _settings(form: PlaygroundForm) -> dict[str, str]:
+    return {name: form.data.get(name, "") for name in form.fields}
+
+
+def _suggested(form: PlaygroundForm, result: Result | None) -> Mapping[str, Any]:
+    """Return what can be chosen where something is typed: the latest users, then the user's latest sessions."""
+    fixed = {"projects": [AUTO, NO_PROJECT]}
+    if result is not None and result.tenant.actor is not None:
+        rows = Session.objects.filter(actor_id=result.tenant.actor.pk)
+        latest = rows.order_by(F("last_message_at").desc(nulls_last=True), "-id")
+        return {**fixed, "sessions": list(latest.values_list("pk", "title", "channel")[:MOST_SUGGESTED])}
+    actors = Actor.objects.exclude(user_id="").order_by("-created_at", "-id")
+    users = actors.values_list("user_id", flat=True)[:MOST_SUGGESTED]
+    return {**fixed, "users": list(dict.fromkeys(users))}
+
+
+def _file(result: Result) -> HttpResponse:
+    """Return the whole prompt as a file."""
+    answer = HttpResponse(prompt_as_json(result.context.assembly), content_type="application/json")
+    answer["Content-Disposition"] = 'attachment; filename="context.json"'
+    answer["Cache-Control"] = "no-store"
+    return answer
+
+
+def _place(request: HttpRequest, token: str) -> str:
+    return f"playground:{request.user.pk}:{token}"
+
+
+def _keep_run(request: HttpRequest, run: Run) -> str:
+    token = secrets.token_urlsafe(TOKEN_BYTES)
+    cache.set(_place(request, token), run, KEPT_SECONDS)
+    return token
+
+
+def _run_kept(request: HttpRequest, token: str) -> Run | None:
+    """Return a run of this person's, as long as it is known."""
+    is_one = 0 < len(token) <= 64 and token.replace("-", "").replace("_", "").isalnum() and token.isascii()
+    return cache.get(_place(request, token)) if is_one else None
+
+
+PAGES = [
+    Page(
+        "playground/",
+        "playground",
+        playground,
+        ("conversations.view_receipt", "conversations.view_message"),
+    )
+]

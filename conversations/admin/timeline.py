@@ -1,0 +1,324 @@
+"""A session's timeline: its messages in order, and between them what came of them. Read a page at a time.
+
+What stands here of a memory, a summary or a route comes from the apps that have them (`stretches`).
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from datetime import date, datetime, time
+from itertools import islice
+from typing import Any, Final
+from urllib.parse import urlencode
+from uuid import UUID
+
+from django.db.models import F, Func, JSONField, Max, Min, QuerySet, Value
+from django.db.models.functions import Left, Length
+from django.http import HttpRequest
+from django.urls import NoReverseMatch, reverse
+from django.utils.dateparse import parse_date
+from django.utils.timezone import get_current_timezone, localtime, make_aware
+from django.utils.translation import gettext_lazy as _
+
+from conversations.admin.stretches import MOST_OF_A_SORT, Event, Sort, Stretch, sorts
+from conversations.domain.chat import TurnState
+from conversations.domain.messages import Role
+from conversations.models import ChatTurn, Message, Receipt, Session
+from memoryhub.admin.base import as_uuid
+from memoryhub.admin.pressing import small_number, typed
+
+PAGE: Final = 50
+LONGEST_SHOWN: Final = 1_000
+LONGEST_QUERY: Final = 200
+EXCERPT: Final = 200
+SUMMARISE: Final = "summaries_session_summarise"
+"""The page that writes a summary now; summaries live above this app, so it is known by name only."""
+
+REFERENCES: Final = '$[*] ? (@.type != "text").keyvalue() ? (@.key == "name" || @.key == "type")'
+"""Names and types of a message's images and files; their bytes stay in the database."""
+
+ROLES: Final = {
+    Role.USER: _("user"),
+    Role.ASSISTANT: _("assistant"),
+    Role.SYSTEM: _("system"),
+    Role.TOOL: _("tool"),
+}
+STATES: Final = {
+    TurnState.ANSWERING: (_("being answered"), "info"),
+    TurnState.ANSWERED: (_("answered"), "success"),
+    TurnState.FAILED: (_("failed"), "danger"),
+}
+
+
+@dataclass(frozen=True)
+class Wish:
+    """What of the session is to be seen: which page, which sorts, which words."""
+
+    after: int | None = None
+    before: int | None = None
+    at: UUID | None = None
+    day: date | None = None
+    is_last: bool = False
+    words: str = field(default="", repr=False)
+    chosen: frozenset[str] = frozenset()
+
+    @property
+    def kept(self) -> list[tuple[str, str]]:
+        """Return what the links to other pages keep."""
+        words = [("q", self.words)] if self.words else []
+        return [*words, *(("show", name) for name in sorted(self.chosen))]
+
+
+@dataclass(frozen=True)
+class Said:
+    """One message as it is shown, and what came of it."""
+
+    message: Any
+    role: Any
+    references: list[str]
+    day: date | None
+    """Told where it is another than that of the message before."""
+    events: list[Event]
+
+
+@dataclass(frozen=True)
+class Leaf:
+    """One page of a timeline."""
+
+    said: list[Said]
+    first: list[Event]
+    """What happened before the first message of the page."""
+    earlier: int | None
+    later: int | None
+    left_out: list[Any]
+    """Which sorts have more events than are shown."""
+
+
+def wish_of(request: HttpRequest) -> Wish:
+    """Return what the address asks for; what cannot be read is not asked."""
+    return Wish(
+        after=small_number(request, "after"),
+        before=small_number(request, "before"),
+        at=as_uuid(typed(request, "at")),
+        day=_day(typed(request, "date")),
+        is_last=bool(typed(request, "last")),
+        words=typed(request, "q")[:LONGEST_QUERY],
+        chosen=frozenset(request.GET.getlist("show")),
+    )
+
+
+def _day(text: str) -> date | None:
+    try:
+        return parse_date(text)
+    except ValueError:
+        return None
+
+
+def timeline_of(request: HttpRequest, session: Session) -> dict[str, Any]:
+    """Return what a session's timeline shows to this person."""
+    wish = wish_of(request)
+    allowed = [sort for sort in sorts() if request.user.has_perms(sort.needs)]
+    shown = [sort for sort in allowed if not wish.chosen or sort.name in wish.chosen]
+    shows_messages = not wish.chosen or "message" in wish.chosen
+    leaf = leaf_of(session, wish, shown)
+    address = reverse("admin:conversations_session_timeline", args=[session.pk])
+    return {
+        "leaf": leaf,
+        "wish": wish,
+        "shows_messages": shows_messages,
+        "longest_shown": LONGEST_SHOWN,
+        "address": address,
+        "earlier": _link(address, wish, before=leaf.earlier),
+        "later": _link(address, wish, after=leaf.later),
+        "first": _link(address, wish, after=0),
+        "last": _link(address, wish, last=1),
+        "sorts": [
+            {"name": "message", "label": _("Messages"), "chosen": shows_messages},
+            *({"name": sort.name, "label": sort.label, "chosen": sort in shown} for sort in allowed),
+        ],
+        "span": Message.objects.of([session.actor_id])
+        .filter(session_id=session.pk, seq__in=[1, session.message_count])
+        .aggregate(first=Min("created_at"), last=Max("created_at")),
+        "most_of_a_sort": MOST_OF_A_SORT,
+    }
+
+
+def _link(address: str, wish: Wish, **where: int | None) -> str | None:
+    """Return the address of another page, or None where there is none."""
+    ((name, value),) = where.items()
+    return None if value is None else f"{address}?{urlencode([(name, value), *wish.kept])}"
+
+
+def leaf_of(session: Session, wish: Wish, shown: Sequence[Sort]) -> Leaf:
+    """Return the messages of a page with what came of them."""
+    rows = Message.objects.of([session.actor_id]).filter(session_id=session.pk)
+    found = rows.filter(content__icontains=wish.words) if wish.words else rows
+    messages, has_earlier, has_later = _page(rows, found, wish)
+    following = _next_moment(rows, messages)
+    stretch = Stretch(
+        session=session,
+        actor_id=session.actor_id,
+        message_ids=frozenset(message.pk for message in messages),
+        first_seq=messages[0].seq if messages and has_earlier else 0,
+        last_seq=messages[-1].seq if messages else 0,
+        since=messages[0].created_at if messages and has_earlier else None,
+        until=following,
+        is_search=bool(wish.words),
+    )
+    events, left_out = _events(stretch, shown)
+    first, said = _woven(messages, events)
+    return Leaf(
+        said=said,
+        first=first,
+        earlier=messages[0].seq if has_earlier else None,
+        later=messages[-1].seq if has_later else None,
+        left_out=left_out,
+    )
+
+
+def _page(rows: QuerySet[Message], found: QuerySet[Message], wish: Wish) -> tuple[list[Any], bool, bool]:
+    """Return one page's messages in their order, and whether there are others before and after."""
+    shown = found.defer("content", "blocks", "metadata").annotate(
+        opening=Left(F("content"), LONGEST_SHOWN),
+        length=Length("content"),
+        named=Func(
+            F("blocks"), Value(REFERENCES), template="jsonb_path_query_array(%(expressions)s::jsonpath)",
+            output_field=JSONField(),
+        ),
+    )  # fmt: skip
+    if wish.is_last or wish.before is not None:
+        earlier = shown if wish.is_last else shown.filter(seq__lt=wish.before)
+        backwards = list(earlier.order_by("-seq")[: PAGE + 1])
+        return backwards[:PAGE][::-1], len(backwards) > PAGE, bool(backwards) and not wish.is_last
+    after = _begin(rows, wish)
+    onwards = list(shown.filter(seq__gt=after).order_by("seq")[: PAGE + 1])
+    if not onwards and after > 0:  # beyond the end: the last page is nearest
+        return _page(rows, found, Wish(is_last=True, words=wish.words))
+    has_earlier = after > 0 and found.filter(seq__lte=after).exists()
+    return onwards[:PAGE], has_earlier, len(onwards) > PAGE
+
+
+def _begin(rows: QuerySet[Message], wish: Wish) -> int:
+    """Return the number after which the page begins."""
+    if wish.at is not None:
+        seq = rows.filter(pk=wish.at).values_list("seq", flat=True).first()
+        return max(0, (seq or 1) - 1 - PAGE // 5)  # some of what was said before it
+    if wish.day is not None:
+        midnight = make_aware(datetime.combine(wish.day, time.min), get_current_timezone())
+        seq = rows.filter(created_at__gte=midnight).aggregate(first=Min("seq"))["first"]
+        return 2**31 - 1 if seq is None else seq - 1
+    return wish.after or 0
+
+
+def _next_moment(rows: QuerySet[Message], messages: Sequence[Any]) -> datetime | None:
+    """Return when the message after the page was said; None where there is none."""
+    if not messages:
+        return None
+    later = rows.filter(seq__gt=messages[-1].seq).order_by("seq")
+    return later.values_list("created_at", flat=True).first()
+
+
+def _events(stretch: Stretch, shown: Iterable[Sort]) -> tuple[list[Event], list[Any]]:
+    events: list[Event] = []
+    left_out = []
+    for sort in shown:
+        told = list(islice(sort.events(stretch), MOST_OF_A_SORT + 1))
+        if len(told) > MOST_OF_A_SORT:
+            left_out.append(sort.label)
+        events += told[:MOST_OF_A_SORT]
+    return events, left_out
+
+
+def _woven(messages: Sequence[Any], events: Iterable[Event]) -> tuple[list[Event], list[Said]]:
+    """Return the messages, each with the events that follow it, and the events before the first."""
+    places: list[list[Event]] = [[] for _message in range(len(messages) + 1)]
+    for event in sorted(events, key=lambda each: each.at):
+        places[_place(event, messages)].append(event)
+    said, day = [], None
+    for message, after in zip(messages, places[1:], strict=True):
+        today = localtime(message.created_at).date()
+        said.append(
+            Said(
+                message=message,
+                role=ROLES.get(message.role, message.role),
+                references=_references(message.named or []),
+                day=today if today != day else None,
+                events=after,
+            )
+        )
+        day = today
+    return places[0], said
+
+
+def _place(event: Event, messages: Sequence[Any]) -> int:
+    """Return after how many of the messages an event stands."""
+    if event.message_id is not None:
+        numbers = [number for number, each in enumerate(messages, start=1) if each.pk == event.message_id]
+        return numbers[0] if numbers else len(messages)
+    if event.after_seq is not None:
+        return sum(1 for each in messages if each.seq <= event.after_seq)
+    return sum(1 for each in messages if each.created_at <= event.at)
+
+
+def _references(named: Iterable[dict[str, Any]]) -> list[str]:
+    """Return a message's images and files in words: sort and name."""
+    blocks: dict[Any, dict[str, str]] = {}
+    for pair in named:
+        blocks.setdefault(pair["id"], {})[pair["key"]] = str(pair["value"])
+    return [
+        " ".join(filter(None, (each.get("type"), each.get("name"))))[:EXCERPT] for each in blocks.values()
+    ]
+
+
+def summarise_address(session: Session) -> str | None:
+    """Return where the button posts to that has a summary written; None where nobody writes any."""
+    try:
+        return reverse(SUMMARISE, args=[session.pk])
+    except NoReverseMatch:
+        return None
+
+
+# What conversations themselves tell besides the messages.
+
+
+def _questions(stretch: Stretch) -> Iterator[Event]:
+    rows = ChatTurn.objects.filter(
+        actor_id=stretch.actor_id, session_id=stretch.session.pk, question_id__in=stretch.message_ids
+    )
+    for turn in rows.defer("context_metadata", "usage", "routing").order_by("id")[: MOST_OF_A_SORT + 1]:
+        state, colour = STATES.get(TurnState(turn.state), (turn.state, ""))
+        took = (turn.finished_at - turn.created_at).total_seconds() if turn.finished_at else None
+        yield Event(
+            title=_("A model was asked"),
+            at=turn.created_at,
+            message_id=turn.question_id,
+            state=state,
+            colour=colour,
+            page=reverse("admin:conversations_chatturn_change", args=[turn.pk]),
+            details=tuple(filter(None, (turn.model, turn.error, "" if took is None else f"{took:.1f} s"))),
+        )
+
+
+def _contexts(stretch: Stretch) -> Iterator[Event]:
+    rows = Receipt.objects.filter(actor_id=stretch.actor_id, session_id=stretch.session.pk)
+    if stretch.is_search:
+        return
+    rows = rows.filter(**stretch.times("created_at")).defer("items", "query", "source_ids")
+    for receipt in rows.annotate(opening=Left("query", EXCERPT)).order_by("id")[: MOST_OF_A_SORT + 1]:
+        yield Event(
+            title=_("A context was put together for"),
+            text=receipt.opening,
+            at=receipt.created_at,
+            page=reverse("admin:conversations_receipt_change", args=[receipt.pk]),
+            details=(_tokens(receipt),),
+        )
+
+
+def _tokens(receipt: Receipt) -> str:
+    told = _("%(total)d of %(limit)d tokens")
+    return str(told) % {"total": receipt.total_tokens, "limit": receipt.token_limit}
+
+
+QUESTIONS = Sort(
+    name="question", label=_("Questions"), needs=("conversations.view_chatturn",), events=_questions
+)
+CONTEXTS = Sort(name="context", label=_("Contexts"), needs=("conversations.view_receipt",), events=_contexts)

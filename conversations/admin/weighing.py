@@ -1,0 +1,345 @@
+"""What a context is made of, as people read it: layers with their tokens, candidates with their scores, differences.
+
+The playground and a receipt's page show the same. It knows items as a receipt stores them, and no database.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from django.urls import NoReverseMatch, reverse
+from django.utils.translation import gettext
+from django.utils.translation import gettext_lazy as _
+
+from conversations.domain.admission import Reason
+from conversations.domain.layers import (
+    PINNED,
+    PROJECT,
+    RECALL,
+    SEMANTIC,
+    SESSION_SUMMARY,
+    SYSTEM,
+    USER_MESSAGE,
+    WORKING,
+)
+
+Item = Mapping[str, Any]
+
+ORDER: Final = (SYSTEM, PINNED, SEMANTIC, RECALL, PROJECT, SESSION_SUMMARY, WORKING, USER_MESSAGE)
+"""As it stands in the prompt."""
+
+LAYERS: Final[Mapping[str, Any]] = {
+    SYSTEM: _("System prompt"),
+    PINNED: _("Pinned memories"),
+    SEMANTIC: _("Related memories"),
+    RECALL: _("Earlier messages"),
+    PROJECT: _("Project memory"),
+    SESSION_SUMMARY: _("Session summary"),
+    WORKING: _("Last messages"),
+    USER_MESSAGE: _("The user’s message"),
+}
+FRAME: Final = "frame"
+"""What no entry counts for itself: headings, the block's delimiters, what each message costs."""
+
+REASONS: Final[Mapping[str, Any]] = {
+    Reason.INCLUDED: _("entered whole"),
+    Reason.TRIMMED: _("entered, cut short so that the rest fits"),
+    Reason.OVER_BUDGET: _("gave way: the token limit was reached"),
+    Reason.TOO_LARGE: _("alone it is larger than the room that is left"),
+    Reason.LAYER_BUDGET: _("its layer’s share of the tokens was used up"),
+    Reason.LIMIT: _("its layer had as many entries as it may have"),
+    Reason.DUPLICATE: _("the same stands in the context already"),
+    Reason.EMPTY: _("it says nothing"),
+    Reason.SWITCHED_OFF: _("its layer is switched off"),
+    Reason.ROLE: _("system and tool messages stay out of contexts"),
+}
+PARTS: Final[Mapping[str, Any]] = {
+    "similarity_weighted": _("relevance"),
+    "strength_weighted": _("strength"),
+    "recency_weighted": _("recency"),
+    "similarity_raw": _("similar meaning"),
+    "word_raw": _("same words"),
+    "own_relevance": _("relevance by itself"),
+}
+WEIGHTED: Final = ("similarity_weighted", "strength_weighted", "recency_weighted")
+
+# Where sources can be read. Memories and summaries live above this app: their pages are known by name only.
+SOURCE_PAGES: Final = {
+    PINNED: "admin:strength_memory_change",
+    SEMANTIC: "admin:strength_memory_change",
+    RECALL: "admin:conversations_message_change",
+    WORKING: "admin:conversations_message_change",
+    SESSION_SUMMARY: "admin:summaries_summary_change",
+    PROJECT: "admin:summaries_document_change",
+}
+MEMORIES: Final = (PINNED, SEMANTIC)
+CURATE: Final = "admin:strength_memory_curate"
+VERBS: Final[Mapping[str, Sequence[tuple[str, Any]]]] = {
+    PINNED: (("unpin", _("Unpin")), ("archive", _("Archive"))),
+    SEMANTIC: (("pin", _("Pin")), ("archive", _("Archive"))),
+}
+MOST_OF_A_LAYER: Final = 40
+SHOWN_EXCERPT: Final = 200
+KEPT_EXCERPT: Final = 100
+
+
+@dataclass(frozen=True)
+class Share:
+    """A layer's part of the tokens; `x` and `width` are percents of what is used, as texts that a drawing takes."""
+
+    layer: str
+    label: Any
+    tokens: int
+    percent: float
+    x: str
+    width: str
+    entered: int
+    offered: int
+    before: int | None = None
+
+    @property
+    def more(self) -> int | None:
+        """Return how many tokens more than before; None where nothing is compared."""
+        return None if self.before is None else self.tokens - self.before
+
+
+@dataclass(frozen=True)
+class Budget:
+    """How the tokens are used, against the limit."""
+
+    total: int
+    limit: int
+    shares: list[Share]
+    total_before: int | None = None
+    limit_before: int | None = None
+
+    @property
+    def percent(self) -> float:
+        """Return how much of the limit is used, at most 100."""
+        return min(100.0, 100 * self.total / self.limit) if self.limit else 0.0
+
+    @property
+    def width(self) -> str:
+        """Return the same as a drawing takes it."""
+        return f"{self.percent:.2f}"
+
+    @property
+    def left(self) -> int:
+        """Return the tokens that are left."""
+        return max(0, self.limit - self.total)
+
+
+@dataclass(frozen=True)
+class Part:
+    """One part of a score, and how long its bar is."""
+
+    label: Any
+    value: float
+    width: str
+
+
+@dataclass(frozen=True)
+class Row:
+    """One candidate: what it says, what it cost, how it was scored and what became of it."""
+
+    layer: str
+    source_id: str | None
+    text: str
+    tokens: int
+    relevance: float | None
+    score: float | None
+    parts: list[Part]
+    included: bool
+    reason: str
+    page: str | None = None
+    curate: str | None = None
+    verbs: Sequence[tuple[str, Any]] = ()
+    change: str = ""
+
+    @property
+    def why(self) -> Any:
+        """Return the reason in words."""
+        return REASONS.get(self.reason, self.reason)
+
+
+@dataclass(frozen=True)
+class Group:
+    """A layer's candidates, best first."""
+
+    layer: str
+    label: Any
+    rows: list[Row]
+    entered: int
+    offered: int
+    left_out: int = 0
+    """How many are not listed."""
+
+
+@dataclass(frozen=True)
+class Gone:
+    """What was a candidate before, and is none now."""
+
+    label: Any
+    text: str
+    entered: bool
+    tokens: int
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What is kept of a run, to compare the next with; small enough to be kept for a while."""
+
+    total: int
+    limit: int
+    layers: dict[str, int]
+    items: dict[str, tuple[str, bool, int, str]] = field(repr=False)
+    """By what a candidate is: its layer, whether it entered, its tokens, the beginning of its text."""
+
+
+def outcome_of(items: Iterable[Item], *, total: int, limit: int) -> Outcome:
+    """Return what a later run is compared with."""
+    listed = list(items)
+    return Outcome(
+        total=total,
+        limit=limit,
+        layers={layer: _tokens(listed, layer) for layer in ORDER},
+        items={
+            _identity(item): (item["layer"], item["included"], item["tokens"], item["excerpt"][:KEPT_EXCERPT])
+            for item in listed
+            if item["layer"] not in (SYSTEM, USER_MESSAGE)
+        },
+    )
+
+
+def budget_of(items: Sequence[Item], *, total: int, limit: int, before: Outcome | None = None) -> Budget:
+    """Return how the tokens are used, layer by layer; what belongs to none is the frame."""
+    figures = [(layer, _tokens(items, layer)) for layer in ORDER]
+    frame = max(0, total - sum(tokens for _layer, tokens in figures))
+    whole = max(1, sum(tokens for _layer, tokens in figures) + frame)
+    shares, x = [], 0.0
+    for layer, tokens in [*figures, (FRAME, frame)]:
+        percent = 100 * tokens / whole
+        shares.append(
+            Share(
+                layer=layer,
+                label=LAYERS.get(layer, _("Headings and frame")),
+                tokens=tokens,
+                percent=percent,
+                x=f"{x:.3f}",
+                width=f"{percent:.3f}",
+                entered=sum(1 for item in items if item["layer"] == layer and item["included"]),
+                offered=sum(1 for item in items if item["layer"] == layer),
+                before=before.layers.get(layer) if before and layer != FRAME else None,
+            )
+        )
+        x += percent
+    return Budget(
+        total=total,
+        limit=limit,
+        shares=shares,
+        total_before=before.total if before else None,
+        limit_before=before.limit if before else None,
+    )
+
+
+def groups_of(
+    items: Sequence[Item], *, may_curate: bool = False, before: Outcome | None = None
+) -> list[Group]:
+    """Return every layer's candidates by score, best first; without scores they keep their order."""
+    groups = []
+    for layer in ORDER:
+        of_layer = [item for item in items if item["layer"] == layer]
+        ranked = sorted(of_layer, key=_worth, reverse=True)
+        if ranked:
+            rows = [_row(item, may_curate=may_curate, before=before) for item in ranked[:MOST_OF_A_LAYER]]
+            groups.append(
+                Group(
+                    layer=layer,
+                    label=LAYERS[layer],
+                    rows=rows,
+                    entered=sum(1 for item in of_layer if item["included"]),
+                    offered=len(of_layer),
+                    left_out=max(0, len(of_layer) - MOST_OF_A_LAYER),
+                )
+            )
+    return groups
+
+
+def gone_since(before: Outcome, items: Iterable[Item]) -> list[Gone]:
+    """Return what was a candidate before and is none any more, what had entered first."""
+    now = {_identity(item) for item in items}
+    gone = [
+        Gone(LAYERS.get(layer, layer), text, entered, tokens)
+        for identity, (layer, entered, tokens, text) in before.items.items()
+        if identity not in now
+    ]
+    return sorted(gone, key=lambda each: not each.entered)[:MOST_OF_A_LAYER]
+
+
+def _tokens(items: Iterable[Item], layer: str) -> int:
+    return sum(item["tokens"] for item in items if item["layer"] == layer and item["included"])
+
+
+def _identity(item: Item) -> str:
+    """Return what makes a candidate the same in two runs: a memory stays itself when it is pinned."""
+    layer, key = item["layer"], item["source_id"] or item["excerpt"]
+    return f"{'memory' if layer in MEMORIES else layer} {key}"
+
+
+def _worth(item: Item) -> float:
+    score, relevance = item["final_score"], item["relevance"]
+    return float(score if score is not None else relevance if relevance is not None else -1.0)
+
+
+def _row(item: Item, *, may_curate: bool, before: Outcome | None) -> Row:
+    layer, key = item["layer"], item["source_id"]
+    curate = _address(CURATE, key) if may_curate and layer in VERBS else None
+    return Row(
+        layer=layer,
+        source_id=key,
+        text=(item["excerpt"] or "")[:SHOWN_EXCERPT],
+        tokens=item["tokens"],
+        relevance=item["relevance"],
+        score=item["final_score"],
+        parts=_parts(item["score_breakdown"] or {}),
+        included=item["included"],
+        reason=item["reason"],
+        page=_address(SOURCE_PAGES.get(layer), key),
+        curate=curate,
+        verbs=VERBS[layer] if curate else (),
+        change=_change(item, before) if before else "",
+    )
+
+
+def _parts(breakdown: Mapping[str, Any]) -> list[Part]:
+    """Return the weighted parts that the score is the sum of; where there are none, what the relevance is made of."""
+    names = [name for name in WEIGHTED if name in breakdown]
+    names = names or [name for name in PARTS if name in breakdown]
+    values = [(name, breakdown[name]) for name in names if isinstance(breakdown[name], int | float)]
+    return [Part(PARTS[name], value, f"{100 * min(1.0, max(0.0, value)):.1f}") for name, value in values]
+
+
+def _change(item: Item, before: Outcome) -> str:
+    """Say what is other than it was before, in words; "" where nothing is."""
+    if item["layer"] in (SYSTEM, USER_MESSAGE):
+        return ""
+    was = before.items.get(_identity(item))
+    if was is None:
+        return gettext("new")
+    layer, entered, tokens, _text = was
+    if layer != item["layer"]:
+        return gettext("was among: %(layer)s") % {"layer": LAYERS.get(layer, layer)}
+    if entered != item["included"]:
+        return gettext("had entered before") if entered else gettext("was left out before")
+    if item["included"] and tokens != item["tokens"]:
+        return gettext("had %(tokens)d tokens before") % {"tokens": tokens}
+    return ""
+
+
+def _address(name: str | None, key: str | None) -> str | None:
+    if not name or not key:
+        return None
+    try:
+        return reverse(name, args=[key])
+    except NoReverseMatch:
+        return None

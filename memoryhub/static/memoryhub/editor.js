@@ -1,0 +1,85 @@
+/* Editors of documents and summaries: counts tokens while somebody types, and loads what is opened.
+   Without it the count is told after saving, and what is opened is a link to a page of its own. */
+"use strict";
+(function () {
+    const PAUSE_MS = 400;
+
+    function counted(counter) {
+        const text = document.getElementById(counter.dataset.counts);
+        const token = document.querySelector("input[name=csrfmiddlewaretoken]");
+        if (!text || !token) {
+            return;
+        }
+        const told = counter.querySelector("[data-told]");
+        const bar = counter.querySelector(".pro-bar");
+        let timer = null;
+        let asking = null;
+
+        async function count() {
+            if (asking) {
+                asking.abort();
+            }
+            asking = new AbortController();
+            const values = new FormData();
+            values.append("text", text.value);
+            try {
+                const answer = await fetch(counter.dataset.url, {
+                    method: "POST",
+                    body: values,
+                    headers: {"X-CSRFToken": token.value, "X-Requested-With": "fetch"},
+                    signal: asking.signal,
+                });
+                if (answer.ok) {
+                    show(await answer.json());
+                }
+            } catch (error) {
+                // Typed on, or no connection: the next pause asks again.
+            }
+        }
+
+        function show(counts) {
+            told.textContent = counts.told;
+            if (bar) {
+                bar.firstElementChild.style.width = counts.percent + "%";
+                bar.classList.toggle("pro-bar-over", counts.over);
+            }
+        }
+
+        text.addEventListener("input", function () {
+            clearTimeout(timer);
+            timer = setTimeout(count, PAUSE_MS);
+        });
+        if (text.value !== text.defaultValue || document.getElementById("conflict")) {
+            count();
+        }
+    }
+
+    function loaded(details) {
+        details.addEventListener("toggle", async function () {
+            if (!details.open || details.dataset.loaded) {
+                return;
+            }
+            details.dataset.loaded = "yes";
+            try {
+                const answer = await fetch(details.dataset.loads, {headers: {"X-Requested-With": "fetch"}});
+                if (answer.ok) {
+                    // Made by the same server, which escapes every text in it.
+                    details.lastElementChild.innerHTML = await answer.text();
+                }
+            } catch (error) {
+                delete details.dataset.loaded;
+            }
+        });
+    }
+
+    function begin() {
+        document.querySelectorAll("[data-counts]").forEach(counted);
+        document.querySelectorAll("details[data-loads]").forEach(loaded);
+    }
+
+    if (document.readyState === "loading") {
+        document.addEventListener("DOMContentLoaded", begin);
+    } else {
+        begin();
+    }
+})();

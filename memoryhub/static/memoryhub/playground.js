@@ -1,0 +1,58 @@
+// Small conveniences of the playground, a receipt's page and a session's timeline; each page does its work without them.
+(function () {
+  "use strict";
+
+  function copies(button) {
+    const source = document.getElementById(button.dataset.hubCopy);
+    if (!source || !navigator.clipboard) return;
+    const label = button.textContent;
+    button.hidden = false;
+    button.addEventListener("click", async () => {
+      try {
+        await navigator.clipboard.writeText(source.textContent);
+      } catch {
+        const details = source.closest("details");
+        if (details) details.open = true;
+        window.getSelection().selectAllChildren(source);
+        return;
+      }
+      button.textContent = button.dataset.hubDone;
+      window.setTimeout(() => { button.textContent = label; }, 2000);
+    });
+  }
+
+  function isShown(row, what) {
+    if (what === "entered") return row.dataset.entered === "yes";
+    if (what === "left") return row.dataset.entered === "no";
+    if (what === "changed") return row.dataset.changed === "yes";
+    return true;
+  }
+
+  function filters(group) {
+    const table = document.getElementById(group.dataset.hubFilter);
+    if (!table) return;
+    group.hidden = false;
+    group.addEventListener("click", (event) => {
+      const chosen = event.target.closest("[data-hub-show]");
+      if (!chosen) return;
+      for (const button of group.querySelectorAll("[data-hub-show]")) {
+        button.setAttribute("aria-pressed", String(button === chosen));
+      }
+      for (const row of table.querySelectorAll("tr[data-entered]")) {
+        row.hidden = !isShown(row, chosen.dataset.hubShow);
+      }
+    });
+  }
+
+  // A link to a message names it after the "#", which no server sees: go to the page that holds it.
+  function finds(timeline) {
+    const key = /^#message-([0-9a-f-]{36})$/.exec(window.location.hash);
+    if (!key || document.getElementById(window.location.hash.slice(1))) return;
+    if (new URLSearchParams(window.location.search).get("at") === key[1]) return;
+    window.location.replace(`${timeline.dataset.hubTimeline}?at=${key[1]}${window.location.hash}`);
+  }
+
+  document.querySelectorAll("[data-hub-copy]").forEach(copies);
+  document.querySelectorAll("[data-hub-filter]").forEach(filters);
+  document.querySelectorAll("[data-hub-timeline]").forEach(finds);
+})();

@@ -1,0 +1,114 @@
+"""What people decide about many memories at once: one decision, one reason, one way back (SPEC W1)."""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from django.db import transaction
+
+from memoryhub.access.domain import Principal
+from memoryhub.ids import new_id
+from memoryhub.refusals import Refusal, told
+from strength.actions.curate import TRANSITIONS, WrongState, apply_transition, delete_memory
+from strength.domain.memories import Status
+from strength.models import Memory, MemoryRevision
+
+
+class AlreadySo(WrongState):
+    """Nothing would change."""
+
+
+@dataclass
+class Many:
+    """What came of it: the memories that were changed, and the refusals of the others by what they say."""
+
+    batch: UUID
+    changed: list[Memory] = field(default_factory=list)
+    left: Counter[str] = field(default_factory=Counter)
+    refusals: dict[str, Refusal] = field(default_factory=dict)
+
+    def leave(self, error: Refusal) -> None:
+        """Note that a memory was left as it was."""
+        self.left[str(error)] += 1
+        self.refusals[str(error)] = error
+
+
+def expected(memories: Iterable[Memory], verb: str) -> Many:
+    """Return what doing this to the memories would change, as they stand now; nothing is done."""
+    plan = Many(new_id())
+    for memory in memories:
+        try:
+            check_transition(memory, verb)
+        except WrongState as error:
+            plan.leave(error)
+        else:
+            plan.changed.append(memory)
+    return plan
+
+
+def check_transition(memory: Memory, verb: str) -> None:
+    """Raise WrongState where the verb does not suit a memory's state, AlreadySo where it changes nothing."""
+    transition = TRANSITIONS[verb]
+    if all(getattr(memory, name) == value for name, value in transition.sets.items()):
+        raise AlreadySo(told("It is so already."))
+    if Status(memory.status) not in transition.allowed:
+        raise WrongState(told("Its state (%(state)s) does not allow it.", state=memory.status))
+
+
+@transaction.atomic
+def curate_many(
+    *,
+    memories: Sequence[Memory],
+    versions: Mapping[str, int],
+    verb: str,
+    by: Principal,
+    reason: str,
+    now: datetime,
+) -> Many:
+    """Do what the verb says to each memory that allows it; the revisions share a batch, to be taken back as one.
+
+    `versions` are those that the person saw, by id. In the order of keys, as everybody locks who locks more than one.
+    """
+    done = Many(new_id())
+    for memory in sorted(memories, key=lambda each: (each.actor_id, each.pk)):
+        try:
+            check_transition(memory, verb)
+            seen = versions.get(str(memory.pk))
+            new = apply_transition(
+                memory=memory, verb=verb, by=by, reason=reason, now=now, expected_version=seen
+            )
+        except Refusal as error:
+            done.leave(error)
+        else:
+            done.changed.append(new)
+    _join(done, verb, now)
+    return done
+
+
+@transaction.atomic
+def delete_many(*, memories: Sequence[Memory], by: Principal, reason: str, now: datetime) -> Many:
+    """Delete memories, each with its audit entry and its decision; there is no way back."""
+    done = Many(new_id())
+    for memory in sorted(memories, key=lambda each: (each.actor_id, each.pk)):
+        try:
+            delete_memory(memory=memory, expected_version=None, by=by, reason=reason, now=now)
+        except Refusal as error:
+            done.leave(error)
+        else:
+            done.changed.append(memory)
+    return done
+
+
+def _join(done: Many, verb: str, now: datetime) -> None:
+    """Give the revisions of this moment their batch."""
+    actors = {memory.actor_id for memory in done.changed}
+    numbers: dict[Any, int] = {memory.pk: memory.version for memory in done.changed}
+    rows = MemoryRevision.objects.filter(
+        actor_id__in=actors, memory_id__in=numbers, verb=verb, created_at=now
+    )
+    keys = [key for key, memory_id, number in rows.values_list("pk", "memory_id", "number")
+            if numbers[memory_id] == number]  # fmt: skip
+    MemoryRevision.objects.filter(actor_id__in=actors, pk__in=keys).update(batch=done.batch)

@@ -1,0 +1,296 @@
+"""What is done to many memories at once: first told and counted, then done as one, and taken back as one."""
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Final
+from urllib.parse import urlencode
+from uuid import UUID
+
+from django.contrib import admin, messages
+from django.contrib.admin.helpers import ACTION_CHECKBOX_NAME
+from django.contrib.admin.models import CHANGE, DELETION, LogEntry
+from django.core.exceptions import PermissionDenied
+from django.core.handlers.asgi import ASGIRequest
+from django.db.models import QuerySet
+from django.http import (
+    HttpRequest,
+    HttpResponse,
+    HttpResponseNotAllowed,
+    HttpResponseRedirect,
+    StreamingHttpResponse,
+)
+from django.template.response import TemplateResponse
+from django.urls import reverse
+from django.utils.translation import gettext, ngettext
+from django.utils.translation import gettext_lazy as _
+
+from memoryhub.access import audit
+from memoryhub.access.domain import Principal
+from memoryhub.admin.base import MOST_AT_ONCE, MOST_LISTED, as_uuid, clock, excerpt, principal
+from memoryhub.admin.pressing import in_words, next_of, reason_of, tell, typed
+from memoryhub.api.exports import JSON_LINES, in_a_thread_of_its_own
+from memoryhub.refusals import Refusal
+from strength.actions.curate import WrongState
+from strength.actions.curating_many import Many, curate_many, delete_many, expected
+from strength.actions.exports_of_some import some_as_csv, some_as_lines
+from strength.actions.joining import check_joinable, join, likeness_of, would_stay
+from strength.actions.taking_back import take_back_batch
+from strength.models import Memory
+
+EXAMPLES: Final = 5
+MOST_EXPORTED: Final = MOST_LISTED
+PAGE: Final = "admin/strength/memory/confirm.html"
+DELETE: Final = "delete_selected"
+ASK_WHY: Final = frozenset({"archive", "reject", DELETE, "merge"})
+"""What takes something away from agents: the page asks for the reason first."""
+
+LABELS: Final = {
+    "pin": _("Pin"),
+    "unpin": _("Unpin"),
+    "archive": _("Archive"),
+    "reactivate": _("Reactivate"),
+    "approve": _("Approve"),
+    "reject": _("Reject"),
+    "merge": _("Merge"),
+    DELETE: _("Delete"),
+    "export": _("Export"),
+}
+DESCRIPTIONS: Final = {
+    "pin": _("Pin the selected memories"),
+    "unpin": _("Unpin the selected memories"),
+    "archive": _("Archive the selected memories"),
+    "reactivate": _("Reactivate the selected memories"),
+    "approve": _("Approve the selected memories"),
+    "reject": _("Reject the selected memories"),
+    "merge": _("Merge the two selected memories"),
+    DELETE: _("Delete the selected memories"),
+    "export": _("Export the selected memories"),
+}
+PERMISSIONS: Final = {DELETE: "delete", "export": "view"}
+FORMATS: Final = {"csv": "text/csv; charset=utf-8", "jsonl": JSON_LINES}
+Stream = Callable[[Sequence[UUID]], Iterator[bytes]]
+
+
+def bulk(verb: str) -> Callable[..., HttpResponse | None]:
+    """Return the list's action for a verb."""
+
+    def act(screen: Any, request: HttpRequest, queryset: QuerySet[Memory]) -> HttpResponse | None:
+        return asked_or_done(screen, request, queryset, verb)
+
+    act.__name__ = verb
+    made: Callable[..., HttpResponse | None] = admin.action(
+        description=DESCRIPTIONS[verb], permissions=[PERMISSIONS.get(verb, "change")]
+    )(act)
+    return made
+
+
+def asked_or_done(
+    screen: Any, request: HttpRequest, queryset: QuerySet[Memory], verb: str
+) -> HttpResponse | None:
+    """Say what would happen; where the person has said yes to that, do it, and go back to the list."""
+    if verb == "export":
+        answer: HttpResponse | None = _export(screen, request, queryset)
+        return answer
+    rows = list(queryset.select_related("actor__agent", "numbers")[: MOST_AT_ONCE + 1])
+    problem = _problem_of(rows, verb)
+    if problem is not None:
+        screen.message_user(request, problem, messages.ERROR)
+        return None
+    if request.POST.get("post") != "yes":
+        context = _join_plan(rows) if verb == "merge" else _plan(rows, verb)
+        return _page(screen, request, verb, rows=rows, **context)
+    if verb == "merge":
+        _join(screen, request, rows)
+    else:
+        _do(screen, request, rows, verb)
+    return None
+
+
+def _problem_of(rows: Sequence[Memory], verb: str) -> str | None:
+    if not rows:
+        return gettext("What was chosen is not there any more.")
+    if len(rows) > MOST_AT_ONCE:
+        told = gettext("Choose at most %(most)d memories at once; nothing was changed.")
+        return told % {"most": MOST_AT_ONCE}
+    if verb == "merge" and len(rows) != 2:
+        return gettext("Choose exactly two memories to merge; nothing was changed.")
+    return None
+
+
+# The page that counts
+
+
+def _page(screen: Any, request: HttpRequest, verb: str, **context: Any) -> HttpResponse:
+    frame = screen.admin_site.each_context(request)
+    asked = {
+        "title": LABELS[verb],
+        "opts": screen.opts,
+        "verb": verb,
+        "asks_why": verb in ASK_WHY,
+        "is_final": verb == DELETE,
+        "checkbox": ACTION_CHECKBOX_NAME,
+        "back": request.get_full_path(),
+    }
+    return TemplateResponse(request, PAGE, {**frame, **asked, **context})
+
+
+def _plan(rows: Sequence[Memory], verb: str) -> dict[str, Any]:
+    plan = Many(UUID(int=0), list(rows)) if verb == DELETE else expected(rows, verb)
+    changing = {memory.pk for memory in plan.changed}
+    left = [memory for memory in rows if memory.pk not in changing]
+    return {
+        "changing": len(plan.changed),
+        "examples": [_shown(memory) for memory in plan.changed[:EXAMPLES]],
+        "more": max(0, len(plan.changed) - EXAMPLES),
+        "left": [(count, in_words(plan.refusals[problem])) for problem, count in plan.left.most_common()],
+        "left_examples": [_shown(memory) for memory in left[:EXAMPLES]],
+    }
+
+
+def _join_plan(rows: Sequence[Memory]) -> dict[str, Any]:
+    one, other = would_stay(*rows)
+    try:
+        check_joinable(one, other)
+    except WrongState as error:
+        return {"changing": 0, "left": [(2, in_words(error))], "left_examples": [_shown(one), _shown(other)]}
+    return {
+        "changing": 2,
+        "sides": [_shown(one), _shown(other)],
+        "likeness": 100 * likeness_of(one.content, other.content),
+    }
+
+
+def _shown(memory: Any) -> dict[str, Any]:
+    return {"memory": memory, "opening": excerpt(memory.opening, 200)}
+
+
+# What was said yes to
+
+
+def _do(screen: Any, request: HttpRequest, rows: Sequence[Memory], verb: str) -> None:
+    by, reason = principal(request), reason_of(request)
+    if verb == DELETE:
+        done = delete_many(memories=rows, by=by, reason=reason, now=clock())
+    else:
+        done = curate_many(
+            memories=rows, versions=_versions(request), verb=verb, by=by, reason=reason, now=clock()
+        )
+    _log(request, done.changed, verb)
+    _tell_left(
+        screen, request, [(in_words(done.refusals[problem]), count) for problem, count in done.left.items()]
+    )
+    if done.changed:
+        count = len(done.changed)
+        told = ngettext("%(verb)s: %(count)d memory.", "%(verb)s: %(count)d memories.", count)
+        undo = None if verb == DELETE else undo_of_batch(request, done.batch)
+        tell(request, told % {"verb": LABELS[verb], "count": count}, undo=undo)
+
+
+def _join(screen: Any, request: HttpRequest, rows: Sequence[Memory]) -> None:
+    kept, absorbed = would_stay(*rows)
+    if typed(request, "keep") == str(absorbed.pk):
+        kept, absorbed = absorbed, kept
+    try:
+        merge = join(
+            kept=kept, absorbed=absorbed, versions=_versions(request), by=principal(request),
+            reason=reason_of(request), now=clock(),
+        )  # fmt: skip
+    except Refusal as error:
+        screen.message_user(request, in_words(error), messages.ERROR)
+        return
+    _log(request, [kept, absorbed], "merge")
+    address = reverse("admin:strength_memory_part", args=[kept.pk])
+    query = urlencode({"merge": str(merge.pk), "next": request.get_full_path()})
+    tell(request, gettext("The two are one now."), undo=f"{address}?{query}")
+
+
+def _versions(request: HttpRequest) -> dict[str, int]:
+    """Return the versions that the page showed, by id: what was edited meanwhile is not decided about unread."""
+    keys, numbers = request.POST.getlist(ACTION_CHECKBOX_NAME), request.POST.getlist("version")
+    return {key: int(number) for key, number in zip(keys, numbers, strict=False) if number.isdecimal()}
+
+
+def _log(request: HttpRequest, memories: Sequence[Memory], verb: str) -> None:
+    if memories:
+        flag = DELETION if verb == DELETE else CHANGE
+        user: Any = request.user
+        LogEntry.objects.log_actions(user.pk, memories, flag, change_message=verb)
+
+
+def _tell_left(screen: Any, request: HttpRequest, left: Sequence[tuple[str, int]]) -> None:
+    for problem, count in left:
+        told = gettext("%(count)d left as they were: %(problem)s") % {"count": count, "problem": problem}
+        screen.message_user(request, told, messages.WARNING)
+
+
+# The way back
+
+
+def undo_of_batch(request: HttpRequest, batch: UUID) -> str:
+    """Return the address that takes back what was done to many at once, and leads back to where that was."""
+    query = urlencode({"batch": str(batch), "next": request.get_full_path()})
+    return f"{reverse('admin:strength_memory_take_back_many')}?{query}"
+
+
+def take_back_many(screen: Any, request: HttpRequest) -> HttpResponse:
+    """Take back what was done to many memories at once."""
+    if request.method != "POST":
+        return HttpResponseNotAllowed(["POST"])
+    if not screen.has_change_permission(request):
+        raise PermissionDenied
+    to = next_of(request) or reverse("admin:strength_memory_changelist")
+    batch = as_uuid(typed(request, "batch"))
+    if batch is None:
+        screen.message_user(request, gettext("There is nothing to take back."), messages.ERROR)
+        return HttpResponseRedirect(to)
+    undone = take_back_batch(batch=batch, by=principal(request), reason=reason_of(request), now=clock())
+    _tell_left(
+        screen, request, [(in_words(undone.refusals[each]), times) for each, times in undone.left.items()]
+    )
+    if undone.done:
+        told = ngettext(
+            "%(count)d memory is as it was before.",
+            "%(count)d memories are as they were before.",
+            undone.done,
+        )
+        tell(request, told % {"count": undone.done})
+    elif not undone.left:
+        screen.message_user(request, gettext("There is nothing to take back."), messages.ERROR)
+    return HttpResponseRedirect(to)
+
+
+# Exports
+
+
+def _export(screen: Any, request: HttpRequest, queryset: QuerySet[Memory]) -> Any:
+    keys = list(queryset.order_by("-pk").values_list("pk", flat=True)[: MOST_EXPORTED + 1])
+    if not keys:
+        screen.message_user(request, gettext("What was chosen is not there any more."), messages.ERROR)
+        return None
+    form = typed(request, "format")
+    may_import = bool(screen.may_see_agents(request))
+    if request.POST.get("post") == "yes" and form in FORMATS and (form == "csv" or may_import):
+        return _sent(request, keys[:MOST_EXPORTED], form)
+    is_all = request.POST.get("select_across") == "1"
+    chosen = queryset.filter(pk__in=keys[:1]) if is_all else queryset
+    count = min(len(keys), MOST_EXPORTED)
+    return _page(
+        screen, request, "export", rows=list(chosen[:MOST_AT_ONCE]), changing=count,
+        is_all=is_all, is_capped=len(keys) > MOST_EXPORTED, most=MOST_EXPORTED, may_import=may_import,
+        examples=[_shown(memory) for memory in queryset[:EXAMPLES]], more=max(0, count - EXAMPLES),
+    )  # fmt: skip
+
+
+def _sent(request: HttpRequest, keys: Sequence[UUID], form: str) -> StreamingHttpResponse:
+    """Send a file while it is read, and note that it was."""
+    _note_export(principal(request), keys, form)
+    stream: Stream = some_as_csv if form == "csv" else some_as_lines
+    # Django would collect a plain iterator whole before it sends the first byte through ASGI.
+    streams = isinstance(request, ASGIRequest)
+    pieces: Any = in_a_thread_of_its_own(lambda: stream(keys)) if streams else stream(keys)
+    headers = {"Content-Disposition": f'attachment; filename="memories.{form}"', "Cache-Control": "no-store"}
+    return StreamingHttpResponse(pieces, content_type=FORMATS[form], headers=headers)
+
+
+def _note_export(by: Principal, keys: Sequence[UUID], form: str) -> None:
+    details = {"format": form, "memories": len(keys)}
+    audit.record(by=by, verb="export", object_kind="memory", details=details, now=clock())

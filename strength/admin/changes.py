@@ -1,0 +1,136 @@
+"""A memory's revisions for people: which words went, which came, and what else was changed."""
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from django.utils.translation import gettext
+
+from memoryhub.admin.base import excerpt
+from memoryhub.admin.differences import Piece, compared
+from strength.admin.words import FIELDS, VERBS
+from strength.models import MemoryRevision
+
+LONGEST_SHOWN: Final = 3_000
+"""Characters of one difference; what is left out is told, and stands in the whole text."""
+
+AROUND: Final = 120
+"""Characters that are shown around a change of what stayed as it was."""
+
+LONGEST_VALUE: Final = 300
+MOST_PLACES: Final = 15_000
+"""Pairs of equal words on a page, which is what comparing takes time with: of texts that repeat themselves."""
+
+_WORDS = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\uf900-\ufaff]|\w+|[^\w\s]")
+SAME, GONE, NEW, CUT = "same", "gone", "new", "cut"
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """A piece of a difference: what stayed, went, came, or is left out here."""
+
+    kind: str
+    text: str
+
+
+def changes_of(revisions: Sequence[MemoryRevision]) -> list[dict[str, Any]]:
+    """Return what each revision changed, in words; as many texts are compared as a page has time for."""
+    found, left = [], MOST_PLACES
+    for revision in revisions:
+        left -= _places(revision.changed_before.get("content"), revision.changed_after.get("content"))
+        found.append(_change_of(revision, is_compared=left >= 0))
+    return found
+
+
+def _places(before: str | None, after: str | None) -> int:
+    """Return at how many places a word of one text meets the same of the other, between their ends alike."""
+    one, other = _WORDS.findall(before or ""), _WORDS.findall(after or "")
+    begin = _shared(one, other)
+    end = _shared(one[begin:][::-1], other[begin:][::-1])
+    theirs = Counter(other[begin : len(other) - end])
+    return sum(times * theirs[word] for word, times in Counter(one[begin : len(one) - end]).items())
+
+
+def _shared(one: Sequence[str], other: Sequence[str]) -> int:
+    pairs = enumerate(zip(one, other, strict=False))
+    return next((place for place, (a, b) in pairs if a != b), min(len(one), len(other)))
+
+
+def _change_of(revision: MemoryRevision, *, is_compared: bool) -> dict[str, Any]:
+    before, after = revision.changed_before, revision.changed_after
+    names = [] if revision.verb == "create" else sorted({*before, *after} - {"locked"})
+    return {
+        "revision": revision,
+        "verb": VERBS.get(revision.verb, revision.verb),
+        "changes": [
+            _change(name, before.get(name), after.get(name), is_compared=is_compared) for name in names
+        ],
+    }
+
+
+def _change(name: str, before: Any, after: Any, *, is_compared: bool) -> dict[str, Any]:
+    runs = difference(before or "", after or "") if name == "content" and is_compared else None
+    return {
+        "name": FIELDS.get(name, name), "runs": runs,
+        "before": "" if runs else _value(before), "after": "" if runs else _value(after),
+    }  # fmt: skip
+
+
+def difference(before: str, after: str) -> list[Run] | None:
+    """Return two texts as one, with what went and what came; None where they are too long to be compared."""
+    pieces = compared(before, after)
+    if pieces is None:
+        return None
+    return list(_cut(_shortened(list(_interleaved(*pieces)))))
+
+
+def _interleaved(one: Sequence[Piece], other: Sequence[Piece]) -> Iterator[Run]:
+    """Yield the pieces of both in order; what both have, once."""
+    mine, theirs = iter(one), iter(other)
+    left, right = next(mine, None), next(theirs, None)
+    while left is not None or right is not None:
+        if left is not None and left.own:
+            yield Run(GONE, left.text)
+            left = next(mine, None)
+        elif right is not None and right.own:
+            yield Run(NEW, right.text)
+            right = next(theirs, None)
+        else:
+            yield Run(SAME, right.text if right is not None else "")
+            left, right = next(mine, None), next(theirs, None)
+
+
+def _shortened(runs: Sequence[Run]) -> Iterator[Run]:
+    """Yield the runs; of long ones that stayed, what stands next to a change."""
+    last = len(runs) - 1
+    for place, run in enumerate(runs):
+        if run.kind != SAME or len(run.text) <= 2 * AROUND:
+            yield run
+            continue
+        if place > 0:
+            yield Run(SAME, run.text[:AROUND])
+        yield Run(CUT, "…")
+        if place < last:
+            yield Run(SAME, run.text[-AROUND:])
+
+
+def _cut(runs: Iterator[Run]) -> Iterator[Run]:
+    left = LONGEST_SHOWN
+    for run in runs:
+        if len(run.text) > left:
+            yield Run(run.kind, run.text[:left])
+            yield Run(CUT, "…")
+            return
+        left -= len(run.text)
+        yield run
+
+
+def _value(value: Any) -> str:
+    if value is None or value in ("", [], {}):
+        return "–"
+    if isinstance(value, bool):
+        return gettext("yes") if value else gettext("no")
+    text = ", ".join(map(str, value)) if isinstance(value, list) else str(value)
+    return excerpt(text, LONGEST_VALUE)

@@ -1,0 +1,156 @@
+"""The list's search by meaning: what an agent would find for these words, and how each came to its score."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Final
+from uuid import UUID
+
+from django.db.models import Case, IntegerField, QuerySet, Value, When
+from django.http import HttpRequest
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
+from django.utils.translation import gettext
+from unfold.views import ChangeList
+
+from memoryhub.access.domain import Principal
+from memoryhub.access.tenancy import tenant_for_reading
+from memoryhub.admin.base import as_uuid
+from memoryhub.providers.spaces import text_query
+from memoryhub.tenants.domain import AGENT_ID_PATTERN, MAX_USER_ID
+from memoryhub.tenants.models import Agent
+from strength.actions.search import FoundMemory, MemoryFilters, MemorySearch, search_memories
+from strength.domain.memories import Status
+from strength.models import Memory
+
+BY: Final = "by"
+MEANING: Final = "meaning"
+AGENT_FILTER: Final = "actor__agent__agent_id__exact"
+STATUS_FILTER: Final = "status__exact"
+MOST_FOUND: Final = 100
+MOST_AGENTS: Final = 200
+LONGEST_ASKED: Final = 2_000
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A search by meaning as the address states it; without an agent, nobody's memory can be searched yet."""
+
+    words: str
+    agent_id: str
+    user_id: str
+    status: str
+
+    @property
+    def is_answerable(self) -> bool:
+        """Return whether there is a memory to search."""
+        return bool(self.agent_id)
+
+
+@dataclass(frozen=True)
+class Meaning:
+    """What was found by meaning, best first; `degraded` where the embedder is away, and words decided alone."""
+
+    found: Mapping[UUID, FoundMemory] = field(default_factory=dict)
+    degraded: bool = False
+
+    @property
+    def is_cut(self) -> bool:
+        """Return whether there may be more."""
+        return len(self.found) >= MOST_FOUND
+
+
+def asked(request: HttpRequest) -> Asked | None:
+    """Return what is searched for by meaning; None where words are, an id is, or nothing."""
+    words = request.GET.get("q", "").replace("\x00", "").strip()
+    if request.GET.get(BY) != MEANING or not words or as_uuid(words) is not None:
+        return None
+    agent = request.GET.get(AGENT_FILTER, "")
+    user = request.GET.get("user", "").replace("\x00", "")[:MAX_USER_ID]
+    status = request.GET.get(STATUS_FILTER, "")
+    return Asked(
+        words[:LONGEST_ASKED],
+        agent if AGENT_ID_PATTERN.match(agent) else "",
+        user,
+        status if status in {*Status} else Status.ACTIVE,
+    )
+
+
+def found_by_meaning(question: Asked, *, by: Principal, now: datetime) -> Meaning:
+    """Search one memory as its agent would; nothing is counted as a candidate."""
+    tenant = tenant_for_reading(by, question.agent_id, question.user_id)
+    search = MemorySearch(
+        query=text_query(question.words, payer=tenant.payer), limit=MOST_FOUND,
+        filters=MemoryFilters(status=question.status), details=False,
+    )  # fmt: skip
+    results = search_memories(tenant=tenant, search=search, by=by, mark=False, now=now)
+    return Meaning({each.memory.pk: each for each in results.found}, bool(results.degraded))
+
+
+def best_first(rows: QuerySet[Memory], meaning: Meaning) -> QuerySet[Memory]:
+    """Narrow rows to what was found, in its order."""
+    places = [When(pk=key, then=Value(place)) for place, key in enumerate(meaning.found)]
+    if not places:
+        return rows.none()
+    place = Case(*places, default=Value(len(places)), output_field=IntegerField())
+    return rows.filter(pk__in=list(meaning.found)).order_by(place, "pk")
+
+
+def shown_score(found: FoundMemory | None) -> str | SafeString:
+    """Return a score with the parts that add up to it."""
+    if found is None:
+        return ""
+    parts = found.breakdown
+    told = gettext(
+        "relevance %(relevance).2f → %(weighted).2f, strength %(strength).2f, recency %(recency).2f"
+    ) % {
+        "relevance": parts.relevance,
+        "weighted": parts.similarity_weighted,
+        "strength": parts.strength_weighted,
+        "recency": parts.recency_weighted,
+    }
+    return format_html(
+        '<span class="font-semibold text-important">{}</span> <span class="text-xs">{}</span>',
+        f"{parts.total:.2f}",
+        told,
+    )
+
+
+class MemoryList(ChangeList):
+    """A list whose address also says how it is searched; its rows know their scores, and who may press buttons."""
+
+    def get_filters_params(self, params: Any = None) -> Any:
+        """Return what filters the list: not how it is searched."""
+        wanted = super().get_filters_params(params)
+        wanted.pop(BY, None)
+        return wanted
+
+    def get_results(self, request: HttpRequest) -> None:
+        """Read the page, and note with each row what its buttons need."""
+        super().get_results(request)
+        meaning: Meaning | None = getattr(request, "meaning", None)
+        may_change = self.model_admin.has_change_permission(request)
+        for row in self.result_list:
+            row.found = meaning.found.get(row.pk) if meaning else None
+            row.may_change = may_change
+
+    @property
+    def searched_by(self) -> str:
+        """Return how the list is searched: by words or by meaning."""
+        return MEANING if self.params.get(BY) == MEANING else "words"
+
+
+def told_about(request: HttpRequest) -> dict[str, Any]:
+    """Return what a list says about its search by meaning."""
+    question = asked(request)
+    meaning: Meaning | None = getattr(request, "meaning", None)
+    if question is None:
+        return {}
+    rest = [(name, value) for name, value in request.GET.items() if name not in (AGENT_FILTER, "user", "p")]
+    return {
+        "asked": question,
+        "meaning": meaning,
+        "asked_rest": rest,
+        "agent_filter": AGENT_FILTER,
+        "agents": [] if meaning else list(Agent.objects.values_list("agent_id", flat=True)[:MOST_AGENTS]),
+    }

@@ -1,0 +1,504 @@
+"""The review queue: what waits for a person, one after the other, decided by a key or a button (SPEC W2)."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Final
+from urllib.parse import urlencode
+from uuid import UUID
+
+from django.contrib import admin, messages
+from django.db.models.functions import Left
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.urls import NoReverseMatch, reverse
+from django.utils import timezone
+from django.utils.translation import gettext
+from django.utils.translation import gettext_lazy as _
+
+from conversations.models import Message
+from memoryhub.access.actions import VersionMismatch
+from memoryhub.admin.base import READ_FOR_EXCERPT, clock, excerpt, principal
+from memoryhub.admin.fields import with_plain_line_ends
+from memoryhub.admin.pages import Page, shown
+from memoryhub.admin.pressing import in_words, reason_of, small_number, typed
+from memoryhub.refusals import Refusal
+from memoryhub.tenants.domain import Trust, TrustPolicy
+from memoryhub.tenants.models import Agent
+from memoryhub.tenants.policies import effective_policy
+from strength.actions.curate import WrongState
+from strength.actions.deciding import decide_memory, take_decision_back
+from strength.actions.decisions import decision_against
+from strength.actions.merging import dismiss_merge, merge, reopen_merge
+from strength.actions.review import (
+    MOST_COUNTED,
+    Narrowed,
+    count_waiting,
+    memories_that_wait,
+    merges_that_wait,
+    near_memories,
+    next_item,
+    still_waiting,
+)
+from strength.admin.forms import LONGEST_CONTENT
+from strength.admin.pairs import LONGEST_SHOWN, merge_of, other_merges, pair_of
+from strength.admin.shown import shown_memories
+from strength.domain.memories import MemoryRefused, Status
+from strength.domain.review import (
+    Decided,
+    Item,
+    Order,
+    Round,
+    Sort,
+    Waiting,
+    WaitsFor,
+    item_of,
+    round_of,
+    why_it_waits,
+)
+from strength.models import Memory, MemorySource, Merge
+
+ROUND: Final = "review"
+NEEDS: Final = ("strength.change_memory", "strength.change_merge")
+MOST_SOURCES: Final = 5
+MOST_AGENTS: Final = 200
+MOST_ENDED: Final = 10
+MOST_ON_THE_BADGE: Final = 99
+
+SORTS: Final[Mapping[Sort, Any]] = {
+    Sort.MEMORY: _("Memories that wait"),
+    Sort.CORRECTION: _("Memories that would end others"),
+    Sort.MERGE: _("Pairs to merge"),
+}
+ORDERS: Final[Mapping[Order, Any]] = {
+    Order.OLDEST: _("Oldest first"),
+    Order.WEIGHTIEST: _("Weightiest first"),
+}
+WHYS: Final[Mapping[WaitsFor, Any]] = {
+    WaitsFor.UNTRUSTED_SOURCE: _("It comes from a channel or a message that is not trusted."),
+    WaitsFor.UNTRUSTED_WRITER: _("It was written through a key, or in a channel, that is not trusted."),
+    WaitsFor.DECIDED_AGAINST: _("A person has decided against a memory that says this."),
+    WaitsFor.CONTRADICTS: _("It contradicts what is believed now."),
+    WaitsFor.UNSURE: _("Whoever drew it from the conversation was not sure enough."),
+    WaitsFor.ASKED: _("It was written down to wait for a person."),
+}
+DONE: Final[Mapping[str, Any]] = {
+    "approve": _("Approved"),
+    "reject": _("Rejected"),
+    "merge": _("Merged"),
+    "dismiss": _("Kept apart"),
+}
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What the address asks for."""
+
+    narrowed: Narrowed
+    at: Item | None
+
+    @property
+    def about(self) -> str:
+        """Return the filters as an address carries them; a round is about one choice of them."""
+        narrowed = self.narrowed
+        values = {
+            "agent": narrowed.agent_id,
+            "user": narrowed.user_id,
+            "sort": narrowed.sort or "",
+            "order": narrowed.order,
+        }
+        return urlencode({key: value for key, value in values.items() if value and value != Order.OLDEST})
+
+    def address(self, at: Item | None = None) -> str:
+        """Return the address of the queue with these filters."""
+        query = "&".join(part for part in (self.about, urlencode({"at": str(at)}) if at else "") if part)
+        return reverse("review") + (f"?{query}" if query else "")
+
+
+class Elsewhere(Refusal):
+    """What was to be decided does not wait any more: somebody else was quicker."""
+
+
+class Changed(Refusal):
+    """The item is another than the one that was read; it is shown anew."""
+
+
+def review_view(request: HttpRequest) -> HttpResponse:
+    """Show what waits next, or do what a button says and go on to what waits then."""
+    asked = _asked(request)
+    if request.method != "POST":
+        return _page(request, asked)
+    verb, item = typed(request, "verb"), item_of(typed(request, "item"))
+    if verb == "undo":
+        return _undo(request, asked)
+    if item is None:
+        messages.error(request, gettext("There is no such thing in the queue."))
+        return HttpResponseRedirect(asked.address())
+    if verb in ("skip", "previous"):
+        return _move(request, asked, verb, item)
+    return _decide(request, asked, verb, item)
+
+
+def _asked(request: HttpRequest) -> Asked:
+    sort, order = request.GET.get("sort", ""), request.GET.get("order", "")
+    narrowed = Narrowed(
+        agent_id=_from_address(request, "agent"),
+        user_id=_from_address(request, "user"),
+        sort=Sort(sort) if sort in list(Sort) else None,
+        order=Order(order) if order in list(Order) else Order.OLDEST,
+    )
+    return Asked(narrowed, item_of(request.GET.get("at", "")))
+
+
+def _from_address(request: HttpRequest, name: str) -> str:
+    return request.GET.get(name, "").replace("\x00", "").strip()[:255]
+
+
+# The round: in the person's session, so that nothing of it is anybody else's.
+
+
+def _round(request: HttpRequest, asked: Asked) -> Round:
+    return round_of(request.session.get(ROUND)).narrowed(asked.about)
+
+
+def _store(request: HttpRequest, round_: Round) -> None:
+    request.session[ROUND] = round_.as_json()
+
+
+def _move(request: HttpRequest, asked: Asked, verb: str, item: Item) -> HttpResponse:
+    """Skip an item, or go back to the one that was skipped before it."""
+    round_ = _round(request, asked)
+    if verb == "skip":
+        _store(request, round_.skip(item))
+        return HttpResponseRedirect(asked.address())
+    before = round_.before(item)
+    if before is None:
+        messages.info(request, gettext("Nothing was skipped before this one."))
+        return HttpResponseRedirect(asked.address(item))
+    _store(request, round_.unskip(before))
+    return HttpResponseRedirect(asked.address(before))
+
+
+# Decisions
+
+
+def _decide(request: HttpRequest, asked: Asked, verb: str, item: Item) -> HttpResponse:
+    act = ACTS.get((item.is_merge, verb))
+    try:
+        if act is None:
+            raise WrongState(gettext("There is no such button."))
+        way_back = act(request, item)
+    except Elsewhere as error:
+        messages.warning(request, in_words(error))
+        return HttpResponseRedirect(asked.address())
+    except Changed as error:
+        messages.warning(request, in_words(error))
+        return HttpResponseRedirect(asked.address(item))
+    except Refusal as error:
+        messages.error(request, in_words(error))
+        # What was typed is not lost.
+        return _page(request, Asked(asked.narrowed, item), text=_typed_text(request))
+    _store(request, _round(request, asked).decide(item, verb, way_back))
+    _log(request, item, verb)
+    return HttpResponseRedirect(asked.address())
+
+
+def _judge(request: HttpRequest, item: Item, *, verb: str) -> dict[str, Any]:
+    memory = Memory.objects.select_related("actor__agent").filter(pk=item.key).first()
+    if memory is None or memory.status != Status.PENDING:
+        raise _elsewhere(memory)
+    version = small_number(request, "version")
+    if version is None:
+        raise Changed(gettext("The page did not say which text was read. Nothing was decided."))
+    text = _typed_text(request)
+    try:
+        return decide_memory(
+            memory=memory, verb=verb, values=_values(memory, text) if verb == "approve" else {},
+            expected_version=version, by=principal(request), reason=reason_of(request), now=clock(),
+        )[1]  # fmt: skip
+    except VersionMismatch as error:
+        now = Memory.objects.filter(pk=item.key, actor_id=memory.actor_id).first()
+        if now is None or now.status != Status.PENDING:
+            raise _elsewhere(now) from error
+        told = gettext(
+            "It was changed since you read it, and nothing was decided: this is how it stands now."
+        )
+        raise Changed(told) from error
+
+
+def _values(memory: Memory, text: str | None) -> dict[str, Any]:
+    """Return what a person put right; nothing where only line ends differ, which browsers change."""
+    if text is None or with_plain_line_ends(text) == with_plain_line_ends(memory.content):
+        return {}
+    if not text.strip():
+        raise MemoryRefused("content", gettext("This must hold more than white space."))
+    if len(text) > LONGEST_CONTENT:
+        problem = gettext("A memory has at most %(longest)d characters.")
+        raise MemoryRefused("content", problem % {"longest": LONGEST_CONTENT})
+    return {"content": with_plain_line_ends(text)}
+
+
+def _typed_text(request: HttpRequest) -> str | None:
+    text = request.POST.get("content")
+    return None if text is None else text.replace("\x00", "")
+
+
+def _merge(request: HttpRequest, item: Item) -> dict[str, Any]:
+    stays = item_of(f"{Sort.MEMORY}:{typed(request, 'stays')}")
+    key = stays.key if stays else None
+    return _settle(request, item, partial(merge, stays=key))
+
+
+def _settle(request: HttpRequest, item: Item, verb: Callable[..., Merge]) -> dict[str, Any]:
+    proposal = merges_that_wait().filter(pk=item.key).first()
+    if proposal is None:
+        raise _elsewhere(None)
+    try:
+        verb(proposal=proposal, by=principal(request), reason=reason_of(request), now=clock())
+    except WrongState as error:
+        if not merges_that_wait().filter(pk=item.key).exists():
+            raise _elsewhere(None) from error
+        raise
+    return {}
+
+
+ACTS: Final[Mapping[tuple[bool, str], Callable[[HttpRequest, Item], dict[str, Any]]]] = {
+    (False, "approve"): partial(_judge, verb="approve"),
+    (False, "reject"): partial(_judge, verb="reject"),
+    (True, "merge"): _merge,
+    (True, "dismiss"): partial(_settle, verb=dismiss_merge),
+}
+
+
+def _elsewhere(memory: Memory | None) -> Elsewhere:
+    if memory is None:
+        return Elsewhere(
+            gettext(
+                "It does not wait any more: somebody else was quicker, or it was changed. Here is the next."
+            )
+        )
+    told = gettext("Somebody else has decided about it: it is %(status)s now. Here is the next.")
+    return Elsewhere(told % {"status": memory.status})
+
+
+def _undo(request: HttpRequest, asked: Asked) -> HttpResponse:
+    """Take the last decision of the round back, and show what it was about again."""
+    round_ = _round(request, asked)
+    last = round_.last
+    if last is None or last.number != small_number(request, "number"):
+        messages.info(request, gettext("There is nothing to undo, or it was undone already."))
+        return HttpResponseRedirect(asked.address())
+    _store(request, round_.take_back())
+    try:
+        _take_back(request, last)
+    except Refusal as error:
+        messages.error(request, in_words(error))
+        return HttpResponseRedirect(asked.address())
+    _log(request, last.item, "undo")
+    messages.success(request, gettext("Undone: it waits again."))
+    return HttpResponseRedirect(asked.address(last.item))
+
+
+def _take_back(request: HttpRequest, last: Decided) -> None:
+    model: Any = Merge if last.item.is_merge else Memory
+    row = model.objects.select_related("actor__agent").filter(pk=last.item.key).first()
+    if row is None:
+        raise Elsewhere(gettext("It is not there any more."))
+    by, reason, now = principal(request), reason_of(request), clock()
+    if last.item.is_merge:
+        reopen_merge(proposal=row, by=by, reason=reason, now=now)
+    else:
+        take_decision_back(memory=row, way_back=dict(last.way_back), by=by, reason=reason, now=now)
+
+
+def _log(request: HttpRequest, item: Item, verb: str) -> None:
+    model: Any = Merge if item.is_merge else Memory
+    row = model.objects.filter(pk=item.key).only("pk").first()
+    if row is not None:
+        screen: Any = admin.site.get_model_admin(model)
+        screen.log_change(request, model(pk=item.key), verb)
+
+
+# What is shown
+
+
+def _page(request: HttpRequest, asked: Asked, *, text: str | None = None) -> HttpResponse:
+    round_ = _round(request, asked)
+    skipped = still_waiting(round_.skipped, asked.narrowed)
+    wanted = still_waiting([asked.at], Narrowed()) if asked.at else []
+    item = wanted[0] if wanted else next_item(asked.narrowed, besides=[each.key for each in skipped])
+    if item is None and skipped:
+        item = skipped[0]
+    open_ = count_waiting(asked.narrowed)
+    return shown(
+        request,
+        "admin/strength/review/page.html",
+        title=_("Review"),
+        item=item,
+        part="merge" if item and item.is_merge else "memory",
+        is_gone=bool(asked.at) and not wanted,
+        was_skipped=item in skipped,
+        may_go_back=round_.before(item) is not None,
+        place=_place(round_, item, skipped, open_, is_asked_for=bool(wanted)),
+        total=round_.count + min(open_, MOST_COUNTED),
+        is_more=open_ > MOST_COUNTED,
+        done=_shown_last(request, round_),
+        count=round_.count,
+        filters=_filters(asked),
+        here=asked.address(),
+        whole=reverse("review"),
+        **(_about(request, item, text) if item else {}),
+    )
+
+
+def _place(
+    round_: Round, item: Item | None, skipped: list[Item], open_: int, *, is_asked_for: bool
+) -> int | None:
+    """Return how far the round has come; what was skipped stands at its end. None for what was asked for by name."""
+    if item in skipped:
+        return (
+            round_.count + open_ - len(skipped) + skipped.index(item) + 1 if open_ <= MOST_COUNTED else None
+        )
+    return None if is_asked_for else round_.count + 1
+
+
+def _filters(asked: Asked) -> dict[str, Any]:
+    agents = list(Agent.objects.order_by("pk").values_list("pk", flat=True)[:MOST_AGENTS])
+    return {
+        "agents": agents,
+        "agent": asked.narrowed.agent_id,
+        "user": asked.narrowed.user_id,
+        "sorts": [(str(sort), words, sort is asked.narrowed.sort) for sort, words in SORTS.items()],
+        "orders": [(str(order), words, order is asked.narrowed.order) for order, words in ORDERS.items()],
+        "are_set": bool(asked.about),
+    }
+
+
+def _shown_last(request: HttpRequest, round_: Round) -> dict[str, Any] | None:
+    """Return what was decided last, with the way to take it back."""
+    last = round_.last
+    if last is None:
+        return None
+    key, actor_id = last.item.key, None
+    if last.item.is_merge:
+        ids = Merge.objects.filter(pk=key).values_list("kept_id", "actor_id").first()
+        key, actor_id = ids or (key, None)
+    else:
+        actor_id = Memory.objects.filter(pk=key).values_list("actor_id", flat=True).first()
+    memory = shown_memories(request, actor_id, [key])[str(key)] if actor_id else ""
+    return {"words": DONE[last.verb], "memory": memory, "number": last.number}
+
+
+def _about(request: HttpRequest, item: Item, text: str | None) -> dict[str, Any]:
+    if item.is_merge:
+        whose = Merge.objects.filter(pk=item.key).values_list("actor_id", flat=True).first()
+        return _about_merge(request, item.key, whose) if whose else {"item": None}
+    memory = Memory.objects.with_numbers().select_related("actor__agent").filter(pk=item.key).first()
+    return _about_memory(request, memory, text) if memory else {"item": None}
+
+
+def _about_merge(request: HttpRequest, key: UUID, actor_id: UUID) -> dict[str, Any]:
+    proposal = merge_of(key, actor_id)
+    return {
+        "proposal": proposal,
+        "actor": proposal.actor,
+        "percent": round(100 * proposal.likeness),
+        "others": other_merges(proposal),
+        **pair_of(request, proposal),
+    }
+
+
+def _about_memory(request: HttpRequest, memory: Memory, text: str | None) -> dict[str, Any]:
+    policy = effective_policy(TrustPolicy, memory.agent, memory.actor)
+    sources = list(memory.sources.all())
+    ended = _would_end(memory)
+    return {
+        "memory": memory,
+        "actor": memory.actor,
+        "opening": memory.content[:LONGEST_SHOWN],
+        "is_cut": len(memory.content) > LONGEST_SHOWN,
+        "text": text,
+        "is_edited": text is not None,
+        "whys": [WHYS[why] for why in _whys(memory, sources, policy)],
+        "confidence": memory.confidence,
+        "confidence_floor": policy.confidence_floor,
+        "sources": _shown_sources(request, memory, sources[:MOST_SOURCES]),
+        "sources_left_out": max(0, len(sources) - MOST_SOURCES),
+        "ended": [(each, excerpt(each.content, 400)) for each in ended],
+        "near": [
+            {
+                "memory": each.memory,
+                "opening": excerpt(each.memory.content, 300),
+                "percent": round(100 * each.relevance),
+                "is_ended": each.memory in ended,
+            }
+            for each in near_memories(memory, now=timezone.now())
+        ],
+    }
+
+
+def _whys(memory: Memory, sources: list[MemorySource], policy: TrustPolicy) -> list[WaitsFor]:
+    untrusted = {*policy.untrusted_channels}
+    against = decision_against(actor_id=memory.actor_id, text=memory.content)
+    return why_it_waits(
+        Waiting(
+            is_trusted=memory.trust == Trust.TRUSTED,
+            has_untrusted_source=memory.channel in untrusted
+            or any(each.trust == Trust.UNTRUSTED or each.channel in untrusted for each in sources),
+            confidence=memory.confidence,
+            confidence_floor=policy.confidence_floor,
+            contradicts=bool(memory.supersedes),
+            was_decided_against=against is not None,
+        )
+    )
+
+
+def _would_end(memory: Memory) -> list[Memory]:
+    """Return what no longer holds once the memory is approved."""
+    if not memory.supersedes:
+        return []
+    rows = Memory.objects.of([memory.actor_id]).active().filter(pk__in=memory.supersedes, superseded_by=None)
+    return list(rows.order_by("pk")[:MOST_ENDED])
+
+
+def _shown_sources(request: HttpRequest, memory: Memory, sources: list[MemorySource]) -> list[dict[str, Any]]:
+    """Return the messages that a memory comes from, as far as this person may read them."""
+    user: Any = request.user
+    said = {}
+    if sources and user.has_perm("conversations.view_message"):
+        rows = Message.objects.of([memory.actor_id]).filter(pk__in=[each.message_id for each in sources])
+        said = {
+            row.pk: row
+            for row in rows.defer("content", "blocks").annotate(opening=Left("content", READ_FOR_EXCERPT))
+        }
+    links = user.has_perm("conversations.view_session")
+    return [
+        {
+            "source": each,
+            "message": said.get(each.message_id),
+            "text": excerpt(said[each.message_id].opening, 300) if each.message_id in said else "",
+            "link": _session_link(each) if links else "",
+        }
+        for each in sources
+    ]
+
+
+def _session_link(source: MemorySource) -> str:
+    """Return the address of a message in its session."""
+    try:
+        address = reverse("admin:conversations_session_timeline", args=[source.session_id])
+    except NoReverseMatch:
+        address = reverse("admin:conversations_session_change", args=[source.session_id])
+    return f"{address}#message-{source.message_id}"
+
+
+def badge(request: HttpRequest) -> str:
+    """Return how much waits, for the sidebar; it counts no further than people do."""
+    user: Any = request.user
+    if not user.has_perms(NEEDS):
+        return "0"
+    most = MOST_ON_THE_BADGE + 1
+    waits = memories_that_wait()[:most].count() + merges_that_wait()[:most].count()
+    return f"{MOST_ON_THE_BADGE}+" if waits > MOST_ON_THE_BADGE else str(waits)
+
+
+PAGES = [Page("review/", "review", review_view, NEEDS)]

@@ -1,0 +1,416 @@
+"""The editor of a project's documents: everything is written, restored and believed through the actions alone."""
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+from django.contrib import admin
+from django.core.exceptions import PermissionDenied
+from django.db.models import QuerySet
+from django.http import HttpRequest, HttpResponse, HttpResponseNotAllowed, JsonResponse
+from django.urls import URLPattern, path
+from django.utils.formats import number_format
+from django.utils.html import escape, format_html
+from django.utils.translation import gettext, ngettext
+from django.utils.translation import gettext_lazy as _
+from unfold.contrib.filters.admin import RangeDateTimeFilter, RelatedDropdownFilter
+
+from memoryhub.admin.base import UserFilter, about, clock, link_to, principal, whose
+from memoryhub.admin.fields import ProseField, with_plain_line_ends
+from memoryhub.admin.pressing import Done, posted, small_number, typed
+from memoryhub.refusals import Refusal, told
+from memoryhub.tenants.domain import Trust
+from memoryhub.tokens.counter import count_raw
+from summaries.actions.adding import remove_empty_document
+from summaries.actions.believing import set_trust
+from summaries.actions.compaction_states import CompactionState, compaction_states
+from summaries.actions.documents import DocumentTooLong, backups_of, restore_version, write_document
+from summaries.actions.oversize import NotCompacted, order_compaction
+from summaries.actions.protecting import kept_blocks
+from summaries.admin.curated import CuratedForm, address
+from summaries.admin.entries import entries_of, ids_of
+from summaries.admin.histories import HistoryAdmin, Version, restored
+from summaries.admin.passages import differences
+from summaries.admin.words import DOCUMENT_KINDS, OUTCOMES, WHO, WHYS
+from summaries.domain.documents import LONGEST_DOCUMENT
+from summaries.domain.projects import DocumentKind
+from summaries.models import Document, DocumentVersion, Project
+
+LONGEST_EDITED = 310_000
+"""Bytes of HTML of a text that the page shows at once; a longer one is opened by a click more."""
+
+BEGINNING = 20_000
+MOST_IN_CONFLICT = 20_000
+MOST_KEPT_SHOWN = 200
+LONGEST_KEPT = 1_000
+
+
+class DocumentForm(CuratedForm):
+    """A document's text."""
+
+    text = ProseField(rows=24, required=False, max_length=LONGEST_DOCUMENT, label=_("Text"))
+
+    class Meta:
+        model = Document
+        fields = ("text",)
+
+    # The actions decide about the values, and say what is wrong with them.
+    not_checked_as_stored = frozenset(field.name for field in Document._meta.fields)
+
+
+@admin.register(Document)
+class DocumentAdmin(HistoryAdmin):
+    """Documents: edited, compared, restored, compacted and believed; each change keeps the text that it replaces."""
+
+    form = DocumentForm
+    list_display = ("name", "of_project", "owner", "token_count", "version", "updated_at")
+    list_filter = (
+        ("actor__agent", RelatedDropdownFilter), UserFilter, ("updated_at", RangeDateTimeFilter)
+    )  # fmt: skip
+    list_select_related = ("actor", "project")
+    search_fields = ("name", "project__name")
+    search_help_text = _("The name of a document or a project, or the id of either.")
+    id_fields = ("pk", "project_id")
+    ordering = ("-updated_at", "-id")
+    readonly_fields = (
+        "name", "id", "of_project", "owner", "token_count", "version", "created_at", "updated_at", "beginning"
+    )  # fmt: skip
+    fieldsets = (
+        (None, {"fields": ("text", "reason")}),
+        (
+            _("What it is of"),
+            {
+                "fields": (
+                    ("name", "of_project", "owner"),
+                    ("token_count", "version"),
+                    ("created_at", "updated_at"),
+                    "id",
+                )
+            },
+        ),
+    )
+    refusals = {**HistoryAdmin.refusals, DocumentTooLong: about("text")}
+    change_form_before_template = "admin/summaries/document/counter.html"
+    change_form_outer_before_template = "admin/summaries/document/above.html"
+    change_form_outer_after_template = "admin/summaries/document/below.html"
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
+        """Return the rows; a list reads no text."""
+        rows = super().get_queryset(request)
+        match = request.resolver_match
+        return rows.defer("text") if match is not None and match.view_name.endswith("_changelist") else rows
+
+    def get_fieldsets(self, request: HttpRequest, obj: Any = None) -> Any:
+        """Return the fields; of a very long text the beginning, unless the whole is asked for."""
+        fieldsets = super().get_fieldsets(request, obj)
+        if obj is None or not _is_cut(request, obj):
+            return fieldsets
+        return [(None, {"fields": ("beginning",)}), *fieldsets[1:]]
+
+    @admin.display(description=_("project"), ordering="project__name")
+    def of_project(self, document: Document) -> str:
+        """Return a link to the project."""
+        return link_to("admin:summaries_project_change", document.project_id, document.project.name)
+
+    @admin.display(description=_("whose"), ordering="actor")
+    def owner(self, document: Document) -> str:
+        """Return whose project it is."""
+        return whose(document.actor)
+
+    @admin.display(description=_("Text"))
+    def beginning(self, document: Document) -> str:
+        """Return the beginning of a very long text, and the way to the whole."""
+        words = gettext(
+            "This text has %(number)d characters. Here is its beginning; open the whole text to edit it."
+        )
+        return format_html(
+            '<p class="mb-3">{} <a class="text-primary-600 dark:text-primary-500 underline" href="?whole=1">{}</a></p>'
+            '<div dir="auto" class="break-words pro-text">{}</div>',
+            words % {"number": len(document.text)},
+            gettext("Open the whole text"),
+            document.text[:BEGINNING],
+        )
+
+    def act(self, request: HttpRequest, row: Any, form: Any, change: bool) -> Document:
+        """Write the text, where a person changed it."""
+        stored = Document.objects.get(pk=row.pk, actor_id=row.actor_id)
+        text = form.changed_values(frozenset({"text"})).get("text", stored.text)
+        saved = write_document(
+            document=stored,
+            text=text,
+            kind=DocumentKind.EDIT,
+            expected_version=form.cleaned_data["expected_version"],
+            by=principal(request),
+            reason=form.cleaned_data.get("reason", ""),
+            now=clock(),
+        )
+        if saved.version != stored.version:
+            words = gettext("The text was saved, as version %(number)d.") % {"number": saved.version}
+            undo = address("restore", saved, number=stored.version, version=saved.version)
+            self.can_be_taken_back(request, words, undo)
+        return saved
+
+    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        """Return no: a document goes with its project; its text can be emptied."""
+        return False
+
+    def get_urls(self) -> list[URLPattern]:
+        """Return the addresses, with those of what the page's buttons post to and of what it loads."""
+        pages = {
+            "believe": self.believe_view,
+            "doubt": self.doubt_view,
+            "compact": self.compact_view,
+            "count": self.count_view,
+            "protected": self.protected_view,
+            "remove": self.remove_view,
+        }
+        view = self.admin_site.admin_view
+        return [
+            *(
+                path(f"<path:object_id>/{name}/", view(page), name=f"summaries_document_{name}")
+                for name, page in pages.items()
+            ),
+            *super().get_urls(),
+        ]
+
+    # The buttons.
+
+    def _pressed(self, request: HttpRequest, object_id: str, press: Any, logged: str) -> HttpResponse:
+        may = partial(self.has_change_permission, request)
+        return posted(self, request, object_id, press, may=may, logged=logged)
+
+    def believe_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
+        """Believe the entries that the page showed, or one of them."""
+
+        def press(document: Document, reason: str) -> Done:
+            ids = self._set_trust(request, document, Trust.TRUSTED, reason)
+            words = ngettext(
+                "%(number)d entry is believed from now on.",
+                "%(number)d entries are believed from now on.",
+                len(ids),
+            )
+            return Done(words % {"number": len(ids)}, undo=_entries_address("doubt", document, ids))
+
+        return self._pressed(request, object_id, press, "believe")
+
+    def doubt_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
+        """Believe entries no longer."""
+
+        def press(document: Document, reason: str) -> Done:
+            ids = self._set_trust(request, document, Trust.UNTRUSTED, reason)
+            words = ngettext(
+                "%(number)d entry waits again for somebody to believe it.",
+                "%(number)d entries wait again for somebody to believe them.",
+                len(ids),
+            )
+            return Done(words % {"number": len(ids)}, undo=_entries_address("believe", document, ids))
+
+        return self._pressed(request, object_id, press, "doubt")
+
+    @staticmethod
+    def _set_trust(request: HttpRequest, document: Document, trust: Trust, reason: str) -> Sequence[Any]:
+        ids = ids_of(typed(request, "entries"))
+        return set_trust(
+            document=document, entry_ids=ids, trust=trust, by=principal(request), reason=reason, now=clock()
+        )
+
+    def compact_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
+        """Say what a compaction would do, or order it."""
+
+        def press(document: Document, reason: str) -> Done:
+            try:
+                order_compaction(document=document, by=principal(request), now=clock())
+            except NotCompacted:
+                raise Refusal(told("This document is never rewritten.")) from None
+            return Done(
+                gettext("It will be compacted in the background. The text before it is kept as a backup.")
+            )
+
+        if request.method == "POST":
+            return self._pressed(request, object_id, press, "compact")
+
+        def see(document: Document) -> HttpResponse:
+            if not self.has_change_permission(request, document):
+                raise PermissionDenied
+            kept = kept_blocks(document=document, now=clock())
+            return self.subpage(
+                request,
+                document,
+                "document/compact",
+                title=_("Compact %(name)s now?") % {"name": document.name},
+                state=state_of(document),
+                kept_number=len(kept),
+                kept_tokens=sum(count_raw(block.text) for block in kept),
+            )
+
+        return self.seen(request, object_id, see)
+
+    def remove_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
+        """Remove a document that nothing was written into."""
+
+        def press(document: Document, reason: str) -> Done:
+            project = Project(pk=document.project_id)
+            remove_empty_document(document=document, by=principal(request), reason=reason, now=clock())
+            words = gettext("%(name)s was removed; nothing had been written into it.")
+            return Done(words % {"name": document.name}, to=address("change", project))
+
+        return self._pressed(request, object_id, press, "remove")
+
+    # What the page loads.
+
+    def count_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
+        """Count the tokens of a text that is being edited; nothing is kept."""
+        if request.method != "POST":
+            return HttpResponseNotAllowed(["POST"])
+
+        def see(document: Document) -> HttpResponse:
+            tokens = count_raw(with_plain_line_ends(request.POST.get("text", "")))
+            state = state_of(document, tokens=tokens)
+            answer = {
+                "tokens": tokens,
+                "told": length_in_words(state),
+                "percent": state.percent,
+                "over": state.is_too_long,
+            }
+            return JsonResponse(answer)
+
+        return self.seen(request, object_id, see)
+
+    def protected_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
+        """Show what no compaction rewrites."""
+
+        def see(document: Document) -> HttpResponse:
+            kept = kept_blocks(document=document, now=clock())
+            shown = [
+                {
+                    "text": each.text[:LONGEST_KEPT],
+                    "is_cut": len(each.text) > LONGEST_KEPT,
+                    "why": WHYS[each.why],
+                }
+                for each in kept[:MOST_KEPT_SHOWN]
+            ]
+            title = _("What a compaction leaves untouched")
+            left_out = len(kept) - len(shown)
+            return self.subpage(
+                request, document, "document/protected", title=title, kept=shown, left_out=left_out
+            )
+
+        return self.seen(request, object_id, see)
+
+    # Versions.
+
+    def versions_of(self, row: Any, before: int, number: int) -> Sequence[Version]:
+        """Return the versions; a row of the table holds a former text and tells what made the next one."""
+        rows = DocumentVersion.objects.filter(
+            actor_id=row.actor_id, document_id=row.pk, number__lt=before - 1
+        )
+        return [
+            Version(
+                number=each.number + 1,
+                verb=DOCUMENT_KINDS[each.kind],
+                who=each.who_name,
+                who_kind=WHO[each.who_kind],
+                at=each.created_at,
+                why=each.reason,
+                is_now=each.number + 1 == row.version,
+                what_changed=address("compare", row, **{"from": each.number, "to": each.number + 1}),
+            )
+            for each in rows.defer("text")[:number]
+        ]
+
+    def text_at(self, row: Any, number: int) -> str | None:
+        """Return what the document said at a version."""
+        if number == row.version:
+            return str(row.text)
+        rows = DocumentVersion.objects.filter(actor_id=row.actor_id, document_id=row.pk, number=number)
+        return rows.values_list("text", flat=True).first()
+
+    def restore(self, request: HttpRequest, row: Any, number: int, reason: str) -> Done:
+        """Bring back what the document said at a version."""
+        done = restore_version(
+            document=row, number=number, expected_version=small_number(request, "version"), by=principal(request),
+            reason=reason, now=clock(),
+        )  # fmt: skip
+        if done.version == row.version:
+            return Done(gettext("It says already what it said at version %(number)d.") % {"number": number})
+        return restored(done, number, row.version)
+
+    # What the page tells besides the fields.
+
+    def context_of(self, request: HttpRequest, row: Any) -> dict[str, Any]:
+        """Return how long it is, what waits to be believed, versions and backups, and what somebody else saved."""
+        stored = Document.objects.select_related("project__actor__agent").get(
+            pk=row.pk, actor_id=row.actor_id
+        )
+        state = state_of(stored)
+        is_cut = _is_cut(request, stored)
+        return {
+            "may_change": self.has_change_permission(request, row),
+            "document_name": stored.name,
+            "project_link": link_to("admin:summaries_project_change", stored.project_id, stored.project.name),
+            "state": state,
+            "length": length_in_words(state),
+            "outcome": OUTCOMES.get(state.outcome, state.outcome),
+            "entries": entries_of([stored]),
+            "backups": [{"number": each.number, "at": each.created_at} for each in backups_of(stored)],
+            "history": self.history_of(request, stored),
+            "conflict": self._conflict(request, stored),
+            "is_cut": is_cut,
+            **({"show_save": False, "show_save_and_continue": False} if is_cut else {}),
+        }
+
+    def _conflict(self, request: HttpRequest, stored: Document) -> dict[str, Any] | None:
+        """Return what somebody else saved while this person typed, and how the two texts differ."""
+        refused = getattr(request, "refused", None)
+        if refused is None or refused.version is None:
+            return None
+        mine = with_plain_line_ends(request.POST.get("text", stored.text))
+        base = small_number(request, "expected_version")
+        was = self.text_at(stored, base) if base is not None else None
+        latest = self.versions_of(stored, stored.version + 1, 1)
+        return {
+            "latest": latest[0] if latest else None,
+            "theirs": differences(was, stored.text, most=MOST_IN_CONFLICT) if was is not None else None,
+            "mine": differences(stored.text, mine, most=MOST_IN_CONFLICT),
+            "text": stored.text[:MOST_IN_CONFLICT],
+            "is_cut": len(stored.text) > MOST_IN_CONFLICT,
+        }
+
+
+def state_of(document: Document, *, tokens: int | None = None) -> CompactionState:
+    """Return how long a document is, or would be with so many tokens."""
+    if tokens is not None:
+        document = Document(
+            pk=document.pk,
+            actor_id=document.actor_id,
+            project=document.project,
+            name=document.name,
+            token_count=tokens,
+        )
+    return compaction_states(project=document.project, documents=[document])[document.pk]
+
+
+def length_in_words(state: CompactionState) -> str:
+    """Return how many tokens there are, and may be."""
+    values = {"tokens": grouped(state.tokens), "limit": grouped(state.limit or 0)}
+    if state.limit is None:
+        return ngettext("%(tokens)s token", "%(tokens)s tokens", state.tokens) % values
+    if state.is_too_long:
+        return gettext("%(tokens)s tokens, more than the %(limit)s from which it is compacted") % values
+    return gettext("%(tokens)s of the %(limit)s tokens from which it is compacted") % values
+
+
+def grouped(number: int) -> str:
+    """Return a number as people read long ones."""
+    return str(number_format(number, use_l10n=True, force_grouping=True))
+
+
+def _is_cut(request: HttpRequest, document: Document) -> bool:
+    """Say whether a text is too long to be shown as a whole unasked; a form that was sent is shown as it was."""
+    if request.method == "POST" or "whole" in request.GET:
+        return False
+    return len(document.text) * 6 > LONGEST_EDITED and len(escape(document.text).encode()) > LONGEST_EDITED
+
+
+def _entries_address(name: str, document: Document, ids: Sequence[Any]) -> str | None:
+    return address(name, document, entries=",".join(str(each) for each in ids)) if ids else None

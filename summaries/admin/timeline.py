@@ -1,0 +1,126 @@
+"""What summaries tell in a session's timeline: versions of its summary, and which projects it was routed to."""
+
+from collections.abc import Iterator
+from typing import Any, Final
+from uuid import UUID
+
+from django.contrib import messages
+from django.db.models.functions import Left
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseNotAllowed, HttpResponseRedirect
+from django.urls import reverse
+from django.utils.translation import gettext
+from django.utils.translation import gettext_lazy as _
+
+from conversations.admin.stretches import MOST_OF_A_SORT, Event, Sort, Stretch
+from conversations.models import Session
+from memoryhub.admin.base import clock, principal
+from memoryhub.admin.pages import Page
+from memoryhub.admin.pressing import in_words, next_of, tell
+from memoryhub.refusals import Refusal
+from summaries.actions.ordering import order_summary
+from summaries.domain.routing import Action
+from summaries.domain.summaries import Verb
+from summaries.models import RoutingDecision, SummaryVersion
+
+EXCERPT: Final = 300
+
+VERBS: Final = {
+    Verb.WRITE: _("The summary was written"),
+    Verb.EDIT: _("The summary was put right"),
+    Verb.LOCK: _("The summary was locked"),
+    Verb.UNLOCK: _("The summary was unlocked"),
+    Verb.RESTORE: _("The summary was restored"),
+    Verb.DELETE: _("The summary was deleted"),
+}
+ACTIONS: Final = {
+    Action.ROUTE: _("It was taken to be about a project"),
+    Action.DISCLOSE: _("It was taken to be about a project, which was a guess"),
+    Action.ASK: _("Nobody knew which project it is about"),
+    Action.PROPOSE: _("A new project was proposed"),
+}
+
+
+def _summaries(stretch: Stretch) -> Iterator[Event]:
+    """Tell of each version after the last message that it covers."""
+    if stretch.is_search:
+        return
+    rows = SummaryVersion.objects.filter(
+        actor_id=stretch.actor_id,
+        summary__actor_id=stretch.actor_id,
+        summary__session_id=stretch.session.pk,
+        message_count__gte=stretch.first_seq,
+    )
+    if stretch.until is not None:
+        rows = rows.filter(message_count__lte=stretch.last_seq)
+    for version in (
+        rows.defer("text").annotate(opening=Left("text", EXCERPT)).order_by("number")[: MOST_OF_A_SORT + 1]
+    ):
+        yield Event(
+            title=VERBS[Verb(version.verb)],
+            text=version.opening,
+            at=version.created_at,
+            after_seq=version.message_count,
+            page=reverse("admin:summaries_summary_change", args=[version.summary_id]),
+            details=(
+                gettext("version %(number)d") % {"number": version.number},
+                gettext("covers %(count)d messages") % {"count": version.message_count},
+                version.who_name,
+            ),
+        )
+
+
+def _routes(stretch: Stretch) -> Iterator[Event]:
+    if stretch.is_search:
+        return
+    rows = RoutingDecision.objects.filter(actor_id=stretch.actor_id, session_id=stretch.session.pk)
+    rows = rows.filter(**stretch.times("created_at")).select_related("project", "corrected_project")
+    for decision in rows.defer("reason").order_by("id")[: MOST_OF_A_SORT + 1]:
+        yield Event(
+            title=ACTIONS[Action(decision.action)],
+            text=_project(decision),
+            at=decision.created_at,
+            state=_("put right") if decision.corrected_project_id else "",
+            colour="info",
+            page=reverse("admin:summaries_routingdecision_change", args=[decision.pk]),
+            details=(decision.confidence,),
+        )
+
+
+def _project(decision: RoutingDecision) -> str:
+    """Return the project's name as it holds now."""
+    project = decision.corrected_project or decision.project
+    return project.name if project else decision.proposed_name
+
+
+SUMMARIES = Sort(name="summary", label=_("Summaries"), needs=("summaries.view_summary",), events=_summaries)
+ROUTES = Sort(name="route", label=_("Routing"), needs=("summaries.view_routingdecision",), events=_routes)
+
+
+def summarise(request: HttpRequest, session_id: UUID) -> HttpResponse:
+    """Have a session's summary written now, in the background."""
+    if request.method != "POST":
+        return HttpResponseNotAllowed(["POST"])
+    session = Session.objects.select_related("actor__agent").filter(pk=session_id).first()
+    if session is None:
+        raise Http404
+    try:
+        order_summary(session=session, by=principal(request), now=clock())
+    except Refusal as error:
+        messages.error(request, in_words(error))
+    else:
+        tell(request, gettext("The summary will be written in the background."))
+    return HttpResponseRedirect(next_of(request) or _page_of(session))
+
+
+def _page_of(session: Any) -> str:
+    return reverse("admin:conversations_session_timeline", args=[session.pk])
+
+
+PAGES = [
+    Page(
+        "sessions/<uuid:session_id>/summarise/",
+        "summaries_session_summarise",
+        summarise,
+        ("conversations.view_session", "summaries.change_summary"),
+    )
+]

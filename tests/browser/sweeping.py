@@ -1,0 +1,91 @@
+"""Every page of the admin, from its URLconf: a screen that is added is swept without a line here."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from django.contrib import admin
+from django.db.models import Model
+from django.urls import reverse
+
+from conversations.models import Session
+from memoryhub.admin import pages
+from strength.domain.sleep import RunState
+from strength.models import SleepRun
+
+ROWS: dict[str, Callable[[], Any]] = {
+    "summaries_session_summarise": lambda: Session.objects.latest("id"),
+    "strength_sleeprun_undo": lambda: SleepRun.objects.filter(state=RunState.DONE).latest("now"),
+}
+"""Which row a page is opened for, where the first of its model will not do; pages of no model need a line."""
+
+NOT_SWEPT = {
+    "autocomplete": "what a field asks for while somebody types, not a page",
+    "jsi18n": "a script",
+    "search": "what the command palette loads, not a page",
+    "login": "in test_people.py, by somebody who is not logged in",
+    "logout": "a button",
+    "view_on_site": "no model has a page outside of the admin",
+    "app_list": "nothing leads there: the sidebar has the lists themselves",
+}
+"""Addresses that are left out, and why."""
+
+NOT_LINKED = "_history"  # Django's page of a row's log entries: the screens show revisions instead
+OF_EVERY_MODEL = ("_changelist", "_add", "_change", "_delete")
+BUTTON = 405
+
+
+@dataclass(frozen=True)
+class Place:
+    """A page by its name in the URLconf, and the model whose row it takes."""
+
+    name: str
+    model: type[Model] | None = None
+    takes_row: bool = False
+
+    def address(self) -> str:
+        """Return where it is, for a row that is there."""
+        if not self.takes_row:
+            return reverse(self.name)
+        find = ROWS.get(self.name.removeprefix("admin:"))
+        assert find or self.model, f"Say in ROWS which row {self.name} is opened for."
+        row = find() if find else self.model._default_manager.order_by("pk").first()  # type: ignore[union-attr]
+        assert row is not None, f"The stage has no {self.model}: see tests/browser/stage.py."
+        return reverse(self.name, args=[row.pk])
+
+
+def places() -> list[Place]:
+    """Return every page of the admin that people reach."""
+    return sorted({*_of_site(), *_of_models(), *_of_apps()}, key=lambda place: place.name)
+
+
+def _of_site() -> Iterator[Place]:
+    for pattern in admin.site.get_urls():
+        name = getattr(pattern, "name", None)
+        if name and name not in NOT_SWEPT:
+            yield Place(f"admin:{name}")
+
+
+def _of_models() -> Iterator[Place]:
+    for model, screen in admin.site._registry.items():
+        for pattern in screen.urls:
+            if pattern.name and not pattern.name.endswith(NOT_LINKED):
+                yield Place(f"admin:{pattern.name}", model, bool(pattern.pattern.converters))
+
+
+def _of_apps() -> Iterator[Place]:
+    for pattern in pages.patterns():
+        if pattern.name not in NOT_SWEPT:
+            yield Place(pattern.name, None, bool(pattern.pattern.converters))
+
+
+def opened(page: Any, place: Place) -> bool:
+    """Open a page; return whether there is one: a button answers 405, and what nobody may do answers 403."""
+    address = place.address()
+    if not place.name.endswith(OF_EVERY_MODEL) and page.request.get(address).status == BUTTON:
+        return False
+    status = page.goto(address).status
+    if place.name.endswith(("_add", "_delete")) and status == 403:
+        return False
+    assert status == 200, f"{place.name} answers {status}"
+    return True

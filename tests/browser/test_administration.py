@@ -1,0 +1,65 @@
+"""Agents, keys, jobs, and the books."""
+
+import re
+from typing import Any
+
+from memoryhub.access.models import ApiKey
+from memoryhub.demo.story import RELEASE
+from memoryhub.jobs.models import Job
+from memoryhub.tenants.models import Agent
+from tests.browser.chromium import expect
+from tests.browser.stage import Stage, page_of
+from tests.browser.steps import confirm, press
+
+
+def test_a_policy_value_is_refused_beside_its_field_and_what_was_typed_stays(page: Any, stage: Stage) -> None:
+    page.goto(f"/admin/memoryhub/agent/{RELEASE}/change/")
+    page.locator("#id_name").fill("Tidepool's assistant")
+    page.locator("#id_policy").fill('{"working_memory_limit": -3}')
+    press(page, "Save and continue editing")
+    field = page.locator(".field-policy")
+    expect(field).to_contain_text("working_memory_limit")
+    expect(field.locator("[id*=error], .errorlist, .text-red-600, [class*=text-red]").first).to_be_visible()
+    expect(page.locator("#id_name")).to_have_value("Tidepool's assistant")
+    expect(page.locator("#id_policy")).to_have_value('{"working_memory_limit": -3}')
+    assert Agent.objects.get(pk=RELEASE).name == "Release assistant"
+    page.locator("#id_policy").fill('{"working_memory_limit": 9, "untrusted_channels": ["github"]}')
+    press(page, "Save and continue editing")
+    agent = Agent.objects.get(pk=RELEASE)
+    assert (agent.name, agent.policy["working_memory_limit"]) == ("Tidepool's assistant", 9)
+
+
+def test_a_key_is_issued_shown_once_and_revoked(page: Any, stage: Stage) -> None:
+    page.goto("/admin/memoryhub/apikey/add/")
+    page.locator("#id_name").fill("for the tests")
+    press(page, "Save")
+    text = page.locator("#issued-key").input_value()
+    key = ApiKey.objects.get(name="for the tests")
+    assert text.startswith(f"mh_{key.prefix}_")
+    page.goto(page_of(key))
+    assert text not in page.content()
+    page.get_by_role("button", name=re.compile("Revoke this key")).click()
+    page.wait_for_load_state()
+    confirm(page, "the test is over")
+    key.refresh_from_db()
+    assert key.revoked_at is not None
+
+
+def test_a_dead_job_is_sent_back(page: Any, stage: Stage) -> None:
+    job = Job.objects.get(state="dead")
+    page.goto("/admin/memoryhub/job/?state__exact=dead")
+    page.locator("#result_list .action-select").first.check()
+    page.locator("select[name=action]").first.select_option("send_back")
+    page.get_by_role("button", name=re.compile("^(Run|Go)")).first.click()
+    page.wait_for_load_state()
+    confirm(page, "the embedder is back")
+    job.refresh_from_db()
+    assert job.state == "queued"
+
+
+def test_the_books_tell_what_was_done_and_spent(page: Any, stage: Stage) -> None:
+    page.goto("/admin/memoryhub/ledgerentry/")
+    expect(page.locator("#result_list")).to_contain_text("a-model")
+    page.goto("/admin/memoryhub/auditentry/")
+    page.locator("#result_list a[href*='/change/']").first.click()
+    expect(page).to_have_url(re.compile(r"/auditentry/.+/change/"))

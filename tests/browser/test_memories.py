@@ -1,0 +1,86 @@
+"""A curator's day with memories: find, open, put right, pin, put aside, bring back."""
+
+import re
+from typing import Any
+
+from memoryhub.demo.story import MAYA, RELEASE
+from strength.domain.memories import Status
+from strength.models import Memory, MemoryRevision
+from tests.browser.chromium import expect
+from tests.browser.stage import Stage, page_of
+from tests.browser.steps import choose, look_for, press
+
+LIST = "/admin/strength/memory/"
+
+
+def test_a_memory_is_found_by_its_words_and_opened(page: Any, stage: Stage) -> None:
+    memory = stage.remember("The harbour of Otaru freezes in January.")
+    page.goto(LIST)
+    look_for(page, "harbour Otaru")
+    rows = page.locator("#result_list a", has_text="The harbour of Otaru")
+    expect(rows).to_have_count(1)
+    rows.click()
+    expect(page).to_have_url(re.compile(re.escape(page_of(memory))))
+
+
+def test_a_list_is_narrowed_by_a_filter(page: Any, stage: Stage) -> None:
+    waiting = Memory.objects.filter(status=Status.PENDING).count()
+    page.goto(LIST)
+    page.get_by_role("button", name="Filters").first.press("Enter")
+    page.locator("select[name=status__exact]").first.select_option(str(Status.PENDING))
+    page.get_by_role("button", name="Apply Filters").first.click()
+    page.wait_for_load_state()
+    expect(page.locator("#result_list .action-select")).to_have_count(waiting)
+
+
+def test_an_edit_keeps_its_reason_and_is_restored(page: Any, stage: Stage) -> None:
+    memory = stage.remember("Maya's cat is called Mog.")
+    page.goto(page_of(memory))
+    page.locator("#id_content").fill("Maya's cat is called Mogg.")
+    page.locator("#id_reason").fill("two letters g")
+    press(page, "Save and continue editing")
+    revision = MemoryRevision.objects.filter(memory=memory).latest("number")
+    assert (revision.number, revision.reason) == (2, "two letters g")
+    page.goto(page_of(memory))
+    expect(page.locator("#revision-2")).to_contain_text("two letters g")
+    page.locator("#revision-1").get_by_role("button", name=re.compile("Restore")).click()
+    page.wait_for_load_state()
+    memory.refresh_from_db()
+    assert memory.content == "Maya's cat is called Mog."
+    assert MemoryRevision.objects.filter(memory=memory).count() == 3
+
+
+def test_a_memory_is_pinned_put_aside_and_brought_back(page: Any, stage: Stage) -> None:
+    memory = stage.remember("The office closes at eight.")
+    page.goto(page_of(memory))
+    page.locator("#curate-form input[name=reason]").fill("everybody asks")
+    press(page, "Pin")
+    memory.refresh_from_db()
+    assert memory.pinned
+    assert MemoryRevision.objects.filter(memory=memory).latest("number").reason == "everybody asks"
+    for button, status in (("Archive", Status.ARCHIVED), ("Reactivate", Status.ACTIVE)):
+        page.goto(page_of(memory))
+        if button == "Archive":
+            press(page, "Unpin")
+        press(page, button)
+        memory.refresh_from_db()
+        assert memory.status == status
+
+
+def test_a_pending_memory_is_approved_on_its_page(page: Any, stage: Stage) -> None:
+    memory = stage.remember("Maya may have moved to Otaru.", confidence=0.1)
+    assert memory.status == Status.PENDING
+    page.goto(page_of(memory))
+    press(page, "Approve")
+    memory.refresh_from_db()
+    assert memory.status == Status.ACTIVE
+
+
+def test_a_memory_is_written(page: Any, stage: Stage) -> None:
+    page.goto(f"{LIST}add/")
+    choose(page, "agent", RELEASE)
+    page.locator("#id_user_id").fill(MAYA)
+    page.locator("#id_content").fill("Maya's desk stands by the window.")
+    press(page, "Save")
+    memory = Memory.objects.get(content="Maya's desk stands by the window.")
+    assert (memory.actor_id, memory.status) == (stage.maya.pk, Status.ACTIVE)

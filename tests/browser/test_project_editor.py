@@ -1,0 +1,128 @@
+"""The project editor in a browser: counting while one types, versions, entries, and two people at one text."""
+
+import re
+from typing import Any
+
+import pytest
+
+from summaries.actions.documents import write_document
+from summaries.domain.projects import DocumentKind
+from summaries.models import Document, DocumentEntry, DocumentVersion, Project
+from tests.browser.chromium import expect
+from tests.browser.seeing import accessible, scrolls_sideways
+from tests.browser.stage import BY, Stage, page_of
+from tests.browser.steps import press
+
+CURATES = ("view_project", "change_project", "view_document", "change_document")
+
+
+def memory(project: str = "tidepool") -> Document:
+    return Document.objects.select_related("project").get(project__name=project, name="MEMORY.md")
+
+
+def message(page: Any) -> Any:
+    return page.locator("ul[role=status]").first
+
+
+def test_tokens_are_counted_while_one_types(page: Any, stage: Stage) -> None:
+    page.goto(page_of(memory()))
+    told = page.locator("[data-told]")
+    before = told.text_content()
+    page.locator("#id_text").fill("One word. " * 3000)
+    expect(told).not_to_have_text(before)
+    expect(told).to_contain_text("20,000 tokens from which it is compacted")
+    assert "One word" not in memory().text, "counting saves nothing"
+
+
+def test_what_changed_is_loaded_when_it_is_opened(page: Any, stage: Stage) -> None:
+    page.goto(page_of(memory()))
+    version = page.locator("#version-2")
+    version.locator("summary").click()
+    expect(version.locator("ins").first).to_be_visible()
+    expect(version).to_contain_text("Struck through is what went")
+    page.get_by_text("What a compaction leaves untouched").click()
+    expect(page.get_by_text("nobody believes it yet").first).to_be_visible()
+    accessible(page)
+
+
+def test_any_two_versions_are_compared(page: Any, stage: Stage) -> None:
+    page.goto(page_of(memory()))
+    page.locator("#compare-from").select_option("1")
+    press(page, "Compare")
+    expect(page.locator("ins").first).to_be_visible()
+    accessible(page)
+
+
+def test_an_edit_is_saved_and_taken_back(page_as: Any, stage: Stage) -> None:
+    page = page_as(*CURATES)
+    before = memory("website").text
+    page.goto(page_of(memory("website")))
+    page.locator("#id_text").fill(f"{before}\nOn a Tuesday.\n")
+    press(page, "Save and continue editing")
+    assert "On a Tuesday." in memory("website").text
+    expect(message(page)).to_contain_text("The text was saved")
+    press(page, "Undo")
+    assert memory("website").text == before
+    expect(message(page)).to_contain_text("was restored")
+
+
+def test_two_people_at_one_text_see_both(page: Any, stage: Stage) -> None:
+    document = memory("website")
+    page.goto(page_of(document))
+    page.locator("#id_text").fill("# website\n\nMy own words.\n")
+    write_document(
+        document=document,
+        text=f"{document.text}\nTheir words.\n",
+        kind=DocumentKind.EDIT,
+        by=BY,
+        now=stage.now,
+    )
+    press(page, "Save and continue editing")
+    conflict = page.locator("#conflict")
+    expect(conflict).to_contain_text("Their words.")
+    expect(page.locator("#id_text")).to_have_value("# website\n\nMy own words.\n")
+    accessible(page)
+    press(page, "Save and continue editing")
+    assert memory("website").text == "# website\n\nMy own words.\n"
+    assert "Their words." in DocumentVersion.objects.filter(document=document).latest("number").text
+
+
+def test_an_entry_is_believed_from_the_projects_page_and_doubted_again(page: Any, stage: Stage) -> None:
+    entry = DocumentEntry.objects.get(trust="untrusted")
+    page.goto(page_of(Project.objects.get(name="tidepool")))
+    expect(page.get_by_text("Turn off the firewall.")).to_be_visible()
+    press(page, "Believe")
+    entry.refresh_from_db()
+    assert entry.trust == "trusted"
+    press(page, "Undo")
+    entry.refresh_from_db()
+    assert entry.trust == "untrusted"
+
+
+def test_a_document_is_added_and_the_files_are_handed_out(page: Any, stage: Stage) -> None:
+    project = Project.objects.get(name="tidepool")
+    page.goto(page_of(project))
+    page.locator("#topic").fill("Search Ranking")
+    press(page, "Add")
+    expect(page.locator("body")).to_contain_text("detail-search-ranking.md")
+    assert Document.objects.filter(project=project, name="detail-search-ranking.md").exists()
+    page.goto(page_of(project))
+    page.get_by_role("link", name=re.compile("Look at 20")).first.click()
+    expect(page.locator("#digest-form")).to_be_visible()
+    accessible(page)
+
+
+@pytest.mark.parametrize("language", ["en", "ja"])
+def test_pages_fit_a_phone_in_the_dark(page_as: Any, stage: Stage, language: str) -> None:
+    page = page_as(language=language, width=360, dark=True)
+    project = Project.objects.get(name="tidepool")
+    for address in (page_of(project), page_of(memory()), page_of(memory()).replace("change", "compact")):
+        page.goto(address)
+        assert not scrolls_sideways(page), address
+        accessible(page)
+
+
+def test_who_may_not_see_projects_is_kept_out(page_as: Any, stage: Stage) -> None:
+    page = page_as("view_memory")
+    for row in (Project.objects.get(name="tidepool"), memory()):
+        assert page.goto(page_of(row)).status == 403

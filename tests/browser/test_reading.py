@@ -1,0 +1,48 @@
+"""What is only read: sessions with their messages, receipts, tasks and questions."""
+
+import re
+from typing import Any
+
+import pytest
+
+from conversations.models import Receipt
+from strength.models import Memory
+from tests.browser.chromium import expect
+from tests.browser.stage import Stage, page_of
+from tests.browser.steps import look_for
+
+
+def test_a_session_shows_its_messages(page: Any, stage: Stage) -> None:
+    page.goto("/admin/conversations/session/")
+    page.locator("#result_list tr", has_text="Kick-off").locator("a[href*='/change/']").first.click()
+    expect(page.get_by_text("We do not ship on Fridays", exact=False).first).to_be_visible()
+
+
+def test_a_message_is_found_and_leads_to_its_session(page: Any, stage: Stage) -> None:
+    page.goto("/admin/conversations/message/")
+    look_for(page, "bounded heap")
+    page.locator("#result_list a[href*='/message/']").first.click()
+    expect(page).to_have_url(re.compile("/conversations/message/.+/change/"))
+    page.locator("a[href*='/conversations/session/']").locator("visible=true").last.click()
+    expect(page.get_by_text("bounded heap", exact=False).first).to_be_visible()
+
+
+def test_a_memory_leads_to_the_message_that_it_comes_from(page: Any, stage: Stage) -> None:
+    memory = Memory.objects.filter(actor=stage.maya, sources__isnull=False).first()
+    assert memory is not None
+    page.goto(page_of(memory))
+    page.locator("a[href*='#message-']").first.click()
+    expect(page).to_have_url(re.compile(r"/conversations/session/.+#message-"))
+
+
+def test_a_receipt_tells_why(page: Any, stage: Stage) -> None:
+    receipt = Receipt.objects.filter(actor=stage.maya).latest("created_at")
+    page.goto(page_of(receipt))
+    expect(page.locator("table").first).to_be_visible()
+
+
+@pytest.mark.parametrize("screen", ["strength/task", "conversations/chatturn", "summaries/projectevent"])
+def test_a_list_leads_to_a_row(page: Any, stage: Stage, screen: str) -> None:
+    page.goto(f"/admin/{screen}/")
+    page.locator(f"#result_list a[href*='/{screen}/']").first.click()
+    expect(page).to_have_url(re.compile(f"/admin/{screen}/.+/change/"))

@@ -1,0 +1,156 @@
+"""The review queue by keys alone and by buttons alone: decided, told, taken back."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from strength.models import Memory, Merge
+from tests.browser.chromium import expect
+from tests.browser.seeing import accessible, scrolls_sideways
+from tests.browser.stage import Stage
+from tests.browser.steps import press
+
+
+def waiting(stage: Stage, *texts: str) -> list[Memory]:
+    """Write memories of Maya's that wait."""
+    return [stage.remember(text, confidence=0.1) for text in texts]
+
+
+def mine(stage: Stage) -> str:
+    return f"/admin/review/?agent={stage.maya.agent_id}&user={stage.maya.user_id}&sort="
+
+
+def hit(page: Any, key: str) -> None:
+    """Press a key and wait for the page that it leads to."""
+    page.evaluate("() => { window.isTheFormer = true; }")
+    page.keyboard.press(key)
+    page.wait_for_function("() => !window.isTheFormer && document.readyState === 'complete'")
+
+
+def states(memories: list[Memory]) -> list[str]:
+    found = dict(Memory.objects.filter(pk__in=[each.pk for each in memories]).values_list("pk", "status"))
+    return [found[each.pk] for each in memories]
+
+
+@pytest.fixture
+def clean(stage: Stage) -> None:
+    """Leave nothing of Maya's that waits from other tests."""
+    Memory.objects.filter(actor=stage.maya, status="pending").delete()
+
+
+def test_memories_are_decided_and_undone_by_keys(page: Any, stage: Stage, clean: None) -> None:
+    memories = waiting(stage, "Maya owns a canoe.", "Maya plays the cello.", "Maya collects stamps.")
+    page.goto(mine(stage) + "memory")
+    expect(page.locator("#item-text")).to_have_text("Maya owns a canoe.")
+    expect(page.locator("#place")).to_have_text("1 of 3")
+    accessible(page)
+    hit(page, "a")
+    expect(page.locator(".review-done")).to_contain_text("Approved")
+    expect(page.locator("#item-text")).to_have_text("Maya plays the cello.")
+    expect(page.locator("#item-title")).to_be_focused()
+    hit(page, "s")
+    expect(page.locator("#item-text")).to_have_text("Maya collects stamps.")
+    hit(page, "r")
+    assert states(memories) == ["active", "pending", "rejected"]
+    expect(page.locator("#place")).to_contain_text("skipped before")
+    hit(page, "u")
+    expect(page.locator("#item-text")).to_have_text("Maya collects stamps.")
+    hit(page, "u")
+    assert states(memories) == ["pending", "pending", "pending"]
+
+
+def test_a_text_is_put_right_by_keys_and_keys_are_letters_in_a_field(
+    page: Any, stage: Stage, clean: None
+) -> None:
+    [memory] = waiting(stage, "Maya owns a canoo.")
+    page.goto(mine(stage) + "memory")
+    page.keyboard.press("w")
+    page.keyboard.type("rare")
+    expect(page.locator("#reject-form input[name=reason]")).to_have_value("rare")
+    page.keyboard.press("Escape")
+    page.keyboard.press("e")
+    field = page.locator("#edit-content")
+    expect(field).to_be_focused()
+    field.fill("Maya owns a ")
+    page.keyboard.press("End")
+    page.keyboard.type("kayak, ram")
+    press(page, "Save and approve")
+    memory.refresh_from_db()
+    assert (memory.content, memory.status) == ("Maya owns a kayak, ram", "active")
+
+
+def test_the_keys_are_shown_and_can_be_switched_off(page: Any, stage: Stage, clean: None) -> None:
+    memories = waiting(stage, "Maya owns a tandem.")
+    page.goto(mine(stage) + "memory")
+    page.keyboard.press("?")
+    expect(page.locator("#review-keys")).to_be_visible()
+    accessible(page)
+    page.keyboard.press("a")
+    page.get_by_label("Use these keys in this browser").uncheck()
+    page.get_by_role("button", name="Close").click()
+    page.keyboard.press("a")
+    page.reload()
+    page.keyboard.press("a")
+    assert states(memories) == ["pending"]
+
+
+def test_a_pair_is_merged_and_parted_by_keys(page: Any, stage: Stage) -> None:
+    proposal = stage.proposal("Maya swims in the lake.", "Maya really swims in the lake.")
+    page.goto(mine(stage) + f"merge&at=merge:{proposal.pk}")
+    expect(page.locator("del.review-del")).to_have_text("really ")
+    accessible(page)
+    page.keyboard.press("2")
+    hit(page, "m")
+    stored = Merge.objects.get(pk=proposal.pk)
+    assert (stored.state, stored.kept_id) == ("merged", proposal.absorbed_id)
+    hit(page, "u")
+    assert Merge.objects.get(pk=proposal.pk).state == "proposed"
+    hit(page, "k")
+    assert Merge.objects.get(pk=proposal.pk).state == "dismissed"
+
+
+def test_from_the_list_to_a_merged_pair_are_two_clicks(page: Any, stage: Stage) -> None:
+    proposal = stage.proposal("The boat is called Otter.", "The boat is really called Otter.")
+    page.goto("/admin/strength/merge/")
+    page.locator("#result_list tr", has_text="called Otter").locator("a[href*='/change/']").first.click()
+    press(page, "Merge")
+    proposal.refresh_from_db()
+    assert proposal.state == "merged"
+    press(page, "Undo")
+    proposal.refresh_from_db()
+    assert proposal.state == "proposed"
+
+
+def test_it_works_by_buttons_on_a_phone_without_scripts(
+    page_as: Callable[..., Any], stage: Stage, clean: None
+) -> None:
+    memories = waiting(stage, "Maya bakes bread " + "every single morning " * 20)
+    page = page_as(width=360, dark=True)
+    page.route(
+        "**/review.js", lambda route: route.fulfill(status=200, body="", content_type="text/javascript")
+    )
+    page.goto(mine(stage) + "memory")
+    assert not scrolls_sideways(page)
+    accessible(page)
+    page.locator("#approve-form button").click()
+    page.wait_for_load_state()
+    assert states(memories) == ["active"]
+    page.locator("#undo-form button").click()
+    page.wait_for_load_state()
+    assert states(memories) == ["pending"]
+
+
+def test_it_is_there_in_japanese(page_as: Callable[..., Any], stage: Stage, clean: None) -> None:
+    waiting(stage, "マヤは毎朝パンを焼く。")
+    page = page_as(language="ja")
+    page.goto(mine(stage) + "memory")
+    assert page.locator("html").get_attribute("lang") == "ja"
+    expect(page.locator("#item-text")).to_have_text("マヤは毎朝パンを焼く。")
+
+
+def test_who_may_not_decide_sees_no_queue(page_as: Callable[..., Any], stage: Stage) -> None:
+    page = page_as("view_memory", "view_merge")
+    assert page.goto("/admin/review/").status == 403
+    page.goto("/admin/strength/merge/")
+    expect(page.locator("a[href='/admin/review/']")).to_have_count(0)

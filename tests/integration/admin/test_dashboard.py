@@ -1,0 +1,186 @@
+"""The first page: what is to be decided comes first, each sees what he may, and all of it is cheap."""
+
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+from uuid import uuid4
+
+from django.db import connection
+from django.test import Client
+from django.test.utils import CaptureQueriesContext
+from django.urls import reverse
+from django.utils import timezone
+
+from memoryhub.access.models import AuditEntry
+from memoryhub.access.roles import CURATOR
+from memoryhub.admin.dashboard import MOST_HAPPENINGS
+from memoryhub.jobs.models import Crew, Job
+from memoryhub.ledger.models import LedgerEntry
+from memoryhub.search.models import EmbeddingSpace
+from strength.models import Memory, MemoryIndex, Merge
+from strength.models.sleep import SleepRun
+from summaries.models import RoutingDecision
+from tests.integration.admin.conftest import NOW, Hub, list_of, logged_in, page_of
+from tests.integration.admin.test_roles import person
+
+MOST_QUERIES = 25
+
+
+def page(browser: Client) -> Any:
+    response = browser.get(reverse("admin:index"))
+    assert response.status_code == 200
+    return response
+
+
+def tile(browser: Client, title: str) -> Any:
+    return next(each for each in page(browser).context["tiles"] if str(each.title) == title)
+
+
+def unsure(hub: Hub, **values: Any) -> RoutingDecision:
+    defaults = {"confidence": "low", "action": "ask", "created_at": timezone.now(), "channel": "slack"}
+    return RoutingDecision.objects.create(actor=hub.actor, message="which one?", **{**defaults, **values})
+
+
+def call(**values: Any) -> LedgerEntry:
+    defaults = {"created_at": timezone.now(), "operation": "chat", "provider": "none", "model": "claude-x",
+                "estimated_tokens": 5, "input_tokens": 5, "latency_ms": 1.0}  # fmt: skip
+    return LedgerEntry.objects.create(**{**defaults, **values})
+
+
+def test_nothing_to_decide_is_said_in_words(boss: Client, hub: Hub) -> None:
+    assert "Nothing waits for a decision." in page(boss).content.decode()
+
+
+def test_what_waits_for_a_person_stands_first_and_leads_to_the_queue(boss: Client, hub: Hub) -> None:
+    Memory.objects.filter(pk=hub.memory.pk).update(status="pending")
+    text = page(boss).content.decode()
+    assert "Nothing waits for a decision." not in text
+    assert text.index("To decide") < text.index("In the background") < text.index("What there is")
+    pending = tile(boss, "Pending")
+    assert str(pending.figure) == "1" and pending.is_waiting and pending.href == reverse("review")
+
+
+def test_unsure_routings_are_counted_until_they_are_put_right(boss: Client, hub: Hub) -> None:
+    decision = unsure(hub)
+    unsure(hub, confidence="high")
+    unsure(hub, created_at=timezone.now() - timedelta(days=31))
+    assert tile(boss, "Unsure routings").figure.number == 1
+    RoutingDecision.objects.filter(pk=decision.pk).update(corrected_at=timezone.now())
+    assert tile(boss, "Unsure routings").figure.number == 0
+
+
+def test_every_tile_leads_to_a_page_that_opens(boss: Client, hub: Hub) -> None:
+    for each in page(boss).context["tiles"]:
+        assert boss.get(each.href).status_code == 200, each.title
+
+
+def test_growth_is_told_beside_what_there_is(boss: Client, hub: Hub) -> None:
+    assert tile(boss, "Messages").recent.number == 0
+    hub.messages[0].__class__.objects.filter(pk=hub.messages[0].pk).update(created_at=timezone.now())
+    assert tile(boss, "Messages").recent.number == 1
+    assert "1 new in 7 days" in page(boss).content.decode()
+
+
+def test_what_was_done_lately_tells_who_and_leads_to_the_row(boss: Client, hub: Hub) -> None:
+    boss.post(page_of(hub.memory, "curate"), {"verb": "pin"})
+    run = SleepRun.objects.create(
+        actor=hub.actor, number=1, trigger="hand", now=NOW, who_kind="job", who_id="x", who_name="night",
+        archived_count=3,
+    )  # fmt: skip
+    happenings = {str(each.told): each for each in page(boss).context["happenings"]}
+    assert happenings["Memory pinned"].who == "boss" and happenings["Memory pinned"].href == page_of(
+        hub.memory
+    )
+    slept = next(each for told, each in happenings.items() if "3 archived" in told)
+    assert slept.href == page_of(run) and slept.who == "night"
+
+
+def test_what_was_done_lately_is_cut_and_leaves_out_what_one_may_not_see(hub: Hub) -> None:
+    for kind in ("memory", "api_key"):
+        for _ in range(MOST_HAPPENINGS + 3):
+            AuditEntry.objects.create(
+                at=timezone.now(), who_kind="curator", who_id="1", who_name="aya", verb="update", object_kind=kind,
+                object_id=str(uuid4()),
+            )  # fmt: skip
+    happenings = page(logged_in(person(CURATOR))).context["happenings"]
+    assert len(happenings) == MOST_HAPPENINGS
+    assert {each.model for each in happenings} == {Memory}
+
+
+def test_curators_see_no_figure_of_what_is_not_theirs(hub: Hub) -> None:
+    call(outcome="overloaded", input_tokens=None)
+    response = page(logged_in(person(CURATOR)))
+    titles = {str(each.title) for each in response.context["tiles"]}
+    assert {"Pending", "Memories", "Agents", "Sessions"} <= titles
+    assert not titles & {"Jobs", "API keys", "Spent today", "Tokens today"}
+    assert response.context["alarms"] == []
+    assert (
+        "overloaded" not in response.content.decode()
+        and "No worker is there" not in response.content.decode()
+    )
+
+
+def test_people_who_see_one_thing_see_its_figure_alone(staff: Callable[..., Client], hub: Hub) -> None:
+    titles = [str(each.title) for each in page(staff("view_agent")).context["tiles"]]
+    assert titles == ["Agents"]
+
+
+def test_workers_that_are_away_are_told_with_what_to_do(boss: Client, hub: Hub) -> None:
+    Crew.objects.all().delete()
+    text = page(boss).content.decode()
+    assert "may be down" in text and "manage.py serve" in text
+    Crew.objects.create(id=uuid4(), host="here", pid=1, seen_at=timezone.now())
+    assert "may be down" not in page(boss).content.decode()
+
+
+def test_providers_tell_their_last_answer_or_error(boss: Client, hub: Hub) -> None:
+    LedgerEntry.objects.all().delete()
+    call()
+    assert "claude-x answered" in page(boss).content.decode()
+    failed = call(outcome="overloaded", input_tokens=None)
+    text = page(boss).content.decode()
+    assert "claude-x failed (overloaded)" in text and page_of(failed) in text
+
+
+def test_a_space_that_is_filled_and_texts_without_a_vector_are_told(boss: Client, hub: Hub) -> None:
+    EmbeddingSpace.objects.create(
+        provider="openai", model="small", dimension=8, cosine_low=0, cosine_high=1, vector_weight=1
+    )
+    MemoryIndex.objects.filter(memory=hub.memory).update(vector=None)
+    text = page(boss).content.decode()
+    assert "being filled: openai:small (8)" in text and "1 texts wait for a vector" in text
+
+
+def test_the_first_page_is_cheap_however_much_there_is(boss: Client, hub: Hub) -> None:
+    page(boss)
+
+    def queries() -> int:
+        with CaptureQueriesContext(connection) as captured:
+            page(boss)
+        return len(captured)
+
+    few = queries()
+    for number in range(30):
+        memory = hub.remember(f"memory {number}")
+        Merge.objects.create(
+            actor=hub.actor,
+            kept=hub.memory,
+            kept_version=1,
+            absorbed=memory,
+            absorbed_version=1,
+            likeness=0.9,
+        )
+        boss.post(page_of(memory, "curate"), {"verb": "pin"})
+        Job.objects.create(kind="embed", due_at=timezone.now())
+        unsure(hub)
+    assert queries() == few <= MOST_QUERIES
+    assert len(page(boss).content) < 400_000
+
+
+def test_the_first_page_shows_names_as_text(boss: Client, hub: Hub) -> None:
+    AuditEntry.objects.create(
+        at=timezone.now(), who_kind="curator", who_id="1", who_name="<script>alert(1)</script>\u202e", verb="pin",
+        object_kind="memory", object_id=str(hub.memory.pk),
+    )  # fmt: skip
+    assert "<script>alert" not in page(boss).content.decode()
+    assert "<script>alert" not in boss.get(list_of(AuditEntry)).content.decode()

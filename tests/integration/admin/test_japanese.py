@@ -1,0 +1,162 @@
+"""The interface in Japanese: everything is translated, and no page of the admin still speaks English."""
+
+import re
+from collections.abc import Iterator
+from html.parser import HTMLParser
+from io import StringIO
+from typing import Any
+
+import pytest
+from django.conf import settings
+from django.contrib import admin
+from django.core.management import CommandError, call_command
+from django.test import Client
+from django.urls import reverse
+from django.utils import translation
+
+from memoryhub.admin.base import about_policy
+from memoryhub.admin.pages import pages
+from memoryhub.admin.pressing import in_words
+from memoryhub.tenants.domain import PolicyError
+from memoryhub.tenants.policies import check_overrides
+from strength.actions.curate import WrongState, apply_transition
+from tests.integration.admin.conftest import BY, NOW, Hub, list_of, page_of
+
+REGISTERED = sorted(admin.site._registry, key=lambda model: model._meta.label)
+WORD = re.compile(r"[A-Za-z][a-z]{2,}")
+PERMISSION = re.compile(r"[^|<>,]+\| [^|<>]+ \| Can (?:view|add|change|delete) [A-Za-z0-9 ]+")
+ID = re.compile(
+    r"[0-9a-f]{8}-[0-9a-f-]{4,27}|[0-9a-f]{8,}|\S+\*{4,}"
+)  # and what is left of a password's hash
+DATA = {"bdi", "code", "pre", "textarea", "script", "style", "template"}
+"""Elements that hold what people and programs wrote, and what is no language."""
+
+# Products, formats, units and languages, and what the API and the settings call by these words.
+NAMES = {
+    "memoryhub", "English", "JSON", "Lines", "CSV", "API", "OpenAPI", "Django", "JavaScript", "Python", "Shell", "curl",
+    "fetch", "requests", "zip", "Anthropic", "OpenAI", "hashing", "Hashing", "ngrams", "none", "anthropic", "openai",
+    "esc", "Control", "Command", "Mac", "manage", "serve", "work", "read", "write", "admin", "auto",
+}  # fmt: skip
+
+
+# What the fixture's rows hold.
+ROWS = {
+    "kana", "Kana", "hiroki", "tanaka", "boss", "Boss", "slack", "laptop", "Laptop", "home", "Kyoto", "last", "moved",
+    "administrator", "curator", "Curator", "spring", "Likes", "matcha", "ice", "cream", "Which", "food", "sweet",
+    "Write", "summary", "asked", "notes", "actor", "top", "relevance", "score", "Open", "sha", "pbkdf", "Memoryhub",
+}  # fmt: skip
+
+
+class Texts(HTMLParser):
+    """Collects what a page shows and reads out, but for data."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.closed_by: list[str] = []
+        self.found: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        values = dict(attrs)
+        if self.closed_by or tag in DATA or "material-symbols-outlined" in (values.get("class") or ""):
+            if tag not in ("br", "input", "img", "hr", "meta", "link", "wbr"):
+                self.closed_by.append(tag)
+            return
+        for name in ("title", "aria-label", "placeholder", "alt"):
+            self.found.append(values.get(name) or "")
+
+    def handle_endtag(self, tag: str) -> None:
+        if self.closed_by and self.closed_by[-1] == tag:
+            self.closed_by.pop()
+
+    def handle_data(self, data: str) -> None:
+        if not self.closed_by:
+            self.found.append(data)
+
+
+def english_of(page: str, known: set[str]) -> set[str]:
+    """Return the English words that a page shows, but for names and what the rows hold.
+
+    The names of permissions are rows too: Django keeps them in a table of its own, in English.
+    """
+    texts = Texts()
+    texts.feed(PERMISSION.sub("", page))
+    return {word for text in texts.found for word in WORD.findall(ID.sub("", text))} - known
+
+
+@pytest.fixture
+def japanese(boss: Client) -> Client:
+    boss.cookies[settings.LANGUAGE_COOKIE_NAME] = "ja"
+    return boss
+
+
+def addresses(hub: Hub) -> Iterator[str]:
+    yield reverse("admin:index")
+    for model in REGISTERED:
+        yield list_of(model)
+        yield list_of(model, "add")
+        for row in model._default_manager.all()[:1]:
+            yield page_of(row)
+            yield page_of(row, "delete")
+    for page in pages():
+        if "<" not in page.address:
+            yield f"/admin/{page.address}"
+
+
+def test_every_text_is_translated() -> None:
+    said = StringIO()
+    try:
+        call_command("catalogue", check=True, stdout=said)
+    except CommandError as error:
+        pytest.fail(f"{said.getvalue()}\n{error}")
+
+
+def test_no_page_speaks_english(japanese: Client, hub: Hub) -> None:
+    known = (
+        NAMES
+        | ROWS
+        | {word for kind in settings.JOB_KINDS for word in WORD.findall(f"{kind} {kind.capitalize()}")}
+    )
+    left: dict[str, set[str]] = {}
+    seen = 0
+    for address in addresses(hub):
+        answer = japanese.get(address)
+        if answer.status_code != 200 or "text/html" not in answer["Content-Type"]:
+            continue
+        seen += 1
+        page = answer.content.decode()
+        assert '<html lang="ja"' in page, address
+        if words := english_of(page, known):
+            left[address] = words
+    assert seen > 50
+    assert not left, "\n".join(f"{address}: {sorted(words)}" for address, words in left.items())
+
+
+def test_the_check_finds_what_is_english(japanese: Client, hub: Hub) -> None:
+    assert english_of("<p>保存 <b title='Save it'>済み</b> <bdi>some data</bdi></p>", set()) == {"Save"}
+    assert english_of("<p>Archived <code>not this</code></p>", {"Other"}) == {"Archived"}
+
+
+def test_the_login_page_is_japanese(client: Client, db: None) -> None:
+    page = client.get(reverse("admin:login"), headers={"accept-language": "ja"}).content.decode()
+    assert '<html lang="ja"' in page and "ログイン" in page
+    assert not english_of(page, NAMES)
+
+
+def test_refusals_are_in_the_readers_language(hub: Hub) -> None:
+    with pytest.raises(WrongState) as refused:
+        apply_transition(memory=hub.memory, verb="approve", by=BY, reason="", now=NOW)
+    with translation.override("ja"):
+        told = in_words(refused.value)
+    assert not WORD.search(told), told
+    assert str(refused.value) == "A memory that is active cannot be approved."
+
+
+def test_policy_problems_are_in_the_readers_language() -> None:
+    with pytest.raises(PolicyError) as refused:
+        check_overrides({"recall_limit": -1, "untrusted_channels": "slack"})
+    with translation.override("ja"):
+        problems: Any = about_policy(refused.value).errors["policy"]
+    assert len(problems) == 2
+    for problem in problems:
+        _key, _colon, words = problem.partition(": ")
+        assert not WORD.search(words), problem

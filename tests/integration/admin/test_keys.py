@@ -1,0 +1,104 @@
+"""API keys: shown once with programs to copy, revoked with a reason, and in nothing that lasts."""
+
+import ast
+import json
+import logging
+import re
+import shlex
+from typing import Any
+
+import pytest
+from django.contrib.messages import get_messages
+from django.test import Client
+
+from memoryhub.access.models import ApiKey, AuditEntry
+from tests.integration.admin.conftest import Hub, list_of, page_of
+
+KEY = re.compile(r"mh_[0-9a-f]{10}_[\w-]{40,}")
+ODD_USER = 'O\'Neill "X" </script> $(id) 日本\u202e'
+
+
+def issue(browser: Client, **values: Any) -> Any:
+    response = browser.post(
+        list_of(ApiKey, "add"), {"name": "phone", "scopes": ["read", "write"], **values},
+        headers={"host": "localhost:8123"},
+    )  # fmt: skip
+    assert response.status_code == 200 and "key_text" in response.context, response.context["errors"]
+    return response
+
+
+def revoke(browser: Client, *keys: ApiKey, **values: str) -> Any:
+    chosen = [str(key.pk) for key in keys]
+    return browser.post(
+        list_of(ApiKey), {"action": "revoke", "_selected_action": chosen, **values}, follow=True
+    )
+
+
+def snippet(response: Any, name: str) -> str:
+    return str(next(each.text for each in response.context["snippets"] if each.name == name))
+
+
+def test_the_form_explains_scopes(boss: Client, hub: Hub) -> None:
+    page = boss.get(list_of(ApiKey, "add")).content.decode()
+    assert "read: search, read and assemble contexts" in page and "needs both" in page
+
+
+def test_programs_carry_the_key_the_address_and_the_binding(boss: Client, hub: Hub) -> None:
+    response = issue(boss, agent_ids=["kana"], user_id="hiroki")
+    secret = KEY.search(response.content.decode())
+    assert secret is not None
+    for each in response.context["snippets"]:
+        assert secret.group() in each.text and "http://localhost:8123/api/v1/context" in each.text
+        assert '"kana"' in each.text and '"hiroki"' in each.text
+
+
+def test_a_users_id_breaks_out_of_no_program(boss: Client, hub: Hub) -> None:
+    response = issue(boss, user_id=ODD_USER)
+    words = shlex.split(snippet(response, "curl").replace("\\\n", " "))
+    assert json.loads(words[-1])["user_id"] == ODD_USER.strip()
+    for name in ("urllib", "requests"):
+        texts = [
+            node.value
+            for node in ast.walk(ast.parse(snippet(response, name)))
+            if isinstance(node, ast.Constant)
+        ]
+        assert ODD_USER in texts
+    assert "</script> $(id)" not in response.content.decode()
+
+
+def test_the_page_needs_no_inline_script(boss: Client, hub: Hub) -> None:
+    page = issue(boss).content.decode()
+    assert "memoryhub/copy.js" in page and 'data-copy="issued-key"' in page and "onfocus" not in page
+
+
+def test_the_key_is_in_no_message_and_no_log(
+    boss: Client, hub: Hub, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    response = issue(boss)
+    secret = response.context["key_text"]
+    assert not [message for message in get_messages(response.wsgi_request) if secret in str(message)]
+    assert secret not in caplog.text and secret not in json.dumps(dict(boss.session))
+
+
+def test_revoking_asks_first_and_counts(boss: Client, hub: Hub) -> None:
+    ApiKey.objects.create(name="old", prefix="x", digest="x", scopes=["read"], revoked_at=hub.key.created_at)
+    page = revoke(boss, *ApiKey.objects.all()).content.decode()
+    assert "1 key is closed for good" in page and "1 is revoked already" in page and "never used" in page
+    hub.key.refresh_from_db()
+    assert hub.key.revoked_at is None
+
+
+def test_revoking_wants_a_reason(boss: Client, hub: Hub) -> None:
+    page = revoke(boss, hub.key, confirmed="1", reason="  ").content.decode()
+    assert "Say why" in page and "aria-invalid" in page
+    assert ApiKey.objects.get(pk=hub.key.pk).revoked_at is None
+    page = revoke(boss, hub.key, confirmed="1", reason="laptop stolen").content.decode()
+    assert "1 key was revoked." in page
+    assert ApiKey.objects.get(pk=hub.key.pk).revoked_at is not None
+    assert AuditEntry.objects.get(verb="revoke").reason == "laptop stolen"
+
+
+def test_a_keys_page_shows_its_use_and_no_digest(boss: Client, hub: Hub) -> None:
+    page = boss.get(page_of(hub.key)).content.decode()
+    assert "Last used at" in page and hub.key.digest not in page and "Revoke this key…" in page

@@ -1,0 +1,701 @@
+"""The memories' list and page: found by meaning, decided about one by one or many at once, and taken back."""
+
+import io
+import json
+import re
+from collections.abc import Callable
+from datetime import timedelta
+from html import unescape
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+from django.db import connection
+from django.test import Client
+from django.test.utils import CaptureQueriesContext
+from django.urls import reverse
+
+from memoryhub.access.models import AuditEntry
+from memoryhub.admin.pressing import UNDO
+from memoryhub.providers import spaces
+from memoryhub.transfer.lines import read_lines
+from strength.actions.curate import apply_transition, edit_memory
+from strength.actions.supersede import supersede_memory
+from strength.actions.write import NewMemory
+from strength.admin.changes import CUT, GONE, LONGEST_SHOWN, NEW, SAME, difference
+from strength.models import Memory, MemoryRevision, Merge, Tombstone
+from tests.integration.admin.conftest import BY, NOW, SCRIPT, SECRET_USER, Hub, form_of, list_of, page_of
+
+RTL = "\u202e\u05e9\u05dc\u05d5\u05dd"
+MOST_QUERIES = 25
+MOST_BYTES = 400 * 1024
+MEANING = {"by": "meaning", "actor__agent__agent_id__exact": "kana", "user": SECRET_USER}
+
+
+def told(response: Any) -> str:
+    return " ".join(str(message) for message in response.context["messages"])
+
+
+def levels(response: Any) -> list[str]:
+    return [message.level_tag for message in response.context["messages"]]
+
+
+def undo_of(response: Any) -> str:
+    """Return where the Undo button of the page posts to."""
+    tags = [message.extra_tags for message in response.context["messages"]]
+    (address,) = [tag.removeprefix(UNDO) for tag in tags if tag and tag.startswith(UNDO)]
+    assert f'action="{address}"' in unescape(response.content.decode())
+    return str(address)
+
+
+def text_of(browser: Client, page: str, **query: Any) -> str:
+    response = browser.get(page, query)
+    assert response.status_code == 200
+    return str(response.content.decode())
+
+
+def ask(browser: Client, verb: str, *memories: Memory, query: str = "", **values: Any) -> Any:
+    """Choose rows in the list and an action."""
+    chosen = {"action": verb, "_selected_action": [memory.pk for memory in memories], **values}
+    return browser.post(list_of(Memory) + query, chosen, follow=True)
+
+
+def fields_of(response: Any) -> dict[str, list[str]]:
+    """Return what the form of the confirmation page would send."""
+    form = re.search(r'<form[^>]*id="confirm-form".*?</form>', response.content.decode(), re.DOTALL)
+    assert form is not None
+    fields: dict[str, list[str]] = {}
+    for name, value in re.findall(r'<input type="hidden" name="([^"]+)" value="([^"]*)"', form.group()):
+        fields.setdefault(name, []).append(unescape(value))
+    return fields
+
+
+def say_yes(browser: Client, response: Any, query: str = "", **values: Any) -> Any:
+    return browser.post(list_of(Memory) + query, {**fields_of(response), **values}, follow=True)
+
+
+def pending(hub: Hub, text: str) -> Memory:
+    return hub.remember(text, confidence=0.1)
+
+
+def state(memory: Memory) -> tuple[str, bool, int]:
+    row = Memory.objects.get(pk=memory.pk)
+    return row.status, row.pinned, row.version
+
+
+# The list: searched by meaning
+
+
+def test_search_by_meaning_shows_the_best_first_with_their_scores(boss: Client, hub: Hub) -> None:
+    hub.remember("Plays the koto on Sundays")
+    response = boss.get(list_of(Memory), {"q": "matcha ice", **MEANING})
+    rows = list(response.context["cl"].result_list)
+    assert rows[0].pk == hub.memory.pk and rows[0].found.final_score >= rows[-1].found.final_score
+    text = response.content.decode()
+    assert f"{rows[0].found.final_score:.2f}</span>" in text and "recency" in text
+    assert "As kana would find it for" in text
+    numbers = Memory.objects.select_related("numbers").get(pk=hub.memory.pk).numbers  # type: ignore[attr-defined]
+    assert numbers.candidate_count == hub.memory.numbers.candidate_count + 1, (
+        "a receipt counted it, no search here"
+    )  # type: ignore[attr-defined]
+
+
+def test_search_by_meaning_works_in_japanese_and_keeps_the_filters(boss: Client, hub: Hub) -> None:
+    liked = hub.remember("抹茶アイスが好きです")
+    hub.remember("日曜日に琴を弾く")
+    rows = boss.get(list_of(Memory), {"q": "抹茶が好き", **MEANING}).context["cl"].result_list
+    assert rows[0].pk == liked.pk
+    narrowed = boss.get(list_of(Memory), {"q": "抹茶が好き", **MEANING, "kind__exact": "preference"})
+    assert liked.pk not in {row.pk for row in narrowed.context["cl"].result_list}
+    apply_transition(memory=liked, verb="archive", by=BY, reason="", now=NOW)
+    archived = boss.get(list_of(Memory), {"q": "抹茶が好き", **MEANING, "status__exact": "archived"})
+    assert [row.pk for row in archived.context["cl"].result_list] == [liked.pk]
+
+
+def test_search_by_meaning_asks_whose_memory_and_uses_words_meanwhile(boss: Client, hub: Hub) -> None:
+    response = boss.get(list_of(Memory), {"q": "matcha", "by": "meaning", "kind__exact": "preference"})
+    text = response.content.decode()
+    assert "choose-whose" in text and 'name="by" value="meaning" checked' in text
+    assert [row.pk for row in response.context["cl"].result_list] == [hub.memory.pk]
+    assert '<input type="hidden" name="kind__exact" value="preference">' in text
+    assert "choose-whose" not in text_of(boss, list_of(Memory), q="matcha", by="words")
+
+
+def test_an_embedder_that_is_away_is_told_and_words_are_used(
+    boss: Client, hub: Hub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(spaces, "embed_query", lambda *args, **options: None)
+    response = boss.get(list_of(Memory), {"q": "matcha ice cream", **MEANING})
+    assert "The embedder is away" in response.content.decode()
+    assert [row.pk for row in response.context["cl"].result_list] == [hub.memory.pk]
+
+
+@pytest.mark.parametrize("agent", ["nobody", "%00", "a b", "x" * 300])
+def test_search_by_meaning_of_nobodys_memory_finds_nothing_or_asks(
+    boss: Client, hub: Hub, agent: str
+) -> None:
+    query = {"q": SCRIPT, **MEANING, "actor__agent__agent_id__exact": agent}
+    assert boss.get(list_of(Memory), query).status_code == 200
+
+
+def test_an_id_is_found_by_itself_also_where_meaning_is_asked_for(boss: Client, hub: Hub) -> None:
+    response = boss.get(list_of(Memory), {"q": str(hub.memory.pk), **MEANING})
+    assert [row.pk for row in response.context["cl"].result_list] == [hub.memory.pk]
+
+
+# The list: buttons of a row
+
+
+def row_button(text: str, memory: Memory, verb: str) -> tuple[str, str]:
+    """Return a button's tag and where it posts to."""
+    for tag in re.findall(r"<button[^>]*row-button[^>]*>", text):
+        address = unescape(re.search(r'formaction="([^"]+)"', tag).group(1))  # type: ignore[union-attr]
+        if str(memory.pk) in address and f'value="{verb}"' in tag:
+            return tag, address
+    raise AssertionError(f"no button {verb}")
+
+
+def test_pin_of_a_row_posts_leads_back_to_the_row_and_is_taken_back(boss: Client, hub: Hub) -> None:
+    query = {"kind__exact": "preference", "q": "matcha"}
+    tag, address = row_button(text_of(boss, list_of(Memory), **query), hub.memory, "pin")
+    assert 'aria-pressed="false"' in tag and 'form="row-form"' in tag and "Likes matcha" in tag
+    here = re.search(r'name="next" value="([^"]+)"', text_of(boss, list_of(Memory), **query))
+    assert here is not None
+    response = boss.post(address, {"verb": "pin", "row": "1", "next": unescape(here.group(1))}, follow=True)
+    back = response.redirect_chain[-1][0]
+    assert parse_qs(urlsplit(back).query) == {name: [value] for name, value in query.items()}
+    assert back.endswith(f"#row-{hub.memory.pk}") and f'id="row-{hub.memory.pk}"' in response.content.decode()
+    assert state(hub.memory) == ("active", True, 2)
+    assert 'aria-pressed="true"' in row_button(response.content.decode(), hub.memory, "unpin")[0]
+    undone = boss.post(undo_of(response), follow=True)
+    assert undone.redirect_chain[-1][0] == back and state(hub.memory) == ("active", False, 3)
+
+
+def test_a_memory_that_waits_is_approved_in_the_list(boss: Client, hub: Hub) -> None:
+    waiting = pending(hub, "harmless")
+    text = text_of(boss, list_of(Memory))
+    _tag, address = row_button(text, waiting, "approve")
+    edit_memory(
+        memory=waiting, values={"content": "harmful"}, expected_version=None, by=BY, reason="", now=NOW
+    )
+    assert levels(boss.post(address, {"verb": "approve"}, follow=True)) == ["error"], "another text was read"
+    _tag, address = row_button(text_of(boss, list_of(Memory)), waiting, "approve")
+    assert levels(boss.post(address, {"verb": "approve"}, follow=True)) == ["success"]
+    assert state(waiting)[0] == "active"
+
+
+def test_who_may_only_look_has_no_buttons(staff: Callable[..., Client], hub: Hub) -> None:
+    apply_transition(memory=hub.memory, verb="pin", by=BY, reason="", now=NOW)
+    browser = staff("view_memory")
+    text = text_of(browser, list_of(Memory))
+    assert '<button type="submit" form="row-form"' not in text and "pinned" in text
+    for page in (
+        page_of(hub.memory, "take_back"),
+        page_of(hub.memory, "part"),
+        page_of(hub.memory, "curate"),
+    ):
+        assert browser.post(page, {"verb": "unpin", "number": "2"}).status_code == 403
+    assert browser.post(reverse("admin:strength_memory_take_back_many")).status_code == 403
+    assert state(hub.memory) == ("active", True, 2)
+
+
+# Taking back
+
+
+@pytest.mark.parametrize(
+    ("before", "verb"),
+    [("", "pin"), ("pin", "unpin"), ("pin", "archive"), ("archive", "reactivate"), ("pending", "approve"),
+     ("pending", "reject")],
+)  # fmt: skip
+def test_each_button_offers_the_way_back(boss: Client, hub: Hub, before: str, verb: str) -> None:
+    memory = pending(hub, "waits") if before == "pending" else hub.memory
+    if before not in ("", "pending"):
+        apply_transition(memory=memory, verb=before, by=BY, reason="", now=NOW)
+    stood = state(memory)[:2]
+    response = boss.post(page_of(memory, "curate"), {"verb": verb}, follow=True)
+    assert state(memory)[:2] != stood
+    undone = boss.post(undo_of(response), follow=True)
+    assert "as it was before" in told(undone) and state(memory)[:2] == stood
+    assert not Tombstone.objects.exists()
+    again = boss.post(undo_of(response), follow=True)
+    assert levels(again) == ["error"] and "changed since" in told(again) and state(memory)[:2] == stood
+
+
+def test_an_edit_is_taken_back_with_the_decision_that_it_left(boss: Client, hub: Hub) -> None:
+    values = {**form_of(boss.get(page_of(hub.memory))), "content": "Hates every sort of soup"}
+    response = boss.post(page_of(hub.memory), values, follow=True)
+    assert Tombstone.objects.count() == 1
+    boss.post(undo_of(response))
+    memory = Memory.objects.get(pk=hub.memory.pk)
+    assert memory.content == "Likes matcha ice cream" and memory.version == 3
+    assert not Tombstone.objects.exists()
+
+
+def test_saving_nothing_offers_nothing_to_take_back(boss: Client, hub: Hub) -> None:
+    response = boss.post(page_of(hub.memory), form_of(boss.get(page_of(hub.memory))), follow=True)
+    assert not [message for message in response.context["messages"] if UNDO in (message.extra_tags or "")]
+
+
+def test_a_restored_revision_is_taken_back(boss: Client, hub: Hub) -> None:
+    edit_memory(
+        memory=hub.memory, values={"content": "Hates soup"}, expected_version=None, by=BY, reason="", now=NOW
+    )
+    response = boss.post(page_of(hub.memory, "restore"), {"number": "1", "version": "2"}, follow=True)
+    assert Memory.objects.get(pk=hub.memory.pk).content == "Likes matcha ice cream"
+    boss.post(undo_of(response))
+    assert Memory.objects.get(pk=hub.memory.pk).content == "Hates soup"
+
+
+def test_what_an_approval_ended_holds_again_when_it_is_taken_back(boss: Client, hub: Hub) -> None:
+    new = supersede_memory(
+        memory=hub.memory, new=NewMemory(content="Likes mango ice cream", waits=True), at=NOW, by=BY, reason="",
+        now=NOW,
+    )  # fmt: skip
+    assert new.status == "pending" and Memory.objects.get(pk=hub.memory.pk).valid_to is None
+    response = boss.post(page_of(new, "curate"), {"verb": "approve"}, follow=True)
+    ended = Memory.objects.get(pk=hub.memory.pk)
+    assert ended.valid_to is not None and ended.superseded_by_id == new.pk
+    boss.post(undo_of(response))
+    ended.refresh_from_db()
+    assert ended.valid_to is None and ended.superseded_by_id is None
+    waiting = Memory.objects.get(pk=new.pk)
+    assert waiting.status == "pending" and waiting.supersedes == [hub.memory.pk]
+    boss.post(page_of(new, "curate"), {"verb": "approve"})
+    assert Memory.objects.get(pk=hub.memory.pk).valid_to is not None, "approved anew, it ends it anew"
+
+
+@pytest.mark.parametrize("number", ["", "x", "99", "1"])
+def test_there_is_nothing_to_take_back(boss: Client, hub: Hub, number: str) -> None:
+    response = boss.post(page_of(hub.memory, "take_back"), {"number": number}, follow=True)
+    assert levels(response) == ["error"] and state(hub.memory)[2] == 1
+    for batch in ("", "x", str(hub.memory.pk)):
+        many = boss.post(reverse("admin:strength_memory_take_back_many"), {"batch": batch}, follow=True)
+        assert levels(many) == ["error"]
+
+
+def test_a_get_takes_nothing_back(boss: Client, hub: Hub) -> None:
+    apply_transition(memory=hub.memory, verb="pin", by=BY, reason="", now=NOW)
+    assert boss.get(page_of(hub.memory, "take_back"), {"number": "2"}).status_code == 405
+    assert boss.get(page_of(hub.memory, "part")).status_code == 405
+    assert boss.get(reverse("admin:strength_memory_take_back_many")).status_code == 405
+    assert state(hub.memory) == ("active", True, 2)
+
+
+# Many at once
+
+
+def test_the_page_counts_what_will_change_and_what_not_and_why(boss: Client, hub: Hub) -> None:
+    waiting, other = pending(hub, "waits"), hub.remember(f"{SCRIPT} {RTL}")
+    page = ask(boss, "archive", hub.memory, waiting, other)
+    text = page.content.decode()
+    assert "2 memories will be changed" in text and "1 stay as they are" in text and "pending" in text
+    assert "Likes matcha" in text and SCRIPT not in text and 'name="reason"' in text
+    assert {state(each)[2] for each in (hub.memory, waiting, other)} == {1}, "nothing was done yet"
+    done = say_yes(boss, page, reason="a clean-up")
+    assert "Archive: 2 memories." in told(done) and "1 left as they were" in told(done)
+    assert {state(each)[0] for each in (hub.memory, other)} == {"archived"}
+    assert set(MemoryRevision.objects.filter(verb="archive").values_list("reason", flat=True)) == {
+        "a clean-up"
+    }
+    assert AuditEntry.objects.filter(verb="archive", reason="a clean-up").count() == 2
+
+
+def test_many_are_taken_back_as_one_but_for_what_was_changed_since(boss: Client, hub: Hub) -> None:
+    rows = [hub.memory, *(hub.remember(f"memory {number}") for number in range(3))]
+    query = "?kind__exact=note"
+    done = say_yes(boss, ask(boss, "archive", *rows), reason="mistaken")
+    assert len(set(MemoryRevision.objects.filter(verb="archive").values_list("batch", flat=True))) == 1
+    apply_transition(memory=rows[3], verb="reactivate", by=BY, reason="", now=NOW)
+    undone = boss.post(undo_of(done), follow=True)
+    assert "3 memories are as they were before" in told(undone) and "1 left as they were" in told(undone)
+    assert [state(each)[0] for each in rows] == ["active"] * 4 and state(rows[3])[2] == 3
+    assert query not in undone.redirect_chain[-1][0]
+    again = boss.post(undo_of(done), follow=True)
+    assert "4 left as they were" in told(again)
+
+
+def test_many_lead_back_to_the_filtered_list(boss: Client, hub: Hub) -> None:
+    query = "?kind__exact=preference"
+    done = say_yes(boss, ask(boss, "pin", hub.memory, query=query), query=query)
+    assert done.redirect_chain[-1][0].endswith(query)
+    assert boss.post(undo_of(done), follow=True).redirect_chain[-1][0].endswith(query)
+    assert state(hub.memory) == ("active", False, 3)
+
+
+def test_many_rejected_are_taken_back_with_their_decisions(boss: Client, hub: Hub) -> None:
+    rows = [pending(hub, "the first rumour"), pending(hub, "another tale")]
+    done = say_yes(boss, ask(boss, "reject", *rows), reason="untrue")
+    assert Tombstone.objects.count() == 2
+    boss.post(undo_of(done))
+    assert [state(each)[0] for each in rows] == ["pending"] * 2 and not Tombstone.objects.exists()
+
+
+def test_what_was_edited_after_the_page_was_read_is_left(boss: Client, hub: Hub) -> None:
+    waiting = pending(hub, "harmless")
+    page = ask(boss, "approve", waiting)
+    edit_memory(
+        memory=waiting, values={"content": "harmful"}, expected_version=None, by=BY, reason="", now=NOW
+    )
+    done = say_yes(boss, page)
+    assert levels(done) == ["warning"] and state(waiting)[0] == "pending"
+
+
+def test_what_is_so_already_is_told_and_leaves_no_revision(boss: Client, hub: Hub) -> None:
+    page = ask(boss, "unpin", hub.memory)
+    assert "Nothing would change" in page.content.decode() and "so already" in page.content.decode()
+    assert levels(say_yes(boss, page)) == ["warning"] and state(hub.memory)[2] == 1
+
+
+def test_all_that_match_are_taken_within_the_limit(
+    boss: Client, hub: Hub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = [hub.remember(f"memory {number}") for number in range(3)]
+    query = "?kind__exact=note"
+    page = ask(boss, "pin", rows[0], query=query, select_across="1")
+    assert "3 memories will be changed" in page.content.decode()
+    hub.remember("one more, which nobody saw")
+    done = say_yes(boss, page, query=query)
+    assert "Pin: 3 memories." in told(done), "those that the page counted, and no others"
+    monkeypatch.setattr("strength.admin.bulk.MOST_AT_ONCE", 2)
+    refused = ask(boss, "archive", rows[0], query=query, select_across="1")
+    assert "at most 2 memories" in told(refused)
+
+
+def test_many_are_deleted_with_a_reason_and_no_way_back(boss: Client, hub: Hub) -> None:
+    other = hub.remember("Plays the koto")
+    page = ask(boss, "delete_selected", hub.memory, other)
+    assert "cannot be brought back" in page.content.decode()
+    done = say_yes(boss, page, reason="asked for")
+    assert "Delete: 2 memories." in told(done) and not Memory.objects.exists()
+    assert not [message for message in done.context["messages"] if UNDO in (message.extra_tags or "")]
+    assert AuditEntry.objects.filter(verb="delete", object_kind="memory", reason="asked for").count() == 2
+
+
+def test_one_is_deleted_with_a_reason(boss: Client, hub: Hub) -> None:
+    assert 'name="reason"' in text_of(boss, page_of(hub.memory, "delete"))
+    boss.post(page_of(hub.memory, "delete"), {"post": "yes", "reason": "asked for"})
+    assert AuditEntry.objects.get(verb="delete", object_kind="memory").reason == "asked for"
+
+
+# Two that are one
+
+
+def test_two_chosen_are_merged_and_parted_again(boss: Client, hub: Hub) -> None:
+    one, other = hub.remember("Green tea in the morning"), hub.remember("Drinks tea early", tags=["tea"])
+    page = ask(boss, "merge", one, other)
+    assert "become one" in page.content.decode() and str(one.pk) in page.content.decode()
+    done = say_yes(boss, page, keep=str(other.pk), reason="the same")
+    merge = Merge.objects.get()
+    assert (merge.kept_id, merge.absorbed_id, merge.state, merge.reason) == (
+        other.pk,
+        one.pk,
+        "merged",
+        "the same",
+    )
+    assert state(one)[0] == "archived"
+    undone = boss.post(undo_of(done), follow=True)
+    assert "apart again" in told(undone) and state(one)[0] == "active"
+    say_yes(boss, ask(boss, "merge", one, other), keep=str(one.pk))
+    assert Merge.objects.get().kept_id == one.pk, "a person may decide otherwise"
+
+
+def test_what_cannot_be_one_is_told(boss: Client, hub: Hub) -> None:
+    one, waits = hub.remember("Green tea"), pending(hub, "Tea that waits")
+    assert "exactly two" in told(ask(boss, "merge", one))
+    page = ask(boss, "merge", one, waits)
+    assert "Only active memories" in page.content.decode() and "Nothing would change" in page.content.decode()
+    assert levels(boss.post(list_of(Memory), {**fields_of(page), "post": "yes"}, follow=True)) == ["error"]
+    page = ask(boss, "merge", one, hub.memory)
+    edit_memory(memory=one, values={"content": "Black tea"}, expected_version=None, by=BY, reason="", now=NOW)
+    assert "changed since you saw it" in told(say_yes(boss, page))
+    assert not Merge.objects.filter(state="merged").exists()
+
+
+# Exports
+
+
+def body_of(response: Any) -> bytes:
+    return b"".join(response.streaming_content)
+
+
+def test_chosen_memories_are_exported_as_a_table(boss: Client, hub: Hub) -> None:
+    hub.remember("Not chosen")
+    page = ask(boss, "export", hub.memory)
+    assert "1 memory will be in the file" in page.content.decode()
+    response = boss.post(list_of(Memory), {**fields_of(page), "format": "csv"})
+    lines = body_of(response).decode("utf-8-sig").splitlines()
+    assert len(lines) == 2 and "Likes matcha" in lines[1]
+    assert response["Content-Disposition"] == 'attachment; filename="memories.csv"'
+    entry = AuditEntry.objects.get(verb="export")
+    assert entry.details == {"format": "csv", "memories": 1} and entry.who_name == "boss"
+
+
+def test_all_that_match_are_exported_loss_free_up_to_a_cap(
+    boss: Client, hub: Hub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = [hub.remember(f"memory {number}") for number in range(3)]
+    supersede_memory(memory=rows[0], new=NewMemory(content="another"), at=NOW, by=BY, reason="", now=NOW)
+    monkeypatch.setattr("strength.admin.bulk.MOST_EXPORTED", 4)
+    page = ask(boss, "export", rows[0], select_across="1")
+    assert (
+        "4 memories will be in the file" in page.content.decode()
+        and "the most that one file" in page.content.decode()
+    )
+    response = boss.post(list_of(Memory), {**fields_of(page), "format": "jsonl"})
+    lines = list(read_lines(io.BytesIO(body_of(response))))
+    memories = [line for line in lines if line.table == "strength_memory"]
+    assert len(memories) == 4 and lines[0].values["counts"]["strength_memory"] == 4
+    among = {line.values["id"] for line in memories}
+    assert {line.values["superseded_by_id"] for line in memories} <= {None, *among}
+    assert {line.table for line in lines if line.table} >= {
+        "strength_memorynumbers",
+        "strength_memoryrevision",
+    }
+
+
+def test_what_stands_above_memories_is_for_who_may_read_it(staff: Callable[..., Client], hub: Hub) -> None:
+    browser = staff("view_memory")
+    page = ask(browser, "export", hub.memory)
+    assert 'value="jsonl"' not in page.content.decode()
+    refused = browser.post(list_of(Memory), {**fields_of(page), "format": "jsonl"})
+    assert not refused.streaming and not AuditEntry.objects.filter(verb="export").exists()
+    assert (
+        "Likes matcha"
+        in body_of(browser.post(list_of(Memory), {**fields_of(page), "format": "csv"})).decode()
+    )
+
+
+# The page: whence, what changed, where used
+
+
+def test_the_page_begins_with_the_text_and_leads_to_what_was_said(boss: Client, hub: Hub) -> None:
+    text = text_of(boss, page_of(hub.memory))
+    assert text.index('id="memory-text"') < text.index('id="curate-form"') < text.index('id="memory_form"')
+    assert (
+        text.index('id="memory_form"') < text.index("Where it comes from") < text.index("Strength over time")
+    )
+    assert "抹茶アイスが好きです。" in text and f"#message-{hub.messages[1].pk}" in text
+    assert str(hub.session.pk) in text
+
+
+def test_what_was_said_is_for_those_who_may_read_messages(staff: Callable[..., Client], hub: Hub) -> None:
+    text = text_of(staff("view_memory"), page_of(hub.memory))
+    assert "抹茶アイスが好きです。" not in text and f"#message-{hub.messages[1].pk}" in text
+
+
+def test_why_it_was_retrieved_is_a_part_and_a_page(boss: Client, hub: Hub) -> None:
+    page = page_of(hub.memory, "retrieved")
+    assert f'hx-get="{page}"' in text_of(boss, page_of(hub.memory))
+    part = boss.get(page, headers={"HX-Request": "true"}).content.decode()
+    assert "<html" not in part and "matcha ice cream in Kyoto?" in part and "place 1 of 1" in part
+    assert "entered" in part and "relevance" in part and "recency" in part
+    whole = text_of(boss, page)
+    assert "<html" in whole and page_of(hub.memory) in whole and part.strip().splitlines()[1].strip() in whole
+
+
+def test_contexts_are_read_some_at_a_time(boss: Client, hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("strength.admin.sources.RECEIPTS_AT_ONCE", 1)
+    hub.ask("Some ice cream?")
+    page = page_of(hub.memory, "retrieved")
+    assert "Some ice cream?" in text_of(boss, page) and "?from=1" in text_of(boss, page)
+    earlier = text_of(boss, page, **{"from": "1"})
+    assert "matcha ice cream in Kyoto?" in earlier and "Some ice cream?" not in earlier
+    for nonsense in ("x", "-1", "9" * 30):
+        assert boss.get(page, {"from": nonsense}).status_code == 200
+
+
+def test_receipts_and_texts_are_for_those_who_may_see_them(staff: Callable[..., Client], hub: Hub) -> None:
+    browser = staff("view_memory")
+    assert page_of(hub.memory, "retrieved") not in text_of(browser, page_of(hub.memory))
+    assert browser.get(page_of(hub.memory, "retrieved")).status_code == 403
+    assert browser.get(page_of(hub.memory, "text")).status_code == 200
+    missing = hub.messages[0]
+    assert (
+        browser.get(page_of(hub.memory, "text").replace(str(hub.memory.pk), str(missing.pk))).status_code
+        == 302
+    )
+
+
+def test_what_held_when_is_told_from_first_to_last(boss: Client, hub: Hub) -> None:
+    second = supersede_memory(
+        memory=hub.memory,
+        new=NewMemory(content="Likes mango"),
+        at=NOW + timedelta(days=1),
+        by=BY,
+        reason="",
+        now=NOW,
+    )
+    third = supersede_memory(
+        memory=second,
+        new=NewMemory(content="Likes lemon"),
+        at=NOW + timedelta(days=2),
+        by=BY,
+        reason="",
+        now=NOW,
+    )
+    for memory in (hub.memory, second, third):
+        chain = text_of(boss, page_of(memory)).split('id="succession"')[1].split("</ol>")[0]
+        assert chain.index("Likes matcha") < chain.index("Likes mango") < chain.index("Likes lemon")
+        assert chain.count('aria-current="true"') == 1
+    assert 'id="succession"' not in text_of(boss, page_of(hub.remember("alone")))
+
+
+def test_a_circle_of_memories_ends(boss: Client, hub: Hub) -> None:
+    other = hub.remember("Likes mango")
+    Memory.objects.filter(pk=other.pk).update(superseded_by=hub.memory.pk)
+    Memory.objects.filter(pk=hub.memory.pk).update(superseded_by=other.pk)
+    assert 'id="succession"' in text_of(boss, page_of(hub.memory))
+
+
+def test_a_revision_shows_which_words_went_and_came(boss: Client, hub: Hub) -> None:
+    edit_memory(
+        memory=hub.memory, values={"content": "Likes mango ice cream", "tags": [SCRIPT]}, expected_version=None, by=BY,
+        reason="a letter", now=NOW,
+    )  # fmt: skip
+    text = text_of(boss, page_of(hub.memory))
+    assert re.search(r"<del[^>]*>matcha </del>", text) and re.search(r"<ins[^>]*>mango </ins>", text)
+    assert "a letter" in text and SCRIPT not in text
+
+
+def test_earlier_revisions_are_a_click_away(boss: Client, hub: Hub) -> None:
+    for number in range(12):
+        verb = "unpin" if number % 2 else "pin"
+        apply_transition(memory=hub.memory, verb=verb, by=BY, reason=f"turn {number}", now=NOW)
+    latest = boss.get(page_of(hub.memory))
+    assert len(latest.context["revisions"]) == 10 and latest.context["earlier_than"] == 4
+    earlier = boss.get(page_of(hub.memory), {"before": "4"})
+    assert [each["revision"].number for each in earlier.context["revisions"]] == [3, 2, 1]
+    assert earlier.content.decode().count("Restore revision") == 3
+    for nonsense in ("x", "-1", "９", "9" * 30):
+        assert boss.get(page_of(hub.memory), {"before": nonsense}).status_code == 200
+
+
+# Differences
+
+
+def joined(runs: Any, *kinds: str) -> str:
+    return "".join(run.text for run in runs if run.kind in kinds)
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("", ""),
+        ("", "new"),
+        ("old", ""),
+        ("a b c", "a x c"),
+        ("抹茶が好き", "珈琲が好き"),
+        ("x y", "y x"),
+        ("same", "same"),
+    ],
+)
+def test_a_difference_holds_both_texts(before: str, after: str) -> None:
+    runs = difference(before, after)
+    assert runs is not None
+    assert joined(runs, SAME, GONE) == before and joined(runs, SAME, NEW) == after
+
+
+def test_a_difference_leaves_out_what_stayed_and_is_cut() -> None:
+    same = "word " * 400
+    runs = difference(f"{same}old {same}", f"{same}new {same}")
+    assert runs is not None and [run.kind for run in runs] == [CUT, SAME, GONE, NEW, SAME, CUT]
+    long = difference("", "new " * 1200)
+    assert long is not None and long[-1].kind == CUT and len(joined(long, NEW)) <= LONGEST_SHOWN
+    assert difference("x" * 9000, "y") is None
+
+
+def test_a_page_compares_no_more_texts_than_it_has_time_for(boss: Client, hub: Hub) -> None:
+    for number in range(9):
+        tea = "green" if number % 2 else "black"
+        edit_memory(
+            memory=hub.memory, values={"content": f"Likes {tea} tea. " * 30 + str(number)}, expected_version=None,
+            by=BY, reason="", now=NOW,
+        )  # fmt: skip
+    runs = [
+        change["runs"]
+        for each in boss.get(page_of(hub.memory)).context["revisions"]
+        for change in each["changes"]
+        if change["name"] == "text"
+    ]
+    assert runs[0] and not runs[-2]
+
+
+# Hostile and long texts
+
+
+def test_a_long_text_is_cut_and_an_edit_of_the_rest_loses_none_of_it(boss: Client, hub: Hub) -> None:
+    long = f'{SCRIPT}{RTL}"' + '"&<' * 33_000 + "THE-END"
+    memory = hub.remember(long[:100_000])
+    page = boss.get(page_of(memory))
+    text = page.content.decode()
+    assert len(page.content) <= MOST_BYTES and SCRIPT not in text and "The whole text" in text
+    assert "content" not in page.context["adminform"].form.fields
+    boss.post(page_of(memory), {**form_of(page), "tags": "soup", "reason": "sorted"})
+    stored = Memory.objects.get(pk=memory.pk)
+    assert stored.tags == ["soup"] and stored.content == long[:100_000]
+    whole = boss.get(page_of(memory, "text"))
+    assert whole.content.decode() == long[:100_000] and whole["Content-Type"].startswith("text/plain")
+    assert whole["X-Content-Type-Options"] == "nosniff"
+    edited = boss.get(page_of(memory), {"text": "whole"})
+    values = {**form_of(edited), "content": long[:99_000]}
+    boss.post(f"{page_of(memory)}?text=whole", values)
+    assert Memory.objects.get(pk=memory.pk).content == long[:99_000]
+    assert len(boss.get(page_of(memory)).content) <= MOST_BYTES, "also with two revisions of it"
+
+
+def test_many_long_learnings_are_left_as_they_are(boss: Client, hub: Hub) -> None:
+    learnings = {f"view {number}": "x" * 9_000 for number in range(10)}
+    Memory.objects.filter(pk=hub.memory.pk).update(learnings=learnings)
+    page = boss.get(page_of(hub.memory))
+    assert "learnings" not in page.context["adminform"].form.fields and len(page.content) <= MOST_BYTES
+    boss.post(page_of(hub.memory), {**form_of(page), "content": "Likes mango"})
+    stored = Memory.objects.get(pk=hub.memory.pk)
+    assert stored.content == "Likes mango" and stored.learnings == learnings
+
+
+def test_a_viewer_reads_the_text_and_the_page_stays_small(staff: Callable[..., Client], hub: Hub) -> None:
+    memory = hub.remember('"' * 100_000)
+    response = staff("view_memory").get(page_of(memory))
+    assert len(response.content) <= MOST_BYTES and "The whole text" in response.content.decode()
+
+
+def test_rows_and_pages_of_hostile_texts_are_text(boss: Client, hub: Hub) -> None:
+    hostile = f"\"'>{SCRIPT} {RTL} </button>"
+    Memory.objects.filter(pk=hub.memory.pk).update(content=hostile, namespace=f"/x/{SCRIPT}/", tags=[SCRIPT])
+    hub.messages[1].content = hostile
+    hub.messages[1].author = SCRIPT
+    hub.messages[1].save()
+    for page in (list_of(Memory), page_of(hub.memory), page_of(hub.memory, "retrieved")):
+        text = text_of(boss, page)
+        assert SCRIPT not in text and "</button> " not in text.replace("</button>\n", "")
+    found = text_of(boss, list_of(Memory), q=hostile, **MEANING)
+    assert SCRIPT not in found and json.dumps(SCRIPT) not in found
+
+
+# How much a page asks
+
+
+def test_list_and_page_ask_as_much_for_many_as_for_few(boss: Client, hub: Hub) -> None:
+    pages = [
+        (list_of(Memory), {}), (list_of(Memory), {"q": "matcha", **MEANING}), (page_of(hub.memory), {}),
+        (page_of(hub.memory, "retrieved"), {}),
+    ]  # fmt: skip
+
+    def queries() -> list[int]:
+        counts = []
+        for page, query in pages:
+            with CaptureQueriesContext(connection) as captured:
+                assert boss.get(page, query).status_code == 200
+            counts.append(len(captured))
+        return counts
+
+    for number in range(2):
+        hub.remember(f"matcha {number}")
+    queries()
+    few = queries()
+    for number in range(30):
+        hub.remember(f"matcha and {number}")
+        apply_transition(memory=hub.memory, verb="unpin" if number % 2 else "pin", by=BY, reason="", now=NOW)
+        hub.ask(f"matcha {number}?")
+    queries()
+    assert queries() == few and max(few) <= MOST_QUERIES

@@ -1,0 +1,280 @@
+"""The playground: the context that a call would get, what entered and what did not, and no trace in anybody's memory."""
+
+import json
+import logging
+import re
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import User
+from django.db import connection
+from django.test import Client
+from django.test.utils import CaptureQueriesContext
+from django.urls import reverse
+
+from conversations.actions.context import ContextRequest, assemble_context
+from conversations.actions.sessions import open_session
+from conversations.admin.playground import KEPT_SECONDS, RANGES, TOKENS_TO_TRY
+from conversations.domain.policy import ContextPolicy
+from conversations.models import Receipt
+from memoryhub.access.models import AuditEntry
+from memoryhub.access.tenancy import actor_for_writing, tenant_for_reading
+from memoryhub.providers import spaces
+from memoryhub.providers.errors import ProviderUnavailable
+from memoryhub.tenants.models import Actor
+from strength.models import MemoryNumbers
+from summaries.actions.projects import create_project
+from summaries.models import ProjectEvent, RoutingDecision
+from tests.integration.admin.conftest import BY, NOW, SCRIPT, SECRET_USER, Hub, logged_in, page_of
+
+QUESTION = "matcha ice cream in Kyoto?"
+MOST_BYTES = 400_000
+MOST_QUERIES = 25
+RTL = "\u202e\u05e9\u05dc\u05d5\u05dd"
+
+
+def run(browser: Client, hub: Hub, **values: Any) -> Any:
+    """Ask the playground for the hub's user."""
+    asked = {"agent": hub.agent.pk, "user": SECRET_USER, "message": QUESTION, **values}
+    return browser.post(reverse("playground"), asked)
+
+
+def without_nonce(text: str) -> str:
+    return re.sub(r"[0-9a-f]{32}", "NONCE", text)
+
+
+def rows_of(response: Any) -> dict[str, Any]:
+    """Return the candidates by their source."""
+    return {row.source_id: row for group in response.context["groups"] for row in group.rows}
+
+
+@pytest.mark.parametrize("format", ["anthropic", "openai"])
+def test_it_shows_the_context_that_a_call_gets(boss: Client, hub: Hub, format: str) -> None:
+    told = run(boss, hub, session=str(hub.session.pk), format=format, max_tokens="3000", **{"as": "json"})
+    request = ContextRequest(
+        message=QUESTION, session=hub.session, format=format, options={"max_tokens": 3000}
+    )
+    tenant = tenant_for_reading(BY, hub.agent.pk, SECRET_USER)
+    got = assemble_context(tenant=tenant, request=request, by=BY, now=NOW).assembly
+    sent: dict[str, Any] = {
+        "messages": got.messages,
+        **({"system": got.system} if got.system is not None else {}),
+    }
+    assert json.loads(without_nonce(told.content.decode())) == json.loads(without_nonce(json.dumps(sent)))
+    assert told["Content-Type"] == "application/json" and "no-store" in told["Cache-Control"]
+
+
+def test_it_shows_every_candidate_with_its_score_and_why(boss: Client, hub: Hub) -> None:
+    response = run(boss, hub, session=str(hub.session.pk))
+    text, row = response.content.decode(), rows_of(response)[str(hub.memory.pk)]
+    assert row.included and row.score is not None and len(row.parts) == 3
+    assert abs(sum(part.value for part in row.parts) - row.score) < 0.001
+    assert page_of(hub.memory) in text and "entered whole" in text and "Likes matcha ice cream" in text
+    budget = response.context["budget"]
+    assert sum(share.tokens for share in budget.shares) >= budget.total > 0
+    assert budget.limit == 80_000 and 'role="img"' in text and 'id="budget-table"' in text
+
+
+def test_a_run_leaves_no_trace(boss: Client, hub: Hub) -> None:
+    create_project(actor=hub.actor, name="kyoto", description="matcha ice cream", by=BY, now=NOW)
+
+    def traces() -> list[Any]:
+        tables = (Receipt, AuditEntry, RoutingDecision, ProjectEvent, Actor)
+        numbers = MemoryNumbers.objects.values_list("candidate_count", "access_count", "strength")
+        return [*(table.objects.count() for table in tables), list(numbers)]
+
+    before = traces()
+    for project in ("", "auto", "kyoto", "-"):
+        response = run(boss, hub, project=project, session=str(hub.session.pk))
+        assert response.status_code == 200 and "result" in response.context
+    assert run(boss, hub, user="nobody-yet", project="auto").context["result"]
+    assert traces() == before
+
+
+def test_keeping_a_receipt_is_asked_for_and_told(boss: Client, hub: Hub) -> None:
+    before = MemoryNumbers.objects.get(memory=hub.memory).candidate_count
+    response = run(boss, hub, keep="1", max_tokens="5000")
+    kept = response.context["kept"]
+    assert page_of(kept) in response.content.decode()
+    assert kept.metadata["is_trial"] and kept.metadata["asked"]["options"] == {"max_tokens": 5000}
+    entry = AuditEntry.objects.get(verb="keep")
+    assert (entry.object_kind, entry.object_id) == ("receipt", str(kept.pk))
+    assert MemoryNumbers.objects.get(memory=hub.memory).candidate_count == before
+    assert "kept from the playground" in boss.get(page_of(kept)).content.decode()
+
+
+def test_nothing_is_kept_for_somebody_nobody_knows(boss: Client, hub: Hub) -> None:
+    before = Receipt.objects.count()
+    response = run(boss, hub, user="nobody-yet", keep="1")
+    assert response.context["kept"] is None and Receipt.objects.count() == before
+    assert not Actor.objects.filter(user_id="nobody-yet").exists()
+    assert "Nobody of this name is known" in response.content.decode()
+
+
+@pytest.mark.parametrize(
+    ("values", "field"),
+    [
+        ({"agent": "nobody"}, "agent"),
+        ({"message": " "}, "message"),
+        ({"session": "no id"}, "session"),
+        ({"session": "01a2041d-6fda-7559-8b1f-cd8818c2f155"}, "session"),
+        ({"max_tokens": "10"}, "max_tokens"),
+        ({"max_tokens": "1000", "message": "word " * 2_000}, "max_tokens"),
+        ({"token_safety_margin": "2"}, "token_safety_margin"),
+        ({"recall_limit": "21"}, "recall_limit"),
+        ({"format": "letters"}, "format"),
+        ({"user": "x\x00"}, "user"),
+    ],
+)
+def test_what_is_wrong_stands_beside_its_field(boss: Client, hub: Hub, values: Any, field: str) -> None:
+    response = run(boss, hub, **values)
+    assert response.status_code == 200 and list(response.context["form"].errors) == [field]
+    assert "result" not in response.context
+
+
+def test_anothers_session_is_refused(boss: Client, hub: Hub) -> None:
+    other = actor_for_writing(BY, hub.agent.pk, "somebody-else", now=NOW)
+    session, _ = open_session(actor=other, session_id=None, channel="api", by=BY, now=NOW)
+    assert list(run(boss, hub, session=str(session.pk)).context["form"].errors) == ["session"]
+
+
+def test_ranges_are_those_of_the_policy() -> None:
+    for name, (low, high) in RANGES.items():
+        check = ContextPolicy.CHECKS[name]
+        assert (
+            check.holds(low) and check.holds(high) and not check.holds(low - 1) and not check.holds(high + 1)
+        )
+
+
+def test_layers_are_switched_and_options_sent(boss: Client, hub: Hub) -> None:
+    off = run(boss, hub, include_semantic_memory="false", cache="true", memory_placement="with_user_message")
+    assert str(hub.memory.pk) not in rows_of(off)
+    assert "cache_control" in off.context["prompt"].as_json
+
+
+def test_gaps_are_told_in_words(boss: Client, hub: Hub) -> None:
+    other, _ = open_session(actor=hub.actor, session_id=None, channel="api", by=BY, now=NOW)
+    told = run(boss, hub, session=str(other.pk), project="nowhere").content.decode()
+    assert "There is no such project" in told
+    assert "Nobody of this name is known yet" in run(boss, hub, user="new").content.decode()
+
+
+class Away:
+    """An embedder that nobody reaches."""
+
+    name, is_local = "hashing", True
+
+    def embed(self, texts: Any) -> Any:
+        raise ProviderUnavailable("nobody there", code="unreachable")
+
+
+def test_an_embedder_that_is_away_is_told(boss: Client, hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(spaces, "provider_of", lambda space: Away())
+    response = run(boss, hub, message="matcha ice cream, never asked before")
+    assert "found by their words alone" in response.content.decode()
+    assert rows_of(response)[str(hub.memory.pk)].included
+
+
+def test_another_budget_is_compared_with_the_run_before(boss: Client, hub: Hub) -> None:
+    hub.say(*("A long story about the garden. " * 40 for _ in range(6)))
+    first = run(boss, hub, session=str(hub.session.pk))
+    assert not first.context["compared"] and 2_000 in first.context["budgets"]
+    second = run(boss, hub, session=str(hub.session.pk), run=first.context["run"], instead="1000")
+    text = second.content.decode()
+    assert second.context["compared"] and second.context["budget"].limit_before == 80_000
+    assert [str(what) for what, _was, _now in second.context["changed"]] == ["Token budget"]
+    assert "had entered before" in text and "gave way" in text
+    assert second.context["form"]["max_tokens"].value() == "1000"
+
+
+def test_a_memory_is_pinned_from_here_and_one_comes_back_to_the_run(boss: Client, hub: Hub) -> None:
+    first = run(boss, hub)
+    row = rows_of(first)[str(hub.memory.pk)]
+    assert [verb for verb, _label in row.verbs] == ["pin", "archive"]
+    pinned = boss.post(row.curate, {"verb": "pin", "next": first.context["next"]})
+    assert pinned["Location"] == first.context["next"]
+    again = boss.get(pinned["Location"])
+    row = rows_of(again)[str(hub.memory.pk)]
+    assert row.layer == "pinned" and "was among: Related memories" in again.content.decode()
+    assert again.context["form"]["message"].value() == QUESTION
+    boss.post(row.curate, {"verb": "archive", "next": again.context["next"]})
+    gone = boss.get(again.context["next"]).context["gone"]
+    assert [each.text for each in gone] == ["Likes matcha ice cream"]
+
+
+def test_a_run_is_its_persons_alone(boss: Client, hub: Hub) -> None:
+    address = run(boss, hub, message="Who knows my secret?").context["next"]
+    assert "secret" in boss.get(address).content.decode() and "secret" not in address
+    other = logged_in(User.objects.create_superuser("other", password="a long password"))
+    page = other.get(address)
+    assert page.status_code == 200 and "my secret" not in page.content.decode()
+    assert KEPT_SECONDS <= 3600
+
+
+def test_a_receipt_is_opened_with_its_settings_and_compared(boss: Client, hub: Hub) -> None:
+    kept = run(boss, hub, keep="1", max_tokens="5000", include_recall="false", project="-").context["kept"]
+    page = boss.get(page_of(kept)).content.decode()
+    assert reverse("playground") in page and str(kept.pk) in page
+    hub.remember("Matcha ice cream is best in Uji")
+    opened = boss.post(reverse("playground"), {"receipt": str(kept.pk)})
+    form = opened.context["form"]
+    values = [form[name].value() for name in ("message", "max_tokens", "include_recall", "project")]
+    assert values == [QUESTION, "5000", "false", "-"]
+    assert opened.context["compared"] and opened.context["changed"] == []
+    assert any(row.change == "new" for row in rows_of(opened).values())
+    assert boss.post(reverse("playground"), {"receipt": str(hub.receipt.pk)}).context["result"]
+
+
+def test_hostile_and_huge_texts_are_shown_as_texts_and_cut(boss: Client, hub: Hub) -> None:
+    hub.say(f"{SCRIPT}{RTL}" + '"<&' * 33_000, "日本語の長い話。" * 12_000)
+    for number in range(12):
+        hub.remember(f"{SCRIPT} {RTL} {number} {'matcha ' * 2_000}", pinned=number > 6)
+    message = f"{SCRIPT} {RTL} matcha " + '"quoted" ' * 5_000
+    response = run(boss, hub, message=message, session=str(hub.session.pk), max_tokens="1000000")
+    text = response.content.decode()
+    assert response.context["prompt"].is_cut and response.context["prompt"].as_json is None
+    assert SCRIPT not in text and len(response.content) <= MOST_BYTES
+    assert SCRIPT in run(boss, hub, message=message, **{"as": "json"}).content.decode()
+
+
+def test_many_candidates_are_listed_up_to_a_number_and_the_rest_is_told(boss: Client, hub: Hub) -> None:
+    for number in range(45):
+        hub.remember(f"Pinned thing number {number}", pinned=True)
+    with CaptureQueriesContext(connection) as queries:
+        response = run(boss, hub, session=str(hub.session.pk))
+    group = next(group for group in response.context["groups"] if group.layer == "pinned")
+    assert (len(group.rows), group.left_out, group.offered) == (40, 5, 45)
+    assert "and 5 more that are not listed" in response.content.decode()
+    assert len(queries) <= MOST_QUERIES and len(response.content) <= MOST_BYTES
+
+
+def test_the_message_is_in_no_log(boss: Client, hub: Hub, caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.DEBUG):
+        run(boss, hub, message="zebra-secret")
+    assert "zebra-secret" not in caplog.text
+
+
+def test_it_takes_both_permissions_and_curating_a_third(staff: Callable[..., Client], hub: Hub) -> None:
+    browser = staff("view_receipt", "view_message")
+    response = run(browser, hub)
+    assert response.status_code == 200 and not response.context["may_curate"]
+    assert 'name="verb"' not in response.content.decode()
+    User.objects.get(username="kei").delete()
+    assert staff("view_receipt").get(reverse("playground")).status_code == 403
+
+
+def test_a_session_prefills_the_form(boss: Client, hub: Hub) -> None:
+    form = boss.get(reverse("playground"), {"session": str(hub.session.pk)}).context["form"]
+    assert [form[name].value() for name in ("agent", "user")] == [hub.agent.pk, SECRET_USER]
+    for wrong in ("x", "01a2041d-6fda-7559-8b1f-cd8818c2f155"):
+        assert boss.get(reverse("playground"), {"session": wrong, "run": "../x"}).status_code == 200
+    assert TOKENS_TO_TRY
+
+
+def test_it_opens_in_japanese(boss: Client, hub: Hub) -> None:
+    response = boss.post(
+        reverse("playground"), {"agent": hub.agent.pk, "user": SECRET_USER, "message": QUESTION},
+        headers={"accept-language": "ja"},
+    )  # fmt: skip
+    assert response.status_code == 200 and response.context["result"]

@@ -1,0 +1,210 @@
+"""Routing decisions in the admin: put right with one click, from the list and from the page, and taken back."""
+
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from django.db import connection
+from django.test import Client
+from django.test.utils import CaptureQueriesContext
+
+from memoryhub.access.models import AuditEntry
+from memoryhub.access.tenancy import actor_for_writing
+from memoryhub.tenants.models import Actor
+from summaries.actions.correcting import NotCorrected, take_back_correction
+from summaries.actions.documents import append_entry
+from summaries.actions.projects import create_project
+from summaries.actions.routing import correct_routing, route_message
+from summaries.models import Project, RoutingDecision
+from tests.integration.admin.conftest import BY, SCRIPT, list_of, page_of
+
+NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
+LISTED = list_of(RoutingDecision)
+MOST_QUERIES = 25
+
+
+@pytest.fixture
+def actor(db: None) -> Actor:
+    """Return a user with two projects."""
+    actor = actor_for_writing(BY, "kana", "hiroki", now=NOW)
+    create_project(actor=actor, name="tea-shop", description="Tea and sencha of Uji.", by=BY, now=NOW)
+    create_project(actor=actor, name="coffee-bar", description="Espresso and beans.", by=BY, now=NOW)
+    return actor
+
+
+def routed(actor: Actor, message: str = f"Which beans {SCRIPT}?", channel: str = "slack") -> RoutingDecision:
+    return route_message(actor=actor, message=message, channel=channel, by=BY, now=NOW)
+
+
+def told(answer: Any) -> str:
+    return " ".join(str(message) for message in answer.context["messages"])
+
+
+def undo_of(answer: Any) -> str:
+    """Return where the button beside the latest message posts to."""
+    tags = [message.extra_tags for message in answer.context["messages"] if message.extra_tags]
+    assert tags, "nothing can be taken back"
+    return str(tags[-1].removeprefix("undo:"))
+
+
+def said(decision: RoutingDecision) -> str | None:
+    decision.refresh_from_db()
+    return decision.corrected_project.name if decision.corrected_project else None
+
+
+def test_list_offers_the_likely_projects_and_one_click_puts_right(boss: Client, actor: Actor) -> None:
+    decision = routed(actor)
+    answer = boss.get(LISTED)
+    shown = answer.content.decode()
+    (row,) = answer.context["cl"].result_list
+    assert row.offered == ["coffee-bar", "tea-shop"], "the one that was found first"
+    address = f"{page_of(decision, 'correct')}?project=tea-shop"
+    assert f'formaction="{address}"' in shown and 'form="correct-form"' in shown and SCRIPT not in shown
+    done = boss.post(address, {"next": LISTED, "reason": "It is about tea."}, follow=True)
+    assert done.redirect_chain[-1][0] == LISTED and said(decision) == "tea-shop"
+    assert AuditEntry.objects.get(verb="correct").reason == "It is about tea."
+    assert "/uncorrect/?said=tea-shop" in done.content.decode(), "the list has the way back too"
+
+
+def test_correction_is_taken_back_and_that_too(boss: Client, actor: Actor) -> None:
+    decision = routed(actor)
+    done = boss.post(page_of(decision, "correct"), {"project": "tea-shop"}, follow=True)
+    back = boss.post(undo_of(done), follow=True)
+    assert said(decision) is None and decision.corrected_by == "" and decision.corrected_at is None
+    assert AuditEntry.objects.filter(verb="uncorrect").count() == 1
+    boss.post(undo_of(back))
+    assert said(decision) == "tea-shop"
+    boss.post(undo_of(back))
+    late = boss.post(f"{page_of(decision, 'uncorrect')}?said=coffee-bar", follow=True)
+    assert "otherwise meanwhile" in told(late) and said(decision) == "tea-shop"
+
+
+def test_second_correction_goes_back_to_the_first(boss: Client, actor: Actor) -> None:
+    decision = routed(actor)
+    boss.post(page_of(decision, "correct"), {"project": "tea-shop"})
+    second = boss.post(
+        page_of(decision, "correct"), {"take": "chosen", "chosen": "coffee-bar", "project": ""}, follow=True
+    )
+    assert said(decision) == "coffee-bar"
+    boss.post(undo_of(second))
+    assert said(decision) == "tea-shop"
+
+
+def test_new_project_is_made_for_a_message_and_goes_with_its_correction(boss: Client, actor: Actor) -> None:
+    decision = routed(actor, "Let us start a bakery in Kyoto.")
+    shown = boss.get(page_of(decision))
+    name = shown.context["new_name"]
+    assert name and f'value="{name}"' in shown.content.decode()
+    done = boss.post(page_of(decision, "correct"), {"take": "new", "new_name": name}, follow=True)
+    assert said(decision) == name and Project.objects.filter(name=name).exists()
+    back = boss.post(undo_of(done), follow=True)
+    assert said(decision) is None and not Project.objects.filter(name=name).exists()
+    assert "taken back" in told(back)
+
+
+def test_new_project_that_was_used_meanwhile_stays(boss: Client, actor: Actor) -> None:
+    decision = routed(actor, "Let us start a bakery in Kyoto.")
+    done = boss.post(page_of(decision, "correct"), {"take": "new", "new_name": "bakery"}, follow=True)
+    project = Project.objects.get(name="bakery")
+    append_entry(project=project, document_name="MEMORY.md", text="Melon bread.", by=BY, now=NOW)
+    boss.post(undo_of(done))
+    assert said(decision) is None and Project.objects.filter(name="bakery").exists()
+
+
+def test_names_that_cannot_be_are_told(boss: Client, actor: Actor) -> None:
+    decision = routed(actor)
+    for values, words in (
+        ({"take": "new", "new_name": "Tea Shop!"}, "small letters"),
+        ({"take": "new", "new_name": "tea-shop"}, "already"),
+        ({"project": "nowhere"}, "No project of this name"),
+        ({}, "No project of this name"),
+    ):
+        assert words in told(boss.post(page_of(decision, "correct"), values, follow=True)), values
+    assert said(decision) is None and Project.objects.count() == 2
+
+
+def test_an_empty_name_is_the_proposal(boss: Client, actor: Actor) -> None:
+    decision = routed(actor, "抹茶 harbour walk")
+    boss.post(page_of(decision, "correct"), {"take": "new", "new_name": ""})
+    assert said(decision) not in (None, "tea-shop", "coffee-bar")
+
+
+def test_filters_narrow_to_what_nobody_was_sure_of(boss: Client, actor: Actor) -> None:
+    sure, unsure, right = routed(actor), routed(actor, "Hello."), routed(actor, "Hi.")
+    RoutingDecision.objects.filter(pk=sure.pk).update(confidence="high")
+    correct_routing(decision=right, project_name="tea-shop", by=BY, now=NOW)
+
+    def found(state: str) -> set[Any]:
+        return {row.pk for row in boss.get(LISTED, {"state": state}).context["cl"].result_list}
+
+    assert found("unsure") == {unsure.pk}
+    assert found("open") == {sure.pk, unsure.pk}
+    assert found("corrected") == {right.pk}
+    assert found("else") == {sure.pk, unsure.pk, right.pk}
+
+
+def test_page_shows_the_examples_that_a_router_is_shown(boss: Client, actor: Actor) -> None:
+    decision, other = routed(actor), routed(actor, "Which beans shall we buy?")
+    assert "Nobody has put anything right yet" in boss.get(page_of(decision)).content.decode()
+    correct_routing(decision=other, project_name="coffee-bar", by=BY, now=NOW)
+    answer = boss.get(page_of(decision))
+    (example,) = answer.context["examples"]
+    assert example["project"] == "coffee-bar" and example["percent"] > 0 and not example["is_this"]
+    assert page_of(other) in answer.content.decode() and SCRIPT not in answer.content.decode()
+    assert boss.get(page_of(other)).context["examples"][0]["is_this"]
+
+
+def test_who_may_only_look_has_no_buttons(staff: Any, actor: Actor) -> None:
+    decision = routed(actor)
+    correct_routing(decision=decision, project_name="tea-shop", by=BY, now=NOW)
+    viewer = staff("view_routingdecision")
+    for address in (LISTED, page_of(decision)):
+        shown = viewer.get(address).content.decode()
+        assert "correct-form" not in shown and "uncorrect" not in shown and "tea-shop" in shown
+    for button in ("correct", "uncorrect"):
+        assert viewer.post(page_of(decision, button), {"project": "coffee-bar"}).status_code == 403
+        assert viewer.get(page_of(decision, button)).status_code == 405
+    assert said(decision) == "tea-shop"
+
+
+def test_another_users_project_is_none_of_this_one(boss: Client, actor: Actor) -> None:
+    stranger = actor_for_writing(BY, "kana", "mio", now=NOW)
+    create_project(actor=stranger, name="secret", description="Beans.", by=BY, now=NOW)
+    decision = routed(actor)
+    (row,) = boss.get(LISTED).context["cl"].result_list
+    assert "secret" not in row.offered and "secret" not in boss.get(page_of(decision)).content.decode()
+    boss.post(page_of(decision, "correct"), {"project": "secret"})
+    assert said(decision) is None
+
+
+def test_pages_ask_as_often_for_many_rows(boss: Client, actor: Actor) -> None:
+    decision = routed(actor)
+
+    def asked() -> list[int]:
+        numbers = []
+        for address in (LISTED, page_of(decision)):
+            with CaptureQueriesContext(connection) as queries:
+                assert boss.get(address).status_code == 200
+            numbers.append(len(queries))
+        return numbers
+
+    correct_routing(decision=routed(actor, "Beans?"), project_name="tea-shop", by=BY, now=NOW)
+    asked()
+    before = asked()
+    for number in range(30):
+        create_project(actor=actor, name=f"p-{number}", description=f"About {number}.", by=BY, now=NOW)
+        correct_routing(decision=routed(actor, f"Beans {number}"), project_name="tea-shop", by=BY, now=NOW)
+    assert asked() == before and max(before) <= MOST_QUERIES
+
+
+def test_long_messages_are_cut(boss: Client, actor: Actor) -> None:
+    decision = routed(actor, f"{SCRIPT} " + "beans \u202e " * 12_000 + "THE-END")
+    for address in (LISTED, page_of(decision)):
+        answer = boss.get(address)
+        assert len(answer.content) < 400_000 and "THE-END" not in answer.content.decode()
+        assert SCRIPT not in answer.content.decode()
+
+
+def test_a_correction_that_is_none_cannot_be_taken_back(actor: Actor) -> None:
+    with pytest.raises(NotCorrected):
+        take_back_correction(decision=routed(actor), said="tea-shop", by=BY, now=NOW)

@@ -1,0 +1,182 @@
+"""Sleeps in the admin: previewed by kind, kept from, begun for whole agents step by step, compared and undone."""
+
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.db import connection
+from django.test import Client
+from django.test.utils import CaptureQueriesContext
+from django.urls import reverse
+
+from memoryhub.access.tenancy import actor_for_writing
+from memoryhub.ids import new_id
+from strength.actions.preview import preview_sleep
+from strength.actions.sleep import Waking, sleep
+from strength.actions.write import NewMemory, write_memory
+from strength.domain.sleep import Trigger
+from strength.models import Memory, SleepRun
+from tests.integration.admin.conftest import BY, NOW, Hub, list_of, page_of
+
+DAY = timedelta(days=1)
+SOON = NOW + DAY + timedelta(minutes=1)
+BEGIN = "admin:strength_sleeprun_begin"
+MOST_QUERIES = 25
+
+
+def begin(browser: Client, **values: Any) -> Any:
+    sent = {"agent": "kana", "user_id": "", "all_users": "on", "verb": "preview", **values}
+    return browser.post(reverse(BEGIN), sent)
+
+
+def told(response: Any) -> str:
+    return " ".join(str(message) for message in response.context["messages"])
+
+
+def undo_of(response: Any) -> str:
+    """Return the address that the message's button posts to."""
+    [address] = [each.extra_tags for each in response.context["messages"] if each.extra_tags]
+    return str(address).removeprefix("undo:")
+
+
+def preview(hub: Hub) -> SleepRun:
+    return preview_sleep(actor=hub.actor, waking=Waking(Trigger.CURATOR, BY, NOW + DAY))
+
+
+def slept(hub: Hub) -> SleepRun:
+    return sleep(actor=hub.actor, waking=Waking(Trigger.CURATOR, BY, SOON))
+
+
+def actors(count: int) -> None:
+    """Give users of the agent something to remember."""
+    for number in range(count):
+        actor = actor_for_writing(BY, "kana", f"user-{number}", now=NOW)
+        write_memory(actor=actor, new=NewMemory(content="x"), by=BY, now=NOW)
+
+
+def test_preview_sleep_undo_are_three_clicks(boss: Client, hub: Hub) -> None:
+    weak = hub.remember("Said in passing", strength=0.05)
+    who = {"user_id": hub.actor.user_id, "verb": "preview"}
+    first = boss.post(reverse(BEGIN), {"agent": "kana", **who}, follow=True)
+    second = boss.post(page_of(first.context["original"], "sleep"), follow=True)
+    assert Memory.objects.get(pk=weak.pk).status == "archived" and "has slept" in told(second)
+    third = boss.post(undo_of(second), follow=True)
+    assert "was undone" in told(third) and Memory.objects.get(pk=weak.pk).status == "active"
+
+
+def test_a_preview_tells_by_kind_with_strengths_before_and_after(boss: Client, hub: Hub) -> None:
+    weak = hub.remember("Said in passing", strength=0.05)
+    response = boss.get(page_of(preview(hub)))
+    kinds = {group["kind"]: group for group in response.context["groups"]}
+    assert list(kinds) == ["archive", "decay"] and kinds["archive"]["count"] == 1
+    [change] = kinds["archive"]["changes"]
+    assert change["memory_id"] == str(weak.pk) and page_of(weak) in response.content.decode()
+    assert 0 < change["after"] < change["before"] and "0.050 →" in response.content.decode()
+
+
+def test_a_memory_is_kept_from_the_preview(boss: Client, hub: Hub) -> None:
+    weak = hub.remember("Said in passing", strength=0.05)
+    page = page_of(preview(hub))
+    assert "pinned: it stays" not in boss.get(page).content.decode()
+    kept = boss.post(page_of(weak, "curate"), {"verb": "pin", "next": page}, follow=True)
+    assert kept.redirect_chain[-1][0] == page and "pinned: it stays" in kept.content.decode()
+    slept(hub)
+    assert Memory.objects.get(pk=weak.pk).status == "active"
+
+
+def test_who_may_not_change_memories_keeps_none(hub: Hub, staff: Callable[..., Client]) -> None:
+    hub.remember("Said in passing", strength=0.05)
+    text = staff("view_sleeprun", "view_memory").get(page_of(preview(hub))).content.decode()
+    assert "Keep it" not in text and "sleep-form" not in text
+
+
+def test_a_sleep_is_compared_with_its_preview(boss: Client, hub: Hub) -> None:
+    pinned, other = (hub.remember(text, strength=0.05) for text in ("Said in passing", "A cold day"))
+    shown = preview(hub)
+    boss.post(page_of(pinned, "curate"), {"verb": "pin"})
+    late = hub.remember("Heard on the radio", strength=0.05)
+    context = boss.get(page_of(slept(hub))).context
+    assert context["preview"] == page_of(shown) and not context["is_as_foreseen"]
+    assert [each["memory_id"] for each in context["missed"]] == [str(pinned.pk)]
+    assert [each["memory_id"] for each in context["unforeseen"]] == [str(late.pk)]
+    assert Memory.objects.get(pk=other.pk).status == "archived"
+
+
+def test_a_sleep_as_foreseen_says_so(boss: Client, hub: Hub) -> None:
+    hub.remember("Said in passing", strength=0.05)
+    preview(hub)
+    assert "did what was foreseen" in boss.get(page_of(slept(hub))).content.decode()
+    later = sleep(actor=hub.actor, waking=Waking(Trigger.CURATOR, BY, NOW + 2 * DAY))
+    assert boss.get(page_of(later)).context["preview"] is None
+
+
+def test_thousands_of_changes_are_paged(boss: Client, hub: Hub) -> None:
+    run = preview(hub)
+    run.changes = [
+        {"memory_id": str(new_id()), "change": kind, "why": "faded", "before": 1.0, "after": 0.9}
+        for kind in ("decay", "archive")
+        for _ in range(2500)
+    ]
+    run.save()
+    asked = [({}, 40), ({"kind": "decay"}, 100), ({"kind": "decay", "page": "25"}, 100),
+             ({"kind": "decay", "page": "99"}, 0), ({"kind": "x"}, 40)]  # fmt: skip
+    for query, count in asked:
+        with CaptureQueriesContext(connection) as queries:
+            response = boss.get(page_of(run), query)
+        assert len(response.context["changes"]) == count and len(response.content) < 400_000
+        assert len(queries) <= MOST_QUERIES
+    text = boss.get(page_of(run), {"kind": "decay", "page": "2"}).content.decode()
+    assert "page 2 of 25" in text and "page=1" in text and "page=3" in text
+
+
+def test_a_whole_agent_sleeps_step_by_step_and_tells_how_far_it_is(
+    boss: Client, hub: Hub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("strength.admin.sleeps.STEP", 2)
+    actors(4)
+    response = begin(boss, verb="sleep")
+    seen = []
+    while "/round/" in response["Location"]:
+        page = boss.get(response["Location"])
+        assert page.context["goes_on"]
+        seen.append((page.context["done"], page.context["total"]))
+        response = boss.post(page.context["here"])
+    assert seen == [(2, 5), (4, 5)]
+    runs = SleepRun.objects.filter(dry_run=False)
+    assert runs.count() == 5 and runs.values("group").distinct().count() == 1
+    response = boss.get(response["Location"])
+    assert "5 actors has slept" in told(response)
+    response = boss.post(undo_of(response), follow=True)
+    assert "5 sleeps were undone" in told(response)
+    assert set(SleepRun.objects.values_list("state", flat=True)) == {"undone"}
+    again = reverse("admin:strength_sleeprun_undo_round", args=[runs[0].group])
+    assert "0 sleeps" in told(boss.post(again, follow=True))
+
+
+def test_a_whole_agent_is_previewed_step_by_step(
+    boss: Client, hub: Hub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("strength.admin.sleeps.STEP", 1)
+    actors(1)
+    page = boss.get(begin(boss)["Location"])
+    assert "Previewing" in page.content.decode() and 'id="go-on-form"' in page.content.decode()
+    assert "2 sleeps were previewed" in told(boss.post(page.context["here"], follow=True))
+    assert not SleepRun.objects.filter(dry_run=False).exists()
+
+
+def test_rounds_are_for_who_may_decide(hub: Hub, staff: Callable[..., Client]) -> None:
+    reader = staff("view_sleeprun")
+    addresses = [
+        reverse(f"admin:strength_sleeprun_{name}", args=[new_id()]) for name in ("round", "undo_round")
+    ]
+    assert [reader.post(address).status_code for address in addresses] == [403, 403]
+    assert reader.get(addresses[0]).status_code == 403
+
+
+def test_a_round_of_nobody_ends(boss: Client, hub: Hub) -> None:
+    address = reverse("admin:strength_sleeprun_round", args=[new_id()])
+    page = boss.get(address, {"agent": "kana", "dry": "0"})
+    assert not page.context["goes_on"] and "data-goes-on" not in page.content.decode()
+    assert boss.post(address, {"agent": "nobody", "after": "x"})["Location"].startswith(list_of(SleepRun))
+    assert boss.get(reverse("admin:strength_sleeprun_undo_round", args=[new_id()])).status_code == 405

@@ -1,0 +1,128 @@
+"""What models cost: by agent and day, as bars with words, beside the caps, and as a file."""
+
+import csv
+from datetime import timedelta
+from decimal import Decimal
+from io import StringIO
+from typing import Any
+
+from django.db import connection
+from django.test import Client
+from django.test.utils import CaptureQueriesContext
+from django.urls import reverse
+from django.utils import timezone
+
+from memoryhub.admin.spending import MOST_ROWS
+from memoryhub.ledger.models import LedgerEntry
+from memoryhub.tenants.models import Agent
+
+
+def call(agent_id: str = "kana", *, days_ago: int = 0, **values: Any) -> LedgerEntry:
+    defaults: dict[str, Any] = {
+        "operation": "chat", "provider": "anthropic", "model": "claude-x", "latency_ms": 1.0, "input_tokens": 100,
+        "output_tokens": 20, "estimated_tokens": 120, "cost": Decimal("0.25"),
+    }  # fmt: skip
+    at = timezone.now() - timedelta(days=days_ago)
+    return LedgerEntry.objects.create(agent_id=agent_id, created_at=at, **{**defaults, **values})
+
+
+def spending(browser: Client, **query: str) -> Any:
+    response = browser.get(reverse("spending"), query)
+    assert response.status_code == 200
+    return response
+
+
+def totals(browser: Client, **query: str) -> list[dict[str, str]]:
+    response = browser.get(reverse("spending_totals"), query)
+    assert response["Content-Type"].startswith("text/csv") and "attachment" in response["Content-Disposition"]
+    return list(csv.DictReader(StringIO(response.content.decode())))
+
+
+def test_no_calls_are_told_in_words(boss: Client) -> None:
+    assert "No calls in these days." in spending(boss).content.decode()
+
+
+def test_days_are_bars_with_words_and_rows_by_agent(boss: Client) -> None:
+    call()
+    call("yuno", cost=Decimal("0.75"))
+    call(days_ago=1, cost=Decimal("0.5"))
+    call(days_ago=40)
+    context = spending(boss).context
+    assert [(bar.percent, bar.words) for bar in context["bars"]] == [
+        ("100.0", "1.0000 USD, 240 tokens"),
+        ("50.0", "0.5000 USD, 120 tokens"),
+    ]
+    assert [(row["agent"], row["cost"]) for row in context["rows"]] == [
+        ("kana", "0.2500 USD"), ("yuno", "0.7500 USD"), ("kana", "0.5000 USD")
+    ]  # fmt: skip
+    assert context["total"] == "1.5000 USD, 360 tokens"
+
+
+def test_tokens_are_shown_where_no_price_is_known(boss: Client) -> None:
+    call(cost=None)
+    response = spending(boss)
+    assert [bar.words for bar in response.context["bars"]] == ["120 tokens"]
+    assert "Tokens by day" in response.content.decode()
+
+
+def test_a_period_narrows_page_and_file(boss: Client) -> None:
+    call()
+    call(days_ago=3, outcome="timeout", input_tokens=None, output_tokens=None, cost=None)
+    day = (timezone.now() - timedelta(days=3)).date().isoformat()
+    response = spending(boss, first=day, last=day)
+    assert [row["failures"] for row in response.context["rows"]] == [1]
+    assert totals(boss, first=day, last=day) == [
+        {"day": day, "agent_id": "kana", "calls": "1", "failures": "1", "input_tokens": "0", "output_tokens": "0",
+         "cost_usd": ""}
+    ]  # fmt: skip
+    assert totals(boss)[0]["cost_usd"] == "0.25000000"
+
+
+def test_days_that_cannot_be_used_are_told_beside_the_field(boss: Client) -> None:
+    for query in (
+        {"first": "x"},
+        {"first": "2026-02-30"},
+        {"first": "2026-03-02", "last": "2026-03-01"},
+        {"first": "2020-01-01"},
+        {"last": "9999-12-31"},
+    ):
+        assert spending(boss, **query).context["form"].errors
+        assert boss.get(reverse("spending_totals"), query).status_code == 400
+
+
+def test_the_calendars_ends_break_nothing(boss: Client) -> None:
+    for day in ("0001-01-01", "9999-12-31"):
+        assert spending(boss, first=day, last=day).context["form"].errors
+
+
+def test_caps_stand_beside_what_today_used(boss: Client) -> None:
+    Agent.objects.create(agent_id="kana", policy={"daily_spend_cap": 1.0})
+    Agent.objects.create(agent_id="none", policy={"daily_token_cap": 0})
+    Agent.objects.create(agent_id="free")
+    call(cost=Decimal("0.5"))
+    response = spending(boss)
+    assert [(cap["agent"], cap["percent"]) for cap in response.context["caps"]] == [
+        ("kana", 50),
+        ("none", 100),
+    ]
+    assert "none has reached its daily_token_cap" in response.content.decode()
+
+
+def test_the_table_is_cut_and_says_so_and_the_file_holds_all(boss: Client) -> None:
+    LedgerEntry.objects.bulk_create(
+        LedgerEntry(
+            agent_id=f"agent-{number}", created_at=timezone.now(), operation="chat", provider="x", model="y",
+            latency_ms=1.0, input_tokens=1, estimated_tokens=1,
+        )
+        for number in range(MOST_ROWS + 5)
+    )  # fmt: skip
+    with CaptureQueriesContext(connection) as captured:
+        response = spending(boss)
+    assert len(response.context["rows"]) == MOST_ROWS and "There are more" in response.content.decode()
+    assert len(totals(boss)) == MOST_ROWS + 5
+    assert len(captured) <= 25 and len(response.content) < 400_000
+
+
+def test_a_spreadsheet_runs_nothing_of_an_agents_name(boss: Client) -> None:
+    call("-2+3")
+    assert totals(boss)[0]["agent_id"] == "'-2+3"

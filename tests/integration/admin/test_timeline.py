@@ -1,0 +1,236 @@
+"""A session's timeline: messages in order, what came of them, a page at a time however long the session is."""
+
+import hashlib
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import User
+from django.db import connection
+from django.test import Client
+from django.test.utils import CaptureQueriesContext
+from django.urls import reverse
+
+from conversations.actions.messages import add_messages
+from conversations.domain.messages import NewMessage, Role
+from conversations.models import ChatTurn, Message, Session
+from memoryhub.access.models import AuditEntry
+from memoryhub.checks import dotted_paths_import
+from memoryhub.jobs.models import Job
+from strength.admin.timeline import USED
+from strength.models import UseReport
+from summaries.actions.curate import edit_summary
+from summaries.actions.routing import route_message
+from tests.integration.admin.conftest import BY, NOW, SCRIPT, Hub, page_of
+
+MOST_BYTES = 400_000
+MOST_QUERIES = 25
+RTL = "\u202e\u05e9\u05dc\u05d5\u05dd"
+
+
+def timeline(browser: Client, session: Session, **values: Any) -> Any:
+    return browser.get(reverse("admin:conversations_session_timeline", args=[session.pk]), values)
+
+
+def numbers(response: Any) -> list[int]:
+    return [each.message.seq for each in response.context["leaf"].said]
+
+
+def events(response: Any) -> dict[str, list[tuple[int, Any]]]:
+    """Return the events by their titles: after which message, and the event."""
+    leaf = response.context["leaf"]
+    told = [(0, event) for event in leaf.first]
+    told += [(each.message.seq, event) for each in leaf.said for event in each.events]
+    found: dict[str, list[tuple[int, Any]]] = {}
+    for seq, event in told:
+        found.setdefault(str(event.title), []).append((seq, event))
+    return found
+
+
+@pytest.fixture
+def long(hub: Hub) -> Session:
+    """Return a session of 5,000 messages over many days, each of quotation marks."""
+    session = Session.objects.create(actor=hub.actor, channel="api", started_at=NOW, message_count=5_000)
+    Message.objects.bulk_create(
+        Message(
+            actor=hub.actor, session=session, seq=number, role="user" if number % 2 else "assistant",
+            content=f"number-{number}. " + '"<' * 1_000, token_count=9, created_at=NOW + timedelta(hours=number),
+        )
+        for number in range(1, 5_001)
+    )  # fmt: skip
+    return session
+
+
+def test_messages_stand_in_order_with_what_came_of_them(boss: Client, hub: Hub) -> None:
+    route_message(actor=hub.actor, message="Where?", channel="slack", session=hub.session, by=BY, now=NOW)
+    response = timeline(boss, hub.session)
+    text, told = response.content.decode(), events(response)
+    assert numbers(response) == [1, 2, 3]
+    assert all(f'id="message-{message.pk}"' in text for message in hub.messages)
+    ((seq, born),) = told["A memory was born"]
+    assert seq == 2 and born.text == "Likes matcha ice cream" and born.page == page_of(hub.memory)
+    ((seq, asked),) = told["A model was asked"]
+    assert seq == 3 and str(asked.state) == "being answered"
+    ((_, context),) = told["A context was put together for"]
+    assert context.page == page_of(hub.receipt) and context.text == hub.receipt.query
+    ((seq, summary),) = told["The summary was written"]
+    assert seq == 2 and summary.page == page_of(hub.summary)
+    assert "A new project was proposed" in told or "Nobody knew which project it is about" in told
+
+
+def test_the_sessions_page_is_its_timeline(boss: Client, hub: Hub) -> None:
+    text = boss.get(page_of(hub.session)).content.decode()
+    assert f'id="message-{hub.messages[0].pk}"' in text and "data-hub-timeline" in text
+    assert boss.get(f"/admin/conversations/session/{hub.memory.pk}/timeline/").status_code == 302
+
+
+def test_memories_that_an_answer_used_are_told_at_the_answer(boss: Client, hub: Hub) -> None:
+    answer = add_messages(
+        session=hub.session, batch=[NewMessage(role=Role.ASSISTANT, content="Matcha.")], by=BY, now=NOW
+    ).messages[0]
+    ChatTurn.objects.update(
+        answer=answer, receipt=hub.receipt, state="answered", use_noted_at=NOW, finished_at=NOW
+    )
+    assert "The answer used a memory" not in events(timeline(boss, hub.session))
+    task = hashlib.sha256(f"chat:{ChatTurn.objects.get().pk}".encode()).hexdigest()
+    UseReport.objects.create(actor=hub.actor, memory=hub.memory, task=task)
+    ((seq, used),) = events(timeline(boss, hub.session))["The answer used a memory"]
+    assert seq == answer.seq and used.page == page_of(hub.memory)
+    assert USED.needs == ("strength.view_memory",)
+
+
+def test_a_long_session_is_read_a_page_at_a_time(boss: Client, long: Session) -> None:
+    timeline(boss, long)
+    with CaptureQueriesContext(connection) as queries:
+        first = timeline(boss, long)
+    assert len(queries) <= MOST_QUERIES and len(first.content) <= MOST_BYTES
+    assert numbers(first) == list(range(1, 51)) and first.context["earlier"] is None
+    second = boss.get(first.context["later"])
+    assert numbers(second) == list(range(51, 101))
+    assert numbers(boss.get(second.context["earlier"])) == list(range(1, 51))
+    last = boss.get(first.context["last"])
+    assert numbers(last) == list(range(4_951, 5_001)) and last.context["later"] is None
+    assert numbers(boss.get(last.context["first"])) == list(range(1, 51))
+    assert numbers(timeline(boss, long, after="999999999")) == list(range(4_951, 5_001))
+
+
+def test_one_jumps_to_a_day_and_to_a_message(boss: Client, long: Session) -> None:
+    day = (NOW + timedelta(days=100)).date()
+    found = timeline(boss, long, date=day.isoformat())
+    assert found.context["leaf"].said[0].message.created_at.date() == day
+    assert found.context["earlier"] and found.context["later"]
+    assert numbers(timeline(boss, long, date="2099-01-01"))[-1] == 5_000
+    assert numbers(timeline(boss, long, date="2000-01-01"))[0] == 1
+    message = Message.objects.get(session=long, seq=3_000)
+    page = timeline(boss, long, at=str(message.pk))
+    assert 3_000 in numbers(page) and f'id="message-{message.pk}"' in page.content.decode()
+
+
+def test_one_searches_within_the_session(boss: Client, long: Session) -> None:
+    found = timeline(boss, long, q="NUMBER-12")
+    assert numbers(found)[:3] == [12, 120, 121] and len(numbers(found)) == 50
+    following = boss.get(found.context["later"])
+    assert numbers(following)[0] > numbers(found)[-1] and "q=NUMBER-12" in found.context["later"]
+    nothing = timeline(boss, long, q="100%_nowhere")
+    assert numbers(nothing) == [] and "No message of this session" in nothing.content.decode()
+
+
+@pytest.mark.parametrize(
+    "values",
+    [{"after": "x"}, {"before": "0"}, {"at": "x"}, {"date": "2026-13-45"}, {"show": "x"}],
+)
+def test_addresses_that_cannot_be_read_open_all_the_same(boss: Client, hub: Hub, values: Any) -> None:
+    assert timeline(boss, hub.session, **values).status_code == 200
+
+
+def test_one_chooses_what_is_shown(boss: Client, hub: Hub) -> None:
+    messages = timeline(boss, hub.session, show="message")
+    assert events(messages) == {} and "I moved to Kyoto" in messages.content.decode()
+    memories = timeline(boss, hub.session, show="memory")
+    assert list(events(memories)) == ["A memory was born"]
+    assert "I moved to Kyoto" not in memories.content.decode()
+
+
+def test_days_part_the_messages(boss: Client, hub: Hub, long: Session) -> None:
+    days = [each.day for each in timeline(boss, long).context["leaf"].said if each.day]
+    assert days == [(NOW + timedelta(days=number)).date() for number in range(3)]
+
+
+def test_hostile_texts_are_texts_and_long_ones_are_cut(boss: Client, hub: Hub) -> None:
+    (message,) = hub.say(f"{SCRIPT}{RTL} " + "word " * 20_000 + "THE-END")
+    Session.objects.update(title=SCRIPT)
+    text = timeline(boss, hub.session).content.decode()
+    assert SCRIPT not in text and "THE-END" not in text and page_of(message) in text
+    assert "THE-END" in boss.get(page_of(message)).content.decode()
+
+
+def test_images_are_named_and_their_bytes_stay_away(boss: Client, hub: Hub) -> None:
+    data = "QUJD" * 200
+    blocks = [
+        {"type": "text", "text": "Look at this."},
+        {"type": "image", "name": f"cat{SCRIPT}.png", "media_type": "image/png", "data": data},
+        {"type": "file"},
+    ]
+    new = NewMessage(role=Role.USER, content="Look at this.", blocks=blocks)
+    add_messages(session=hub.session, batch=[new], by=BY, now=NOW)
+    response = timeline(boss, hub.session)
+    assert response.context["leaf"].said[-1].references == [f"image cat{SCRIPT}.png", "file"]
+    assert data not in response.content.decode() and SCRIPT not in response.content.decode()
+
+
+def test_a_session_is_ended_by_its_button(boss: Client, hub: Hub, staff: Callable[..., Client]) -> None:
+    address = page_of(hub.session, "end")
+    assert address in timeline(boss, hub.session).content.decode()
+    assert boss.get(address).status_code == 405
+    looker = staff("view_session", "view_message")
+    assert looker.post(address).status_code == 403
+    assert address not in timeline(looker, hub.session).content.decode()
+    back = f"{page_of(hub.session, 'timeline')}?last=1"
+    assert boss.post(address, {"next": back})["Location"] == back
+    hub.session.refresh_from_db()
+    assert hub.session.ended_at is not None and AuditEntry.objects.filter(verb="end").count() == 1
+    assert address not in timeline(boss, hub.session).content.decode()
+
+
+def test_a_summary_is_ordered_by_its_button(boss: Client, hub: Hub, staff: Callable[..., Client]) -> None:
+    hub.say("And then we went to Uji.")
+    address = reverse("summaries_session_summarise", args=[hub.session.pk])
+    assert address in timeline(boss, hub.session).content.decode()
+    assert boss.get(address).status_code == 405
+    assert staff("view_session", "view_message").post(address).status_code == 403
+    before = Job.objects.count()
+    answer = boss.post(address, follow=True)
+    assert (
+        "will be written in the background" in answer.content.decode() and Job.objects.count() == before + 1
+    )
+    hub.summary.refresh_from_db()
+    edit_summary(
+        summary=hub.summary, values={"locked": True}, expected_version=None, by=BY, reason="", now=NOW
+    )
+    assert "unlock it first" in boss.post(address, follow=True).content.decode()
+    missing = reverse("summaries_session_summarise", args=[hub.memory.pk])
+    assert boss.post(missing).status_code == 404
+
+
+def test_people_see_what_they_may(staff: Callable[..., Client], hub: Hub) -> None:
+    reader = staff("view_session", "view_message")
+    response = timeline(reader, hub.session)
+    assert response.status_code == 200 and events(response) == {}
+    assert "I moved to Kyoto" in response.content.decode()
+    User.objects.get(username="kei").delete()
+    assert timeline(staff("view_session"), hub.session).status_code == 403
+
+
+def test_a_sort_that_cannot_be_imported_is_found_at_the_start(settings: Any) -> None:
+    assert dotted_paths_import(None) == []
+    settings.TIMELINE_EVENTS = ["strength.admin.timeline.NOWHERE"]
+    (error,) = dotted_paths_import(None)
+    assert error.id == "memoryhub.E001" and "TIMELINE_EVENTS" in error.msg
+
+
+def test_it_opens_in_japanese_and_without_messages(boss: Client, hub: Hub) -> None:
+    address = reverse("admin:conversations_session_timeline", args=[hub.session.pk])
+    assert boss.get(address, headers={"accept-language": "ja"}).status_code == 200
+    empty = Session.objects.create(actor=hub.actor, channel="api", started_at=NOW)
+    assert "Nothing was said yet" in timeline(boss, empty).content.decode()

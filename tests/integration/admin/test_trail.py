@@ -1,0 +1,163 @@
+"""The audit trail's page: who did what to which row, in words, by person and period, with the way to the row."""
+
+import re
+from collections.abc import Callable
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import Group, User
+from django.test import Client
+from django.utils import timezone
+
+from memoryhub.access.models import ApiKey, AuditEntry
+from memoryhub.access.roles import ADMINISTRATOR
+from memoryhub.admin.trail import VERBS, deed, kind_in_words, model_of
+from memoryhub.jobs.models import Job
+from memoryhub.tenants.models import Agent
+from strength.actions.curate import TRANSITIONS
+from tests.integration.admin.conftest import Hub, form_of, list_of, logged_in, page_of
+from tests.integration.admin.test_roles import person
+
+ROOT = Path(__file__).parents[3]
+APPS = ("memoryhub", "conversations", "summaries", "strength")
+
+
+def entry(**values: Any) -> AuditEntry:
+    defaults = {"at": timezone.now(), "who_kind": "curator", "who_id": "1", "who_name": "aya", "verb": "pin",
+                "object_kind": "memory"}  # fmt: skip
+    return AuditEntry.objects.create(**{**defaults, **values})
+
+
+def rows(browser: Client, **query: str) -> list[AuditEntry]:
+    response = browser.get(list_of(AuditEntry), query)
+    assert response.status_code == 200
+    return list(response.context["cl"].result_list)
+
+
+def test_an_entry_says_who_did_what_and_leads_to_the_row(boss: Client, hub: Hub) -> None:
+    boss.post(page_of(hub.memory, "curate"), {"verb": "pin", "reason": "always true"})
+    page = boss.get(list_of(AuditEntry)).content.decode()
+    assert "Memory pinned" in page and "always true" in page and page_of(hub.memory) in page
+    found = AuditEntry.objects.get(verb="pin")
+    assert page_of(hub.memory) in boss.get(page_of(found)).content.decode()
+
+
+def test_the_trail_is_narrowed_to_a_person(boss: Client, hub: Hub) -> None:
+    kei = person(ADMINISTRATOR)
+    logged_in(kei).post(page_of(hub.memory, "curate"), {"verb": "pin"})
+    entry(who_id=str(User.objects.get(username="boss").pk))
+    entry(who_kind="key", who_id=str(kei.pk))
+    assert [(row.verb, row.who_name) for row in rows(boss, person=str(kei.pk))] == [("pin", "kei")]
+
+
+def test_the_trail_is_narrowed_to_a_period(boss: Client) -> None:
+    old = entry(at=timezone.now() - timedelta(days=10))
+    entry()
+    day = (timezone.now() - timedelta(days=5)).date().isoformat()
+    assert rows(boss, at_from_0="2020-01-01", at_from_1="00:00:00", at_to_0=day, at_to_1="00:00:00") == [old]
+    assert rows(boss, at_to_0=day) == [old]
+    assert len(rows(boss, at_from_0="no day", at_to_0="2026-02-30")) == 2
+
+
+def test_a_row_without_a_screen_is_told_without_a_link(boss: Client) -> None:
+    odd = entry(object_kind="odd_thing", object_id="<b>1</b>", verb="do_it")
+    assert model_of("odd_thing") is None and deed("do_it", "odd_thing") == "Odd thing do it"
+    page = boss.get(page_of(odd)).content.decode()
+    assert "<b>1</b>" not in page and "&lt;b&gt;1&lt;/b&gt;" in page
+
+
+def test_kinds_are_called_as_their_screens() -> None:
+    assert kind_in_words("api_key") == "API key" and kind_in_words("sleep_run") == "sleep"
+    assert kind_in_words("person") == "user" and kind_in_words("routing") == "routing decision"
+
+
+def test_every_verb_of_the_code_has_words() -> None:
+    calls = [
+        call
+        for app in APPS
+        for path in (ROOT / app).rglob("*.py")
+        for call in re.findall(r"audit\.record(?:_each)?\((.*?)\n?    \)", path.read_text(), re.S)
+    ]
+    written = {verb for call in calls for verb in re.findall(r'verb="(\w+)"', call)}
+    assert len(written) > 10 and written | set(TRANSITIONS) <= set(VERBS)
+
+
+def test_a_long_reason_is_cut_in_the_list_and_whole_on_its_page(boss: Client) -> None:
+    long = entry(reason="why " * 10_000 + "THE-END")
+    assert "THE-END" not in boss.get(list_of(AuditEntry)).content.decode()
+    assert "THE-END" in boss.get(page_of(long)).content.decode()
+
+
+def test_the_trail_is_read_only(boss: Client) -> None:
+    row = entry()
+    assert boss.post(page_of(row), {"reason": "x"}).status_code == 403
+    assert boss.post(page_of(row, "delete"), {"post": "yes"}).status_code == 403
+    assert boss.get(list_of(AuditEntry, "add")).status_code == 403
+
+
+# What a browser posts, and the verb and the kind that the trail tells of it.
+Posted = Callable[[Client, Hub], Any]
+
+
+def _saved(row: Any, **values: Any) -> Posted:
+    return lambda browser, hub: browser.post(
+        page_of(row(hub)), {**form_of(browser.get(page_of(row(hub)))), **values}
+    )
+
+
+def _pressed(row: Any, button: str, **values: Any) -> Posted:
+    return lambda browser, hub: browser.post(page_of(row(hub), button), values)
+
+
+def _dead_job(hub: Hub) -> Job:
+    return Job.objects.get_or_create(kind="embed", state="dead", defaults={"due_at": timezone.now()})[0]
+
+
+def _waiting_job(hub: Hub) -> Job:
+    return Job.objects.get_or_create(kind="embed", state="queued", defaults={"due_at": timezone.now()})[0]
+
+
+CHANGES: dict[str, tuple[Posted, str, str]] = {
+    "pin a memory": (_pressed(lambda hub: hub.memory, "curate", verb="pin"), "pin", "memory"),
+    "archive a memory": (_pressed(lambda hub: hub.memory, "curate", verb="archive"), "archive", "memory"),
+    "edit a memory": (_saved(lambda hub: hub.memory, content="Likes hojicha"), "edit", "memory"),
+    "lock a summary": (_pressed(lambda hub: hub.summary, "lock", locked="1"), "lock", "summary"),
+    "edit a summary": (_saved(lambda hub: hub.summary, text="Of Kyoto."), "edit", "summary"),
+    "edit an agent": (_saved(lambda hub: hub.agent, name="Kana"), "update", "agent"),
+    "add an agent": (
+        lambda browser, hub: browser.post(
+            list_of(Agent, "add"), {"agent_id": "yuno", "name": "Yuno", "language": "ja"}
+        ),
+        "create", "agent",
+    ),
+    "edit a user's policy": (
+        _saved(lambda hub: hub.actor, policy='{"working_memory_limit": 5}'), "update", "actor"
+    ),
+    "issue a key": (
+        lambda browser, hub: browser.post(list_of(ApiKey, "add"), {"name": "phone", "scopes": ["read"]}),
+        "issue", "api_key",
+    ),
+    "revoke a key": (
+        lambda browser, hub: browser.post(
+            list_of(ApiKey),
+            {"action": "revoke", "_selected_action": [hub.key.pk], "confirmed": "1", "reason": "lost"},
+        ),
+        "revoke", "api_key",
+    ),
+    "send a job back": (_pressed(_dead_job, "send_back"), "retry", "job"),
+    "take a job out": (_pressed(_waiting_job, "take_out"), "cancel", "job"),
+    "add a group": (
+        lambda browser, hub: browser.post(list_of(Group, "add"), {"name": "readers"}), "create", "group"
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_what_a_person_changes_stands_in_the_trail(boss: Client, hub: Hub, change: str) -> None:
+    post, verb, kind = CHANGES[change]
+    response = post(boss, hub)
+    assert response.status_code in (200, 302)
+    told = AuditEntry.objects.filter(who_kind="curator", who_name="boss")
+    assert [(each.verb, each.object_kind) for each in told] == [(verb, kind)]

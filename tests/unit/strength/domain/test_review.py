@@ -1,0 +1,101 @@
+"""The review queue's rules: why something waits, and one person's round through it."""
+
+from uuid import UUID
+
+import pytest
+
+from strength.domain.review import (
+    MOST_SKIPPED,
+    MOST_UNDONE,
+    Item,
+    Round,
+    Sort,
+    Waiting,
+    WaitsFor,
+    item_of,
+    round_of,
+    why_it_waits,
+)
+
+
+def item(number: int, sort: Sort = Sort.MEMORY) -> Item:
+    return Item(sort, UUID(int=number))
+
+
+@pytest.mark.parametrize(
+    ("memory", "whys"),
+    [
+        (Waiting(False, True, None, 0.5, False, False), [WaitsFor.UNTRUSTED_SOURCE]),
+        (Waiting(False, False, None, 0.5, False, False), [WaitsFor.UNTRUSTED_WRITER]),
+        (Waiting(True, True, 0.4, 0.5, False, False), [WaitsFor.UNSURE]),
+        (Waiting(True, False, 0.5, 0.5, False, False), [WaitsFor.ASKED]),
+        (Waiting(True, False, None, 0.5, True, False), [WaitsFor.CONTRADICTS]),
+        (
+            Waiting(False, True, 0.1, 0.5, True, True),
+            [WaitsFor.UNTRUSTED_SOURCE, WaitsFor.DECIDED_AGAINST, WaitsFor.CONTRADICTS, WaitsFor.UNSURE],
+        ),
+    ],
+)
+def test_every_reason_is_told(memory: Waiting, whys: list[WaitsFor]) -> None:
+    assert why_it_waits(memory) == whys
+
+
+@pytest.mark.parametrize("text", ["", "memory", "memory:", "memory:x", f"x:{UUID(int=1)}", "merge:1:2"])
+def test_what_names_nothing_is_nothing(text: str) -> None:
+    assert item_of(text) is None
+
+
+@pytest.mark.parametrize("sort", Sort)
+def test_an_item_is_named(sort: Sort) -> None:
+    assert item_of(str(item(1, sort))) == item(1, sort)
+    assert item(1, sort).is_merge == (sort is Sort.MERGE)
+
+
+def test_what_is_skipped_stands_at_the_end_and_is_gone_back_to() -> None:
+    round_ = Round().skip(item(1)).skip(item(2)).skip(item(1))
+    assert round_.skipped == (item(2), item(1))
+    assert round_.before(None) == round_.before(item(3)) == item(1) and round_.before(item(1)) == item(2)
+    assert round_.unskip(item(1)).skipped == (item(2),) and Round().before(item(1)) is None
+
+
+def test_decisions_are_counted_and_taken_back_the_last_first() -> None:
+    round_ = (
+        Round().skip(item(1)).decide(item(1), "approve", {"trust": "trusted"}).decide(item(2), "reject", {})
+    )
+    assert round_.skipped == () and round_.count == 2
+    assert round_.last is not None and (round_.last.item, round_.last.number) == (item(2), 2)
+    back = round_.take_back()
+    assert back.last is not None and back.last.way_back == {"trust": "trusted"} and back.count == 1
+    assert back.take_back().last is None and back.take_back().take_back().count == 0
+    again = back.decide(item(3), "merge", {})
+    assert again.last is not None and again.last.number == 3  # a number is never given twice
+
+
+def test_a_round_is_bounded() -> None:
+    round_ = Round()
+    for number in range(MOST_SKIPPED + 5):
+        round_ = round_.skip(item(number)).decide(item(number + 1000), "approve", {})
+    assert len(round_.skipped) == MOST_SKIPPED and len(round_.decided) == MOST_UNDONE
+    assert round_.count == MOST_SKIPPED + 5 and round_.skipped[-1] == item(MOST_SKIPPED + 4)
+
+
+def test_other_filters_begin_it_anew_but_for_the_way_back() -> None:
+    round_ = Round(about="agent=a").skip(item(1)).decide(item(2), "approve", {})
+    assert round_.narrowed("agent=a") is round_
+    other = round_.narrowed("agent=b")
+    assert (other.skipped, other.count, other.about, other.decided) == ((), 0, "agent=b", round_.decided)
+
+
+def test_a_round_is_stored_whole() -> None:
+    round_ = (
+        Round(about="sort=merge")
+        .skip(item(1))
+        .skip(item(2, Sort.MERGE))
+        .decide(item(3), "reject", {"after": 2})
+    )
+    assert round_of(round_.as_json()) == round_
+    assert round_of(None) == Round()
+    stored = round_.as_json()
+    stored["skipped"].append("nonsense")
+    stored["decided"].append([9, "nonsense", "approve", {}])
+    assert round_of(stored) == round_
