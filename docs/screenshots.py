@@ -94,6 +94,16 @@ def preview(page: Page) -> None:
     page.wait_for_load_state()
 
 
+def playground(page: Page) -> None:
+    """Ask for a context, and look at what entered it."""
+    page.locator("#id_agent").select_option("release-assistant")
+    page.locator("#id_user").fill("maya")
+    page.locator("#id_message").fill("Under which licence do we release?")
+    page.locator("#playground-form button[type=submit]:not([name])").click()
+    page.wait_for_selector("#budget-bar")
+    page.locator("#budget-bar").evaluate("each => each.scrollIntoView({block: 'center'})")
+
+
 SHOTS = [
     Shot("dashboard", "/admin/"),
     Shot("memories", "/admin/strength/memory/"),
@@ -103,10 +113,12 @@ SHOTS = [
         "/admin/strength/memory/?q=licensed&kind__exact=decision",
         below("Strength over time"),
     ),
+    Shot("review", "/admin/review/"),
+    Shot("playground", "/admin/playground/", playground),
     Shot("sleep-preview", "/admin/strength/sleeprun/begin/", preview),
     Shot("merge", "/admin/strength/merge/", first_row),
     Shot("decisions", "/admin/strength/tombstone/"),
-    Shot("session", "/admin/conversations/session/", row_with("Kick-off")),
+    Shot("timeline", "/admin/conversations/session/", row_with("Kick-off")),
     Shot("receipt", "/admin/conversations/receipt/", first_row),
     Shot("summary", "/admin/summaries/summary/", first_row),
     Shot("project", "/admin/summaries/project/", first_row),
@@ -115,9 +127,12 @@ SHOTS = [
     Shot("agent", "/admin/memoryhub/agent/release-assistant/change/"),
     Shot("keys", "/admin/memoryhub/apikey/"),
     Shot("jobs", "/admin/memoryhub/job/"),
+    Shot("people", "/admin/auth/user/add/"),
+    Shot("spending", "/admin/spending/"),
     Shot("ledger", "/admin/memoryhub/ledgerentry/"),
     Shot("audit", "/admin/memoryhub/auditentry/"),
     Shot("memories-ja", "/admin/strength/memory/?actor__agent__agent_id__exact=yuno", language="ja"),
+    Shot("review-ja", "/admin/review/", language="ja"),
     Shot("memory-ja", "/admin/strength/memory/?q=抹茶", first_row, language="ja"),
     Shot("memories-dark", "/admin/strength/memory/", dark=True),
     Shot("memories-phone", "/admin/strength/memory/", width=390, height=844),
@@ -199,6 +214,8 @@ def complete(hub: Hub) -> None:
     for content in ("Maya drinks green tea in the morning.", "Maya really drinks green tea in the morning."):
         hub.call("POST", "/memories", {**MAYA, "content": content})
     hub.call("POST", "/sleep-runs", MAYA)
+    unsure = {**MAYA, "content": "The release may move to Wednesday.", "confidence": 0.3}
+    hub.call("POST", "/memories", unsure)
     for name, description in (
         ("tidepool", "The notes server that goes out as 1.0."),
         ("launch-site", "The pages and the announcement of the launch."),

@@ -194,6 +194,13 @@ UNFOLD = {
                         "badge": "strength.admin.review.badge",
                         "badge_variant": "primary",
                     },
+                    _page(
+                        _("Playground"),
+                        "science",
+                        "playground",
+                        "conversations.view_receipt",
+                        "conversations.view_message",
+                    ),
                     _screen(_("Merge proposals"), "merge", "strength_merge"),
                     _screen(_("Sleeps"), "bedtime", "strength_sleeprun"),
                     _screen(_("Decisions"), "gavel", "strength_tombstone"),
@@ -207,13 +214,6 @@ UNFOLD = {
                     _screen(_("Project events"), "timeline", "summaries_projectevent"),
                     _screen(_("Questions"), "contact_support", "conversations_chatturn"),
                     _screen(_("Receipts"), "receipt_long", "conversations_receipt"),
-                    _page(
-                        _("Playground"),
-                        "science",
-                        "playground",
-                        "conversations.view_receipt",
-                        "conversations.view_message",
-                    ),
                 ],
             },
             {

@@ -89,6 +89,7 @@ class KeyAdmin(ActingAdmin):
     """API keys. The text is in the answer to the form that issued it, and nowhere else, ever."""
 
     form = KeyForm
+    list_per_page = 30  # wide rows: a page stays under 400 KB
     list_display = (
         "name",
         "shown_prefix",

@@ -221,6 +221,11 @@ class GroupAdmin(DjangoGroupAdmin, AuditedAdmin):
     list_display = ("name", "is_role")
     change_form_outer_before_template = "admin/memoryhub/includes/role.html"
 
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Group]:
+        """Return the groups, with what their permissions are about: each is named with it."""
+        rows: QuerySet[Group] = super().get_queryset(request)
+        return rows.prefetch_related("permissions__content_type")
+
     @admin.display(description=_("role of the server"), boolean=True)
     def is_role(self, group: Group) -> bool:
         """Return whether the server keeps the group."""

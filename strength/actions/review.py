@@ -22,6 +22,7 @@ from strength.models import Memory, MemoryIndex, Merge
 
 MOST_COUNTED: Final = 1_000
 MOST_NEAR: Final = 5
+LEAST_NEAR: Final = 0.05  # below it two texts share little but a word that everybody uses
 LONGEST_COMPARED: Final = 2_000
 """Characters of a waiting text that others are looked for by."""
 
@@ -155,5 +156,5 @@ def near_memories(memory: Memory, *, now: datetime) -> list[Near]:
     return [
         Near(memories[each.owner_id], each.relevance, each.similarity_raw)
         for each in found
-        if each.owner_id in memories
+        if each.owner_id in memories and each.relevance >= LEAST_NEAR
     ]

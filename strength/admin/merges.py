@@ -167,6 +167,9 @@ class MergeAdmin(ButtonsAdmin):
             told = _("Choose at most %(most)d pairs at once; nothing was changed.") % {"most": MOST_AT_ONCE}
             self.message_user(request, told, messages.ERROR)
             return None
+        if not rows:
+            self.message_user(request, _("One of the selected rows does not exist."), messages.ERROR)
+            return None
         if not is_confirmed(request):
             keys = [row.pk for row in rows]
             return asked(self, request, _question(request, rows, verb), action=verb, keys=keys)

@@ -59,6 +59,7 @@ class SummaryAdmin(HistoryAdmin):
     """Session summaries: put right, locked, written anew and deleted through the actions alone."""
 
     form = SummaryForm
+    list_per_page = 30  # wide rows: a page stays under 400 KB
     list_display = (
         "shown_text",
         "owner",

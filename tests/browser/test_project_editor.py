@@ -21,7 +21,7 @@ def memory(project: str = "tidepool") -> Document:
 
 
 def message(page: Any) -> Any:
-    return page.locator("ul[role=status]").first
+    return page.locator("[role=status]").first
 
 
 def test_tokens_are_counted_while_one_types(page: Any, stage: Stage) -> None:

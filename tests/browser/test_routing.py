@@ -33,7 +33,7 @@ def test_one_click_in_the_list_puts_right_and_another_takes_back(page_as: Any, s
     row.get_by_role("button", name="website", exact=True).click()
     page.wait_for_load_state()
     assert said(decision) == "website" and "state=unsure" in page.url
-    page.locator("ul[role=status]").get_by_role("button", name="Undo").click()
+    page.locator("[role=status]").get_by_role("button", name="Undo").click()
     page.wait_for_load_state()
     assert said(decision) is None
 
