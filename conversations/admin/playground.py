@@ -373,7 +373,7 @@ def _gap(name: str) -> str:
 def _routed(routing: Routing) -> str:
     if routing.project:
         told = gettext("The message was taken to be about the project “%(project)s” (%(confidence)s).")
-        return told % {"project": routing.project, "confidence": routing.confidence}
+        return told % {"project": routing.project, "confidence": gettext(routing.confidence)}
     if routing.proposed_name:
         told = gettext("The message belongs to no known project; “%(project)s” would be proposed.")
         return told % {"project": routing.proposed_name}

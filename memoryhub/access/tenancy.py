@@ -123,7 +123,7 @@ def resolve(rows: models.QuerySet[Row], principal: Principal, row_id: UUID) -> R
     """
     row = seen_by(rows.filter(pk=row_id), principal).first()
     if row is None:
-        raise UnknownRow(told("No %(kind)s %(id)s.", kind=rows.model._meta.verbose_name, id=row_id))
+        raise UnknownRow(told("No %(kind)s %(id)s.", kind=told(rows.model._meta.verbose_name_raw), id=row_id))
     return row
 
 

@@ -144,6 +144,9 @@ def tokens_in_words(number: int) -> str:
     return ngettext("%(number)s token", "%(number)s tokens", number) % {"number": shown}
 
 
+CAPS_IN_WORDS = {"daily_token_cap": _("daily token cap"), "daily_spend_cap": _("daily spend cap")}
+
+
 def paused_in_words(standing: Standing) -> str:
     """Say that an agent's background work waits, and until when."""
     if standing.reached == "daily_token_cap":
@@ -158,7 +161,7 @@ def paused_in_words(standing: Standing) -> str:
         "until %(time)s UTC; chat goes on."
     ) % {
         "agent": standing.agent_id,
-        "name": standing.reached,
+        "name": CAPS_IN_WORDS[standing.reached or ""],
         "cap": cap,
         "used": used,
         "time": standing.ends_at.strftime("%Y-%m-%d %H:%M"),

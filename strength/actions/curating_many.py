@@ -55,7 +55,7 @@ def check_transition(memory: Memory, verb: str) -> None:
     if all(getattr(memory, name) == value for name, value in transition.sets.items()):
         raise AlreadySo(told("It is so already."))
     if Status(memory.status) not in transition.allowed:
-        raise WrongState(told("Its state (%(state)s) does not allow it.", state=memory.status))
+        raise WrongState(told("Its state (%(state)s) does not allow it.", state=told(memory.status)))
 
 
 @transaction.atomic

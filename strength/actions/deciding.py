@@ -50,7 +50,7 @@ def decide_memory(
     `expected_version` is that of the text which was read. Raises as `approve_memory` and `apply_transition` do.
     """
     if Status(memory.status) not in TRANSITIONS[verb].allowed:
-        raise WrongState(told("It does not wait any more: it is %(status)s.", status=memory.status))
+        raise WrongState(told("It does not wait any more: it is %(status)s.", status=told(memory.status)))
     texts = {memory.content, values.get("content", memory.content)}
     way_back: WayBack = {
         "before": memory.version,

@@ -277,7 +277,7 @@ def _elsewhere(memory: Memory | None) -> Elsewhere:
             )
         )
     told = gettext("Somebody else has decided about it: it is %(status)s now. Here is the next.")
-    return Elsewhere(told % {"status": memory.status})
+    return Elsewhere(told % {"status": memory.get_status_display()})
 
 
 def _undo(request: HttpRequest, asked: Asked) -> HttpResponse:

@@ -105,7 +105,7 @@ def test_caps_stand_beside_what_today_used(boss: Client) -> None:
         ("kana", 50),
         ("none", 100),
     ]
-    assert "none has reached its daily_token_cap" in response.content.decode()
+    assert "none has reached its daily token cap" in response.content.decode()
 
 
 def test_the_table_is_cut_and_says_so_and_the_file_holds_all(boss: Client) -> None:
