@@ -7,6 +7,7 @@ from typing import Any
 from uuid import uuid4
 
 import pytest
+from hypothesis import settings as hypothesis_settings
 from rest_framework.test import APIClient
 
 from memoryhub.access.actions import issue_key
@@ -20,6 +21,10 @@ from memoryhub.search.statistics import frequencies
 from strength.models import MemoryIndex
 
 NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
+
+# No test asserts on wall-clock time, and a busy machine is slow at its first example.
+hypothesis_settings.register_profile("unhurried", deadline=None)
+hypothesis_settings.load_profile("unhurried")
 
 
 @pytest.fixture(autouse=True)
