@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
+from types import MappingProxyType
 from typing import Any
 
 from django.db import IntegrityError, transaction
@@ -20,6 +21,7 @@ from memoryhub.refusals import Refusal, told
 from memoryhub.tenants.domain import Trust
 from memoryhub.tenants.namespaces import expand_namespace
 from memoryhub.tenants.policies import effective_policy
+from strength.actions.beside import STRENGTH, stood_beside
 from strength.actions.decisions import (
     DecidedAgainst,
     decision_against,
@@ -41,7 +43,7 @@ from strength.domain.memories import (
 )
 from strength.domain.policy import StrengthPolicy
 from strength.domain.revisions import Decision, changed, values_after
-from strength.models import Memory, MemoryRevision
+from strength.models import Memory, MemoryNumbers, MemoryRevision
 
 EDITABLE = frozenset(
     {"content", "namespace", "kind", "tags", "scope_level", "scope_domain", "scope_project", "learnings", "confidence",
@@ -120,11 +122,12 @@ def apply_transition(
     with transaction.atomic():
         locked = _lock(memory, expected_version, by)
         _check_state(locked, verb, transition.allowed)
+        wakes = verb == "reactivate"
         memory = _change(
             memory=memory, verb=verb, values=transition.sets, expected_version=expected_version,
-            by=by, reason=reason, now=now,
+            by=by, reason=reason, now=now, with_it=_strength_of(locked) if wakes else {},
         )  # fmt: skip
-        if verb == "reactivate":
+        if wakes:
             strength = effective_policy(StrengthPolicy, memory.agent, memory.actor).reactivation_strength
             set_strengths(memories=[memory], strengths={memory.pk: strength}, by=by, now=now)
         return memory
@@ -214,7 +217,7 @@ def delete_memory(
 
 def _change(
     *, memory: Memory, verb: str, values: Mapping[str, Any], expected_version: int | None, by: Principal, reason: str,
-    now: datetime, allowed: frozenset[Status] = frozenset(Status),
+    now: datetime, allowed: frozenset[Status] = frozenset(Status), with_it: Mapping[str, Any] = MappingProxyType({}),
 ) -> Memory:  # fmt: skip
     spaces = writing_spaces()
     entry = index_entries([values["content"]], spaces)[0] if "content" in values else None
@@ -223,6 +226,7 @@ def _change(
             locked = _lock(memory, expected_version, by)
             _check_state(locked, verb, allowed)
             before = snapshot(locked)
+            beside = {**stood_beside(locked, _decidable(locked, values)), **with_it}
             _apply(locked, values, by)
             _check_decisions(locked, before, by)
             if snapshot(locked) == before:
@@ -239,7 +243,9 @@ def _change(
                 index_memory(locked, entry, spaces)
             follow_memories([locked])
             _keep_decision(locked, before, by, now)
-            keep_revision(memory=locked, verb=verb, before=before, by=by, reason=reason, now=now)
+            keep_revision(
+                memory=locked, verb=verb, before=before, by=by, reason=reason, now=now, beside=beside
+            )
             if is_brought_in(locked, before["status"]):
                 end_what_it_supersedes(locked, by=by, now=now)
             return locked
@@ -247,6 +253,21 @@ def _change(
         if not is_about(error, TEXT_ONCE):
             raise
         raise DuplicateMemory(told("Another memory in this namespace has the same text.")) from error
+
+
+def _strength_of(memory: Memory) -> dict[str, Any]:
+    return {
+        STRENGTH: MemoryNumbers.objects.values_list("strength", flat=True).get(
+            actor_id=memory.actor_id, memory_id=memory.pk
+        )
+    }
+
+
+def _decidable(memory: Memory, values: Mapping[str, Any]) -> set[str]:
+    """Return the texts that a change may leave a decision against, or lift one from."""
+    if not values.keys() & {"content", "status"}:
+        return set()
+    return {memory.content, values.get("content", memory.content)}
 
 
 def is_about(error: IntegrityError, constraint: str) -> bool:

@@ -16,9 +16,19 @@ def snapshot(memory: Memory) -> dict[str, Any]:
 
 
 def keep_revision(
-    *, memory: Memory, verb: str, before: Mapping[str, Any], by: Principal, reason: str, now: datetime
+    *,
+    memory: Memory,
+    verb: str,
+    before: Mapping[str, Any],
+    by: Principal,
+    reason: str,
+    now: datetime,
+    beside: Mapping[str, Any] | None = None,
 ) -> MemoryRevision:
-    """Write down a change that was just made to a locked row: its revision and its audit entry."""
+    """Write down a change that was just made to a locked row: its revision and its audit entry.
+
+    `beside` is what stood beside the curated values before it (`strength.actions.beside`).
+    """
     after = snapshot(memory)
     changed_before, changed_after = changed(before, after)
     revision = MemoryRevision.objects.create(
@@ -33,6 +43,7 @@ def keep_revision(
         changed_before=changed_before,
         changed_after=changed_after,
         after=after,
+        beside=beside or {},
         created_at=now,
     )
     audit.record(

@@ -1,27 +1,36 @@
-"""Taking back what a person has just done to a memory, or to many at once: their former revision (SPEC M9)."""
+"""Taking back, as one unit, what a person has just done to a memory, or to many at once (SPEC M9, S6, W2)."""
 
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Final
+from typing import Any, Final
 from uuid import UUID
 
-from django.db import transaction
+from django.db import IntegrityError, transaction
+from django.utils.dateparse import parse_datetime
 
-from memoryhub.access.domain import Principal
+from memoryhub.access.domain import Forbidden, Principal
+from memoryhub.providers.spaces import index_entries, writing_spaces
 from memoryhub.refusals import Refusal, told
-from strength.actions.curate import WrongState, restore_revision
-from strength.actions.decisions import lift_tombstones
+from strength.actions.beside import STRENGTH, SUPERSEDES, TRUST, decided_about
+from strength.actions.curate import TEXT_ONCE, DuplicateMemory, WrongState, is_about
+from strength.actions.decisions import bring_back_decision
+from strength.actions.indexing import follow_memories, index_memory
 from strength.actions.rest import hold_awake
-from strength.domain.memories import Status
+from strength.actions.revisions import keep_revision, snapshot
+from strength.actions.use import set_strengths
+from strength.domain.memories import content_digest
 from strength.models import Memory, MemoryRevision
 
-TAKEN_BACK: Final = frozenset(
+CAN_BE: Final = frozenset(
     {"pin", "unpin", "archive", "reactivate", "approve", "reject", "edit", "restore", "supersede"}
 )
 """A merge is undone by itself, for two memories took part in it; nothing stood before the first revision."""
 
+TAKEN_BACK: Final = "undo"
 ENDED: Final = "supersede"
+DATES: Final = ("valid_from", "valid_to")
 
 
 class ChangedSince(WrongState):
@@ -37,30 +46,28 @@ class TakenBack:
     refusals: dict[str, Refusal] = field(default_factory=dict)
 
 
-@transaction.atomic
 def take_back(*, revision: MemoryRevision, by: Principal, reason: str, now: datetime) -> Memory:
-    """Bring back how a memory stood before its latest revision; what an approval ended holds again.
+    """Let a memory be as it was before its latest revision, with all that the change did beside its values.
 
-    That is a revision too. Raises ChangedSince where something came after it, WrongState for what is undone
-    otherwise, and what `restore_revision` raises.
+    What it says and where it stands, its trust, the decisions against its texts, what it would end and what it ended.
+    That is a revision too. Raises ChangedSince where something came after it, WrongState for what is undone otherwise,
+    DuplicateMemory where another has its text by now, Forbidden.
     """
-    if revision.verb not in TAKEN_BACK:
+    if not by.is_trusted:
+        raise Forbidden(told("An untrusted key may not take a decision back; a curator can."))
+    if revision.verb not in CAN_BE:
         raise WrongState(told("This change is not one that can be taken back here."))
-    hold_awake(revision.actor_id)
-    memory = _as_left(revision)
-    former = MemoryRevision(
-        memory_id=memory.pk, after={**revision.after, **revision.changed_before}, number=revision.number - 1
-    )
-    undone = memory.content
-    memory = restore_revision(
-        memory=memory, revision=former, expected_version=revision.number, by=by, reason=reason, now=now
-    )
-    _forget_decisions(memory, revision, undone)
-    if revision.verb == ENDED:
-        Memory.objects.of([memory.actor_id]).filter(pk=memory.pk).update(superseded_by=None)
-    if revision.verb == "approve":
-        _hold_again(memory, revision, by, reason, now)
-    return memory
+    try:
+        with transaction.atomic():
+            memory = _lock(revision)
+            _let_be_as_before(memory, revision, by=by, reason=reason, now=now)
+            for ended in _ended_by(memory, revision):
+                _let_be_as_before(memory=ended[0], revision=ended[1], by=by, reason=reason, now=now)
+            return memory
+    except IntegrityError as error:
+        if not is_about(error, TEXT_ONCE):
+            raise
+        raise DuplicateMemory(told("Another memory in this namespace has the same text by now.")) from error
 
 
 def take_back_batch(*, batch: UUID, by: Principal, reason: str, now: datetime) -> TakenBack:
@@ -78,37 +85,76 @@ def take_back_batch(*, batch: UUID, by: Principal, reason: str, now: datetime) -
     return came_of
 
 
-def _as_left(revision: MemoryRevision) -> Memory:
-    """Return the memory as the revision left it. Raises ChangedSince."""
-    rows = Memory.objects.of([revision.actor_id]).select_related("actor__agent")
-    memory = rows.filter(pk=revision.memory_id).first()
+def _lock(revision: MemoryRevision) -> Memory:
+    """Hold the memory and what it ended, in the order of keys, as everybody locks who locks more than one."""
+    hold_awake(revision.actor_id)
+    rows = (
+        Memory.objects.of([revision.actor_id]).select_for_update(of=["self"]).select_related("actor__agent")
+    )
+    held = rows.filter(pk__in=[revision.memory_id, *_superseded(revision)])
+    memory = {each.pk: each for each in held.order_by("id")}.get(revision.memory_id)
     if memory is None or memory.version != revision.number:
         raise ChangedSince(told("It was changed since; its revisions bring back what is wanted."))
     return memory
 
 
-def _forget_decisions(memory: Memory, revision: MemoryRevision, undone: str) -> None:
-    """Lift the decisions that the change left, and the one that taking it back has just left."""
-    texts = {memory.content} if revision.verb == "reject" else set()
-    if undone != memory.content:
-        texts |= {memory.content, undone}
+def _superseded(revision: MemoryRevision) -> list[UUID]:
+    return [UUID(key) for key in revision.beside.get(SUPERSEDES, ())]
+
+
+def _let_be_as_before(
+    memory: Memory, revision: MemoryRevision, *, by: Principal, reason: str, now: datetime
+) -> None:
+    before = snapshot(memory)
+    for name, value in _values_before(revision).items():
+        setattr(memory, name, value)
+    memory.content_digest = content_digest(memory.content)
+    memory.version, memory.updated_at = memory.version + 1, now
+    memory.save()
+    if memory.content != before["content"]:
+        spaces = writing_spaces()
+        index_memory(memory, index_entries([memory.content], spaces)[0], spaces)
+    follow_memories([memory])
+    _bring_decisions_back(memory, revision, {str(before["content"]), memory.content})
+    if STRENGTH in revision.beside:
+        set_strengths(memories=[memory], strengths={memory.pk: revision.beside[STRENGTH]}, by=by, now=now)
+    keep_revision(memory=memory, verb=TAKEN_BACK, before=before, by=by, reason=reason, now=now)
+
+
+def _values_before(revision: MemoryRevision) -> dict[str, Any]:
+    """Return what the change changed, as it was; of a change of before this was kept, the curated values alone."""
+    values: dict[str, Any] = dict(revision.changed_before)
+    values |= {name: _moment(values[name]) for name in DATES if name in values}
+    if TRUST in revision.beside:
+        values |= {"trust": revision.beside[TRUST], "supersedes": _superseded(revision) or None}
+    if revision.verb == ENDED:
+        values["superseded_by"] = None
+    return values
+
+
+def _bring_decisions_back(memory: Memory, revision: MemoryRevision, texts: set[str]) -> None:
+    kept: Mapping[str, Any] = decided_about(revision.beside)
     for text in texts:
-        lift_tombstones(actor_id=memory.actor_id, text=text)
+        bring_back_decision(
+            actor_id=memory.actor_id,
+            text=text,
+            kept=kept.get(content_digest(text).hex()),
+            left_at=revision.created_at,
+        )
 
 
-def _hold_again(memory: Memory, revision: MemoryRevision, by: Principal, reason: str, now: datetime) -> None:
-    """Let what the approval ended hold again, but for what was changed since; the memory waits to end it."""
-    of_actor = MemoryRevision.objects.filter(actor_id=memory.actor_id, verb=ENDED)
-    ended = of_actor.filter(memory__superseded_by=memory.pk, created_at=revision.created_at)
-    held = []
-    for each in ended.order_by("memory_id"):
-        with transaction.atomic():
-            if _is_as_left(each):
-                held.append(take_back(revision=each, by=by, reason=reason, now=now).pk)
-    if held and memory.status == Status.PENDING:
-        Memory.objects.of([memory.actor_id]).filter(pk=memory.pk).update(supersedes=held)
+def _ended_by(memory: Memory, revision: MemoryRevision) -> list[tuple[Memory, MemoryRevision]]:
+    """Return what the change ended, with how, where nobody has changed it since; each was held with the memory."""
+    rows = Memory.objects.of([memory.actor_id]).select_related("actor__agent")
+    ended = rows.filter(pk__in=_superseded(revision), superseded_by=memory).order_by("id")
+    revisions = MemoryRevision.objects.filter(actor_id=memory.actor_id, memory__in=ended, verb=ENDED)
+    latest = {each.memory_id: each for each in revisions.order_by("number")}
+    return [
+        (each, latest[each.pk])
+        for each in ended
+        if each.pk in latest and latest[each.pk].number == each.version
+    ]
 
 
-def _is_as_left(revision: MemoryRevision) -> bool:
-    rows = Memory.objects.of([revision.actor_id])
-    return rows.filter(pk=revision.memory_id, version=revision.number).exists()
+def _moment(text: str | None) -> datetime | None:
+    return parse_datetime(text) if text else None

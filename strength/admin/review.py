@@ -25,8 +25,7 @@ from memoryhub.refusals import Refusal
 from memoryhub.tenants.domain import Trust, TrustPolicy
 from memoryhub.tenants.models import Agent
 from memoryhub.tenants.policies import effective_policy
-from strength.actions.curate import WrongState
-from strength.actions.deciding import decide_memory, take_decision_back
+from strength.actions.curate import WrongState, apply_transition, approve_memory
 from strength.actions.decisions import decision_against
 from strength.actions.merging import dismiss_merge, merge, reopen_merge
 from strength.actions.review import (
@@ -39,6 +38,7 @@ from strength.actions.review import (
     next_item,
     still_waiting,
 )
+from strength.actions.taking_back import take_back
 from strength.admin.forms import LONGEST_CONTENT
 from strength.admin.pairs import LONGEST_SHOWN, merge_of, other_merges, pair_of
 from strength.admin.shown import shown_memories
@@ -55,9 +55,10 @@ from strength.domain.review import (
     round_of,
     why_it_waits,
 )
-from strength.models import Memory, MemorySource, Merge
+from strength.models import Memory, MemoryRevision, MemorySource, Merge
 
 ROUND: Final = "review"
+REVISION: Final = "revision"
 NEEDS: Final = ("strength.change_memory", "strength.change_merge")
 MOST_SOURCES: Final = 5
 MOST_AGENTS: Final = 200
@@ -211,10 +212,7 @@ def _judge(request: HttpRequest, item: Item, *, verb: str) -> dict[str, Any]:
         raise Changed(gettext("The page did not say which text was read. Nothing was decided."))
     text = _typed_text(request)
     try:
-        return decide_memory(
-            memory=memory, verb=verb, values=_values(memory, text) if verb == "approve" else {},
-            expected_version=version, by=principal(request), reason=reason_of(request), now=clock(),
-        )[1]  # fmt: skip
+        decided = _approve_or_reject(request, memory, verb, version, text)
     except VersionMismatch as error:
         now = Memory.objects.filter(pk=item.key, actor_id=memory.actor_id).first()
         if now is None or now.status != Status.PENDING:
@@ -223,6 +221,23 @@ def _judge(request: HttpRequest, item: Item, *, verb: str) -> dict[str, Any]:
             "It was changed since you read it, and nothing was decided: this is how it stands now."
         )
         raise Changed(told) from error
+    return {REVISION: decided.version}
+
+
+def _approve_or_reject(
+    request: HttpRequest, memory: Memory, verb: str, version: int, text: str | None
+) -> Memory:
+    by, reason, now = principal(request), reason_of(request), clock()
+    if verb == "approve":
+        return approve_memory(
+            memory=memory,
+            values=_values(memory, text),
+            expected_version=version,
+            by=by,
+            reason=reason,
+            now=now,
+        )
+    return apply_transition(memory=memory, verb=verb, expected_version=version, by=by, reason=reason, now=now)
 
 
 def _values(memory: Memory, text: str | None) -> dict[str, Any]:
@@ -307,7 +322,11 @@ def _take_back(request: HttpRequest, last: Decided) -> None:
     if last.item.is_merge:
         reopen_merge(proposal=row, by=by, reason=reason, now=now)
     else:
-        take_decision_back(memory=row, way_back=dict(last.way_back), by=by, reason=reason, now=now)
+        number = last.way_back.get(REVISION, 0)
+        revision = MemoryRevision.objects.filter(actor_id=row.actor_id, memory=row, number=number).first()
+        if revision is None:
+            raise Elsewhere(gettext("It is not there any more."))
+        take_back(revision=revision, by=by, reason=reason, now=now)
 
 
 def _log(request: HttpRequest, item: Item, verb: str) -> None:

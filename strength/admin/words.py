@@ -62,6 +62,7 @@ VERBS: Final[Words] = {
     "supersede": _("ended by another"),
     "merge": _("merged"),
     "unmerge": _("parted again"),
+    "undo": _("taken back"),
     "sleep": _("by a sleep"),
 }
 FIELDS: Final[Words] = {

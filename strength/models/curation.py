@@ -34,6 +34,10 @@ class MemoryRevision(models.Model):
     changed_before = models.JSONField(default=dict)
     changed_after = models.JSONField(default=dict)
     after = models.JSONField()
+    beside = models.JSONField(
+        default=dict,
+        help_text="What stood beside these values before: taking the change back brings it back.",
+    )
     batch = models.UUIDField(null=True, editable=False, help_text="Shared by what was changed at once.")
     created_at = models.DateTimeField()
 
