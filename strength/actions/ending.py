@@ -23,11 +23,19 @@ def end_memory(old: Memory, new: Memory, at: datetime, *, by: Principal, reason:
     keep_revision(memory=old, verb="supersede", before=before, by=by, reason=reason, now=now)
 
 
-def note_what_it_would_end(waiting: Memory, olds: Sequence[Memory]) -> None:
-    """Note with a memory that waits what no longer holds once it is approved."""
+def note_what_it_would_end(waiting: Memory, olds: Sequence[Memory], *, is_new: bool, now: datetime) -> None:
+    """Note with a memory that waits what no longer holds once it is approved.
+
+    One that waited before is another version by that: who read it without what it ends has not approved of it.
+    """
     known = list(waiting.supersedes or [])
-    waiting.supersedes = [*known, *(old.pk for old in olds if old.pk not in known)]
-    waiting.save(update_fields=["supersedes"])
+    more = [old.pk for old in olds if old.pk not in known]
+    if not more:
+        return
+    waiting.supersedes = [*known, *more]
+    if not is_new:
+        waiting.version, waiting.updated_at = waiting.version + 1, now
+    waiting.save(update_fields=["supersedes", "version", "updated_at"])
 
 
 def end_what_it_supersedes(approved: Memory, *, by: Principal, now: datetime) -> None:

@@ -50,7 +50,7 @@ def supersede_memory(
     olds = [old, *_endable(list(held.values()), at, by)]
     waits = new.waits or (by.kind is PrincipalKind.JOB and any(each.locked for each in olds))
     unlike = new.unlike.union(each.pk for each in olds)
-    written, _is_new = write_memory(
+    written, is_new = write_memory(
         actor=old.actor, new=_like(old, replace(new, waits=waits, unlike=unlike), at), by=by, now=now
     )
     if written.pk == old.pk:
@@ -60,7 +60,7 @@ def supersede_memory(
         for each in ending:
             end_memory(each, written, at, by=by, reason=reason, now=now)
     elif written.status == Status.PENDING and by.is_trusted:
-        note_what_it_would_end(written, ending)
+        note_what_it_would_end(written, ending, is_new=is_new, now=now)
     return written
 
 

@@ -36,6 +36,7 @@ class MemoryRevision(models.Model):
     after = models.JSONField()
     beside = models.JSONField(
         default=dict,
+        db_default={},  # a sleep writes its revisions in SQL, and leaves nothing beside
         help_text="What stood beside these values before: taking the change back brings it back.",
     )
     batch = models.UUIDField(null=True, editable=False, help_text="Shared by what was changed at once.")

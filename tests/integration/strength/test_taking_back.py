@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from memoryhub.access.actions import VersionMismatch
 from memoryhub.access.domain import Principal, PrincipalKind, Scope, command
 from memoryhub.access.tenancy import actor_for_writing
 from memoryhub.tenants.models import Actor
@@ -164,3 +165,17 @@ def test_revisions_keep_no_text_beside(actor: Actor) -> None:
     )
     beside = latest(memory).beside
     assert beside["decisions"] and "soup" not in str(beside) and "matcha" not in str(beside)
+
+
+def test_an_approval_is_bound_to_what_it_ends(actor: Actor) -> None:
+    """Who read a memory that waits before anything would end by it has not approved of the end (SPEC M10)."""
+    old, waiting = remember(actor, "Lives in Osaka"), remember(actor, "Lives in Kyoto", waits=True)
+    read = waiting.version
+    supersede_memory(
+        memory=old, new=NewMemory(content="Lives in Kyoto", waits=True), at=NOW, by=BY, reason="", now=NOW
+    )
+    assert Memory.objects.get(pk=waiting.pk).supersedes == [old.pk]
+    with pytest.raises(VersionMismatch):
+        approve_memory(memory=waiting, values={}, expected_version=read, by=BY, reason="", now=NOW)
+    assert stands(old)["valid_to"] is None
+    assert remember(actor, "Eats noodles", waits=True).version == 1
