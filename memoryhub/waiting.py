@@ -19,13 +19,26 @@ Piece = TypeVar("Piece")
 
 
 def let_go_of_database() -> None:
-    """Give this thread's connection back, where no transaction is open; the next query gets one by itself.
+    """Give this thread's connection back, where nothing depends on it; the next query gets one by itself.
 
-    The web process has a pool of few connections; whoever waits for a model for a minute must hold none. Not for calls
-    under an advisory lock of the session (`memoryhub.api.idempotency`), which would stay with the connection.
+    The web process has a pool of few connections; whoever waits for a model for a minute must hold none.
     """
-    if not connection.in_atomic_block:
+    if _may_let_go():
         connection.close()
+
+
+@contextmanager
+def keeping_database() -> Iterator[None]:
+    """Stay with this thread's connection: a lock of its session would go back into the pool with it, and stay there."""
+    before, _held.session = getattr(_held, "session", False), True
+    try:
+        yield
+    finally:
+        _held.session = before
+
+
+def _may_let_go() -> bool:
+    return not connection.in_atomic_block and not getattr(_held, "session", False)
 
 
 @contextmanager
@@ -48,10 +61,10 @@ def few_at_a_time() -> Iterator[None]:
 def waiting_for_network() -> Iterator[None]:
     """Wait for others without a connection, and let somebody else into the room of `few_at_a_time` meanwhile.
 
-    Within a transaction neither can be given up.
+    Within a transaction, or with a lock of the session, neither can be given up.
     """
     let_go_of_database()
-    if connection.in_atomic_block or not getattr(_held, "room", False):
+    if not _may_let_go() or not getattr(_held, "room", False):
         yield
         return
     _room().release()

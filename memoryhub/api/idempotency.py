@@ -26,6 +26,7 @@ from memoryhub.api.models import IdempotencyRecord
 from memoryhub.api.problems import Problem
 from memoryhub.storable import text_problem
 from memoryhub.tenants.models import Actor
+from memoryhub.waiting import keeping_database
 
 KEPT_FOR = timedelta(hours=24)
 LONGEST_KEY = 255
@@ -89,7 +90,8 @@ def _alone(name: str) -> Iterator[None]:
         finally:
             cursor.execute("SELECT set_config('lock_timeout', '0', false)")
     try:
-        yield
+        with keeping_database():
+            yield
     finally:
         with connection.cursor() as cursor:
             cursor.execute("SELECT pg_advisory_unlock(%s)", [number])

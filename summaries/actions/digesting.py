@@ -55,12 +55,10 @@ def digest(
     since: datetime | None = None,
     until: datetime | None = None,
     project: str | None = None,
-    keeps_connection: bool = False,
 ) -> Digest:
     """Return a digest of the trusted summaries of sessions that lie in a time, or have `project` in their metadata.
 
-    Network, so outside any transaction; `keeps_connection` to the database where the caller holds a lock on it.
-    Raises NothingToDigest, NoRoom, ProviderError.
+    Network, so outside any transaction. Raises NothingToDigest, NoRoom, ProviderError.
     """
     if tenant.actor is None:
         raise NothingToDigest(told("There are no summaries to make a digest of."))
@@ -77,7 +75,7 @@ def digest(
     ]
     latest = latest_for(MOST_CALLS, said, writer.limits, writer.count)
     taken, left_out = summaries[-len(latest) :], rows.count() - len(latest)
-    written = _rolled(latest, writer, keeps_connection=keeps_connection)
+    written = _rolled(latest, writer)
     return Digest(
         text=written.text,
         generator=writer.generator,
@@ -89,7 +87,7 @@ def digest(
     )
 
 
-def _rolled(waiting: Sequence[Said], writer: Writer, *, keeps_connection: bool) -> Written:
+def _rolled(waiting: Sequence[Said], writer: Writer) -> Written:
     """Return one text of summaries, each in exactly one question with the digest so far. Raises ProviderError."""
     ends_at = time.monotonic() + DEADLINE_SECONDS
     done = Written("")
@@ -97,8 +95,7 @@ def _rolled(waiting: Sequence[Said], writer: Writer, *, keeps_connection: bool) 
         if ends_at - time.monotonic() < LEAST_SECONDS:
             raise ProviderTimeout("The model was too slow for so many sessions.", code="timeout")
         call = next_call(done.text, waiting, writer.limits, writer.count, line_of=line_of)
-        if not keeps_connection:
-            let_go_of_database()
+        let_go_of_database()
         call, done = take_step(writer, call, seconds_left=lambda: ends_at - time.monotonic())
         waiting = waiting[len(call.said) :]
     return done

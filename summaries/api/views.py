@@ -46,6 +46,10 @@ IF_MATCH = OpenApiParameter(
     "If-Match", OpenApiTypes.STR, OpenApiParameter.HEADER, description="The ETag you read."
 )
 
+IF_NONE_MATCH = OpenApiParameter(
+    "If-None-Match", OpenApiTypes.STR, OpenApiParameter.HEADER, description="`*`: only if there is none yet."
+)
+
 
 def conflict(code: str) -> Any:
     """Return what makes a 409 of an exception."""
@@ -203,6 +207,5 @@ class SummariesDigest(ApiView):
         values = self.validated(DigestIn)
         made = digest(
             tenant=self.reading(values), since=values["from"], until=values["to"], project=values["project"],
-            keeps_connection="Idempotency-Key" in request.headers,
         )  # fmt: skip
         return Response(DigestOut(made).data)

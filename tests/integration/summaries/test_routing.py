@@ -530,6 +530,38 @@ def test_chats_that_are_being_routed_leave_room_for_others(llm: LLMServer) -> No
         assert [each.result(60) for each in routing] == ["answered"] * room
 
 
+@pytest.mark.django_db(transaction=True)
+def test_a_repeated_call_is_asked_once_while_the_model_is_waited_for(
+    client: APIClient, llm: LLMServer
+) -> None:
+    """The lock of its Idempotency-Key is the session's: it must neither end early nor go into the pool."""
+    actor = actor_for_writing(BY, "kana", "hiroki", now=NOW)
+    create_project(actor=actor, name="billing-api", description="Stripe.", by=BY, now=NOW)
+    held: list[int] = []
+
+    def answer(asked: Asked) -> Reply:
+        held.append(session_locks())
+        connection.close()
+        return verdict(project="billing-api", confidence="high")
+
+    llm.answer(answer)
+    body, headers = {**WHO, "message": CLEAR}, {"Idempotency-Key": "once"}
+    first = client.post(f"{API}/projects/route", body, headers=headers)
+    assert first.status_code == 200 and held == [1] and session_locks() == 0
+    again = client.post(f"{API}/projects/route", body, headers=headers)
+    assert again.json() == first.json() and len(held) == 1
+
+
+def session_locks() -> int:
+    """Return how many advisory locks are held in this database."""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT count(*) FROM pg_locks JOIN pg_database ON pg_database.oid = database"
+            " WHERE locktype = 'advisory' AND granted AND datname = current_database()"
+        )
+        return int(cursor.fetchone()[0])
+
+
 # The measured set
 
 
