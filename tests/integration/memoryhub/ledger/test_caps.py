@@ -249,7 +249,7 @@ def _look_everywhere(job: Job) -> None:
     assert "cap reached: kana" in browser.get(reverse("admin:index")).content.decode()
     assert "daily_token_cap" in browser.get(reverse("admin:memoryhub_job_changelist")).content.decode()
     ledger = browser.get(reverse("admin:memoryhub_ledgerentry_changelist")).content.decode()
-    assert "has reached its daily_token_cap" in ledger and "50 tokens" in ledger
+    assert "has reached its daily token cap of 50 tokens (used: 60 tokens)" in ledger
 
 
 def test_old_calls_are_forgotten(actor: Actor) -> None:
