@@ -1,18 +1,15 @@
 """Which words two texts do not share, for people who decide whether they say the same: pure."""
 
 import re
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from difflib import SequenceMatcher
 from itertools import pairwise
 from typing import Final
 
+from memoryhub.admin.comparing import Comparison, Effort
+
 LONGEST_COMPARED: Final = 5_000
 """Characters of a text."""
-
-MOST_PLACES: Final = 30_000
-"""Pairs of equal words, which is what comparing takes time with: of texts that repeat themselves there are millions."""
 
 # Words with the white space behind them; everything else, such as scripts without spaces, one by one.
 _WORDS = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\uf900-\ufaff]|\w+\s*|\s+|.\s*", re.DOTALL)
@@ -46,9 +43,12 @@ class Row:
         return any(piece.own for piece in (*self.one, *self.other))
 
 
-def compared(one: str, other: str) -> tuple[list[Piece], list[Piece]] | None:
-    """Return both texts in pieces, those that only one of them has marked; None where that would take too long."""
-    spans = _spans(one, other)
+def compared(one: str, other: str, effort: Effort | None = None) -> tuple[list[Piece], list[Piece]] | None:
+    """Return both texts in pieces, those that only one of them has marked; None where that would take too long.
+
+    `effort` is what a page has for all its texts, else each has the usual one.
+    """
+    spans = _spans(one, other, effort or Effort())
     if spans is None:
         return None
     whole = Row([], [])
@@ -59,7 +59,7 @@ def compared(one: str, other: str) -> tuple[list[Piece], list[Piece]] | None:
 
 def aligned(one: str, other: str) -> list[Row] | None:
     """Return both texts as rows that stand side by side, a sentence or more each; None as `compared` does."""
-    spans = _spans(one, other)
+    spans = _spans(one, other, Effort())
     if spans is None:
         return None
     rows = [Row([], [])]
@@ -84,43 +84,18 @@ class _Span:
     own: bool
 
 
-def _spans(one: str, other: str) -> list[_Span] | None:
+def _spans(one: str, other: str, effort: Effort) -> list[_Span] | None:
     if max(len(one), len(other)) > LONGEST_COMPARED:
         return None
     mine, theirs = _WORDS.findall(one), _WORDS.findall(other)
-    begin = _shared(mine, theirs)
-    end = _shared(mine[begin:][::-1], theirs[begin:][::-1])
-    mine_between, theirs_between = mine[begin : len(mine) - end], theirs[begin : len(theirs) - end]
-    if _places(mine_between, theirs_between) > MOST_PLACES:
+    comparison = Comparison(mine, theirs, effort)
+    if not comparison.is_whole:
         return None
-    between = _without_chance(_between(mine_between, theirs_between))
-    return _joined([*_same(mine[:begin]), *between, *_same(mine[len(mine) - end :])])
-
-
-def _shared(one: Sequence[str], other: Sequence[str]) -> int:
-    """Return how many words both begin with."""
-    return next(
-        (place for place, (a, b) in enumerate(zip(one, other, strict=False)) if a != b),
-        min(len(one), len(other)),
-    )
-
-
-def _places(one: Sequence[str], other: Sequence[str]) -> int:
-    """Return at how many places a word of one meets the same word of the other."""
-    theirs = Counter(other)
-    return sum(times * theirs[word] for word, times in Counter(one).items())
-
-
-def _same(words: Sequence[str]) -> list[_Span]:
-    text = "".join(words)
-    return [_Span(text, text, own=False)] if text else []
-
-
-def _between(one: Sequence[str], other: Sequence[str]) -> list[_Span]:
-    return [
-        _Span("".join(one[a:b]), "".join(other[c:d]), own=tag != "equal")
-        for tag, a, b, c, d in SequenceMatcher(a=one, b=other, autojunk=False).get_opcodes()
+    spans = [
+        _Span("".join(mine[a:b]), "".join(theirs[c:d]), own=tag != "equal")
+        for tag, a, b, c, d in comparison.get_opcodes()
     ]
+    return _joined(_without_chance(spans))
 
 
 def _without_chance(spans: Sequence[_Span]) -> list[_Span]:

@@ -1,26 +1,21 @@
 """Where two long texts differ: the changed lines with a few around them, and in those the changed words. Pure."""
 
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from difflib import SequenceMatcher
 from itertools import pairwise
 from typing import Final
 
+from memoryhub.admin.comparing import Comparison, Effort, shared_ends
 from memoryhub.admin.differences import Piece, compared
 
 AROUND: Final = 2
 """Lines that are shown before and after a change."""
 
-MOST_PLACES: Final = 400_000
-"""Pairs of equal lines, which is what comparing takes time with; beyond, all between the first and the last change is
-one passage."""
-
-POPULAR: Final = 100
-"""From which share of its text on (a hundredth) a line of a long one is passed over by the comparison."""
-
 MOST_SHOWN: Final = 60_000
 """Characters on one page, of both sides."""
+
+LONGEST_PASSAGE: Final = 10_000
+"""Characters of both sides after which a passage ends: where every second line changed, all is one change."""
 
 LONGEST_SAME: Final = 400
 LONGEST_OWN: Final = 8_000
@@ -68,11 +63,11 @@ def differences(one: str, other: str, *, first: int = 0, most: int = MOST_SHOWN)
     mine, theirs = one.splitlines(keepends=True), other.splitlines(keepends=True)
     groups = list(_groups(mine, theirs))
     passages: list[Passage] = []
-    used = 0
+    used, effort = 0, Effort()
     for number, codes in enumerate(groups[first:], start=first):
         if passages and used >= most:
             return Differences(passages, len(groups), first, number)
-        passages.append(_passage(codes, mine, theirs))
+        passages.append(_passage(codes, mine, theirs, effort))
         used += passages[-1].size
     return Differences(passages, len(groups), first)
 
@@ -81,40 +76,27 @@ Code = tuple[str, int, int, int, int]
 
 
 def _groups(mine: Sequence[str], theirs: Sequence[str]) -> Iterator[Sequence[Code]]:
-    if _places(mine, theirs) <= MOST_PLACES:
-        yield from SequenceMatcher(a=mine, b=theirs).get_grouped_opcodes(AROUND)
-        return
-    begin = _shared(mine, theirs)
-    end = _shared(mine[begin:][::-1], theirs[begin:][::-1])
-    before, after = max(0, begin - AROUND), min(end, AROUND)
-    a, b = len(mine) - end, len(theirs) - end
-    yield [
-        ("equal", before, begin, before, begin),
-        ("replace", begin, a, begin, b),
-        ("equal", a, a + after, b, b + after),
-    ]
+    for codes in Comparison(mine, theirs, Effort()).get_grouped_opcodes(AROUND):
+        yield from _divided(codes, mine, theirs)
 
 
-def _places(mine: Sequence[str], theirs: Sequence[str]) -> int:
-    """Return at how many places a line of one meets the same of the other; such as difflib passes over do not count."""
-    times = Counter(theirs)
-    popular = len(theirs) // POPULAR + 1 if len(theirs) >= 200 else len(theirs)
-    return sum(number * times[line] for line, number in Counter(mine).items() if times[line] <= popular)
+def _divided(codes: Sequence[Code], mine: Sequence[str], theirs: Sequence[str]) -> Iterator[Sequence[Code]]:
+    """Yield the codes in stretches short enough to be read, each with a change."""
+    begin = size = 0
+    for at, (tag, a, b, c, d) in enumerate(codes):
+        size += sum(map(len, mine[a:b])) + sum(map(len, theirs[c:d]))
+        if size >= LONGEST_PASSAGE and tag != "equal" and at + 2 < len(codes):
+            yield codes[begin : at + 2]
+            begin, size = at + 2, 0
+    yield codes[begin:]
 
 
-def _shared(one: Sequence[str], other: Sequence[str]) -> int:
-    return next(
-        (place for place, (a, b) in enumerate(zip(one, other, strict=False)) if a != b),
-        min(len(one), len(other)),
-    )
-
-
-def _passage(codes: Sequence[Code], mine: Sequence[str], theirs: Sequence[str]) -> Passage:
+def _passage(codes: Sequence[Code], mine: Sequence[str], theirs: Sequence[str], effort: Effort) -> Passage:
     was: list[Piece] = []
     now: list[Piece] = []
     for tag, a, b, c, d in codes:
         before, after = "".join(mine[a:b]), "".join(theirs[c:d])
-        pieces = _same(before) if tag == "equal" else _words(before, after)
+        pieces = _same(before) if tag == "equal" else _words(before, after, effort)
         was += pieces[0]
         now += pieces[1]
     return Passage(codes[0][3] + 1, _parts(was), _parts(now))
@@ -125,15 +107,14 @@ def _same(text: str) -> tuple[list[Piece], list[Piece]]:
     return pieces, pieces
 
 
-def _words(before: str, after: str) -> tuple[list[Piece], list[Piece]]:
+def _words(before: str, after: str, effort: Effort) -> tuple[list[Piece], list[Piece]]:
     """Return both texts in pieces; of long ones, what lies between their alike beginnings and ends may be one piece."""
-    sides = compared(before, after)
+    sides = compared(before, after, effort)
     if sides is not None:
         return sides
-    begin = _shared(before, after)
-    end = _shared(before[begin:][::-1], after[begin:][::-1])
+    begin, end = shared_ends(before, after)
     middles = before[begin : len(before) - end], after[begin : len(after) - end]
-    marked = compared(*middles) or ([Piece(middles[0], own=True)], [Piece(middles[1], own=True)])
+    marked = compared(*middles, effort) or ([Piece(middles[0], own=True)], [Piece(middles[1], own=True)])
     head, tail = _same(before[:begin])[0], _same(before[len(before) - end :])[0]
     return [*head, *marked[0], *tail], [*head, *marked[1], *tail]
 

@@ -3,7 +3,14 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from summaries.admin.passages import LONGEST_OWN, Differences, Part, differences
+from summaries.admin.passages import (
+    LONGEST_OWN,
+    LONGEST_PASSAGE,
+    MOST_SHOWN,
+    Differences,
+    Part,
+    differences,
+)
 
 LINES = [f"Line {number} says something of its own.\n" for number in range(300)]
 TEXTS = st.lists(st.sampled_from(["a\n", "b c\n", "\n", "抹茶の話。\n", "x" * 30]), max_size=12).map("".join)
@@ -58,9 +65,33 @@ def test_what_is_new_as_a_whole_is_cut_in_its_middle() -> None:
 
 
 def test_texts_that_repeat_themselves_are_compared_as_one_passage() -> None:
-    one, two = "a\nb\n" * 2_000, "b\na\n" * 90 + "c\n" + "a\nb\n" * 1_900
+    one, two = "a\nb\n" * 2_000, "b\na\n" * 1_000 + "c\n" + "a\nb\n" * 1_000
     found = differences(one, two)
-    assert found.total >= 1 and "c" in own(found.passages[0].now)
+    assert found.total == 1 and "c" in own(found.passages[0].now)
+
+
+def test_a_text_with_many_small_changes_takes_pages_each_short_and_with_every_change() -> None:
+    lines = [f"Line {number} says something of its own.\n" for number in range(6_000)]
+    other = [line if number % 2 else f"Changed {number}.\n" for number, line in enumerate(lines)]
+    seen: list[str] = []
+    first: int | None = 0
+    while first is not None:
+        page = differences("".join(lines), "".join(other), first=first)
+        assert sum(each.size for each in page.passages) < MOST_SHOWN + 2 * LONGEST_PASSAGE
+        seen += ["".join(part.text for part in each.now) for each in page.passages]
+        first = page.following
+    assert "".join(seen) == "".join(other)
+
+
+def test_the_words_of_a_page_are_compared_as_long_as_there_is_time() -> None:
+    one, two = (
+        "".join(f"{number}\n" * 5 + f"抹茶{particle}好き" * 20 + "\n" for number in range(150))
+        for particle in "がは"
+    )
+    passages = differences(one, two).passages
+    assert len(passages) == 150
+    assert [part.text for part in passages[0].now if part.own] == ["は"] * 20
+    assert [part.text.count("は") for part in passages[-1].now if part.own] == [20]
 
 
 @settings(max_examples=60, deadline=None)
