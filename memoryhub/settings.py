@@ -48,7 +48,7 @@ MIDDLEWARE = [
     "django.middleware.security.SecurityMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
-    "django.middleware.locale.LocaleMiddleware",
+    "memoryhub.api.middleware.LanguageOfTheReader",
     "django.middleware.common.CommonMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",
     "django.contrib.auth.middleware.AuthenticationMiddleware",
@@ -87,6 +87,8 @@ LANGUAGES = [("en", "English"), ("ja", "日本語")]
 LOCALE_PATHS = [CHECKOUT / "memoryhub" / "locale"]
 TIME_ZONE = "UTC"
 USE_TZ = True
+# Of languages that Django knows no grouping of, Japanese among them, as English has it.
+NUMBER_GROUPING = 3
 
 STATIC_URL = "/static/"
 WHITENOISE_USE_FINDERS = True
@@ -157,9 +159,14 @@ def _screen(title: Any, icon: str, name: str) -> dict[str, Any]:
     }
 
 
-def _page(title: Any, icon: str, name: str, *needs: str) -> dict[str, Any]:
-    """Return a sidebar entry of a page that belongs to no single model (`ADMIN_PAGES`)."""
-    may = lambda request: request.user.has_perms(needs)  # noqa: E731
+def _page(title: Any, icon: str, name: str) -> dict[str, Any]:
+    """Return a sidebar entry of a page that belongs to no single model (`ADMIN_PAGES`): for whom it opens."""
+
+    def may(request: Any) -> bool:
+        from memoryhub.admin.pages import needs_of  # the admin is loaded after these settings
+
+        return bool(request.user.has_perms(needs_of(name)))
+
     return {"title": title, "icon": icon, "link": reverse_lazy(name), "permission": may}
 
 
@@ -188,19 +195,11 @@ UNFOLD = {
                 "items": [
                     _screen(_("Memories"), "neurology", "strength_memory"),
                     {
-                        **_page(
-                            _("Review"), "rule", "review", "strength.change_memory", "strength.change_merge"
-                        ),
+                        **_page(_("Review"), "rule", "review"),
                         "badge": "strength.admin.review.badge",
                         "badge_variant": "primary",
                     },
-                    _page(
-                        _("Playground"),
-                        "science",
-                        "playground",
-                        "conversations.view_receipt",
-                        "conversations.view_message",
-                    ),
+                    _page(_("Playground"), "science", "playground"),
                     _screen(_("Merge proposals"), "merge", "strength_merge"),
                     _screen(_("Sleeps"), "bedtime", "strength_sleeprun"),
                     _screen(_("Decisions"), "gavel", "strength_tombstone"),
@@ -232,7 +231,7 @@ UNFOLD = {
                     _screen(_("API keys"), "key", "memoryhub_apikey"),
                     _screen(_("Audit trail"), "history", "memoryhub_auditentry"),
                     _screen(_("Embedding spaces"), "scatter_plot", "memoryhub_embeddingspace"),
-                    _page(_("Spending"), "bar_chart", "spending", "memoryhub.view_ledgerentry"),
+                    _page(_("Spending"), "bar_chart", "spending"),
                     _screen(_("Ledger"), "payments", "memoryhub_ledgerentry"),
                     _screen(_("Token factors"), "tune", "memoryhub_tokenfactors"),
                     _screen(_("Jobs"), "work_history", "memoryhub_job"),

@@ -5,8 +5,8 @@ from typing import Any
 from django.contrib import admin
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
+from django.template.loader import render_to_string
 from django.urls import include, path
-from django.views import defaults
 
 from memoryhub.admin import pages
 from memoryhub.api import errors, health
@@ -38,6 +38,17 @@ def _by_prefix(for_api: Any, for_people: Any) -> Any:
     return handler
 
 
-handler400 = _by_prefix(errors.bad_request, defaults.bad_request)
-handler404 = _by_prefix(errors.not_found, defaults.page_not_found)
-handler500 = _by_prefix(errors.server_error, defaults.server_error)
+def _page(status: int) -> Any:
+    """Return what shows people the page of an error: by itself, for what failed may be what other pages are made of."""
+
+    def show(request: HttpRequest, exception: Exception | None = None) -> HttpResponse:
+        of_admin = {"is_of_admin": request.path.startswith("/admin/")}
+        return HttpResponse(render_to_string(f"{status}.html", of_admin), status=status)
+
+    return show
+
+
+handler400 = _by_prefix(errors.bad_request, _page(400))
+handler403 = _by_prefix(errors.forbidden, _page(403))
+handler404 = _by_prefix(errors.not_found, _page(404))
+handler500 = _by_prefix(errors.server_error, _page(500))

@@ -20,9 +20,9 @@ FROM returned WHERE numbers.memory_id = returned.memory_id
 # What happened to a memory today, in one row; the statement before it is `changed`.
 _NOTE_POINT = """
 INSERT INTO strength_strengthpoint AS point
-    (actor_id, memory_id, day, kind, at, before, strength, faded, level, times)
+    (actor_id, memory_id, day, kind, at, before, strength, faded, level, times, began_at, faded_before)
 SELECT %(actor_id)s, memory_id, (%(now)s AT TIME ZONE 'UTC')::date, %(kind)s, %(now)s, before, strength, faded,
-    consolidation_level, 1
+    consolidation_level, 1, %(now)s, faded
 FROM changed ORDER BY memory_id
 ON CONFLICT (actor_id, memory_id, day, kind) DO UPDATE SET at = excluded.at, strength = excluded.strength,
     faded = excluded.faded, level = excluded.level, times = point.times + 1

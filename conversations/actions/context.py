@@ -60,9 +60,10 @@ class ContextRequest:
     options: Mapping[str, Any]
 
     def as_asked(self) -> dict[str, Any]:
-        """Return what a receipt keeps of it, so that the same can be asked again."""
-        names = ("project", "perspective", "format")
-        return {**{name: getattr(self, name) for name in names}, "options": dict(self.options)}
+        """Return what a receipt keeps of it, so that the same can be asked again; no `project` where none was named."""
+        named = {} if self.project == UNNAMED else {"project": self.project}
+        rest = {name: getattr(self, name) for name in ("perspective", "format")}
+        return {**named, **rest, "options": dict(self.options)}
 
 
 @dataclass(frozen=True, kw_only=True)

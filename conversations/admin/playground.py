@@ -1,17 +1,20 @@
 """The playground: the exact context that a call would get now, what entered, what did not, and what would change that.
 
-A run leaves no trace in anybody's memory. The message may be private: it is posted, and what a run was stays for an
-hour in this process's memory alone, so that a button beside a memory can come back to it; neither log nor table has it.
+A run leaves no trace in anybody's memory. The message may be private: it is posted, and what a run was stays for some
+minutes in this process's memory alone, so that a button beside a memory can come back to it; neither log nor table has
+it. Coming back fills in the form: only a POST puts a context together.
 """
 
 import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, Final
 from uuid import UUID
 
 from django import forms
 from django.core.cache import cache
+from django.core.exceptions import PermissionDenied
 from django.db.models import F
 from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
@@ -27,7 +30,8 @@ from unfold.widgets import (
 from conversations.actions.context import EMBEDDER, PROJECT, ROUTING, AssembledContext, ContextRequest
 from conversations.actions.routed import AUTO, UNNAMED, Routing
 from conversations.actions.trying import keep_trial, try_context
-from conversations.admin.prompts import prompt_as_json, prompt_to_show
+from conversations.admin.asked import project_in_words
+from conversations.admin.prompts import code_tokens, prompt_as_json, prompt_to_show
 from conversations.admin.weighing import (
     LAYERS,
     Outcome,
@@ -44,8 +48,10 @@ from conversations.models import Receipt, Session
 from memoryhub.access.tenancy import Tenant, tenant_for_reading
 from memoryhub.admin.base import as_uuid, clock, excerpt, principal
 from memoryhub.admin.fields import ProseField
+from memoryhub.admin.numbers import grouped
 from memoryhub.admin.pages import Page, shown
 from memoryhub.admin.pressing import typed
+from memoryhub.providers.counting import counter_in_use
 from memoryhub.providers.errors import ProviderError
 from memoryhub.refusals import Refusal, words_of
 from memoryhub.tenants.domain import PolicyError
@@ -55,9 +61,23 @@ TEMPLATE: Final = "admin/conversations/playground/page.html"
 NO_PROJECT: Final = "-"
 LONGEST_MESSAGE: Final = 100_000
 MOST_SUGGESTED: Final = 50
-KEPT_SECONDS: Final = 3600
+KEPT_SECONDS: Final = 900
 TOKEN_BYTES: Final = 16
 TOKENS_TO_TRY: Final = (1_000, 2_000, 4_000, 8_000, 16_000)
+KEEP: Final = "conversations.add_receipt"
+
+NEEDS: Final = (
+    "conversations.view_receipt",
+    "conversations.view_session",
+    "conversations.view_message",
+    "strength.view_memory",
+    "summaries.view_project",
+    "summaries.view_document",
+    "summaries.view_summary",
+    "memoryhub.view_agent",
+    "memoryhub.view_actor",
+)
+"""A context holds something of each; what lives above this app is known by name only."""
 
 SWITCHES: Final = {
     "include_pinned": _("Pinned memories"),
@@ -203,6 +223,7 @@ class Run:
 
     settings: dict[str, str] = field(repr=False)
     outcome: Outcome
+    actor_id: UUID | None = None
 
 
 @dataclass
@@ -221,23 +242,37 @@ class Result:
                  "included", "reason")  # fmt: skip
         return [{name: getattr(item, name) for name in names} for item in self.context.assembly.items]
 
+    @cached_property
+    def code(self) -> int:
+        """Return what the context's random code takes: no run is compared by that."""
+        return code_tokens(self.context.assembly, counter_in_use().count)
+
     @property
     def outcome(self) -> Outcome:
         """Return what a later run is compared with."""
         metadata = self.context.assembly.metadata
-        return outcome_of(self.items, total=metadata.total_tokens, limit=metadata.token_limit)
+        return outcome_of(self.items, total=metadata.total_tokens, limit=metadata.token_limit, code=self.code)
 
 
 def playground(request: HttpRequest) -> HttpResponse:
-    """Show the form; run what is posted, or what an address of this page still knows."""
+    """Show the form, filled in with what an address of this page still knows; run what is posted."""
+    may_keep = request.user.has_perm(KEEP)
+    is_to_keep = request.method == "POST" and bool(typed(request, "keep"))
+    if is_to_keep and not may_keep:
+        raise PermissionDenied
     before, settings = _asked(request)
-    form = PlaygroundForm(settings if _is_to_run(request, before) else None, initial=settings)
+    form = PlaygroundForm(settings if request.method == "POST" else None, initial=settings)
     result = _result(request, form) if form.is_bound and form.is_valid() else None
     if result is not None and typed(request, "as") == "json":
         return _file(result)
-    context: dict[str, Any] = {"form": form, "suggested": _suggested(form, result)}
+    context: dict[str, Any] = {"form": form, "suggested": _suggested(form, result), "may_keep": may_keep}
+    if not form.is_bound and typed(request, "run"):
+        context |= {"run": typed(request, "run"), "comes_back": True} if before else {"is_forgotten": True}
+    if result is None and form.is_bound and before is not None:
+        # What was refused or could not be asked is no run: the next is compared with the one before it.
+        context["run"] = _keep_run(request, before)
     if result is not None:
-        if request.method == "POST" and typed(request, "keep"):
+        if is_to_keep:
             context["kept"] = _keep(request, result)
         context |= _shown(request, form, result, before)
     return shown(request, TEMPLATE, title=_("Playground"), **context)
@@ -271,17 +306,13 @@ def _asked(request: HttpRequest) -> tuple[Run | None, dict[str, str]]:
     if receipt is not None:
         outcome = outcome_of(receipt.items, total=receipt.total_tokens, limit=receipt.token_limit)
         settings = settings_of(receipt)
-        return Run(settings, outcome), settings
+        return Run(settings, outcome, receipt.actor_id), settings
     if request.method == "POST":
         settings = {name: request.POST.get(name, "") for name in PlaygroundForm.base_fields}
         if budget := typed(request, "instead"):
             settings["max_tokens"] = budget
         return before, settings
     return before, before.settings if before else _prefilled(request)
-
-
-def _is_to_run(request: HttpRequest, before: Run | None) -> bool:
-    return request.method == "POST" or before is not None
 
 
 def _receipt(request: HttpRequest) -> Receipt | None:
@@ -337,8 +368,8 @@ def _session(form: PlaygroundForm, tenant: Tenant) -> Session | None:
 def _tell_beside(form: PlaygroundForm, error: Exception) -> None:
     """Put what the assembly had against it beside the field it is about."""
     if isinstance(error, ContextTooLarge):
-        figures = {"required": error.required_tokens, "limit": error.token_limit}
-        problem = _("System prompt and message alone need %(required)d tokens; the limit is %(limit)d.")
+        figures = {"required": grouped(error.required_tokens), "limit": grouped(error.token_limit)}
+        problem = _("System prompt and message alone need %(required)s tokens; the limit is %(limit)s.")
         form.add_error("max_tokens", forms.ValidationError(problem, params=figures))
     elif isinstance(error, PolicyError):
         for name, text in error.errors.items():
@@ -394,13 +425,16 @@ def _shown(request: HttpRequest, form: PlaygroundForm, result: Result, before: R
     """Return what a result's part of the page shows; and keep the run, so that the next is compared with it."""
     items, metadata = result.items, result.context.assembly.metadata
     was = before.outcome if before else None
-    token = _keep_run(request, Run(_settings(form), result.outcome))
+    actor = result.tenant.actor
+    token = _keep_run(request, Run(_settings(form), result.outcome, actor.pk if actor else None))
     may_curate = request.user.has_perm("strength.change_memory")
     return {
         "result": result,
         "run": token,
         "next": f"{reverse('playground')}?run={token}",
-        "budget": budget_of(items, total=metadata.total_tokens, limit=metadata.token_limit, before=was),
+        "budget": budget_of(
+            items, total=metadata.total_tokens, limit=metadata.token_limit, before=was, code=result.code
+        ),
         "groups": groups_of(items, may_curate=may_curate, before=was),
         "gone": gone_since(was, items) if was else [],
         "compared": before is not None,
@@ -419,10 +453,15 @@ def _changed(form: PlaygroundForm, before: Run) -> list[tuple[Any, str, str]]:
     for name, bound in form.fields.items():
         was, value = before.settings.get(name, ""), now.get(name, "")
         if was != value:
-            changed.append(
-                (bound.label, excerpt(was, 60) if was else "–", excerpt(value, 60) if value else "–")
-            )
+            changed.append((bound.label, _said(name, was), _said(name, value)))
     return changed
+
+
+def _said(name: str, value: str) -> str:
+    """Return a setting's value as a person reads it."""
+    if name == "project":
+        return project_in_words(None if value == NO_PROJECT else value or UNNAMED)
+    return excerpt(value, 60) if value else "–"
 
 
 def _settings(form: PlaygroundForm) -> dict[str, str]:
@@ -460,16 +499,13 @@ def _keep_run(request: HttpRequest, run: Run) -> str:
 
 
 def _run_kept(request: HttpRequest, token: str) -> Run | None:
-    """Return a run of this person's, as long as it is known."""
+    """Return a run of this person's, as long as it is known; what was erased since is known no more."""
     is_one = 0 < len(token) <= 64 and token.replace("-", "").replace("_", "").isalnum() and token.isascii()
-    return cache.get(_place(request, token)) if is_one else None
+    run: Run | None = cache.get(_place(request, token)) if is_one else None
+    if run is None or run.actor_id is None or Actor.objects.filter(pk=run.actor_id).exists():
+        return run
+    cache.delete(_place(request, token))
+    return None
 
 
-PAGES = [
-    Page(
-        "playground/",
-        "playground",
-        playground,
-        ("conversations.view_receipt", "conversations.view_message"),
-    )
-]
+PAGES = [Page("playground/", "playground", playground, NEEDS)]

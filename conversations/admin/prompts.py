@@ -1,7 +1,8 @@
 """A prompt as it will be sent, cut into what a page can show; what is cut is told, and the whole is a file away."""
 
 import json
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -16,6 +17,9 @@ LEAST_OF_THE_LAST: Final = 4_000
 """What is kept for the user's own message, which stands last."""
 
 SHORTEST_DATA: Final = 200
+
+_CODE: Final = re.compile(r"(?<=<remembered-)[0-9a-f]{32}(?=>)|(?<=</remembered-)[0-9a-f]{32}(?=>)")
+_FIXED: Final = "0" * 32
 
 
 @dataclass(frozen=True)
@@ -75,6 +79,12 @@ def prompt_to_show(assembly: Assembly) -> ShownPrompt:
         turns.append(Turn(role, shown))
     whole = prompt_as_json(assembly)
     return ShownPrompt(turns, whole if _size(whole) <= MOST_BYTES else None)
+
+
+def code_tokens(assembly: Assembly, count: Callable[[str], int]) -> int:
+    """Return how many tokens more than a fixed one the random code takes that the remembered block stands between."""
+    texts = [text for message in assembly.messages for text in _texts(message["content"])]
+    return sum(count(text) - count(_CODE.sub(_FIXED, text)) for text in texts if _CODE.search(text))
 
 
 def _texts(content: str | Sequence[dict[str, Any]] | None) -> Iterator[str]:

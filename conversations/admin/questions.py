@@ -17,6 +17,7 @@ from unfold.contrib.filters.admin import (
 from conversations.domain.chat import TurnState
 from conversations.models import ChatTurn, Message
 from memoryhub.admin.base import ReadOnlyAdmin, UserFilter, clock, excerpt, labelled, link_to, whose
+from memoryhub.admin.titles import dated
 
 BROKEN_OFF = "broken_off"
 STATE_COLOURS: Mapping[str, str] = {
@@ -91,6 +92,10 @@ class ChatTurnAdmin(ReadOnlyAdmin):
     def owner(self, turn: ChatTurn) -> str:
         """Return whose question it was."""
         return whose(turn.actor)
+
+    def title_of(self, row: Any) -> str:
+        """Return what became of it, and when it was asked."""
+        return dated(self.shown_state(row)[1], row.created_at)
 
     @labelled(STATE_COLOURS)
     @admin.display(description=_("state"), ordering="state")

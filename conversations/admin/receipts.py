@@ -11,9 +11,13 @@ from unfold.contrib.filters.admin import (
     RelatedDropdownFilter,
 )
 
+from conversations.actions.routed import UNNAMED
+from conversations.admin.asked import project_in_words
 from conversations.admin.weighing import budget_of, groups_of
 from conversations.models import Receipt
 from memoryhub.admin.base import ReadOnlyAdmin, UserFilter, as_uuid, excerpt, link_to, whose
+from memoryhub.admin.pages import needs_of
+from memoryhub.admin.titles import dated
 
 NO_FIGURES: Final = frozenset({"asked", "is_trial", "layer_budgets", "total_tokens", "token_limit"})
 """What a receipt's metadata hold besides single figures, or what stands elsewhere on the page."""
@@ -48,6 +52,10 @@ class ReceiptAdmin(ReadOnlyAdmin):
     fields = (("created_at", "owner", "session"), "whole_query", ("total_tokens", "token_limit", "id"))
     readonly_fields = ("owner", "whole_query")
     change_form_outer_after_template = "admin/conversations/receipt/items.html"
+
+    def title_of(self, row: Any) -> str:
+        """Return when the context was put together."""
+        return dated(self.opts.verbose_name, row.created_at)
 
     def get_queryset(self, request: HttpRequest) -> Any:
         """Return the receipts; a list leaves out what only a receipt's own page shows."""
@@ -94,6 +102,13 @@ class ReceiptAdmin(ReadOnlyAdmin):
             "groups": groups_of(row.items),
             "budget": budget_of(row.items, total=row.total_tokens, limit=row.token_limit),
             "figures": figures,
+            "project_asked": _project_asked(row),
             "is_trial": bool(row.metadata.get("is_trial")),
-            "may_try": request.user.has_perm("conversations.view_message"),
+            "may_try": request.user.has_perms(needs_of("playground")),
         }
+
+
+def _project_asked(receipt: Receipt) -> str | None:
+    """Return which project a receipt's call asked for, in words; None where the receipt is older than that."""
+    asked = receipt.metadata.get("asked")
+    return None if asked is None else project_in_words(asked.get("project", UNNAMED))

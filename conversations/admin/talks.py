@@ -30,8 +30,9 @@ from memoryhub.admin.base import (
     principal,
     whose,
 )
-from memoryhub.admin.pages import shown
+from memoryhub.admin.pages import needs_of, shown
 from memoryhub.admin.pressing import Done, posted
+from memoryhub.admin.titles import dated, shortened
 
 SESSION_FILTER = "session__id__exact"
 TRUST_COLOURS = {"trusted": "success", "untrusted": "warning"}
@@ -76,6 +77,10 @@ class SessionAdmin(ReadOnlyAdmin):
         """Return whose conversation it is."""
         return whose(session.actor)
 
+    def title_of(self, row: Any) -> str:
+        """Return the title; of a session without one its channel, and when it began."""
+        return shortened(row.title) if row.title else dated(row.channel, row.started_at)
+
     def get_urls(self) -> list[URLPattern]:
         """Return the addresses, with the timeline and what its button posts to."""
         view = self.admin_site.admin_view
@@ -109,10 +114,12 @@ class SessionAdmin(ReadOnlyAdmin):
             "admin/conversations/session/timeline.html",
             title=session.title or gettext("Session"),
             opts=self.opts,
+            original=session,
             session=session,
             owner=self.owner(session),
             may_end=session.ended_at is None and self.has_end_permission(request),
             summarise=summarise_address(session),
+            may_try=request.user.has_perms(needs_of("playground")),
             all_messages=f"{reverse('admin:conversations_message_changelist')}?{SESSION_FILTER}={session.pk}",
             **timeline_of(request, session),
         )

@@ -24,9 +24,13 @@ from conversations.domain.chat import TurnState
 from conversations.domain.messages import Role
 from conversations.models import ChatTurn, Message, Receipt, Session
 from memoryhub.admin.base import as_uuid
+from memoryhub.admin.numbers import grouped
 from memoryhub.admin.pressing import small_number, typed
 
 PAGE: Final = 50
+SEARCHED_AT_ONCE: Final = 20_000
+"""Messages that one page of a search reads; links go on from there."""
+
 LONGEST_SHOWN: Final = 1_000
 LONGEST_QUERY: Final = 200
 EXCERPT: Final = 200
@@ -91,6 +95,18 @@ class Leaf:
     later: int | None
     left_out: list[Any]
     """Which sorts have more events than are shown."""
+    searched: tuple[int, int] | None
+    """The first and the last message that a search read; None where it read the whole session."""
+
+
+@dataclass(frozen=True)
+class Cut:
+    """The messages of a page, and from which number on there are, or may be found, others."""
+
+    messages: list[Any]
+    earlier: int | None
+    later: int | None
+    searched: tuple[int, int] | None = None
 
 
 def wish_of(request: HttpRequest) -> Wish:
@@ -151,8 +167,8 @@ def _link(address: str, wish: Wish, **where: int | None) -> str | None:
 def leaf_of(session: Session, wish: Wish, shown: Sequence[Sort]) -> Leaf:
     """Return the messages of a page with what came of them."""
     rows = Message.objects.of([session.actor_id]).filter(session_id=session.pk)
-    found = rows.filter(content__icontains=wish.words) if wish.words else rows
-    messages, has_earlier, has_later = _page(rows, found, wish)
+    cut = _found(rows, wish) if wish.words else _page(rows, wish)
+    messages, has_earlier = cut.messages, cut.earlier is not None
     following = _next_moment(rows, messages)
     stretch = Stretch(
         session=session,
@@ -169,15 +185,16 @@ def leaf_of(session: Session, wish: Wish, shown: Sequence[Sort]) -> Leaf:
     return Leaf(
         said=said,
         first=first,
-        earlier=messages[0].seq if has_earlier else None,
-        later=messages[-1].seq if has_later else None,
+        earlier=cut.earlier,
+        later=cut.later,
         left_out=left_out,
+        searched=cut.searched,
     )
 
 
-def _page(rows: QuerySet[Message], found: QuerySet[Message], wish: Wish) -> tuple[list[Any], bool, bool]:
-    """Return one page's messages in their order, and whether there are others before and after."""
-    shown = found.defer("content", "blocks", "metadata").annotate(
+def _shown(rows: QuerySet[Message]) -> QuerySet[Message]:
+    """Return the messages with what a page shows of them."""
+    return rows.defer("content", "blocks", "metadata").annotate(
         opening=Left(F("content"), LONGEST_SHOWN),
         length=Length("content"),
         named=Func(
@@ -185,16 +202,65 @@ def _page(rows: QuerySet[Message], found: QuerySet[Message], wish: Wish) -> tupl
             output_field=JSONField(),
         ),
     )  # fmt: skip
+
+
+def _page(rows: QuerySet[Message], wish: Wish) -> Cut:
+    """Return one page's messages in their order."""
+    shown = _shown(rows)
     if wish.is_last or wish.before is not None:
         earlier = shown if wish.is_last else shown.filter(seq__lt=wish.before)
         backwards = list(earlier.order_by("-seq")[: PAGE + 1])
-        return backwards[:PAGE][::-1], len(backwards) > PAGE, bool(backwards) and not wish.is_last
+        return _cut(backwards[:PAGE][::-1], len(backwards) > PAGE, bool(backwards) and not wish.is_last)
     after = _begin(rows, wish)
     onwards = list(shown.filter(seq__gt=after).order_by("seq")[: PAGE + 1])
     if not onwards and after > 0:  # beyond the end: the last page is nearest
-        return _page(rows, found, Wish(is_last=True, words=wish.words))
-    has_earlier = after > 0 and found.filter(seq__lte=after).exists()
-    return onwards[:PAGE], has_earlier, len(onwards) > PAGE
+        return _page(rows, Wish(is_last=True))
+    has_earlier = after > 0 and rows.filter(seq__lte=after).exists()
+    return _cut(onwards[:PAGE], has_earlier, len(onwards) > PAGE)
+
+
+def _cut(messages: list[Any], has_earlier: bool, has_later: bool) -> Cut:
+    return Cut(messages, messages[0].seq if has_earlier else None, messages[-1].seq if has_later else None)
+
+
+def _found(rows: QuerySet[Message], wish: Wish) -> Cut:
+    """Return a page of the messages that have the words; no more than SEARCHED_AT_ONCE are read for it."""
+    last = rows.aggregate(last=Max("seq"))["last"] or 0
+    after = last if wish.is_last or wish.before is not None else _begin(rows, wish)
+    if after >= last:  # from the end, from where it is asked backwards, or beyond the end
+        return _found_before(
+            rows, wish, min(last + 1 if wish.before is None else wish.before, last + 1), last
+        )
+    end = min(after + SEARCHED_AT_ONCE, last)
+    found = list(_with_words(rows, wish, after, end).order_by("seq")[: PAGE + 1])
+    reached = found[PAGE - 1].seq if len(found) > PAGE else end
+    return Cut(
+        messages=found[:PAGE],
+        earlier=after + 1 if after > 0 else None,
+        later=reached if reached < last else None,
+        searched=_part(after + 1, reached, last),
+    )
+
+
+def _found_before(rows: QuerySet[Message], wish: Wish, before: int, last: int) -> Cut:
+    begin = max(0, before - 1 - SEARCHED_AT_ONCE)
+    found = list(_with_words(rows, wish, begin, before - 1).order_by("-seq")[: PAGE + 1])
+    reached = found[PAGE - 1].seq if len(found) > PAGE else begin + 1
+    return Cut(
+        messages=found[:PAGE][::-1],
+        earlier=reached if reached > 1 else None,
+        later=before - 1 if 0 < before <= last else None,
+        searched=_part(reached, before - 1, last),
+    )
+
+
+def _with_words(rows: QuerySet[Message], wish: Wish, after: int, end: int) -> QuerySet[Message]:
+    return _shown(rows.filter(seq__gt=after, seq__lte=end, content__icontains=wish.words))
+
+
+def _part(first: int, end: int, last: int) -> tuple[int, int] | None:
+    """Return which messages were read; None where that was all of them, or none."""
+    return None if first > end or (first == 1 and end == last) else (first, end)
 
 
 def _begin(rows: QuerySet[Message], wish: Wish) -> int:
@@ -314,8 +380,8 @@ def _contexts(stretch: Stretch) -> Iterator[Event]:
 
 
 def _tokens(receipt: Receipt) -> str:
-    told = _("%(total)d of %(limit)d tokens")
-    return str(told) % {"total": receipt.total_tokens, "limit": receipt.token_limit}
+    told = _("%(total)s of %(limit)s tokens")
+    return str(told) % {"total": grouped(receipt.total_tokens), "limit": grouped(receipt.token_limit)}
 
 
 QUESTIONS = Sort(

@@ -22,6 +22,7 @@ from conversations.domain.layers import (
     USER_MESSAGE,
     WORKING,
 )
+from memoryhub.admin.numbers import grouped
 
 Item = Mapping[str, Any]
 
@@ -40,6 +41,10 @@ LAYERS: Final[Mapping[str, Any]] = {
 }
 FRAME: Final = "frame"
 """What no entry counts for itself: headings, the block's delimiters, what each message costs."""
+
+CODE_SPREAD: Final = 45
+"""By how many tokens the block's random code may make two contexts differ: it stands there twice, and 20,000 of them
+had 12 to 27 raw tokens, which the most careful factors make half as many again."""
 
 REASONS: Final[Mapping[str, Any]] = {
     Reason.INCLUDED: _("entered whole"),
@@ -96,11 +101,14 @@ class Share:
     entered: int
     offered: int
     before: int | None = None
+    spread: int = 0
+    """Up to how many tokens a difference may come of chance alone."""
 
     @property
     def more(self) -> int | None:
-        """Return how many tokens more than before; None where nothing is compared."""
-        return None if self.before is None else self.tokens - self.before
+        """Return how many tokens more than before; None where nothing is compared, or chance alone may be behind it."""
+        more = None if self.before is None else self.tokens - self.before
+        return more if more is None or abs(more) > self.spread else None
 
 
 @dataclass(frozen=True)
@@ -194,9 +202,19 @@ class Outcome:
     layers: dict[str, int]
     items: dict[str, tuple[str, bool, int, str]] = field(repr=False)
     """By what a candidate is: its layer, whether it entered, its tokens, the beginning of its text."""
+    code: int | None = None
+    """How many of the tokens come of the block's random code by chance; None where nobody knows: in a receipt."""
+
+    def total_with(self, code: int | None) -> int:
+        """Return the total that there would have been with another code, where both are known."""
+        return self.total if self.code is None or code is None else self.total - self.code + code
+
+    def frame_with(self, code: int | None) -> int:
+        """Return what belonged to no layer, with another code."""
+        return max(0, self.total_with(code) - sum(self.layers.values()))
 
 
-def outcome_of(items: Iterable[Item], *, total: int, limit: int) -> Outcome:
+def outcome_of(items: Iterable[Item], *, total: int, limit: int, code: int | None = None) -> Outcome:
     """Return what a later run is compared with."""
     listed = list(items)
     return Outcome(
@@ -208,11 +226,17 @@ def outcome_of(items: Iterable[Item], *, total: int, limit: int) -> Outcome:
             for item in listed
             if item["layer"] not in (SYSTEM, USER_MESSAGE)
         },
+        code=code,
     )
 
 
-def budget_of(items: Sequence[Item], *, total: int, limit: int, before: Outcome | None = None) -> Budget:
-    """Return how the tokens are used, layer by layer; what belongs to none is the frame."""
+def budget_of(
+    items: Sequence[Item], *, total: int, limit: int, before: Outcome | None = None, code: int | None = None
+) -> Budget:
+    """Return how the tokens are used, layer by layer; what belongs to none is the frame.
+
+    What was before is told as it would have been with this context's random code, which says nothing.
+    """
     figures = [(layer, _tokens(items, layer)) for layer in ORDER]
     frame = max(0, total - sum(tokens for _layer, tokens in figures))
     whole = max(1, sum(tokens for _layer, tokens in figures) + frame)
@@ -229,7 +253,8 @@ def budget_of(items: Sequence[Item], *, total: int, limit: int, before: Outcome 
                 width=f"{percent:.3f}",
                 entered=sum(1 for item in items if item["layer"] == layer and item["included"]),
                 offered=sum(1 for item in items if item["layer"] == layer),
-                before=before.layers.get(layer) if before and layer != FRAME else None,
+                before=_before(before, layer, code),
+                spread=CODE_SPREAD if layer == FRAME and before and before.code is None else 0,
             )
         )
         x += percent
@@ -237,7 +262,7 @@ def budget_of(items: Sequence[Item], *, total: int, limit: int, before: Outcome 
         total=total,
         limit=limit,
         shares=shares,
-        total_before=before.total if before else None,
+        total_before=before.total_with(code) if before else None,
         limit_before=before.limit if before else None,
     )
 
@@ -274,6 +299,12 @@ def gone_since(before: Outcome, items: Iterable[Item]) -> list[Gone]:
         if identity not in now
     ]
     return sorted(gone, key=lambda each: not each.entered)[:MOST_OF_A_LAYER]
+
+
+def _before(before: Outcome | None, layer: str, code: int | None) -> int | None:
+    if before is None:
+        return None
+    return before.frame_with(code) if layer == FRAME else before.layers.get(layer)
 
 
 def _tokens(items: Iterable[Item], layer: str) -> int:
@@ -332,7 +363,7 @@ def _change(item: Item, before: Outcome) -> str:
     if entered != item["included"]:
         return gettext("had entered before") if entered else gettext("was left out before")
     if item["included"] and tokens != item["tokens"]:
-        return gettext("had %(tokens)d tokens before") % {"tokens": tokens}
+        return gettext("had %(tokens)s tokens before") % {"tokens": grouped(tokens)}
     return ""
 
 

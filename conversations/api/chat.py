@@ -43,7 +43,7 @@ from conversations.domain.validation import InvalidContext
 from conversations.models import ChatTurn
 from memoryhub.access.domain import Principal, Scope
 from memoryhub.api.errors import ground_problem
-from memoryhub.api.fields import TenantSerializer, TextField
+from memoryhub.api.fields import IdField, PatternField, TenantSerializer, TextField
 from memoryhub.api.idempotency import check_key
 from memoryhub.api.problems import Problem, problem
 from memoryhub.api.views import ApiView
@@ -61,8 +61,8 @@ NO_MODEL: Final = frozenset({"not_configured"})
 class ChatIn(TenantSerializer):
     """A message that a model is to answer."""
 
-    session_id = serializers.UUIDField(required=False, allow_null=True, default=None)
-    channel = serializers.RegexField(CHANNEL, default="api")
+    session_id = IdField(required=False, allow_null=True, default=None)
+    channel = PatternField(CHANNEL, default="api")
     project = TextField(
         required=False, allow_null=True, max_length=255, default=UNNAMED, help_text=ABOUT_PROJECT
     )

@@ -17,8 +17,11 @@ from conversations.domain.messages import (
 from conversations.domain.policy import BEFORE_HISTORY, WITH_USER_MESSAGE
 from conversations.models import Message, Receipt, Session
 from memoryhub.api.fields import (
+    AddressField,
+    IdField,
     ObjectField,
     OneOf,
+    PatternField,
     StrictSerializer,
     TenantSerializer,
     TextField,
@@ -33,8 +36,8 @@ CHANNEL = r"^[-a-zA-Z0-9_.]{1,100}$"
 class SessionIn(TenantSerializer):
     """A session to open."""
 
-    session_id = serializers.UUIDField(required=False)
-    channel = serializers.RegexField(CHANNEL, default="api")
+    session_id = IdField(required=False)
+    channel = PatternField(CHANNEL, default="api")
     title = TextField(required=False, allow_blank=True, max_length=500, default="")
     metadata = ObjectField(required=False, default=dict)
 
@@ -71,12 +74,12 @@ class BlockIn(StrictSerializer):
     type = OneOf(choices=["text", "image", "file"])
     text = TextField(required=False, max_length=LONGEST_TEXT)
     name = TextField(required=False, max_length=255)
-    media_type = serializers.RegexField(r"^[\w.+-]+/[\w.+-]+$", required=False, max_length=100)
-    url = serializers.URLField(required=False, max_length=2000)
+    media_type = PatternField(r"^[\w.+-]+/[\w.+-]+$", required=False, max_length=100)
+    url = AddressField(required=False, max_length=2000)
 
     def get_fields(self) -> dict[str, serializers.Field]:
         """Return the fields with `data`, a name that a class body cannot have: serializers have their own."""
-        base64 = serializers.RegexField(r"^[A-Za-z0-9+/]+={0,2}$", required=False, max_length=LONGEST_TEXT)
+        base64 = PatternField(r"^[A-Za-z0-9+/]+={0,2}$", required=False, max_length=LONGEST_TEXT)
         return {**super().get_fields(), "data": base64}
 
     def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
@@ -202,7 +205,7 @@ ABOUT_PROJECT: Final = (
 class ContextIn(TenantSerializer):
     """What a context is wanted for."""
 
-    session_id = serializers.UUIDField(required=False, allow_null=True, default=None)
+    session_id = IdField(required=False, allow_null=True, default=None)
     project = TextField(
         required=False, allow_null=True, max_length=255, default=UNNAMED, help_text=ABOUT_PROJECT
     )

@@ -1,11 +1,74 @@
-"""Who may manage whose account, so that nobody raises himself: a person gives and changes no more than he has."""
+"""Who may manage whose account and issue which key, so that nobody raises himself: nobody gives more than he has."""
 
-from typing import Any
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any, Final
 
 from django.contrib.auth.models import Group, Permission, User
 from django.db.models import Q, QuerySet
 
+from memoryhub.access.domain import Scope
 from memoryhub.access.roles import ROLES
+
+
+def _each(app_label: str, verb: str, *models: str) -> frozenset[str]:
+    return frozenset(f"{app_label}.{verb}_{model}" for model in models)
+
+
+_READ: Final = (
+    _each("conversations", "view", "session", "message", "receipt")
+    | _each("conversations", "add", "receipt")
+    | _each("strength", "view", "memory", "merge", "sleeprun", "task")
+    | _each("summaries", "view", "summary", "project", "document", "routingdecision", "projectevent")
+    | _each("memoryhub", "view", "agent", "actor", "job")
+)
+"""A context keeps its receipt, whoever asks for it."""
+
+_WRITE: Final = (
+    _each("conversations", "add", "session", "message", "receipt", "chatturn")
+    | _each("conversations", "change", "session")
+    | _each("strength", "add", "memory", "sleeprun", "task")
+    | _each("strength", "change", "memory", "merge", "sleeprun", "task")
+    | _each("strength", "delete", "memory")
+    | _each("summaries", "add", "summary", "project", "document", "routingdecision")
+    | _each("summaries", "change", "summary", "project", "document", "routingdecision")
+    | _each("summaries", "delete", "summary", "project")
+    | _each("memoryhub", "add", "agent", "actor")
+    | _each("memoryhub", "change", "actor")
+)
+"""The first write of a key makes the agent and the user that it names."""
+
+_ADMIN: Final = (
+    _READ
+    | _each("conversations", "view", "chatturn")
+    | _each("strength", "view", "tombstone")
+    | _each("conversations", "delete", "session", "message", "receipt", "chatturn")
+    | _each("strength", "delete", "memory")
+    | _each("summaries", "delete", "summary", "project")
+    | _each("memoryhub", "add", "agent")
+    | _each("memoryhub", "change", "agent", "actor")
+    | _each("memoryhub", "delete", "actor")
+    | _each("memoryhub", "view", "ledgerentry")
+)
+"""An export holds everything of a user, and an erasure takes it away."""
+
+SCOPE_NEEDS: Final[Mapping[Scope, frozenset[str]]] = MappingProxyType(
+    {Scope.READ: _READ, Scope.WRITE: _WRITE, Scope.ADMIN: _ADMIN}
+)
+"""What a person must be allowed in the admin to issue a key of each scope; what lives above is known by name only."""
+
+TRUST_NEEDS: Final = frozenset({"strength.change_memory", "summaries.change_document"})
+"""What a trusted key writes enters contexts at once: as if its issuer had approved it."""
+
+
+def scopes_to_give(person: Any) -> list[Scope]:
+    """Return the scopes of the keys that a person may issue: none can do more than he may."""
+    return [scope for scope in Scope if person.has_perms(SCOPE_NEEDS[scope])]
+
+
+def may_trust(person: Any) -> bool:
+    """Return whether a person may issue a key whose writes wait for nobody."""
+    return bool(person.has_perms(TRUST_NEEDS))
 
 
 def held_by(person: Any) -> QuerySet[Permission]:

@@ -38,6 +38,7 @@ from memoryhub.admin.base import (
     principal,
 )
 from memoryhub.admin.fields import LinesField, ObjectField, ProseField
+from memoryhub.admin.titles import named
 from memoryhub.tenants.domain import STRATEGIES, PolicyError
 from memoryhub.tenants.models import Actor, Agent
 from memoryhub.tenants.namespaces import NamespaceError, namespace_queries
@@ -226,6 +227,10 @@ class ActorAdmin(ActingAdmin):
     def overrides(self, actor: Actor) -> int:
         """Return how many policy values the user overrides."""
         return len(actor.policy)
+
+    def title_of(self, row: Actor) -> str:
+        """Return the agent, and the user where there is one."""
+        return named(row)
 
     def has_add_permission(self, request: HttpRequest) -> bool:
         """Return no: the first write makes an actor."""

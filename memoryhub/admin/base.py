@@ -5,19 +5,21 @@ the value it is about, and everything that was typed.
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from datetime import datetime
 from typing import Any
 from uuid import UUID
 
 from django import forms
 from django.contrib import admin, messages
+from django.contrib.admin import helpers
 from django.core.exceptions import PermissionDenied, ValidationError
 from django.core.paginator import Paginator
 from django.db.models import F, Model, Q, QuerySet
 from django.db.models.functions import Left
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import NoReverseMatch, reverse
-from django.utils import timezone
+from django.utils import timezone, translation
 from django.utils.functional import cached_property
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
@@ -113,6 +115,11 @@ class ActingForm(forms.ModelForm):
         return {name: self.cleaned_data[name] for name in self.changed_data if name in names}
 
 
+def as_stored() -> AbstractContextManager[None]:
+    """Return a stretch in which nothing is translated: what is kept does not depend on who made it happen."""
+    return translation.override(None)
+
+
 class CappedPaginator(Paginator):
     """Counts no further than a person pages: a list shows its first 10,000 rows, filters find the others."""
 
@@ -159,12 +166,26 @@ class HubAdmin(ModelAdmin):
 
     def response_action(self, request: HttpRequest, queryset: QuerySet[Any]) -> HttpResponse | None:
         """Run a list's action; a row that cannot exist is told, not an error page."""
-        try:
-            answer: HttpResponse | None = super().response_action(request, queryset)
-        except (ValidationError, ValueError):
+        if not _can_be_ids(queryset, request.POST.getlist(helpers.ACTION_CHECKBOX_NAME)):
             self.message_user(request, _("One of the selected rows does not exist."), messages.ERROR)
             return HttpResponseRedirect(request.get_full_path())
+        answer: HttpResponse | None = super().response_action(request, queryset)
         return answer
+
+    def log_addition(self, request: HttpRequest, obj: Any, message: Any) -> Any:
+        """Note in the admin's log what was made, called as the models declare it."""
+        with as_stored():
+            return super().log_addition(request, obj, message)
+
+    def log_change(self, request: HttpRequest, obj: Any, message: Any) -> Any:
+        """Note in the admin's log what was changed, called as the models declare it."""
+        with as_stored():
+            return super().log_change(request, obj, message)
+
+    def log_deletions(self, request: HttpRequest, queryset: Any) -> Any:
+        """Note in the admin's log what was deleted, called as the models declare it."""
+        with as_stored():
+            return super().log_deletions(request, queryset)
 
     def history_view(self, request: HttpRequest, object_id: str, extra_context: Any = None) -> HttpResponse:
         """Show what the admin logged of a row; Django itself tells strangers first whether there is such a row."""
@@ -177,6 +198,17 @@ class HubAdmin(ModelAdmin):
         """Return what a row's page shows besides its fields; asked for once the page may be seen."""
         return {}
 
+    def title_of(self, row: Any) -> Any:
+        """Return what pages call a row, as plain text: a name, or words and a time; None: as it calls itself."""
+        return None
+
+    def get_object(self, request: HttpRequest, object_id: str, from_field: str | None = None) -> Any:
+        """Return the row of a page, which knows what it is called (templates/unfold/helpers/header_title.html)."""
+        row = super().get_object(request, object_id, from_field)
+        if row is not None:
+            row.page_title = self.title_of(row)
+        return row
+
     def render_change_form(
         self,
         request: HttpRequest,
@@ -188,9 +220,19 @@ class HubAdmin(ModelAdmin):
     ) -> HttpResponse:
         """Add a row's context to its page."""
         if obj is not None:
+            context["subtitle"] = getattr(obj, "page_title", None) or context.get("subtitle")
             context.update(self.context_of(request, obj))
         answer: HttpResponse = super().render_change_form(request, context, add, change, form_url, obj)
         return answer
+
+
+def _can_be_ids(rows: QuerySet[Any], keys: Sequence[str]) -> bool:
+    """Return whether rows can be looked up by these keys: apart, so that no action's own error is taken for theirs."""
+    try:
+        rows.filter(pk__in=keys)
+    except (ValidationError, ValueError):
+        return False
+    return True
 
 
 class ReadOnlyAdmin(HubAdmin):

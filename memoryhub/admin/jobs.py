@@ -20,11 +20,12 @@ from unfold.contrib.filters.admin import ChoicesDropdownFilter, DropdownFilter
 from memoryhub.access.models import AuditEntry
 from memoryhub.access.retrying import cancel_jobs, retry_jobs
 from memoryhub.admin.background import told
-from memoryhub.admin.base import ReadOnlyAdmin, clock, excerpt, labelled, principal
+from memoryhub.admin.base import ReadOnlyAdmin, clock, excerpt, labelled, principal, whose
 from memoryhub.admin.confirming import Question, asked, chosen, is_confirmed
 from memoryhub.admin.fields import choices_of
 from memoryhub.admin.periods import PeriodFilter
 from memoryhub.admin.pressing import Done, posted, reason_of
+from memoryhub.admin.titles import dated
 from memoryhub.jobs.domain import ENDED_BADLY, State
 from memoryhub.jobs.models import Crew, Job, ScheduleState
 from memoryhub.jobs.watching import SEEN_WITHIN, background
@@ -170,7 +171,7 @@ class JobAdmin(ReadOnlyAdmin):
     actions = ("send_back", "take_out")
     fields = (
         ("kind", "shown_state_in_words"),
-        ("actor", "key"),
+        ("whose", "key"),
         ("attempts", "excused"),
         "error",
         "payload",
@@ -178,7 +179,7 @@ class JobAdmin(ReadOnlyAdmin):
         ("created_at", "started_at", "finished_at"),
         ("due_at", "lease_until", "crew"),
     )
-    readonly_fields = ("shown_state_in_words",)
+    readonly_fields = ("shown_state_in_words", "whose")
     list_before_template = "admin/memoryhub/job/background.html"
     change_form_outer_before_template = "admin/memoryhub/job/decide.html"
     change_form_outer_after_template = "admin/memoryhub/job/story.html"
@@ -192,6 +193,10 @@ class JobAdmin(ReadOnlyAdmin):
         ]
         extra = {"background": told(state), "presets": presets}
         return super().changelist_view(request, {**(extra_context or {}), **extra})
+
+    def title_of(self, row: Any) -> str:
+        """Return what kind of job it is, and when it was ordered."""
+        return dated(row.kind, row.created_at)
 
     @labelled(
         {"queued": "info", "running": "warning", "done": "success", "failed": "danger", "dead": "danger"}
@@ -209,7 +214,7 @@ class JobAdmin(ReadOnlyAdmin):
     @admin.display(description=_("actor"))
     def whose(self, job: Job) -> str:
         """Return whose job it is."""
-        return str(job.actor) if job.actor else "-"
+        return whose(job.actor) if job.actor else "-"
 
     @admin.display(description=_("error"))
     def shown_error(self, job: Job) -> str:

@@ -1,16 +1,18 @@
 """Screens of API keys: issued and shown once, revoked, never edited."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 from django import forms
 from django.contrib import admin, messages
 from django.contrib.admin import helpers
+from django.contrib.auth.models import AnonymousUser
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.template.response import TemplateResponse
 from django.utils.formats import date_format
 from django.utils.html import format_html
+from django.utils.text import format_lazy
 from django.utils.translation import gettext, ngettext
 from django.utils.translation import gettext_lazy as _
 from unfold.contrib.filters.admin import BooleanRadioFilter, DropdownFilter
@@ -22,6 +24,7 @@ from unfold.widgets import (
 from memoryhub.access.actions import issue_key, revoke_key
 from memoryhub.access.domain import Scope
 from memoryhub.access.models import ApiKey
+from memoryhub.access.people import may_trust, scopes_to_give
 from memoryhub.admin.base import (
     ActingAdmin,
     ActingForm,
@@ -40,6 +43,11 @@ SCOPE_WORDS: dict[Scope, Any] = {
     Scope.WRITE: _("write: store messages and memories, chat, report use"),
     Scope.ADMIN: _("admin: agents, prompts and policies, erasure, export, usage"),
 }
+
+FEWER_SCOPES: Final = _("A scope that would allow more than your account may do here is not offered.")
+NOT_TRUSTED: Final = _(
+    "Your account may not approve what waits, so what a key of yours writes waits for a curator."
+)
 
 
 class KeyForm(ActingForm):
@@ -65,6 +73,31 @@ class KeyForm(ActingForm):
         fields = ("name", "scopes", "agent_ids", "user_id", "is_trusted", "expires_at")
 
     not_checked_as_stored = frozenset({"agent_ids", "scopes"})
+    # Who fills it in; nobody may do nothing.
+    issuer: Any = AnonymousUser()
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        if "scopes" in self.fields:
+            self._offer(scopes_to_give(self.issuer))
+        if "is_trusted" in self.fields and not may_trust(self.issuer):
+            field = self.fields["is_trusted"]
+            field.initial, field.help_text = False, NOT_TRUSTED
+            field.widget.attrs["disabled"] = True
+
+    def _offer(self, scopes: Sequence[Scope]) -> None:
+        field: Any = self.fields["scopes"]
+        field.choices = [(scope.value, SCOPE_WORDS[scope]) for scope in scopes]
+        field.initial = [value for value in field.initial if value in scopes]
+        if len(scopes) < len(Scope):
+            field.help_text = format_lazy("{} {}", field.help_text, FEWER_SCOPES)
+
+    def clean_is_trusted(self) -> bool:
+        """Return whether what the key writes waits for nobody; refused where the issuer could not approve it."""
+        is_trusted: bool = self.cleaned_data["is_trusted"]
+        if is_trusted and not may_trust(self.issuer):
+            raise forms.ValidationError(NOT_TRUSTED)
+        return is_trusted
 
 
 class StateFilter(DropdownFilter):
@@ -188,6 +221,12 @@ class KeyAdmin(ActingAdmin):
         }
         self.message_user(request, told, messages.SUCCESS if closed else messages.WARNING)
         return None
+
+    def get_form(self, request: HttpRequest, obj: Any = None, change: bool = False, **kwargs: Any) -> Any:
+        """Return the form, told who fills it in: a key can do no more than its issuer may."""
+        form: Any = super().get_form(request, obj, change=change, **kwargs)
+        form.issuer = request.user
+        return form
 
     def act(self, request: HttpRequest, row: Any, form: Any, change: bool) -> ApiKey:
         """Issue the key; its text stays on the form's row until the answer is written, and goes with it."""

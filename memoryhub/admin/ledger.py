@@ -13,6 +13,7 @@ from unfold.contrib.filters.admin import FieldTextFilter
 from memoryhub.admin.base import ReadOnlyAdmin, clock, labelled
 from memoryhub.admin.dashboard import Section, Tile
 from memoryhub.admin.periods import PeriodFilter
+from memoryhub.admin.titles import dated
 from memoryhub.ledger.domain import OK, LedgerPolicy, day_start
 from memoryhub.ledger.models import LedgerEntry, TokenFactors
 from memoryhub.ledger.spending import Standing, by_agent_and_day, capped_agents, paused, spent_in
@@ -84,6 +85,10 @@ class LedgerAdmin(ReadOnlyAdmin):
         ("raw_latin", "raw_japanese", "raw_code", "raw_other"),
     )
     list_before_template = "admin/memoryhub/ledgerentry/totals.html"
+
+    def title_of(self, row: LedgerEntry) -> str:
+        """Return what was asked for, and when."""
+        return dated(row.operation, row.created_at)
 
     @labelled({OK: "success", "failed": "danger"})
     @admin.display(description=_("outcome"), ordering="outcome")

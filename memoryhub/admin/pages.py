@@ -30,6 +30,11 @@ def pages() -> list[Page]:
     return [page for table in settings.ADMIN_PAGES for page in import_string(table)]
 
 
+def needs_of(name: str) -> tuple[str, ...]:
+    """Return the permissions that a page takes: who lacks one of them is shown no way to it."""
+    return {page.name: page.needs for page in pages()}[name]
+
+
 def patterns() -> list[URLPattern]:
     """Return the addresses of the pages, each behind the login and its permissions."""
     return [

@@ -4,16 +4,16 @@ Many rows behind the screens have no form: nobody types what a sleep did, or tha
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from django.contrib import messages
 from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponse, HttpResponseNotAllowed, HttpResponseRedirect
-from django.urls import reverse
+from django.urls import URLPattern, path, reverse
 from django.utils.http import url_has_allowed_host_and_scheme
-from django.utils.translation import gettext
+from django.utils.translation import gettext, ngettext
 
 from memoryhub.admin.base import ReadOnlyAdmin
 from memoryhub.admin.fields import LONGEST_REASON
@@ -47,6 +47,14 @@ class ButtonsAdmin(ReadOnlyAdmin):
         return posted(
             self, request, object_id, act, may=lambda row: self.has_decide_permission(request), logged=logged
         )
+
+
+def button_urls(screen: Any, views: Mapping[str, Callable[..., HttpResponse]]) -> list[URLPattern]:
+    """Return the addresses of a row's buttons and pages, by their names: they stand before the screen's own."""
+    view, model = screen.admin_site.admin_view, f"{screen.opts.app_label}_{screen.opts.model_name}"
+    return [
+        path(f"<path:object_id>/{name}/", view(each), name=f"{model}_{name}") for name, each in views.items()
+    ]
 
 
 def posted(
@@ -103,10 +111,17 @@ def each_of(
         else:
             screen.log_change(request, row, logged)
             done += 1
-    for problem, times in refusals.items():
-        told = gettext("%(count)d left as they were: %(problem)s") % {"count": times, "problem": problem}
-        screen.message_user(request, told, messages.WARNING)
+    tell_left(screen, request, refusals)
     return done
+
+
+def tell_left(screen: Any, request: HttpRequest, refusals: Mapping[str, int]) -> None:
+    """Tell how many rows were left as they were, for each reason."""
+    for problem, count in refusals.items():
+        words = ngettext(
+            "%(count)d left as it was: %(problem)s", "%(count)d left as they were: %(problem)s", count
+        )
+        screen.message_user(request, words % {"count": count, "problem": problem}, messages.WARNING)
 
 
 def reason_of(request: HttpRequest) -> str:

@@ -18,7 +18,8 @@ from memoryhub.access.domain import PrincipalKind
 from memoryhub.access.models import AuditEntry
 from memoryhub.admin.base import ReadOnlyAdmin, excerpt, labelled, link_to
 from memoryhub.admin.periods import PeriodFilter
-from memoryhub.admin.trail import WHO, deed, model_of
+from memoryhub.admin.titles import dated
+from memoryhub.admin.trail import deed, model_of, who_did_it
 from memoryhub.api.models import IdempotencyRecord
 from memoryhub.search.models import EmbeddingSpace
 
@@ -66,22 +67,35 @@ class AuditAdmin(ReadOnlyAdmin):
         ("agent_id", "user_id"),
         "reason",
         "details",
-        ("verb", "object_kind"),
+        ("stored_verb", "stored_kind"),
     )
-    readonly_fields = ("deed", "who", "shown_object")
+    readonly_fields = ("deed", "who", "shown_object", "stored_verb", "stored_kind")
+
+    def title_of(self, row: AuditEntry) -> str:
+        """Return what was done, and when."""
+        return dated(deed(row.verb, row.object_kind), row.at)
 
     @admin.display(description=_("who"), ordering="who_name")
     def who(self, entry: AuditEntry) -> str:
         """Return who did it, a person by the name alone."""
-        name = excerpt(entry.who_name, 60)
         if entry.who_kind == PrincipalKind.CURATOR:
-            return name
-        return format_html("{} ({})", name, WHO.get(entry.who_kind, entry.who_kind))
+            return excerpt(entry.who_name, 60)
+        return who_did_it(entry.who_name, entry.who_kind)
 
     @admin.display(description=_("what"), ordering="verb")
     def deed(self, entry: AuditEntry) -> str:
         """Return what was done, in words."""
         return deed(entry.verb, entry.object_kind)
+
+    @admin.display(description=_("verb"))
+    def stored_verb(self, entry: AuditEntry) -> str:
+        """Return the verb as it is stored: the list is filtered by it."""
+        return format_html("<code>{}</code>", entry.verb)
+
+    @admin.display(description=_("object kind"))
+    def stored_kind(self, entry: AuditEntry) -> str:
+        """Return the kind of row as it is stored: the list is filtered by it."""
+        return format_html("<code>{}</code>", entry.object_kind)
 
     @admin.display(description=_("row"))
     def shown_object(self, entry: AuditEntry) -> Any:

@@ -5,11 +5,13 @@ from typing import Any, Final
 
 from django.contrib import admin
 from django.db.models import Model
+from django.utils.html import format_html
 from django.utils.text import capfirst
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from memoryhub.access.domain import PrincipalKind
+from memoryhub.admin.base import excerpt
 
 WHO: Final[Mapping[str, Any]] = {
     PrincipalKind.KEY: _("API key"),
@@ -17,22 +19,28 @@ WHO: Final[Mapping[str, Any]] = {
     PrincipalKind.JOB: _("job"),
     PrincipalKind.COMMAND: _("command"),
 }
+"""What kind of hand it was; every screen says it with these words."""
+
 VERBS: Final[Mapping[str, Any]] = {
+    "append": _("added to"),
     "approve": _("approved"),
     "archive": _("archived"),
     "believe": _("believed"),
     "cancel": _("taken out of the queue"),
+    "compaction": _("compacted"),
     "confirm": _("confirmed"),
     "correct": _("put right"),
     "create": _("made"),
     "delete": _("deleted"),
+    "dismiss": _("dismissed"),
+    "doubt": _("doubted"),
     "edit": _("edited"),
     "end": _("ended"),
     "erase": _("erased"),
     "export": _("exported"),
     "import": _("imported"),
     "issue": _("issued"),
-    "keep_apart": _("kept apart"),
+    "keep": _("stored"),
     "lift": _("lifted"),
     "lock": _("locked"),
     "merge": _("merged"),
@@ -41,15 +49,18 @@ VERBS: Final[Mapping[str, Any]] = {
     "pin": _("pinned"),
     "reactivate": _("reactivated"),
     "reject": _("rejected"),
+    "reopen": _("reopened"),
     "restore": _("restored"),
     "retry": _("sent back"),
     "return": _("returned"),
     "revoke": _("revoked"),
     "sleep": _("put to sleep"),
     "supersede": _("superseded"),
+    "sync": _("taken from a file"),
     "uncorrect": _("correction taken back"),
     "undo": _("undone"),
     "unlock": _("unlocked"),
+    "unmerge": _("parted again"),
     "unpin": _("unpinned"),
     "update": _("changed"),
     "write": _("written"),
@@ -57,6 +68,11 @@ VERBS: Final[Mapping[str, Any]] = {
 
 # The kinds whose name is not that of the model behind them.
 MODELS: Final[Mapping[str, str]] = {"person": "user", "routing": "routingdecision", "compaction": "document"}
+
+
+def who_did_it(name: str, kind: str) -> str:
+    """Return who did it, with what kind of hand that was; the name alone is somebody's data."""
+    return format_html("{} ({})", excerpt(name, 60), WHO.get(kind, kind))
 
 
 def verb_in_words(verb: str) -> Any:

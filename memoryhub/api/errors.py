@@ -87,6 +87,11 @@ def not_found(request: HttpRequest, exception: Exception | None = None) -> HttpR
     return plain_problem(404, "not_found", "There is nothing at this address.")
 
 
+def forbidden(request: HttpRequest, exception: Exception | None = None) -> HttpResponse:
+    """Answer what Django itself does not let in."""
+    return plain_problem(403, "permission_denied", "This is not allowed.")
+
+
 def server_error(request: HttpRequest) -> HttpResponse:
     """Answer what nobody foresaw, without telling its insides."""
     return plain_problem(500, "error", "Something went wrong on the server; it has been logged.")

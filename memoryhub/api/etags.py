@@ -1,4 +1,4 @@
-"""ETag and If-Match over a row's version (SPEC H2)."""
+"""ETag, If-Match and If-None-Match over a row's version (SPEC H2)."""
 
 import re
 
@@ -26,3 +26,11 @@ def expected_version(request: Request) -> int | None:
     if found is None:
         raise Problem(412, "version_mismatch", "If-Match names no version of this row; read it again.")
     return int(found.group(1))
+
+
+def wants_none(request: Request) -> bool:
+    """Return whether the call is only for a row that does not exist: `If-None-Match: *` (RFC 9110, 13.1.2).
+
+    A tag there is not compared: what people did not decide about, a memory's strength, changes beneath the same one.
+    """
+    return request.headers.get("If-None-Match", "").strip() == "*"

@@ -2,6 +2,7 @@
 
 import json
 from typing import Any
+from uuid import UUID
 
 from rest_framework import serializers
 
@@ -11,20 +12,50 @@ from memoryhub.tenants.namespaces import LONGEST_OWNER, namespace_owner
 LONGEST_JSON = 64_000
 
 
-class AgentIdField(serializers.CharField):
+class StringField(serializers.CharField):
+    """A text. REST framework takes a number for its digits; here it is refused, as a client's mistake."""
+
+    def to_internal_value(self, data: Any) -> str:
+        """Return the text; raises a validation error for whatever is none."""
+        if not isinstance(data, str):
+            self.fail("invalid")
+        value: str = super().to_internal_value(data)
+        return value
+
+
+class PatternField(StringField, serializers.RegexField):
+    """A text that matches a pattern."""
+
+
+class AddressField(StringField, serializers.URLField):
+    """The address of something elsewhere."""
+
+
+class IdField(serializers.UUIDField):
+    """A row's id as a text. REST framework takes a number for the id of that many; here it is refused."""
+
+    def to_internal_value(self, data: Any) -> UUID:
+        """Return the id; raises a validation error for whatever is none."""
+        if not isinstance(data, str):
+            self.fail("invalid", value=data)
+        value: UUID = super().to_internal_value(data)
+        return value
+
+
+class AgentIdField(StringField):
     """An agent's id: a slug of at most 255 characters."""
 
     default_error_messages = {"slug": "must be 1 to 255 letters, digits, - or _."}
 
     def to_internal_value(self, data: Any) -> str:
         """Return the id; raises a validation error for what is no slug."""
-        value: str = super().to_internal_value(data)
+        value = super().to_internal_value(data)
         if not AGENT_ID_PATTERN.match(value):
             self.fail("slug")
         return value
 
 
-class UserIdField(serializers.CharField):
+class UserIdField(StringField):
     """A user's id: any text of at most 255 printable characters; empty means the agent itself."""
 
     default_error_messages = {
@@ -37,7 +68,7 @@ class UserIdField(serializers.CharField):
 
     def to_internal_value(self, data: Any) -> str:
         """Return the id; raises a validation error for control characters."""
-        value: str = super().to_internal_value(data)
+        value = super().to_internal_value(data)
         if any(ord(character) < 32 or ord(character) == 127 for character in value):
             self.fail("control")
         if len(namespace_owner("", value)) > LONGEST_OWNER:
@@ -45,7 +76,7 @@ class UserIdField(serializers.CharField):
         return value
 
 
-class TextField(serializers.CharField):
+class TextField(StringField):
     """A text kept exactly as given: never trimmed; only whitespace counts as empty."""
 
     default_error_messages = {"empty": "must hold more than white space."}
@@ -55,7 +86,7 @@ class TextField(serializers.CharField):
 
     def to_internal_value(self, data: Any) -> str:
         """Return the text; raises a validation error where it is empty and may not be."""
-        value: str = super().to_internal_value(data)
+        value = super().to_internal_value(data)
         if not self.allow_blank and not value.strip():
             self.fail("empty")
         return value

@@ -7,12 +7,16 @@ from collections.abc import Callable
 from django.conf import settings
 from django.db import OperationalError
 from django.http import HttpRequest, HttpResponse
+from django.http.response import HttpResponseBase
+from django.middleware.locale import LocaleMiddleware
+from django.utils import translation
 
 from memoryhub.api.problems import plain_problem
 from memoryhub.storable import text_problem
 
 log = logging.getLogger("memoryhub.requests")
 Handler = Callable[[HttpRequest], HttpResponse]
+API = "/api/"
 
 
 class RequestLimits:
@@ -27,7 +31,7 @@ class RequestLimits:
         response = self._refusal(request) or self._answer(request)
         elapsed_ms = (time.perf_counter() - started) * 1000
         response["Server-Timing"] = f"app;dur={elapsed_ms:.1f}"
-        if request.path.startswith("/api/"):
+        if request.path.startswith(API):
             log.info(
                 "request",
                 extra={
@@ -62,6 +66,28 @@ class RequestLimits:
             if problem := text_problem(text):
                 return plain_problem(400, "bad_request", f"{place}: {problem}")
         return None
+
+
+class LanguageOfTheReader(LocaleMiddleware):
+    """Speaks the language that a browser asks for to people, and English to programs, whatever they ask for.
+
+    What REST framework says of a wrong value would else stand in another language beside what our actions say.
+    """
+
+    def process_request(self, request: HttpRequest) -> None:
+        """Choose the language of all that is said in this request."""
+        if not request.path.startswith(API):
+            super().process_request(request)
+            return
+        translation.activate("en")
+        request.LANGUAGE_CODE = translation.get_language()
+
+    def process_response(self, request: HttpRequest, response: HttpResponseBase) -> HttpResponseBase:
+        """Name the language; an answer of the API does not vary with the one that is asked for."""
+        if not request.path.startswith(API):
+            return super().process_response(request, response)
+        response.headers.setdefault("Content-Language", "en")
+        return response
 
 
 def _query_words(request: HttpRequest) -> list[str]:

@@ -8,6 +8,7 @@ from uuid import UUID
 
 from django.db.models import Model, QuerySet
 from django.http import HttpRequest
+from rest_framework import status
 from rest_framework.exceptions import APIException
 from rest_framework.request import Request
 from rest_framework.response import Response
@@ -21,6 +22,7 @@ from memoryhub.access.tenancy import (
     resolve,
     tenant_for_reading,
 )
+from memoryhub.api.etags import wants_none
 from memoryhub.api.idempotency import answer_once
 from memoryhub.api.pagination import ByCursor
 from memoryhub.tenants.models import Actor
@@ -57,6 +59,15 @@ class ApiView(APIView):
         post = getattr(self, "post", None)
         if post is not None and not self.idempotent_by_itself:
             self.post = self._once(post)
+
+    def finalize_response(self, request: Request, response: Any, *args: Any, **kwargs: Any) -> Any:
+        """Return the answer; 304 without a body for a read of a row that was only wanted if there were none."""
+        is_row = response.status_code == status.HTTP_200_OK and "ETag" in response.headers
+        if is_row and self.request.method in ("GET", "HEAD") and wants_none(self.request):
+            response = Response(
+                status=status.HTTP_304_NOT_MODIFIED, headers={"ETag": response.headers["ETag"]}
+            )
+        return super().finalize_response(request, response, *args, **kwargs)
 
     def _once(self, post: Callable[..., Response]) -> Callable[..., Any]:
         def handler(request: Request, *args: Any, **kwargs: Any) -> Response:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from types import MappingProxyType
 from typing import Any
+from uuid import UUID
 
 from django.db import IntegrityError, transaction
 from django.utils.dateparse import parse_datetime
@@ -112,8 +113,9 @@ def apply_transition(
     reason: str,
     now: datetime,
     expected_version: int | None = None,
+    batch: UUID | None = None,
 ) -> Memory:
-    """Do what the verb's row in TRANSITIONS says.
+    """Do what the verb's row in TRANSITIONS says; `batch` is shared by what is changed at once.
 
     Raises WrongState where the memory is in another state, Forbidden where an untrusted key would
     make a text trusted, VersionMismatch, DuplicateMemory.
@@ -125,7 +127,7 @@ def apply_transition(
         wakes = verb == "reactivate"
         memory = _change(
             memory=memory, verb=verb, values=transition.sets, expected_version=expected_version,
-            by=by, reason=reason, now=now, with_it=_strength_of(locked) if wakes else {},
+            by=by, reason=reason, now=now, with_it=_strength_of(locked) if wakes else {}, batch=batch,
         )  # fmt: skip
         if wakes:
             strength = effective_policy(StrengthPolicy, memory.agent, memory.actor).reactivation_strength
@@ -218,6 +220,7 @@ def delete_memory(
 def _change(
     *, memory: Memory, verb: str, values: Mapping[str, Any], expected_version: int | None, by: Principal, reason: str,
     now: datetime, allowed: frozenset[Status] = frozenset(Status), with_it: Mapping[str, Any] = MappingProxyType({}),
+    batch: UUID | None = None,
 ) -> Memory:  # fmt: skip
     spaces = writing_spaces()
     entry = index_entries([values["content"]], spaces)[0] if "content" in values else None
@@ -244,7 +247,14 @@ def _change(
             follow_memories([locked])
             _keep_decision(locked, before, by, now)
             keep_revision(
-                memory=locked, verb=verb, before=before, by=by, reason=reason, now=now, beside=beside
+                memory=locked,
+                verb=verb,
+                before=before,
+                by=by,
+                reason=reason,
+                now=now,
+                beside=beside,
+                batch=batch,
             )
             if is_brought_in(locked, before["status"]):
                 end_what_it_supersedes(locked, by=by, now=now)

@@ -1,10 +1,9 @@
 """What people decide about many memories at once: one decision, one reason, one way back (SPEC W1)."""
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any
 from uuid import UUID
 
 from django.db import transaction
@@ -14,7 +13,7 @@ from memoryhub.ids import new_id
 from memoryhub.refusals import Refusal, told
 from strength.actions.curate import TRANSITIONS, WrongState, apply_transition, delete_memory
 from strength.domain.memories import Status
-from strength.models import Memory, MemoryRevision
+from strength.models import Memory
 
 
 class AlreadySo(WrongState):
@@ -23,17 +22,19 @@ class AlreadySo(WrongState):
 
 @dataclass
 class Many:
-    """What came of it: the memories that were changed, and the refusals of the others by what they say."""
+    """What came of it: the memories that were changed; the refusals of the others, and whom, by what they say."""
 
     batch: UUID
     changed: list[Memory] = field(default_factory=list)
     left: Counter[str] = field(default_factory=Counter)
     refusals: dict[str, Refusal] = field(default_factory=dict)
+    whom: defaultdict[str, list[Memory]] = field(default_factory=lambda: defaultdict(list))
 
-    def leave(self, error: Refusal) -> None:
+    def leave(self, memory: Memory, error: Refusal) -> None:
         """Note that a memory was left as it was."""
         self.left[str(error)] += 1
         self.refusals[str(error)] = error
+        self.whom[str(error)].append(memory)
 
 
 def expected(memories: Iterable[Memory], verb: str) -> Many:
@@ -43,7 +44,7 @@ def expected(memories: Iterable[Memory], verb: str) -> Many:
         try:
             check_transition(memory, verb)
         except WrongState as error:
-            plan.leave(error)
+            plan.leave(memory, error)
         else:
             plan.changed.append(memory)
     return plan
@@ -56,6 +57,12 @@ def check_transition(memory: Memory, verb: str) -> None:
         raise AlreadySo(told("It is so already."))
     if Status(memory.status) not in transition.allowed:
         raise WrongState(told("Its state (%(state)s) does not allow it.", state=told(memory.status)))
+
+
+def check_was_read(verb: str, version: int | None) -> None:
+    """Raise WrongState where an approval does not say which text was read: it is bound to that one (SPEC M10)."""
+    if verb == "approve" and version is None:
+        raise WrongState(told("The page did not say which text was read. Nothing was decided."))
 
 
 @transaction.atomic
@@ -77,14 +84,20 @@ def curate_many(
         try:
             check_transition(memory, verb)
             seen = versions.get(str(memory.pk))
+            check_was_read(verb, seen)
             new = apply_transition(
-                memory=memory, verb=verb, by=by, reason=reason, now=now, expected_version=seen
+                memory=memory,
+                verb=verb,
+                by=by,
+                reason=reason,
+                now=now,
+                expected_version=seen,
+                batch=done.batch,
             )
         except Refusal as error:
-            done.leave(error)
+            done.leave(memory, error)
         else:
             done.changed.append(new)
-    _join(done, verb, now)
     return done
 
 
@@ -96,19 +109,7 @@ def delete_many(*, memories: Sequence[Memory], by: Principal, reason: str, now: 
         try:
             delete_memory(memory=memory, expected_version=None, by=by, reason=reason, now=now)
         except Refusal as error:
-            done.leave(error)
+            done.leave(memory, error)
         else:
             done.changed.append(memory)
     return done
-
-
-def _join(done: Many, verb: str, now: datetime) -> None:
-    """Give the revisions of this moment their batch."""
-    actors = {memory.actor_id for memory in done.changed}
-    numbers: dict[Any, int] = {memory.pk: memory.version for memory in done.changed}
-    rows = MemoryRevision.objects.filter(
-        actor_id__in=actors, memory_id__in=numbers, verb=verb, created_at=now
-    )
-    keys = [key for key, memory_id, number in rows.values_list("pk", "memory_id", "number")
-            if numbers[memory_id] == number]  # fmt: skip
-    MemoryRevision.objects.filter(actor_id__in=actors, pk__in=keys).update(batch=done.batch)

@@ -34,16 +34,28 @@ class CannotMerge(WrongState):
 
 
 @transaction.atomic
-def merge(*, proposal: Merge, by: Principal, reason: str, now: datetime, stays: UUID | None = None) -> Merge:
+def merge(
+    *,
+    proposal: Merge,
+    by: Principal,
+    reason: str,
+    now: datetime,
+    stays: UUID | None = None,
+    batch: UUID | None = None,
+) -> Merge:
     """Let the kept memory absorb the other, as they were compared; the proposal remembers how to take it back.
 
-    `stays` names the one that is to stay where it is not the one proposed. The kept one gets the greater strength, the
+    `stays` names the one that is to stay where it is not the one proposed; `batch` is shared by what is decided at
+    once. The kept one gets the greater strength, the
     uses, impacts, tags, learnings and sources of both; the other is archived and points to it. Raises CannotMerge,
     WrongState for a proposal that is decided, Forbidden for an untrusted key.
     """
     proposal = _lock_proposal(proposal, MergeState.PROPOSED, by)
-    if stays is not None and stays != proposal.kept_id:
-        _turn(proposal, stays)
+    is_turned = stays is not None and stays != proposal.kept_id
+    if is_turned:
+        if stays != proposal.absorbed_id:
+            raise CannotMerge(told("The memory that is to stay is none of the two."))
+        _turn(proposal)
     kept, absorbed = _lock_pair(proposal)
     if not _is_as_compared(kept, absorbed, proposal, now):
         raise CannotMerge(
@@ -64,15 +76,15 @@ def merge(*, proposal: Merge, by: Principal, reason: str, now: datetime, stays: 
     proposal.undo = undo | {
         "absorbed_version": absorbed.version,
         "was_pinned": before_absorbed["pinned"],
+        "is_turned": is_turned,
     }
     _follow(kept, absorbed, now)
+    proposal.batch = batch
     return _decide(proposal, MergeState.MERGED, by, reason, now)
 
 
-def _turn(proposal: Merge, stays: UUID) -> None:
+def _turn(proposal: Merge) -> None:
     """Let the other one of the two be the one that stays."""
-    if stays != proposal.absorbed_id:
-        raise CannotMerge(told("The memory that is to stay is none of the two."))
     proposal.kept_id, proposal.absorbed_id = proposal.absorbed_id, proposal.kept_id
     proposal.kept_version, proposal.absorbed_version = proposal.absorbed_version, proposal.kept_version
 
@@ -88,10 +100,16 @@ def _follow(kept: Memory, absorbed: Memory, now: datetime) -> None:
 
 
 @transaction.atomic
-def dismiss_merge(*, proposal: Merge, by: Principal, reason: str, now: datetime) -> Merge:
-    """Keep the two apart; the pair is not proposed again. Raises WrongState, Forbidden."""
+def dismiss_merge(
+    *, proposal: Merge, by: Principal, reason: str, now: datetime, batch: UUID | None = None
+) -> Merge:
+    """Keep the two apart; the pair is not proposed again. Raises WrongState, Forbidden.
+
+    `batch` is shared by what is decided at once.
+    """
     proposal = _lock_proposal(proposal, MergeState.PROPOSED, by)
     _note(proposal, "dismiss", by, reason, now)
+    proposal.batch = batch
     return _decide(proposal, MergeState.DISMISSED, by, reason, now)
 
 
@@ -99,7 +117,8 @@ def dismiss_merge(*, proposal: Merge, by: Principal, reason: str, now: datetime)
 def reopen_merge(*, proposal: Merge, by: Principal, reason: str, now: datetime) -> Merge:
     """Take back what was decided about a proposal, as a unit, so that it waits for a person again.
 
-    What was merged is parted, and what was withdrawn by that waits again as well. Raises WrongState where nothing was
+    What was merged is parted, what a person had turned round is as it was proposed, and what was withdrawn by that
+    waits again as well. Raises WrongState where nothing was
     decided, CannotMerge where the two cannot be parted, Forbidden.
     """
     decided = Merge.objects.filter(pk=proposal.pk, actor_id=proposal.actor_id).first()
@@ -109,11 +128,13 @@ def reopen_merge(*, proposal: Merge, by: Principal, reason: str, now: datetime) 
         undo_merge(proposal=decided, by=by, reason=reason, now=now)
         _follow_back(decided)
         proposal = _lock_proposal(decided, MergeState.UNDONE, by)
+        if proposal.undo.get("is_turned"):
+            _turn(proposal)
         proposal.kept_version, proposal.absorbed_version = (each.version for each in _lock_pair(proposal))
     else:
         proposal = _lock_proposal(decided, MergeState.DISMISSED, by)
     _note(proposal, "reopen", by, reason, now)
-    proposal.undo, proposal.state = {}, MergeState.PROPOSED
+    proposal.undo, proposal.batch, proposal.state = {}, None, MergeState.PROPOSED
     proposal.decided_by, proposal.reason, proposal.decided_at = "", "", None
     proposal.save()
     return proposal

@@ -48,30 +48,30 @@ class Near:
     similarity: float | None
 
 
-def next_item(narrowed: Narrowed, *, besides: Collection[UUID] = ()) -> Item | None:
+def next_item(narrowed: Narrowed, *, now: datetime, besides: Collection[UUID] = ()) -> Item | None:
     """Return what comes first of all that waits, besides what was skipped."""
     firsts = [
         (row["comes"], row["created_at"], str(row["pk"]), Item(_sort_of(row), row["pk"]))
-        for rows in _waiting(narrowed)
+        for rows in _waiting(narrowed, now)
         if (row := rows.exclude(pk__in=list(besides)).order_by("comes", "created_at", "pk").first())
     ]
     return min(firsts, key=lambda first: first[:3])[3] if firsts else None
 
 
-def count_waiting(narrowed: Narrowed, *, among: Collection[UUID] | None = None) -> int:
+def count_waiting(narrowed: Narrowed, *, now: datetime, among: Collection[UUID] | None = None) -> int:
     """Return how much waits, as far as MOST_COUNTED + 1; or how much of what was named waits."""
     counts: list[int] = [
         (rows if among is None else rows.filter(pk__in=list(among)))[: MOST_COUNTED + 1].count()
-        for rows in _waiting(narrowed)
+        for rows in _waiting(narrowed, now)
     ]
     return min(sum(counts), MOST_COUNTED + 1)
 
 
-def still_waiting(items: Collection[Item], narrowed: Narrowed) -> list[Item]:
+def still_waiting(items: Collection[Item], narrowed: Narrowed, *, now: datetime) -> list[Item]:
     """Return those of the items that wait still, in the order given."""
     keys = [item.key for item in items]
     waiting = (
-        {row["pk"] for rows in _waiting(narrowed) for row in rows.filter(pk__in=keys)} if keys else set()
+        {row["pk"] for rows in _waiting(narrowed, now) for row in rows.filter(pk__in=keys)} if keys else set()
     )
     return [item for item in items if item.key in waiting]
 
@@ -81,16 +81,20 @@ def memories_that_wait() -> QuerySet[Memory]:
     return Memory.objects.filter(status=Status.PENDING)
 
 
-def merges_that_wait() -> QuerySet[Merge]:
-    """Return the open proposals that can be decided as they stand: neither of the two was changed since."""
+def merges_that_wait(now: datetime) -> QuerySet[Merge]:
+    """Return the open proposals that can be decided as they stand.
+
+    Neither of the two was changed since they were compared, and the one that is to stay still holds.
+    """
     active = Status.ACTIVE
     return Merge.objects.filter(
+        Q(kept__valid_to=None) | Q(kept__valid_to__gt=now),
         state=MergeState.PROPOSED, kept__status=active, absorbed__status=active,
         kept__version=F("kept_version"), absorbed__version=F("absorbed_version"),
     )  # fmt: skip
 
 
-def _waiting(narrowed: Narrowed) -> list[Any]:
+def _waiting(narrowed: Narrowed, now: datetime) -> list[Any]:
     """Return the rows of each table: their key, what they come by, and whether they end others."""
     whose = Q()
     if narrowed.agent_id:
@@ -106,7 +110,7 @@ def _waiting(narrowed: Narrowed) -> list[Any]:
         tables.append(memories.annotate(comes=comes).values("pk", "comes", "created_at", "supersedes"))
     if narrowed.sort in (None, Sort.MERGE):
         comes = -F("likeness") if narrowed.order is Order.WEIGHTIEST else _equal()
-        merges = merges_that_wait().filter(whose).annotate(comes=comes)
+        merges = merges_that_wait(now).filter(whose).annotate(comes=comes)
         tables.append(merges.values("pk", "comes", "created_at"))
     return tables
 

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
+from uuid import UUID
 
 from memoryhub.access import audit
 from memoryhub.access.domain import Principal
@@ -24,10 +25,12 @@ def keep_revision(
     reason: str,
     now: datetime,
     beside: Mapping[str, Any] | None = None,
+    batch: UUID | None = None,
 ) -> MemoryRevision:
     """Write down a change that was just made to a locked row: its revision and its audit entry.
 
-    `beside` is what stood beside the curated values before it (`strength.actions.beside`).
+    `beside` is what stood beside the curated values before it (`strength.actions.beside`); `batch` is shared by what
+    was changed at once.
     """
     after = snapshot(memory)
     changed_before, changed_after = changed(before, after)
@@ -44,6 +47,7 @@ def keep_revision(
         changed_after=changed_after,
         after=after,
         beside=beside or {},
+        batch=batch,
         created_at=now,
     )
     audit.record(

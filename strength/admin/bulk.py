@@ -25,8 +25,8 @@ from django.utils.translation import gettext_lazy as _
 
 from memoryhub.access import audit
 from memoryhub.access.domain import Principal
-from memoryhub.admin.base import MOST_AT_ONCE, MOST_LISTED, as_uuid, clock, excerpt, principal
-from memoryhub.admin.pressing import in_words, next_of, reason_of, tell, typed
+from memoryhub.admin.base import MOST_AT_ONCE, MOST_LISTED, as_stored, as_uuid, clock, excerpt, principal
+from memoryhub.admin.pressing import in_words, next_of, reason_of, small_number, tell, tell_left, typed
 from memoryhub.api.exports import JSON_LINES, in_a_thread_of_its_own
 from memoryhub.refusals import Refusal
 from strength.actions.curate import WrongState
@@ -135,14 +135,14 @@ def _page(screen: Any, request: HttpRequest, verb: str, **context: Any) -> HttpR
 
 def _plan(rows: Sequence[Memory], verb: str) -> dict[str, Any]:
     plan = Many(UUID(int=0), list(rows)) if verb == DELETE else expected(rows, verb)
-    changing = {memory.pk for memory in plan.changed}
-    left = [memory for memory in rows if memory.pk not in changing]
     return {
         "changing": len(plan.changed),
         "examples": [_shown(memory) for memory in plan.changed[:EXAMPLES]],
         "more": max(0, len(plan.changed) - EXAMPLES),
-        "left": [(count, in_words(plan.refusals[problem])) for problem, count in plan.left.most_common()],
-        "left_examples": [_shown(memory) for memory in left[:EXAMPLES]],
+        "left": [
+            _left(in_words(plan.refusals[problem]), plan.whom[problem])
+            for problem, _count in plan.left.most_common()
+        ],
     }
 
 
@@ -151,11 +151,23 @@ def _join_plan(rows: Sequence[Memory]) -> dict[str, Any]:
     try:
         check_joinable(one, other)
     except WrongState as error:
-        return {"changing": 0, "left": [(2, in_words(error))], "left_examples": [_shown(one), _shown(other)]}
+        return {"changing": 0, "left": [_left(in_words(error), [one, other])]}
     return {
         "changing": 2,
         "sides": [_shown(one), _shown(other)],
         "likeness": 100 * likeness_of(one.content, other.content),
+    }
+
+
+def _left(problem: str, whom: Sequence[Memory]) -> dict[str, Any]:
+    """Return what is told of the memories that stay as they are for one reason."""
+    told = ngettext(
+        "%(count)d stays as it is: %(problem)s", "%(count)d stay as they are: %(problem)s", len(whom)
+    )
+    return {
+        "told": told % {"count": len(whom), "problem": problem},
+        "examples": [_shown(memory) for memory in whom[:EXAMPLES]],
+        "more": max(0, len(whom) - EXAMPLES),
     }
 
 
@@ -175,9 +187,7 @@ def _do(screen: Any, request: HttpRequest, rows: Sequence[Memory], verb: str) ->
             memories=rows, versions=_versions(request), verb=verb, by=by, reason=reason, now=clock()
         )
     _log(request, done.changed, verb)
-    _tell_left(
-        screen, request, [(in_words(done.refusals[problem]), count) for problem, count in done.left.items()]
-    )
+    tell_left(screen, request, {in_words(done.refusals[each]): count for each, count in done.left.items()})
     if done.changed:
         count = len(done.changed)
         told = ngettext("%(verb)s: %(count)d memory.", "%(verb)s: %(count)d memories.", count)
@@ -205,21 +215,18 @@ def _join(screen: Any, request: HttpRequest, rows: Sequence[Memory]) -> None:
 
 def _versions(request: HttpRequest) -> dict[str, int]:
     """Return the versions that the page showed, by id: what was edited meanwhile is not decided about unread."""
-    keys, numbers = request.POST.getlist(ACTION_CHECKBOX_NAME), request.POST.getlist("version")
-    return {key: int(number) for key, number in zip(keys, numbers, strict=False) if number.isdecimal()}
+    shown = {
+        key: small_number(request, f"version-{key}") for key in request.POST.getlist(ACTION_CHECKBOX_NAME)
+    }
+    return {key: number for key, number in shown.items() if number is not None}
 
 
 def _log(request: HttpRequest, memories: Sequence[Memory], verb: str) -> None:
     if memories:
         flag = DELETION if verb == DELETE else CHANGE
         user: Any = request.user
-        LogEntry.objects.log_actions(user.pk, memories, flag, change_message=verb)
-
-
-def _tell_left(screen: Any, request: HttpRequest, left: Sequence[tuple[str, int]]) -> None:
-    for problem, count in left:
-        told = gettext("%(count)d left as they were: %(problem)s") % {"count": count, "problem": problem}
-        screen.message_user(request, told, messages.WARNING)
+        with as_stored():
+            LogEntry.objects.log_actions(user.pk, memories, flag, change_message=verb)
 
 
 # The way back
@@ -243,8 +250,8 @@ def take_back_many(screen: Any, request: HttpRequest) -> HttpResponse:
         screen.message_user(request, gettext("There is nothing to take back."), messages.ERROR)
         return HttpResponseRedirect(to)
     undone = take_back_batch(batch=batch, by=principal(request), reason=reason_of(request), now=clock())
-    _tell_left(
-        screen, request, [(in_words(undone.refusals[each]), times) for each, times in undone.left.items()]
+    tell_left(
+        screen, request, {in_words(undone.refusals[each]): count for each, count in undone.left.items()}
     )
     if undone.done:
         told = ngettext(

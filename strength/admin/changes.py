@@ -4,13 +4,16 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from django.utils.dateparse import parse_datetime
+from django.utils.formats import date_format
+from django.utils.timezone import localtime
 from django.utils.translation import gettext
 
 from memoryhub.admin.base import excerpt
 from memoryhub.admin.comparing import Effort
 from memoryhub.admin.differences import Piece, compared
-from strength.admin.words import FIELDS, VERBS
-from strength.models import MemoryRevision
+from strength.admin.words import FIELDS, STATUSES, VERBS
+from strength.models import Memory, MemoryRevision
 
 LONGEST_SHOWN: Final = 3_000
 """Characters of one difference; what is left out is told, and stands in the whole text."""
@@ -21,6 +24,10 @@ AROUND: Final = 120
 LONGEST_VALUE: Final = 300
 MOST_STEPS: Final = 1_500_000
 """Of comparing all the texts of a page; about a quarter of a second."""
+
+DATES: Final = ("valid_from", "valid_to")
+CHOSEN: Final = ("kind", "scope_level")
+"""Fields that hold one of a few words, which have other names for people."""
 
 SAME, GONE, NEW, CUT = "same", "gone", "new", "cut"
 
@@ -53,7 +60,7 @@ def _change(name: str, before: Any, after: Any, effort: Effort) -> dict[str, Any
     runs = difference(before or "", after or "", effort) if name == "content" else None
     return {
         "name": FIELDS.get(name, name), "runs": runs,
-        "before": "" if runs else _value(before), "after": "" if runs else _value(after),
+        "before": "" if runs else _value(name, before), "after": "" if runs else _value(name, after),
     }  # fmt: skip
 
 
@@ -106,10 +113,17 @@ def _cut(runs: Iterator[Run]) -> Iterator[Run]:
         yield run
 
 
-def _value(value: Any) -> str:
+def _value(name: str, value: Any) -> str:
     if value is None or value in ("", [], {}):
         return "–"
     if isinstance(value, bool):
         return gettext("yes") if value else gettext("no")
+    if name in DATES and (moment := parse_datetime(str(value))):
+        return date_format(localtime(moment), "DATETIME_FORMAT")
+    if name == "status":
+        return str(STATUSES.get(value, value))
+    if name in CHOSEN:
+        field: Any = Memory._meta.get_field(name)
+        return str(dict(field.flatchoices).get(value, value))
     text = ", ".join(map(str, value)) if isinstance(value, list) else str(value)
     return excerpt(text, LONGEST_VALUE)

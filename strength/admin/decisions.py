@@ -10,8 +10,10 @@ from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 from unfold.contrib.filters.admin import ChoicesDropdownFilter, RangeDateTimeFilter, RelatedDropdownFilter
 
-from memoryhub.admin.base import UserFilter, clock, excerpt, labelled, link_to, principal, whose
+from memoryhub.admin.base import UserFilter, clock, labelled, link_to, principal, whose
 from memoryhub.admin.pressing import ButtonsAdmin, Done
+from memoryhub.admin.titles import dated
+from memoryhub.admin.trail import who_did_it
 from strength.actions.decisions import lift_tombstone
 from strength.admin.shown import shown_memories
 from strength.admin.words import DECISION_COLOURS, DECISIONS, said
@@ -52,6 +54,10 @@ class TombstoneAdmin(ButtonsAdmin):
     readonly_fields = ("owner", "decision_in_words", "who")
     change_form_outer_before_template = "admin/strength/tombstone/lift.html"
 
+    def title_of(self, row: Tombstone) -> str:
+        """Return what was decided when; what it was about is not kept."""
+        return dated(row.get_decision_display(), row.created_at)
+
     def get_queryset(self, request: HttpRequest) -> QuerySet[Tombstone]:
         """Return the decisions without what only programs compare."""
         return super().get_queryset(request).defer("digest", "terms", "marks", "order")
@@ -75,7 +81,7 @@ class TombstoneAdmin(ButtonsAdmin):
     @admin.display(description=_("who"), ordering="who_name")
     def who(self, tombstone: Tombstone) -> str:
         """Return who decided."""
-        return excerpt(f"{tombstone.who_name} ({tombstone.who_kind})", 60)
+        return who_did_it(tombstone.who_name, tombstone.who_kind)
 
     @admin.display(description=_("in its place"))
     def stands_in(self, tombstone: Tombstone) -> str:

@@ -7,9 +7,10 @@ from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from memoryhub.admin.dashboard import RECENT, Count, Happening, Section, Tile, count
+from memoryhub.admin.titles import named
 from strength.actions.extraction import messages_waiting
-from strength.domain.memories import Status
-from strength.domain.merging import MergeState
+from strength.actions.review import MOST_COUNTED, memories_that_wait, merges_that_wait
+from strength.domain.memories import Source, Status
 from strength.models import Memory, Merge, SleepRun
 
 LATEST_SLEEPS = 4
@@ -24,7 +25,7 @@ def tiles(now: datetime) -> list[Tile | Happening]:
         (Status.REJECTED, _("Rejected"), _("memories were refused")),
     ]
     return [
-        *_to_decide(),
+        *_to_decide(now),
         Tile(
             _("Memories"), count(memories), _("in all states"), Memory,
             recent=count(memories.filter(created_at__gte=now - RECENT)),
@@ -40,21 +41,27 @@ def _of_state(state: Status, title: Any, note: Any) -> Tile:
     return Tile(title, count(Memory.objects.filter(status=state)), note, Memory, f"?status__exact={state}")
 
 
-def _to_decide() -> list[Tile]:
-    """Return what waits for a person."""
-    pending, proposed = (
-        Memory.objects.filter(status=Status.PENDING),
-        Merge.objects.filter(state=MergeState.PROPOSED),
-    )
+def _to_decide(now: datetime) -> list[Tile]:
+    """Return what waits for a person: what the review queue shows."""
+    pending = memories_that_wait()
     return [
         Tile(
             _("Pending"), count(pending), _("memories wait for a curator"), Memory,
             f"?status__exact={Status.PENDING}", section=Section.DECIDE, page="review",
         ),
         Tile(
-            _("Merge proposals"), count(proposed), _("wait for a curator"), Merge, section=Section.DECIDE, page="review"
+            _("Merge proposals"), _pairs(now), _("wait for a curator"), Merge, section=Section.DECIDE, page="review"
         ),
     ]  # fmt: skip
+
+
+def _pairs(now: datetime) -> Count:
+    """Return how many pairs wait, as far as the queue counts.
+
+    The planner cannot tell how many of the memories were changed since: its estimate would be of the wrong order.
+    """
+    number = merges_that_wait(now)[: MOST_COUNTED + 1].count()
+    return Count(min(number, MOST_COUNTED), is_estimate=number > MOST_COUNTED)
 
 
 def _slept_tile(now: datetime) -> Tile:
@@ -67,10 +74,10 @@ def _slept_tile(now: datetime) -> Tile:
 
 
 def _waiting_tile() -> Tile:
-    """Return how many messages the strategy that is furthest behind has not read."""
+    """Return how many messages the strategy that is furthest behind has not read; behind it what was drawn so far."""
     furthest = max(messages_waiting().values(), default=0)
-    note = _("messages wait for long-term strategies")
-    return Tile(_("Extraction"), Count(furthest), note, Memory, section=Section.BACKGROUND)
+    note, drawn = _("messages wait for long-term strategies"), f"?source__exact={Source.EXTRACTION}"
+    return Tile(_("Extraction"), Count(furthest), note, Memory, drawn, section=Section.BACKGROUND)
 
 
 def _sleeps() -> list[Happening]:
@@ -81,7 +88,7 @@ def _sleeps() -> list[Happening]:
 
 def _slept(run: SleepRun) -> str:
     return gettext("%(actor)s slept: %(archived)d archived, %(merged)d merged, %(proposed)d proposed") % {
-        "actor": run.actor,
+        "actor": named(run.actor),
         "archived": run.archived_count,
         "merged": run.merged_count,
         "proposed": run.proposed_count,

@@ -40,6 +40,7 @@ from memoryhub.admin.base import (
     whose,
 )
 from memoryhub.admin.pressing import NEXT, UNDO, Act, Done, next_of, posted, reason_of, small_number, typed
+from memoryhub.admin.titles import dated
 from memoryhub.refusals import told
 from memoryhub.tenants.namespaces import NamespaceError
 from strength.actions.curate import (
@@ -51,6 +52,7 @@ from strength.actions.curate import (
     edit_memory,
     restore_revision,
 )
+from strength.actions.curating_many import check_was_read
 from strength.actions.merging import undo_merge
 from strength.actions.taking_back import take_back
 from strength.actions.use import LEARNABLE, impact_memory, use_memory
@@ -163,6 +165,10 @@ class MemoryAdmin(ActingAdmin):
         UnknownRow: about(None),
         Forbidden: about(None),
     }
+
+    def title_of(self, row: Memory) -> str:
+        """Return what kind of memory it is, and when it was made: the page of deleting shows no text."""
+        return dated(row.get_kind_display(), row.created_at)
 
     @admin.display(description=_("content"))
     def shown_content(self, memory: Any) -> str:
@@ -307,6 +313,7 @@ class MemoryAdmin(ActingAdmin):
             if verb not in TRANSITIONS:
                 raise WrongState(told("There is no such button."))
             # The version that the page showed: an approval is bound to the text that was read (SPEC M10).
+            check_was_read(verb, small_number(request, "version"))
             changed = apply_transition(
                 memory=memory, verb=verb, by=principal(request), reason=reason,
                 expected_version=small_number(request, "version"), now=clock(),

@@ -1,8 +1,9 @@
 """Screens of merges: two memories side by side, and whether they are one."""
 
-from datetime import datetime
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 from urllib.parse import urlencode
+from uuid import UUID
 
 from django.contrib import admin, messages
 from django.core.exceptions import PermissionDenied
@@ -10,9 +11,8 @@ from django.db.models import QuerySet
 from django.db.models.functions import Left
 from django.http import HttpRequest, HttpResponse, HttpResponseNotAllowed, HttpResponseRedirect
 from django.urls import URLPattern, path, reverse
-from django.utils.dateparse import parse_datetime
-from django.utils.translation import gettext, ngettext
 from django.utils.translation import gettext_lazy as _
+from django.utils.translation import ngettext
 from unfold.contrib.filters.admin import DropdownFilter, RangeDateTimeFilter, RelatedDropdownFilter
 
 from memoryhub.admin.base import (
@@ -28,6 +28,9 @@ from memoryhub.admin.base import (
 )
 from memoryhub.admin.confirming import Question, asked, is_confirmed
 from memoryhub.admin.pressing import ButtonsAdmin, Done, each_of, page_of, reason_of, tell, typed
+from memoryhub.admin.titles import dated
+from memoryhub.ids import new_id
+from memoryhub.refusals import told
 from strength.actions.curate import WrongState
 from strength.actions.merging import dismiss_merge, merge, reopen_merge, undo_merge
 from strength.admin.pairs import is_as_compared, merge_of, other_merges, pair_of
@@ -37,7 +40,12 @@ from strength.domain.memories import Status
 from strength.domain.merging import MergeState
 from strength.models import Merge
 
-VERBS: Final = {"accept": merge, "dismiss": dismiss_merge, "undo": undo_merge, "reopen": reopen_merge}
+VERBS: Final[Mapping[str, Callable[..., Merge]]] = {
+    "accept": merge,
+    "dismiss": dismiss_merge,
+    "undo": undo_merge,
+    "reopen": reopen_merge,
+}
 LABELS: Final = {
     "accept": _("Merge"),
     "dismiss": _("Keep apart"),
@@ -108,6 +116,10 @@ class MergeAdmin(ButtonsAdmin):
     readonly_fields = ("owner", "state_in_words", "shown_likeness")
     change_form_outer_before_template = "admin/strength/merge/sides.html"
 
+    def title_of(self, row: Merge) -> str:
+        """Return when it was proposed."""
+        return dated(row._meta.verbose_name, row.created_at)
+
     def get_queryset(self, request: HttpRequest) -> QuerySet[Merge]:
         """Return the merges with the beginnings of both texts, for those who may read them."""
         rows: QuerySet[Merge] = super().get_queryset(request).defer("undo")
@@ -173,33 +185,31 @@ class MergeAdmin(ButtonsAdmin):
         if not is_confirmed(request):
             keys = [row.pk for row in rows]
             return asked(self, request, _question(request, rows, verb), action=verb, keys=keys)
-        by, reason, now = principal(request), reason_of(request), clock()
+        by, reason, now, batch = principal(request), reason_of(request), clock(), new_id()
 
         def act(proposal: Merge) -> None:
-            VERBS[verb](proposal=proposal, by=by, reason=reason, now=now)
+            VERBS[verb](proposal=proposal, by=by, reason=reason, now=now, batch=batch)
 
         done = each_of(self, request, rows, act, logged=verb)
         if done:
             told = ngettext("%(verb)s: %(count)d pair.", "%(verb)s: %(count)d pairs.", done)
-            address = reverse("admin:strength_merge_undo_many")
-            undo = f"{address}?{urlencode({'at': now.isoformat(), 'verb': verb})}"
-            tell(request, told % {"verb": LABELS[verb], "count": done}, undo=undo)
+            tell(request, told % {"verb": LABELS[verb], "count": done}, undo=_undo_of(batch))
         return None
 
     def undo_many_view(self, request: HttpRequest) -> HttpResponse:
-        """Take back what this person decided about many pairs at once: what was decided at that very moment."""
+        """Take back what was decided about many pairs at once, as far as it stands still."""
         if request.method != "POST":
             return HttpResponseNotAllowed(["POST"])
         if not self.has_decide_permission(request):
             raise PermissionDenied
-        by, at, verb = principal(request), _moment(typed(request, "at")), typed(request, "verb")
-        rows = Merge.objects.filter(decided_at=at, decided_by=by.name[:150], state=LEAVES.get(verb, ""))
+        by, batch = principal(request), as_uuid(typed(request, "batch"))
+        rows = Merge.objects.filter(batch=batch, state__in=LEAVES.values())
 
         def act(proposal: Merge) -> None:
             reopen_merge(proposal=proposal, by=by, reason=reason_of(request), now=clock())
 
         # The last first: what was merged into another is parted before that one is.
-        newest = list(rows.select_related("actor").order_by("-id")[:MOST_AT_ONCE]) if at else []
+        newest = list(rows.select_related("actor").order_by("-id")[:MOST_AT_ONCE]) if batch else []
         done = each_of(self, request, newest, act, logged="reopen")
         told = ngettext("Undone: %(count)d pair waits again.", "Undone: %(count)d pairs wait again.", done)
         self.message_user(request, told % {"count": done}, messages.SUCCESS if done else messages.WARNING)
@@ -220,7 +230,7 @@ class MergeAdmin(ButtonsAdmin):
 
         def act(proposal: Merge, reason: str) -> Done:
             if verb not in VERBS:
-                raise WrongState(gettext("There is no such button."))
+                raise WrongState(told("There is no such button."))
             which = {"stays": stays} if verb == "accept" else {}
             VERBS[verb](proposal=proposal, by=principal(request), reason=reason, now=clock(), **which)
             if verb not in LEAVES:
@@ -238,7 +248,7 @@ class MergeAdmin(ButtonsAdmin):
         verbs = _verbs(stored) if self.has_decide_permission(request) else []
         return {
             **pair_of(request, stored),
-            "others": other_merges(stored) if "accept" in verbs else 0,
+            "others": other_merges(stored) if "accept" in verbs else {},
             "verbs": [(verb, LABELS[verb]) for verb in verbs],
             "may_merge": "accept" in verbs,
         }
@@ -290,13 +300,9 @@ def _what_happens(count: int, verb: str) -> str:
     return told % {"count": count}
 
 
-def _moment(text: str) -> datetime | None:
-    """Return the moment that an address names, or None."""
-    try:
-        at = parse_datetime(text.replace(" ", "+"))
-    except ValueError:
-        return None
-    return at if at is not None and at.tzinfo is not None else None
+def _undo_of(batch: UUID) -> str:
+    """Return the address that takes back what was decided about many pairs at once."""
+    return f"{reverse('admin:strength_merge_undo_many')}?{urlencode({'batch': str(batch)})}"
 
 
 def _next_after(proposal: Merge) -> str:

@@ -3,13 +3,13 @@
 from typing import Any, Final
 from uuid import UUID
 
-from django.db.models import Q
+from django.db.models import Count, Q
 from django.http import HttpRequest
-from django.utils.translation import gettext_lazy as _
 
 from memoryhub.admin.differences import Piece, Row, aligned
 from memoryhub.tenants.policies import effective_policy
 from strength.admin.shown import may_read_memories
+from strength.admin.words import STATUSES
 from strength.domain.memories import Status
 from strength.domain.merging import MergeState, joined
 from strength.domain.policy import StrengthPolicy
@@ -31,8 +31,8 @@ def pair_of(request: HttpRequest, merge: Merge) -> dict[str, Any]:
     rows = aligned(kept.content, absorbed.content) if reads else None
     return {
         "sides": [
-            _side(_("Stays"), kept, merge.kept_version, is_kept=True),
-            _side(_("Is absorbed"), absorbed, merge.absorbed_version, is_kept=False),
+            _side(kept, merge.kept_version, is_kept=True),
+            _side(absorbed, merge.absorbed_version, is_kept=False),
         ],
         "rows": rows
         if rows is not None
@@ -54,11 +54,17 @@ def is_as_compared(merge: Merge) -> bool:
     return versions and kept.status == absorbed.status == Status.ACTIVE
 
 
-def other_merges(merge: Merge) -> int:
-    """Return how many further open proposals are about the one that would be absorbed; they are withdrawn then."""
-    either = Q(kept_id=merge.absorbed_id) | Q(absorbed_id=merge.absorbed_id)
-    open_ = Merge.objects.filter(either, actor_id=merge.actor_id, state=MergeState.PROPOSED)
-    return open_.exclude(pk=merge.pk).count()
+def other_merges(merge: Merge) -> dict[str, int]:
+    """Return how many further open proposals are about the one that goes; they are withdrawn then.
+
+    By who stays: the one that was proposed to stay, or the other.
+    """
+    open_ = Merge.objects.filter(actor_id=merge.actor_id, state=MergeState.PROPOSED).exclude(pk=merge.pk)
+    about = {
+        "as_proposed": Q(kept_id=merge.absorbed_id) | Q(absorbed_id=merge.absorbed_id),
+        "turned": Q(kept_id=merge.kept_id) | Q(absorbed_id=merge.kept_id),
+    }
+    return open_.aggregate(**{name: Count("pk", filter=either) for name, either in about.items()})
 
 
 def _whole(text: str) -> list[Piece]:
@@ -66,12 +72,13 @@ def _whole(text: str) -> list[Piece]:
     return [Piece(text[:LONGEST_SHOWN] + ending, own=False)]
 
 
-def _side(title: Any, memory: Memory, version: int, *, is_kept: bool) -> dict[str, Any]:
+def _side(memory: Memory, version: int, *, is_kept: bool) -> dict[str, Any]:
     return {
-        "title": title,
         "memory": memory,
+        "status": STATUSES.get(memory.status, memory.status),
         "numbers": memory.numbers,
         "is_kept": is_kept,
+        "place": "one" if is_kept else "other",
         "sources": len(memory.sources.all()),
         "compared_version": version,
         "was_changed": memory.version != version,

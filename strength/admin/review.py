@@ -21,7 +21,7 @@ from memoryhub.admin.base import READ_FOR_EXCERPT, clock, excerpt, principal
 from memoryhub.admin.fields import with_plain_line_ends
 from memoryhub.admin.pages import Page, shown
 from memoryhub.admin.pressing import in_words, reason_of, small_number, typed
-from memoryhub.refusals import Refusal
+from memoryhub.refusals import Refusal, told
 from memoryhub.tenants.domain import Trust, TrustPolicy
 from memoryhub.tenants.models import Agent
 from memoryhub.tenants.policies import effective_policy
@@ -186,7 +186,7 @@ def _decide(request: HttpRequest, asked: Asked, verb: str, item: Item) -> HttpRe
     act = ACTS.get((item.is_merge, verb))
     try:
         if act is None:
-            raise WrongState(gettext("There is no such button."))
+            raise WrongState(told("There is no such button."))
         way_back = act(request, item)
     except Elsewhere as error:
         messages.warning(request, in_words(error))
@@ -209,7 +209,7 @@ def _judge(request: HttpRequest, item: Item, *, verb: str) -> dict[str, Any]:
         raise _elsewhere(memory)
     version = small_number(request, "version")
     if version is None:
-        raise Changed(gettext("The page did not say which text was read. Nothing was decided."))
+        raise Changed(told("The page did not say which text was read. Nothing was decided."))
     text = _typed_text(request)
     try:
         decided = _approve_or_reject(request, memory, verb, version, text)
@@ -217,10 +217,10 @@ def _judge(request: HttpRequest, item: Item, *, verb: str) -> dict[str, Any]:
         now = Memory.objects.filter(pk=item.key, actor_id=memory.actor_id).first()
         if now is None or now.status != Status.PENDING:
             raise _elsewhere(now) from error
-        told = gettext(
+        problem = told(
             "It was changed since you read it, and nothing was decided: this is how it stands now."
         )
-        raise Changed(told) from error
+        raise Changed(problem) from error
     return {REVISION: decided.version}
 
 
@@ -245,10 +245,10 @@ def _values(memory: Memory, text: str | None) -> dict[str, Any]:
     if text is None or with_plain_line_ends(text) == with_plain_line_ends(memory.content):
         return {}
     if not text.strip():
-        raise MemoryRefused("content", gettext("This must hold more than white space."))
+        raise MemoryRefused("content", told("This must hold more than white space."))
     if len(text) > LONGEST_CONTENT:
-        problem = gettext("A memory has at most %(longest)d characters.")
-        raise MemoryRefused("content", problem % {"longest": LONGEST_CONTENT})
+        problem = told("A memory has at most %(longest)d characters.", longest=LONGEST_CONTENT)
+        raise MemoryRefused("content", problem)
     return {"content": with_plain_line_ends(text)}
 
 
@@ -264,13 +264,14 @@ def _merge(request: HttpRequest, item: Item) -> dict[str, Any]:
 
 
 def _settle(request: HttpRequest, item: Item, verb: Callable[..., Merge]) -> dict[str, Any]:
-    proposal = merges_that_wait().filter(pk=item.key).first()
+    waits = merges_that_wait(clock()).filter(pk=item.key)
+    proposal = waits.first()
     if proposal is None:
         raise _elsewhere(None)
     try:
         verb(proposal=proposal, by=principal(request), reason=reason_of(request), now=clock())
     except WrongState as error:
-        if not merges_that_wait().filter(pk=item.key).exists():
+        if not waits.exists():
             raise _elsewhere(None) from error
         raise
     return {}
@@ -287,12 +288,13 @@ ACTS: Final[Mapping[tuple[bool, str], Callable[[HttpRequest, Item], dict[str, An
 def _elsewhere(memory: Memory | None) -> Elsewhere:
     if memory is None:
         return Elsewhere(
-            gettext(
-                "It does not wait any more: somebody else was quicker, or it was changed. Here is the next."
-            )
+            told("It does not wait any more: somebody else was quicker, or it was changed. Here is the next.")
         )
-    told = gettext("Somebody else has decided about it: it is %(status)s now. Here is the next.")
-    return Elsewhere(told % {"status": memory.get_status_display()})
+    problem = told(
+        "Somebody else has decided about it: it is %(status)s now. Here is the next.",
+        status=told(memory.status),
+    )
+    return Elsewhere(problem)
 
 
 def _undo(request: HttpRequest, asked: Asked) -> HttpResponse:
@@ -317,7 +319,7 @@ def _take_back(request: HttpRequest, last: Decided) -> None:
     model: Any = Merge if last.item.is_merge else Memory
     row = model.objects.select_related("actor__agent").filter(pk=last.item.key).first()
     if row is None:
-        raise Elsewhere(gettext("It is not there any more."))
+        raise Elsewhere(told("It is not there any more."))
     by, reason, now = principal(request), reason_of(request), clock()
     if last.item.is_merge:
         reopen_merge(proposal=row, by=by, reason=reason, now=now)
@@ -325,7 +327,7 @@ def _take_back(request: HttpRequest, last: Decided) -> None:
         number = last.way_back.get(REVISION, 0)
         revision = MemoryRevision.objects.filter(actor_id=row.actor_id, memory=row, number=number).first()
         if revision is None:
-            raise Elsewhere(gettext("It is not there any more."))
+            raise Elsewhere(told("It is not there any more."))
         take_back(revision=revision, by=by, reason=reason, now=now)
 
 
@@ -341,13 +343,17 @@ def _log(request: HttpRequest, item: Item, verb: str) -> None:
 
 
 def _page(request: HttpRequest, asked: Asked, *, text: str | None = None) -> HttpResponse:
-    round_ = _round(request, asked)
-    skipped = still_waiting(round_.skipped, asked.narrowed)
-    wanted = still_waiting([asked.at], Narrowed()) if asked.at else []
-    item = wanted[0] if wanted else next_item(asked.narrowed, besides=[each.key for each in skipped])
-    if item is None and skipped:
-        item = skipped[0]
-    open_ = count_waiting(asked.narrowed)
+    round_, now = _round(request, asked), clock()
+    skipped = still_waiting(round_.skipped, asked.narrowed, now=now)
+    wanted = still_waiting([asked.at], Narrowed(), now=now) if asked.at else []
+    first = next_item(asked.narrowed, now=now, besides=[each.key for each in skipped])
+    item = next(iter([*wanted, *([first] if first else []), *skipped]), None)
+    # What was typed is about what was asked for, and about nothing else.
+    about = _about(request, item, text if wanted else None) if item else {}
+    if about is None:
+        messages.warning(request, in_words(_elsewhere(None)))
+        return HttpResponseRedirect(asked.address())
+    open_ = count_waiting(asked.narrowed, now=now)
     return shown(
         request,
         "admin/strength/review/page.html",
@@ -365,7 +371,7 @@ def _page(request: HttpRequest, asked: Asked, *, text: str | None = None) -> Htt
         filters=_filters(asked),
         here=asked.address(),
         whole=reverse("review"),
-        **(_about(request, item, text) if item else {}),
+        **about,
     )
 
 
@@ -407,12 +413,13 @@ def _shown_last(request: HttpRequest, round_: Round) -> dict[str, Any] | None:
     return {"words": DONE[last.verb], "memory": memory, "number": last.number}
 
 
-def _about(request: HttpRequest, item: Item, text: str | None) -> dict[str, Any]:
+def _about(request: HttpRequest, item: Item, text: str | None) -> dict[str, Any] | None:
+    """Return what is shown of an item; None where it went just now."""
     if item.is_merge:
         whose = Merge.objects.filter(pk=item.key).values_list("actor_id", flat=True).first()
-        return _about_merge(request, item.key, whose) if whose else {"item": None}
+        return _about_merge(request, item.key, whose) if whose else None
     memory = Memory.objects.with_numbers().select_related("actor__agent").filter(pk=item.key).first()
-    return _about_memory(request, memory, text) if memory else {"item": None}
+    return _about_memory(request, memory, text) if memory else None
 
 
 def _about_merge(request: HttpRequest, key: UUID, actor_id: UUID) -> dict[str, Any]:
@@ -516,7 +523,7 @@ def badge(request: HttpRequest) -> str:
     if not user.has_perms(NEEDS):
         return "0"
     most = MOST_ON_THE_BADGE + 1
-    waits = memories_that_wait()[:most].count() + merges_that_wait()[:most].count()
+    waits = memories_that_wait()[:most].count() + merges_that_wait(clock())[:most].count()
     return f"{MOST_ON_THE_BADGE}+" if waits > MOST_ON_THE_BADGE else str(waits)
 
 

@@ -24,7 +24,7 @@ from unfold.contrib.filters.admin import (
     RelatedDropdownFilter,
 )
 
-from memoryhub.admin.base import UserFilter, as_uuid, clock, excerpt, labelled, principal, whose
+from memoryhub.admin.base import UserFilter, as_uuid, clock, labelled, principal, whose
 from memoryhub.admin.pressing import (
     ButtonsAdmin,
     Done,
@@ -35,6 +35,8 @@ from memoryhub.admin.pressing import (
     tell,
     typed,
 )
+from memoryhub.admin.titles import dated
+from memoryhub.admin.trail import who_did_it
 from memoryhub.ids import new_id
 from memoryhub.refusals import Refusal
 from memoryhub.tenants.models import Actor
@@ -118,6 +120,10 @@ class SleepRunAdmin(ButtonsAdmin):
     change_form_outer_before_template = "admin/strength/sleeprun/buttons.html"
     change_form_outer_after_template = "admin/strength/sleeprun/changes.html"
 
+    def title_of(self, row: SleepRun) -> str:
+        """Return for which moment it was."""
+        return dated(gettext("Preview") if row.dry_run else row._meta.verbose_name, row.now)
+
     def get_queryset(self, request: HttpRequest) -> QuerySet[SleepRun]:
         """Return the sleeps; a list leaves out what only a sleep's own page shows."""
         rows = super().get_queryset(request)
@@ -153,7 +159,7 @@ class SleepRunAdmin(ButtonsAdmin):
     @admin.display(description=_("who"))
     def who(self, run: SleepRun) -> str:
         """Return in whose name it acts."""
-        return excerpt(f"{run.who_name} ({run.who_kind})", 60)
+        return who_did_it(run.who_name, run.who_kind)
 
     @admin.display(description=_("faded"), ordering="decayed_count")
     def faded(self, run: SleepRun) -> int:

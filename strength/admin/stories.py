@@ -9,6 +9,7 @@ from django.http import HttpRequest
 from django.utils.html import escape
 
 from memoryhub.admin.base import READ_FOR_EXCERPT, excerpt
+from memoryhub.admin.trail import who_did_it
 from memoryhub.tenants.policies import effective_policy
 from strength.actions.history import strength_history
 from strength.actions.succession import succession_of
@@ -71,7 +72,10 @@ def _revisions(request: HttpRequest, memory: Memory) -> dict[str, Any]:
     found = list(rows[: REVISIONS_AT_ONCE + 1])
     shown = found[:REVISIONS_AT_ONCE]
     return {
-        "revisions": changes_of(shown),
+        "revisions": [
+            {**change, "who": who_did_it(each.who_name, each.who_kind)}
+            for each, change in zip(shown, changes_of(shown), strict=True)
+        ],
         "shows_latest": not earlier,
         "earlier_than": shown[-1].number if len(found) > REVISIONS_AT_ONCE else None,
     }

@@ -12,6 +12,7 @@ from django.utils.translation import gettext_lazy as _
 from unfold.contrib.filters.admin import ChoicesDropdownFilter, RangeDateTimeFilter, RelatedDropdownFilter
 
 from memoryhub.admin.base import ReadOnlyAdmin, UserFilter, excerpt, labelled, whose
+from memoryhub.admin.titles import shortened
 from strength.admin.shown import shown_memories
 from strength.admin.words import TASK_COLOURS, TASK_STATES, said
 from strength.models import Task
@@ -53,6 +54,10 @@ class TaskAdmin(ReadOnlyAdmin):
     )
     readonly_fields = ("owner", "state_in_words", "whole_query", "shown_result")
     change_form_outer_after_template = "admin/strength/task/memories.html"
+
+    def title_of(self, row: Task) -> str:
+        """Return how what was asked begins."""
+        return shortened(row.query)
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Task]:
         """Return the tasks; a list leaves out what only a task's own page shows."""

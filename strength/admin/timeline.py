@@ -12,16 +12,11 @@ from django.utils.translation import gettext_lazy as _
 from conversations.admin.stretches import MOST_OF_A_SORT, Event, Sort, Stretch
 from conversations.models import ChatTurn
 from strength.actions.noting import OF_MEMORIES
+from strength.admin.words import STATUS_COLOURS, STATUSES
 from strength.models import Memory, MemorySource, UseReport
 
 EXCERPT: Final = 200
 PAGE: Final = "admin:strength_memory_change"
-STATUSES: Final = {
-    "active": (_("active"), "success"),
-    "pending": (_("pending"), "warning"),
-    "archived": (_("archived"), "info"),
-    "rejected": (_("rejected"), "danger"),
-}
 
 
 def _born(stretch: Stretch) -> Iterator[Event]:
@@ -30,15 +25,16 @@ def _born(stretch: Stretch) -> Iterator[Event]:
         actor_id=stretch.actor_id, session_id=stretch.session.pk, message_id__in=stretch.message_ids,
         memory__actor_id=stretch.actor_id,
     )  # fmt: skip
+    kinds = dict(Memory._meta.get_field("kind").flatchoices)
     values = rows.annotate(opening=Left("memory__content", EXCERPT)).order_by("created_at", "id")
     columns = ("message_id", "created_at", "memory_id", "opening", "memory__status", "memory__kind")
     for message_id, at, memory_id, opening, status, kind in values.values_list(*columns)[
         : MOST_OF_A_SORT + 1
     ]:
-        state, colour = STATUSES.get(status, (status, ""))
         yield Event(
-            title=_("A memory was born"), text=opening, at=at, message_id=message_id, state=state, colour=colour,
-            page=reverse(PAGE, args=[memory_id]), details=(kind,),
+            title=_("A memory was born"), text=opening, at=at, message_id=message_id,
+            state=STATUSES.get(status, status), colour=STATUS_COLOURS.get(status, ""),
+            page=reverse(PAGE, args=[memory_id]), details=(kinds.get(kind, kind),),
         )  # fmt: skip
 
 

@@ -51,6 +51,7 @@ STATUS_COLOURS: Final = {
 }
 VERBS: Final[Words] = {
     "create": _("written"),
+    "confirm": _("confirmed"),
     "edit": _("edited"),
     "pin": _("pinned"),
     "unpin": _("unpinned"),
@@ -59,6 +60,7 @@ VERBS: Final[Words] = {
     "approve": _("approved"),
     "reject": _("rejected"),
     "restore": _("brought back"),
+    "return": _("returned"),
     "supersede": _("ended by another"),
     "merge": _("merged"),
     "unmerge": _("parted again"),

@@ -7,10 +7,12 @@ from rest_framework import serializers
 
 from conversations.api.serializers import MessageOut
 from memoryhub.api.fields import (
+    IdField,
     ObjectField,
     OneOf,
     ReasonSerializer,
     StrictSerializer,
+    StringField,
     TenantQuery,
     TenantSerializer,
     TextField,
@@ -55,7 +57,7 @@ class LearningsField(serializers.DictField):
 class TagsField(serializers.ListField):
     """At most 50 tags of at most 100 characters."""
 
-    child = serializers.CharField(max_length=100)
+    child = StringField(max_length=100)
 
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(**{"max_length": 50, **kwargs})
@@ -71,11 +73,11 @@ class CuratedIn(StrictSerializer):
 
     content = TextField(max_length=LONGEST_CONTENT)
     kind = OneOf(choices=_values(Kind))
-    namespace = serializers.CharField(max_length=500)
+    namespace = StringField(max_length=500)
     tags = TagsField()
     scope_level = OneOf(choices=_values(ScopeLevel))
-    scope_domain = serializers.CharField(max_length=255, allow_blank=True)
-    scope_project = serializers.CharField(max_length=255, allow_blank=True)
+    scope_domain = StringField(max_length=255, allow_blank=True)
+    scope_project = StringField(max_length=255, allow_blank=True)
     learnings = LearningsField(validators=[_short_keys])
     pinned = serializers.BooleanField()
     confidence = serializers.FloatField(min_value=0, max_value=1, allow_null=True)
@@ -104,8 +106,8 @@ class MemoryIn(CuratedIn, TenantSerializer):
     strength = serializers.FloatField(min_value=0, max_value=STRONGEST)
     strength_by_perspective = StrengthsField(validators=[_short_keys])
     embedding = EmbeddingField()
-    source_message_ids = serializers.ListField(child=serializers.UUIDField(), max_length=500)
-    channel = serializers.CharField(max_length=100, allow_blank=True)
+    source_message_ids = serializers.ListField(child=IdField(), max_length=500)
+    channel = StringField(max_length=100, allow_blank=True)
 
     def get_fields(self) -> dict[str, serializers.Field]:
         """Return the fields; whose memory it is, and its text, are required."""
@@ -134,8 +136,8 @@ class SupersedeIn(ReasonSerializer):
 
     content = TextField(max_length=LONGEST_CONTENT)
     tags = TagsField(required=False)
-    source_message_ids = serializers.ListField(child=serializers.UUIDField(), max_length=500, required=False)
-    channel = serializers.CharField(max_length=100, allow_blank=True, required=False)
+    source_message_ids = serializers.ListField(child=IdField(), max_length=500, required=False)
+    channel = StringField(max_length=100, allow_blank=True, required=False)
     confidence = serializers.FloatField(min_value=0, max_value=1, allow_null=True, required=False)
     valid_from = serializers.DateTimeField(required=False)
 
@@ -202,8 +204,8 @@ class MemoryQuery(TenantQuery):
 
     status = OneOf(choices=[*_values(Status), "all"], default=Status.ACTIVE.value)
     kind = OneOf(choices=_values(Kind), required=False)
-    namespace = serializers.CharField(required=False, max_length=500)
-    tag = serializers.CharField(required=False, max_length=100)
+    namespace = StringField(required=False, max_length=500)
+    tag = StringField(required=False, max_length=100)
     pinned = serializers.BooleanField(required=False, allow_null=True, default=None)
 
 
@@ -222,7 +224,7 @@ class MemoryListQuery(MemoryQuery):
         default="-created_at",
     )
     limit = serializers.IntegerField(required=False, min_value=1, max_value=500)
-    cursor = serializers.CharField(required=False)
+    cursor = StringField(required=False)
 
 
 class CountOut(serializers.Serializer):
@@ -245,7 +247,7 @@ class FiltersIn(StrictSerializer):
     """What a search is narrowed to."""
 
     kind = KindsField(required=False)
-    namespace = serializers.CharField(required=False, max_length=500)
+    namespace = StringField(required=False, max_length=500)
     tags = TagsField(required=False)
     status = OneOf(choices=_values(Status), required=False)
     created_after = serializers.DateTimeField(required=False)
@@ -341,4 +343,4 @@ class RevisionOut(serializers.ModelSerializer):
 class RestoreIn(ReasonSerializer):
     """Which revision to bring back."""
 
-    revision_id = serializers.UUIDField()
+    revision_id = IdField()

@@ -11,7 +11,7 @@ from rest_framework.response import Response
 
 from memoryhub.access.domain import Scope
 from memoryhub.access.tenancy import UnknownRow, seen_by
-from memoryhub.api.fields import OneOf, ReasonSerializer, TenantQuery, TenantSerializer
+from memoryhub.api.fields import OneOf, ReasonSerializer, StringField, TenantQuery, TenantSerializer
 from memoryhub.api.pagination import page_of
 from memoryhub.ids import new_id
 from strength.actions.merging import dismiss_merge, merge, undo_merge
@@ -37,7 +37,7 @@ class SleepListQuery(TenantQuery):
 
     dry_run = serializers.BooleanField(required=False, allow_null=True, default=False)
     limit = serializers.IntegerField(required=False, min_value=1, max_value=500)
-    cursor = serializers.CharField(required=False)
+    cursor = StringField(required=False)
 
 
 class SleepOut(serializers.ModelSerializer):
@@ -193,7 +193,7 @@ class MergeListQuery(TenantQuery):
 
     state = OneOf(choices=[*[state.value for state in MergeState], "all"], default=MergeState.PROPOSED.value)
     limit = serializers.IntegerField(required=False, min_value=1, max_value=500)
-    cursor = serializers.CharField(required=False)
+    cursor = StringField(required=False)
 
 
 class Merges(MemoryView):

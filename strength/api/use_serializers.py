@@ -10,6 +10,7 @@ from conversations.actions.routed import UNNAMED
 from conversations.api.serializers import RoutingOut
 from memoryhub.api.fields import (
     LONGEST_JSON,
+    IdField,
     OneOf,
     ReasonSerializer,
     StrictSerializer,
@@ -27,7 +28,7 @@ LONGEST_TASK = 200
 class IdsField(serializers.ListField):
     """Ids of memories."""
 
-    child = serializers.UUIDField()
+    child = IdField()
 
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(**{"max_length": MOST_IDS, **kwargs})
@@ -61,7 +62,7 @@ class ArchiveIn(ReasonSerializer):
 class StrengthIn(StrictSerializer):
     """How strong one memory is to be."""
 
-    id = serializers.UUIDField()
+    id = IdField()
     strength = serializers.FloatField(min_value=0, max_value=STRONGEST)
 
 
@@ -141,7 +142,7 @@ class CompleteIn(StrictSerializer):
 
     result = ResultField(allow_null=True)
     used_memory_ids = serializers.ListField(
-        child=serializers.UUIDField(), required=False, allow_null=True, max_length=MOST_IDS
+        child=IdField(), required=False, allow_null=True, max_length=MOST_IDS
     )
     perspective = TextField(required=False, allow_null=True, max_length=100)
     learning_content = TextField(required=False, allow_null=True, max_length=LONGEST_CONTENT)

@@ -35,6 +35,20 @@ class Point:
     faded: float
     level: int
     times: int = 1
+    began_at: datetime | None = None
+    """When the first event of the sort was, where that is known; and how far the memory had faded by then."""
+    faded_before: float | None = None
+
+    @property
+    def beginning(self) -> datetime:
+        """Return when the first event of the sort was, as far as is known."""
+        return self.at if self.began_at is None else self.began_at
+
+    @property
+    def born(self) -> float:
+        """Return how strong the memory was when it was made, where nothing else happened to it before."""
+        faded = self.faded if self.faded_before is None else self.faded_before
+        return left_of(self.before, -faded)
 
 
 def curve(
@@ -53,8 +67,8 @@ def curve(
     """
     events = sorted(kept, key=lambda point: point.at)
     end = Point(now, PointKind.NOW, strength, strength, faded, level)
-    first = events[0] if events else end
-    born = left_of(first.before, -first.faded)
+    # What happened again and again may have begun before what ended before it.
+    born = min(events, key=lambda point: point.beginning, default=end).born
     start = Point(created_at, PointKind.CREATED, born, born, 0.0, 0)
     whole = [start, *events, end]
     filled = [

@@ -92,6 +92,7 @@ class Merge(models.Model):
     reason = models.TextField(blank=True)
     created_at = models.DateTimeField(db_default=Now())
     decided_at = models.DateTimeField(null=True)
+    batch = models.UUIDField(null=True, editable=False, help_text="Shared by what was decided at once.")
 
     objects: ClassVar[MergeQuerySet] = MergeQuerySet.as_manager()  # type: ignore[assignment]
 
@@ -109,6 +110,7 @@ class Merge(models.Model):
         indexes = [
             models.Index(fields=["actor", "-created_at"], name="merge_open", condition=Q(state="proposed")),
             models.Index(fields=["created_at", "id"], name="merge_waiting", condition=Q(state="proposed")),
+            models.Index(fields=["batch"], name="merge_of_batch", condition=Q(batch__isnull=False)),
         ]
 
     def __str__(self) -> str:

@@ -74,6 +74,10 @@ class StrengthPoint(models.Model):
     faded = models.FloatField()
     level = models.PositiveSmallIntegerField()
     times = models.PositiveIntegerField(default=1)
+    # When the first of them was, and how far the memory had faded by then: the moment of `before`. Rows of long ago
+    # do not tell.
+    began_at = models.DateTimeField(null=True)
+    faded_before = models.FloatField(null=True)
 
     def __str__(self) -> str:
         return str(self.memory_id)

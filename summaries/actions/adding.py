@@ -10,7 +10,7 @@ from memoryhub.access.tenancy import UnknownRow
 from memoryhub.refusals import Refusal, told
 from summaries.actions.documents import put_document
 from summaries.actions.projects import check_trusted, locked_project
-from summaries.domain.projects import check_document_name, free_name, propose_name
+from summaries.domain.projects import check_document_name, free_name, is_stand_in, one_line, propose_name
 from summaries.models import Document, Project
 
 
@@ -28,21 +28,26 @@ def add_document(
 ) -> Document:
     """Make an empty document: the one that is named, or one about a topic, under a name that is free.
 
+    Where the name cannot say the topic, for want of Latin letters, the text begins with it.
+
     Raises NotAdded, BadDocumentName, UnknownRow, Forbidden.
     """
     check_trusted(by)
     project = locked_project(project)
     taken = set(Document.objects.of(project.actor_id).filter(project=project).values_list("name", flat=True))
-    name = name or _free_detail(topic, taken)
+    topic = one_line(topic)
+    name, text = (name, "") if name else _detail(topic, taken)
     check_document_name(name)
     if name in taken:
         raise NotAdded(told("The project has a document %(name)s already.", name=name))
-    return put_document(project=project, name=name, text="", by=by, reason=reason, now=now)
+    return put_document(project=project, name=name, text=text, by=by, reason=reason, now=now)
 
 
-def _free_detail(topic: str, taken: set[str]) -> str:
+def _detail(topic: str, taken: set[str]) -> tuple[str, str]:
+    """Return the name of a document about a topic, and what it says at first."""
     topics = {name.removeprefix("detail-").removesuffix(".md") for name in taken}
-    return f"detail-{free_name(propose_name(topic), topics)}.md"
+    name = f"detail-{free_name(propose_name(topic), topics)}.md"
+    return name, f"# {topic}\n" if topic and is_stand_in(name) else ""
 
 
 @transaction.atomic
@@ -54,7 +59,7 @@ def remove_empty_document(*, document: Document, by: Principal, reason: str = ""
     locked = rows.first()
     if locked is None:
         raise UnknownRow(told("No such document."))
-    if locked.text or locked.version > 1:
+    if locked.version > 1 or not _says_nothing(locked):
         raise NotEmpty(
             told("Something was written into this document meanwhile; it can be emptied, not removed.")
         )
@@ -62,3 +67,10 @@ def remove_empty_document(*, document: Document, by: Principal, reason: str = ""
         by=by, verb="delete", object_kind="document", object_id=locked.pk, actor=project.actor, reason=reason, now=now
     )  # fmt: skip
     locked.delete()
+
+
+def _says_nothing(document: Document) -> bool:
+    """Say whether a document says nothing, or no more than the topic that its name was made of."""
+    topic = document.text.removeprefix("# ").removesuffix("\n")
+    is_topic = document.text == f"# {topic}\n" and document.name.startswith(f"detail-{propose_name(topic)}")
+    return not document.text or (is_topic and is_stand_in(document.name))

@@ -8,12 +8,18 @@ from memoryhub.access import audit
 from memoryhub.access.domain import Principal
 from memoryhub.access.tenancy import UnknownRow, hold
 from memoryhub.refusals import Refusal, told
-from summaries.actions.projects import check_trusted, create_project, delete_project, note_event
+from summaries.actions.projects import (
+    check_trusted,
+    create_project,
+    delete_project,
+    locked_project,
+    note_event,
+)
 from summaries.actions.routing import correct_routing
 from summaries.domain.projects import EventKind, free_name, is_name, propose_name
 from summaries.models import Document, Project, RoutingDecision
 
-LOOKED_AT = 200
+NAMED_AFTER = 200
 """Characters of a message that a project can be named after."""
 
 
@@ -23,7 +29,7 @@ class NotCorrected(Refusal):
 
 def proposed_name(decision: RoutingDecision) -> str:
     """Return what a new project for a message could be called: the router's proposal, else its first words."""
-    wanted = decision.proposed_name or propose_name(" ".join(decision.message[:LOOKED_AT].split()[:4]))
+    wanted = decision.proposed_name or propose_name(" ".join(decision.message[:NAMED_AFTER].split()[:4]))
     taken = Project.objects.of(decision.actor_id).filter(name__startswith=wanted[:40])
     return free_name(wanted, taken.values_list("name", flat=True))
 
@@ -49,11 +55,11 @@ def take_back_correction(
     by: Principal,
     reason: str = "",
     now: datetime,
-) -> None:
+) -> bool:
     """Let a message's routing stand as it did before somebody said that it belongs to the project `said`.
 
-    `former` is what a person had said before that; `with_project` deletes the project where it was made for this
-    message and nothing has come into it since. Raises NotCorrected, UnknownRow, Forbidden.
+    `former` is what a person had said before that; `with_project` deletes the project where this very correction made
+    it and nothing has come into it since. Return whether it was deleted. Raises NotCorrected, UnknownRow, Forbidden.
     """
     check_trusted(by)
     hold(decision.actor_id)
@@ -65,12 +71,16 @@ def take_back_correction(
     project = locked.corrected_project
     if project is None or project.name != said:
         raise NotCorrected(told("This was put right otherwise meanwhile, or not at all."))
+    # `correct_to_new_project` gives both the same moment, so nobody else's project is taken for its own.
+    was_made_for_it = project.created_at == locked.corrected_at
     if is_name(former):
         correct_routing(decision=locked, project_name=former, by=by, reason=reason, now=now)
     else:
         _cleared(locked, project, by, reason, now)
-    if with_project and _is_as_made(project):
+    goes = with_project and was_made_for_it and _is_as_made(locked_project(project))
+    if goes:
         delete_project(project=project, by=by, reason=reason, now=now)
+    return goes
 
 
 def _cleared(decision: RoutingDecision, project: Project, by: Principal, reason: str, now: datetime) -> None:

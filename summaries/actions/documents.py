@@ -48,6 +48,14 @@ class DocumentTooLong(Refusal, ValueError):
     """The text, or what it would become, is longer than a document may be."""
 
 
+class DocumentExists(VersionMismatch):
+    """The document was to be made, and is there already."""
+
+    def __init__(self, current: int) -> None:
+        self.current = current
+        Refusal.__init__(self, told("The project has this document already."))
+
+
 def find_document(*, project: Project, name: str) -> Document:
     """Return a project's document; raises BadDocumentName, UnknownRow."""
     check_document_name(name)
@@ -101,14 +109,20 @@ def put_document(
     reason: str = "",
     now: datetime,
     expected_version: int | None = None,
+    is_new: bool = False,
 ) -> Document:
-    """Write a document by its name, making it where it is missing. Raises as `write_document`, and BadDocumentName."""
+    """Write a document by its name, making it where it is missing. Raises as `write_document`, and BadDocumentName.
+
+    With `is_new` it must be missing; raises DocumentExists where it is not.
+    """
     check_trusted(by)
     check_document_name(name)
     project = locked_project(project)
     document = _named(project, name)
     if document is not None:
         _check_version(document, expected_version)
+        if is_new:
+            raise DocumentExists(document.version)
         return _written(project, document, text, kind, by, reason, now)
     if expected_version is not None:
         raise VersionMismatch(0)
@@ -139,16 +153,22 @@ def append_entry(
     trust = trust if by.is_trusted else Trust.UNTRUSTED
     line = entry_line(text, pinned=pinned, document=document_name, at=now)
     document = _named(project, document_name)
-    if document is None:
-        document = first_text(project=project, name=document_name, text="", by=by, reason="", now=now)
-    if _stands_in(document, line):
+    if document is not None and _stands_in(document, line):
         _believe(document, line, trust)
         return document
+    document = _with_line(project, document, document_name, line, by, now)
     DocumentEntry.objects.update_or_create(
         actor_id=project.actor_id, document=document, text_digest=line_digest(line),
         defaults={"pinned": pinned, "source": dict(sources or {}), "trust": trust, "created_at": now},
     )  # fmt: skip
-    return _written(project, document, appended(document.text, line), DocumentKind.APPEND, by, "", now)
+    return document
+
+
+def is_waiting(*, document: Document, text: str, pinned: bool = False, at: datetime) -> bool:
+    """Return whether a line appended at that time waits for somebody to believe it."""
+    line = entry_line(text, pinned=pinned, document=document.name, at=at)
+    rows = DocumentEntry.objects.filter(actor_id=document.actor_id, document=document)
+    return rows.filter(text_digest=line_digest(line), trust=Trust.UNTRUSTED).exists()
 
 
 @transaction.atomic
@@ -169,21 +189,6 @@ def restore_version(
     if version is None:
         raise UnknownRow(told("No former version %(number)s of this document.", number=number))
     return _written(project, document, version.text, DocumentKind.RESTORE, by, reason, now)
-
-
-@transaction.atomic
-def believe_entries(*, document: Document, by: Principal, reason: str = "", now: datetime) -> int:
-    """Believe every entry of a document, so that contexts may hold it; return how many nobody had believed."""
-    check_trusted(by)
-    project, document = _locked(document, None)
-    entries = DocumentEntry.objects.filter(actor_id=document.actor_id, document=document)
-    believed = entries.filter(trust=Trust.UNTRUSTED).update(trust=Trust.TRUSTED)
-    if believed:
-        audit.record(
-            by=by, verb="believe", object_kind="document", object_id=document.pk, actor=project.actor, reason=reason,
-            details={"entries": believed}, now=now,
-        )  # fmt: skip
-    return believed
 
 
 def backups_of(document: Document) -> list[DocumentVersion]:
@@ -254,6 +259,18 @@ def _written(
     _check_length(text)
     replace_text(document, text, kind=kind, by=by, reason=reason, now=now)
     return _noted(project, document, kind, by, reason, now)
+
+
+def _with_line(
+    project: Project, document: Document | None, name: str, line: str, by: Principal, now: datetime
+) -> Document:
+    """Append a line; a document that is made for it is made with it, so that the line is its first text."""
+    if document is not None:
+        return _written(project, document, appended(document.text, line), DocumentKind.APPEND, by, "", now)
+    text = appended("", line)
+    _check_length(text)
+    document = first_text(project=project, name=name, text=text, by=by, reason="", now=now)
+    return _noted(project, document, DocumentKind.APPEND, by, "", now)
 
 
 def _noted(

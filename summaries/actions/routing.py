@@ -224,7 +224,7 @@ def _kept(
 
 
 def _told(asked: Asked, projects: Sequence[Project], policy: ProjectPolicy) -> Told:
-    examples, so_far = _examples(asked.actor), _so_far(asked)
+    examples, so_far = corrections_of(asked.actor), _so_far(asked)
     if settings.LLM.provider == "none" or not projects:
         return Told(_by_words(asked, projects, examples, so_far))
     shown = most_alike(asked.looked_at, examples, policy.routing_examples)
@@ -237,11 +237,11 @@ def _told(asked: Asked, projects: Sequence[Project], policy: ProjectPolicy) -> T
         return Told(replace(verdict, reason=reason), degraded=True)
 
 
-def _examples(actor: Actor) -> list[Example]:
-    """Return what people put right, latest first."""
+def corrections_of(actor: Actor) -> list[Example]:
+    """Return what people put right, latest first; a model is shown those that are most like a message."""
     rows = RoutingDecision.objects.filter(actor_id=actor.pk, corrected_project__isnull=False)
     rows = rows.annotate(beginning=Left("message", COMPARED)).order_by("-corrected_at", "-id")
-    latest = rows.values_list("beginning", "corrected_project__name")
+    latest = rows.values_list("beginning", "corrected_project__name", "pk")
     return [Example(*row) for row in latest[:NEWEST_CORRECTIONS]]
 
 

@@ -105,6 +105,12 @@ class CuratedAdmin(ActingAdmin):
         )
 
 
+def person_may(request: HttpRequest, codename: str) -> bool:
+    """Return whether this person has a permission of this app."""
+    user: Any = request.user
+    return bool(user.has_perm(f"summaries.{codename}"))
+
+
 def address(name: str, row: Any, /, **values: Any) -> str:
     """Return the address of one of a row's pages or buttons, with these values behind it."""
     page = reverse(f"admin:{row._meta.app_label}_{row._meta.model_name}_{name}", args=[row.pk])

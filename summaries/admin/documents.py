@@ -1,6 +1,6 @@
 """The editor of a project's documents: everything is written, restored and believed through the actions alone."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -8,8 +8,7 @@ from django.contrib import admin
 from django.core.exceptions import PermissionDenied
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse, HttpResponseNotAllowed, JsonResponse
-from django.urls import URLPattern, path
-from django.utils.formats import number_format
+from django.urls import URLPattern
 from django.utils.html import escape, format_html
 from django.utils.translation import gettext, ngettext
 from django.utils.translation import gettext_lazy as _
@@ -17,8 +16,11 @@ from unfold.contrib.filters.admin import RangeDateTimeFilter, RelatedDropdownFil
 
 from memoryhub.admin.base import UserFilter, about, clock, link_to, principal, whose
 from memoryhub.admin.fields import ProseField, with_plain_line_ends
-from memoryhub.admin.pressing import Done, posted, small_number, typed
-from memoryhub.refusals import Refusal, told
+from memoryhub.admin.ledger import tokens_in_words
+from memoryhub.admin.numbers import grouped
+from memoryhub.admin.pressing import Done, button_urls, posted, small_number, typed
+from memoryhub.providers.llm.none import NOT_CONFIGURED
+from memoryhub.refusals import Refusal, said, told
 from memoryhub.tenants.domain import Trust
 from memoryhub.tokens.counter import count_raw
 from summaries.actions.adding import remove_empty_document
@@ -29,6 +31,7 @@ from summaries.actions.oversize import NotCompacted, order_compaction
 from summaries.actions.protecting import kept_blocks
 from summaries.admin.curated import CuratedForm, address
 from summaries.admin.entries import entries_of, ids_of
+from summaries.admin.file_names import file_name, topic_of
 from summaries.admin.histories import HistoryAdmin, Version, restored
 from summaries.admin.passages import differences
 from summaries.admin.words import DOCUMENT_KINDS, OUTCOMES, WHO, WHYS
@@ -43,6 +46,29 @@ BEGINNING = 20_000
 MOST_IN_CONFLICT = 20_000
 MOST_KEPT_SHOWN = 200
 LONGEST_KEPT = 1_000
+
+
+def _believed(number: int) -> str:
+    words = ngettext(
+        "%(number)d entry is believed from now on.", "%(number)d entries are believed from now on.", number
+    )
+    return words % {"number": number}
+
+
+def _doubted(number: int) -> str:
+    words = ngettext(
+        "%(number)d entry waits again for somebody to believe it.",
+        "%(number)d entries wait again for somebody to believe them.",
+        number,
+    )
+    return words % {"number": number}
+
+
+TRUSTED_BY = {
+    "believe": (Trust.TRUSTED, "doubt", _believed),
+    "doubt": (Trust.UNTRUSTED, "believe", _doubted),
+}
+"""The buttons of entries: what each makes of their trust, which one takes it back, and the words."""
 
 
 class DocumentForm(CuratedForm):
@@ -131,6 +157,10 @@ class DocumentAdmin(HistoryAdmin):
             document.text[:BEGINNING],
         )
 
+    def title_of(self, row: Any) -> str:
+        """Return what the document is called."""
+        return str(row.name)
+
     def act(self, request: HttpRequest, row: Any, form: Any, change: bool) -> Document:
         """Write the text, where a person changed it."""
         stored = Document.objects.get(pk=row.pk, actor_id=row.actor_id)
@@ -156,22 +186,14 @@ class DocumentAdmin(HistoryAdmin):
 
     def get_urls(self) -> list[URLPattern]:
         """Return the addresses, with those of what the page's buttons post to and of what it loads."""
-        pages = {
-            "believe": self.believe_view,
-            "doubt": self.doubt_view,
+        pages: dict[str, Callable[..., HttpResponse]] = {
+            **{name: partial(self.trust_view, name=name) for name in TRUSTED_BY},
             "compact": self.compact_view,
             "count": self.count_view,
             "protected": self.protected_view,
             "remove": self.remove_view,
         }
-        view = self.admin_site.admin_view
-        return [
-            *(
-                path(f"<path:object_id>/{name}/", view(page), name=f"summaries_document_{name}")
-                for name, page in pages.items()
-            ),
-            *super().get_urls(),
-        ]
+        return [*button_urls(self, pages), *super().get_urls()]
 
     # The buttons.
 
@@ -179,45 +201,25 @@ class DocumentAdmin(HistoryAdmin):
         may = partial(self.has_change_permission, request)
         return posted(self, request, object_id, press, may=may, logged=logged)
 
-    def believe_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
-        """Believe the entries that the page showed, or one of them."""
+    def trust_view(self, request: HttpRequest, object_id: str, *, name: str) -> HttpResponse:
+        """Believe the entries that the page showed, or one of them; or believe them no longer."""
+        trust, opposite, in_words = TRUSTED_BY[name]
 
         def press(document: Document, reason: str) -> Done:
-            ids = self._set_trust(request, document, Trust.TRUSTED, reason)
-            words = ngettext(
-                "%(number)d entry is believed from now on.",
-                "%(number)d entries are believed from now on.",
-                len(ids),
-            )
-            return Done(words % {"number": len(ids)}, undo=_entries_address("doubt", document, ids))
+            ids = set_trust(
+                document=document, entry_ids=ids_of(typed(request, "entries")), trust=trust, by=principal(request),
+                reason=reason, now=clock(),
+            )  # fmt: skip
+            return Done(in_words(len(ids)), undo=_entries_address(opposite, document, ids))
 
-        return self._pressed(request, object_id, press, "believe")
-
-    def doubt_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
-        """Believe entries no longer."""
-
-        def press(document: Document, reason: str) -> Done:
-            ids = self._set_trust(request, document, Trust.UNTRUSTED, reason)
-            words = ngettext(
-                "%(number)d entry waits again for somebody to believe it.",
-                "%(number)d entries wait again for somebody to believe them.",
-                len(ids),
-            )
-            return Done(words % {"number": len(ids)}, undo=_entries_address("believe", document, ids))
-
-        return self._pressed(request, object_id, press, "doubt")
-
-    @staticmethod
-    def _set_trust(request: HttpRequest, document: Document, trust: Trust, reason: str) -> Sequence[Any]:
-        ids = ids_of(typed(request, "entries"))
-        return set_trust(
-            document=document, entry_ids=ids, trust=trust, by=principal(request), reason=reason, now=clock()
-        )
+        return self._pressed(request, object_id, press, name)
 
     def compact_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
-        """Say what a compaction would do, or order it."""
+        """Say what a compaction would do, or order it; without a language model say what to set."""
 
         def press(document: Document, reason: str) -> Done:
+            if not state_of(document).has_model:
+                raise Refusal(NOT_CONFIGURED)
             try:
                 order_compaction(document=document, by=principal(request), now=clock())
             except NotCompacted:
@@ -232,15 +234,18 @@ class DocumentAdmin(HistoryAdmin):
         def see(document: Document) -> HttpResponse:
             if not self.has_change_permission(request, document):
                 raise PermissionDenied
-            kept = kept_blocks(document=document, now=clock())
+            kept, state = kept_blocks(document=document, now=clock()), state_of(document)
             return self.subpage(
                 request,
                 document,
                 "document/compact",
                 title=_("Compact %(name)s now?") % {"name": document.name},
-                state=state_of(document),
+                state=state,
+                tokens=tokens_in_words(state.tokens),
+                target=grouped(state.target),
+                not_configured=said(NOT_CONFIGURED, gettext),
                 kept_number=len(kept),
-                kept_tokens=sum(count_raw(block.text) for block in kept),
+                kept_tokens=tokens_in_words(sum(count_raw(block.text) for block in kept)),
             )
 
         return self.seen(request, object_id, see)
@@ -325,6 +330,10 @@ class DocumentAdmin(HistoryAdmin):
         rows = DocumentVersion.objects.filter(actor_id=row.actor_id, document_id=row.pk, number=number)
         return rows.values_list("text", flat=True).first()
 
+    def file_name_of(self, row: Any, text: str) -> str:
+        """Return the document's name, with its topic where the name is a digest."""
+        return file_name(row.name, topic_of(text))
+
     def restore(self, request: HttpRequest, row: Any, number: int, reason: str) -> Done:
         """Bring back what the document said at a version."""
         done = restore_version(
@@ -398,11 +407,6 @@ def length_in_words(state: CompactionState) -> str:
     if state.is_too_long:
         return gettext("%(tokens)s tokens, more than the %(limit)s from which it is compacted") % values
     return gettext("%(tokens)s of the %(limit)s tokens from which it is compacted") % values
-
-
-def grouped(number: int) -> str:
-    """Return a number as people read long ones."""
-    return str(number_format(number, use_l10n=True, force_grouping=True))
 
 
 def _is_cut(request: HttpRequest, document: Document) -> bool:

@@ -9,6 +9,8 @@ from unfold.contrib.filters.admin import (
 )
 
 from memoryhub.admin.base import ReadOnlyAdmin, UserFilter, link_to, whose
+from memoryhub.admin.titles import dated
+from summaries.admin.words import EVENTS
 from summaries.models import ProjectEvent
 
 
@@ -30,6 +32,10 @@ class ProjectEventAdmin(ReadOnlyAdmin):
     ordering = ("-id",)
     fields = (("created_at", "kind", "of_project", "owner"), ("outcome", "tokens", "details", "id"))
     readonly_fields = ("of_project", "owner")
+
+    def title_of(self, row: ProjectEvent) -> str:
+        """Return what was done, with which project, and when."""
+        return dated(f"{EVENTS[row.kind]} {row.project_name}".rstrip(), row.created_at)
 
     @admin.display(description=_("project"), ordering="project_name")
     def of_project(self, event: ProjectEvent) -> str:

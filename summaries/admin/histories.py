@@ -7,12 +7,13 @@ from functools import partial
 from typing import Any
 
 from django.http import Http404, HttpRequest, HttpResponse
-from django.urls import URLPattern, path
+from django.urls import URLPattern
+from django.utils.http import content_disposition_header
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from memoryhub.access.tenancy import UnknownRow
-from memoryhub.admin.pressing import Done, posted, small_number
+from memoryhub.admin.pressing import Done, button_urls, posted, small_number
 from memoryhub.refusals import told
 from summaries.admin.curated import CuratedAdmin, address
 from summaries.admin.passages import differences
@@ -46,19 +47,18 @@ class HistoryAdmin(CuratedAdmin):
         """Return what a row's text was at a version; None where that was not kept."""
         raise NotImplementedError
 
+    def file_name_of(self, row: Any, text: str) -> str:
+        """Return what a file with a version's text is called; "" where that is the browser's to say."""
+        return ""
+
     def restore(self, request: HttpRequest, row: Any, number: int, reason: str) -> Done:
         """Bring back what a row's text was at a version, through an action."""
         raise NotImplementedError
 
     def get_urls(self) -> list[URLPattern]:
         """Return the addresses, with those of comparing and restoring."""
-        view, name = self.admin_site.admin_view, f"{self.opts.app_label}_{self.opts.model_name}"
-        return [
-            path("<path:object_id>/compare/", view(self.compare_view), name=f"{name}_compare"),
-            path("<path:object_id>/text/", view(self.text_view), name=f"{name}_text"),
-            path("<path:object_id>/restore/", view(self.restore_view), name=f"{name}_restore"),
-            *super().get_urls(),
-        ]
+        pages = {"compare": self.compare_view, "text": self.text_view, "restore": self.restore_view}
+        return [*button_urls(self, pages), *super().get_urls()]
 
     def compare_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
         """Show what changed between two versions."""
@@ -97,7 +97,10 @@ class HistoryAdmin(CuratedAdmin):
             text = self.text_at(row, small_number(request, "number") or row.version)
             if text is None:
                 raise Http404
-            return HttpResponse(text, content_type="text/plain; charset=utf-8")
+            answer = HttpResponse(text, content_type="text/plain; charset=utf-8")
+            if header := content_disposition_header(False, self.file_name_of(row, text)):
+                answer["Content-Disposition"] = header
+            return answer
 
         return self.seen(request, object_id, see)
 

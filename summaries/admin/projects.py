@@ -13,7 +13,8 @@ from django.core.exceptions import PermissionDenied
 from django.db.models import Q, QuerySet
 from django.db.models.functions import Left
 from django.http import HttpRequest, HttpResponse, HttpResponseNotAllowed
-from django.urls import URLPattern, path
+from django.urls import URLPattern
+from django.utils.http import content_disposition_header
 from django.utils.translation import get_language, gettext
 from django.utils.translation import gettext_lazy as _
 from unfold.contrib.filters.admin import RangeDateTimeFilter, RelatedDropdownFilter
@@ -29,7 +30,8 @@ from memoryhub.admin.base import (
     principal,
     whose,
 )
-from memoryhub.admin.pressing import Done, in_words, posted, reason_of, small_number, typed
+from memoryhub.admin.ledger import tokens_in_words
+from memoryhub.admin.pressing import Done, button_urls, in_words, posted, reason_of, small_number, typed
 from memoryhub.providers.errors import ProviderError
 from memoryhub.refusals import Refusal
 from summaries.actions.adding import add_document
@@ -39,9 +41,10 @@ from summaries.actions.digesting import Digest, digest
 from summaries.actions.going_back import put_project_back
 from summaries.actions.projects import ProjectExists, change_project, delete_project
 from summaries.actions.zipping import zip_project
-from summaries.admin.curated import CuratedAdmin, CuratedForm, address, goes_along
+from summaries.admin.curated import CuratedAdmin, CuratedForm, address, goes_along, person_may
 from summaries.admin.documents import length_in_words
 from summaries.admin.entries import entries_of
+from summaries.admin.file_names import file_name
 from summaries.admin.words import CONFIDENCES, EVENT_OUTCOMES, EVENTS, OUTCOMES
 from summaries.domain.daily import Day
 from summaries.domain.daily import in_words as day_in_words
@@ -122,6 +125,10 @@ class ProjectAdmin(CuratedAdmin):
         """Return whose project it is."""
         return whose(project.actor)
 
+    def title_of(self, row: Any) -> str:
+        """Return what the project is called."""
+        return str(row.name)
+
     def act(self, request: HttpRequest, row: Any, form: Any, change: bool) -> Project:
         """Change what a person changed."""
         stored = Project.objects.get(pk=row.pk, actor_id=row.actor_id)
@@ -172,14 +179,7 @@ class ProjectAdmin(CuratedAdmin):
             "export": self.export_view,
             "day": self.day_view,
         }
-        view = self.admin_site.admin_view
-        return [
-            *(
-                path(f"<path:object_id>/{name}/", view(page), name=f"summaries_project_{name}")
-                for name, page in pages.items()
-            ),
-            *super().get_urls(),
-        ]
+        return [*button_urls(self, pages), *super().get_urls()]
 
     def back_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
         """Take back a change of the name or the description."""
@@ -214,11 +214,12 @@ class ProjectAdmin(CuratedAdmin):
             return HttpResponseNotAllowed(["POST"])
 
         def see(project: Project) -> HttpResponse:
-            if not _may(request, "view_document"):
+            if not person_may(request, "view_document"):
                 raise PermissionDenied
             archive = zip_project(project=project, by=principal(request), now=clock())
             answer = HttpResponse(archive, content_type="application/zip")
-            answer["Content-Disposition"] = f'attachment; filename="{project.name}.zip"'
+            name = file_name(f"{project.name}.zip", project.description)
+            answer["Content-Disposition"] = str(content_disposition_header(True, name))
             return answer
 
         return self.seen(request, object_id, see)
@@ -229,7 +230,8 @@ class ProjectAdmin(CuratedAdmin):
         def see(project: Project) -> HttpResponse:
             day = _day(typed(request, "day"), clock())
             made = self._digest(request, project, day) if request.method == "POST" else None
-            events = _events(project, day, MOST_OF_A_DAY + 1) if _may(request, "view_projectevent") else []
+            sees_events = person_may(request, "view_projectevent")
+            events = _events(project, day, MOST_OF_A_DAY + 1) if sees_events else []
             return self.subpage(
                 request,
                 project,
@@ -247,7 +249,7 @@ class ProjectAdmin(CuratedAdmin):
         return self.seen(request, object_id, see)
 
     def _may_digest(self, request: HttpRequest, project: Project) -> bool:
-        return self.has_change_permission(request, project) and _may(request, "view_summary")
+        return self.has_change_permission(request, project) and person_may(request, "view_summary")
 
     def _digest(self, request: HttpRequest, project: Project, day: date) -> Digest | None:
         """Return a digest of the day's sessions, or None where there is nothing, or no answer, and say so."""
@@ -270,26 +272,22 @@ class ProjectAdmin(CuratedAdmin):
         """Return the documents with their lengths, what waits to be believed, and what was done lately."""
         stored = Project.objects.select_related("actor__agent").get(pk=row.pk, actor_id=row.actor_id)
         today = clock().astimezone(UTC).date()
-        documents, reads = _documents(stored), _may(request, "view_document")
+        documents, reads = _documents(stored), person_may(request, "view_document")
+        sees_events = person_may(request, "view_projectevent")
         return {
             "version": stored.version,
             "project_name": stored.name,
             "may_change": self.has_change_permission(request, row),
-            "may_change_documents": _may(request, "change_document"),
+            "may_change_documents": person_may(request, "change_document"),
             "reads_documents": reads,
             "documents": _lengths(stored, documents),
             "missing": sorted(set(DOCUMENTS) - {each.name for each in documents}, key=document_order),
             "entries": entries_of(documents) if reads else None,
             "today": today,
             "days": _sums(stored, today - timedelta(days=SHOWN_DAYS - 1), today),
-            "events": _events(stored, today, LATEST_EVENTS) if _may(request, "view_projectevent") else None,
-            "decisions": _decisions(stored) if _may(request, "view_routingdecision") else None,
+            "events": _events(stored, today, LATEST_EVENTS) if sees_events else None,
+            "decisions": _decisions(stored) if person_may(request, "view_routingdecision") else None,
         }
-
-
-def _may(request: HttpRequest, codename: str) -> bool:
-    user: Any = request.user
-    return bool(user.has_perm(f"summaries.{codename}"))
 
 
 def _documents(project: Project) -> list[Document]:
@@ -326,7 +324,12 @@ def _events(project: Project, day: date, most: int) -> list[dict[str, Any]]:
         created_at__lt=begin + timedelta(days=1),
     )  # fmt: skip
     return [
-        {"event": each, "kind": EVENTS[each.kind], "outcome": EVENT_OUTCOMES.get(each.outcome, each.outcome)}
+        {
+            "event": each,
+            "kind": EVENTS[each.kind],
+            "outcome": EVENT_OUTCOMES.get(each.outcome, each.outcome),
+            "tokens": tokens_in_words(each.tokens) if each.tokens else "",
+        }
         for each in rows.order_by("-created_at", "-id")[:most]
     ]
 

@@ -6,9 +6,10 @@ from typing import Any
 from uuid import UUID
 
 from django.contrib import admin
+from django.core.exceptions import PermissionDenied
 from django.db.models import Q, QuerySet
 from django.http import HttpRequest, HttpResponse
-from django.urls import NoReverseMatch, URLPattern, path, reverse
+from django.urls import NoReverseMatch, URLPattern, reverse
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext
@@ -20,23 +21,28 @@ from unfold.contrib.filters.admin import (
     RelatedDropdownFilter,
 )
 
+from conversations.domain.chat import TurnState
+from conversations.models import ChatTurn
 from memoryhub.admin.base import HubAdmin, UserFilter, clock, excerpt, labelled, link_to, principal, whose
-from memoryhub.admin.pressing import Done, posted, typed
+from memoryhub.admin.pressing import Done, button_urls, posted, typed
+from memoryhub.admin.titles import dated
 from memoryhub.tenants.policies import effective_policy
 from summaries.actions.correcting import correct_to_new_project, proposed_name, take_back_correction
-from summaries.actions.likely import likeliest, profiles_of, shown_examples
-from summaries.actions.routing import correct_routing
-from summaries.admin.curated import address, wide
-from summaries.admin.words import ACTIONS, CONFIDENCE_COLOURS, CONFIDENCES
+from summaries.actions.likely import likeliest, profiles_of
+from summaries.actions.routing import correct_routing, corrections_of
+from summaries.admin.curated import address, person_may, wide
+from summaries.admin.words import ACTIONS, CONFIDENCE_COLOURS, CONFIDENCES, USER_TOLD
 from summaries.domain.project_policy import ProjectPolicy
 from summaries.domain.projects import LONGEST_NAME
-from summaries.domain.routing import Confidence
+from summaries.domain.routing import Action, Confidence, alike, most_alike
 from summaries.models import Project, RoutingDecision
 
 MOST_OFFERED = 200
 OFFERED_IN_LIST = 3
 OFFERED_ON_PAGE = 6
 LONGEST_SHOWN = 20_000
+MAKES = "add_project"
+UNMAKES = "delete_project"
 BUTTON = (
     "border border-base-200 cursor-pointer font-medium inline-flex px-2 py-1 rounded-default text-important "
     "dark:border-base-700"
@@ -67,6 +73,21 @@ class StateFilter(DropdownFilter):
         return queryset.filter(filters.get(str(self.value()), Q()))
 
 
+class ActionFilter(DropdownFilter):
+    """Narrows the list to what followed, called as the pages call it."""
+
+    title = _("what followed")
+    parameter_name = "action"
+
+    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, Any]]:
+        """Return what can follow."""
+        return [(action.value, ACTIONS[action]) for action in Action]
+
+    def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
+        """Filter by what followed."""
+        return queryset.filter(action=self.value()) if self.value() else queryset
+
+
 @admin.register(RoutingDecision)
 class RoutingDecisionAdmin(HubAdmin):
     """Decisions, newest first; a person says with one click where a message belongs (SPEC P4, W6)."""
@@ -78,7 +99,7 @@ class RoutingDecisionAdmin(HubAdmin):
     list_filter = (
         StateFilter,
         ("confidence", ChoicesDropdownFilter),
-        ("action", ChoicesDropdownFilter),
+        ActionFilter,
         ("actor__agent", RelatedDropdownFilter),
         UserFilter,
         ("created_at", RangeDateTimeFilter),
@@ -111,6 +132,10 @@ class RoutingDecisionAdmin(HubAdmin):
     def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         """Return no: every decision is kept."""
         return False
+
+    def title_of(self, row: Any) -> str:
+        """Return what followed, and when."""
+        return dated(ACTIONS[row.action], row.created_at)
 
     # The columns and fields.
 
@@ -155,7 +180,7 @@ class RoutingDecisionAdmin(HubAdmin):
     @admin.display(description=_("what followed"))
     def shown_action(self, decision: RoutingDecision) -> Any:
         """Return what was done about the message."""
-        return ACTIONS[decision.action]
+        return USER_TOLD if _was_told(decision) else ACTIONS[decision.action]
 
     @admin.display(description=_("session"))
     def in_session(self, decision: RoutingDecision) -> str:
@@ -175,7 +200,7 @@ class RoutingDecisionAdmin(HubAdmin):
         if offered is None or decision.corrected_project is not None:
             return self._said(decision, may_change=offered is not None)
         buttons = [_button(address("correct", decision, project=name), name) for name in offered]
-        if decision.proposed_name:
+        if decision.may_make and decision.proposed_name:
             new = address("correct", decision, take="new", new_name=decision.proposed_name)
             buttons.append(_button(new, gettext("New: %(name)s") % {"name": decision.proposed_name}))
         other = format_html(
@@ -199,29 +224,26 @@ class RoutingDecisionAdmin(HubAdmin):
         answer: Any = super().changelist_view(request, {**(extra_context or {}), "may_correct": may})
         changes = getattr(answer, "context_data", None) or {}
         if may and "cl" in changes:
-            _offer(changes["cl"].result_list)
+            _offer(changes["cl"].result_list, may_make=person_may(request, MAKES))
         return answer  # type: ignore[no-any-return]
 
     # Putting right.
 
     def get_urls(self) -> list[URLPattern]:
         """Return the addresses, with those that the buttons post to."""
-        view = self.admin_site.admin_view
-        name = "summaries_routingdecision"
-        return [
-            path("<path:object_id>/correct/", view(self.correct_view), name=f"{name}_correct"),
-            path("<path:object_id>/uncorrect/", view(self.uncorrect_view), name=f"{name}_uncorrect"),
-            *super().get_urls(),
-        ]
+        pages = {"correct": self.correct_view, "uncorrect": self.uncorrect_view}
+        return [*button_urls(self, pages), *super().get_urls()]
 
     def correct_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
-        """Say which project the message belongs to, or that it begins a new one."""
+        """Say which project the message belongs to; or, who may add one, that it begins a new one."""
 
         def press(decision: RoutingDecision, reason: str) -> Done:
             former = decision.corrected_project
             values: dict[str, Any] = {"former": former.name} if former is not None else {}
             take = typed(request, "take")
             if take == "new":
+                if not person_may(request, MAKES):
+                    raise PermissionDenied
                 name, made = typed(request, "new_name") or proposed_name(decision), {"made": 1}
                 correct_to_new_project(
                     decision=decision, name=name, by=principal(request), reason=reason, now=clock()
@@ -239,17 +261,20 @@ class RoutingDecisionAdmin(HubAdmin):
         return self._pressed(request, object_id, press, "correct")
 
     def uncorrect_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
-        """Take back what a person said."""
+        """Take back what a person said, for whoever may delete one with the project that was made for it."""
 
         def press(decision: RoutingDecision, reason: str) -> Done:
             said, made = typed(request, "said"), bool(typed(request, "made"))
-            take_back_correction(
-                decision=decision, said=said, former=typed(request, "former"), with_project=made,
-                by=principal(request), reason=reason, now=clock(),
+            went = take_back_correction(
+                decision=decision, said=said, former=typed(request, "former"),
+                with_project=made and person_may(request, UNMAKES), by=principal(request), reason=reason, now=clock(),
             )  # fmt: skip
-            # A project that was made for the message may be gone with it: then there is nothing to go back to.
-            undo = None if made else address("correct", decision, project=said)
-            return Done(gettext("The correction was taken back."), undo=undo)
+            # Where the project that was made for the message is gone with it, there is nothing to go back to.
+            undo = None if went else address("correct", decision, project=said)
+            words = gettext("The correction was taken back.")
+            if made and not went:
+                words = gettext("The correction was taken back; the project %(name)s stays.") % {"name": said}
+            return Done(words, undo=undo)
 
         return self._pressed(request, object_id, press, "uncorrect")
 
@@ -269,6 +294,7 @@ class RoutingDecisionAdmin(HubAdmin):
         said = row.corrected_project
         return {
             "may_change": self.has_change_permission(request, row),
+            "may_make": person_may(request, MAKES),
             "likely": _likely(row, profiles_of([row.actor_id]).get(row.actor_id, ()), OFFERED_ON_PAGE),
             "project_names": names[:MOST_OFFERED],
             "more_projects": len(names) > MOST_OFFERED,
@@ -282,6 +308,14 @@ class RoutingDecisionAdmin(HubAdmin):
         }
 
 
+def _was_told(decision: RoutingDecision) -> bool:
+    """Say whether the user was told of a guess: it was made for a chat, and the chat's model answered."""
+    if decision.action != Action.DISCLOSE or decision.session_id is None:
+        return False
+    turns = ChatTurn.objects.filter(actor_id=decision.actor_id, session_id=decision.session_id)
+    return turns.filter(state=TurnState.ANSWERED, routing__id=str(decision.pk)).exists()
+
+
 def timeline_link(key: UUID, text: str) -> str:
     """Return a link to a session's timeline, to its page where there is no timeline."""
     try:
@@ -291,11 +325,12 @@ def timeline_link(key: UUID, text: str) -> str:
     return link_to("admin:conversations_session_timeline", key, text)
 
 
-def _offer(decisions: Sequence[Any]) -> None:
+def _offer(decisions: Sequence[Any], *, may_make: bool) -> None:
     """Tell each decision of a list the projects that it may be about; few queries, whatever their number."""
     profiles = profiles_of(each.actor_id for each in decisions)
     for each in decisions:
         each.offered = _likely(each, profiles.get(each.actor_id, ()), OFFERED_IN_LIST)
+        each.may_make = may_make
 
 
 def _likely(decision: Any, profiles: Sequence[Any], most: int) -> list[str]:
@@ -306,14 +341,14 @@ def _likely(decision: Any, profiles: Sequence[Any], most: int) -> list[str]:
 
 def _examples(decision: RoutingDecision) -> list[dict[str, Any]]:
     policy = effective_policy(ProjectPolicy, decision.actor.agent, decision.actor)
-    shown = shown_examples(actor_id=decision.actor_id, message=decision.message, most=policy.routing_examples)
+    shown = most_alike(decision.message, corrections_of(decision.actor), policy.routing_examples)
     return [
         {
             "message": link_to(
                 "admin:summaries_routingdecision_change", each.decision_id, excerpt(each.message, 80)
             ),
             "project": each.project,
-            "percent": round(100 * each.likeness),
+            "percent": round(100 * alike(decision.message, each.message)),
             "is_this": each.decision_id == decision.pk,
         }
         for each in shown

@@ -8,7 +8,7 @@ from typing import Any
 from django.contrib import admin
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
-from django.urls import URLPattern, path
+from django.urls import URLPattern
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 from unfold.contrib.filters.admin import (
@@ -21,7 +21,8 @@ from unfold.contrib.filters.admin import (
 from memoryhub.access.tenancy import UnknownRow
 from memoryhub.admin.base import UserFilter, clock, excerpt, labelled, principal, whose
 from memoryhub.admin.fields import ProseField
-from memoryhub.admin.pressing import Done, posted, reason_of, small_number, typed
+from memoryhub.admin.pressing import Done, button_urls, posted, reason_of, small_number, typed
+from memoryhub.admin.titles import dated
 from memoryhub.refusals import told
 from summaries.actions.curate import delete_summary, edit_summary, restore_version
 from summaries.actions.going_back import put_summary_back
@@ -155,6 +156,10 @@ class SummaryAdmin(HistoryAdmin):
 
     # Changes: every one of them through an action.
 
+    def title_of(self, row: Any) -> str:
+        """Return when it was written."""
+        return dated(self.opts.verbose_name, row.written_at)
+
     def act(self, request: HttpRequest, row: Any, form: Any, change: bool) -> Summary:
         """Put the text right, where a person changed it."""
         former = row.version
@@ -201,12 +206,8 @@ class SummaryAdmin(HistoryAdmin):
 
     def get_urls(self) -> list[URLPattern]:
         """Return the addresses, with those that the page's buttons post to."""
-        view = self.admin_site.admin_view
-        return [
-            path("<path:object_id>/lock/", view(self.lock_view), name="summaries_summary_lock"),
-            path("<path:object_id>/rewrite/", view(self.rewrite_view), name="summaries_summary_rewrite"),
-            *super().get_urls(),
-        ]
+        pages = {"lock": self.lock_view, "rewrite": self.rewrite_view}
+        return [*button_urls(self, pages), *super().get_urls()]
 
     def lock_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
         """Lock or unlock the summary."""

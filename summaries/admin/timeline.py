@@ -8,16 +8,18 @@ from django.contrib import messages
 from django.db.models.functions import Left
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseNotAllowed, HttpResponseRedirect
 from django.urls import reverse
-from django.utils.translation import gettext
+from django.utils.translation import gettext, ngettext
 from django.utils.translation import gettext_lazy as _
 
 from conversations.admin.stretches import MOST_OF_A_SORT, Event, Sort, Stretch
 from conversations.models import Session
 from memoryhub.admin.base import clock, principal
+from memoryhub.admin.numbers import grouped
 from memoryhub.admin.pages import Page
 from memoryhub.admin.pressing import in_words, next_of, tell
 from memoryhub.refusals import Refusal
 from summaries.actions.ordering import order_summary
+from summaries.admin.words import CONFIDENCES
 from summaries.domain.routing import Action
 from summaries.domain.summaries import Verb
 from summaries.models import RoutingDecision, SummaryVersion
@@ -63,10 +65,15 @@ def _summaries(stretch: Stretch) -> Iterator[Event]:
             page=reverse("admin:summaries_summary_change", args=[version.summary_id]),
             details=(
                 gettext("version %(number)d") % {"number": version.number},
-                gettext("covers %(count)d messages") % {"count": version.message_count},
+                _covered(version.message_count),
                 version.who_name,
             ),
         )
+
+
+def _covered(count: int) -> str:
+    words = ngettext("covers %(count)s message", "covers %(count)s messages", count)
+    return words % {"count": grouped(count)}
 
 
 def _routes(stretch: Stretch) -> Iterator[Event]:
@@ -82,7 +89,7 @@ def _routes(stretch: Stretch) -> Iterator[Event]:
             state=_("put right") if decision.corrected_project_id else "",
             colour="info",
             page=reverse("admin:summaries_routingdecision_change", args=[decision.pk]),
-            details=(decision.confidence,),
+            details=(CONFIDENCES.get(decision.confidence, decision.confidence),),
         )
 
 

@@ -5,7 +5,7 @@ from typing import Any, Final
 
 from django.utils.translation import gettext_lazy as _
 
-from memoryhub.access.domain import PrincipalKind
+from memoryhub.admin.trail import WHO as WHO
 from memoryhub.tenants.domain import Trust
 from summaries.actions.protecting import Why
 from summaries.domain.compaction import Outcome
@@ -15,12 +15,6 @@ from summaries.domain.summaries import Generator, Verb
 
 Words = Mapping[Any, Any]
 
-WHO: Final[Words] = {
-    PrincipalKind.KEY: _("an API key"),
-    PrincipalKind.CURATOR: _("a curator"),
-    PrincipalKind.JOB: _("a job"),
-    PrincipalKind.COMMAND: _("a command"),
-}
 TRUSTS: Final[Words] = {Trust.TRUSTED: _("believed"), Trust.UNTRUSTED: _("not believed")}
 DOCUMENT_KINDS: Final[Words] = {
     DocumentKind.CREATE: _("created"),
@@ -64,7 +58,7 @@ EVENT_OUTCOMES: Final[Words] = {
     **DOCUMENT_KINDS,
     **OUTCOMES,
     Action.ROUTE: _("without asking"),
-    Action.DISCLOSE: _("and the user was told"),
+    Action.DISCLOSE: _("as a guess"),
     Action.ASK: _("to none: the user was asked"),
     Action.PROPOSE: _("to none: a new project was proposed"),
     "read": _("by a client"),
@@ -87,10 +81,12 @@ CONFIDENCES: Final[Words] = {
 CONFIDENCE_COLOURS: Final[Mapping[str, str]] = {"high": "success", "medium": "warning", "low": "danger"}
 ACTIONS: Final[Words] = {
     Action.ROUTE: _("routed"),
-    Action.DISCLOSE: _("routed, and the user was told"),
+    Action.DISCLOSE: _("routed, as a guess"),
     Action.ASK: _("the user was asked"),
     Action.PROPOSE: _("a new project was proposed"),
 }
+USER_TOLD: Final = _("routed, and the user was told")
+"""Of a guess that a chat's answer was made with: there alone the model is told to name the project."""
 WHYS: Final[Words] = {
     Why.WHOLE: _("this document is never rewritten"),
     Why.PINNED: _("pinned"),

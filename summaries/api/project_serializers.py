@@ -6,9 +6,12 @@ from rest_framework import serializers
 
 from conversations.api.serializers import CHANNEL, LONGEST_TEXT
 from memoryhub.api.fields import (
+    IdField,
     OneOf,
+    PatternField,
     ReasonSerializer,
     StrictSerializer,
+    StringField,
     TenantQuery,
     TenantSerializer,
     TextField,
@@ -29,25 +32,28 @@ from summaries.models import (
 LONGEST_ASKED_NAME = 1_000
 """Longer than a name may be: who sends too long a one is told so with a proposal."""
 
+ACTIVE, PENDING = "active", "pending"
+"""What becomes of an appended line, in the words that memories have for it."""
+
 
 class ProjectListQuery(TenantQuery):
     """Whose projects are listed."""
 
     limit = serializers.IntegerField(required=False, min_value=1, max_value=MAX_LIMIT)
-    cursor = serializers.CharField(required=False)
+    cursor = StringField(required=False)
 
 
 class EventListQuery(ProjectListQuery):
     """Whose events are listed, of which sort."""
 
-    project = serializers.CharField(required=False)
+    project = StringField(required=False)
     kind = OneOf(choices=[each.value for each in EventKind], required=False)
 
 
 class DailyQuery(TenantQuery):
     """Of how many days events are summed."""
 
-    project = serializers.CharField(required=False)
+    project = StringField(required=False)
     days = serializers.IntegerField(required=False, min_value=1, max_value=MOST_DAYS, default=30)
 
 
@@ -105,6 +111,15 @@ class DocumentOut(serializers.ModelSerializer):
         fields = ("id", "name", "text", "version", "token_count", "created_at", "updated_at")
 
 
+class AppendedOut(DocumentOut):
+    """A document with a line appended; `pending`: the line stays out of contexts until somebody believes it."""
+
+    status = OneOf(choices=[ACTIVE, PENDING])
+
+    class Meta(DocumentOut.Meta):
+        fields = (*DocumentOut.Meta.fields, "status")  # type: ignore[assignment]
+
+
 class DocumentIn(ReasonSerializer):
     """A document's text, whole."""
 
@@ -116,7 +131,7 @@ class EntryIn(StrictSerializer):
 
     text = TextField(max_length=LONGEST_ENTRY)
     pinned = serializers.BooleanField(default=False)
-    channel = serializers.RegexField(CHANNEL, default="api")
+    channel = PatternField(CHANNEL, default="api")
 
 
 class EntryOut(serializers.ModelSerializer):
@@ -157,8 +172,8 @@ class RouteIn(TenantSerializer):
     """A message whose project is wanted."""
 
     message = TextField(max_length=LONGEST_TEXT)
-    channel = serializers.RegexField(CHANNEL, required=False, help_text="`api`, or the session's channel.")
-    session_id = serializers.UUIDField(
+    channel = PatternField(CHANNEL, required=False, help_text="`api`, or the session's channel.")
+    session_id = IdField(
         required=False,
         allow_null=True,
         default=None,

@@ -16,7 +16,7 @@ from conversations.actions.routed import CHANNEL
 from conversations.models import Session
 from memoryhub.access.domain import Scope
 from memoryhub.access.tenancy import Tenant
-from memoryhub.api.etags import etag, expected_version
+from memoryhub.api.etags import etag, expected_version, wants_none
 from memoryhub.api.fields import TenantQuery
 from memoryhub.api.pagination import PageQuery, page_of
 from memoryhub.api.problems import Problem
@@ -29,6 +29,7 @@ from summaries.actions.documents import (
     append_entry,
     backups_of,
     find_document,
+    is_waiting,
     put_document,
     read_document,
     restore_version,
@@ -44,6 +45,9 @@ from summaries.actions.projects import (
 )
 from summaries.actions.routing import correct_routing, route_message
 from summaries.api.project_serializers import (
+    ACTIVE,
+    PENDING,
+    AppendedOut,
     CorrectionIn,
     DailyQuery,
     DaysOut,
@@ -63,7 +67,7 @@ from summaries.api.project_serializers import (
     RouteIn,
     RouteOut,
 )
-from summaries.api.views import IF_MATCH, conflict
+from summaries.api.views import IF_MATCH, IF_NONE_MATCH, conflict
 from summaries.domain.projects import BadDocumentName, BadProjectName
 from summaries.models import (
     Document,
@@ -214,13 +218,16 @@ class OneDocument(ProjectView):
         document = read_document(project=self.project(project_name), name=document_name, now=self.now)
         return self.tagged(DocumentOut(document).data, document.version)
 
-    @extend_schema(request=DocumentIn, parameters=[TenantQuery, IF_MATCH], responses=DocumentOut)
+    @extend_schema(
+        request=DocumentIn, parameters=[TenantQuery, IF_MATCH, IF_NONE_MATCH], responses=DocumentOut
+    )
     def put(self, request: Request, project_name: str, document_name: str) -> Response:
         """Give a document another text, whole; the one that it had is kept."""
         values = self.validated(DocumentIn)
         document = put_document(
             project=self.project(project_name), name=document_name, text=values["text"], by=self.principal,
             reason=values["reason"], now=self.now, expected_version=expected_version(request),
+            is_new=wants_none(request),
         )  # fmt: skip
         return self.tagged(DocumentOut(document).data, document.version)
 
@@ -290,9 +297,9 @@ class DocumentEntries(ProjectView):
         rows = DocumentEntry.objects.filter(actor_id=document.actor_id, document=document)
         return self.page(rows, EntryOut, ordering=("-created_at", "-id"))
 
-    @extend_schema(request=EntryIn, parameters=[TenantQuery], responses={201: DocumentOut})
+    @extend_schema(request=EntryIn, parameters=[TenantQuery], responses={201: AppendedOut})
     def post(self, request: Request, project_name: str, document_name: str) -> Response:
-        """Append one line to a document, which is made where it is missing."""
+        """Append one line to a document, which is made where it is missing; say whether the line waits."""
         values = self.validated(EntryIn)
         project = self.project(project_name)
         policy = effective_policy(TrustPolicy, project.actor.agent, project.actor)
@@ -302,7 +309,9 @@ class DocumentEntries(ProjectView):
             trust=policy.trust(channel=values["channel"], source_is_trusted=self.principal.is_trusted),
             by=self.principal, now=self.now,
         )  # fmt: skip
-        return self.tagged(DocumentOut(document).data, document.version, status.HTTP_201_CREATED)
+        waits = is_waiting(document=document, text=values["text"], pinned=values["pinned"], at=self.now)
+        body = {**DocumentOut(document).data, "status": PENDING if waits else ACTIVE}
+        return self.tagged(body, document.version, status.HTTP_201_CREATED)
 
 
 class Route(ProjectView):

@@ -7,6 +7,7 @@ from rest_framework import serializers
 from memoryhub.api.fields import (
     ReasonSerializer,
     StrictSerializer,
+    StringField,
     TenantQuery,
     TenantSerializer,
     TextField,
@@ -20,7 +21,7 @@ class SummaryListQuery(TenantQuery):
     """Whose summaries are listed."""
 
     limit = serializers.IntegerField(required=False, min_value=1, max_value=MAX_LIMIT)
-    cursor = serializers.CharField(required=False)
+    cursor = StringField(required=False)
 
 
 class SummaryOut(serializers.ModelSerializer):

@@ -29,6 +29,7 @@ DEVICES: Final = frozenset(
 _KEBAB: Final = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
 _DETAIL: Final = re.compile(r"detail-([a-z0-9]+(?:-[a-z0-9]+)*)\.md")
 _WORD: Final = re.compile(r"[a-z0-9]+")
+_STAND_IN: Final = re.compile(r"(?:detail-)?project-[0-9a-f]{8}(?:-[0-9]+)?(?:\.md)?")
 
 ENTRY_TOKENS: Final = 30
 """What a line of the catalog is to cost, so that a hundred projects come to about 3,000 tokens."""
@@ -113,6 +114,11 @@ def propose_name(text: str) -> str:
     if len(name) < 2:
         name = f"project-{sha256(text.encode('utf-8', 'surrogatepass')).hexdigest()[:8]}"
     return name if is_name(name) else f"{name}-project"
+
+
+def is_stand_in(name: str) -> bool:
+    """Say whether a project's or a detail's name is a digest, which stands for words that have no Latin letters."""
+    return bool(_STAND_IN.fullmatch(name))
 
 
 def free_name(name: str, taken: Iterable[str]) -> str:

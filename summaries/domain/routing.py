@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import lru_cache
 from typing import Any, Final
+from uuid import UUID
 
 from memoryhub.search.analysis import COMPOUND, analyse, fold, is_unspaced
 from summaries.domain.projects import free_name, is_name, propose_name
@@ -185,10 +186,11 @@ class Profile:
 
 @dataclass(frozen=True)
 class Example:
-    """A message that a person put right, and the project that it belongs to."""
+    """A message that a person put right, the project that it belongs to, and the decision that was put right."""
 
     message: str
     project: str
+    decision_id: UUID | None = None
 
 
 def profile_of(name: str, *, description: str, texts: Sequence[str], examples: Sequence[str] = ()) -> Profile:
@@ -351,9 +353,10 @@ def _gist(message: str, terms: Set[str]) -> str:
 
 def most_alike(message: str, examples: Sequence[Example], number: int) -> list[Example]:
     """Return so many of the examples, most like the message first; of equally like ones the latest."""
-    terms = _terms(message[:COMPARED])
-    ranked = sorted(
-        enumerate(examples),
-        key=lambda each: (-likeness(terms, _terms(each[1].message[:COMPARED])), each[0]),
-    )
-    return [example for _, example in ranked[:number]]
+    ranked = sorted(examples, key=lambda each: -alike(message, each.message))  # stable: else the latest
+    return ranked[:number]
+
+
+def alike(one: str, other: str) -> float:
+    """Return in [0, 1] how alike two messages are, by as much of each as is compared."""
+    return likeness(_terms(one[:COMPARED]), _terms(other[:COMPARED]))

@@ -1,7 +1,10 @@
 """A curator's day with memories: find, open, put right, pin, put aside, bring back."""
 
 import re
+from collections.abc import Callable
 from typing import Any
+
+import pytest
 
 from memoryhub.demo.story import MAYA, RELEASE
 from strength.domain.memories import Status
@@ -31,6 +34,29 @@ def test_a_list_is_narrowed_by_a_filter(page: Any, stage: Stage) -> None:
     page.get_by_role("button", name="Apply Filters").first.click()
     page.wait_for_load_state()
     expect(page.locator("#result_list .action-select")).to_have_count(waiting)
+
+
+TO_THE_END = """(row) => {
+    for (let each = row; each; each = each.parentElement) {
+        if (getComputedStyle(each).overflowY !== "visible" || each === document.documentElement) { each.scrollTop = 1e6; }
+    }
+}"""
+
+
+@pytest.mark.parametrize("width", [1280, 360])
+def test_the_bar_of_a_long_lists_actions_leaves_the_last_row_free(
+    page_as: Callable[..., Any], stage: Stage, width: int
+) -> None:
+    for number in range(30):
+        stage.remember(f"Maya counted {number} boats at {width}.")
+    page = page_as(width=width)
+    page.goto(LIST)
+    page.locator("#result_list .action-select").last.check()
+    bar, row = page.locator("#changelist-actions"), page.locator("#result_list tr").last
+    expect(bar).to_be_visible()
+    row.evaluate(TO_THE_END)
+    end, beginning = (each.bounding_box() for each in (row, bar))
+    assert end["y"] + end["height"] <= beginning["y"]
 
 
 def test_an_edit_keeps_its_reason_and_is_restored(page: Any, stage: Stage) -> None:
@@ -65,6 +91,20 @@ def test_a_memory_is_pinned_put_aside_and_brought_back(page: Any, stage: Stage) 
         press(page, button)
         memory.refresh_from_db()
         assert memory.status == status
+
+
+def test_enter_in_a_field_decides_nothing(page: Any, stage: Stage) -> None:
+    memory = stage.remember("Maya keeps a bicycle in the hall.")
+    page.goto(page_of(memory))
+    for name in ("reason", "perspective"):
+        field = page.locator(
+            f"section input[name={name}], #{'curate' if name == 'reason' else 'use'}-form input[name={name}]"
+        ).first
+        field.fill("because")
+        field.press("Enter")
+    memory.refresh_from_db()
+    assert (memory.version, memory.pinned) == (1, False)
+    assert memory.numbers.access_count == 0
 
 
 def test_a_pending_memory_is_approved_on_its_page(page: Any, stage: Stage) -> None:

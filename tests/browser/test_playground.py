@@ -30,7 +30,7 @@ def test_a_budget_a_pin_and_its_undoing(page: Any, stage: Stage) -> None:
     expect(page.locator("#budget-bar")).to_be_visible()
     expect(page.locator("#candidates")).to_contain_text("entered whole")
     accessible(page)
-    press(page, "1000 tokens")
+    press(page, "1,000 tokens")
     expect(page.locator("#result")).to_contain_text("Token budget")
     page.locator("[data-hub-show=left]").click()
     expect(page.locator("#candidates tr[data-entered=yes]").first).to_be_hidden()
@@ -45,13 +45,33 @@ def test_a_budget_a_pin_and_its_undoing(page: Any, stage: Stage) -> None:
     memory.refresh_from_db()
     assert memory.pinned
     expect(page).to_have_url(re.compile(r"/admin/playground/\?run="))
-    expect(page.locator("#candidates")).to_contain_text("was among: Related memories")
     expect(page.locator("#id_message")).to_have_value(QUESTION)
+    expect(page.locator("#comes-back")).to_be_visible()
+    accessible(page)
     press(page, "Undo")
     memory.refresh_from_db()
     assert not memory.pinned
     page.goto(page.url)
+    press(page, "Show the context")
     expect(page.locator("#result")).to_contain_text("Compared with the run before")
+    accessible(page)
+
+
+@pytest.mark.parametrize("has_clipboard", [True, False])
+def test_the_prompt_is_copied_also_where_the_page_has_no_clipboard(
+    page: Any, stage: Stage, has_clipboard: bool
+) -> None:
+    if not has_clipboard:  # as over plain http
+        page.add_init_script("Object.defineProperty(navigator, 'clipboard', {value: undefined})")
+    page.add_init_script(
+        "document.addEventListener('copy', () => { window.copied = String(window.getSelection()); });"
+        "if (navigator.clipboard)"
+        " navigator.clipboard.writeText = async (text) => { window.copied = text; };"
+    )
+    ask(page)
+    press(page, "Copy as JSON")
+    expect(page.locator("#copy-prompt")).to_contain_text("Copied")
+    assert QUESTION in page.evaluate("window.copied")
     accessible(page)
 
 

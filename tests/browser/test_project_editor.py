@@ -45,6 +45,23 @@ def test_what_changed_is_loaded_when_it_is_opened(page: Any, stage: Stage) -> No
     accessible(page)
 
 
+def test_what_cannot_be_loaded_is_told_and_asked_for_anew(page: Any, stage: Stage) -> None:
+    page.goto(page_of(memory()))
+    cookies = page.context.cookies()
+    page.context.clear_cookies()
+    version = page.locator("#version-2")
+    version.locator("summary").click()
+    expect(version).to_contain_text("This could not be loaded.")
+    expect(version.get_by_role("link", name="Show what changed")).to_be_visible()
+    expect(version.locator("form[action*=login], input[name=password]")).to_have_count(0)
+    accessible(page)
+    page.context.add_cookies(cookies)
+    version.locator("summary").click()
+    version.locator("summary").click()
+    expect(version.locator("ins").first).to_be_visible()
+    expect(version).not_to_contain_text("This could not be loaded.")
+
+
 def test_any_two_versions_are_compared(page: Any, stage: Stage) -> None:
     page.goto(page_of(memory()))
     page.locator("#compare-from").select_option("1")

@@ -80,6 +80,17 @@ def test_a_text_is_put_right_by_keys_and_keys_are_letters_in_a_field(
     assert (memory.content, memory.status) == ("Maya owns a kayak, ram", "active")
 
 
+def test_who_puts_a_text_right_goes_on_at_its_end(page: Any, stage: Stage, clean: None) -> None:
+    [memory] = waiting(stage, "Maya owns a piano\nand a stool")
+    page.goto(mine(stage) + "memory")
+    page.keyboard.press("e")
+    expect(page.locator("#edit-content")).to_be_focused()
+    page.keyboard.type(" of oak.")
+    press(page, "Save and approve")
+    memory.refresh_from_db()
+    assert memory.content == "Maya owns a piano\nand a stool of oak."
+
+
 def test_the_keys_are_shown_and_can_be_switched_off(page: Any, stage: Stage, clean: None) -> None:
     memories = waiting(stage, "Maya owns a tandem.")
     page.goto(mine(stage) + "memory")
@@ -98,7 +109,7 @@ def test_the_keys_are_shown_and_can_be_switched_off(page: Any, stage: Stage, cle
 def test_a_pair_is_merged_and_parted_by_keys(page: Any, stage: Stage) -> None:
     proposal = stage.proposal("Maya swims in the lake.", "Maya really swims in the lake.")
     page.goto(mine(stage) + f"merge&at=merge:{proposal.pk}")
-    expect(page.locator("del.review-del")).to_have_text("really ")
+    expect(page.locator(".review-other .review-own")).to_have_text("really ")
     accessible(page)
     page.keyboard.press("2")
     hit(page, "m")
@@ -108,6 +119,35 @@ def test_a_pair_is_merged_and_parted_by_keys(page: Any, stage: Stage) -> None:
     assert Merge.objects.get(pk=proposal.pk).state == "proposed"
     hit(page, "k")
     assert Merge.objects.get(pk=proposal.pk).state == "dismissed"
+
+
+LINES = """(cell) => getComputedStyle(cell.querySelector(".review-own")).textDecorationLine"""
+
+
+@pytest.mark.parametrize("dark", [False, True])
+def test_a_pair_says_what_will_happen_to_each(page_as: Callable[..., Any], stage: Stage, dark: bool) -> None:
+    proposal = stage.proposal(f"Maya skis{' far' * dark}.", f"Maya really skis{' far' * dark}.")
+    page = page_as(dark=dark)
+    for address in (
+        mine(stage) + f"merge&at=merge:{proposal.pk}",
+        f"/admin/strength/merge/{proposal.pk}/change/",
+    ):
+        page.goto(address)
+        heads, cell = (
+            page.locator(".review-heads [role=columnheader]"),
+            page.locator(".review-other.review-cell"),
+        )
+        for chosen, said, line, marked in (
+            (0, ["Stays", "Is absorbed"], "line-through", "only in what goes:"),
+            (1, ["Is absorbed", "Stays"], "underline", "only in what stays:"),
+            (0, ["Stays", "Is absorbed"], "line-through", "only in what goes:"),
+        ):
+            page.locator("input[name=stays]").nth(chosen).check()
+            assert [heads.nth(number).inner_text() for number in range(2)] == said
+            table = page.locator("thead th[scope=col]")
+            assert [table.nth(number).inner_text().split(" (")[0] for number in range(2)] == said
+            assert cell.evaluate(LINES) == line and marked in cell.inner_text()
+            accessible(page)
 
 
 def test_from_the_list_to_a_merged_pair_are_two_clicks(page: Any, stage: Stage) -> None:

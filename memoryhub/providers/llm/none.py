@@ -7,8 +7,9 @@ from memoryhub.providers.config import LLMConfig
 from memoryhub.providers.errors import ProviderUnavailable
 from memoryhub.providers.llm.base import Completion, CompletionRequest, Delta, LLMProvider, Operation
 from memoryhub.providers.retry import OnFailed, unheard
+from memoryhub.refusals import told
 
-NOT_CONFIGURED = (
+NOT_CONFIGURED = told(
     "No language model is configured. Set ANTHROPIC_API_KEY or OPENAI_API_KEY, "
     "or MEMORYHUB_LLM_PROVIDER with MEMORYHUB_LLM_API_KEY or MEMORYHUB_LLM_BASE_URL."
 )

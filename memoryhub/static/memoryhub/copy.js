@@ -1,4 +1,4 @@
-/* Buttons that copy: data-copy names the element, data-copied is what to say afterwards. */
+/* Buttons that copy: data-copy names the element, data-copied is what to say afterwards. They may come hidden. */
 "use strict";
 
 (function () {
@@ -7,6 +7,10 @@
     }
 
     function select(element) {
+        const folded = element.closest("details");
+        if (folded) {
+            folded.open = true;  /* what is folded cannot be selected */
+        }
         if (element.select) {
             element.select();
             return;
@@ -30,6 +34,10 @@
         }
         select(element);
         return document.execCommand("copy");
+    }
+
+    for (const button of document.querySelectorAll("[data-copy][hidden]")) {
+        button.hidden = false;
     }
 
     document.addEventListener("click", async function (event) {

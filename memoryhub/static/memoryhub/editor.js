@@ -55,6 +55,9 @@
     }
 
     function loaded(details) {
+        const part = details.lastElementChild;
+        let failure = null;
+
         details.addEventListener("toggle", async function () {
             if (!details.open || details.dataset.loaded) {
                 return;
@@ -62,14 +65,26 @@
             details.dataset.loaded = "yes";
             try {
                 const answer = await fetch(details.dataset.loads, {headers: {"X-Requested-With": "fetch"}});
-                if (answer.ok) {
-                    // Made by the same server, which escapes every text in it.
-                    details.lastElementChild.innerHTML = await answer.text();
+                // Whoever is logged out meanwhile is sent to another page, which is no part of this one.
+                if (!answer.ok || answer.redirected) {
+                    throw new Error("not the part");
                 }
+                // Made by the same server, which escapes every text in it.
+                part.innerHTML = await answer.text();
             } catch (error) {
                 delete details.dataset.loaded;
+                tellFailure();
             }
         });
+
+        // The link to a page of its own stays there.
+        function tellFailure() {
+            if (!failure) {
+                failure = document.createElement("p");
+                failure.textContent = details.dataset.failed;
+                part.prepend(failure);
+            }
+        }
     }
 
     function begin() {

@@ -2,25 +2,6 @@
 (function () {
   "use strict";
 
-  function copies(button) {
-    const source = document.getElementById(button.dataset.hubCopy);
-    if (!source || !navigator.clipboard) return;
-    const label = button.textContent;
-    button.hidden = false;
-    button.addEventListener("click", async () => {
-      try {
-        await navigator.clipboard.writeText(source.textContent);
-      } catch {
-        const details = source.closest("details");
-        if (details) details.open = true;
-        window.getSelection().selectAllChildren(source);
-        return;
-      }
-      button.textContent = button.dataset.hubDone;
-      window.setTimeout(() => { button.textContent = label; }, 2000);
-    });
-  }
-
   function isShown(row, what) {
     if (what === "entered") return row.dataset.entered === "yes";
     if (what === "left") return row.dataset.entered === "no";
@@ -52,7 +33,6 @@
     window.location.replace(`${timeline.dataset.hubTimeline}?at=${key[1]}${window.location.hash}`);
   }
 
-  document.querySelectorAll("[data-hub-copy]").forEach(copies);
   document.querySelectorAll("[data-hub-filter]").forEach(filters);
   document.querySelectorAll("[data-hub-timeline]").forEach(finds);
 })();

@@ -11,12 +11,18 @@ function isTyping(target) {
     return target instanceof Element && target.closest("input:not([type=radio]), textarea, select, [contenteditable=true]") !== null;
 }
 
+function goToEnd(field) {
+    field.focus();
+    field.setSelectionRange(field.value.length, field.value.length);
+    field.scrollTop = field.scrollHeight;
+}
+
 // A field is gone to; a box is opened and its field gone to; a button is pressed.
 function press(what) {
     if (what.matches("input[type=text]")) { what.focus(); return; }
     if (what.tagName === "SUMMARY") {
         what.parentElement.open = true;
-        what.parentElement.querySelector("textarea").focus();
+        goToEnd(what.parentElement.querySelector("textarea"));
         return;
     }
     what.click();
@@ -42,6 +48,11 @@ document.getElementById("review").addEventListener("submit", (event) => {
     isGoing = true;
 });
 addEventListener("pageshow", () => { isGoing = false; });
+
+// Browsers leave out `autofocus` where they are busy; whoever only hears the page would not be told of the next one.
+if (document.activeElement === document.body) {
+    document.querySelector("#review [autofocus]")?.focus({preventScroll: true});
+}
 
 for (const button of document.querySelectorAll("[data-opens]")) {
     button.hidden = false;

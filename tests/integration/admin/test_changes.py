@@ -346,11 +346,21 @@ def test_each_verb_works_and_leaves_a_trail(
     memory = pending(hub, "waits") if before == ["pending"] else hub.memory
     for earlier in before:
         boss.post(page_of(memory, "curate"), {"verb": earlier})
+    memory.refresh_from_db()
     trail = AuditEntry.objects.filter(object_id=str(memory.pk), verb=verb)
     if way == "button":
-        response = boss.post(page_of(memory, "curate"), {"verb": verb, "reason": "so it is"}, follow=True)
+        response = boss.post(
+            page_of(memory, "curate"),
+            {"verb": verb, "reason": "so it is", "version": memory.version},
+            follow=True,
+        )
     else:
-        chosen = {"action": verb, "_selected_action": [memory.pk], "post": "yes"}
+        chosen = {
+            "action": verb,
+            "_selected_action": [memory.pk],
+            "post": "yes",
+            f"version-{memory.pk}": memory.version,
+        }
         response = boss.post(list_of(Memory), chosen, follow=True)
     assert response.status_code == 200 and told(response)
     memory.refresh_from_db()
@@ -364,8 +374,13 @@ def test_each_verb_works_and_leaves_a_trail(
 def test_bulk_action_tells_what_it_left_alone(boss: Client, hub: Hub) -> None:
     waiting = pending(hub, "waits")
     chosen = {"action": "approve", "_selected_action": [hub.memory.pk, waiting.pk], "post": "yes"}
+    unread = boss.post(list_of(Memory), chosen, follow=True)
+    assert "which text was read" in told(unread)
+    waiting.refresh_from_db()
+    assert waiting.status == "pending"
+    chosen[f"version-{waiting.pk}"] = "1"
     response = boss.post(list_of(Memory), chosen, follow=True)
-    assert "1 memory" in told(response) and "1 left as they were" in told(response)
+    assert "1 memory" in told(response) and "1 left as it was" in told(response)
     waiting.refresh_from_db()
     assert waiting.status == "active"
 

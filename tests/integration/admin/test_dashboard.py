@@ -17,10 +17,11 @@ from memoryhub.admin.dashboard import MOST_HAPPENINGS
 from memoryhub.jobs.models import Crew, Job
 from memoryhub.ledger.models import LedgerEntry
 from memoryhub.search.models import EmbeddingSpace
+from strength.domain.memories import Source
 from strength.models import Memory, MemoryIndex, Merge
 from strength.models.sleep import SleepRun
 from summaries.models import RoutingDecision
-from tests.integration.admin.conftest import NOW, Hub, list_of, logged_in, page_of
+from tests.integration.admin.conftest import NOW, SECRET_USER, Hub, list_of, logged_in, page_of
 from tests.integration.admin.test_roles import person
 
 MOST_QUERIES = 25
@@ -93,6 +94,14 @@ def test_what_was_done_lately_tells_who_and_leads_to_the_row(boss: Client, hub: 
     )
     slept = next(each for told, each in happenings.items() if "3 archived" in told)
     assert slept.href == page_of(run) and slept.who == "night"
+    told = str(slept.told).replace("\u2068", "").replace("\u2069", "")
+    assert told.startswith(f"kana / {SECRET_USER} slept") and str(hub.actor) not in told
+
+
+def test_extraction_leads_to_the_memories_that_were_extracted(boss: Client, hub: Hub) -> None:
+    drawn = hub.remember("Drinks sencha in the morning", source=Source.EXTRACTION)
+    listed = boss.get(tile(boss, "Extraction").href).context["cl"].result_list
+    assert [each.pk for each in listed] == [drawn.pk]
 
 
 def test_what_was_done_lately_is_cut_and_leaves_out_what_one_may_not_see(hub: Hub) -> None:

@@ -13,11 +13,13 @@ from django_q.models import OrmQ, Schedule
 
 from memoryhub.access.models import AuditEntry
 from memoryhub.access.retrying import TAKEN_OUT
+from memoryhub.access.tenancy import ensure_actor
 from memoryhub.jobs.forgetting import DONE_KEPT, ENDED_BADLY_KEPT, SCHEDULED_KEPT
 from memoryhub.jobs.models import Crew, Job
 from memoryhub.jobs.queue import enqueue, offer_of
 from memoryhub.jobs.runner import run
 from memoryhub.jobs.watching import Mood, background
+from memoryhub.tenants.models import Agent
 from tests.conftest import run_jobs
 
 LIST = "/admin/memoryhub/job/"
@@ -36,6 +38,15 @@ def job(state: str, **values: object) -> Job:
             **values,
         }
     )
+
+
+def test_jobs_are_called_by_agent_and_user_and_by_kind_and_time(admin_client: Client) -> None:
+    made = job("queued", actor=ensure_actor(Agent.objects.create(agent_id="kana"), "mio"), key="one")
+    assert isinstance(made, Job) and made.actor
+    for address in (LIST, f"{LIST}{made.pk}/change/"):
+        text = admin_client.get(address).content.decode()
+        assert "<bdi>kana</bdi> / <bdi><bdi>mio</bdi></bdi>" in text and str(made.actor) not in text
+    assert "<bdi>Embed, " in text and str(made) not in text
 
 
 def crew(seen_ago: timedelta) -> Crew:

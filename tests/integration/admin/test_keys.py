@@ -5,14 +5,19 @@ import json
 import logging
 import re
 import shlex
+from collections.abc import Callable
 from typing import Any
 
 import pytest
+from django.contrib.auth.models import Group, Permission, User
 from django.contrib.messages import get_messages
 from django.test import Client
 
+from memoryhub.access.domain import Scope
 from memoryhub.access.models import ApiKey, AuditEntry
-from tests.integration.admin.conftest import Hub, list_of, page_of
+from memoryhub.access.people import SCOPE_NEEDS, TRUST_NEEDS
+from memoryhub.access.roles import ADMINISTRATOR, CURATOR
+from tests.integration.admin.conftest import Hub, list_of, logged_in, page_of
 
 KEY = re.compile(r"mh_[0-9a-f]{10}_[\w-]{40,}")
 ODD_USER = 'O\'Neill "X" </script> $(id) 日本\u202e'
@@ -79,6 +84,72 @@ def test_the_key_is_in_no_message_and_no_log(
     secret = response.context["key_text"]
     assert not [message for message in get_messages(response.wsgi_request) if secret in str(message)]
     assert secret not in caplog.text and secret not in json.dumps(dict(boss.session))
+
+
+# Nobody issues a key that can do more than the issuer may.
+
+
+def issuer(role: str, *codenames: str) -> Client:
+    """Return a browser of somebody with a role who may issue keys, and may do these things besides."""
+    person = User.objects.create_user("mika", password="a long password", is_staff=True)
+    person.groups.add(Group.objects.get(name=role))
+    person.user_permissions.set(Permission.objects.filter(codename__in=["add_apikey", *codenames]))
+    return logged_in(person)
+
+
+def offered(browser: Client) -> list[str]:
+    form = browser.get(list_of(ApiKey, "add")).context["adminform"].form
+    return [value for value, _ in form.fields["scopes"].choices]
+
+
+def refused(browser: Client, **values: Any) -> dict[str, Any]:
+    """Try to issue a key; return what the form has against it."""
+    response = browser.post(list_of(ApiKey, "add"), {"name": "phone", "scopes": ["read"], **values})
+    assert response.status_code == 200 and "key_text" not in response.context
+    assert not ApiKey.objects.filter(name="phone").exists()
+    return dict(response.context["adminform"].form.errors)
+
+
+@pytest.mark.django_db
+def test_what_a_scope_needs_are_permissions_that_exist() -> None:
+    every = {
+        f"{app}.{code}" for app, code in Permission.objects.values_list("content_type__app_label", "codename")
+    }
+    assert set(SCOPE_NEEDS) == set(Scope)
+    assert frozenset.union(TRUST_NEEDS, *SCOPE_NEEDS.values()) <= every
+
+
+def test_an_administrator_issues_every_key(hub: Hub) -> None:
+    browser = issuer(ADMINISTRATOR)
+    assert offered(browser) == ["read", "write", "admin"]
+    issue(browser, scopes=["read", "write", "admin"], is_trusted="on")
+    key = ApiKey.objects.get(name="phone")
+    assert (key.scopes, key.is_trusted) == (["read", "write", "admin"], True)
+
+
+@pytest.mark.parametrize("scope", ["write", "admin"])
+def test_a_curator_who_issues_keys_gives_what_a_curator_may(hub: Hub, scope: str) -> None:
+    browser = issuer(CURATOR, "view_job")
+    assert offered(browser) == ["read"]
+    assert "is not offered" in browser.get(list_of(ApiKey, "add")).content.decode()
+    assert set(refused(browser, scopes=["read", scope])) == {"scopes"}
+    issue(browser, scopes=["read"], is_trusted="on")
+    assert ApiKey.objects.get(name="phone").is_trusted, "who may approve what waits may trust a key"
+
+
+def test_who_may_only_issue_keys_issues_none(hub: Hub, staff: Callable[..., Client]) -> None:
+    browser = staff("add_apikey")
+    assert offered(browser) == []
+    assert set(refused(browser)) == {"scopes"}
+
+
+def test_who_may_approve_nothing_issues_no_trusted_key(hub: Hub, staff: Callable[..., Client]) -> None:
+    browser = staff("add_apikey", *(name.partition(".")[2] for name in SCOPE_NEEDS[Scope.READ]))
+    form = browser.get(list_of(ApiKey, "add")).context["adminform"].form
+    assert form["is_trusted"].value() is False and "disabled" in str(form["is_trusted"])
+    assert set(refused(browser, is_trusted="on")) == {"is_trusted"}
+    issue(browser, scopes=["read"])
+    assert not ApiKey.objects.get(name="phone").is_trusted
 
 
 def test_revoking_asks_first_and_counts(boss: Client, hub: Hub) -> None:

@@ -212,7 +212,11 @@ def test_each_button_offers_the_way_back(boss: Client, hub: Hub, before: str, ve
     if before not in ("", "pending"):
         apply_transition(memory=memory, verb=before, by=BY, reason="", now=NOW)
     stood = state(memory)[:2]
-    response = boss.post(page_of(memory, "curate"), {"verb": verb}, follow=True)
+    if verb == "approve":
+        unread = boss.post(page_of(memory, "curate"), {"verb": verb}, follow=True)
+        assert levels(unread) == ["error"] and "which text was read" in told(unread)
+    read = {"verb": verb, "version": state(memory)[2]}
+    response = boss.post(page_of(memory, "curate"), read, follow=True)
     assert state(memory)[:2] != stood
     undone = boss.post(undo_of(response), follow=True)
     assert "as it was before" in told(undone) and state(memory)[:2] == stood
@@ -252,7 +256,8 @@ def test_what_an_approval_ended_holds_again_when_it_is_taken_back(boss: Client, 
         now=NOW,
     )  # fmt: skip
     assert new.status == "pending" and Memory.objects.get(pk=hub.memory.pk).valid_to is None
-    response = boss.post(page_of(new, "curate"), {"verb": "approve"}, follow=True)
+    read = {"verb": "approve", "version": new.version}
+    response = boss.post(page_of(new, "curate"), read, follow=True)
     ended = Memory.objects.get(pk=hub.memory.pk)
     assert ended.valid_to is not None and ended.superseded_by_id == new.pk
     boss.post(undo_of(response))
@@ -260,7 +265,7 @@ def test_what_an_approval_ended_holds_again_when_it_is_taken_back(boss: Client, 
     assert ended.valid_to is None and ended.superseded_by_id is None
     waiting = Memory.objects.get(pk=new.pk)
     assert waiting.status == "pending" and waiting.supersedes == [hub.memory.pk]
-    boss.post(page_of(new, "curate"), {"verb": "approve"})
+    boss.post(page_of(new, "curate"), {"verb": "approve", "version": waiting.version})
     assert Memory.objects.get(pk=hub.memory.pk).valid_to is not None, "approved anew, it ends it anew"
 
 
@@ -288,16 +293,36 @@ def test_the_page_counts_what_will_change_and_what_not_and_why(boss: Client, hub
     waiting, other = pending(hub, "waits"), hub.remember(f"{SCRIPT} {RTL}")
     page = ask(boss, "archive", hub.memory, waiting, other)
     text = page.content.decode()
-    assert "2 memories will be changed" in text and "1 stay as they are" in text and "pending" in text
+    assert "2 memories will be changed" in text and "1 stays as it is" in text and "pending" in text
     assert "Likes matcha" in text and SCRIPT not in text and 'name="reason"' in text
     assert {state(each)[2] for each in (hub.memory, waiting, other)} == {1}, "nothing was done yet"
     done = say_yes(boss, page, reason="a clean-up")
-    assert "Archive: 2 memories." in told(done) and "1 left as they were" in told(done)
+    assert "Archive: 2 memories." in told(done) and "1 left as it was" in told(done)
     assert {state(each)[0] for each in (hub.memory, other)} == {"archived"}
     assert set(MemoryRevision.objects.filter(verb="archive").values_list("reason", flat=True)) == {
         "a clean-up"
     }
     assert AuditEntry.objects.filter(verb="archive", reason="a clean-up").count() == 2
+
+
+def test_what_stays_is_told_by_its_reason(boss: Client, hub: Hub) -> None:
+    waits = [pending(hub, f"waits {number}") for number in range(2)]
+    archived = hub.remember("put aside")
+    apply_transition(memory=archived, verb="archive", by=BY, reason="", now=NOW)
+    page = ask(boss, "archive", hub.memory, *waits, archived)
+    reasons = page.context["left"]
+    assert [reason["told"].split(":")[0] for reason in reasons] == ["2 stay as they are", "1 stays as it is"]
+    shown = [{each["memory"].pk for each in reason["examples"]} for reason in reasons]
+    assert shown == [{each.pk for each in waits}, {archived.pk}]
+    text = page.content.decode()
+    places = [text.index(words) for words in ("2 stay as", "waits 0", "1 stays as", "put aside")]
+    assert places == sorted(places)
+
+
+def test_of_many_that_stay_some_are_shown(boss: Client, hub: Hub) -> None:
+    page = ask(boss, "archive", hub.memory, *(pending(hub, f"waits {number}") for number in range(7)))
+    [reason] = page.context["left"]
+    assert (len(reason["examples"]), reason["more"]) == (5, 2) and "and 2 more" in page.content.decode()
 
 
 def test_many_are_taken_back_as_one_but_for_what_was_changed_since(boss: Client, hub: Hub) -> None:
@@ -307,7 +332,7 @@ def test_many_are_taken_back_as_one_but_for_what_was_changed_since(boss: Client,
     assert len(set(MemoryRevision.objects.filter(verb="archive").values_list("batch", flat=True))) == 1
     apply_transition(memory=rows[3], verb="reactivate", by=BY, reason="", now=NOW)
     undone = boss.post(undo_of(done), follow=True)
-    assert "3 memories are as they were before" in told(undone) and "1 left as they were" in told(undone)
+    assert "3 memories are as they were before" in told(undone) and "1 left as it was" in told(undone)
     assert [state(each)[0] for each in rows] == ["active"] * 4 and state(rows[3])[2] == 3
     assert query not in undone.redirect_chain[-1][0]
     again = boss.post(undo_of(done), follow=True)
@@ -557,6 +582,39 @@ def test_a_revision_shows_which_words_went_and_came(boss: Client, hub: Hub) -> N
     assert "a letter" in text and SCRIPT not in text
 
 
+def test_a_revision_says_stored_words_in_the_readers_language(boss: Client, hub: Hub) -> None:
+    memory = pending(hub, "waits")
+    apply_transition(memory=memory, verb="approve", by=BY, reason="", now=NOW)
+    edit_memory(
+        memory=memory,
+        values={"kind": "fact", "valid_from": NOW},
+        expected_version=None,
+        by=BY,
+        reason="",
+        now=NOW,
+    )
+    changes = {
+        each["name"]: (each["before"], each["after"])
+        for revision in boss.get(page_of(memory)).context["revisions"]
+        for each in revision["changes"]
+    }
+    assert changes["state"] == ("waiting for approval", "active")
+    assert changes["kind"] == ("note", "fact") and changes["holds from"] == ("–", "March 1, 2026, noon")
+    apply_transition(memory=memory, verb="archive", by=BY, reason="", now=NOW)
+    text = boss.get(page_of(memory), headers={"accept-language": "ja"}).content.decode()
+    for raw in ("pending", "active", "archived", "note", "fact"):
+        assert f'">{raw}</del>' not in text and f'">{raw}</ins>' not in text
+    assert text.count("</del> →") == 4
+
+
+def test_what_deletes_is_called_by_one_sentence(boss: Client, hub: Hub) -> None:
+    address = page_of(hub.memory, "delete")
+    assert re.search(rf'href="{address}"[^>]*>\s*Delete memory\s*<', text_of(boss, page_of(hub.memory)))
+    text = boss.get(page_of(hub.memory), headers={"accept-language": "ja"}).content.decode()
+    link = re.search(rf'href="{address}"[^>]*>([^<]*)<', text)
+    assert link and "削除 記憶" not in " ".join(link[1].split()) and text.count(f'href="{address}"') == 1
+
+
 def test_earlier_revisions_are_a_click_away(boss: Client, hub: Hub) -> None:
     for number in range(12):
         verb = "unpin" if number % 2 else "pin"
@@ -608,7 +666,7 @@ def test_a_page_compares_no_more_texts_than_it_has_time_for(boss: Client, hub: H
     for number in range(9):
         tea = "green" if number % 2 else "black"
         edit_memory(
-            memory=hub.memory, values={"content": f"Likes {tea} tea. " * 30 + str(number)}, expected_version=None,
+            memory=hub.memory, values={"content": f"Likes {tea} tea. " * 60 + str(number)}, expected_version=None,
             by=BY, reason="", now=NOW,
         )  # fmt: skip
     runs = [

@@ -8,13 +8,16 @@ import pytest
 from django.apps import apps
 from django.contrib import admin
 from django.contrib.auth.models import User
+from django.core.exceptions import BadRequest, PermissionDenied
 from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
-from django.urls import reverse
+from django.urls import path, reverse
+from pytest_django.fixtures import Settings
 
 from conversations.actions.sessions import open_session
 from conversations.models import ChatTurn, Message, MessageIndex, Receipt, Session
+from memoryhub import urls
 from memoryhub.access.actions import create_agent, issue_key
 from memoryhub.access.domain import Scope
 from memoryhub.access.models import ApiKey, AuditEntry
@@ -34,7 +37,14 @@ from strength.models import (
     StrengthPoint,
     UseReport,
 )
-from summaries.models import DocumentEntry, DocumentVersion, ProjectCursor, SummaryDraft, SummaryVersion
+from summaries.models import (
+    DocumentEntry,
+    DocumentVersion,
+    ProjectCursor,
+    Summary,
+    SummaryDraft,
+    SummaryVersion,
+)
 from tests.integration.admin.conftest import BY, NOW, SCRIPT, SECRET_USER, Hub, list_of, logged_in, page_of
 
 # Shown inside a memory's page, or of no use to people: hashed terms, vectors, clocks, and what counts once.
@@ -317,3 +327,106 @@ def test_no_str_shows_a_user_or_a_text(hub: Hub) -> None:
 def test_pages_open_in_japanese(boss: Client, hub: Hub) -> None:
     for page in (reverse("admin:index"), list_of(Memory), page_of(hub.memory)):
         assert boss.get(page, headers={"accept-language": "ja"}).status_code == 200
+
+
+# What pages call their rows, and numbers.
+
+NAMED = {
+    Session: "Kyoto",
+    Receipt: "Receipt, ",
+    ChatTurn: "answering, ",
+    Summary: "Summary, ",
+    Actor: f"kana / \u2068{SECRET_USER}\u2069",
+    AuditEntry: "",
+}
+
+
+@pytest.mark.parametrize("model", NAMED, ids=named)
+def test_a_page_is_called_by_name_or_words_and_not_by_an_id(boss: Client, hub: Hub, model: Any) -> None:
+    row = model._default_manager.all()[0]
+    if model is ChatTurn:
+        ChatTurn.objects.update(until="9999-01-01T00:00Z")
+    with CaptureQueriesContext(connection) as queries:
+        text = boss.get(page_of(row)).content.decode()
+    head = re.search(r'chevron_right</span>\s*<a href="[^"]*"[^>]*>\s*<bdi>([^<]*)</bdi>', text)
+    assert (
+        head and head[1].lower().startswith(NAMED[model].lower()) and not re.search(r"[0-9a-f]{8}", head[1])
+    )
+    assert len(queries) <= MOST_QUERIES
+
+
+@pytest.mark.parametrize("language", ["en", "ja"])
+def test_long_numbers_have_their_thousands_apart(boss: Client, hub: Hub, language: str) -> None:
+    Session.objects.update(message_count=12_345)
+    Message.objects.filter(pk=hub.messages[0].pk).update(token_count=23_456)
+    Receipt.objects.update(total_tokens=34_567, token_limit=45_678)
+    boss.cookies["django_language"] = language
+    session, receipt = (boss.get(page_of(row)).content.decode() for row in (hub.session, hub.receipt))
+    assert "12,345" in session and "23,456" in session and "34,567" in session and "45,678" in session
+    assert "34,567" in receipt and "45,678" in receipt and "11,111" in receipt
+
+
+# What goes wrong.
+
+
+def boom(request: Any) -> Any:
+    raise RuntimeError("a secret inside")
+
+
+def closed(request: Any) -> Any:
+    raise PermissionDenied("a secret reason")
+
+
+def not_understood(request: Any) -> Any:
+    raise BadRequest("a secret reason")
+
+
+FAILING = [("500", boom), ("403", closed), ("400", not_understood)]
+
+
+class Failing:
+    """The addresses of the server, and some that fail; Django takes anything with these names for a URLconf."""
+
+    urlpatterns = [
+        *(path(f"{place}{name}", view) for place in ("admin/", "api/v1/", "") for name, view in FAILING),
+        *urls.urlpatterns,
+    ]
+    handler400, handler403, handler404, handler500 = map(
+        staticmethod, (urls.handler400, urls.handler403, urls.handler404, urls.handler500)
+    )
+
+
+@pytest.fixture
+def visitor(settings: Settings) -> Client:
+    """Return a browser that is shown what went wrong."""
+    settings.ROOT_URLCONF = Failing
+    return Client(raise_request_exception=False)
+
+
+HEADINGS = {400: "cannot be understood", 403: "may not open", 404: "nothing here", 500: "went wrong"}
+
+
+@pytest.mark.parametrize("status", HEADINGS)
+def test_errors_have_a_page_that_asks_for_nothing_else(visitor: Client, status: int) -> None:
+    """No database is allowed here: what failed may be that."""
+    for place in ("/", "/admin/"):
+        response = visitor.get(f"{place}{'no/such' if status == 404 and place == '/' else status}")
+        if status == 404 and place == "/admin/":
+            continue  # the admin sends strangers to the login instead
+        text = response.content.decode()
+        assert response.status_code == status and HEADINGS[status] in text
+        assert ('href="/admin/"' in text) is (place == "/admin/") and "secret" not in text
+        assert not re.search(r"(?:src|href)=\"(?!/admin/\"|data:)", text) and "@import" not in text
+        assert "<main" in text and 'lang="en"' in text and "prefers-color-scheme: dark" in text
+
+
+def test_an_address_of_the_admin_that_nothing_serves_leads_back(boss: Client, settings: Settings) -> None:
+    text = boss.get("/admin/no/such/page/").content.decode()
+    assert HEADINGS[404] in text and 'href="/admin/"' in text
+
+
+@pytest.mark.parametrize("status", HEADINGS)
+def test_the_apis_errors_stay_problems(visitor: Client, status: int) -> None:
+    response = visitor.get(f"/api/v1/{status}")
+    assert response.status_code == status and response["Content-Type"] == "application/problem+json"
+    assert response.json()["status"] == status and "secret" not in response.content.decode()

@@ -15,9 +15,11 @@ from django.urls import reverse
 
 from conversations.actions.context import ContextRequest, assemble_context
 from conversations.actions.sessions import open_session
-from conversations.admin.playground import KEPT_SECONDS, RANGES, TOKENS_TO_TRY
+from conversations.admin.playground import KEEP, KEPT_SECONDS, NEEDS, RANGES, TOKENS_TO_TRY
+from conversations.admin.weighing import SOURCE_PAGES
 from conversations.domain.policy import ContextPolicy
 from conversations.models import Receipt
+from memoryhub.access.erasure import erase_user
 from memoryhub.access.models import AuditEntry
 from memoryhub.access.tenancy import actor_for_writing, tenant_for_reading
 from memoryhub.providers import spaces
@@ -29,8 +31,11 @@ from summaries.models import ProjectEvent, RoutingDecision
 from tests.integration.admin.conftest import BY, NOW, SCRIPT, SECRET_USER, Hub, logged_in, page_of
 
 QUESTION = "matcha ice cream in Kyoto?"
+MAY = tuple(need.partition(".")[2] for need in NEEDS)
 MOST_BYTES = 400_000
 MOST_QUERIES = 25
+# The shortest and the longest in tokens of 20,000 random codes.
+FEW_TOKENS, MANY_TOKENS = "253246793c195497793210894590ba84", "cae5b47e6e4a72e6a0f9c1d1c42a2b16"
 RTL = "\u202e\u05e9\u05dc\u05d5\u05dd"
 
 
@@ -102,6 +107,35 @@ def test_keeping_a_receipt_is_asked_for_and_told(boss: Client, hub: Hub) -> None
     assert (entry.object_kind, entry.object_id) == ("receipt", str(kept.pk))
     assert MemoryNumbers.objects.get(memory=hub.memory).candidate_count == before
     assert "kept from the playground" in boss.get(page_of(kept)).content.decode()
+
+
+@pytest.mark.parametrize(
+    ("project", "words"),
+    [
+        ("", "the agent’s current project, or the one that its policy finds"),
+        ("-", "no project"),
+        ("auto", "found by the message"),
+        ("kyoto", "<bdi>kyoto</bdi>"),
+    ],
+)
+def test_a_receipt_says_which_project_was_asked_for(boss: Client, hub: Hub, project: str, words: str) -> None:
+    kept = run(boss, hub, keep="1", project=project).context["kept"]
+    assert f"Project asked for: {words}<" in boss.get(page_of(kept)).content.decode()
+    again = boss.post(reverse("playground"), {"receipt": str(kept.pk)})
+    assert again.context["form"]["project"].value() == project
+
+
+def test_a_receipt_older_than_that_says_nothing_of_it(boss: Client, hub: Hub) -> None:
+    hub.receipt.metadata.pop("asked")
+    hub.receipt.save()
+    page = boss.get(page_of(hub.receipt))
+    assert page.status_code == 200 and "Project asked for" not in page.content.decode()
+
+
+def test_no_project_is_told_from_none_named(boss: Client, hub: Hub) -> None:
+    first = run(boss, hub)
+    page = run(boss, hub, project="-", run=first.context["run"]).content.decode()
+    assert "Project: the agent’s current project, or the one that its policy finds → no project" in page
 
 
 def test_nothing_is_kept_for_somebody_nobody_knows(boss: Client, hub: Hub) -> None:
@@ -188,19 +222,98 @@ def test_another_budget_is_compared_with_the_run_before(boss: Client, hub: Hub) 
     assert second.context["form"]["max_tokens"].value() == "1000"
 
 
+def frame_of(response: Any) -> Any:
+    return next(share for share in response.context["budget"].shares if share.layer == "frame")
+
+
+def test_an_error_leaves_the_run_before_to_compare_with(boss: Client, hub: Hub) -> None:
+    first = run(boss, hub)
+    refused = run(boss, hub, run=first.context["run"], max_tokens="10")
+    assert "result" not in refused.context
+    large = run(boss, hub, run=refused.context["run"], max_tokens="1000", message="word " * 2_000)
+    assert "result" not in large.context
+    assert f'name="run" value="{large.context["run"]}"' in large.content.decode()
+    good = run(boss, hub, run=large.context["run"], max_tokens="2000")
+    assert good.context["compared"] and good.context["budget"].limit_before == 80_000
+
+
+def test_a_receipt_is_compared_with_after_an_error_too(boss: Client, hub: Hub) -> None:
+    kept = run(boss, hub, keep="1", max_tokens="5000").context["kept"]
+    Receipt.objects.filter(pk=kept.pk).update(query=" ")
+    refused = boss.post(reverse("playground"), {"receipt": str(kept.pk)})
+    assert list(refused.context["form"].errors) == ["message"]
+    assert run(boss, hub, run=refused.context["run"]).context["budget"].limit_before == 4_000
+    erase_user(agent_id=hub.agent.pk, user_id=SECRET_USER, by=BY, now=NOW)
+    assert (
+        SECRET_USER not in boss.get(f"{reverse('playground')}?run={refused.context['run']}").content.decode()
+    )
+
+
+def test_the_frame_is_compared_without_what_its_random_code_takes(
+    boss: Client, hub: Hub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    codes = iter([FEW_TOKENS, MANY_TOKENS, MANY_TOKENS])
+    monkeypatch.setattr("secrets.token_hex", lambda _bytes: next(codes))
+    first = run(boss, hub)
+    again = run(boss, hub, run=first.context["run"])
+    assert frame_of(again).tokens > frame_of(first).tokens, "the codes are not equally long in tokens"
+    assert frame_of(again).before == frame_of(again).tokens and not frame_of(again).more
+    assert again.context["budget"].total_before == again.context["budget"].total
+    fewer = run(boss, hub, run=again.context["run"], include_semantic_memory="false")
+    assert frame_of(fewer).before == frame_of(again).tokens and frame_of(fewer).more < 0
+
+
+def test_a_receipts_frame_is_told_and_its_random_code_is_no_change(
+    boss: Client, hub: Hub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    codes = iter([FEW_TOKENS, MANY_TOKENS])
+    monkeypatch.setattr("secrets.token_hex", lambda _bytes: next(codes))
+    kept = run(boss, hub, keep="1").context["kept"]
+    opened = boss.post(reverse("playground"), {"receipt": str(kept.pk)})
+    assert 0 < frame_of(opened).before < frame_of(opened).tokens and not frame_of(opened).more
+
+
 def test_a_memory_is_pinned_from_here_and_one_comes_back_to_the_run(boss: Client, hub: Hub) -> None:
     first = run(boss, hub)
     row = rows_of(first)[str(hub.memory.pk)]
     assert [verb for verb, _label in row.verbs] == ["pin", "archive"]
     pinned = boss.post(row.curate, {"verb": "pin", "next": first.context["next"]})
     assert pinned["Location"] == first.context["next"]
-    again = boss.get(pinned["Location"])
+    form = boss.get(pinned["Location"])
+    assert form.context["form"]["message"].value() == QUESTION
+    assert f'name="run" value="{first.context["run"]}"' in form.content.decode()
+    again = run(boss, hub, run=form.context["run"])
     row = rows_of(again)[str(hub.memory.pk)]
     assert row.layer == "pinned" and "was among: Related memories" in again.content.decode()
-    assert again.context["form"]["message"].value() == QUESTION
     boss.post(row.curate, {"verb": "archive", "next": again.context["next"]})
-    gone = boss.get(again.context["next"]).context["gone"]
+    gone = run(boss, hub, run=boss.get(again.context["next"]).context["run"]).context["gone"]
     assert [each.text for each in gone] == ["Likes matcha ice cream"]
+
+
+def test_coming_back_to_a_run_asks_nobody_and_changes_nothing(
+    boss: Client, hub: Hub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real, asked = spaces.provider_of, []
+    monkeypatch.setattr(spaces, "provider_of", lambda space: asked.append(space) or real(space))  # type: ignore[func-returns-value]
+    first = run(boss, hub, project="auto", message="matcha ice cream, asked anew")
+    assert asked
+    asked.clear()
+    for _time in range(3):
+        with CaptureQueriesContext(connection) as queries:
+            page = boss.get(first.context["next"])
+        assert all(query["sql"].startswith("SELECT") for query in queries)
+        assert "result" not in page.context and page.context["run"] == first.context["run"]
+        assert "This is what was asked before" in page.content.decode()
+    assert asked == []
+
+
+def test_a_run_of_somebody_who_was_erased_is_known_no_more(boss: Client, hub: Hub) -> None:
+    address = run(boss, hub, message="Who knows my secret?").context["next"]
+    assert "my secret" in boss.get(address).content.decode()
+    erase_user(agent_id=hub.agent.pk, user_id=SECRET_USER, by=BY, now=NOW)
+    text = boss.get(address).content.decode()
+    assert "my secret" not in text and SECRET_USER not in text
+    assert "not known any more" in text
 
 
 def test_a_run_is_its_persons_alone(boss: Client, hub: Hub) -> None:
@@ -209,7 +322,7 @@ def test_a_run_is_its_persons_alone(boss: Client, hub: Hub) -> None:
     other = logged_in(User.objects.create_superuser("other", password="a long password"))
     page = other.get(address)
     assert page.status_code == 200 and "my secret" not in page.content.decode()
-    assert KEPT_SECONDS <= 3600
+    assert KEPT_SECONDS <= 900
 
 
 def test_a_receipt_is_opened_with_its_settings_and_compared(boss: Client, hub: Hub) -> None:
@@ -255,13 +368,45 @@ def test_the_message_is_in_no_log(boss: Client, hub: Hub, caplog: pytest.LogCapt
     assert "zebra-secret" not in caplog.text
 
 
-def test_it_takes_both_permissions_and_curating_a_third(staff: Callable[..., Client], hub: Hub) -> None:
-    browser = staff("view_receipt", "view_message")
-    response = run(browser, hub)
+def test_who_may_see_all_that_it_shows_may_see_it_and_curating_takes_more(
+    staff: Callable[..., Client], hub: Hub
+) -> None:
+    response = run(staff(*MAY), hub)
     assert response.status_code == 200 and not response.context["may_curate"]
     assert 'name="verb"' not in response.content.decode()
+
+
+@pytest.mark.parametrize("missing", MAY)
+def test_who_may_not_see_a_part_of_it_sees_none_and_no_way_to_it(
+    staff: Callable[..., Client], hub: Hub, missing: str
+) -> None:
+    browser = staff(*(name for name in MAY if name != missing))
+    assert browser.get(reverse("playground")).status_code == 403 and run(browser, hub).status_code == 403
+    for page in (reverse("admin:index"), page_of(hub.receipt), page_of(hub.session)):
+        assert reverse("playground") not in browser.get(page).content.decode()
+
+
+def test_it_takes_the_permission_of_each_page_that_it_leads_to(
+    staff: Callable[..., Client], hub: Hub
+) -> None:
+    sources = {
+        "{}.view_{}".format(*name.removeprefix("admin:").removesuffix("_change").split("_"))
+        for name in SOURCE_PAGES.values()
+    }
+    assert sources | {"memoryhub.view_agent"} <= set(NEEDS)
+    browser = staff(*MAY)
+    for page in (reverse("admin:index"), page_of(hub.receipt), page_of(hub.session)):
+        assert reverse("playground") in browser.get(page).content.decode()
+
+
+def test_keeping_a_receipt_takes_a_permission_of_its_own(staff: Callable[..., Client], hub: Hub) -> None:
+    browser, before = staff(*MAY), Receipt.objects.count()
+    assert "keep its receipt" not in run(browser, hub).content.decode()
+    assert run(browser, hub, keep="1").status_code == 403 and Receipt.objects.count() == before
     User.objects.get(username="kei").delete()
-    assert staff("view_receipt").get(reverse("playground")).status_code == 403
+    keeper = staff(*MAY, KEEP.partition(".")[2])
+    assert "keep its receipt" in run(keeper, hub).content.decode()
+    assert run(keeper, hub, keep="1").context["kept"] and Receipt.objects.count() == before + 1
 
 
 def test_a_session_prefills_the_form(boss: Client, hub: Hub) -> None:

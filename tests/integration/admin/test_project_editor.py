@@ -1,21 +1,26 @@
 """The project editor: documents with their lengths, versions, backups, entries, and two people at one text."""
 
 import json
+import re
 import zipfile
 from datetime import UTC, datetime, timedelta
 from io import BytesIO
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
+from pytest_django.fixtures import Settings
 
 from memoryhub.access.domain import Principal, PrincipalKind
 from memoryhub.access.models import AuditEntry
 from memoryhub.access.tenancy import actor_for_writing
 from memoryhub.jobs.models import Job
+from memoryhub.providers.config import LLMConfig
+from memoryhub.providers.llm.none import NOT_CONFIGURED
 from memoryhub.tokens.counter import count_raw
 from summaries.actions.documents import append_entry, put_document, write_document
 from summaries.actions.oversize import note_outcome
@@ -99,11 +104,26 @@ def test_count_is_the_servers_own(boss: Client, project: Project) -> None:
     assert boss.get(address).status_code == 405
 
 
-def test_compaction_is_confirmed_and_then_waits(boss: Client, project: Project) -> None:
+def test_without_a_model_a_compaction_is_no_button_and_is_refused_with_what_to_set(
+    boss: Client, project: Project
+) -> None:
+    write(project, "# Tea\n" + "sencha " * 1_500)
+    asked = boss.get(page_of(memory(project), "compact")).content.decode()
+    button = re.search(r"<button[^>]*>\s*Compact it", asked)
+    assert "compact-form" in asked and NOT_CONFIGURED in asked and button and " disabled " in button[0]
+    assert f"{count_raw(memory(project).text):,} tokens" in asked
+    answer = press(boss, memory(project), "compact")
+    assert told(answer) == NOT_CONFIGURED and not Job.objects.filter(kind="compact").exists()
+
+
+def test_compaction_is_confirmed_and_then_waits(boss: Client, project: Project, settings: Settings) -> None:
     write(project, "# Tea\n" + "sencha " * 500)
+    settings.LLM = LLMConfig("openai", base_url="http://127.0.0.1:1/v1")
     address = page_of(memory(project), "compact")
-    asked = boss.get(address).content.decode()
-    assert "compact-form" in asked and "No language model is configured" in asked
+    with CaptureQueriesContext(connection) as queries:
+        asked = boss.get(address).content.decode()
+    assert "compact-form" in asked and "No language model is configured" not in asked
+    assert " disabled " not in asked[asked.index("compact-form") :] and len(queries) <= MOST_QUERIES
     assert not Job.objects.filter(kind="compact").exists(), "a page changes nothing"
     assert "in the background" in told(press(boss, memory(project), "compact"))
     assert Job.objects.get(kind="compact").payload["document_id"] == str(memory(project).pk)
@@ -323,6 +343,36 @@ def test_files_are_handed_out_in_one_archive(boss: Client, project: Project) -> 
         backup = archive.read(names[2]).decode()
         assert "sencha" in before and "sencha" in backup and "Mallory" not in backup
     assert ProjectEvent.objects.filter(kind="export", project=project).count() == 1
+
+
+def test_downloads_carry_a_topic_that_a_name_of_latin_letters_cannot_say(
+    boss: Client, project: Project
+) -> None:
+    answer = press(boss, project, "document", topic="予算/計画")
+    made = Document.objects.get(name__startswith="detail-project-")
+    assert made.text == "# 予算/計画\n" and made.name in told(answer)
+    file = f"{made.name.removesuffix('.md')} 予算 計画.md"
+    shown = boss.get(page_of(made, "text"), {"number": 1})
+    assert shown["Content-Disposition"] == f"inline; filename*=utf-8''{quote(file)}"
+    memory_text = boss.get(page_of(memory(project), "text"), {"number": 1})
+    assert memory_text["Content-Disposition"] == 'inline; filename="MEMORY.md"'
+    trip = create_project(
+        actor=project.actor, name="project-0a1b2c3d", description="京都旅行", by=BY, now=NOW
+    )
+    archive = boss.post(page_of(trip, "export"))["Content-Disposition"]
+    assert archive == f"attachment; filename*=utf-8''{quote('project-0a1b2c3d 京都旅行.zip')}"
+    undo = undo_of(answer)
+    write_document(document=made, text="# 予算\n\nOne.\n", kind=DocumentKind.EDIT, by=BY, now=NOW)
+    assert "Something was written" in told(boss.post(undo, follow=True))
+
+
+def test_a_document_of_its_topic_alone_is_taken_away(boss: Client, project: Project) -> None:
+    undo = undo_of(press(boss, project, "document", topic="予算"))
+    boss.post(undo)
+    assert not Document.objects.filter(name__startswith="detail-").exists()
+    other = put_document(project=project, name="detail-project-0a1b2c3d.md", text="# 予算\n", by=BY, now=NOW)
+    boss.post(page_of(other, "remove"))
+    assert Document.objects.filter(pk=other.pk).exists(), "somebody wrote this heading"
 
 
 def test_deleting_tells_what_goes_along_and_keeps_the_reason(boss: Client, project: Project) -> None:

@@ -1,7 +1,8 @@
 """The review queue: what waits comes one after the other, is decided once, and can be taken back."""
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from datetime import timedelta
 from typing import Any
 
@@ -12,17 +13,21 @@ from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
+from django.utils import timezone, translation
 
 from memoryhub.access.actions import create_agent
 from memoryhub.access.domain import Principal, PrincipalKind
 from memoryhub.access.models import AuditEntry
 from memoryhub.access.tenancy import actor_for_writing
 from memoryhub.ids import new_id
+from memoryhub.refusals import Told
 from strength.actions.curate import delete_memory, edit_memory
 from strength.actions.sleep import Waking, sleep
 from strength.actions.supersede import supersede_memory
 from strength.actions.write import NewMemory, write_memory
+from strength.admin.review import Elsewhere, _settle
 from strength.domain.memories import Source
+from strength.domain.review import Item, Sort
 from strength.domain.sleep import Trigger
 from strength.models import Memory, MemoryRevision, Merge, Tombstone
 from tests.integration.admin.conftest import BY, NOW, SCRIPT, SECRET_USER, Hub, logged_in, page_of
@@ -274,6 +279,58 @@ def test_what_is_gone_is_told_and_left_behind(boss: Client, hub: Hub) -> None:
     assert "does not wait any more" in response.content.decode() and response.context["memory"] == second
 
 
+@contextmanager
+def just_before(words: str, act: Callable[[], object]) -> Iterator[None]:
+    """Do something right before the first statement that says this: as another person would."""
+    done = []
+
+    def execute(run: Any, sql: str, *rest: Any) -> Any:
+        if words in sql and not done:
+            done.append(sql)
+            act()
+        return run(sql, *rest)
+
+    with connection.execute_wrapper(execute):
+        yield
+    assert done
+
+
+def test_what_goes_while_it_is_looked_up_is_told_and_the_next_comes(boss: Client, hub: Hub) -> None:
+    first, second = waiting(hub, "Owns a canoe"), waiting(hub, "Has a cat")
+
+    def delete() -> None:
+        delete_memory(memory=first, expected_version=None, by=BY, reason="", now=NOW)
+
+    with just_before("strength_memorynumbers", delete):
+        response = boss.get(reverse("review"), {"at": f"memory:{first.pk}"}, follow=True)
+    assert "does not wait any more" in told(response) and response.redirect_chain
+    assert response.context["memory"] == second and response.context["place"] == 1
+    assert "Everything has been decided" not in response.content.decode()
+
+
+def test_a_pair_that_goes_while_it_is_looked_up_is_told(boss: Client, hub: Hub) -> None:
+    proposal = proposed(hub)
+    with just_before('SELECT "strength_merge"."actor_id"', lambda: fresh(proposal).delete()):
+        response = boss.get(reverse("review"), {"at": f"merge:{proposal.pk}"}, follow=True)
+    assert "does not wait any more" in told(response) and response.context["item"] is None
+
+
+def test_what_was_typed_about_one_is_never_put_into_the_next(boss: Client, hub: Hub) -> None:
+    first, second = waiting(hub, "Owns a canoe"), waiting(hub, "Has a cat")
+    hub.remember("Owns a kayak")
+    shown = queue(boss)
+
+    def decide() -> None:
+        Memory.objects.filter(pk=first.pk).update(status="rejected")
+
+    # Refused, for another says so already; and before the page is shown anew, somebody else has decided.
+    with just_before('"comes"', decide):
+        response = press(boss, "approve", shown, content="Owns a kayak")
+    assert response.context["memory"] == second and response.context["is_gone"]
+    assert response.context["text"] is None
+    assert ">\nHas a cat</textarea>" in response.content.decode()
+
+
 def test_a_decision_that_was_changed_since_is_not_undone(boss: Client, hub: Hub) -> None:
     memory = waiting(hub, "Owns a canoe")
     shown = press(boss, "approve")
@@ -448,8 +505,12 @@ def test_a_pair_is_shown_side_by_side_with_what_each_says_alone(boss: Client, hu
     proposal = proposed(hub)
     response = queue(boss)
     text = response.content.decode()
-    assert response.context["proposal"] == proposal and 'class="review-del"' in text
-    assert re.findall(r'<del class="review-del">(.*?)</del>', text) == ["really "]
+    assert response.context["proposal"] == proposal
+    cells = re.findall(
+        r'<div role="cell" class="review-cell review-(one|other)" dir="auto">(.*?)</div>', text
+    )
+    own = {side: re.findall(r'<span class="review-own">(.*?)</span>', cell) for side, cell in cells}
+    assert own == {"one": ["."], "other": ["really "]}
     assert "tag0" in text and "tag1" in text and "used 0 times" in text
 
 
@@ -478,8 +539,46 @@ def test_the_other_one_may_stay(boss: Client, hub: Hub) -> None:
     assert (stored.kept_id, stored.absorbed_id) == (absorbed.pk, kept.pk)
     assert fresh(kept).status == "archived" and fresh(absorbed).tags == ["tag1", "tag0"]
     assert fresh(absorbed).numbers.strength == pytest.approx(fresh(kept).numbers.strength)
-    undo(boss, shown)
+    response = undo(boss, shown)
     assert (everything(kept), everything(absorbed)) == before
+    stored = fresh(proposal)
+    assert (stored.kept_id, stored.absorbed_id) == (kept.pk, absorbed.pk), "as it was proposed"
+    assert (stored.kept_version, stored.absorbed_version) == (fresh(kept).version, fresh(absorbed).version)
+    assert [side["memory"].pk for side in response.context["sides"]] == [kept.pk, absorbed.pk]
+    press(boss, "merge", response)
+    assert (fresh(kept).status, fresh(absorbed).status) == ("active", "archived")
+
+
+def fates(text: str, side: str) -> list[str]:
+    """Return what the parts of one side's memory say of it, as proposed; the style sheet shows one of each two."""
+    parts = re.findall(rf'<(?:div|th|p)[^>]* class="[^"]*review-{side}[ "].*?</(?:div|th|p)>', text)
+    return [word for part in parts for word in re.findall(r'<span class="review-(stays|goes)-so">', part)]
+
+
+def test_what_is_said_of_a_pair_goes_by_who_is_chosen_to_stay(boss: Client, hub: Hub) -> None:
+    proposal = proposed(hub)
+    third = hub.remember("Something else about tea")
+    for _ in range(2):
+        other = hub.remember(f"Something of tea {new_id()}")
+        Merge.objects.create(
+            actor=hub.actor, kept=other, kept_version=1, absorbed=proposal.kept, absorbed_version=1, likeness=0.9,
+        )  # fmt: skip
+    Merge.objects.create(
+        actor=hub.actor, kept=third, kept_version=1, absorbed=proposal.absorbed, absorbed_version=1, likeness=0.9,
+    )  # fmt: skip
+    for address in (f"{reverse('review')}?at=merge:{proposal.pk}", page_of(proposal)):
+        response = boss.get(address)
+        text = response.content.decode()
+        assert response.context["others"] == {"as_proposed": 1, "turned": 2}
+        assert "<ins" not in text and "<del" not in text
+        for side in ("one", "other"):
+            said = fates(text, side)
+            assert len(said) >= 4 and said.count("stays") == said.count("goes")
+        turns = re.findall(
+            r'<input type="radio" name="stays" value="([^"]+)"[^>]* class="review-turns"', text
+        )
+        assert turns == [str(proposal.absorbed_id)] and "review-choice" in text.split(turns[0])[0]
+        assert re.search(r'review-stays-so">1 further proposal about.*review-goes-so">2 further', text, re.S)
 
 
 def test_none_of_the_two_cannot_stay(boss: Client, hub: Hub) -> None:
@@ -530,6 +629,39 @@ def test_a_pair_of_which_one_was_changed_is_left_to_the_next_sleep(boss: Client,
     assert response.context["item"] is None
 
 
+def waits_by_the_first_page(browser: Client) -> dict[str, str]:
+    tiles = browser.get(reverse("admin:index")).context["tiles"]
+    return {str(tile.title): str(tile.figure) for tile in tiles}
+
+
+def test_the_first_page_counts_what_the_queue_shows(boss: Client, hub: Hub) -> None:
+    waiting(hub, "Owns a canoe")
+    proposal = proposed(hub)
+    memory = proposal.kept
+    changes: list[tuple[dict[str, Any], str]] = [
+        ({}, "1"),
+        ({"valid_to": NOW + DAY}, "0"),
+        ({"valid_to": timezone.now() + DAY}, "1"),
+        ({"valid_to": None, "version": memory.version + 1}, "0"),
+        ({"version": memory.version, "status": "archived"}, "0"),
+        ({"status": "active"}, "1"),
+    ]
+    for values, count in changes:
+        Memory.objects.filter(pk=memory.pk).update(**values)
+        tiles = waits_by_the_first_page(boss)
+        assert (tiles["Merge proposals"], tiles["Pending"]) == (count, "1"), values
+        shown = queue(boss, sort="merge")
+        assert (str(shown.context["total"]), bool(shown.context["item"])) == (count, count == "1"), values
+
+
+def test_many_pairs_that_wait_are_not_counted_to_the_end(
+    boss: Client, hub: Hub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    proposed(hub)
+    monkeypatch.setattr("strength.admin.figures.MOST_COUNTED", 0)
+    assert waits_by_the_first_page(boss)["Merge proposals"] == "about 0"
+
+
 # Who and what
 
 
@@ -557,6 +689,28 @@ def test_a_post_needs_its_token(hub: Hub, boss: Client) -> None:
     sent = {"verb": "approve", "item": f"memory:{memory.pk}", "version": 1}
     assert strict.post(reverse("review"), sent).status_code == 403
     assert fresh(memory).status == "pending"
+
+
+def test_what_is_refused_is_told_from_a_template(boss: Client, hub: Hub) -> None:
+    with translation.override("ja"), pytest.raises(Elsewhere) as caught:
+        _settle(None, Item(Sort.MERGE, new_id()), Merge.objects.get)  # type: ignore[arg-type]
+    assert isinstance(caught.value.args[0], Told) and "does not wait any more" in str(caught.value)
+
+
+def test_stored_words_are_said_in_the_readers_language(boss: Client, hub: Hub) -> None:
+    message = hub.messages[1]
+    waiting(hub, "Owns a canoe", kind="preference", source_message_ids=[message.pk])
+    waiting(hub, "Has a cat", kind="episode")
+    in_japanese = boss.get(reverse("review"), headers={"accept-language": "ja"}).content.decode()
+    assert "<span>preference</span>" not in in_japanese and "<bdi>user</bdi>" not in in_japanese
+    press(boss, "skip")
+    in_japanese = boss.get(reverse("review"), headers={"accept-language": "ja"}).content.decode()
+    assert "<span>episode</span>" not in in_japanese and "extraction" not in in_japanese
+    proposed(hub)
+    in_japanese = boss.get(
+        reverse("review"), {"sort": "merge"}, headers={"accept-language": "ja"}
+    ).content.decode()
+    assert "<td>active" not in in_japanese
 
 
 @pytest.mark.parametrize(

@@ -2,11 +2,13 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from types import SimpleNamespace
 from typing import Any
 from uuid import uuid4
 
 import pytest
 from django.apps import apps
+from django.conf import settings
 from django.contrib import admin
 from django.contrib.auth.models import Group, Permission, User
 from django.db import connection, transaction
@@ -16,10 +18,22 @@ from django.test import Client
 from django.urls import URLResolver, get_resolver, reverse
 
 from memoryhub.access.models import AuditEntry
-from memoryhub.access.roles import ADMINISTRATOR, CURATOR, ROLES, apply_roles, departures, is_granted
+from memoryhub.access.roles import (
+    ADMINISTRATOR,
+    CURATOR,
+    ROLES,
+    TAKES_OVER,
+    apply_roles,
+    departures,
+    is_granted,
+)
+from memoryhub.admin.pages import pages
 from tests.integration.admin.conftest import Hub, form_of, list_of, logged_in, page_of
 
 PASSWORD = "a long password"
+CODES_OF_TALKS = [
+    f"{verb}_{model}" for verb in ("view", "add", "change", "delete") for model in ("receipt", "session")
+]
 
 # Every model with a screen: what a curator may do there. A new one is decided about here.
 NOTHING, READS, ALL = "nothing", "reads", "all"
@@ -207,6 +221,25 @@ def test_staff_without_a_role_see_an_empty_first_page_and_nothing_else(hub: Hub)
     assert opened == []
 
 
+def test_the_sidebar_offers_a_page_to_those_for_whom_it_opens(db: None) -> None:
+    needs = {str(reverse(page.name)): page.needs for page in pages() if "<" not in page.address}
+    entries = [
+        item
+        for group in settings.UNFOLD["SIDEBAR"]["navigation"]
+        for item in group["items"]
+        if str(item["link"]) in needs
+    ]
+    assert len(entries) >= 3
+    for number, item in enumerate(entries):
+        codes = [need.partition(".")[2] for need in needs[str(item["link"])]]
+        for left_out in (None, *codes):
+            user = User.objects.create_user(f"{number}-{left_out}", is_staff=True)
+            user.user_permissions.set(
+                Permission.objects.filter(codename__in=[code for code in codes if code != left_out])
+            )
+            assert item["permission"](SimpleNamespace(user=user)) is (left_out is None)
+
+
 def test_the_sidebar_shows_what_the_role_may_open(hub: Hub) -> None:
     def links(role: str) -> str:
         return browser_of(person(role, role)).get(reverse("admin:index")).content.decode()
@@ -237,6 +270,8 @@ def test_roles_hold_what_the_table_says() -> None:
 def test_nobody_gets_what_runs_code_or_reads_sessions() -> None:
     for app in ("django_q", "sessions", "contenttypes", "admin"):
         assert not Permission.objects.filter(group__name__in=ROLES, content_type__app_label=app).exists()
+    of_talks = {code for code in CODES_OF_TALKS if is_granted(CURATOR, "conversations", code)}
+    assert of_talks == {"view_receipt", "view_session", "add_receipt"}
     assert not is_granted(CURATOR, "auth", "view_user") and not is_granted(
         ADMINISTRATOR, "auth", "add_permission"
     )
@@ -253,6 +288,44 @@ def test_every_migrate_mends_a_group_and_grants_what_is_new() -> None:
     assert departures() == []
     apply_roles(apps.get_app_config("strength"))
     assert departures() == []
+
+
+def _said_while_applying(caplog: pytest.LogCaptureFixture, *plan: tuple[str, str]) -> list[str]:
+    """Apply the roles after a migrate that ran these migrations; return what was warned of."""
+    caplog.clear()
+    steps = [(SimpleNamespace(app_label=app, name=name), False) for app, name in plan]
+    for config in apps.get_app_configs():
+        apply_roles(config, plan=steps)
+    return [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
+
+
+@pytest.mark.django_db
+def test_what_a_role_takes_from_a_group_made_by_hand_is_told(caplog: pytest.LogCaptureFixture) -> None:
+    group = Group.objects.get(name=CURATOR)
+    group.permissions.add(*Permission.objects.filter(codename__in=["view_job", "view_user"]))
+    told = _said_while_applying(caplog)
+    assert len(told) == 2
+    for app, codename in (("memoryhub", "view_job"), ("auth", "view_user")):
+        line = f"the group curator is a role of the server: of {app} it lost {codename} and gained nothing"
+        assert line in told
+    assert _said_while_applying(caplog) == [], "once"
+
+
+@pytest.mark.django_db
+def test_what_a_role_gives_to_members_of_a_group_made_by_hand_is_told(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    group = Group.objects.get(name=CURATOR)
+    group.permissions.set(Permission.objects.filter(codename="view_memory"))
+    assert _said_while_applying(caplog, TAKES_OVER) == [], "nobody is in it"
+    group.permissions.set(Permission.objects.filter(codename="view_memory"))
+    User.objects.create_user("kei").groups.add(group)
+    told = _said_while_applying(caplog, TAKES_OVER)
+    (of_memories,) = [line for line in told if " of strength " in line]
+    assert "lost nothing and gained " in of_memories and "delete_memory" in of_memories
+    assert "view_memory," not in of_memories
+    group.permissions.remove(*Permission.objects.filter(codename="add_memory"))
+    assert _said_while_applying(caplog) == [], "what a release brings is granted without a word"
 
 
 @pytest.mark.django_db(transaction=True)

@@ -8,6 +8,9 @@ from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
+from conversations.actions.chat import Question, pose
+from conversations.actions.sessions import open_session
+from conversations.models import ChatTurn
 from memoryhub.access.models import AuditEntry
 from memoryhub.access.tenancy import actor_for_writing
 from memoryhub.tenants.models import Actor
@@ -66,6 +69,39 @@ def test_list_offers_the_likely_projects_and_one_click_puts_right(boss: Client, 
     assert "/uncorrect/?said=tea-shop" in done.content.decode(), "the list has the way back too"
 
 
+def followed(boss: Client, decision: RoutingDecision) -> str:
+    form = boss.get(page_of(decision)).context["adminform"]
+    shown = {field.field["name"]: field.contents() for each in form for line in each for field in line}
+    return str(shown["shown_action"])
+
+
+def test_that_the_user_was_told_is_said_of_answered_guesses_alone(boss: Client, actor: Actor) -> None:
+    session, _ = open_session(actor=actor, session_id=None, channel="slack", by=BY, now=NOW)
+    rows = {
+        "actor": actor,
+        "session": session,
+        "message": "Beans?",
+        "created_at": NOW,
+        "confidence": "medium",
+    }
+    guess = RoutingDecision.objects.create(**rows, action="route_and_disclose")
+    sure = RoutingDecision.objects.create(**{**rows, "confidence": "high"}, action="route")
+    assert followed(boss, guess) == "routed, as a guess" and followed(boss, sure) == "routed"
+    question = Question(message="Beans?", session_id=session.pk, with_memory=False)
+    turn = pose(actor=actor, question=question, by=BY, now=NOW)
+    ChatTurn.objects.update(routing={"id": str(guess.pk)})
+    assert turn and followed(boss, guess) == "routed, as a guess", "nobody answered yet"
+    ChatTurn.objects.update(state="answered")
+    assert followed(boss, guess) == "routed, and the user was told"
+    ChatTurn.objects.update(routing={"id": str(sure.pk)})
+    assert followed(boss, guess) == "routed, as a guess" and followed(boss, sure) == "routed"
+    listed = boss.get(LISTED, {"action": "route_and_disclose"})
+    assert [row.pk for row in listed.context["cl"].result_list] == [guess.pk]
+    text = listed.content.decode() + boss.get(page_of(guess)).content.decode()
+    assert "routed, as a guess" in text and "user was told" not in text
+    assert "route_and_disclose " not in text.lower() and f"<bdi>{guess}" not in text
+
+
 def test_correction_is_taken_back_and_that_too(boss: Client, actor: Actor) -> None:
     decision = routed(actor)
     done = boss.post(page_of(decision, "correct"), {"project": "tea-shop"}, follow=True)
@@ -111,6 +147,60 @@ def test_new_project_that_was_used_meanwhile_stays(boss: Client, actor: Actor) -
     assert said(decision) is None and Project.objects.filter(name="bakery").exists()
 
 
+def test_a_project_that_another_hand_made_never_goes_with_a_correction(boss: Client, actor: Actor) -> None:
+    """Nor does it where the address says that it was made for the message: addresses are anybody's to write."""
+    decision = routed(actor, "Let us start a bakery in Kyoto.")
+    create_project(actor=actor, name="bakery", description="", by=BY, now=datetime.now(UTC))
+    boss.post(page_of(decision, "correct"), {"project": "bakery"})
+    back = boss.post(f"{page_of(decision, 'uncorrect')}?said=bakery&made=1", follow=True)
+    assert said(decision) is None and Project.objects.filter(name="bakery").exists()
+    assert "the project bakery stays" in told(back)
+    boss.post(undo_of(back))
+    assert said(decision) == "bakery", "what stays can be said again"
+
+
+def test_an_old_way_back_does_not_delete_what_was_confirmed_since(boss: Client, actor: Actor) -> None:
+    decision = routed(actor, "Let us start a bakery in Kyoto.")
+    done = boss.post(page_of(decision, "correct"), {"take": "new", "new_name": "bakery"}, follow=True)
+    boss.post(page_of(decision, "correct"), {"project": "bakery"})
+    boss.post(undo_of(done))
+    assert said(decision) is None and Project.objects.filter(name="bakery").exists()
+
+
+def test_a_project_made_over_a_former_correction_goes_and_that_one_stands_again(
+    boss: Client, actor: Actor
+) -> None:
+    decision = routed(actor, "Let us start a bakery in Kyoto.")
+    boss.post(page_of(decision, "correct"), {"project": "tea-shop"})
+    done = boss.post(page_of(decision, "correct"), {"take": "new", "new_name": "bakery"}, follow=True)
+    boss.post(undo_of(done))
+    assert said(decision) == "tea-shop" and not Project.objects.filter(name="bakery").exists()
+
+
+def test_making_a_project_needs_its_permission(staff: Any, actor: Actor) -> None:
+    decision = routed(actor, "Let us start a bakery in Kyoto.")
+    RoutingDecision.objects.filter(pk=decision.pk).update(proposed_name="bakery")
+    corrector = staff("view_routingdecision", "change_routingdecision")
+    for address in (LISTED, page_of(decision)):
+        shown = corrector.get(address).content.decode()
+        assert "correct-form" in shown and "take=new" not in shown and 'value="new"' not in shown
+    refused = corrector.post(page_of(decision, "correct"), {"take": "new", "new_name": "bakery"})
+    assert refused.status_code == 403
+    assert said(decision) is None and Project.objects.count() == 2
+    corrector.post(page_of(decision, "correct"), {"project": "tea-shop"})
+    assert said(decision) == "tea-shop", "an existing one needs no more than before"
+
+
+def test_deleting_a_project_needs_its_permission(staff: Any, actor: Actor) -> None:
+    decision = routed(actor, "Let us start a bakery in Kyoto.")
+    maker = staff("view_routingdecision", "change_routingdecision", "add_project")
+    assert 'value="new"' in maker.get(page_of(decision)).content.decode()
+    done = maker.post(page_of(decision, "correct"), {"take": "new", "new_name": "bakery"}, follow=True)
+    back = maker.post(undo_of(done), follow=True)
+    assert said(decision) is None and Project.objects.filter(name="bakery").exists()
+    assert "taken back; the project bakery stays" in told(back)
+
+
 def test_names_that_cannot_be_are_told(boss: Client, actor: Actor) -> None:
     decision = routed(actor)
     for values, words in (
@@ -152,6 +242,18 @@ def test_page_shows_the_examples_that_a_router_is_shown(boss: Client, actor: Act
     assert example["project"] == "coffee-bar" and example["percent"] > 0 and not example["is_this"]
     assert page_of(other) in answer.content.decode() and SCRIPT not in answer.content.decode()
     assert boss.get(page_of(other)).context["examples"][0]["is_this"]
+
+
+def test_examples_are_compared_as_the_router_compares_them(boss: Client, actor: Actor) -> None:
+    """By their beginnings: what stands behind does not count."""
+    beginning = "Which beans shall we buy? ".ljust(1_000, ".")
+    same, like = routed(actor, beginning + "Kettle lid. " * 300), routed(actor, "Which beans shall we try?")
+    for each, project in ((same, "tea-shop"), (like, "coffee-bar")):
+        correct_routing(decision=each, project_name=project, by=BY, now=NOW)
+    decision = routed(actor, beginning + "Paint the old fence. " * 200)
+    examples = boss.get(page_of(decision)).context["examples"]
+    assert [each["project"] for each in examples] == ["tea-shop", "coffee-bar"]
+    assert examples[0]["percent"] == 100
 
 
 def test_who_may_only_look_has_no_buttons(staff: Any, actor: Actor) -> None:

@@ -75,6 +75,24 @@ def test_a_preview_tells_by_kind_with_strengths_before_and_after(boss: Client, h
     assert 0 < change["after"] < change["before"] and "0.050 →" in response.content.decode()
 
 
+def test_a_sleep_tells_how_strong_was_what_it_archived(boss: Client, hub: Hub) -> None:
+    weak, other = hub.remember("Said in passing", strength=0.05), hub.remember("A cold day", strength=0.05)
+    foreseen = {each["memory_id"]: each for each in preview(hub).changes}
+    run = slept(hub)
+    changes = {each["memory_id"]: each for each in boss.get(page_of(run)).context["changes"]}
+    for memory in (weak, other):
+        change = changes[str(memory.pk)]
+        assert change["change"] == "archive"
+        for name in ("before", "after"):
+            assert change[name] == pytest.approx(foreseen[str(memory.pk)][name], rel=0.01)
+    assert "0.050 →" in boss.get(page_of(run)).content.decode()
+    boss.post(page_of(weak, "curate"), {"verb": "reactivate"})
+    changes = {each["memory_id"]: each for each in boss.get(page_of(run)).context["changes"]}
+    assert "before" not in changes[str(weak.pk)] and "before" in changes[str(other.pk)], (
+        "it has another by now"
+    )
+
+
 def test_a_memory_is_kept_from_the_preview(boss: Client, hub: Hub) -> None:
     weak = hub.remember("Said in passing", strength=0.05)
     page = page_of(preview(hub))

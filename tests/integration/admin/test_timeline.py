@@ -11,15 +11,17 @@ from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
+from django.utils.translation import override
 
 from conversations.actions.messages import add_messages
+from conversations.admin import timeline as pages
 from conversations.domain.messages import NewMessage, Role
 from conversations.models import ChatTurn, Message, Session
 from memoryhub.access.models import AuditEntry
 from memoryhub.checks import dotted_paths_import
 from memoryhub.jobs.models import Job
 from strength.admin.timeline import USED
-from strength.models import UseReport
+from strength.models import Memory, UseReport
 from summaries.actions.curate import edit_summary
 from summaries.actions.routing import route_message
 from tests.integration.admin.conftest import BY, NOW, SCRIPT, Hub, page_of
@@ -134,6 +136,80 @@ def test_one_searches_within_the_session(boss: Client, long: Session) -> None:
     assert numbers(following)[0] > numbers(found)[-1] and "q=NUMBER-12" in found.context["later"]
     nothing = timeline(boss, long, q="100%_nowhere")
     assert numbers(nothing) == [] and "No message of this session" in nothing.content.decode()
+
+
+def test_a_search_reads_a_part_of_the_session_at_a_time(
+    boss: Client, long: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert pages.SEARCHED_AT_ONCE <= 20_000
+    monkeypatch.setattr(pages, "SEARCHED_AT_ONCE", 2_000)
+    found, read = timeline(boss, long, q="NUMBER-4999."), []
+    while not numbers(found):
+        assert "None of them has these words." in found.content.decode()
+        assert "Search later messages" in found.content.decode()
+        read.append(found.context["leaf"].searched)
+        found = boss.get(found.context["later"])
+    assert read == [(1, 2_000), (2_001, 4_000)] and numbers(found) == [4_999]
+    assert found.context["leaf"].searched == (4_001, 5_000) and found.context["later"] is None
+    found, read = timeline(boss, long, q="NUMBER-1.", last="1"), []
+    while not numbers(found):
+        assert "Search earlier messages" in found.content.decode()
+        read.append(found.context["leaf"].searched)
+        found = boss.get(found.context["earlier"])
+    assert read == [(3_001, 5_000), (1_001, 3_000)] and numbers(found) == [1]
+    assert found.context["leaf"].searched == (1, 1_000) and found.context["earlier"] is None
+    assert "Messages 1 to 1000 of 5000 were searched." in found.content.decode().replace(",", "")
+    assert numbers(boss.get(found.context["later"])) == []
+
+
+def test_a_search_meets_every_message_once_in_both_directions(
+    boss: Client, long: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pages, "SEARCHED_AT_ONCE", 700)
+    wanted = [number for number in range(1, 5_001) if str(number).startswith("12")]
+    page, met = timeline(boss, long, q="number-12"), []
+    while True:
+        met += numbers(page)
+        if page.context["later"] is None:
+            break
+        page = boss.get(page.context["later"])
+    assert met == wanted
+    page, met = timeline(boss, long, q="number-12", last="1"), []
+    while True:
+        met = numbers(page) + met
+        if page.context["earlier"] is None:
+            break
+        page = boss.get(page.context["earlier"])
+    assert met == wanted
+
+
+@pytest.mark.parametrize(
+    "values",
+    [{"q": "x", "before": "1"}, {"q": "x", "after": "999999999"}, {"q": "x", "date": "2099-01-01"}],
+)
+def test_a_search_from_beyond_the_ends_opens_all_the_same(boss: Client, hub: Hub, values: Any) -> None:
+    assert timeline(boss, hub.session, **values).status_code == 200
+    empty = Session.objects.create(actor=hub.actor, channel="api", started_at=NOW)
+    assert numbers(timeline(boss, empty, **values)) == []
+
+
+def test_events_are_told_in_words(boss: Client, hub: Hub) -> None:
+    route_message(actor=hub.actor, message="Where?", channel="slack", session=hub.session, by=BY, now=NOW)
+    Memory.objects.update(status="pending")
+    address = reverse("admin:conversations_session_timeline", args=[hub.session.pk])
+    told = [
+        event
+        for each in events(boss.get(address, headers={"accept-language": "ja"})).values()
+        for _seq, event in each
+    ]
+    (born,) = [event for event in told if event.page == page_of(hub.memory)]
+    (route,) = [event for event in told if event.page and "routingdecision" in event.page]
+    with override("en"):
+        assert (str(born.state), born.colour) == ("waiting for approval", "warning")
+    with override("ja"):
+        words = [str(born.state), *map(str, (*born.details, *route.details))]
+    raw = {"pending", "preference", "high", "medium", "low"}
+    assert not raw & set(words) and all(not word.isascii() for word in words)
 
 
 @pytest.mark.parametrize(

@@ -298,6 +298,17 @@ def test_without_a_model_a_stream_says_so(web: Web) -> None:
     assert (name, problem["code"]) == ("error", "llm_unavailable")
 
 
+def test_the_server_answers_a_stream_in_english_whatever_is_asked_for(web: Web) -> None:
+    client = client_with_key()
+    headers = {**key_of(client), "Accept-Language": "ja"}
+    wrong = httpx2.post(web.url + CHAT, json={**NAMES, "message": "", "stream": True}, headers=headers)
+    assert wrong.status_code == 400 and wrong.content.isascii() and "may not be blank" in wrong.text
+    with httpx2.stream(
+        "POST", web.url + CHAT, json={**NAMES, "message": "Tea?", "stream": True}, headers=headers
+    ) as told:
+        assert told.headers["Content-Language"] == "en" and told.read().isascii()
+
+
 def test_a_repeated_stream_tells_the_stored_answer(web: Web, llm: LLMServer) -> None:
     client = client_with_key()
     llm.then(Reply("Green tea."), Reply("Coffee."))

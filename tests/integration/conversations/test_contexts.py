@@ -56,6 +56,26 @@ def test_context_has_both_forms(client: APIClient) -> None:
         assert assembled["routing"] is None
 
 
+@pytest.mark.parametrize(
+    ("values", "kept"),
+    [
+        ({}, {}),
+        ({"project": None}, {"project": None}),
+        ({"project": "auto"}, {"project": "auto"}),
+        ({"project": "atlas"}, {"project": "atlas"}),
+    ],
+    ids=["left out", "none", "to be found", "named"],
+)
+def test_receipt_tells_no_project_from_none_named(
+    client: APIClient, values: dict[str, Any], kept: dict[str, Any]
+) -> None:
+    client.post(f"{API}/agents", {"agent_id": "kana", "current_project": "zen"})
+    receipt = client.get(f"{API}/receipts/{context(client, **values)['receipt_id']}").json()
+    asked = receipt["metadata"]["asked"]
+    assert {name: asked[name] for name in asked if name == "project"} == kept
+    assert set(asked) - {"project"} == {"perspective", "format", "options"}
+
+
 def text_of(message: Any) -> str:
     return message["content"] if isinstance(message["content"], str) else message["content"][-1]["text"]
 

@@ -126,6 +126,26 @@ def test_history_has_few_rows_and_ends_with_what_is(write: Write, sleep_at: Slee
     assert points[-1].strength == numbers(memory).strength
 
 
+@pytest.mark.parametrize("is_thinned", [False, True])
+def test_a_history_begins_with_what_began_first(write: Write, sleep_at: Sleep, is_thinned: bool) -> None:
+    memory = write("tea")
+    days = (0, 3) if is_thinned else (0, 0)
+    use_memories(memories=[memory], perspective=None, task=None, by=BY, now=NOW + timedelta(hours=1))
+    apply_impact(memories=[memory], impact=Impact.USER_POSITIVE, by=BY, now=NOW + timedelta(hours=2))
+    if is_thinned:
+        sleep_at(NOW + DAY)
+    later = NOW + days[1] * DAY + timedelta(hours=3)
+    use_memories(memories=[memory], perspective=None, task=None, by=BY, now=later)
+    if is_thinned:
+        thin_history(now=NOW + 500 * DAY, most=100)
+    assert StrengthPoint.objects.count() == 2
+    points = strength_history(memory=memory, now=NOW + 5 * DAY)
+    assert points[0].strength == pytest.approx(1.0)
+    assert [point.kind for point in points if point.kind != PointKind.SLEPT] == [
+        PointKind.CREATED, PointKind.IMPACT, PointKind.USED, PointKind.NOW,
+    ]  # fmt: skip
+
+
 def test_history_of_long_ago_keeps_a_point_a_month(write: Write) -> None:
     memory = write("tea")
     for day in range(0, 62):

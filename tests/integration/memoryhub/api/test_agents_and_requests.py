@@ -4,12 +4,14 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
+from django.conf import settings
 from rest_framework.test import APIClient
 
 from memoryhub.access.models import ApiKey, AuditEntry
 from memoryhub.access.throttles import PerKey
 from memoryhub.api.models import IdempotencyRecord
 from strength.models import Memory
+from tests.acceptance.planting import plant
 from tests.conftest import client_with_key
 
 API = "/api/v1"
@@ -73,6 +75,28 @@ def test_agent_twice_is_409(client: APIClient) -> None:
     made(client)
     again = client.post(f"{API}/agents", {"agent_id": "kana"})
     assert (again.status_code, again.json()["code"]) == (409, "agent_exists")
+
+
+def test_reading_only_what_is_not_there_is_304_where_it_is(client: APIClient) -> None:
+    planted = plant(client, agent_id="kana", user_id="hiroki")
+    whose = f"?agent_id={planted.agent_id}&user_id={planted.user_id}"
+    project = f"{API}/projects/{planted.ids['project_name']}"
+    addresses = [
+        f"{API}/agents/kana", f"{API}/actors{whose}", f"{API}/memories/{planted.ids['memory_id']}",
+        f"{API}/sessions/{planted.ids['session_id']}/summary", f"{project}{whose}",
+        f"{project}/documents/MEMORY.md{whose}",
+    ]  # fmt: skip
+    for address in addresses:
+        whole = client.get(address)
+        assert whole.status_code == 200 and whole["ETag"], address
+        for ask in (client.get, client.head):
+            read = ask(address, headers={"If-None-Match": " * "})
+            assert (read.status_code, read.content, read["ETag"]) == (304, b"", whole["ETag"]), address
+        # What people did not decide about changes beneath the same tag, so a tag is not compared.
+        assert client.get(address, headers={"If-None-Match": whole["ETag"]}).status_code == 200
+    only_new = {"If-None-Match": "*"}
+    assert client.get(f"{API}/agents/nobody", headers=only_new).status_code == 404
+    assert client.get(f"{API}/agents", headers=only_new).status_code == 200, "a list is no row"
 
 
 def test_agents_are_edited_against_an_etag(client: APIClient) -> None:
@@ -201,6 +225,22 @@ def test_problems_have_all_members(client: APIClient) -> None:
     assert {error["field"] for error in problem["errors"]} == {"agent_id", "channel"}
     missing = client.get(f"{API}/sessions/0198d1a2-0000-7000-8000-000000000000").json()
     assert (missing["status"], missing["code"], missing["errors"]) == (404, "not_found", [])
+
+
+@pytest.mark.parametrize("cookie", [None, "ja"])
+def test_problems_are_english_whatever_language_is_asked_for(client: APIClient, cookie: str | None) -> None:
+    if cookie:
+        client.cookies[settings.LANGUAGE_COOKIE_NAME] = cookie
+    asked = {"agent_id": "kana", "name": "", "language": "fr", "strategies": 1}
+    english = client.post(f"{API}/agents", asked, headers={"accept-language": "en"})
+    answer = client.post(f"{API}/agents", asked, headers={"accept-language": "ja"})
+    assert answer.status_code == 400 and answer.json() == english.json()
+    assert answer.content.isascii() and "Expected a dictionary" in answer.content.decode()
+    assert answer["Content-Language"] == "en" and "Accept-Language" not in answer.get("Vary", "")
+    for address in ("agents", "nowhere"):
+        told = APIClient().get(f"{API}/{address}", headers={"accept-language": "ja"})
+        assert told.status_code in (401, 404) and told.content.isascii()
+    assert client.get("/admin/login/", headers={"accept-language": "ja"})["Content-Language"] == "ja"
 
 
 def test_server_errors_tell_nothing(client: APIClient, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -170,6 +170,22 @@ def test_a_history_that_never_faded_has_no_nights() -> None:
     assert [(point.kind, point.strength) for point in points] == [("created", 2.0), ("now", 2.0)]
 
 
+def test_a_memory_was_born_as_strong_as_it_was_before_what_began_first() -> None:
+    early = Point(night(0.5), PointKind.IMPACT, 1.45, 1.1, 0.0, 0)
+    long = Point(
+        night(1.5), PointKind.USED, 1.5, 1.0, -0.05, 0, times=2, began_at=night(0.25), faded_before=0.0
+    )
+    for kept in ([early, long], [long, early]):
+        points = curve(kept, created_at=NOW, now=night(2), strength=1.5, faded=-0.05, level=0, nights=[])
+        assert (points[0].kind, points[0].strength) == ("created", 1.0)
+        assert points[1:3] == [early, long], "drawn where each ended"
+
+
+def test_a_row_of_long_ago_begins_where_it_ends() -> None:
+    faded = Point(night(1), PointKind.USED, 1.05, 0.95, -0.0512933, 0)
+    assert (faded.beginning, round(faded.born, 4)) == (night(1), 1.0)
+
+
 def test_a_history_goes_through_every_event() -> None:
     event = Point(night(1.5), PointKind.USED, 1.05, 0.95, -0.0512933, 0, times=1)
     points = curve(

@@ -18,10 +18,26 @@ from summaries.domain.projects import (
     document_order,
     free_name,
     is_name,
+    is_stand_in,
     one_line,
     propose_name,
     with_description,
 )
+
+
+@pytest.mark.parametrize(
+    ("name", "stands_in"),
+    [
+        (propose_name("予算"), True),
+        (f"detail-{propose_name('予算')}.md", True),
+        ("detail-project-0a1b2c3d-2", True),
+        (propose_name("うどん"), False),
+        ("project-plan", False),
+        ("MEMORY.md", False),
+    ],
+)
+def test_a_digest_is_known_to_stand_for_words(name: str, stands_in: bool) -> None:
+    assert is_stand_in(name) is stands_in
 
 
 @pytest.mark.parametrize("name", ["a", "tea-shop", "v2", "a" * LONGEST_NAME, "con-sole", "2026"])

@@ -1,0 +1,50 @@
+"""What all screens share: a list's action on a row that cannot exist, and one that breaks."""
+
+from typing import Any
+
+import pytest
+from django.contrib import admin
+from django.contrib.admin.helpers import ACTION_CHECKBOX_NAME
+from django.contrib.auth.models import User
+from django.core.exceptions import ValidationError
+from django.test import Client, RequestFactory
+
+from memoryhub.access.models import ApiKey
+from memoryhub.admin.base import HubAdmin
+from tests.integration.admin.conftest import Hub, list_of
+
+
+class Breaking(HubAdmin):
+    """A screen whose action breaks on rows that are there."""
+
+    actions = ("clash", "misjudge")
+
+    @admin.action(description="Clash")
+    def clash(self, request: Any, queryset: Any) -> None:
+        """Fail as Python does."""
+        raise ValueError("a fault of ours")
+
+    @admin.action(description="Misjudge")
+    def misjudge(self, request: Any, queryset: Any) -> None:
+        """Fail as Django's models do."""
+        raise ValidationError("a fault of ours")
+
+
+@pytest.mark.parametrize("key", ["no-id", "", "5", "0" * 40])
+def test_a_row_that_cannot_exist_is_told(boss: Client, hub: Hub, key: str) -> None:
+    values = {"action": "revoke", ACTION_CHECKBOX_NAME: [str(hub.key.pk), key]}
+    page = boss.post(list_of(ApiKey), values, follow=True)
+    assert page.status_code == 200 and "One of the selected rows does not exist." in page.content.decode()
+    hub.key.refresh_from_db()
+    assert hub.key.revoked_at is None
+
+
+@pytest.mark.parametrize(("action", "fault"), [("clash", ValueError), ("misjudge", ValidationError)])
+def test_a_fault_of_an_action_is_not_told_as_a_missing_row(
+    hub: Hub, action: str, fault: type[Exception]
+) -> None:
+    screen = Breaking(ApiKey, admin.site)
+    request = RequestFactory().post("/", {"action": action, ACTION_CHECKBOX_NAME: [str(hub.key.pk)]})
+    request.user = User.objects.create_superuser("boss")
+    with pytest.raises(fault, match="a fault of ours"):
+        screen.response_action(request, ApiKey.objects.all())

@@ -1,0 +1,82 @@
+"""A number is no text: every text and id that comes in is refused where it is something else (SPEC H2)."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from django.urls import get_resolver
+from rest_framework import serializers
+from rest_framework.test import APIClient
+
+from memoryhub.api.fields import IdField, StrictSerializer, StringField, TenantQuery
+
+API = "/api/v1"
+NAMES = {"agent_id": "kana", "user_id": "hiroki"}
+NO_TEXTS: list[Any] = [5, 0.5, True, ["a"], {"a": "b"}]
+
+
+def inputs() -> set[type[serializers.Serializer]]:
+    """Return every serializer of what comes in, of all apps."""
+    assert get_resolver().url_patterns, "the views, and with them their serializers, are imported"
+    found: set[type[serializers.Serializer]] = set()
+    waiting: list[type[serializers.Serializer]] = [StrictSerializer, TenantQuery]
+    while waiting:
+        each = waiting.pop()
+        found.add(each)
+        waiting += each.__subclasses__()
+    return found
+
+
+def fields_of(field: Any, path: str) -> Iterator[tuple[str, Any]]:
+    """Yield a field with all that it is made of."""
+    yield path, field
+    if isinstance(field, serializers.Serializer):
+        for name, child in field.fields.items():
+            yield from fields_of(child, f"{path}.{name}")
+    elif (child := getattr(field, "child", None)) is not None:
+        yield from fields_of(child, f"{path}[]")
+
+
+def test_every_text_that_comes_in_is_strict() -> None:
+    every = [found for kind in inputs() for found in fields_of(kind(), kind.__name__)]
+    texts = [(path, each) for path, each in every if isinstance(each, serializers.CharField)]
+    ids = [(path, each) for path, each in every if isinstance(each, serializers.UUIDField)]
+    assert len(texts) > 100 and len(ids) > 10
+    assert [path for path, each in texts if not isinstance(each, StringField)] == []
+    assert [path for path, each in ids if not isinstance(each, IdField)] == []
+
+
+@pytest.mark.parametrize("value", NO_TEXTS, ids=str)
+@pytest.mark.parametrize(
+    ("address", "body", "field"),
+    [
+        ("context", {**NAMES, "message": "hello"}, "project"),
+        ("context", {**NAMES}, "message"),
+        ("context", {**NAMES, "message": "hello"}, "session_id"),
+        ("context", {"agent_id": "kana", "message": "hello"}, "user_id"),
+        ("memories", {"user_id": "hiroki", "content": "tea"}, "agent_id"),
+        ("memories", {**NAMES, "content": "tea"}, "namespace"),
+        ("memories", {**NAMES, "content": "tea"}, "channel"),
+        ("memories/search", {**NAMES, "query": "tea"}, "project"),
+        ("sessions", NAMES, "channel"),
+        ("sessions", NAMES, "title"),
+        ("projects", NAMES, "name"),
+        ("projects/route", {**NAMES, "message": "tea"}, "channel"),
+    ],
+)
+def test_what_is_no_text_is_refused(
+    client: APIClient, address: str, body: dict[str, Any], field: str, value: Any
+) -> None:
+    refused = client.post(f"{API}/{address}", {**body, field: value})
+    assert (refused.status_code, refused["Content-Type"]) == (400, "application/problem+json")
+    assert [each["field"] for each in refused.json()["errors"]] == [field]
+
+
+def test_numbers_within_lists_are_refused(client: APIClient) -> None:
+    for name, value, place in (
+        ("tags", ["a", 5], "tags.1"),
+        ("source_message_ids", [5], "source_message_ids.0"),
+    ):
+        refused = client.post(f"{API}/memories", {**NAMES, "content": "tea", name: value})
+        assert refused.status_code == 400
+        assert [each["field"] for each in refused.json()["errors"]] == [place]
