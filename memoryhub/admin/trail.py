@@ -38,6 +38,7 @@ VERBS: Final[Mapping[str, Any]] = {
     "end": _("ended"),
     "erase": _("erased"),
     "export": _("exported"),
+    "impact": _("given an impact"),
     "import": _("imported"),
     "issue": _("issued"),
     "keep": _("stored"),
@@ -63,6 +64,7 @@ VERBS: Final[Mapping[str, Any]] = {
     "unmerge": _("parted again"),
     "unpin": _("unpinned"),
     "update": _("changed"),
+    "use": _("used"),
     "write": _("written"),
 }
 

@@ -12,7 +12,8 @@ from uuid import UUID
 
 from django.db import connection, transaction
 
-from memoryhub.access.domain import Forbidden, Principal
+from memoryhub.access import audit
+from memoryhub.access.domain import Forbidden, Principal, PrincipalKind
 from memoryhub.access.tenancy import hold
 from memoryhub.refusals import Refusal, told
 from memoryhub.tenants.domain import Trust
@@ -62,12 +63,22 @@ def use_memories(
     )
 
 
+@transaction.atomic
 def use_memory(
     *, memory: Memory, perspective: str | None, task: str | None, by: Principal, now: datetime
 ) -> None:
     """Strengthen one memory that was used, once per task. Raises NotUsable, Forbidden."""
     _check_usable(memory)
-    use_memories(memories=[memory], perspective=perspective, task=task, by=by, now=now)
+    if use_memories(memories=[memory], perspective=perspective, task=task, by=by, now=now):
+        _note_of_person(memory, "use", by, now)
+
+
+def _note_of_person(memory: Memory, verb: str, by: Principal, now: datetime, **details: str) -> None:
+    """Write down what a person said of a memory; what clients report all day stands in its history alone."""
+    if by.kind is PrincipalKind.CURATOR:
+        audit.record(
+            by=by, verb=verb, object_kind="memory", object_id=memory.pk, actor=memory.actor, details=details, now=now
+        )  # fmt: skip
 
 
 @transaction.atomic
@@ -82,10 +93,12 @@ def apply_impact(*, memories: Sequence[Memory], impact: Impact, by: Principal, n
     return done
 
 
+@transaction.atomic
 def impact_memory(*, memory: Memory, impact: Impact, by: Principal, now: datetime) -> None:
     """Add an impact to one memory. Raises NotUsable, Forbidden."""
     _check_usable(memory)
-    apply_impact(memories=[memory], impact=impact, by=by, now=now)
+    if apply_impact(memories=[memory], impact=impact, by=by, now=now):
+        _note_of_person(memory, "impact", by, now, impact=impact.value)
 
 
 @transaction.atomic

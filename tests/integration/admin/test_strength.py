@@ -29,7 +29,7 @@ from strength.actions.curate import apply_transition, delete_memory, edit_memory
 from strength.actions.decisions import note_held_back
 from strength.actions.sleep import Waking, sleep
 from strength.actions.tasks import Completion, begin_task, complete_task, fail_task
-from strength.actions.use import use_memories
+from strength.actions.use import impact_memory, use_memories, use_memory
 from strength.actions.write import NewMemory, write_memory
 from strength.admin.charts import (
     BOTTOM,
@@ -45,6 +45,7 @@ from strength.admin.charts import (
 )
 from strength.domain.history import Point, PointKind
 from strength.domain.sleep import ChangeKind, Trigger
+from strength.domain.strength import Impact
 from strength.models import Memory, MemoryNumbers, Merge, SleepRun, StrengthPoint, Task, Tombstone
 from tests.integration.admin.conftest import BY, NOW, SCRIPT, SECRET_USER, Hub, list_of, logged_in, page_of
 
@@ -319,6 +320,7 @@ def test_use_is_reported_by_a_button(boss: Client, nights: Nights) -> None:
     press(boss, nights.one, "use")
     assert numbers(nights.one).access_count == after.access_count + 1
     assert nights.one.perspectives.count() == 1
+    assert AuditEntry.objects.filter(verb="use", who_name="boss", object_id=str(nights.one.pk)).count() == 2
 
 
 @pytest.mark.parametrize(
@@ -327,6 +329,17 @@ def test_use_is_reported_by_a_button(boss: Client, nights: Nights) -> None:
 def test_impact_is_reported_by_a_button(boss: Client, nights: Nights, impact: str, value: float) -> None:
     assert levels(press(boss, nights.one, "impact", impact=impact)) == ["success"]
     assert numbers(nights.one).impact_score == pytest.approx(value)
+    noted = AuditEntry.objects.get(verb="impact", who_name="boss", object_id=str(nights.one.pk))
+    assert noted.details == {"impact": impact}
+
+
+def test_what_is_refused_or_reported_by_clients_leaves_no_line_in_the_trail(
+    boss: Client, nights: Nights
+) -> None:
+    press(boss, nights.hub.remember("waits", confidence=0.1), "use")
+    use_memory(memory=nights.one, perspective=None, task=None, by=BY, now=NOW)
+    impact_memory(memory=nights.one, impact=Impact.TASK_SUCCESS, by=BY, now=NOW)
+    assert not AuditEntry.objects.filter(verb__in=["use", "impact"]).exists()
 
 
 def test_what_cannot_be_used_is_refused_and_told(boss: Client, nights: Nights) -> None:
