@@ -5,33 +5,26 @@ minutes in this process's memory alone, so that a button beside a memory can com
 it. Coming back fills in the form: only a POST puts a context together.
 """
 
-import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Final
-from uuid import UUID
 
 from django import forms
-from django.core.cache import cache
 from django.core.exceptions import PermissionDenied
 from django.db.models import F
 from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
-from unfold.widgets import (
-    UnfoldAdminDecimalFieldWidget,
-    UnfoldAdminIntegerFieldWidget,
-    UnfoldAdminSelectWidget,
-    UnfoldAdminTextInputWidget,
-)
 
 from conversations.actions.context import EMBEDDER, PROJECT, ROUTING, AssembledContext, ContextRequest
 from conversations.actions.routed import AUTO, UNNAMED, Routing
 from conversations.actions.trying import keep_trial, try_context
 from conversations.admin.asked import project_in_words
+from conversations.admin.playground_form import NO_PROJECT, PlaygroundForm, settings_of
 from conversations.admin.prompts import code_tokens, prompt_as_json, prompt_to_show
+from conversations.admin.runs import Run, keep_run, run_kept
 from conversations.admin.weighing import (
     LAYERS,
     Outcome,
@@ -42,12 +35,10 @@ from conversations.admin.weighing import (
 )
 from conversations.domain.fitting import ContextTooLarge
 from conversations.domain.layers import SESSION_SUMMARY
-from conversations.domain.policy import BEFORE_HISTORY, LARGEST_MAX_TOKENS, WITH_USER_MESSAGE
 from conversations.domain.validation import InvalidContext
 from conversations.models import Receipt, Session
 from memoryhub.access.tenancy import Tenant, tenant_for_reading
 from memoryhub.admin.base import as_uuid, clock, excerpt, principal
-from memoryhub.admin.fields import ProseField
 from memoryhub.admin.numbers import grouped
 from memoryhub.admin.pages import Page, shown
 from memoryhub.admin.pressing import typed
@@ -55,14 +46,10 @@ from memoryhub.providers.counting import counter_in_use
 from memoryhub.providers.errors import ProviderError
 from memoryhub.refusals import Refusal, words_of
 from memoryhub.tenants.domain import PolicyError
-from memoryhub.tenants.models import Actor, Agent
+from memoryhub.tenants.models import Actor
 
 TEMPLATE: Final = "admin/conversations/playground/page.html"
-NO_PROJECT: Final = "-"
-LONGEST_MESSAGE: Final = 100_000
 MOST_SUGGESTED: Final = 50
-KEPT_SECONDS: Final = 900
-TOKEN_BYTES: Final = 16
 TOKENS_TO_TRY: Final = (1_000, 2_000, 4_000, 8_000, 16_000)
 KEEP: Final = "conversations.add_receipt"
 
@@ -79,151 +66,12 @@ NEEDS: Final = (
 )
 """A context holds something of each; what lives above this app is known by name only."""
 
-SWITCHES: Final = {
-    "include_pinned": _("Pinned memories"),
-    "include_semantic_memory": _("Related memories"),
-    "include_recall": _("Earlier messages"),
-    "include_project": _("Project memory"),
-    "include_session_summary": _("Session summary"),
-    "cache": _("Cache marks"),
-}
-RANGES: Final = {"working_memory_limit": (1, 50), "semantic_memory_limit": (1, 20), "recall_limit": (0, 20)}
-OPTIONS: Final = ("max_tokens", "token_safety_margin", "memory_placement", *RANGES, *SWITCHES)
-FURTHER: Final = ("token_safety_margin", "memory_placement", "perspective", *RANGES, *SWITCHES)
-
-_AS_SET = ("", _("as the policy says"))
-_SWITCH = [_AS_SET, ("true", _("on")), ("false", _("off"))]
-
 GAPS: Final = {
     EMBEDDER: _("The embedder could not be asked, so memories and messages were found by their words alone."),
     SESSION_SUMMARY: _("The session has no summary yet."),
     PROJECT: _("There is no such project, or it says nothing."),
     ROUTING: _("No project was found by the message."),
 }
-
-
-def _text(label: Any, help_text: Any = "", *, longest: int = 255, suggestions: str = "") -> forms.CharField:
-    attrs = {"dir": "auto", "autocomplete": "off", **({"list": suggestions} if suggestions else {})}
-    return forms.CharField(
-        required=False,
-        max_length=longest,
-        label=label,
-        help_text=help_text,
-        widget=UnfoldAdminTextInputWidget(attrs=attrs),
-    )
-
-
-def _choice(label: Any, choices: Any) -> forms.ChoiceField:
-    return forms.ChoiceField(
-        required=False, label=label, choices=choices, widget=UnfoldAdminSelectWidget(choices=choices)
-    )
-
-
-def _whole(label: Any, low: int, high: int, help_text: Any = "") -> forms.IntegerField:
-    return forms.IntegerField(
-        required=False,
-        label=label,
-        min_value=low,
-        max_value=high,
-        help_text=help_text,
-        widget=UnfoldAdminIntegerFieldWidget(),
-    )
-
-
-class PlaygroundForm(forms.Form):
-    """Whose context is wanted, for which message, with which options; an empty option is the policy's."""
-
-    agent = forms.ChoiceField(label=_("Agent"), widget=UnfoldAdminSelectWidget())
-    user = _text(_("User"), _("Empty: the agent itself."), suggestions="users")
-    session = _text(_("Session"), _("Its id; optional."), longest=36, suggestions="sessions")
-    project = _text(
-        _("Project"),
-        _("A name; empty: as the policy says; auto: found by the message, which may ask a model; -: none."),
-        suggestions="projects",
-    )
-    message = ProseField(rows=3, max_length=LONGEST_MESSAGE, label=_("The user’s message"))
-    max_tokens = _whole(
-        _("Token budget"), 1000, LARGEST_MAX_TOKENS, _("Of it the safety margin is taken off.")
-    )
-    format = _choice(_("Form"), [("anthropic", "Anthropic"), ("openai", "OpenAI")])
-    token_safety_margin = forms.FloatField(
-        required=False,
-        min_value=0.5,
-        max_value=0.95,
-        label=_("Safety margin"),
-        widget=UnfoldAdminDecimalFieldWidget(attrs={"step": "0.01"}),
-    )
-    memory_placement = _choice(
-        _("Memories stand"),
-        [
-            _AS_SET,
-            (BEFORE_HISTORY, _("before the last messages")),
-            (WITH_USER_MESSAGE, _("with the user’s message")),
-        ],
-    )
-    perspective = _text(_("Perspective"), longest=100)
-    working_memory_limit = _whole(_("Last messages, at most"), *RANGES["working_memory_limit"])
-    semantic_memory_limit = _whole(_("Related memories, at most"), *RANGES["semantic_memory_limit"])
-    recall_limit = _whole(_("Earlier messages, at most"), *RANGES["recall_limit"])
-    include_pinned = _choice(SWITCHES["include_pinned"], _SWITCH)
-    include_semantic_memory = _choice(SWITCHES["include_semantic_memory"], _SWITCH)
-    include_recall = _choice(SWITCHES["include_recall"], _SWITCH)
-    include_project = _choice(SWITCHES["include_project"], _SWITCH)
-    include_session_summary = _choice(SWITCHES["include_session_summary"], _SWITCH)
-    cache = _choice(SWITCHES["cache"], _SWITCH)
-
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        agents: Any = self.fields["agent"]
-        agents.choices = [(pk, pk) for pk in Agent.objects.order_by("pk").values_list("pk", flat=True)]
-
-    def clean_session(self) -> UUID | None:
-        """Return the session's id, or None; that it is this user's is looked up where the user is known."""
-        text = self.cleaned_data["session"].strip()
-        key = as_uuid(text)
-        if text and key is None:
-            raise forms.ValidationError(_("This is no id of a session."))
-        return key
-
-    def clean_format(self) -> str:
-        """Return the form that the prompt is written in."""
-        return self.cleaned_data["format"] or "anthropic"
-
-    def clean_project(self) -> str | None:
-        """Return a project's name, or what stands for one where a context is asked for."""
-        name = self.cleaned_data["project"].strip()
-        return None if name == NO_PROJECT else name or UNNAMED
-
-    def options(self) -> dict[str, Any]:
-        """Return the policy values that were set."""
-        values = {name: self.cleaned_data[name] for name in OPTIONS}
-        switched = {name: values[name] == "true" for name in SWITCHES if values[name]}
-        others = {name: values[name] for name in OPTIONS if name not in SWITCHES}
-        return {**{name: value for name, value in others.items() if value not in (None, "")}, **switched}
-
-    @property
-    def main(self) -> list[Any]:
-        """Return the fields that most runs set."""
-        return [self[name] for name in self.fields if name not in FURTHER and name != "message"]
-
-    @property
-    def further(self) -> list[Any]:
-        """Return the other options."""
-        return [self[name] for name in FURTHER]
-
-    @property
-    def is_open(self) -> bool:
-        """Return whether the other options are in use, or wrong."""
-        return any(self[name].value() or self[name].errors for name in FURTHER)
-
-
-@dataclass(frozen=True)
-class Run:
-    """What a run was asked, and what came of it: what the next is compared with."""
-
-    settings: dict[str, str] = field(repr=False)
-    outcome: Outcome
-    actor_id: UUID | None = None
 
 
 @dataclass
@@ -270,7 +118,7 @@ def playground(request: HttpRequest) -> HttpResponse:
         context |= {"run": typed(request, "run"), "comes_back": True} if before else {"is_forgotten": True}
     if result is None and form.is_bound and before is not None:
         # What was refused or could not be asked is no run: the next is compared with the one before it.
-        context["run"] = _keep_run(request, before)
+        context["run"] = keep_run(request, before)
     if result is not None:
         if is_to_keep:
             context["kept"] = _keep(request, result)
@@ -278,30 +126,9 @@ def playground(request: HttpRequest) -> HttpResponse:
     return shown(request, TEMPLATE, title=_("Playground"), **context)
 
 
-def settings_of(receipt: Receipt) -> dict[str, str]:
-    """Return what the playground is to be asked for a receipt's context once more."""
-    asked = receipt.metadata.get("asked", {})
-    project = asked.get("project", UNNAMED)
-    options = {name: _typed_as(value) for name, value in asked.get("options", {}).items() if name in OPTIONS}
-    return {
-        "agent": receipt.actor.agent_id,
-        "user": receipt.actor.user_id,
-        "session": str(receipt.session_id or ""),
-        "message": receipt.query,
-        "project": NO_PROJECT if project is None else project,
-        "perspective": asked.get("perspective") or "",
-        "format": asked.get("format", "anthropic"),
-        **options,
-    }
-
-
-def _typed_as(value: Any) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)
-
-
 def _asked(request: HttpRequest) -> tuple[Run | None, dict[str, str]]:
     """Return the run before this one, and the settings: posted, a receipt's, a kept run's, or a session's."""
-    before = _run_kept(request, typed(request, "run"))
+    before = run_kept(request, typed(request, "run"))
     receipt = _receipt(request)
     if receipt is not None:
         outcome = outcome_of(receipt.items, total=receipt.total_tokens, limit=receipt.token_limit)
@@ -426,7 +253,7 @@ def _shown(request: HttpRequest, form: PlaygroundForm, result: Result, before: R
     items, metadata = result.items, result.context.assembly.metadata
     was = before.outcome if before else None
     actor = result.tenant.actor
-    token = _keep_run(request, Run(_settings(form), result.outcome, actor.pk if actor else None))
+    token = keep_run(request, Run(_settings(form), result.outcome, actor.pk if actor else None))
     may_curate = request.user.has_perm("strength.change_memory")
     return {
         "result": result,
@@ -486,26 +313,6 @@ def _file(result: Result) -> HttpResponse:
     answer["Content-Disposition"] = 'attachment; filename="context.json"'
     answer["Cache-Control"] = "no-store"
     return answer
-
-
-def _place(request: HttpRequest, token: str) -> str:
-    return f"playground:{request.user.pk}:{token}"
-
-
-def _keep_run(request: HttpRequest, run: Run) -> str:
-    token = secrets.token_urlsafe(TOKEN_BYTES)
-    cache.set(_place(request, token), run, KEPT_SECONDS)
-    return token
-
-
-def _run_kept(request: HttpRequest, token: str) -> Run | None:
-    """Return a run of this person's, as long as it is known; what was erased since is known no more."""
-    is_one = 0 < len(token) <= 64 and token.replace("-", "").replace("_", "").isalnum() and token.isascii()
-    run: Run | None = cache.get(_place(request, token)) if is_one else None
-    if run is None or run.actor_id is None or Actor.objects.filter(pk=run.actor_id).exists():
-        return run
-    cache.delete(_place(request, token))
-    return None
 
 
 PAGES = [Page("playground/", "playground", playground, NEEDS)]

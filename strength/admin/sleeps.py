@@ -1,7 +1,7 @@
 """Screens of sleeps: what each did to which memory and why, what the next would do, and the way back."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import urlencode
@@ -31,7 +31,6 @@ from memoryhub.admin.pressing import (
     in_words,
     page_of,
     reason_of,
-    small_number,
     tell,
     typed,
 )
@@ -40,29 +39,21 @@ from memoryhub.admin.trail import who_did_it
 from memoryhub.ids import new_id
 from memoryhub.refusals import Refusal
 from memoryhub.tenants.models import Actor
-from strength.actions.foreseen import foreseen_of
 from strength.actions.preview import MOST_CHANGES, changes_of
 from strength.actions.rounds import sleep_round, undo_round
 from strength.actions.sleep import Waking
 from strength.actions.undo import undo_sleep
 from strength.admin.forms import SleepForm
-from strength.admin.shown import shown_memories
+from strength.admin.sleep_changes import FIGURES, as_foreseen, figures_of, groups_of
 from strength.admin.words import (
-    CHANGE_COLOURS,
-    CHANGES,
     RUN_COLOURS,
     RUN_STATES,
     TRIGGERS,
-    WHYS,
     said,
 )
-from strength.domain.sleep import ChangeKind, RunState, Trigger
-from strength.models import Memory, Rhythm, SleepRun
+from strength.domain.sleep import RunState, Trigger
+from strength.models import Rhythm, SleepRun
 
-MOST_OF_KIND: Final = 20
-"""Changes of a kind on the first page; each kind has pages of its own."""
-
-MOST_ON_A_PAGE: Final = 100
 MOST_ERRORS: Final = 50
 STEP: Final = 10
 """Actors whose memory sleeps while a page waits; an agent with more users goes on page by page."""
@@ -70,14 +61,6 @@ STEP: Final = 10
 MOST_UNDONE: Final = 200
 PREVIEW, SLEEP = "preview", "sleep"
 GOING: Final = "sleep_round"
-KINDS: Final = (
-    ChangeKind.ARCHIVE,
-    ChangeKind.MERGE,
-    ChangeKind.PROPOSE_MERGE,
-    ChangeKind.LEVEL,
-    ChangeKind.DECAY,
-)
-KEPT_BY_PINNING: Final = frozenset({ChangeKind.ARCHIVE, ChangeKind.DECAY})
 
 
 @admin.register(SleepRun)
@@ -362,21 +345,21 @@ class SleepRunAdmin(ButtonsAdmin):
         """Return what the sleep did or would do, and what can be done about it."""
         changes = changes_of(row)
         may = self.has_decide_permission(request)
-        groups = _groups(request, row, changes)
+        groups = groups_of(request, row, changes)
         return {
             "groups": groups,
             "changes": [change for group in groups for change in group["changes"]],
             "are_there_more": len(changes) >= MOST_CHANGES,
             "problems": row.errors[:MOST_ERRORS],
             "problems_left_out": max(0, len(row.errors) - MOST_ERRORS),
-            "figures": _figures(row),
+            "figures": figures_of(row),
             "is_unfinished": row.state == RunState.RUNNING,
             "may_sleep": may and (row.dry_run or row.state == RunState.RUNNING),
             "may_undo": may and _can_be_undone(row),
             "may_pin": row.dry_run and request.user.has_perm("strength.change_memory"),
             "here": request.get_full_path(),
             "of_round": _round_list(row.group) if row.group else None,
-            **_as_foreseen(request, row, changes),
+            **as_foreseen(request, row, changes),
         }
 
 
@@ -460,93 +443,3 @@ def _can_be_undone(run: SleepRun) -> bool:
     if run.dry_run or run.state != RunState.DONE or run.number is None:
         return False
     return Rhythm.objects.filter(actor_id=run.actor_id, runs=run.number).exists()
-
-
-FIGURES: Final = (
-    _("Faded"),
-    _("Archived"),
-    _("Changed their level"),
-    _("Merged"),
-    _("Proposed to be merged"),
-)
-
-
-def _figures(run: SleepRun) -> list[tuple[Any, int]]:
-    counts = (
-        run.decayed_count, run.archived_count, run.consolidated_count, run.merged_count, run.proposed_count
-    )  # fmt: skip
-    return list(zip(FIGURES, counts, strict=True))
-
-
-def _groups(request: HttpRequest, run: SleepRun, changes: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return the changes by kind, the weightiest first: the first of each, or a page of the one that is asked for."""
-    wanted = request.GET.get("kind", "")
-    by_kind = {kind: [each for each in changes if each["change"] == kind] for kind in KINDS}
-    is_narrowed = bool(by_kind.get(wanted))  # type: ignore[call-overload]
-    size = MOST_ON_A_PAGE if is_narrowed else MOST_OF_KIND
-    page = max(1, small_number(request, "page") or 1) if is_narrowed else 1
-    parts = {
-        kind: rows[(page - 1) * size : page * size]
-        for kind, rows in by_kind.items()
-        if rows and (kind == wanted or not is_narrowed)
-    }
-    shown = _shown_changes(request, run, [each for part in parts.values() for each in part])
-    return [
-        {
-            "kind": str(kind),
-            "label": CHANGES[kind],
-            "colour": CHANGE_COLOURS[kind],
-            "count": len(by_kind[kind]),
-            "changes": [each for each in shown if each["change"] == kind],
-            "left_out": 0 if is_narrowed else len(by_kind[kind]) - len(part),
-            "page": page if is_narrowed else None,
-            "pages": -(-len(by_kind[kind]) // size),
-            "earlier": page - 1 if is_narrowed and page > 1 else None,
-            "later": page + 1 if is_narrowed and page * size < len(by_kind[kind]) else None,
-        }
-        for kind, part in parts.items()
-    ]
-
-
-def _as_foreseen(request: HttpRequest, run: SleepRun, changes: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """Return how a sleep differs from the preview before it, where there was one."""
-    compared = foreseen_of(run=run, changes=changes)
-    if compared is None:
-        return {"preview": None}
-    lists = {"unforeseen": compared.unforeseen, "missed": compared.missed}
-    return {
-        "preview": page_of(compared.preview),
-        "is_as_foreseen": not any(lists.values()),
-        **{name: _shown_changes(request, run, rows[:MOST_OF_KIND]) for name, rows in lists.items()},
-        **{f"{name}_count": len(rows) for name, rows in lists.items()},
-    }
-
-
-def _shown_changes(
-    request: HttpRequest, run: SleepRun, changes: Sequence[Mapping[str, Any]]
-) -> list[dict[str, Any]]:
-    """Return changes as people read them."""
-    keys = [change.get(name) for change in changes for name in ("memory_id", "into")]
-    memories = shown_memories(request, run.actor_id, keys) if changes else {}
-    pinned = _pinned(run, changes) if run.dry_run else set()
-    return [
-        {
-            **change,
-            "memory": memories[change["memory_id"]],
-            "into": memories.get(change.get("into", "")),
-            "label": CHANGES.get(change["change"], change["change"]),
-            "colour": CHANGE_COLOURS.get(change["change"], ""),
-            "why": WHYS.get(change["why"], change["why"]),
-            "percent": round(100 * change["likeness"]) if "likeness" in change else None,
-            "is_pinned": change["memory_id"] in pinned,
-            "may_be_kept": change["change"] in KEPT_BY_PINNING,
-        }
-        for change in changes
-    ]
-
-
-def _pinned(run: SleepRun, changes: Sequence[Mapping[str, Any]]) -> set[str]:
-    """Return those of the memories that were pinned by now: a sleep leaves them as they are."""
-    keys = [change["memory_id"] for change in changes]
-    rows = Memory.objects.of([run.actor_id]).filter(pk__in=keys, pinned=True)
-    return {str(key) for key in rows.values_list("pk", flat=True)}

@@ -1,0 +1,174 @@
+"""What the playground is asked: whose context, for which message, with which options."""
+
+from typing import Any, Final
+from uuid import UUID
+
+from django import forms
+from django.utils.translation import gettext_lazy as _
+from unfold.widgets import (
+    UnfoldAdminDecimalFieldWidget,
+    UnfoldAdminIntegerFieldWidget,
+    UnfoldAdminSelectWidget,
+    UnfoldAdminTextInputWidget,
+)
+
+from conversations.actions.routed import UNNAMED
+from conversations.domain.policy import BEFORE_HISTORY, LARGEST_MAX_TOKENS, WITH_USER_MESSAGE
+from conversations.models import Receipt
+from memoryhub.admin.base import as_uuid
+from memoryhub.admin.fields import ProseField
+from memoryhub.tenants.models import Agent
+
+NO_PROJECT: Final = "-"
+LONGEST_MESSAGE: Final = 100_000
+
+SWITCHES: Final = {
+    "include_pinned": _("Pinned memories"),
+    "include_semantic_memory": _("Related memories"),
+    "include_recall": _("Earlier messages"),
+    "include_project": _("Project memory"),
+    "include_session_summary": _("Session summary"),
+    "cache": _("Cache marks"),
+}
+RANGES: Final = {"working_memory_limit": (1, 50), "semantic_memory_limit": (1, 20), "recall_limit": (0, 20)}
+OPTIONS: Final = ("max_tokens", "token_safety_margin", "memory_placement", *RANGES, *SWITCHES)
+FURTHER: Final = ("token_safety_margin", "memory_placement", "perspective", *RANGES, *SWITCHES)
+
+_AS_SET = ("", _("as the policy says"))
+_SWITCH = [_AS_SET, ("true", _("on")), ("false", _("off"))]
+
+
+def _text(label: Any, help_text: Any = "", *, longest: int = 255, suggestions: str = "") -> forms.CharField:
+    attrs = {"dir": "auto", "autocomplete": "off", **({"list": suggestions} if suggestions else {})}
+    return forms.CharField(
+        required=False,
+        max_length=longest,
+        label=label,
+        help_text=help_text,
+        widget=UnfoldAdminTextInputWidget(attrs=attrs),
+    )
+
+
+def _choice(label: Any, choices: Any) -> forms.ChoiceField:
+    return forms.ChoiceField(
+        required=False, label=label, choices=choices, widget=UnfoldAdminSelectWidget(choices=choices)
+    )
+
+
+def _whole(label: Any, low: int, high: int, help_text: Any = "") -> forms.IntegerField:
+    return forms.IntegerField(
+        required=False,
+        label=label,
+        min_value=low,
+        max_value=high,
+        help_text=help_text,
+        widget=UnfoldAdminIntegerFieldWidget(),
+    )
+
+
+class PlaygroundForm(forms.Form):
+    """Whose context is wanted, for which message, with which options; an empty option is the policy's."""
+
+    agent = forms.ChoiceField(label=_("Agent"), widget=UnfoldAdminSelectWidget())
+    user = _text(_("User"), _("Empty: the agent itself."), suggestions="users")
+    session = _text(_("Session"), _("Its id; optional."), longest=36, suggestions="sessions")
+    project = _text(
+        _("Project"),
+        _("A name; empty: as the policy says; auto: found by the message, which may ask a model; -: none."),
+        suggestions="projects",
+    )
+    message = ProseField(rows=3, max_length=LONGEST_MESSAGE, label=_("The user’s message"))
+    max_tokens = _whole(
+        _("Token budget"), 1000, LARGEST_MAX_TOKENS, _("Of it the safety margin is taken off.")
+    )
+    format = _choice(_("Form"), [("anthropic", "Anthropic"), ("openai", "OpenAI")])
+    token_safety_margin = forms.FloatField(
+        required=False,
+        min_value=0.5,
+        max_value=0.95,
+        label=_("Safety margin"),
+        widget=UnfoldAdminDecimalFieldWidget(attrs={"step": "0.01"}),
+    )
+    memory_placement = _choice(
+        _("Memories stand"),
+        [
+            _AS_SET,
+            (BEFORE_HISTORY, _("before the last messages")),
+            (WITH_USER_MESSAGE, _("with the user’s message")),
+        ],
+    )
+    perspective = _text(_("Perspective"), longest=100)
+    working_memory_limit = _whole(_("Last messages, at most"), *RANGES["working_memory_limit"])
+    semantic_memory_limit = _whole(_("Related memories, at most"), *RANGES["semantic_memory_limit"])
+    recall_limit = _whole(_("Earlier messages, at most"), *RANGES["recall_limit"])
+    include_pinned = _choice(SWITCHES["include_pinned"], _SWITCH)
+    include_semantic_memory = _choice(SWITCHES["include_semantic_memory"], _SWITCH)
+    include_recall = _choice(SWITCHES["include_recall"], _SWITCH)
+    include_project = _choice(SWITCHES["include_project"], _SWITCH)
+    include_session_summary = _choice(SWITCHES["include_session_summary"], _SWITCH)
+    cache = _choice(SWITCHES["cache"], _SWITCH)
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        agents: Any = self.fields["agent"]
+        agents.choices = [(pk, pk) for pk in Agent.objects.order_by("pk").values_list("pk", flat=True)]
+
+    def clean_session(self) -> UUID | None:
+        """Return the session's id, or None; that it is this user's is looked up where the user is known."""
+        text = self.cleaned_data["session"].strip()
+        key = as_uuid(text)
+        if text and key is None:
+            raise forms.ValidationError(_("This is no id of a session."))
+        return key
+
+    def clean_format(self) -> str:
+        """Return the form that the prompt is written in."""
+        return self.cleaned_data["format"] or "anthropic"
+
+    def clean_project(self) -> str | None:
+        """Return a project's name, or what stands for one where a context is asked for."""
+        name = self.cleaned_data["project"].strip()
+        return None if name == NO_PROJECT else name or UNNAMED
+
+    def options(self) -> dict[str, Any]:
+        """Return the policy values that were set."""
+        values = {name: self.cleaned_data[name] for name in OPTIONS}
+        switched = {name: values[name] == "true" for name in SWITCHES if values[name]}
+        others = {name: values[name] for name in OPTIONS if name not in SWITCHES}
+        return {**{name: value for name, value in others.items() if value not in (None, "")}, **switched}
+
+    @property
+    def main(self) -> list[Any]:
+        """Return the fields that most runs set."""
+        return [self[name] for name in self.fields if name not in FURTHER and name != "message"]
+
+    @property
+    def further(self) -> list[Any]:
+        """Return the other options."""
+        return [self[name] for name in FURTHER]
+
+    @property
+    def is_open(self) -> bool:
+        """Return whether the other options are in use, or wrong."""
+        return any(self[name].value() or self[name].errors for name in FURTHER)
+
+
+def settings_of(receipt: Receipt) -> dict[str, str]:
+    """Return what the playground is to be asked for a receipt's context once more."""
+    asked = receipt.metadata.get("asked", {})
+    project = asked.get("project", UNNAMED)
+    options = {name: _typed_as(value) for name, value in asked.get("options", {}).items() if name in OPTIONS}
+    return {
+        "agent": receipt.actor.agent_id,
+        "user": receipt.actor.user_id,
+        "session": str(receipt.session_id or ""),
+        "message": receipt.query,
+        "project": NO_PROJECT if project is None else project,
+        "perspective": asked.get("perspective") or "",
+        "format": asked.get("format", "anthropic"),
+        **options,
+    }
+
+
+def _typed_as(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
