@@ -5,28 +5,21 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
 from urllib.parse import urlencode
-from uuid import UUID
 
 from django.contrib import admin, messages
-from django.db.models.functions import Left
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
-from django.urls import NoReverseMatch, reverse
-from django.utils import timezone
+from django.urls import reverse
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
-from conversations.models import Message
 from memoryhub.access.actions import VersionMismatch
-from memoryhub.admin.base import READ_FOR_EXCERPT, clock, excerpt, principal
+from memoryhub.admin.base import clock, principal
 from memoryhub.admin.fields import with_plain_line_ends
 from memoryhub.admin.pages import Page, shown
 from memoryhub.admin.pressing import in_words, reason_of, small_number, typed
 from memoryhub.refusals import Refusal, told
-from memoryhub.tenants.domain import Trust, TrustPolicy
 from memoryhub.tenants.models import Agent
-from memoryhub.tenants.policies import effective_policy
 from strength.actions.curate import WrongState, apply_transition, approve_memory
-from strength.actions.decisions import decision_against
 from strength.actions.merging import dismiss_merge, merge, reopen_merge
 from strength.actions.review import (
     MOST_COUNTED,
@@ -34,13 +27,12 @@ from strength.actions.review import (
     count_waiting,
     memories_that_wait,
     merges_that_wait,
-    near_memories,
     next_item,
     still_waiting,
 )
 from strength.actions.taking_back import take_back
 from strength.admin.forms import LONGEST_CONTENT
-from strength.admin.pairs import LONGEST_SHOWN, merge_of, other_merges, pair_of
+from strength.admin.review_items import about_item
 from strength.admin.shown import shown_memories
 from strength.domain.memories import MemoryRefused, Status
 from strength.domain.review import (
@@ -49,20 +41,15 @@ from strength.domain.review import (
     Order,
     Round,
     Sort,
-    Waiting,
-    WaitsFor,
     item_of,
     round_of,
-    why_it_waits,
 )
-from strength.models import Memory, MemoryRevision, MemorySource, Merge
+from strength.models import Memory, MemoryRevision, Merge
 
 ROUND: Final = "review"
 REVISION: Final = "revision"
 NEEDS: Final = ("strength.change_memory", "strength.change_merge")
-MOST_SOURCES: Final = 5
 MOST_AGENTS: Final = 200
-MOST_ENDED: Final = 10
 MOST_ON_THE_BADGE: Final = 99
 
 SORTS: Final[Mapping[Sort, Any]] = {
@@ -73,14 +60,6 @@ SORTS: Final[Mapping[Sort, Any]] = {
 ORDERS: Final[Mapping[Order, Any]] = {
     Order.OLDEST: _("Oldest first"),
     Order.WEIGHTIEST: _("Weightiest first"),
-}
-WHYS: Final[Mapping[WaitsFor, Any]] = {
-    WaitsFor.UNTRUSTED_SOURCE: _("It comes from a channel or a message that is not trusted."),
-    WaitsFor.UNTRUSTED_WRITER: _("It was written through a key, or in a channel, that is not trusted."),
-    WaitsFor.DECIDED_AGAINST: _("A person has decided against a memory that says this."),
-    WaitsFor.CONTRADICTS: _("It contradicts what is believed now."),
-    WaitsFor.UNSURE: _("Whoever drew it from the conversation was not sure enough."),
-    WaitsFor.ASKED: _("It was written down to wait for a person."),
 }
 DONE: Final[Mapping[str, Any]] = {
     "approve": _("Approved"),
@@ -349,7 +328,7 @@ def _page(request: HttpRequest, asked: Asked, *, text: str | None = None) -> Htt
     first = next_item(asked.narrowed, now=now, besides=[each.key for each in skipped])
     item = next(iter([*wanted, *([first] if first else []), *skipped]), None)
     # What was typed is about what was asked for, and about nothing else.
-    about = _about(request, item, text if wanted else None) if item else {}
+    about = about_item(request, item, text if wanted else None) if item else {}
     if about is None:
         messages.warning(request, in_words(_elsewhere(None)))
         return HttpResponseRedirect(asked.address())
@@ -411,110 +390,6 @@ def _shown_last(request: HttpRequest, round_: Round) -> dict[str, Any] | None:
         actor_id = Memory.objects.filter(pk=key).values_list("actor_id", flat=True).first()
     memory = shown_memories(request, actor_id, [key])[str(key)] if actor_id else ""
     return {"words": DONE[last.verb], "memory": memory, "number": last.number}
-
-
-def _about(request: HttpRequest, item: Item, text: str | None) -> dict[str, Any] | None:
-    """Return what is shown of an item; None where it went just now."""
-    if item.is_merge:
-        whose = Merge.objects.filter(pk=item.key).values_list("actor_id", flat=True).first()
-        return _about_merge(request, item.key, whose) if whose else None
-    memory = Memory.objects.with_numbers().select_related("actor__agent").filter(pk=item.key).first()
-    return _about_memory(request, memory, text) if memory else None
-
-
-def _about_merge(request: HttpRequest, key: UUID, actor_id: UUID) -> dict[str, Any]:
-    proposal = merge_of(key, actor_id)
-    return {
-        "proposal": proposal,
-        "actor": proposal.actor,
-        "percent": round(100 * proposal.likeness),
-        "others": other_merges(proposal),
-        **pair_of(request, proposal),
-    }
-
-
-def _about_memory(request: HttpRequest, memory: Memory, text: str | None) -> dict[str, Any]:
-    policy = effective_policy(TrustPolicy, memory.agent, memory.actor)
-    sources = list(memory.sources.all())
-    ended = _would_end(memory)
-    return {
-        "memory": memory,
-        "actor": memory.actor,
-        "opening": memory.content[:LONGEST_SHOWN],
-        "is_cut": len(memory.content) > LONGEST_SHOWN,
-        "text": text,
-        "is_edited": text is not None,
-        "whys": [WHYS[why] for why in _whys(memory, sources, policy)],
-        "confidence": memory.confidence,
-        "confidence_floor": policy.confidence_floor,
-        "sources": _shown_sources(request, memory, sources[:MOST_SOURCES]),
-        "sources_left_out": max(0, len(sources) - MOST_SOURCES),
-        "ended": [(each, excerpt(each.content, 400)) for each in ended],
-        "near": [
-            {
-                "memory": each.memory,
-                "opening": excerpt(each.memory.content, 300),
-                "percent": round(100 * each.relevance),
-                "is_ended": each.memory in ended,
-            }
-            for each in near_memories(memory, now=timezone.now())
-        ],
-    }
-
-
-def _whys(memory: Memory, sources: list[MemorySource], policy: TrustPolicy) -> list[WaitsFor]:
-    untrusted = {*policy.untrusted_channels}
-    against = decision_against(actor_id=memory.actor_id, text=memory.content)
-    return why_it_waits(
-        Waiting(
-            is_trusted=memory.trust == Trust.TRUSTED,
-            has_untrusted_source=memory.channel in untrusted
-            or any(each.trust == Trust.UNTRUSTED or each.channel in untrusted for each in sources),
-            confidence=memory.confidence,
-            confidence_floor=policy.confidence_floor,
-            contradicts=bool(memory.supersedes),
-            was_decided_against=against is not None,
-        )
-    )
-
-
-def _would_end(memory: Memory) -> list[Memory]:
-    """Return what no longer holds once the memory is approved."""
-    if not memory.supersedes:
-        return []
-    rows = Memory.objects.of([memory.actor_id]).active().filter(pk__in=memory.supersedes, superseded_by=None)
-    return list(rows.order_by("pk")[:MOST_ENDED])
-
-
-def _shown_sources(request: HttpRequest, memory: Memory, sources: list[MemorySource]) -> list[dict[str, Any]]:
-    """Return the messages that a memory comes from, as far as this person may read them."""
-    user: Any = request.user
-    said = {}
-    if sources and user.has_perm("conversations.view_message"):
-        rows = Message.objects.of([memory.actor_id]).filter(pk__in=[each.message_id for each in sources])
-        said = {
-            row.pk: row
-            for row in rows.defer("content", "blocks").annotate(opening=Left("content", READ_FOR_EXCERPT))
-        }
-    links = user.has_perm("conversations.view_session")
-    return [
-        {
-            "source": each,
-            "message": said.get(each.message_id),
-            "text": excerpt(said[each.message_id].opening, 300) if each.message_id in said else "",
-            "link": _session_link(each) if links else "",
-        }
-        for each in sources
-    ]
-
-
-def _session_link(source: MemorySource) -> str:
-    """Return the address of a message in its session."""
-    try:
-        address = reverse("admin:conversations_session_timeline", args=[source.session_id])
-    except NoReverseMatch:
-        address = reverse("admin:conversations_session_change", args=[source.session_id])
-    return f"{address}#message-{source.message_id}"
 
 
 def badge(request: HttpRequest) -> str:
