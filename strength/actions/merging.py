@@ -56,8 +56,8 @@ def merge(
         if stays != proposal.absorbed_id:
             raise CannotMerge(told("The memory that is to stay is none of the two."))
         _turn(proposal)
-    kept, absorbed = _lock_pair(proposal)
-    if not _is_as_compared(kept, absorbed, proposal, now):
+    kept, absorbed = proposal.kept, proposal.absorbed = _lock_pair(proposal)
+    if not is_as_compared(proposal, now):
         raise CannotMerge(
             told("One of the two was changed since they were compared; the next sleep compares them anew.")
         )
@@ -231,7 +231,9 @@ def _lock_pair(proposal: Merge) -> tuple[Memory, Memory]:
     return found[proposal.kept_id], found[proposal.absorbed_id]
 
 
-def _is_as_compared(kept: Memory, absorbed: Memory, proposal: Merge, now: datetime) -> bool:
+def is_as_compared(proposal: Merge, now: datetime) -> bool:
+    """Return whether the two can be merged: as they were when they were compared, and the one that is to stay holds."""
+    kept, absorbed = proposal.kept, proposal.absorbed
     versions = (kept.version, absorbed.version) == (proposal.kept_version, proposal.absorbed_version)
     holds = kept.valid_to is None or kept.valid_to > now
     return versions and holds and kept.status == absorbed.status == Status.ACTIVE

@@ -32,8 +32,9 @@ from memoryhub.admin.titles import dated
 from memoryhub.ids import new_id
 from memoryhub.refusals import told
 from strength.actions.curate import WrongState
-from strength.actions.merging import dismiss_merge, merge, reopen_merge, undo_merge
-from strength.admin.pairs import is_as_compared, merge_of, other_merges, pair_of
+from strength.actions.merging import dismiss_merge, is_as_compared, merge, reopen_merge, undo_merge
+from strength.actions.review import merges_that_wait
+from strength.admin.pairs import merge_of, other_merges, pair_of
 from strength.admin.shown import may_read_memories
 from strength.admin.words import MERGE_COLOURS, MERGE_STATES, said
 from strength.domain.memories import Status
@@ -257,7 +258,7 @@ class MergeAdmin(ButtonsAdmin):
 def _question(request: HttpRequest, rows: list[Merge], verb: str) -> Question:
     """Return what is asked before many pairs are decided: how many are, how many stay as they are, and why."""
     open_ = [row for row in rows if row.state == MergeState.PROPOSED]
-    ready = [row for row in open_ if is_as_compared(row)] if verb == "accept" else open_
+    ready = [row for row in open_ if is_as_compared(row, clock())] if verb == "accept" else open_
     decided, outdated = len(rows) - len(open_), len(open_) - len(ready)
     sentences = [_what_happens(len(ready), verb)]
     if decided:
@@ -306,8 +307,8 @@ def _undo_of(batch: UUID) -> str:
 
 
 def _next_after(proposal: Merge) -> str:
-    """Return the address of the next open proposal, of the same actor first; the list where there is none."""
-    open_ = Merge.objects.filter(state=MergeState.PROPOSED).exclude(pk=proposal.pk).defer("undo")
+    """Return the address of the next proposal that waits, of the same actor first; the list where there is none."""
+    open_ = merges_that_wait(clock()).exclude(pk=proposal.pk).defer("undo")
     following = open_.filter(actor_id=proposal.actor_id).first() or open_.first()
     return page_of(following) if following else reverse("admin:strength_merge_changelist")
 
@@ -315,7 +316,7 @@ def _next_after(proposal: Merge) -> str:
 def _verbs(proposal: Merge) -> list[str]:
     """Return the buttons that have a chance; whether one works is for the action to say."""
     if proposal.state == MergeState.PROPOSED:
-        return ["accept", "dismiss"] if is_as_compared(proposal) else ["dismiss"]
+        return ["accept", "dismiss"] if is_as_compared(proposal, clock()) else ["dismiss"]
     if proposal.state == MergeState.MERGED and proposal.absorbed.status == Status.ARCHIVED:
         return ["undo"]
     return []

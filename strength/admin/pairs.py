@@ -6,11 +6,12 @@ from uuid import UUID
 from django.db.models import Count, Q
 from django.http import HttpRequest
 
+from memoryhub.admin.base import clock
 from memoryhub.admin.differences import Piece, Row, aligned
 from memoryhub.tenants.policies import effective_policy
+from strength.actions.merging import is_as_compared
 from strength.admin.shown import may_read_memories
 from strength.admin.words import STATUSES
-from strength.domain.memories import Status
 from strength.domain.merging import MergeState, joined
 from strength.domain.policy import StrengthPolicy
 from strength.domain.strength import Numbers
@@ -42,16 +43,9 @@ def pair_of(request: HttpRequest, merge: Merge) -> dict[str, Any]:
         "reads_memories": reads,
         "is_compared": rows is not None,
         "is_cut": reads and max(len(kept.content), len(absorbed.content)) > LONGEST_SHOWN,
-        "is_outdated": merge.state == MergeState.PROPOSED and not is_as_compared(merge),
+        "is_outdated": merge.state == MergeState.PROPOSED and not is_as_compared(merge, clock()),
         "as_one": _as_one(merge),
     }
-
-
-def is_as_compared(merge: Merge) -> bool:
-    """Say whether neither of the two was changed since they were compared; `merge` has both loaded."""
-    kept, absorbed = merge.kept, merge.absorbed
-    versions = (kept.version, absorbed.version) == (merge.kept_version, merge.absorbed_version)
-    return versions and kept.status == absorbed.status == Status.ACTIVE
 
 
 def other_merges(merge: Merge) -> dict[str, int]:

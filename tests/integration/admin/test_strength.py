@@ -570,6 +570,15 @@ def test_after_a_decision_comes_the_next_proposal(boss: Client, nights: Nights) 
     assert press(boss, seen[-1], "decide", verb="dismiss").redirect_chain[-1][0] == list_of(Merge)
 
 
+def test_what_cannot_be_merged_any_more_is_not_led_to_nor_offered(boss: Client, nights: Nights) -> None:
+    first, ended, edited = more_proposals(nights.hub)
+    Memory.objects.filter(pk=ended.kept_id).update(valid_to=NOW)
+    Memory.objects.filter(pk=edited.kept_id).update(version=99)
+    assert press(boss, first, "decide", verb="dismiss").redirect_chain[-1][0] == list_of(Merge)
+    for each in (ended, edited):
+        assert [verb for verb, _ in boss.get(page_of(each)).context["verbs"]] == ["dismiss"]
+
+
 @pytest.mark.parametrize(("verb", "state"), [("accept", "merged"), ("dismiss", "dismissed")])
 def test_many_are_decided_in_the_list(boss: Client, nights: Nights, verb: str, state: str) -> None:
     proposals = more_proposals(nights.hub)
