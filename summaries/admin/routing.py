@@ -43,10 +43,7 @@ OFFERED_ON_PAGE = 6
 LONGEST_SHOWN = 20_000
 MAKES = "add_project"
 UNMAKES = "delete_project"
-BUTTON = (
-    "border border-base-200 cursor-pointer font-medium inline-flex px-2 py-1 rounded-default text-important "
-    "dark:border-base-700"
-)
+BUTTON = "hub-button hub-button-name"
 
 
 class StateFilter(DropdownFilter):
