@@ -11,6 +11,8 @@ from memoryhub.access import audit
 from memoryhub.access.domain import Principal
 from memoryhub.access.tenancy import hold
 from memoryhub.jobs.queue import enqueue
+from memoryhub.providers.errors import ProviderUnavailable
+from memoryhub.providers.llm.none import NOT_CONFIGURED
 from memoryhub.tenants.policies import effective_policy
 from summaries.actions.projects import check_trusted, note_event
 from summaries.domain.compaction import COMPACTED, FOLLOW_UP, NEVER_COMPACTED, Outcome
@@ -50,11 +52,14 @@ _REFUSALS: Final = frozenset({Outcome.REFUSED, Outcome.TOO_MUCH_PROTECTED})
 def order_compaction(*, document: Document, by: Principal, now: datetime) -> UUID:
     """Enqueue a document's compaction, due or not, and return the job's id; the actor of its project is loaded.
 
-    Raises NotCompacted, Forbidden for an untrusted key, UnknownRow where the actor was erased meanwhile.
+    Raises NotCompacted, ProviderUnavailable where there is no language model, Forbidden for an untrusted key,
+    UnknownRow where the actor was erased meanwhile.
     """
     check_trusted(by)
     if document.name == NEVER_COMPACTED:
         raise NotCompacted(f"{NEVER_COMPACTED} is never rewritten.")
+    if settings.LLM.provider == "none":
+        raise ProviderUnavailable(NOT_CONFIGURED, code="not_configured", permanent=True)
     hold(document.actor_id)
     actor = document.project.actor
     audit.record(by=by, verb="order", object_kind="compaction", object_id=document.pk, actor=actor, now=now)

@@ -19,6 +19,8 @@ from memoryhub.admin.fields import ProseField, with_plain_line_ends
 from memoryhub.admin.ledger import tokens_in_words
 from memoryhub.admin.numbers import grouped
 from memoryhub.admin.pressing import Done, button_urls, posted, small_number, typed
+from memoryhub.admin.trail import WHO
+from memoryhub.providers.errors import ProviderUnavailable
 from memoryhub.providers.llm.none import NOT_CONFIGURED
 from memoryhub.refusals import Refusal, said, told
 from memoryhub.tenants.domain import Trust
@@ -34,7 +36,7 @@ from summaries.admin.entries import entries_of, ids_of
 from summaries.admin.file_names import file_name, topic_of
 from summaries.admin.histories import HistoryAdmin, Version, restored
 from summaries.admin.passages import differences
-from summaries.admin.words import DOCUMENT_KINDS, OUTCOMES, WHO, WHYS
+from summaries.admin.words import DOCUMENT_KINDS, OUTCOMES, WHYS
 from summaries.domain.documents import LONGEST_DOCUMENT
 from summaries.domain.projects import DocumentKind
 from summaries.models import Document, DocumentVersion, Project
@@ -218,12 +220,12 @@ class DocumentAdmin(HistoryAdmin):
         """Say what a compaction would do, or order it; without a language model say what to set."""
 
         def press(document: Document, reason: str) -> Done:
-            if not state_of(document).has_model:
-                raise Refusal(NOT_CONFIGURED)
             try:
                 order_compaction(document=document, by=principal(request), now=clock())
             except NotCompacted:
                 raise Refusal(told("This document is never rewritten.")) from None
+            except ProviderUnavailable:
+                raise Refusal(NOT_CONFIGURED) from None
             return Done(
                 gettext("It will be compacted in the background. The text before it is kept as a backup.")
             )

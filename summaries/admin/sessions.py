@@ -23,6 +23,7 @@ from memoryhub.admin.base import UserFilter, clock, excerpt, labelled, principal
 from memoryhub.admin.fields import ProseField
 from memoryhub.admin.pressing import Done, button_urls, posted, reason_of, small_number, typed
 from memoryhub.admin.titles import dated
+from memoryhub.admin.trail import WHO
 from memoryhub.refusals import told
 from summaries.actions.curate import delete_summary, edit_summary, restore_version
 from summaries.actions.going_back import put_summary_back
@@ -30,7 +31,7 @@ from summaries.actions.ordering import order_summary
 from summaries.admin.curated import CuratedForm, address, goes_along, wide
 from summaries.admin.histories import HistoryAdmin, Version, restored
 from summaries.admin.routing import timeline_link
-from summaries.admin.words import GENERATORS, SUMMARY_VERBS, TRUSTS, WHO
+from summaries.admin.words import GENERATORS, SUMMARY_VERBS, TRUSTS
 from summaries.domain.summaries import LONGEST_TEXT
 from summaries.models import Summary, SummaryVersion
 

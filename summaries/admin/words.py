@@ -5,7 +5,6 @@ from typing import Any, Final
 
 from django.utils.translation import gettext_lazy as _
 
-from memoryhub.admin.trail import WHO as WHO
 from memoryhub.tenants.domain import Trust
 from summaries.actions.protecting import Why
 from summaries.domain.compaction import Outcome

@@ -7,10 +7,11 @@ from rest_framework.response import Response
 
 from memoryhub.access.domain import Scope
 from memoryhub.api.fields import StrictSerializer, TenantQuery
+from memoryhub.providers.errors import ProviderUnavailable
 from summaries.actions.oversize import NotCompacted, order_compaction
 from summaries.api.projects import ProjectView
 from summaries.api.serializers import JobIdOut
-from summaries.api.views import conflict
+from summaries.api.views import conflict, llm_problem
 
 
 class NoBody(StrictSerializer):
@@ -21,7 +22,11 @@ class DocumentCompaction(ProjectView):
     """Have a document rewritten shorter."""
 
     scopes = {"POST": Scope.WRITE}
-    problems = {**ProjectView.problems, NotCompacted: conflict("not_compacted")}
+    problems = {
+        **ProjectView.problems,
+        NotCompacted: conflict("not_compacted"),
+        ProviderUnavailable: llm_problem,
+    }
 
     @extend_schema(request=NoBody, parameters=[TenantQuery], responses={202: JobIdOut})
     def post(self, request: Request, project_name: str, document_name: str) -> Response:

@@ -56,7 +56,7 @@ def conflict(code: str) -> Any:
     return lambda error: Problem(status.HTTP_409_CONFLICT, code, str(error))
 
 
-def _failed(error: ProviderError) -> APIException:
+def llm_problem(error: ProviderError) -> APIException:
     """503 where nobody can be asked, for today or until it is set up; 502 where one did not answer as it should."""
     is_missing = isinstance(error, SpendCapReached) or error.code == NO_MODEL
     wait = error.retry_after_seconds or (SET_UP_SECONDS if is_missing else None)
@@ -197,7 +197,7 @@ class SummariesDigest(ApiView):
     problems = {
         NothingToDigest: conflict("no_summaries"),
         NoRoom: conflict("no_room"),
-        ProviderError: _failed,
+        ProviderError: llm_problem,
     }
     idempotent_in_transaction = False
 

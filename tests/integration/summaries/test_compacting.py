@@ -292,3 +292,11 @@ def test_it_can_be_asked_for_before_it_is_due(client: APIClient, llm: LLMServer)
     a_document(project, "- short\n", "decisions.md")
     assert client.post(f"{at}/decisions.md/compact{whose}").status_code == 202
     assert client.post(f"{at}/timeline.md/compact{whose}").status_code == 404
+
+
+def test_without_a_model_nothing_is_ordered_and_it_is_told_what_to_set(client: APIClient) -> None:
+    a_document(a_project(**SMALL), long_text(30))
+    answer = client.post("/api/v1/projects/otaru/documents/MEMORY.md/compact?agent_id=kana&user_id=hiroki")
+    assert (answer.status_code, answer.json()["code"]) == (503, "llm_unavailable")
+    assert "ANTHROPIC_API_KEY" in answer.json()["detail"] and "Retry-After" in answer
+    assert not Job.objects.filter(kind="compact").exists()
