@@ -42,10 +42,6 @@ LAYERS: Final[Mapping[str, Any]] = {
 FRAME: Final = "frame"
 """What no entry counts for itself: headings, the block's delimiters, what each message costs."""
 
-CODE_SPREAD: Final = 45
-"""By how many tokens the block's random code may make two contexts differ: it stands there twice, and 20,000 of them
-had 12 to 27 raw tokens, which the most careful factors make half as many again."""
-
 REASONS: Final[Mapping[str, Any]] = {
     Reason.INCLUDED: _("entered whole"),
     Reason.TRIMMED: _("entered, cut short so that the rest fits"),
@@ -101,14 +97,13 @@ class Share:
     entered: int
     offered: int
     before: int | None = None
-    spread: int = 0
-    """Up to how many tokens a difference may come of chance alone."""
+    is_uncertain: bool = False
+    """Whether a difference may come of the random code alone: nobody knows how much the one before took."""
 
     @property
     def more(self) -> int | None:
         """Return how many tokens more than before; None where nothing is compared, or chance alone may be behind it."""
-        more = None if self.before is None else self.tokens - self.before
-        return more if more is None or abs(more) > self.spread else None
+        return None if self.before is None or self.is_uncertain else self.tokens - self.before
 
 
 @dataclass(frozen=True)
@@ -254,7 +249,7 @@ def budget_of(
                 entered=sum(1 for item in items if item["layer"] == layer and item["included"]),
                 offered=sum(1 for item in items if item["layer"] == layer),
                 before=_before(before, layer, code),
-                spread=CODE_SPREAD if layer == FRAME and before and before.code is None else 0,
+                is_uncertain=layer == FRAME and before is not None and before.code is None,
             )
         )
         x += percent

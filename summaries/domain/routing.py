@@ -353,8 +353,9 @@ def _gist(message: str, terms: Set[str]) -> str:
 
 def most_alike(message: str, examples: Sequence[Example], number: int) -> list[Example]:
     """Return so many of the examples, most like the message first; of equally like ones the latest."""
-    ranked = sorted(examples, key=lambda each: -alike(message, each.message))  # stable: else the latest
-    return ranked[:number]
+    terms = _terms(message[:COMPARED])
+    ranked = sorted(examples, key=lambda each: -likeness(terms, _terms(each.message[:COMPARED])))
+    return ranked[:number]  # sorted as they came, where they are equally alike
 
 
 def alike(one: str, other: str) -> float:
