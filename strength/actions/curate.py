@@ -234,28 +234,16 @@ def _change(
             _check_decisions(locked, before, by)
             if snapshot(locked) == before:
                 return locked
-            if locked.locked and locked.content != before["content"] and by.kind is PrincipalKind.JOB:
-                raise LockedByPerson(told("A person has put this text right; a job may not rewrite it."))
-            # What a person has put right, no extraction may rewrite.
-            is_put_right = verb == "edit" or (verb == "approve" and locked.content != before["content"])
-            locked.locked = locked.locked or (is_put_right and by.kind is not PrincipalKind.JOB)
-            locked.version += 1
-            locked.updated_at = now
+            _lock_what_a_person_wrote(locked, before, verb, by)
+            locked.version, locked.updated_at = locked.version + 1, now
             locked.save()
             if entry is not None and before["content"] != locked.content:
                 index_memory(locked, entry, spaces)
             follow_memories([locked])
             _keep_decision(locked, before, by, now)
             keep_revision(
-                memory=locked,
-                verb=verb,
-                before=before,
-                by=by,
-                reason=reason,
-                now=now,
-                beside=beside,
-                batch=batch,
-            )
+                memory=locked, verb=verb, before=before, by=by, reason=reason, now=now, beside=beside, batch=batch
+            )  # fmt: skip
             if is_brought_in(locked, before["status"]):
                 end_what_it_supersedes(locked, by=by, now=now)
             return locked
@@ -263,6 +251,15 @@ def _change(
         if not is_about(error, TEXT_ONCE):
             raise
         raise DuplicateMemory(told("Another memory in this namespace has the same text.")) from error
+
+
+def _lock_what_a_person_wrote(memory: Memory, before: Mapping[str, Any], verb: str, by: Principal) -> None:
+    """Keep a text that a person has put right from being rewritten by a job. Raises LockedByPerson."""
+    is_rewritten = memory.content != before["content"]
+    if memory.locked and is_rewritten and by.kind is PrincipalKind.JOB:
+        raise LockedByPerson(told("A person has put this text right; a job may not rewrite it."))
+    is_put_right = verb == "edit" or (verb == "approve" and is_rewritten)
+    memory.locked = memory.locked or (is_put_right and by.kind is not PrincipalKind.JOB)
 
 
 def _strength_of(memory: Memory) -> dict[str, Any]:

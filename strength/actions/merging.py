@@ -46,29 +46,21 @@ def merge(
     """Let the kept memory absorb the other, as they were compared; the proposal remembers how to take it back.
 
     `stays` names the one that is to stay where it is not the one proposed; `batch` is shared by what is decided at
-    once. The kept one gets the greater strength, the
-    uses, impacts, tags, learnings and sources of both; the other is archived and points to it. Raises CannotMerge,
-    WrongState for a proposal that is decided, Forbidden for an untrusted key.
+    once. The kept one gets the greater strength, the uses, impacts, tags, learnings and sources of both; the other is
+    archived and points to it. Raises CannotMerge, WrongState for a proposal that is decided, Forbidden for an untrusted
+    key.
     """
     proposal = _lock_proposal(proposal, MergeState.PROPOSED, by)
     is_turned = stays is not None and stays != proposal.kept_id
-    if is_turned:
-        if stays != proposal.absorbed_id:
-            raise CannotMerge(told("The memory that is to stay is none of the two."))
-        _turn(proposal)
+    if stays is not None and is_turned:
+        _let_stay(proposal, stays)
     kept, absorbed = proposal.kept, proposal.absorbed = _lock_pair(proposal)
     if not is_as_compared(proposal, now):
         raise CannotMerge(
             told("One of the two was changed since they were compared; the next sleep compares them anew.")
         )
     before_kept, before_absorbed = snapshot(kept), snapshot(absorbed)
-    undo = _join_numbers(kept, absorbed, proposal)
-    undo["sources"] = _add_sources(kept, absorbed)
-    undo["perspectives"] = _join_perspectives(kept, absorbed)
-    undo["new_tags"] = [tag for tag in absorbed.tags if tag not in kept.tags]
-    undo["new_learnings"] = [name for name in absorbed.learnings if name not in kept.learnings]
-    kept.tags = list(dict.fromkeys([*kept.tags, *absorbed.tags]))
-    kept.learnings = {**absorbed.learnings, **kept.learnings}
+    undo = _join(kept, absorbed, proposal)
     absorbed.status, absorbed.superseded_by = Status.ARCHIVED, kept
     absorbed.pinned = False
     for memory, before in ((kept, before_kept), (absorbed, before_absorbed)):
@@ -81,6 +73,24 @@ def merge(
     _follow(kept, absorbed, now)
     proposal.batch = batch
     return _decide(proposal, MergeState.MERGED, by, reason, now)
+
+
+def _join(kept: Memory, absorbed: Memory, proposal: Merge) -> dict[str, Any]:
+    """Give the one that stays what the other has besides its text; return what takes that back."""
+    undo = _join_numbers(kept, absorbed, proposal)
+    undo["sources"] = _add_sources(kept, absorbed)
+    undo["perspectives"] = _join_perspectives(kept, absorbed)
+    undo["new_tags"] = [tag for tag in absorbed.tags if tag not in kept.tags]
+    undo["new_learnings"] = [name for name in absorbed.learnings if name not in kept.learnings]
+    kept.tags = list(dict.fromkeys([*kept.tags, *absorbed.tags]))
+    kept.learnings = {**absorbed.learnings, **kept.learnings}
+    return undo
+
+
+def _let_stay(proposal: Merge, stays: UUID) -> None:
+    if stays != proposal.absorbed_id:
+        raise CannotMerge(told("The memory that is to stay is none of the two."))
+    _turn(proposal)
 
 
 def _turn(proposal: Merge) -> None:
