@@ -19,26 +19,38 @@ Piece = TypeVar("Piece")
 
 
 def let_go_of_database() -> None:
-    """Give this thread's connection back, where nothing depends on it; the next query gets one by itself.
+    """Give this thread's connection back, where no transaction is open; the next query gets one by itself.
 
-    The web process has a pool of few connections; whoever waits for a model for a minute must hold none.
+    The web process has a pool of few connections; whoever waits for a model for a minute must hold none. So nothing
+    that may wait for a network holds a lock of its session, which would go back into the pool with the connection.
     """
-    if _may_let_go():
+    if not connection.in_atomic_block:
         connection.close()
 
 
 @contextmanager
-def keeping_database() -> Iterator[None]:
-    """Stay with this thread's connection: a lock of its session would go back into the pool with it, and stay there."""
-    before, _held.session = getattr(_held, "session", False), True
+def alone_here(name: str, *, seconds: float) -> Iterator[bool]:
+    """Wait, without a connection, until nobody else in this process is at what has this name.
+
+    Says whether that came true in time. Nothing of it outlives the process, and other processes know nothing of it.
+    """
+    with _gone:
+        if name in _busy:
+            let_go_of_database()
+        is_mine = _gone.wait_for(lambda: name not in _busy, seconds)
+        if is_mine:
+            _busy.add(name)
     try:
-        yield
+        yield is_mine
     finally:
-        _held.session = before
+        if is_mine:
+            with _gone:
+                _busy.discard(name)
+                _gone.notify_all()
 
 
-def _may_let_go() -> bool:
-    return not connection.in_atomic_block and not getattr(_held, "session", False)
+_busy: set[str] = set()
+_gone = threading.Condition()
 
 
 @contextmanager
@@ -61,10 +73,10 @@ def few_at_a_time() -> Iterator[None]:
 def waiting_for_network() -> Iterator[None]:
     """Wait for others without a connection, and let somebody else into the room of `few_at_a_time` meanwhile.
 
-    Within a transaction, or with a lock of the session, neither can be given up.
+    Within a transaction neither can be given up.
     """
     let_go_of_database()
-    if not _may_let_go() or not getattr(_held, "room", False):
+    if connection.in_atomic_block or not getattr(_held, "room", False):
         yield
         return
     _room().release()

@@ -2,19 +2,22 @@
 
 A concurrent repeat waits for the first on a PostgreSQL advisory lock. The change and the record of
 its answer commit together, so that a crash between the two cannot make a repeat do the work again.
-Calls that ask a provider over the network must not hold a transaction open meanwhile; their views
-say so (`idempotent_in_transaction = False`), and since they only read, doing them again is harmless.
+
+Calls that ask a provider over the network must hold neither a transaction nor a connection meanwhile; their views say
+so (`idempotent_in_transaction = False`). Repeats of these wait for the first within one process. Two servers may do
+the work twice, which is harmless; the answer that is recorded first is everybody's.
 """
 
 import hashlib
 import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import UUID
 
-from django.db import OperationalError, connection, transaction
+from django.db import IntegrityError, OperationalError, connection, transaction
 from django.db.models import Q, TextField
 from django.db.models.functions import Cast
 from rest_framework.renderers import JSONRenderer
@@ -26,7 +29,7 @@ from memoryhub.api.models import IdempotencyRecord
 from memoryhub.api.problems import Problem
 from memoryhub.storable import text_problem
 from memoryhub.tenants.models import Actor
-from memoryhub.waiting import keeping_database
+from memoryhub.waiting import alone_here
 
 KEPT_FOR = timedelta(hours=24)
 LONGEST_KEY = 255
@@ -34,6 +37,7 @@ LONGEST_WAIT_MS = 30_000
 LONGEST_ROUTE = 200
 PURGED_AT_ONCE = 100
 KEPT_HEADERS = ("ETag", "Location")
+IN_PROGRESS = "The first call with this key still runs."
 
 
 def answer_once(
@@ -51,20 +55,34 @@ def answer_once(
         with transaction.atomic() if in_transaction else nullcontext():
             return act()
     check_key(key)
-    route = route[:LONGEST_ROUTE]
     asked = [request.data, sorted(request.query_params.lists())]
     digest = hashlib.sha256(json.dumps(asked, sort_keys=True, default=str).encode()).hexdigest()
-    with _alone(f"{request.auth.pk}|{route}|{key}"):
+    call = Call(request.auth, route[:LONGEST_ROUTE], key, digest)
+    with _alone(call) if in_transaction else _alone_here(call):
         now = datetime.now(UTC)
-        if earlier := _earlier(request.auth, route, key, now):
-            return _repeat(earlier, digest)
-        with transaction.atomic() if in_transaction else nullcontext():
-            response = act()
-            about = actor_id()
-            # A read about somebody without rows repeats that user's words, and no erasure would find them.
-            if in_transaction or about is not None:
-                _record(request.auth, route, key, digest, response, about, not in_transaction, now)
-        return response
+        if earlier := _earlier(call, now):
+            return _repeat(earlier, call)
+        if in_transaction:
+            with transaction.atomic():
+                response = act()
+                _record(call, response, actor_id(), now, is_read=False)
+            return response
+        response, about = act(), actor_id()
+        # A read about somebody without rows repeats that user's words, and no erasure would find them.
+        return response if about is None else _first(call, response, about, now)
+
+
+@dataclass(frozen=True)
+class Call:
+    """A call that carries a key: whose, where, and what of."""
+
+    api_key: ApiKey
+    route: str
+    key: str
+    digest: str
+
+    def __str__(self) -> str:
+        return f"{self.api_key.pk}|{self.route}|{self.key}"
 
 
 def check_key(key: str) -> None:
@@ -76,29 +94,34 @@ def check_key(key: str) -> None:
 
 
 @contextmanager
-def _alone(name: str) -> Iterator[None]:
+def _alone(call: Call) -> Iterator[None]:
     """Hold a session-level advisory lock, so that no transaction has to stay open while waiting."""
-    number = int.from_bytes(hashlib.sha256(name.encode()).digest()[:8], "big", signed=True)
+    number = int.from_bytes(hashlib.sha256(str(call).encode()).digest()[:8], "big", signed=True)
     with connection.cursor() as cursor:
         cursor.execute("SELECT set_config('lock_timeout', %s, false)", [str(LONGEST_WAIT_MS)])
         try:
             cursor.execute("SELECT pg_advisory_lock(%s)", [number])
         except OperationalError:
-            raise Problem(
-                409, "idempotency_in_progress", "The first call with this key still runs."
-            ) from None
+            raise Problem(409, "idempotency_in_progress", IN_PROGRESS) from None
         finally:
             cursor.execute("SELECT set_config('lock_timeout', '0', false)")
     try:
-        with keeping_database():
-            yield
+        yield
     finally:
         with connection.cursor() as cursor:
             cursor.execute("SELECT pg_advisory_unlock(%s)", [number])
 
 
-def _earlier(api_key: ApiKey, route: str, key: str, now: datetime) -> IdempotencyRecord | None:
-    rows = IdempotencyRecord.objects.filter(api_key=api_key, route=route, key=key)
+@contextmanager
+def _alone_here(call: Call) -> Iterator[None]:
+    with alone_here(str(call), seconds=LONGEST_WAIT_MS / 1000) as is_mine:
+        if not is_mine:
+            raise Problem(409, "idempotency_in_progress", IN_PROGRESS)
+        yield
+
+
+def _earlier(call: Call, now: datetime) -> IdempotencyRecord | None:
+    rows = IdempotencyRecord.objects.filter(api_key=call.api_key, route=call.route, key=call.key)
     record = rows.first()
     if record is not None and now - record.created_at > KEPT_FOR:
         rows.delete()
@@ -106,34 +129,38 @@ def _earlier(api_key: ApiKey, route: str, key: str, now: datetime) -> Idempotenc
     return record
 
 
-def _repeat(record: IdempotencyRecord, digest: str) -> Response:
-    if record.body_digest != digest:
+def _repeat(record: IdempotencyRecord, call: Call) -> Response:
+    if record.body_digest != call.digest:
         raise Problem(422, "idempotency_key_reused", "This Idempotency-Key was used with another body.")
     return Response(
         record.body, status=record.status, headers={**record.headers, "Idempotent-Replay": "true"}
     )
 
 
-def _record(
-    api_key: ApiKey,
-    route: str,
-    key: str,
-    digest: str,
-    response: Response,
-    actor_id: UUID | None,
-    is_read: bool,
-    now: datetime,
-) -> None:
+def _first(call: Call, response: Response, about: UUID, now: datetime) -> Response:
+    """Record the answer, and return the one that counts: another server may have been quicker."""
+    try:
+        with transaction.atomic():
+            _record(call, response, about, now, is_read=True)
+    except IntegrityError:
+        first = _earlier(call, now)
+        if first is None:
+            raise
+        return _repeat(first, call)
+    return response
+
+
+def _record(call: Call, response: Response, about: UUID | None, now: datetime, *, is_read: bool) -> None:
     if response.status_code >= 400:
         return
     body: Any = json.loads(JSONRenderer().render(response.data)) if response.data is not None else None
     IdempotencyRecord.objects.create(
-        actor_id=actor_id,
-        api_key=api_key,
-        route=route,
+        actor_id=about,
+        api_key=call.api_key,
+        route=call.route,
         is_read=is_read,
-        key=key,
-        body_digest=digest,
+        key=call.key,
+        body_digest=call.digest,
         status=response.status_code,
         headers={name: response[name] for name in KEPT_HEADERS if response.has_header(name)},
         body=body,

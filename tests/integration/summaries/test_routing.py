@@ -2,10 +2,12 @@
 
 import json
 import re
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from pathlib import Path
-from threading import Barrier, Event
+from threading import Barrier, Event, Semaphore
+from time import monotonic, sleep
 from typing import Any
 
 import pytest
@@ -531,35 +533,58 @@ def test_chats_that_are_being_routed_leave_room_for_others(llm: LLMServer) -> No
 
 
 @pytest.mark.django_db(transaction=True)
-def test_a_repeated_call_is_asked_once_while_the_model_is_waited_for(
-    client: APIClient, llm: LLMServer
+@pytest.mark.parametrize("keys", [["once"] * 12, [str(number) for number in range(12)]])
+def test_calls_with_keys_wait_for_the_model_without_a_lock_or_a_connection(
+    client: APIClient, llm: LLMServer, keys: list[str]
 ) -> None:
-    """The lock of its Idempotency-Key is the session's: it must neither end early nor go into the pool."""
+    """A lock of the session would stay in the pool, and a connection for each would empty it."""
     actor = actor_for_writing(BY, "kana", "hiroki", now=NOW)
     create_project(actor=actor, name="billing-api", description="Stripe.", by=BY, now=NOW)
-    held: list[int] = []
+    asked, go_on = Semaphore(0), Event()
 
-    def answer(asked: Asked) -> Reply:
-        held.append(session_locks())
-        connection.close()
+    def answer(_asked: Asked) -> Reply:
+        asked.release()
+        assert go_on.wait(60)
         return verdict(project="billing-api", confidence="high")
 
+    def ask(key: str) -> Any:
+        try:
+            body, headers = {**WHO, "message": CLEAR}, {"Idempotency-Key": key}
+            return client.post(f"{API}/projects/route", body, headers=headers).json()
+        finally:
+            connection.close()
+
     llm.answer(answer)
-    body, headers = {**WHO, "message": CLEAR}, {"Idempotency-Key": "once"}
-    first = client.post(f"{API}/projects/route", body, headers=headers)
-    assert first.status_code == 200 and held == [1] and session_locks() == 0
-    again = client.post(f"{API}/projects/route", body, headers=headers)
-    assert again.json() == first.json() and len(held) == 1
+    with ThreadPoolExecutor(len(keys)) as pool:
+        answers = [pool.submit(ask, key) for key in keys]
+        try:
+            assert all(asked.acquire(timeout=60) for _ in set(keys))
+            assert settles(lambda: held() == (0, 0))
+        finally:
+            go_on.set()
+        routed = [each.result(60)["id"] for each in answers]
+    assert len(set(routed)) == len(set(keys)) == RoutingDecision.objects.count()
+    assert not asked.acquire(blocking=False), "a repeat asked the model again"
 
 
-def session_locks() -> int:
-    """Return how many advisory locks are held in this database."""
+def held() -> tuple[int, int]:
+    """Return how many advisory locks and how many other connections there are to this database."""
     with connection.cursor() as cursor:
         cursor.execute(
-            "SELECT count(*) FROM pg_locks JOIN pg_database ON pg_database.oid = database"
-            " WHERE locktype = 'advisory' AND granted AND datname = current_database()"
+            "SELECT (SELECT count(*) FROM pg_locks JOIN pg_database ON pg_database.oid = database"
+            " WHERE locktype = 'advisory' AND datname = current_database()), (SELECT count(*) FROM pg_stat_activity"
+            " WHERE datname = current_database() AND pid <> pg_backend_pid() AND backend_type = 'client backend')"
         )
-        return int(cursor.fetchone()[0])
+        locks, connections = cursor.fetchone()
+        return int(locks), int(connections)
+
+
+def settles(is_so: Callable[[], bool]) -> bool:
+    """Return whether something becomes so within some seconds."""
+    until = monotonic() + 20
+    while not is_so() and monotonic() < until:
+        sleep(0.05)
+    return is_so()
 
 
 # The measured set
