@@ -21,6 +21,7 @@ DEBUG = ENVIRONMENT.debug
 SECRET_KEY = secret_key(os.environ, ENVIRONMENT.data_dir)
 ALLOWED_HOSTS = list(ENVIRONMENT.allowed_hosts)
 CSRF_TRUSTED_ORIGINS = list(ENVIRONMENT.trusted_origins)
+CSRF_FAILURE_VIEW = "memoryhub.urls.csrf_failure"
 
 INSTALLED_APPS = [
     "unfold",

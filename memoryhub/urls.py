@@ -38,12 +38,12 @@ def _by_prefix(for_api: Any, for_people: Any) -> Any:
     return handler
 
 
-def _page(status: int) -> Any:
+def _page(status: int, template: str = "") -> Any:
     """Return what shows people the page of an error: by itself, for what failed may be what other pages are made of."""
 
     def show(request: HttpRequest, exception: Exception | None = None) -> HttpResponse:
         of_admin = {"is_of_admin": request.path.startswith("/admin/")}
-        return HttpResponse(render_to_string(f"{status}.html", of_admin), status=status)
+        return HttpResponse(render_to_string(template or f"{status}.html", of_admin), status=status)
 
     return show
 
@@ -52,3 +52,9 @@ handler400 = _by_prefix(errors.bad_request, _page(400))
 handler403 = _by_prefix(errors.forbidden, _page(403))
 handler404 = _by_prefix(errors.not_found, _page(404))
 handler500 = _by_prefix(errors.server_error, _page(500))
+
+
+def csrf_failure(request: HttpRequest, reason: str = "") -> HttpResponse:
+    """Answer a form whose token is not of this login (`CSRF_FAILURE_VIEW`); the reason stands in the log."""
+    answer: HttpResponse = _by_prefix(errors.forbidden, _page(403, "403_csrf.html"))(request)
+    return answer

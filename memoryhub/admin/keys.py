@@ -222,6 +222,10 @@ class KeyAdmin(ActingAdmin):
         self.message_user(request, told, messages.SUCCESS if closed else messages.WARNING)
         return None
 
+    def has_add_permission(self, request: HttpRequest) -> bool:
+        """Return whether this person may issue a key, and may do enough himself for one."""
+        return super().has_add_permission(request) and bool(scopes_to_give(request.user))
+
     def get_form(self, request: HttpRequest, obj: Any = None, change: bool = False, **kwargs: Any) -> Any:
         """Return the form, told who fills it in: a key can do no more than its issuer may."""
         form: Any = super().get_form(request, obj, change=change, **kwargs)

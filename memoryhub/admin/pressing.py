@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
+from urllib.parse import urlencode
 
 from django.contrib import messages
 from django.core.exceptions import PermissionDenied
@@ -79,9 +80,17 @@ def posted(
         screen.message_user(request, in_words(error), messages.ERROR)
     else:
         screen.log_change(request, row, logged)
-        tell(request, done.told, undo=done.undo)
+        tell(request, done.told, undo=_back_here(request, done.undo))
         to = done.to or to
     return HttpResponseRedirect(next_of(request) or to)
+
+
+def _back_here(request: HttpRequest, undo: str | None) -> str | None:
+    """Let what takes a press back lead to where it was pressed, unless it leads somewhere already."""
+    back = next_of(request)
+    if undo is None or back is None or f"{NEXT}=" in undo:
+        return undo
+    return f"{undo}{'&' if '?' in undo else '?'}{urlencode({NEXT: back})}"
 
 
 def tell(request: HttpRequest, told: Any, *, undo: str | None = None) -> None:

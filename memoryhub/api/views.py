@@ -22,7 +22,7 @@ from memoryhub.access.tenancy import (
     resolve,
     tenant_for_reading,
 )
-from memoryhub.api.etags import wants_none
+from memoryhub.api.etags import etag, wants_none
 from memoryhub.api.idempotency import answer_once
 from memoryhub.api.pagination import ByCursor
 from memoryhub.tenants.models import Actor
@@ -62,11 +62,10 @@ class ApiView(APIView):
 
     def finalize_response(self, request: Request, response: Any, *args: Any, **kwargs: Any) -> Any:
         """Return the answer; 304 without a body for a read of a row that was only wanted if there were none."""
-        is_row = response.status_code == status.HTTP_200_OK and "ETag" in response.headers
+        tag = response.headers.get("ETag")  # 0: what is shown would be the first version of a row
+        is_row = response.status_code == status.HTTP_200_OK and tag not in (None, etag(0))
         if is_row and self.request.method in ("GET", "HEAD") and wants_none(self.request):
-            response = Response(
-                status=status.HTTP_304_NOT_MODIFIED, headers={"ETag": response.headers["ETag"]}
-            )
+            response = Response(status=status.HTTP_304_NOT_MODIFIED, headers={"ETag": tag})
         return super().finalize_response(request, response, *args, **kwargs)
 
     def _once(self, post: Callable[..., Response]) -> Callable[..., Any]:

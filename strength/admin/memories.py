@@ -473,6 +473,7 @@ class MemoryAdmin(ActingAdmin):
             "may_report_use": may_change and Status(stored.status) in LEARNABLE,
             "version": stored.version,
             "memory": stored,
+            "has_ended": stored.valid_to is not None and stored.valid_to <= clock(),
             "edits_whole": may_change and bool(_too_long(request, stored)),
             "left_out_of_form": [FIELDS[name] for name in LONG_FIELDS if name in _too_long(request, stored)],
             **story_of(request, stored, now=clock()),

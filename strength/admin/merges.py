@@ -191,6 +191,7 @@ class MergeAdmin(ButtonsAdmin):
         def act(proposal: Merge) -> None:
             VERBS[verb](proposal=proposal, by=by, reason=reason, now=now, batch=batch)
 
+        rows.sort(key=lambda row: row.pk)  # undone in the opposite order, whichever way the list was sorted
         done = each_of(self, request, rows, act, logged=verb)
         if done:
             told = ngettext("%(verb)s: %(count)d pair.", "%(verb)s: %(count)d pairs.", done)

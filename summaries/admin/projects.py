@@ -76,8 +76,9 @@ MOST_DOCUMENTS = 200
 class ProjectForm(CuratedForm):
     """What a project is called and what it is about."""
 
-    name = forms.CharField(max_length=LONGEST_NAME, widget=UnfoldAdminTextInputWidget())
+    name = forms.CharField(label=_("Name"), max_length=LONGEST_NAME, widget=UnfoldAdminTextInputWidget())
     description = forms.CharField(
+        label=_("Description"),
         required=False,
         max_length=LONGEST_DESCRIPTION,
         widget=UnfoldAdminTextInputWidget(),

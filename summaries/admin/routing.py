@@ -111,11 +111,11 @@ class RoutingDecisionAdmin(HubAdmin):
     long_text = "message"
     fields = (
         "whole_message", ("owner", "channel", "created_at"), ("of_project", "sure", "shown_action"),
-        ("proposed_name", "reason", "in_session"), ("put_right", "corrected_by", "corrected_at"), "id",
+        ("proposed_name", "whole_reason", "in_session"), ("put_right", "corrected_by", "corrected_at"), "id",
     )  # fmt: skip
     readonly_fields = (
         "whole_message", "owner", "channel", "created_at", "of_project", "sure", "shown_action",
-        "proposed_name", "reason", "in_session", "put_right", "corrected_by", "corrected_at", "id",
+        "proposed_name", "whole_reason", "in_session", "put_right", "corrected_by", "corrected_at", "id",
     )  # fmt: skip
     list_per_page = 25  # each row has buttons
     list_before_template = "admin/summaries/routingdecision/list.html"
@@ -173,6 +173,11 @@ class RoutingDecisionAdmin(HubAdmin):
     def shown_reason(self, decision: RoutingDecision) -> str:
         """Return why the router decided so."""
         return excerpt(decision.reason, 80) if decision.reason else "–"
+
+    @admin.display(description=_("reason"))
+    def whole_reason(self, decision: RoutingDecision) -> str:
+        """Return why the router decided so, as it was written down then."""
+        return excerpt(decision.reason, LONGEST_SHOWN) if decision.reason else "–"
 
     @admin.display(description=_("what followed"))
     def shown_action(self, decision: RoutingDecision) -> Any:

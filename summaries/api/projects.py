@@ -214,8 +214,11 @@ class OneDocument(ProjectView):
 
     @extend_schema(parameters=[TenantQuery], responses=DocumentOut)
     def get(self, request: Request, project_name: str, document_name: str) -> Response:
-        """Return a document, and note that it was read."""
-        document = read_document(project=self.project(project_name), name=document_name, now=self.now)
+        """Return a document, and note that it was read; not where it is only asked whether there is one (304)."""
+        if wants_none(request):
+            document = self.document(project_name, document_name)
+        else:
+            document = read_document(project=self.project(project_name), name=document_name, now=self.now)
         return self.tagged(DocumentOut(document).data, document.version)
 
     @extend_schema(

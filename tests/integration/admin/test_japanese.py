@@ -20,10 +20,13 @@ from memoryhub.access.roles import ROLES
 from memoryhub.admin.base import about_policy
 from memoryhub.admin.pages import pages
 from memoryhub.admin.pressing import in_words
-from memoryhub.tenants.domain import PolicyError
+from memoryhub.tenants.domain import PolicyError, Trust
 from memoryhub.tenants.policies import check_overrides
 from strength.actions.curate import WrongState, apply_transition
 from strength.models import Memory
+from summaries.actions.documents import append_entry
+from summaries.actions.projects import create_project
+from summaries.actions.routing import route_message
 from tests.integration.admin.conftest import BY, NOW, Hub, list_of, page_of
 
 REGISTERED = sorted(admin.site._registry, key=lambda model: model._meta.label)
@@ -99,6 +102,12 @@ def japanese(boss: Client) -> Client:
 
 
 def addresses(hub: Hub) -> Iterator[str]:
+    project = create_project(actor=hub.actor, name="kana", description="Likes matcha", by=BY, now=NOW)
+    append_entry(
+        project=project, document_name="MEMORY.md", text="Likes matcha", pinned=False, sources={},
+        trust=Trust.TRUSTED, by=BY, now=NOW,
+    )  # fmt: skip
+    route_message(actor=hub.actor, message="Likes matcha", session=None, channel="slack", by=BY, now=NOW)
     yield reverse("admin:index")
     for model in REGISTERED:
         yield list_of(model)

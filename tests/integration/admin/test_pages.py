@@ -425,6 +425,15 @@ def test_an_address_of_the_admin_that_nothing_serves_leads_back(boss: Client, se
     assert HEADINGS[404] in text and 'href="/admin/"' in text
 
 
+@pytest.mark.parametrize("language", ["en", "ja"])
+def test_a_form_of_before_the_login_says_so_and_leads_back(db: None, language: str) -> None:
+    stale = Client(enforce_csrf_checks=True)
+    response = stale.post("/admin/login/", {"username": "x"}, headers={"accept-language": language})
+    text = response.content.decode()
+    assert response.status_code == 403 and f'lang="{language}"' in text and 'href="/admin/"' in text
+    assert ("Nothing was changed" in text) is (language == "en") and "CSRF" not in text
+
+
 @pytest.mark.parametrize("status", HEADINGS)
 def test_the_apis_errors_stay_problems(visitor: Client, status: int) -> None:
     response = visitor.get(f"/api/v1/{status}")

@@ -67,6 +67,8 @@ def test_list_offers_the_likely_projects_and_one_click_puts_right(boss: Client, 
     assert done.redirect_chain[-1][0] == LISTED and said(decision) == "tea-shop"
     assert AuditEntry.objects.get(verb="correct").reason == "It is about tea."
     assert "/uncorrect/?said=tea-shop" in done.content.decode(), "the list has the way back too"
+    back = boss.post(undo_of(done), follow=True)
+    assert back.redirect_chain[-1][0] == LISTED and said(decision) is None, "it leads to where it was pressed"
 
 
 def followed(boss: Client, decision: RoutingDecision) -> str:

@@ -1,5 +1,6 @@
 """The screens of strength over time, sleeps, merges, decisions and tasks: told truly, decided by one action each."""
 
+import html
 import re
 import xml.etree.ElementTree as ET
 from collections.abc import Callable
@@ -568,6 +569,37 @@ def test_after_a_decision_comes_the_next_proposal(boss: Client, nights: Nights) 
         seen.append(next(each for each in proposals if page_of(each) == where))
     assert len({each.pk for each in seen}) == 3
     assert press(boss, seen[-1], "decide", verb="dismiss").redirect_chain[-1][0] == list_of(Merge)
+
+
+def test_a_chain_that_was_merged_at_once_is_taken_back_whole(boss: Client, nights: Nights) -> None:
+    memories = [nights.hub.remember(f"The user likes {tea} tea.") for tea in ("mint", "rose", "lime")]
+    Merge.objects.all().delete()
+    for at, (kept, absorbed) in enumerate((memories[:2], memories[1:])):
+        Merge.objects.create(
+            actor=nights.hub.actor, kept=kept, absorbed=absorbed, kept_version=kept.version,
+            absorbed_version=absorbed.version, likeness=1.0, created_at=NOW + at * DAY,
+        )  # fmt: skip
+    for order in ("", "?o=-6", "?o=6"):
+        chosen = {
+            "action": "accept",
+            "_selected_action": [each.pk for each in Merge.objects.all()],
+            "confirmed": "1",
+        }
+        made = boss.post(list_of(Merge) + order, chosen, follow=True)
+        states = set(Merge.objects.values_list("state", flat=True))
+        undo = re.search(r'action="([^"]*undo-many[^"]*)"', made.content.decode())
+        assert undo and "merged" in states, order
+        boss.post(html.unescape(undo.group(1)))
+        assert set(Merge.objects.values_list("state", flat=True)) == {"proposed"}, order
+        assert set(
+            Memory.objects.filter(pk__in=[each.pk for each in memories]).values_list("status", flat=True)
+        ) == {"active"}
+
+
+def test_enter_in_the_reason_of_a_pair_decides_nothing(boss: Client, nights: Nights) -> None:
+    form = boss.get(page_of(nights.proposal)).content.decode().partition('id="decide-form"')[2]
+    first = re.search(r"<button[^>]*>", form)
+    assert first and " disabled" in first.group() and "hidden" in first.group()
 
 
 def test_what_cannot_be_merged_any_more_is_not_led_to_nor_offered(boss: Client, nights: Nights) -> None:

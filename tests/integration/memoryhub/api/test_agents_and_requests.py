@@ -11,6 +11,8 @@ from memoryhub.access.models import ApiKey, AuditEntry
 from memoryhub.access.throttles import PerKey
 from memoryhub.api.models import IdempotencyRecord
 from strength.models import Memory
+from summaries.domain.projects import EventKind
+from summaries.models import ProjectEvent
 from tests.acceptance.planting import plant
 from tests.conftest import client_with_key
 
@@ -95,6 +97,11 @@ def test_reading_only_what_is_not_there_is_304_where_it_is(client: APIClient) ->
         # What people did not decide about changes beneath the same tag, so a tag is not compared.
         assert client.get(address, headers={"If-None-Match": whole["ETag"]}).status_code == 200
     only_new = {"If-None-Match": "*"}
+    reads = ProjectEvent.objects.filter(kind=EventKind.READ)
+    before = reads.count()
+    client.get(f"{project}/documents/MEMORY.md{whose}", headers=only_new)
+    assert reads.count() == before, "nothing was sent, so nothing was read"
+    assert client.get(f"{API}/actors?agent_id=kana&user_id=nobody", headers=only_new).status_code == 200
     assert client.get(f"{API}/agents/nobody", headers=only_new).status_code == 404
     assert client.get(f"{API}/agents", headers=only_new).status_code == 200, "a list is no row"
 
