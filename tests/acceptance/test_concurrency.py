@@ -233,10 +233,10 @@ def test_a_repeat_waits_for_the_first(many: Sequence[APIClient], monkeypatch: py
     order: list[str] = []
     record = idempotency._record
 
-    def slow(*args: Any) -> None:
+    def slow(*args: Any, **kwargs: Any) -> None:
         is_working.set()
         assert may_finish.wait(20)
-        record(*args)
+        record(*args, **kwargs)
         order.append("first recorded")
 
     monkeypatch.setattr(idempotency, "_record", slow)
@@ -265,10 +265,10 @@ def test_a_repeat_that_waits_too_long_is_told_so(
     record = idempotency._record
     monkeypatch.setattr(idempotency, "LONGEST_WAIT_MS", 200)
 
-    def slow(*args: Any) -> None:
+    def slow(*args: Any, **kwargs: Any) -> None:
         is_working.set()
         assert may_finish.wait(20)
-        record(*args)
+        record(*args, **kwargs)
 
     monkeypatch.setattr(idempotency, "_record", slow)
 
@@ -291,7 +291,7 @@ def test_a_failed_call_can_be_repeated(many: Sequence[APIClient], monkeypatch: p
     """What fails leaves neither its work nor a record, and frees the key."""
     record = idempotency._record
 
-    def broken(*args: Any) -> None:
+    def broken(*args: Any, **kwargs: Any) -> None:
         raise RuntimeError("the process died here")
 
     body = {"agent_id": "kana", "content": "only once"}

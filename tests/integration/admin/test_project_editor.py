@@ -384,7 +384,7 @@ def test_deleting_tells_what_goes_along_and_keeps_the_reason(boss: Client, proje
 
 
 def test_a_day_is_told_and_digested(boss: Client, project: Project) -> None:
-    today = f"{datetime.now(UTC):%Y-%m-%d}"
+    today = f"{NOW:%Y-%m-%d}"
     shown = boss.get(page_of(project)).content.decode()
     assert f"{today}:" in shown and "Today (UTC)" in shown
     day = boss.get(page_of(project, "day"), {"day": today})
