@@ -56,6 +56,7 @@ from summaries.domain.routing import (
     most_alike,
     profile_of,
     project_so_far,
+    put_right_before,
     route_by_words,
     settled,
     share_of,
@@ -225,6 +226,8 @@ def _kept(
 
 def _told(asked: Asked, projects: Sequence[Project], policy: ProjectPolicy) -> Told:
     examples, so_far = corrections_of(asked.actor), _so_far(asked)
+    if known := put_right_before(asked.looked_at, examples, [each.name for each in projects], so_far=so_far):
+        return Told(known)
     if settings.LLM.provider == "none" or not projects:
         return Told(_by_words(asked, projects, examples, so_far))
     shown = most_alike(asked.looked_at, examples, policy.routing_examples)

@@ -234,6 +234,23 @@ def listed(message: str, profiles: Sequence[Profile], *, first: Sequence[str]) -
     return [name for name in names if name in kept]
 
 
+def put_right_before(
+    message: str, examples: Sequence[Example], names: Sequence[str], *, so_far: str | None = None
+) -> Verdict | None:
+    """Return where people put the very same message, which nothing decides anew; None where they put it nowhere.
+
+    `examples` come latest first. "Thanks, it works" was put right in one session; in another, which is about `so_far`,
+    it goes on about that one's project.
+    """
+    if so_far in names and _says(analyse(message)) < SAYS_SOMETHING:
+        return None
+    folded = fold(message[:COMPARED]).split()
+    for each in examples:
+        if each.project in names and fold(each.message[:COMPARED]).split() == folded:
+            return Verdict(each.project, None, Confidence.HIGH, "The same message was put right before.")
+    return None
+
+
 def route_by_words(
     message: str, profiles: Sequence[Profile], examples: Sequence[Example], *, so_far: str | None = None
 ) -> Verdict:
@@ -245,10 +262,10 @@ def route_by_words(
     terms = frozenset(analyse(message))
     names = [each.name for each in profiles]
     so_far = so_far if so_far in names else None
-    says = sum(_size(term) for term in terms)
-    # "Thanks, it works" was put right in one session; in another it goes on about that one's project.
-    is_follow_up = so_far is not None and says < SAYS_SOMETHING
-    if not is_follow_up and (told := _as_put_right(message[:COMPARED], examples, names)):
+    says = _says(terms)
+    if told := put_right_before(message, examples, names, so_far=so_far):
+        return told
+    if (so_far is None or says >= SAYS_SOMETHING) and (told := _like_one_put_right(message, examples, names)):
         return told
     found = evidence(terms, profiles)
     scored = sorted(
@@ -303,19 +320,20 @@ def _size(term: str) -> float:
     return _CHARACTER if len(term) == 1 else _PAIR
 
 
+def _says(terms: Iterable[str]) -> float:
+    """Return how many words of content a message has."""
+    return sum(_size(term) for term in set(terms))
+
+
 def likeness(one: Set[str], other: Set[str]) -> float:
     """Return in [0, 1] how much of what two messages say they both say."""
     union = sum(_size(term) for term in one | other)
     return sum(_size(term) for term in one & other) / union if union else 0.0
 
 
-def _as_put_right(message: str, examples: Sequence[Example], names: Sequence[str]) -> Verdict | None:
-    known, terms = set(names), _terms(message)
+def _like_one_put_right(message: str, examples: Sequence[Example], names: Sequence[str]) -> Verdict | None:
+    known, terms = set(names), _terms(message[:COMPARED])
     usable = [each for each in examples if each.project in known]
-    folded = fold(message).split()
-    for each in usable:
-        if fold(each.message[:COMPARED]).split() == folded:
-            return Verdict(each.project, None, Confidence.HIGH, "The same message was put right before.")
     scored = [(likeness(terms, _terms(each.message[:COMPARED])), -place) for place, each in enumerate(usable)]
     like, place = max(scored, default=(0.0, 0))
     if like < ALIKE:
@@ -326,7 +344,7 @@ def _as_put_right(message: str, examples: Sequence[Example], names: Sequence[str
 
 def _unknown(message: str, terms: Set[str], names: Sequence[str]) -> Verdict:
     """Return that no project is known for a message; one that begins something is proposed a name for it."""
-    if sum(_size(term) for term in terms) < SAYS_SOMETHING or not _BEGINS.search(fold(message)):
+    if _says(terms) < SAYS_SOMETHING or not _BEGINS.search(fold(message)):
         return Verdict(None, None, Confidence.LOW, "Its words are those of no project.")
     proposed = free_name(propose_name(_gist(message, terms)), names)
     return Verdict(None, proposed, Confidence.LOW, "It seems to begin something that no project is about.")

@@ -200,18 +200,37 @@ def test_correction_is_shown_to_the_model(actor: Actor, llm: LLMServer) -> None:
     assert told(routed(actor, "Something else"))[0] == "mobile-app"
 
 
+def test_what_was_put_right_holds_whatever_a_model_says(actor: Actor, llm: LLMServer) -> None:
+    llm.answer(verdict(project="mobile-app", confidence="high"))
+    for message in (CLEAR, "在庫の数え方を決めたい"):
+        correct_routing(decision=routed(actor, message), project_name="billing-api", by=BY, now=NOW)
+        llm.asked.clear()
+        again = routed(actor, message)
+        assert told(again) == ("billing-api", "high", "route") and "put right" in again.reason
+        assert not llm.asked
+
+
+def test_a_follow_up_that_was_put_right_elsewhere_is_asked_about(actor: Actor, llm: LLMServer) -> None:
+    llm.answer(verdict(project="mobile-app", confidence="high"))
+    correct_routing(decision=routed(actor, "And the other?"), project_name="billing-api", by=BY, now=NOW)
+    session = in_session(actor)
+    assert told(routed(actor, CLEAR, session=session))[0] == "mobile-app"
+    assert told(routed(actor, "And the other?", session=session))[0] == "mobile-app"
+    assert told(routed(actor, "And the other?"))[0] == "billing-api"
+
+
 def test_examples_are_bounded_by_policy(actor: Actor, llm: LLMServer) -> None:
     llm.answer(verdict(project="mobile-app", confidence="high"))
     for number in range(4):
         decision = routed(actor, f"example number {number}")
         correct_routing(decision=decision, project_name="zaiko-kanri", by=BY, now=NOW)
     set_policy(actor, routing_examples=2)
-    routed(actor, "example number 1")
+    routed(actor, "another example, number 1")
     assert llm.asked[-1].text.count(" → zaiko-kanri") == 2
     assert "example number 1 → zaiko-kanri" in llm.asked[-1].text
     set_policy(actor, routing_examples=0)
-    routed(actor, "example number 1")
-    assert "routed-by-hand" not in llm.asked[-1].text
+    routed(actor, "another example, number 1")
+    assert len(llm.asked) == 6 and " → zaiko-kanri" not in llm.asked[-1].text
 
 
 @pytest.mark.parametrize("failure", ["401", "refusal", "truncated_json", "wrong_schema"])
