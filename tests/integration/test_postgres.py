@@ -436,3 +436,37 @@ def test_an_unknown_version_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path
 
     with pytest.raises(PostgresError, match="MEMORYHUB_POSTGRES_VERSION is '12'"):
         EmbeddedCluster(tmp_path)
+
+
+def test_a_dump_is_restored_and_nobody_else_can_read_it(make_cluster: MakeCluster, tmp_path: Path) -> None:
+    source, target, file = make_cluster(), make_cluster(), tmp_path / "hub.dump"
+    execute(source.start(), "CREATE TABLE kept AS SELECT 'こんにちは' AS word, '[1,2]'::vector AS place")
+    connection = target.start()
+
+    assert _told(source, "dump", file) == (0, "") and file.stat().st_mode & 0o777 == 0o600
+    assert _told(target, "restore", file) == (0, "")
+    assert ask(connection, "SELECT word FROM kept WHERE place = '[1,2]'") == "こんにちは"
+
+    code, problem = _told(target, "restore", file)
+    assert code == 1 and '"kept" already exists' in problem
+    assert ask(connection, "SELECT count(*) FROM kept") == 1
+
+
+def test_a_dump_that_fails_leaves_what_was_there(cluster: EmbeddedCluster, tmp_path: Path) -> None:
+    file = tmp_path / "hub.dump"
+    file.write_text("of yesterday")
+    cluster.stop()
+
+    code, problem = _told(cluster, "dump", file)
+    assert code == 1 and "Connection refused" in problem
+    assert file.read_text() == "of yesterday" and list(tmp_path.iterdir()) == [file]
+
+    code, problem = _told(cluster, "dump", tmp_path / "nowhere" / "hub.dump")
+    assert code == 1 and "cannot be written: No such file or directory." in problem
+
+
+def _told(cluster: EmbeddedCluster, action: str, file: Path) -> tuple[int, str]:
+    environment = {**os.environ, "MEMORYHUB_DATA_DIR": str(cluster.data_dir)}
+    command = [sys.executable, "-m", "memoryhub.postgres", action, str(file)]
+    done = subprocess.run(command, cwd=CHECKOUT, env=environment, capture_output=True, text=True, timeout=120)
+    return done.returncode, done.stderr
