@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 import yaml
+from django.conf import settings
 from django.urls import URLPattern, URLResolver, get_resolver
 from prometheus_client import REGISTRY, Counter, Histogram
 from pytest_django.live_server_helper import LiveServer
@@ -222,6 +223,13 @@ def _own_metrics() -> set[str]:
         if id(collector) in own
         for name in names
     }
+
+
+def test_every_kind_of_job_is_documented_and_only_those() -> None:
+    page = (DOCS / "howto" / "background-work.md").read_text(encoding="utf-8")
+    section = page.partition("\n## What there is\n")[2].partition("\n## ")[0]
+    told = re.findall(r"^\| `(\w+)` \|", section, re.MULTILINE)
+    assert sorted(told) == sorted(settings.JOB_KINDS)
 
 
 def test_every_alert_rule_reads_metrics_that_exist() -> None:
