@@ -84,6 +84,7 @@ def waiting_for_network() -> Iterator[None]:
     try:
         yield
     finally:
+        let_go_of_database()  # what was asked of it meanwhile, such as a row of the ledger, is over
         _room().acquire()
         _held.room = True
 
