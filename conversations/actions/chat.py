@@ -100,7 +100,6 @@ def chat(*, actor: Actor, question: Question, by: Principal, now: datetime) -> A
     asked = pose(actor=actor, question=question, by=by, now=now)
     if asked.request is None:
         return asked
-    let_go_of_database()
     try:
         completion = ask(asked.request, actor=actor)
         turn = _answered_patiently(asked.turn, completion, by)

@@ -9,6 +9,7 @@ from conversations.domain.formats import Format
 from memoryhub.providers.errors import ProviderError
 from memoryhub.providers.llm.base import ChatMessage, CompletionRequest, Operation
 from memoryhub.providers.registry import llm_provider
+from memoryhub.waiting import waiting_for_network
 
 DEADLINE_SECONDS: Final = 10.0
 
@@ -32,7 +33,8 @@ def exact_tokens(*, assembly: Assembly, form: Format) -> int | None:
         system=plain.system,
     )
     try:
-        return provider.count_tokens(request)
+        with waiting_for_network():
+            return provider.count_tokens(request)
     except ProviderError as error:
         log.warning("tokens not counted", extra={"code": error.code})
         return None

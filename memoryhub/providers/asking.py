@@ -15,7 +15,7 @@ from memoryhub.providers.spending import Meter, Usage, check_cap, payer
 from memoryhub.tenants.models import Actor
 from memoryhub.tokens.counter import TokenCounter, raw_counts
 from memoryhub.tokens.scripts import Script
-from memoryhub.waiting import in_thread
+from memoryhub.waiting import in_thread, waiting_for_network
 
 SOMEBODY_WAITS: Final = frozenset({Operation.CHAT, Operation.ROUTE})
 """What a cap never stops; all else can wait for the next day."""
@@ -24,14 +24,14 @@ SOMEBODY_WAITS: Final = frozenset({Operation.CHAT, Operation.ROUTE})
 def ask(request: CompletionRequest, *, actor: Actor) -> Completion:
     """Return a model's finished answer to a question of this actor; network, so outside any transaction.
 
-    Raises ProviderError; SpendCapReached, before anything is sent, where the agent has used up its day and nobody
-    waits for the answer.
+    No connection is held meanwhile. Raises ProviderError; SpendCapReached, before anything is sent, where the agent
+    has used up its day and nobody waits for the answer.
     """
     provider = llm_provider(request.operation)
     if not _is_there(provider):
         return provider.complete(request)
     _check(request.operation, actor)
-    with _meter(provider, request, actor) as meter:
+    with waiting_for_network(), _meter(provider, request, actor) as meter:
         completion = provider.complete(request, on_failed=meter.failed)
         meter.answered(_usage(completion))
     return completion

@@ -31,6 +31,7 @@ from memoryhub.search.statistics import record
 from memoryhub.search.vectors import unit_vector, word_vector
 from memoryhub.search.words import WORDS_VERSION
 from memoryhub.tokens import counter_for
+from memoryhub.waiting import waiting_for_network
 
 EMBED_KIND: Final = "embed"
 EMBED_KEY: Final = "texts"
@@ -113,12 +114,16 @@ def provider_of(space: EmbeddingSpace) -> EmbeddingProvider:
 
 
 def embedded(space: EmbeddingSpace, texts: Sequence[str], *, operation: str, payer: Payer) -> Vectors:
-    """Return the texts' vectors in a space, noting a remote provider's call in the ledger. Raises ProviderError."""
+    """Return the texts' vectors in a space. Raises ProviderError.
+
+    A remote provider's call is noted in the ledger, and outside a transaction no connection is held meanwhile.
+    """
     provider = provider_of(space)
     if provider.is_local:
         return provider.embed(texts)
     refuse_blank(texts)
-    with Meter(payer, operation, provider.name, provider.model, partial(_size_of, texts, provider.model)):
+    meter = Meter(payer, operation, provider.name, provider.model, partial(_size_of, texts, provider.model))
+    with waiting_for_network(), meter:
         return provider.embed(texts)
 
 

@@ -11,7 +11,6 @@ from memoryhub.access.tenancy import Tenant
 from memoryhub.providers.errors import ProviderTimeout
 from memoryhub.refusals import Refusal, told
 from memoryhub.tenants.policies import effective_policy
-from memoryhub.waiting import let_go_of_database
 from summaries.actions.steps import LEAST_SECONDS, take_step
 from summaries.actions.writers import Writer, Written, writer_for
 from summaries.domain.digesting import latest_for, line_of
@@ -95,7 +94,6 @@ def _rolled(waiting: Sequence[Said], writer: Writer) -> Written:
         if ends_at - time.monotonic() < LEAST_SECONDS:
             raise ProviderTimeout("The model was too slow for so many sessions.", code="timeout")
         call = next_call(done.text, waiting, writer.limits, writer.count, line_of=line_of)
-        let_go_of_database()
         call, done = take_step(writer, call, seconds_left=lambda: ends_at - time.monotonic())
         waiting = waiting[len(call.said) :]
     return done

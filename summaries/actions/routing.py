@@ -31,7 +31,6 @@ from memoryhub.tenants.domain import Trust, TrustPolicy
 from memoryhub.tenants.models import Actor
 from memoryhub.tenants.policies import effective_policy
 from memoryhub.tokens.counter import count_raw
-from memoryhub.waiting import waiting_for_network
 from summaries.actions.projects import (
     ProjectExists,
     check_trusted,
@@ -327,8 +326,7 @@ def _by_model(
         system=prompt("route", asked.actor.agent.language, fence=fence),
         json_schema=answer_schema(),
     )
-    with waiting_for_network():
-        completion = ask(request, actor=asked.actor)
+    completion = ask(request, actor=asked.actor)
     verdict = settled(verdict_of(completion.data), [each.name for each in projects], so_far=so_far)
     return Told(verdict, completion.input_tokens + completion.output_tokens)
 

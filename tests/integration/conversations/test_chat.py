@@ -178,6 +178,19 @@ def test_a_context_is_counted_exactly_where_that_is_asked_for(client: APIClient,
     assert not llm.asked, "counting is no question"
 
 
+@pytest.mark.django_db(transaction=True)
+def test_counting_exactly_keeps_no_connection_from_others(client: APIClient, llm: LLMServer) -> None:
+    mine, held = connections["default"], []
+
+    def count(text: str) -> int:
+        held.append(mine.connection is not None)
+        return 7
+
+    llm.count = count
+    answer = client.post(f"{API}/context", {**NAMES, "message": "What tea?", "exact_tokens": True})
+    assert told(answer)["metadata"]["exact_tokens"] and held and not any(held)
+
+
 def test_a_session_of_another_user_is_unknown(client: APIClient, llm: LLMServer) -> None:
     foreign = told(client_with_key().post(CHAT, {"agent_id": "kana", "user_id": "ann", "message": "Hello"}))
     bound = client_with_key(agent_ids=["kana"], user_id="hiroki")

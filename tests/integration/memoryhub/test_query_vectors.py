@@ -3,12 +3,13 @@
 from typing import Any
 
 import pytest
+from django.db import connections
 from rest_framework.test import APIClient
 
 from memoryhub.providers import registry
 from memoryhub.providers.config import EmbeddingConfig
 from memoryhub.providers.spaces import about_somebody, query_cache, text_query
-from tests.fakes.embeddings_server import EmbeddingsServer, status
+from tests.fakes.embeddings_server import EmbeddingsServer, Received, answered, status
 
 API = "/api/v1"
 WHO = {"agent_id": "kana", "user_id": "hiroki"}
@@ -54,6 +55,32 @@ def search(client: APIClient, query: str, **values: Any) -> dict[str, Any]:
 def asked(server: EmbeddingsServer) -> list[str]:
     """Return the texts that the embedder was asked for, in order."""
     return [text for request in server.received for text in request.body["input"]]
+
+
+@pytest.mark.parametrize("key", [None, "once"])
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        ("memories/search", {"query": "What does Ann like?", "include_messages": True}),
+        ("memories/retrieve", {"query": "green tea"}),
+        ("context", {"message": "What does Ann like?"}),
+        ("tasks", {"query": "green tea"}),
+    ],
+)
+def test_whoever_waits_for_the_embedder_keeps_no_connection_from_others(
+    talked: APIClient, remote: EmbeddingsServer, path: str, body: dict[str, Any], key: str | None
+) -> None:
+    mine, held = connections["default"], []
+
+    def noted(handler: Any, received: Received) -> None:
+        held.append(mine.connection is not None)
+        answered(handler, received)
+
+    remote.will(noted, noted)
+    answer = talked.post(f"{API}/{path}", {**WHO, **body}, headers={"Idempotency-Key": key} if key else {})
+
+    assert answer.status_code in (200, 201), answer.content
+    assert held == [False] * len(asked(remote)) and held
 
 
 def test_same_search_asks_the_embedder_once(talked: APIClient, remote: EmbeddingsServer) -> None:

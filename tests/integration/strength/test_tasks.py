@@ -4,6 +4,7 @@ from datetime import datetime
 from typing import Any
 
 import pytest
+from django.db import connections
 from django.utils import timezone
 from rest_framework.test import APIClient
 
@@ -15,6 +16,7 @@ from strength.actions.tasks import Completion, TaskOutcome, execute_task
 from strength.domain.strength import Impact
 from strength.models import Memory, MemoryNumbers, Rhythm, SleepRun, Task
 from tests.conftest import run_jobs
+from tests.fakes.llm_server import Asked, LLMServer, Reply, plain
 from tests.integration.strength.conftest import BY, NOW, Write
 
 pytestmark = pytest.mark.django_db
@@ -111,6 +113,28 @@ def test_without_a_model_the_rest_is_done_and_the_errors_say_so(actor: Actor, wr
         "Use was found by words, for llm could not be asked",
         "No learning was drawn from the result",
     ]
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize("key", [None, "once"])
+def test_completion_keeps_no_connection_from_others_while_a_model_is_asked(
+    client: APIClient, actor: Actor, write: Write, llm: LLMServer, key: str | None
+) -> None:
+    write(COST)
+    actor.agent.policy = {"use_detection": "llm", "daily_token_cap": 1_000_000}
+    actor.agent.save()
+    mine, held = connections["default"], []
+
+    def answer(asked: Asked) -> Reply:
+        held.append(mine.connection is not None)
+        return plain(asked)
+
+    llm.answer(answer)
+    address = f"{API}/tasks/{begun(client)['task_id']}/complete"
+    headers = {"Idempotency-Key": key} if key else {}
+    done = client.post(address, {"result": "1.5 times", "extract_learning": True}, headers=headers)
+    assert (done.status_code, done.json()["errors"]) == (200, [])
+    assert held == [False, False]
 
 
 def test_use_by_vectors(actor: Actor, write: Write) -> None:
