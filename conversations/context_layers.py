@@ -31,6 +31,7 @@ def recall(request: LayerRequest) -> LayerResult:
         session_id=request.session.pk if request.session else None,
         floor=request.policy.recall_relevance_floor,
         besides=request.answers,
+        payer=request.tenant.payer,
     )
     return LayerResult(tuple(_recalled(each) for each in found))
 

@@ -8,6 +8,7 @@ from django.db.models import Func
 
 from conversations.domain.speaking import named, without_names
 from conversations.models import Message, MessageIndex, Session, believed_in
+from memoryhub.ledger.domain import NOBODY, Payer
 from memoryhub.providers.spaces import about_somebody
 from memoryhub.search.expressions import Conversation, candidates
 from memoryhub.search.query import SearchQuery
@@ -50,11 +51,12 @@ def search_messages(
     session_id: UUID | None = None,
     floor: float = 0.0,
     besides: Message | None = None,
+    payer: Payer = NOBODY,
 ) -> list[FoundMessage]:
     """Return an actor's past messages that answer a query, most relevant first.
 
     Untrusted messages are left out unless they are of the given session (SPEC M10), as is what is
-    less relevant than `floor`, and the message `besides` which it is for.
+    less relevant than `floor`, and the message `besides` which it is for. `payer` pays for the query without names.
     """
     if limit < 1:
         return []
@@ -62,8 +64,10 @@ def search_messages(
     if besides is not None:
         rows = rows.exclude(message_id=besides.pk)
     about = named(query.text, _authors(actor_id)) if query.text else frozenset()
+    if about:
+        query = about_somebody(query, without_names(query.text, about), payer=payer)
     nominees = candidates(
-        rows, about_somebody(query, without_names(query.text, about)) if about else query,
+        rows, query,
         similarity_threshold=SIMILARITY_THRESHOLD, word_floor=WORD_FLOOR, limit=limit,
         conversation=replace(CONVERSATION, about=next(iter(about)) if len(about) == 1 else None),
     ).best  # fmt: skip

@@ -151,12 +151,12 @@ def text_query(text: str, *, payer: Payer = NOBODY) -> SearchQuery:
     return build_query(text, space=space, embed=lambda words: embed_query(space, words, payer=payer))
 
 
-def about_somebody(query: SearchQuery, bare: str) -> SearchQuery:
+def about_somebody(query: SearchQuery, bare: str, *, payer: Payer = NOBODY) -> SearchQuery:
     """Return the query with the vector of its text without names; its words keep them."""
     if query.vector is None or bare == query.text:
         return query
     space = active_space()
-    vector = embed_query(space, bare)
+    vector = embed_query(space, bare, payer=payer)
     if vector is None or space.pk != query.space_id:
         return query
     return replace(query, vector=tuple(unit_vector(vector, dimension=space.dimension)))

@@ -18,6 +18,7 @@ from conversations.models import Message
 from memoryhub.providers.errors import BadAnswer, ProviderError
 from memoryhub.providers.llm.base import Operation
 from memoryhub.providers.spaces import active_space, embed_query
+from memoryhub.providers.spending import payer
 from memoryhub.search.analysis import analyse
 from memoryhub.search.expressions import candidates
 from memoryhub.search.models import EmbeddingSpace
@@ -133,7 +134,9 @@ def known_about(actor: Actor, new: Extracted, space: EmbeddingSpace, *, now: dat
     What was refused because it came from somebody untrusted is not shown beside what is believed: near words know it.
     """
     rows = MemoryIndex.objects.filter(actor_id=actor.id, namespace__in=_folders(actor, new))
-    query = build_query(new.content, space=space, embed=lambda text: embed_query(space, text))
+    query = build_query(
+        new.content, space=space, embed=lambda text: embed_query(space, text, payer=payer(actor))
+    )
     among = [Status.ACTIVE] if new.is_believed else [Status.ACTIVE, Status.PENDING]
     refused = rows.filter(status=Status.REJECTED)
     if new.is_believed:

@@ -327,7 +327,7 @@ class MemorySearchView(MemoryView):
 
     def _messages(self, tenant: Tenant, query: SearchQuery, values: dict[str, Any]) -> Sequence[FoundMessage]:
         limit = values.get("limit", DEFAULT_LIMIT)
-        return search_messages(actor_id=tenant.actor_id, query=query, limit=limit)
+        return search_messages(actor_id=tenant.actor_id, query=query, limit=limit, payer=tenant.payer)
 
 
 class MemoryRetrieve(MemoryView):

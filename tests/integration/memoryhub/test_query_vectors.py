@@ -6,9 +6,11 @@ import pytest
 from django.db import connections
 from rest_framework.test import APIClient
 
+from memoryhub.ledger.models import LedgerEntry
 from memoryhub.providers import registry
 from memoryhub.providers.config import EmbeddingConfig
 from memoryhub.providers.spaces import about_somebody, query_cache, text_query
+from memoryhub.tenants.models import Actor
 from tests.fakes.embeddings_server import EmbeddingsServer, Received, answered, status
 
 API = "/api/v1"
@@ -131,6 +133,23 @@ def test_query_that_names_two_authors_is_embedded_without_either(
     search(talked, "What do Ann and Bob's friends like?", include_messages=True)
 
     assert asked(remote)[1:] == ["What do and friends like?"]
+
+
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        ("memories/search", {"query": "What does Ann like?", "include_messages": True}),
+        ("context", {"message": "What does Ann like?"}),
+    ],
+)
+def test_whoever_asks_pays_for_the_query_without_the_name_too(
+    talked: APIClient, remote: EmbeddingsServer, path: str, body: dict[str, Any]
+) -> None:
+    assert talked.post(f"{API}/{path}", {**WHO, **body}).status_code == 200
+
+    actor = Actor.objects.get(**WHO)
+    rows = LedgerEntry.objects.filter(operation="embed_query").values_list("agent_id", "actor_id")
+    assert list(rows) == [("kana", actor.pk)] * 2 and len(asked(remote)) == 2
 
 
 @pytest.mark.parametrize("query", ["What does she like?", "Ann", "what does ann like?"])

@@ -31,6 +31,8 @@ from memoryhub.providers.config import EmbeddingConfig
 from memoryhub.providers.llm.base import ChatMessage, CompletionRequest, Operation
 from memoryhub.providers.spending import SpendCapReached
 from memoryhub.tenants.models import Actor, Agent
+from strength.actions.contradiction import Extracted, rulings
+from strength.domain.memories import Kind
 from strength.models import MemoryIndex
 from tests.conftest import run_jobs
 from tests.fakes.embeddings_server import EmbeddingsServer
@@ -204,6 +206,17 @@ def test_remote_embeddings_stand_in_the_ledger(
     )  # fmt: skip
     assert stored.input_tokens == stored.estimated_tokens > 0 and stored.cost and stored.actor_id
     assert not stored.is_sample
+
+
+@pytest.mark.django_db(transaction=True)
+def test_whom_something_is_drawn_about_pays_for_what_is_held_against_it(
+    remote: EmbeddingsServer, actor: Actor
+) -> None:
+    now = timezone.now()
+    new = Extracted("Likes 抹茶.", Kind.FACT, "facts", 0.9, (uuid4(),), said_at=now, is_believed=True)
+    assert rulings(actor=actor, extracted=[new], now=now) == {}
+    rows = LedgerEntry.objects.values_list("operation", "agent_id", "actor_id")
+    assert list(rows) == [("embed_query", "kana", actor.pk)]
 
 
 def test_local_embeddings_cost_nothing_and_leave_no_row(client: APIClient) -> None:
