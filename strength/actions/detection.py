@@ -10,11 +10,10 @@ from uuid import UUID
 from memoryhub.providers.asking import ask
 from memoryhub.providers.errors import ProviderError, ProviderRejected
 from memoryhub.providers.llm.base import ChatMessage, CompletionRequest, Operation
-from memoryhub.providers.spaces import active_space, embed_query
+from memoryhub.providers.spaces import EMBED_QUERY, active_space, embedded
 from memoryhub.providers.spending import payer
 from memoryhub.search.analysis import analyse
 from memoryhub.search.statistics import idf
-from memoryhub.search.vectors import unit_vector
 from memoryhub.search.words import term_ids
 from memoryhub.storable import text_problem
 from memoryhub.tenants.models import Actor
@@ -105,10 +104,12 @@ def _asked(actor: Actor, operation: Operation, system: str, message: str, schema
 
 
 def _by_vectors(actor: Actor, result: str, query: str, memories: Sequence[Memory]) -> list[UUID]:
-    """Compare each memory's vector with the passages of the result, and with the query."""
+    """Compare each memory's vector with the passages of the result, and with the query. Raises ProviderError."""
     space = active_space()
-    spoken = [_embedded(actor, space, text) for text in passages(result)[:MOST_PASSAGES]]
-    asked = _embedded(actor, space, query)
+    said = [text for text in passages(result) if text.strip()][:MOST_PASSAGES]
+    texts = [*said, *([query] if query.strip() else [])]
+    embeddings = embedded(space, texts, operation=EMBED_QUERY, payer=payer(actor)).tolist()
+    spoken, asked = embeddings[: len(said)], next(iter(embeddings[len(said) :]), None)
     rows = MemoryIndex.objects.filter(
         actor_id__in={memory.actor_id for memory in memories},
         space=space,
@@ -117,19 +118,10 @@ def _by_vectors(actor: Actor, result: str, query: str, memories: Sequence[Memory
     )
     vectors = {memory_id: vector for memory_id, vector in rows.values_list("memory_id", "vector") if vector}
 
-    def scaled(one: Sequence[float] | None, other: Sequence[float]) -> float | None:
-        if one is None:
-            return None
+    def scaled(one: Sequence[float], other: Sequence[float]) -> float:
         cosine = sum(a * b for a, b in zip(one, other, strict=True))
         return max(0.0, min(1.0, (cosine - space.cosine_low) / (space.cosine_high - space.cosine_low)))
 
-    to_result = {
-        key: max((near for each in spoken if (near := scaled(each, vector)) is not None), default=None)
-        for key, vector in vectors.items()
-    }
-    return used_by_vectors(to_result, {key: scaled(asked, vector) for key, vector in vectors.items()})
-
-
-def _embedded(actor: Actor, space: Any, text: str) -> list[float] | None:
-    vector = embed_query(space, text, payer=payer(actor))
-    return None if vector is None else unit_vector(vector, dimension=space.dimension)
+    to_result = {key: max(scaled(each, vector) for each in spoken) for key, vector in vectors.items()}
+    to_query = {key: scaled(asked, vector) if asked else None for key, vector in vectors.items()}
+    return used_by_vectors(to_result, to_query)

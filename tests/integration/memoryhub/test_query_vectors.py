@@ -11,6 +11,7 @@ from memoryhub.providers import registry
 from memoryhub.providers.config import EmbeddingConfig
 from memoryhub.providers.spaces import about_somebody, query_cache, text_query
 from memoryhub.tenants.models import Actor
+from tests.conftest import run_jobs
 from tests.fakes.embeddings_server import EmbeddingsServer, Received, answered, status
 
 API = "/api/v1"
@@ -32,6 +33,14 @@ def remote(settings: Any, embeddings_server: EmbeddingsServer) -> EmbeddingsServ
     )
     registry.reset()
     return embeddings_server
+
+
+@pytest.fixture
+def by_vectors(client: APIClient, remote: EmbeddingsServer) -> APIClient:
+    """Return a client whose agent compares vectors to find what a task has used."""
+    agent = {"agent_id": "kana", "policy": {"use_detection": "embedding"}}
+    assert client.post(f"{API}/agents", agent).status_code == 201
+    return client
 
 
 @pytest.fixture
@@ -192,3 +201,44 @@ def test_bare_text_keeps_the_words_of_the_whole(talked: APIClient, remote: Embed
     assert (bare.words, bare.text) == (query.words, query.text)
     query_cache.forget()
     assert text_query("What does like?").vector == bare.vector
+
+
+def completed(client: APIClient, remote: EmbeddingsServer, result: str, *behaviours: Any) -> dict[str, Any]:
+    """Return what came of a task about emergencies; how the embedder behaves, and what it is asked, is at its end."""
+    run_jobs()
+    begun = client.post(f"{API}/tasks", {**WHO, "query": "emergencies"})
+    assert begun.status_code == 201, begun.content
+    remote.received.clear()
+    remote.will(*behaviours)
+    done = client.post(f"{API}/tasks/{begun.json()['task_id']}/complete", {"result": result})
+    assert done.status_code == 200, done.content
+    data: dict[str, Any] = done.json()
+    return data
+
+
+def remembered(client: APIClient, content: str) -> str:
+    return str(client.post(f"{API}/memories", {**WHO, "content": content}).json()["id"])
+
+
+def test_result_and_query_of_a_task_are_embedded_in_one_call(
+    by_vectors: APIClient, remote: EmbeddingsServer
+) -> None:
+    said = [f"Emergencies of the kind {letter}: {letter * 250}." for letter in "abcdefghij"]
+    memory = remembered(by_vectors, said[3])
+
+    outcome = completed(by_vectors, remote, "\n".join(said))
+
+    assert [request.body["input"] for request in remote.received] == [[*said, "emergencies"]]
+    assert (outcome["used_memory_ids"], outcome["errors"]) == ([memory], [])
+
+
+def test_use_is_found_by_words_where_the_embedder_is_away(
+    by_vectors: APIClient, remote: EmbeddingsServer
+) -> None:
+    memory = remembered(by_vectors, "Emergencies cost 1.5 times as much.")
+
+    outcome = completed(by_vectors, remote, "We should plan for 1.5 times the price.", status(400))
+
+    assert outcome["used_memory_ids"] == [memory]
+    (error,) = outcome["errors"]
+    assert error.startswith("Use was found by words, for embedding could not be asked: ")
