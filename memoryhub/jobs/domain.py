@@ -35,7 +35,11 @@ ENDED_BADLY: Final = (State.FAILED, State.DEAD)
 
 
 class Postponed(Exception):
-    """Raised by a job that cannot be done yet, through no fault of its own; the reason holds no text of a user."""
+    """Raised by a job that cannot be done yet, through no fault of its own; the reason holds no text of a user.
+
+    `seconds=0` is for whoever has kept a part of the work and would go on: the next attempt begins at once. A job that
+    has got nowhere waits for some seconds, or it would be begun without end.
+    """
 
     def __init__(self, reason: str, *, seconds: float) -> None:
         super().__init__(reason)
@@ -81,6 +85,13 @@ def after_excuse(attempts: Attempts, *, at_least_seconds: float | None = None) -
         return Verdict(State.DEAD)
     asked = at_least_seconds or 0.0
     return Verdict(State.QUEUED, max(asked, pause_seconds(attempts.begun)), is_excused=True)
+
+
+def after_part(attempts: Attempts) -> Verdict:
+    """Judge an attempt that did a part of its work: the next goes on at once."""
+    if attempts.excused_for > PATIENCE:
+        return Verdict(State.DEAD)
+    return Verdict(State.QUEUED, is_excused=True)
 
 
 def after_stop(attempts: Attempts) -> Verdict:

@@ -8,7 +8,15 @@ from django.conf import settings
 from django.db import DatabaseError, connection
 from django_q.exceptions import TimeoutException
 
-from memoryhub.jobs.domain import Attempts, Postponed, Verdict, after_breakdown, after_excuse, after_refusal
+from memoryhub.jobs.domain import (
+    Attempts,
+    Postponed,
+    Verdict,
+    after_breakdown,
+    after_excuse,
+    after_part,
+    after_refusal,
+)
 from memoryhub.jobs.kinds import UnknownKind, kind
 from memoryhub.jobs.leases import claim, let_go
 from memoryhub.jobs.queue import Offer
@@ -60,7 +68,9 @@ def _explain(job: RunningJob, error: BaseException) -> None:
 def verdict_on(error: BaseException, attempts: Attempts) -> Verdict:
     """Judge an attempt by its error: one that carries `permanent` says itself whether a retry helps."""
     if isinstance(error, Postponed):
-        return after_excuse(attempts, at_least_seconds=error.seconds)
+        return (
+            after_excuse(attempts, at_least_seconds=error.seconds) if error.seconds else after_part(attempts)
+        )
     permanent = getattr(error, "permanent", None)
     if permanent is None:
         return after_breakdown(attempts)

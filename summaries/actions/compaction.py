@@ -16,7 +16,7 @@ from memoryhub.access.actions import VersionMismatch
 from memoryhub.access.domain import job_principal
 from memoryhub.access.tenancy import UnknownRow
 from memoryhub.fences import ForgedFence, fenced
-from memoryhub.jobs.domain import Postponed
+from memoryhub.jobs.domain import FIRST_PAUSE_SECONDS, Postponed
 from memoryhub.jobs.kinds import Writes
 from memoryhub.jobs.running import RunningJob
 from memoryhub.providers.asking import ask
@@ -108,7 +108,9 @@ def _store(job: RunningJob, document: Document, text: str, now: datetime) -> Non
             expected_version=document.version,
         )  # fmt: skip
     except VersionMismatch:
-        raise Postponed("The document changed while it was compacted; it is begun anew.", seconds=0) from None
+        raise Postponed(
+            "The document changed while it was compacted; it is begun anew.", seconds=FIRST_PAUSE_SECONDS
+        ) from None
     except UnknownRow:
         return  # deleted meanwhile
 

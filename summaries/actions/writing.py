@@ -15,7 +15,7 @@ from django.utils.dateparse import parse_datetime
 
 from conversations.models import Message, MessageQuerySet, Session
 from memoryhub.access.domain import job_principal
-from memoryhub.jobs.domain import Postponed
+from memoryhub.jobs.domain import FIRST_PAUSE_SECONDS, Postponed
 from memoryhub.jobs.followers import follow
 from memoryhub.jobs.kinds import Writes
 from memoryhub.jobs.running import RunningJob
@@ -296,7 +296,9 @@ def _locked(found: Found, now: datetime) -> Summary:
     Session.objects.select_for_update(no_key=True).filter(actor_id=session.actor_id, pk=session.pk).first()
     current = Summary.objects.of(session.actor_id).filter(session_id=session.pk).first()
     if ((current.pk, current.version) if current else (None, 0)) != found.base:
-        raise Postponed("The summary changed while this was written; it is looked at again.", seconds=0)
+        raise Postponed(
+            "The summary changed while this was written; it is looked at again.", seconds=FIRST_PAUSE_SECONDS
+        )
     if current is None:
         return Summary(actor=session.actor, session=session, created_at=now)
     current.actor = session.actor

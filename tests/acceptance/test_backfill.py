@@ -124,6 +124,19 @@ def test_a_provider_that_is_away_ends_it_and_the_next_run_goes_on(llm: LLMServer
     assert Summary.objects.get().text == "They talked about tea."
 
 
+def test_a_session_that_takes_more_than_one_attempt_is_gone_on_with(
+    llm: LLMServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client = client_with_key()
+    client.post(f"{API}/agents", {"agent_id": "kana", "policy": {"summary_max_messages": 10}})
+    talk(client, "kana", "hiroki", *(f"I drink tea number {number}." for number in range(30)))
+    forget_jobs()
+    monkeypatch.setattr("summaries.actions.writing.RESERVE_SECONDS", 10_000.0)
+    llm.answer(Reply("They talked about tea."))
+    assert "1 done" in backfill("--summaries")
+    assert len(llm.asked) == 3 and Summary.objects.get().message_count == 30
+
+
 def test_a_spend_cap_ends_it_with_its_reason(llm: LLMServer) -> None:
     client = client_with_key()
     client.post(f"{API}/agents", {"agent_id": "kana", "policy": {"daily_token_cap": 1}})

@@ -15,6 +15,7 @@ from memoryhub.jobs.domain import (
     State,
     after_breakdown,
     after_excuse,
+    after_part,
     after_refusal,
     look,
     pause_seconds,
@@ -51,6 +52,17 @@ def test_excuse_waits_as_long_as_it_was_asked_to_and_does_not_count() -> None:
 
 def test_excuse_never_waits_less_than_its_own_pause() -> None:
     assert after_excuse(Attempts(5, 4, YOUNG), at_least_seconds=1).pause_seconds == pause_seconds(5) == 32
+
+
+def test_what_did_a_part_goes_on_at_once_and_not_for_ever() -> None:
+    verdict = after_part(Attempts(9, 8, YOUNG))
+
+    assert (verdict.state, verdict.pause_seconds, verdict.is_excused) == (State.QUEUED, 0, True)
+    assert after_part(Attempts(9, 8, PATIENCE + YOUNG)).state is State.DEAD
+
+
+def test_a_provider_that_asks_for_no_pause_gets_one() -> None:
+    assert after_excuse(Attempts(1, 0, YOUNG), at_least_seconds=0).pause_seconds == pause_seconds(1) == 2
 
 
 def test_patience_ends() -> None:
