@@ -1,8 +1,6 @@
 """What memory does in the background: it sleeps, and forgets how it came to be as it is."""
 
 import logging
-from collections.abc import Iterator
-from contextlib import contextmanager
 from datetime import datetime, timedelta
 from functools import partial
 from typing import Final
@@ -15,7 +13,7 @@ from memoryhub.access.domain import job_principal
 from memoryhub.jobs.kinds import Writes
 from memoryhub.jobs.queue import enqueue
 from memoryhub.jobs.running import RunningJob
-from memoryhub.providers.errors import BadAnswer
+from memoryhub.providers.patience import counting_spoilt, spoilt_answers
 from memoryhub.tenants.domain import PolicyError
 from memoryhub.tenants.models import Actor
 from memoryhub.tenants.policies import effective_policy
@@ -82,8 +80,8 @@ def extract(job: RunningJob) -> None:
     actor = _actor_of(job)
     if actor is None:
         return
-    first, spoilt = job.payload.get("session_id"), _spoilt(job)
-    with _counting_spoilt(job):
+    first, spoilt = job.payload.get("session_id"), spoilt_answers(job)
+    with counting_spoilt(job):
         extract_of(
             reading=Reading(actor, job_principal(job.kind.name, job.id), timezone.now(), spoilt),
             first=UUID(first) if first else None,
@@ -97,27 +95,10 @@ def reflect(job: RunningJob) -> None:
     actor = _actor_of(job)
     if actor is None:
         return
-    by, spoilt = job_principal(job.kind.name, job.id), _spoilt(job)
-    with _counting_spoilt(job):
+    by, spoilt = job_principal(job.kind.name, job.id), spoilt_answers(job)
+    with counting_spoilt(job):
         step = partial(job.step, cursor=spoilt)
         reflection.reflect(actor=actor, by=by, now=timezone.now(), spoilt=spoilt, step=step)
-
-
-def _spoilt(job: RunningJob) -> int:
-    """Return how many attempts ended in answers that could not be used: the claims also count a busy provider."""
-    return job.cursor if isinstance(job.cursor, int) else 0
-
-
-@contextmanager
-def _counting_spoilt(job: RunningJob) -> Iterator[None]:
-    """Note with the job where an attempt ends in an answer that cannot be used."""
-    spoilt = _spoilt(job)
-    try:
-        yield
-    except BadAnswer:
-        with job.step(cursor=spoilt + 1):
-            pass
-        raise
 
 
 def remember_summary(job: RunningJob) -> Writes | None:

@@ -1,5 +1,6 @@
 """What summaries do in the background."""
 
+from functools import partial
 from typing import Final
 from uuid import UUID
 
@@ -9,6 +10,7 @@ from memoryhub.access.domain import job_principal
 from memoryhub.jobs.kinds import Writes
 from memoryhub.jobs.queue import enqueue
 from memoryhub.jobs.running import RunningJob
+from memoryhub.providers.patience import counting_spoilt, spoilt_answers
 from memoryhub.tenants.models import Actor
 from summaries.actions.compaction import compact as compact_document
 from summaries.actions.due import due_sessions
@@ -43,12 +45,14 @@ def update_project(job: RunningJob) -> None:
     if actor is None:
         return
     by = job_principal(job.kind.name, job.id)
-    update_projects(
-        updating=Updating(actor, by, timezone.now(), job.attempt),
-        session_id=UUID(job.payload["session_id"]),
-        step=job.step,
-        may_go_on=lambda: job.seconds_left > READING_SECONDS,
-    )
+    spoilt = spoilt_answers(job)
+    with counting_spoilt(job):
+        update_projects(
+            updating=Updating(actor, by, timezone.now(), spoilt),
+            session_id=UUID(job.payload["session_id"]),
+            step=partial(job.step, cursor=spoilt),
+            may_go_on=lambda: job.seconds_left > READING_SECONDS,
+        )
 
 
 def compact(job: RunningJob) -> Writes | None:

@@ -22,13 +22,14 @@ from memoryhub.jobs.queue import enqueue
 from memoryhub.providers.counting import counter_in_use
 from memoryhub.providers.errors import BadAnswer, ProviderRejected
 from memoryhub.providers.llm.base import Operation
+from memoryhub.providers.patience import is_patient
 from memoryhub.providers.prompts import prompt
 from memoryhub.tenants.domain import Trust
 from memoryhub.tenants.models import Actor
 from memoryhub.tenants.policies import effective_policy
 from strength.actions.contradiction import Extracted, rulings
 from strength.actions.filing import Filed, file_extracted
-from strength.actions.patience import is_patient, must_fail
+from strength.actions.patience import must_fail
 from strength.actions.questions import ask_about
 from strength.actions.reflection import enqueue_reflection, pass_episodes_over
 from strength.domain.extraction import (

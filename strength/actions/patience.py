@@ -8,17 +8,10 @@ form is the fault of a setting: it fails where people see it, and nothing is pas
 from typing import Final
 
 from memoryhub.providers.errors import BadAnswer, ProviderRejected
-
-PATIENT_ATTEMPTS: Final = 3
-"""As often are answers that cannot be used asked for again as a whole, before the question is halved."""
+from memoryhub.providers.patience import is_patient
 
 OF_CONTENT: Final = "refused"
 """The code of a refusal that is about what was said; any other is about the request's form."""
-
-
-def is_patient(spoilt: int) -> bool:
-    """Say whether another whole attempt follows the one after `spoilt` that brought nothing to use."""
-    return spoilt + 1 < PATIENT_ATTEMPTS
 
 
 def must_fail(error: ProviderRejected | BadAnswer, *, spoilt: int, is_one: bool) -> bool:

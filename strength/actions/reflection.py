@@ -15,12 +15,13 @@ from memoryhub.access.domain import Principal
 from memoryhub.jobs.queue import enqueue
 from memoryhub.providers.errors import BadAnswer, ProviderRejected
 from memoryhub.providers.llm.base import Operation
+from memoryhub.providers.patience import is_patient
 from memoryhub.tenants.models import Actor
 from memoryhub.tenants.namespaces import expand_namespace
 from memoryhub.tenants.policies import effective_policy
 from strength.actions.contradiction import Extracted, rulings
 from strength.actions.filing import Filed, file_extracted
-from strength.actions.patience import is_patient, must_fail
+from strength.actions.patience import must_fail
 from strength.actions.questions import ask_about
 from strength.domain.memories import Kind, Source
 from strength.domain.policy import ExtractionPolicy

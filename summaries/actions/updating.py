@@ -28,6 +28,7 @@ from memoryhub.providers.asking import ask
 from memoryhub.providers.counting import counter_in_use
 from memoryhub.providers.errors import BadAnswer, ProviderRejected
 from memoryhub.providers.llm.base import ChatMessage, CompletionRequest, Operation
+from memoryhub.providers.patience import is_patient
 from memoryhub.providers.prompts import prompt
 from memoryhub.tenants.domain import Trust
 from memoryhub.tenants.models import Actor
@@ -53,21 +54,18 @@ FENCE_BYTES: Final = 16
 MOST_MESSAGES: Final = 200
 """Messages that one passage is chosen from; tokens nearly always end it sooner."""
 
-PATIENT_ATTEMPTS: Final = 3
-"""After as many a passage whose answers cannot be used is passed by, so that the others are read."""
-
 Step = Callable[[], AbstractContextManager[None]]
 log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
 class Updating:
-    """Who reads for whom, in which attempt, and for which moment."""
+    """Who reads for whom, for which moment, and after how many attempts whose answers could not be used."""
 
     actor: Actor
     by: Principal
     now: datetime
-    attempt: int = 1
+    spoilt: int = 0
 
 
 def update_projects(
@@ -241,7 +239,7 @@ def _asked(updating: Updating, session: Session, project: Project, passage: Pass
     try:
         return ask(request, actor=actor).data
     except (ProviderRejected, BadAnswer) as error:
-        if isinstance(error, BadAnswer) and updating.attempt < PATIENT_ATTEMPTS:
+        if isinstance(error, BadAnswer) and is_patient(updating.spoilt):
             raise
         about = {"session": str(session.pk), "seq": passage.until, "code": error.code}
         log.warning("messages were passed by, no model would read them", extra=about)

@@ -2,6 +2,7 @@
 
 from datetime import UTC, datetime, timedelta
 from typing import Any
+from uuid import UUID
 
 import pytest
 from django.utils import timezone
@@ -15,7 +16,7 @@ from summaries.actions.documents import believed_text
 from summaries.models import Document, DocumentEntry, Project, ProjectCursor, RoutingDecision
 from tests.fakes.llm_server import Asked, LLMServer, Reply
 from tests.integration.summaries.conftest import NOW, Talk, open_talk, ran
-from tests.integration.summaries.project_files import a_document, a_project, ran_job, text_of
+from tests.integration.summaries.project_files import a_document, a_project, job_of, ran_job, text_of
 
 pytestmark = pytest.mark.django_db
 
@@ -30,6 +31,11 @@ def told(
 
 def updated(talk: Talk) -> Job:
     return ran_job("update_project", talk.actor, session_id=str(talk.session.pk))
+
+
+def ran_again(job_id: UUID) -> Job:
+    Job.objects.filter(pk=job_id).update(due_at=timezone.now())
+    return ran(job_id)
 
 
 def read_until(talk: Talk) -> int:
@@ -179,6 +185,28 @@ def test_messages_that_no_model_will_read_are_passed_by(llm: LLMServer) -> None:
         job = Job.objects.filter(kind="update_project", state="queued", key="").first()
         if job is not None:
             ran(job.pk)
+    assert read_until(talk) == 1
+
+
+def test_a_busy_provider_costs_no_message_its_patience(llm: LLMServer) -> None:
+    project = a_project()
+    talk = open_talk("The harbour opens in May.", metadata={"project": "otaru"})
+    job = job_of("update_project", talk.actor, session_id=str(talk.session.pk))
+    for answer in (Reply(failure="529"), Reply(failure="529"), Reply("no JSON"), Reply("no JSON")):
+        llm.answer(answer)
+        assert ran_again(job).state == "queued"
+    assert not ProjectCursor.objects.exists(), "none was passed by"
+    llm.answer(told())
+    assert ran_again(job).state == "done"
+    assert "The harbour opens in May." in text_of(project)
+
+
+def test_messages_whose_answers_stay_unusable_are_passed_by(llm: LLMServer) -> None:
+    a_project()
+    talk = open_talk("The harbour opens in May.", metadata={"project": "otaru"})
+    job = job_of("update_project", talk.actor, session_id=str(talk.session.pk))
+    llm.answer(Reply("no JSON"))
+    assert [ran_again(job).state for _ in range(3)] == ["queued", "queued", "done"]
     assert read_until(talk) == 1
 
 
