@@ -18,7 +18,7 @@ from memoryhub.ledger.models import LedgerEntry, TokenFactors
 from memoryhub.ledger.spending import estimate_errors, paused, spent_in
 from memoryhub.providers.errors import ProviderError
 from memoryhub.providers.llm.base import Operation
-from memoryhub.providers.reembedding import plan_change
+from memoryhub.providers.reembedding import leftovers, plan_change
 from memoryhub.providers.registry import embedding_provider, llm_provider
 from memoryhub.search.reindexing import count_outdated
 from memoryhub.tenants.models import Actor
@@ -100,7 +100,7 @@ def embeddings() -> Iterator[Finding]:
         yield Finding(
             Level.FINE if availability.available else Level.WARNING, "embedder", availability.detail
         )
-        plan = plan_change()
+        plan, unfinished = plan_change(), list(leftovers())
     except (ProviderError, DatabaseError) as error:
         yield Finding(Level.WARNING, "embedder", f"{error} Searches answer from words meanwhile.")
         return
@@ -114,6 +114,11 @@ def embeddings() -> Iterator[Finding]:
         yield Finding(Level.WARNING, "embedding space", detail)
     else:
         yield Finding(Level.FINE, "embedding space", f"{plan.source}, every text has its vector")
+    for space in unfinished:
+        detail = (
+            f"{space} was begun to be filled, and is not configured any more; `manage.py reembed` removes it"
+        )
+        yield Finding(Level.WARNING, "embedding space", detail)
 
 
 def language_model() -> Iterator[Finding]:

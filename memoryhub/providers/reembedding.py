@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
-from django.db import connection, transaction
+from django.db import connection, models, transaction
 
 from memoryhub.providers.registry import embedding_provider
 from memoryhub.providers.spaces import active_space, embed_rows, space_of_provider, without_vector
@@ -50,6 +50,18 @@ def plan_change() -> Plan:
 def target_space() -> EmbeddingSpace:
     """Return the configured provider's space, made (to be filled) where there is none. Raises ProviderError."""
     return space_of_provider(embedding_provider(), EmbeddingSpace.State.FILLING)
+
+
+def leftovers() -> models.QuerySet[EmbeddingSpace]:
+    """Return the spaces that are half filled, for a provider that is not configured now. Raises ProviderError."""
+    provider = embedding_provider()
+    filling = EmbeddingSpace.objects.filter(state=EmbeddingSpace.State.FILLING)
+    return filling.exclude(provider=provider.name, model=provider.model, dimension=provider.dimension)
+
+
+def retire_leftovers() -> None:
+    """Let nothing be written to spaces that nobody fills any more. Raises ProviderError."""
+    leftovers().update(state=EmbeddingSpace.State.RETIRED)
 
 
 def _missing(space: EmbeddingSpace | None, active: EmbeddingSpace) -> int:

@@ -38,7 +38,7 @@ ABOUT_ONE_TEXT: Final = frozenset({"rejected", "not_finite", "zero_vector"})
 
 
 def embed(job: RunningJob) -> Writes | None:
-    """Embed an actor's texts that have no vector yet, in every space that is written to.
+    """Embed an actor's texts that have no vector yet, in every space that is written to: the one searches read first.
 
     Each batch is stored when it comes, so that a break costs one batch. A text that the provider refuses costs no
     other its vector, and is not sent again until it is edited. Raises ProviderError (SpendCapReached where the agent
@@ -46,7 +46,8 @@ def embed(job: RunningJob) -> Writes | None:
     """
     try:
         embedding = _Embedding(job)
-        is_whole = all(embedding.fill(space) for space in writing_spaces())
+        active, *filling = writing_spaces()
+        is_whole = embedding.fill(active) and all(embedding.fill_as_far(space) for space in filling)
     except ProviderError as error:
         if (
             error.permanent
@@ -84,6 +85,14 @@ class _Embedding:
                     return False
                 self._embed(model, rows, space)
         return True
+
+    def fill_as_far(self, space: EmbeddingSpace) -> bool:
+        """Do the same in a space that no search reads yet: where its provider is away, `reembed` does the rest."""
+        try:
+            return self.fill(space)
+        except ProviderError as error:
+            log.warning("a space is not filled", extra={"provider": space.provider, "code": error.code})
+            return True
 
     def _embed(self, model: Any, rows: Sequence[Any], space: EmbeddingSpace) -> None:
         """Embed and store rows, by halves where the provider refuses."""

@@ -8,7 +8,14 @@ from rich.progress import Progress
 
 from memoryhub.management.resumable import ResumableCommand
 from memoryhub.providers.errors import ConfigurationError, ProviderError
-from memoryhub.providers.reembedding import fill, plan_change, remove_retired, switch, target_space
+from memoryhub.providers.reembedding import (
+    fill,
+    plan_change,
+    remove_retired,
+    retire_leftovers,
+    switch,
+    target_space,
+)
 
 
 class Command(ResumableCommand):
@@ -43,6 +50,7 @@ class Command(ResumableCommand):
         )
         if dry_run:
             return
+        retire_leftovers()
         source, target = plan.source, target_space()
         # `rich` draws a bar on a terminal; elsewhere nothing moves, and the closing line says it all.
         with Progress(console=Console(stderr=True), disable=not self.stderr.isatty()) as bar:

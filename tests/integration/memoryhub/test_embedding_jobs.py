@@ -14,6 +14,7 @@ from memoryhub.jobs.models import Job
 from memoryhub.jobs.queue import enqueue
 from memoryhub.providers import registry
 from memoryhub.providers.config import EmbeddingConfig
+from memoryhub.search.models import EmbeddingSpace
 from strength.models import MemoryIndex
 from tests.conftest import run_jobs
 from tests.fakes.embeddings_server import Behaviour, EmbeddingsServer, answered, status
@@ -107,6 +108,24 @@ def test_a_wrong_setting_waits_for_an_operator_and_says_so(
     assert (the_job().state, the_job().attempts, the_job().excused) == ("queued", 1, 1)
     assert the_job().error
     assert the_job().due_at > timezone.now() + timedelta(minutes=9)
+
+
+def test_a_space_that_cannot_be_filled_keeps_no_text_waiting(
+    client: APIClient, remote: EmbeddingsServer
+) -> None:
+    remember(client, "Likes green tea")
+    space = EmbeddingSpace.objects.create(
+        provider="azure", model="another", dimension=8, state="filling", cosine_low=0, cosine_high=1,
+        vector_weight=0.5,
+    )  # fmt: skip
+    remember(client, "Likes black tea")
+    run_jobs()
+    remember(client, "Likes white tea")
+    run_jobs()
+
+    assert MemoryIndex.objects.filter(space=space, vector=None).count() == 2
+    assert not MemoryIndex.objects.exclude(space=space).filter(vector=None).exists()
+    assert set(Job.objects.filter(kind="embed").values_list("state", flat=True)) == {"done"}
 
 
 def test_a_refused_text_costs_no_other_its_vector(client: APIClient, remote: EmbeddingsServer) -> None:

@@ -10,6 +10,7 @@ from django.core.management.base import CommandError
 from rest_framework.test import APIClient
 
 from conversations.models import MessageIndex
+from memoryhub.api.diagnosis import embeddings
 from memoryhub.providers import registry
 from memoryhub.providers.config import EmbeddingConfig
 from memoryhub.search.models import EmbeddingSpace
@@ -101,6 +102,31 @@ def test_reembed_goes_on_where_it_stopped(
     assert MemoryIndex.objects.filter(space=active, vector=None).count() == 0
     assert MemoryIndex.objects.filter(space=active).count() == 6
     assert MemoryIndex.objects.exclude(space=active).count() == 6, "kept"
+
+
+@pytest.mark.parametrize("options", [(), ("--keep-old",)])
+def test_a_change_that_was_given_up_leaves_no_space_that_writes_go_to(
+    client: APIClient,
+    embeddings_server: EmbeddingsServer,
+    use_remote: Configure,
+    settings: Any,
+    options: tuple[str, ...],
+) -> None:
+    remember(client, 2)
+    former = settings.EMBEDDING
+    use_remote(embeddings_server)
+    embeddings_server.will(*[status(400)])
+    with pytest.raises(CommandError, match="run the command again"):
+        reembed()
+    settings.EMBEDDING = former
+    registry.reset()
+    assert [each.detail for each in embeddings() if "not configured any more" in each.detail]
+
+    reembed(*options)
+
+    assert not EmbeddingSpace.objects.filter(state="filling").exists()
+    assert MessageIndex.objects.exclude(space__state="active").exists() == bool(options)
+    assert not [each.detail for each in embeddings() if "not configured any more" in each.detail]
 
 
 def test_what_is_written_while_the_embedder_is_away_is_found_by_words(
