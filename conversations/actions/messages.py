@@ -61,7 +61,7 @@ def add_messages(
             _row(locked, numbered, each.tokens, trust, now) for numbered, each in new
         )
         _index(rows, [each.entry for _, each in new], spaces)
-        _extend(locked, rows)
+        _extend(locked, rows, now)
         after_indexing([each.entry for _, each in new if each.entry is not None], locked.actor_id)
         if rows:
             follow(*followed_by, actor_id=locked.actor_id, session_id=locked.pk)
@@ -154,11 +154,12 @@ def _index(
     )
 
 
-def _extend(session: Session, rows: Sequence[Message]) -> None:
+def _extend(session: Session, rows: Sequence[Message], now: datetime) -> None:
     if not rows:
         return
     session.message_count = rows[-1].seq
-    latest = max(row.created_at for row in rows)
+    # Nothing was said later than now, whatever a client's clock says: such a session would never fall silent.
+    latest = min(now, max(row.created_at for row in rows))
     session.last_message_at = max(filter(None, [session.last_message_at, latest]))
     session.ended_at = None
     # What an untrusted author calls themselves must not decide what other sessions find (SPEC M10).

@@ -1,6 +1,6 @@
 """Sessions end by themselves once nobody talks any more (SPEC C5)."""
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
@@ -46,6 +46,18 @@ def test_after_an_hour_of_silence_a_session_ends_and_says_who_ended_it(client: A
     client.post(f"{API}/sessions/{silent}/messages", {"role": "user", "content": "I am back"})
     assert ended() == set(), "a later message reopens it"
     assert Session.objects.get(pk=lively).ended_at is None
+
+
+def test_a_message_from_the_future_keeps_no_session_open(client: APIClient) -> None:
+    session = talk(client, minutes_ago=-60 * 24 * 365 * 100)
+
+    in_two_hours = timezone.now() + timedelta(hours=2)
+    idle = Session.objects.idle(in_two_hours, default_minutes=60)
+    assert [each.pk for each in idle] == [session]
+    message = client.get(f"{API}/sessions/{session}/messages").data["results"][0]
+    assert datetime.fromisoformat(message["created_at"]) > in_two_hours, (
+        "the message keeps what it was sent with"
+    )
 
 
 def test_a_session_in_which_nothing_was_said_ends_too(client: APIClient) -> None:
