@@ -4,7 +4,8 @@ A tombstone knows a text again, word for word or in near words, and does not hol
 """
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from datetime import datetime
 from typing import Any, Final
 from uuid import UUID
@@ -40,6 +41,22 @@ class DecidedAgainst(Refusal):
                 decided=told(decision.value),
             )
         )
+
+
+@contextmanager
+def counting_what_is_held_back() -> Iterator[None]:
+    """Do all or nothing, in a transaction that DecidedAgainst alone does not undo: that it was held back is kept.
+
+    For what writes nothing before it asks `write_memory`.
+    """
+    decided: DecidedAgainst | None = None
+    with transaction.atomic():
+        try:
+            yield
+        except DecidedAgainst as error:
+            decided = error
+    if decided is not None:
+        raise decided
 
 
 def leave_tombstone(

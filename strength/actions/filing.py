@@ -6,14 +6,12 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from uuid import UUID
 
-from django.db import transaction
-
 from memoryhub.access.domain import Forbidden, Principal
 from memoryhub.access.tenancy import UnknownRow
 from memoryhub.tenants.models import Actor
 from strength.actions.contradiction import Extracted
 from strength.actions.curate import WrongState
-from strength.actions.decisions import DecidedAgainst
+from strength.actions.decisions import DecidedAgainst, counting_what_is_held_back
 from strength.actions.rest import hold_awake
 from strength.actions.supersede import supersede_memory
 from strength.actions.write import NewMemory, say_again, write_memory
@@ -55,7 +53,7 @@ def file_extracted(
     new, known, held_back, refused = list[UUID](), 0, 0, 0
     for place, each in enumerate(extracted):
         try:
-            with transaction.atomic():
+            with counting_what_is_held_back():
                 memory_id, is_new = _file(actor, each, rulings.get(place, PLAIN), channel, by, now)
         except DecidedAgainst:
             held_back += 1

@@ -5,13 +5,12 @@ from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
 
-from django.db import transaction
-
 from memoryhub.access.domain import Forbidden, Principal, PrincipalKind
 from memoryhub.access.tenancy import UnknownRow
 from memoryhub.refusals import told
 from memoryhub.tenants.domain import Trust
 from strength.actions.curate import WrongState
+from strength.actions.decisions import counting_what_is_held_back
 from strength.actions.ending import end_memory, note_what_it_would_end
 from strength.actions.rest import hold_awake
 from strength.actions.write import NewMemory, write_memory
@@ -19,7 +18,7 @@ from strength.domain.memories import Kind, MemoryRefused, ScopeLevel, Status
 from strength.models import Memory
 
 
-@transaction.atomic
+@counting_what_is_held_back()
 def supersede_memory(
     *,
     memory: Memory,

@@ -234,14 +234,17 @@ class MemorySupersede(MemoryView):
     def post(self, request: Request, memory_id: UUID) -> Response:
         """End the memory and write what holds since; the old one is kept, and found with `as_of` before that time."""
         values = self.validated(SupersedeIn)
-        memory = supersede_memory(
-            memory=self.memory(memory_id),
-            new=SupersedeIn.memory(values),
-            at=values.get("valid_from") or self.now,
-            by=self.principal,
-            reason=values["reason"],
-            now=self.now,
-        )
+        try:
+            memory = supersede_memory(
+                memory=self.memory(memory_id),
+                new=SupersedeIn.memory(values),
+                at=values.get("valid_from") or self.now,
+                by=self.principal,
+                reason=values["reason"],
+                now=self.now,
+            )
+        except DecidedAgainst as error:
+            return self.handle_exception(error)  # returned, not raised: that it was held back is kept
         return self.answer(memory, 201)
 
 

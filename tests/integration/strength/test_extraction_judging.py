@@ -13,7 +13,7 @@ from strength.actions.curate import apply_transition, delete_memory, edit_memory
 from strength.actions.extraction import rewind
 from strength.actions.write import NewMemory, write_memory
 from strength.domain.strategies import Strategy
-from strength.models import Memory, MemoryNumbers
+from strength.models import Memory, MemoryNumbers, Tombstone
 from tests.fakes.llm_server import Asked, LLMServer, Reply
 from tests.integration.strength.conftest import BY, NOW, Write
 from tests.integration.strength.talking import Model, item, lists_of, numbered, read, sources_of, talk, texts
@@ -210,6 +210,7 @@ def test_what_was_deleted_does_not_come_back_from_its_messages_in_any_words(
     Model(llm, {"facts": [item("A marriage of theirs ended in 2025.", 1), item("They keep a dog.", 2)]})
     assert rewind(actor=actor, strategies=[Strategy.SEMANTIC], again=True) == 2
     assert read(actor).held_back == 1
+    assert Tombstone.objects.get().held_back == 1, "people see what their decision does"
     assert not [text for text in texts(actor) if "marriage" in text]
 
     Model(llm, {"facts": [item("The user is divorced.", 1)]})
