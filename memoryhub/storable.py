@@ -8,11 +8,13 @@ parser and the admin's forms both ask it.
 
 import json
 import math
+import re
 from collections.abc import Iterator
 from typing import Any
 
 MAX_DEPTH = 32
 MAX_DIGITS = 100
+_UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
 
 
 class UnusableJSON(ValueError):
@@ -52,6 +54,11 @@ def text_problem(text: str) -> str | None:
     if any("\ud800" <= character <= "\udfff" for character in text):
         return "half of a surrogate pair is no character; send the whole one."
     return None
+
+
+def storable_text(text: str) -> str:
+    """Return a text with U+FFFD in place of what cannot be stored."""
+    return _UNSTORABLE.sub("\ufffd", text)
 
 
 def _check_depth(text: str) -> None:

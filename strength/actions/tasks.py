@@ -1,5 +1,6 @@
 """A task with memory: search, let somebody do it, see what was used, and learn from it (SPEC S8)."""
 
+import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -14,6 +15,7 @@ from memoryhub.access.tenancy import Tenant, hold, resolve_many
 from memoryhub.jobs.queue import enqueue
 from memoryhub.providers.errors import ProviderError
 from memoryhub.providers.spaces import text_query
+from memoryhub.storable import check_storable, storable_text
 from memoryhub.tenants.models import Actor
 from memoryhub.tenants.policies import effective_policy
 from strength.actions.decisions import DecidedAgainst
@@ -87,14 +89,14 @@ def execute_task(
 ) -> TaskOutcome:
     """Search, call `run` with the memories, find which it used, strengthen these, and record what was learnt.
 
-    `completion` says what is to be done with the result, and its own result is `run`'s. A function that raises
-    reinforces nothing; the outcome's errors tell of it.
+    `completion` says what is to be done with the result, and its own result is `run`'s, or its words where it is no
+    JSON. A function that raises reinforces nothing; the outcome's errors tell of it.
     """
     begun = begin_task(
         tenant=tenant, actor=actor, query=query, perspective=perspective, project=project, by=by, now=clock()
     )
     try:
-        result = run(begun.found)
+        result = _kept(run(begun.found))
     except Exception as error:
         return fail_task(
             task=begun.task, reason=f"The task's function raised {type(error).__name__}: {error}", now=clock()
@@ -106,6 +108,16 @@ def execute_task(
         by=by,
         now=clock(),
     )
+
+
+def _kept(result: Any) -> Any:
+    """Return a result as a row can keep it: the JSON that it is, else its words."""
+    try:
+        document = json.loads(json.dumps(result, allow_nan=False))
+        check_storable(document)
+    except (TypeError, ValueError, RecursionError):
+        return storable_text(result if isinstance(result, str) else result_text(result))
+    return document
 
 
 @dataclass(frozen=True)
@@ -168,6 +180,7 @@ def complete_task(*, task: Task, completion: Completion, by: Principal, now: dat
 @transaction.atomic
 def fail_task(*, task: Task, reason: str, now: datetime) -> TaskOutcome:
     """Note that a task's function raised, unless it was completed meanwhile; nothing is reinforced."""
+    reason = storable_text(reason)
     hold(task.actor_id)
     begun = Task.objects.filter(pk=task.pk, actor_id=task.actor_id, state=TaskState.BEGUN)
     begun.update(state=TaskState.FAILED, errors=[reason], completed_at=now)

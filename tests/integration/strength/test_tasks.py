@@ -81,6 +81,44 @@ def test_a_function_that_raises_reinforces_nothing_and_is_reported(actor: Actor,
     assert not Rhythm.objects.exists()
 
 
+class Price:
+    """A result of a sort that nobody knows."""
+
+    def __str__(self) -> str:
+        return "1.5 times the price"
+
+
+@pytest.mark.parametrize(
+    ("result", "kept"),
+    [
+        (Price(), "1.5 times the price"),
+        ({"price": Price(), "at": NOW}, f"price 1.5 times the price\nat {NOW}"),
+        ("1.5 times \x00 the \ud800 price", "1.5 times \ufffd the \ufffd price"),
+        ({"1.5 times the": "price\x00"}, "1.5 times the price\ufffd"),
+        ([1.5, float("nan")], "1.5\nnan"),
+        (("1.5 times", {"the": "price"}), ["1.5 times", {"the": "price"}]),
+    ],
+    ids=["object", "inner object", "NUL", "inner NUL", "NaN", "tuple"],
+)
+def test_a_result_that_no_row_can_keep_is_kept_in_its_words(
+    actor: Actor, write: Write, result: Any, kept: Any
+) -> None:
+    memory = write(COST)
+    said = Completion(used_memory_ids=[memory.pk], learning_content="Prices go up.")
+    outcome = execute(actor, lambda _: result, completion=said)
+    assert (outcome.task_result, outcome.used_memory_ids, outcome.errors) == (kept, [memory.pk], [])
+    assert (Task.objects.get().state, Task.objects.get().result) == ("completed", kept)
+
+
+def test_words_of_an_exception_that_no_row_can_keep_are_told_all_the_same(actor: Actor) -> None:
+    def run(memories: list[FoundMemory]) -> str:
+        raise ValueError("bad \x00 text")
+
+    outcome = execute(actor, run)
+    assert outcome.errors == ["The task's function raised ValueError: bad \ufffd text"]
+    assert (Task.objects.get().state, Task.objects.get().errors) == ("failed", outcome.errors)
+
+
 def test_stated_ids_win_and_impacts_and_learnings_are_recorded(actor: Actor, write: Write) -> None:
     cost, time = write(COST), write(TIME)
     said = Completion(
