@@ -7,14 +7,18 @@ memory. A sleep goes the other way, and keeps those who change memories away mea
 from strength.expressions import LEVEL, OF_PERSPECTIVE
 
 # One statement for all that a search returned. The rows are locked in the order of their keys, so that
-# searches with overlapping results wait for each other and never deadlock.
+# searches with overlapping results wait for each other and never deadlock. The actors come first, as in every write:
+# the array is asked for before any row is looked at. Of an actor that is erased meanwhile there is nothing to count.
 MARK_CANDIDATES = """
-WITH returned AS MATERIALIZED (
-    SELECT memory_id FROM strength_memorynumbers
-    WHERE actor_id = ANY(%(actor_ids)s) AND memory_id = ANY(%(memory_ids)s) ORDER BY actor_id, memory_id FOR UPDATE
+WITH actors AS MATERIALIZED (
+    SELECT id FROM memoryhub_actor WHERE id = ANY(%(actor_ids)s) ORDER BY id FOR KEY SHARE
+), returned AS MATERIALIZED (
+    SELECT actor_id, memory_id FROM strength_memorynumbers
+    WHERE actor_id = ANY(ARRAY(SELECT id FROM actors)) AND memory_id = ANY(%(memory_ids)s)
+    ORDER BY actor_id, memory_id FOR UPDATE
 )
 UPDATE strength_memorynumbers AS numbers SET candidate_count = numbers.candidate_count + 1
-FROM returned WHERE numbers.memory_id = returned.memory_id
+FROM returned WHERE numbers.actor_id = returned.actor_id AND numbers.memory_id = returned.memory_id
 """
 
 # What happened to a memory today, in one row; the statement before it is `changed`.

@@ -10,8 +10,10 @@ from pathlib import Path
 from random import Random
 
 import pytest
+from django.db import OperationalError, connection, transaction
 
 from memoryhub.access.domain import command
+from memoryhub.access.erasure import erase_user
 from memoryhub.access.tenancy import actor_for_writing
 from memoryhub.tenants.models import Actor
 from strength.actions.curate import apply_transition
@@ -104,6 +106,49 @@ def test_searches_uses_curators_and_sleeps_do_not_meet_half_way(actor: Actor) ->
     assert sum(marked for marked, _ in rows) == (THREADS - 1) * rounds * 10
     assert sum(used for _, used in rows) == (THREADS - 1) * rounds * 3
     assert MemoryIndex.mend() == 0
+
+
+def test_a_search_that_marks_and_an_erasure_wait_for_each_other(actor: Actor) -> None:
+    """The one holds numbers, the other the actor: who does not take the actor first is killed, or kills an erasure."""
+    memories = [write(actor, f"memory {number}") for number in range(3)]
+
+    def marks(_: int) -> bool:
+        with transaction.atomic(), connection.cursor() as cursor:
+            cursor.execute("SET LOCAL lock_timeout = '300ms'")
+            mark_candidates(memories=memories)
+        return True
+
+    def erases(_: int) -> bool:
+        with transaction.atomic():
+            return bool(Actor.objects.select_for_update(nowait=True).filter(pk=actor.pk))
+
+    with transaction.atomic():
+        Actor.objects.select_for_update().get(pk=actor.pk)
+        with pytest.raises(OperationalError, match="lock timeout"):
+            at_once(marks, 1)
+        # It waits for the actor and holds no row meanwhile.
+        assert len(MemoryNumbers.objects.select_for_update(nowait=True).filter(actor_id=actor.pk)) == 3
+    with transaction.atomic():
+        mark_candidates(memories=memories)
+        with pytest.raises(OperationalError, match="could not obtain lock"):
+            at_once(erases, 1)
+    assert set(MemoryNumbers.objects.values_list("candidate_count", flat=True)) == {1}
+
+
+def test_erasures_and_searches_that_mark_all_come_through(actor: Actor) -> None:
+    users = [actor_for_writing(BY, "kana", f"user {number}", now=NOW) for number in range(4)]
+    memories = [write(user, f"memory {number}") for number in range(30) for user in users]
+
+    def work(number: int) -> None:
+        if number < len(users):
+            erase_user(agent_id="kana", user_id=users[number].user_id, by=BY, now=NOW)
+            return
+        for _ in range(20):
+            mark_candidates(memories=memories)
+
+    at_once(work, 6)
+
+    assert not MemoryNumbers.objects.exists()
 
 
 @pytest.mark.slow
