@@ -21,6 +21,7 @@ from memoryhub.providers.llm.base import Operation
 from memoryhub.providers.reembedding import leftovers, plan_change
 from memoryhub.providers.registry import embedding_provider, llm_provider
 from memoryhub.search.reindexing import count_outdated
+from memoryhub.tenants.domain import Policy, PolicyError
 from memoryhub.tenants.models import Actor
 from memoryhub.tenants.policies import effective_policy, policy_classes
 from memoryhub.tokens import count_raw
@@ -187,13 +188,28 @@ def access() -> Iterator[Finding]:
 
 
 def policies() -> Iterator[Finding]:
-    """Name every overridden value outside the range that is recommended (SPEC S1)."""
-    unusual = 0
+    """Name every overridden value that is not allowed, or outside the range that is recommended (SPEC S1)."""
+    noticed = 0
     overriding = Actor.objects.select_related("agent").exclude(agent__policy={}, policy={})
     for actor in overriding.iterator():
         for policy in policy_classes():
-            for key, detail in effective_policy(policy, actor.agent, actor).unusual().items():
-                unusual += 1
-                yield Finding(Level.WARNING, f"policy of {actor}", f"{key} {detail}")
-    if not unusual:
+            for finding in _values(policy, actor):
+                noticed += 1
+                yield finding
+    if not noticed:
         yield Finding(Level.FINE, "policies", "every value is in its recommended range")
+
+
+def _values(policy: type[Policy], actor: Actor) -> Iterator[Finding]:
+    """Name what is wrong with one policy of an actor; an older release may have allowed what this one does not."""
+    subject = f"policy of {actor}"
+    try:
+        unusual = effective_policy(policy, actor.agent, actor).unusual()
+    except PolicyError as error:
+        for key, detail in error.errors.items():
+            yield Finding(
+                Level.BROKEN, subject, f"{key} {detail}; change or remove it at the agent or the user"
+            )
+        return
+    for key, detail in unusual.items():
+        yield Finding(Level.WARNING, subject, f"{key} {detail}")

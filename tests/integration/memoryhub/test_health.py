@@ -15,6 +15,7 @@ from rest_framework.test import APIClient
 from conversations.models import Session
 from memoryhub.access.models import ApiKey
 from memoryhub.api import diagnosis, health
+from memoryhub.tenants.models import Agent
 
 
 def test_healthz_needs_no_database(client: APIClient) -> None:
@@ -83,6 +84,22 @@ def test_doctor_names_what_is_unusual(client: APIClient, settings: Any) -> None:
     assert "initial_strength is 9; 0.5 to 1.5 is recommended" in text
     assert "hiroki" not in text
     assert "DEBUG" in text
+
+
+def test_doctor_names_overrides_that_this_release_does_not_allow(client: APIClient) -> None:
+    """An upgrade may narrow what a value can be; the other policies are looked at all the same."""
+    client.patch("/api/v1/actors?agent_id=kana&user_id=hiroki", {"policy": {"initial_strength": 9.0}})
+    Agent.objects.update(policy={"confidence_floor": 7})
+    with pytest.raises(CommandError, match="Broken: policy of kana/"):
+        doctor("--json")
+    found = {(each.level.value, each.detail) for each in diagnosis.policies()}
+    assert found == {
+        (
+            "broken",
+            "confidence_floor must be a number from 0 to 1; change or remove it at the agent or the user",
+        ),
+        ("warning", "initial_strength is 9; 0.5 to 1.5 is recommended"),
+    }
 
 
 def test_doctor_fails_where_something_is_broken(db: None, monkeypatch: pytest.MonkeyPatch) -> None:
