@@ -125,7 +125,7 @@ def database_settings(environment: Environment) -> dict[str, object]:
     options.update(base.pop("OPTIONS", {}))
     if environment.is_web:
         options["pool"] = {"min_size": environment.pool_min, "max_size": environment.pool_max, "timeout": 2.0}
-        options["options"] = "-c statement_timeout=30000"
+        options["options"] = f"-c statement_timeout=30000 {options.get('options', '')}".rstrip()
     return {
         **base,
         "ENGINE": "django.db.backends.postgresql",

@@ -57,6 +57,15 @@ def test_web_process_pools_its_connections(tmp_path: Path) -> None:
     assert other["CONN_MAX_AGE"] == 600
 
 
+def test_what_a_url_says_of_the_session_holds_in_every_process() -> None:
+    url = "postgresql://u:p@db.example/hub?options=-c%20search_path%3Dmh%20-c%20statement_timeout%3D5000"
+    command = database_settings(read_environment({"DATABASE_URL": url}))
+    web = database_settings(read_environment({"DATABASE_URL": url, "MEMORYHUB_PROCESS": "web"}))
+    said = "-c search_path=mh -c statement_timeout=5000"
+    assert command["OPTIONS"]["options"] == said
+    assert web["OPTIONS"]["options"] == f"-c statement_timeout=30000 {said}", "the last one counts"
+
+
 @pytest.mark.parametrize("url", ["mysql://u@h/db", "sqlite:///x", "postgresql://u@h", "nonsense"])
 def test_other_databases_are_refused(url: str) -> None:
     with pytest.raises(EnvironmentProblem, match="DATABASE_URL"):
