@@ -25,16 +25,20 @@ _OPENING, _CLOSING, _BOM = b"[{", b"]}", b"\xef\xbb\xbf"
 
 @dataclass(frozen=True)
 class Element:
-    """One element of an export, or why it cannot be read; `line` is where it begins."""
+    """One element of an export, or why it cannot be read; `line` is where it begins, 0 if that is not known.
+
+    `entry` counts within a list, which may well be one line; 0 for JSON Lines.
+    """
 
     line: int
     value: Any = field(default=None, repr=False)
     problem: str = ""
+    entry: int = 0
 
 
 def elements(file: BinaryIO, *, longest: int = LONGEST_LINE) -> Iterator[Element]:
     """Yield the elements of a JSON array, of the list within one object, or the objects of JSON Lines."""
-    pieces = _parsed(_Cutter(longest).cut(file))
+    pieces = _parsed(_Cutter(longest), file)
     first = next(pieces, None)
     if first is None:
         return
@@ -55,20 +59,21 @@ def _unwrapped(only: Element) -> Iterator[Element]:
     if not name:
         yield only
         return
-    for inner in value[name]:
-        yield Element(only.line, inner)
+    for number, inner in enumerate(value[name], 1):
+        yield Element(0, inner, entry=number)
 
 
-def _parsed(pieces: Iterator[tuple[int, bytes | str]]) -> Iterator[Element]:
-    for line, piece in pieces:
+def _parsed(cutter: "_Cutter", file: BinaryIO) -> Iterator[Element]:
+    for number, (line, piece) in enumerate(cutter.cut(file), 1):
+        entry = number if cutter.is_array else 0
         if isinstance(piece, str):
-            yield Element(line, problem=piece)
+            yield Element(line, problem=piece, entry=entry)
             continue
         try:
             # Few of its texts are kept, and whoever keeps one looks at it.
-            yield Element(line, load_json(piece, is_stored=False))
+            yield Element(line, load_json(piece, is_stored=False), entry=entry)
         except UnusableJSON as error:
-            yield Element(line, problem=str(error))
+            yield Element(line, problem=str(error), entry=entry)
 
 
 class _Cutter:

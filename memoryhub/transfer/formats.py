@@ -67,6 +67,7 @@ def recognised(element: Element) -> str:
 def take_elements(name: str, elements: Iterable[Element], *, order: Order, dry_run: bool) -> Report:
     """Import another's export and return what became of it; a dry run does all of it and takes it back."""
     report, take = Report(), import_formats()[name].take
+    elements = _counted(elements, report)
     if not dry_run:
         take(elements, order=order, report=report)
         return report
@@ -74,3 +75,10 @@ def take_elements(name: str, elements: Iterable[Element], *, order: Order, dry_r
         take(elements, order=order, report=report)
         transaction.set_rollback(True)
     return report
+
+
+def _counted(elements: Iterable[Element], report: Report) -> Iterator[Element]:
+    """Let the report know which entry is taken."""
+    for element in elements:
+        report.entry = element.entry
+        yield element

@@ -10,14 +10,17 @@ MOST_NOTES: Final = 1_000
 
 @dataclass(frozen=True)
 class Note:
-    """One line that was not simply made, and why."""
+    """One line, or one entry of a list, that was not simply made, and why."""
 
     line: int
     what: str
     why: str
+    entry: int = 0
 
     def __str__(self) -> str:
-        return f"Line {self.line}: {self.what}: {self.why}"
+        line = f"line {self.line}" if self.line else ""
+        entry = f"entry {self.entry}" if self.entry else ""
+        return f"{', '.join(filter(None, (entry, line))).capitalize()}: {self.what}: {self.why}"
 
 
 @dataclass
@@ -29,6 +32,8 @@ class Report:
     refused: Counter[str] = field(default_factory=Counter)
     reasons: Counter[str] = field(default_factory=Counter)
     notes: list[Note] = field(default_factory=list)
+    entry: int = 0
+    """Of the list that is read, the one that is at work; 0 where lines are told."""
 
     def know(self, line: int, what: str, why: str = "") -> None:
         """Count what is there already; with a reason, tell of it."""
@@ -48,4 +53,4 @@ class Report:
     def _note(self, line: int, what: str, why: str) -> None:
         self.reasons[why] += 1
         if len(self.notes) < MOST_NOTES:
-            self.notes.append(Note(line, what, why))
+            self.notes.append(Note(line, what, why, self.entry))

@@ -134,6 +134,27 @@ def test_hostile_memories_are_refused_singly(db: None, save: Save) -> None:
     assert "half \ud800" not in told and "nul " not in told
 
 
+@pytest.mark.parametrize(
+    ("shape", "places"),
+    [
+        (lambda rows: json.dumps({"results": rows}, indent=2), ["Entry 2", "Entry 4"]),
+        (lambda rows: json.dumps(rows), ["Entry 2, line 1", "Entry 4, line 1"]),
+        (
+            lambda rows: "[\n" + ",\n".join(map(json.dumps, rows)) + "\n]",
+            ["Entry 2, line 3", "Entry 4, line 5"],
+        ),
+        (lambda rows: "\n".join(map(json.dumps, rows)), ["Line 2", "Line 4"]),
+    ],
+    ids=["one object", "a list of one line", "a list", "lines"],
+)
+def test_what_is_refused_is_told_with_its_place(
+    db: None, save: Save, shape: Callable[[Any], str], places: list[str]
+) -> None:
+    wrong = {"memory": "nul \x00", "user_id": "hiroki"}
+    told = run("import", save(shape([MEMORIES[0], wrong, MEMORIES[1], wrong]).encode()), "--agent", "kana")
+    assert [each.partition(": memories: ")[0] for each in told.splitlines() if "NUL" in each] == places
+
+
 def node(
     parent: str | None, role: str, text: str, time: float | None = None, **message: Any
 ) -> dict[str, Any]:
