@@ -6,6 +6,7 @@ loses the actor, by its foreign key: the ledger, whose figures belong to the age
 """
 
 from collections.abc import Iterator
+from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Any
 from uuid import UUID
@@ -33,9 +34,17 @@ class NobodyToErase(ValueError):
     """No user was named; an agent itself is not erased by this call."""
 
 
+@dataclass(frozen=True)
+class Erasure:
+    """How many rows of each table went, and how many stay without the user."""
+
+    erased: dict[str, int]
+    anonymised: dict[str, int]
+
+
 @transaction.atomic
-def erase_user(*, agent_id: str, user_id: str, by: Principal, now: datetime) -> dict[str, int]:
-    """Delete all that belongs to an agent's user and return how many rows of each table went.
+def erase_user(*, agent_id: str, user_id: str, by: Principal, now: datetime) -> Erasure:
+    """Delete all that belongs to an agent's user and return how many rows of each table went or lost the user.
 
     Audit entries stay, without the user's id, ids of their rows and reason; the erasure's own entry
     has agent, counts and time. Raises OwnerCannotBeErased, NobodyToErase, UnknownRow where there is
@@ -53,11 +62,11 @@ def erase_user(*, agent_id: str, user_id: str, by: Principal, now: datetime) -> 
     actor = Actor.objects.select_for_update().filter(id=key).first()
     if actor is None:
         raise UnknownRow(told("No such user of this agent."))
-    erased = _erase(key, agent_id, user_id)
+    erasure = _erase(key, agent_id, user_id)
     audit.record(
-        by=by, verb="erase", object_kind="actor", agent_id=agent_id, details={"erased": erased}, now=now
+        by=by, verb="erase", object_kind="actor", agent_id=agent_id, details=asdict(erasure), now=now
     )
-    return erased
+    return erasure
 
 
 def actor_models() -> Iterator[type[models.Model]]:
@@ -67,16 +76,27 @@ def actor_models() -> Iterator[type[models.Model]]:
             yield model
 
 
-def _erase(key: UUID, agent_id: str, user_id: str) -> dict[str, int]:
-    erased = {model._meta.db_table: _of(model, key).count() for model in actor_models()}
+def _erase(key: UUID, agent_id: str, user_id: str) -> Erasure:
+    erased, anonymised = dict[str, int](), dict[str, int]()
+    for model in actor_models():
+        (anonymised if _stays(model) else erased)[model._meta.db_table] = _of(model, key).count()
     in_log: list[type[models.Model]] = [*actor_models(), Actor]
     erased[LogEntry._meta.db_table] = sum(_forget_in_admin_log(model, key) for model in in_log)
     erased[ApiKey._meta.db_table] = _user_keys(agent_id, user_id)
-    erased[AuditEntry._meta.db_table] = _redact_audit(agent_id, user_id)
+    anonymised[AuditEntry._meta.db_table] = _redact_audit(agent_id, user_id)
     # Everything that belongs to the actor hangs on it: one delete, in the order of the keys.
     Actor.objects.filter(id=key).delete()
     erased[Actor._meta.db_table] = 1
-    return {table: count for table, count in sorted(erased.items()) if count}
+    return Erasure(_told(erased), _told(anonymised))
+
+
+def _stays(model: type[models.Model]) -> bool:
+    """Return whether the rows outlive their actor and lose it."""
+    return getattr(model._meta.get_field("actor").remote_field, "on_delete", None) is models.SET_NULL
+
+
+def _told(counts: dict[str, int]) -> dict[str, int]:
+    return {table: count for table, count in sorted(counts.items()) if count}
 
 
 def _of(model: type[models.Model], key: UUID) -> models.QuerySet[Any]:

@@ -1,5 +1,6 @@
 """Agents and actors over REST."""
 
+from dataclasses import asdict
 from typing import Any
 
 from drf_spectacular.utils import extend_schema
@@ -109,9 +110,10 @@ class ActorOut(serializers.Serializer):
 
 
 class ErasedOut(serializers.Serializer):
-    """How many rows of each table went."""
+    """How many rows of each table went, and how many stay without the user."""
 
     erased = serializers.DictField(child=serializers.IntegerField())
+    anonymised = serializers.DictField(child=serializers.IntegerField())
 
 
 def _owner(error: OwnerCannotBeErased) -> APIException:
@@ -203,12 +205,12 @@ class Actors(ApiView):
 
     @extend_schema(parameters=[TenantQuery], responses=ErasedOut)
     def delete(self, request: Request) -> Response:
-        """Erase a user everywhere; return how many rows of each table went."""
+        """Erase a user everywhere; return how many rows of each table went, and how many stay without the user."""
         values = self.validated(TenantQuery, request.query_params.dict())
-        erased = erase_user(
+        erasure = erase_user(
             agent_id=values["agent_id"],
             user_id=values.get("user_id", self.principal.user_id or ""),
             by=self.principal,
             now=self.now,
         )
-        return Response({"erased": erased})
+        return Response(asdict(erasure))

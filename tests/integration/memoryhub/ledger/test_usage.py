@@ -153,7 +153,8 @@ def test_an_erased_users_calls_stay_in_the_agents_accounts_without_the_user(
 ) -> None:
     entry = called(actor, timezone.now())
     erased = client.delete(f"{API}/actors?agent_id=kana&user_id=hiroki")
-    assert erased.json()["erased"]["memoryhub_ledgerentry"] == 1
+    assert erased.json()["anonymised"]["memoryhub_ledgerentry"] == 1
+    assert "memoryhub_ledgerentry" not in erased.json()["erased"]
     entry.refresh_from_db()
     assert entry.actor_id is None
     assert usage(client)["results"][0]["cost"] == 0.25
