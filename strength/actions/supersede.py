@@ -5,6 +5,7 @@ from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
 
+from memoryhub.access.actions import VersionMismatch
 from memoryhub.access.domain import Forbidden, Principal, PrincipalKind
 from memoryhub.access.tenancy import UnknownRow
 from memoryhub.refusals import told
@@ -28,14 +29,15 @@ def supersede_memory(
     reason: str,
     now: datetime,
     along: Sequence[Memory] = (),
+    expected_version: int | None = None,
 ) -> Memory:
     """Write what holds from `at` on, and end what held until then; return the new memory.
 
     What is not stated of the new one is as it was of the old. The old one is kept with its end, and found by those who
     ask what held at a time before (`as_of`). Those `along` end with it where they can. Where the new text has to wait
     for a curator, or a job would end what a person has put right, the new one waits and the old ones hold on until it
-    is approved. Raises WrongState for a memory that is not active or has ended, MemoryRefused for an end before its
-    begin, DecidedAgainst and others as `write_memory` does.
+    is approved. Raises VersionMismatch, WrongState for a memory that is not active or has ended, MemoryRefused for an
+    end before its begin, DecidedAgainst and others as `write_memory` does.
     """
     hold_awake(memory.actor_id)
     rows = Memory.objects.of([memory.actor_id]).select_for_update(of=["self"]).select_related("actor__agent")
@@ -45,6 +47,8 @@ def supersede_memory(
     old = held.pop(memory.pk, None)
     if old is None:
         raise UnknownRow(told("No memory %(id)s.", id=memory.pk))
+    if expected_version is not None and old.version != expected_version:
+        raise VersionMismatch(old.version)
     _check(old, at, by)
     olds = [old, *_endable(list(held.values()), at, by)]
     waits = new.waits or (by.kind is PrincipalKind.JOB and any(each.locked for each in olds))

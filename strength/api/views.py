@@ -230,7 +230,7 @@ class MemorySupersede(MemoryView):
 
     scopes = {"POST": Scope.WRITE}
 
-    @extend_schema(request=SupersedeIn, responses={201: MemoryOut})
+    @extend_schema(request=SupersedeIn, responses={201: MemoryOut}, parameters=[IF_MATCH])
     def post(self, request: Request, memory_id: UUID) -> Response:
         """End the memory and write what holds since; the old one is kept, and found with `as_of` before that time."""
         values = self.validated(SupersedeIn)
@@ -242,6 +242,7 @@ class MemorySupersede(MemoryView):
                 by=self.principal,
                 reason=values["reason"],
                 now=self.now,
+                expected_version=expected_version(request),
             )
         except DecidedAgainst as error:
             return self.handle_exception(error)  # returned, not raised: that it was held back is kept

@@ -119,13 +119,11 @@ def put_document(
     check_document_name(name)
     project = locked_project(project)
     document = _named(project, name)
+    _check_version(document, expected_version)
     if document is not None:
-        _check_version(document, expected_version)
         if is_new:
             raise DocumentExists(document.version)
         return _written(project, document, text, kind, by, reason, now)
-    if expected_version is not None:
-        raise VersionMismatch(0)
     _check_length(text)
     document = first_text(project=project, name=name, text=text, by=by, reason=reason, now=now)
     return _noted(project, document, DocumentKind.CREATE, by, reason, now)
@@ -142,17 +140,20 @@ def append_entry(
     trust: Trust = Trust.TRUSTED,
     by: Principal,
     now: datetime,
+    expected_version: int | None = None,
 ) -> Document:
     """Append one line to a document (made where it is missing), and keep when and whence it came.
 
     `sources` is `{"message_ids", "channel"}`. A line that stands there already is not repeated, but one that nobody
-    believed is believed once a trusted hand says it too. Raises BadDocumentName, DocumentTooLong, UnknownRow.
+    believed is believed once a trusted hand says it too. Raises BadDocumentName, DocumentTooLong, UnknownRow,
+    VersionMismatch.
     """
     check_document_name(document_name)
     project = locked_project(project)
     trust = trust if by.is_trusted else Trust.UNTRUSTED
     line = entry_line(text, pinned=pinned, document=document_name, at=now)
     document = _named(project, document_name)
+    _check_version(document, expected_version)
     if document is not None and _stands_in(document, line):
         _believe(document, line, trust)
         return document
@@ -233,9 +234,10 @@ def _named(project: Project, name: str) -> Document | None:
     return document
 
 
-def _check_version(document: Document, expected_version: int | None) -> None:
-    if expected_version is not None and document.version != expected_version:
-        raise VersionMismatch(document.version)
+def _check_version(document: Document | None, expected_version: int | None) -> None:
+    """Raise VersionMismatch for another version than is expected; a document that is missing has none."""
+    if expected_version is not None and (document is None or document.version != expected_version):
+        raise VersionMismatch(document.version if document else 0)
 
 
 def _check_length(text: str) -> None:

@@ -300,7 +300,7 @@ class DocumentEntries(ProjectView):
         rows = DocumentEntry.objects.filter(actor_id=document.actor_id, document=document)
         return self.page(rows, EntryOut, ordering=("-created_at", "-id"))
 
-    @extend_schema(request=EntryIn, parameters=[TenantQuery], responses={201: AppendedOut})
+    @extend_schema(request=EntryIn, parameters=[TenantQuery, IF_MATCH], responses={201: AppendedOut})
     def post(self, request: Request, project_name: str, document_name: str) -> Response:
         """Append one line to a document, which is made where it is missing; say whether the line waits."""
         values = self.validated(EntryIn)
@@ -310,7 +310,7 @@ class DocumentEntries(ProjectView):
             project=project, document_name=document_name, text=values["text"], pinned=values["pinned"],
             sources={"message_ids": [], "channel": values["channel"]},
             trust=policy.trust(channel=values["channel"], source_is_trusted=self.principal.is_trusted),
-            by=self.principal, now=self.now,
+            by=self.principal, now=self.now, expected_version=expected_version(request),
         )  # fmt: skip
         waits = is_waiting(document=document, text=values["text"], pinned=values["pinned"], at=self.now)
         body = {**DocumentOut(document).data, "status": PENDING if waits else ACTIVE}

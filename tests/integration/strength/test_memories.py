@@ -273,6 +273,25 @@ def test_stale_edit_is_412(client: APIClient) -> None:
     assert client.delete(address, headers={"If-Match": client.get(address)["ETag"]}).status_code == 204
 
 
+def test_stale_supersession_is_412(client: APIClient) -> None:
+    memory = wrote(client)
+    address = f"{API}/memories/{memory['id']}"
+    seen = client.get(address)["ETag"]
+    assert client.patch(address, {"tags": ["a"]}).status_code == 200
+    before = client.get(address).json()
+    for stale in (seen, '"x"'):
+        refused = client.post(
+            f"{address}/supersede", {"content": "likes coffee"}, headers={"If-Match": stale}
+        )
+        assert (refused.status_code, refused.json()["code"]) == (412, "version_mismatch")
+    assert client.get(address).json() == before
+    assert Memory.objects.count() == 1
+    now = client.get(address)["ETag"]
+    done = client.post(f"{address}/supersede", {"content": "likes coffee"}, headers={"If-Match": now})
+    assert done.status_code == 201
+    assert client.get(address).json()["superseded_by"] == done.json()["id"]
+
+
 def test_etag_covers_curated_fields_and_not_strength(client: APIClient) -> None:
     memory = wrote(client)
     before = client.get(f"{API}/memories/{memory['id']}")["ETag"]

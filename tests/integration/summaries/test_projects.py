@@ -194,6 +194,22 @@ def test_put_only_where_there_is_none(client: APIClient, project: Project) -> No
     assert client.put(at, {"text": "b"}, headers={"If-None-Match": '"1"'}).status_code == 200
 
 
+def test_line_is_appended_to_the_version_that_was_read(client: APIClient, project: Project) -> None:
+    at = f"{API}/projects/tea-shop/documents/decisions.md"
+    early = client.post(f"{at}/entries{ASKED}", {"text": "a"}, headers={"If-Match": '"1"'})
+    assert (early.status_code, early.json()["code"]) == (412, "version_mismatch")
+    assert client.get(f"{at}{ASKED}").status_code == 404, "no document was made"
+    client.put(f"{at}{ASKED}", {"text": "- a\n"})
+    client.put(f"{at}{ASKED}", {"text": "- b\n"})
+    for line in ("c", "b"):
+        stale = client.post(f"{at}/entries{ASKED}", {"text": line}, headers={"If-Match": '"1"'})
+        assert (stale.status_code, stale.json()["current"]) == (412, 2)
+    assert client.get(f"{at}{ASKED}").json()["text"] == "- b\n"
+    assert not DocumentEntry.objects.exists()
+    done = client.post(f"{at}/entries{ASKED}", {"text": "c"}, headers={"If-Match": '"2"'})
+    assert (done.status_code, done["ETag"]) == (201, '"3"')
+
+
 def test_numbers_are_no_texts(client: APIClient, project: Project) -> None:
     at = f"{API}/projects/tea-shop/documents/decisions.md{ASKED}"
     refused = client.put(at, {"text": 5})
