@@ -55,17 +55,26 @@ def namespace_owner(agent_id: str, user_id: str) -> str:
 def expand_namespace(namespace: str, *, agent_id: str, user_id: str, field: str = "namespace") -> str:
     """Return a namespace (or prefix) with `{actorId}` filled in.
 
-    Raises NamespaceError for one without a trailing slash: `/facts/ann` would also match `/facts/anna/`.
+    Raises NamespaceError for one without a trailing slash: `/facts/ann` would also match `/facts/anna/`. How long it
+    may be is told of what it becomes: what is written may be shorter, and each caller says how much.
     """
     expanded = namespace.replace(ACTOR_PLACEHOLDER, namespace_owner(agent_id, user_id))
-    if not _NAMESPACE.match(expanded) or len(expanded) > LONGEST_NAMESPACE:
+    if not _NAMESPACE.match(expanded):
         raise NamespaceError(
             field,
             told(
-                "A namespace is a path such as /facts/%(actor)s/: it begins and ends with a slash, has no white space, "
-                "and at most %(most)s characters.",
+                "A namespace is a path such as /facts/%(actor)s/: it begins and ends with a slash, and has no "
+                "white space.",
                 actor=ACTOR_PLACEHOLDER,
+            ),
+        )
+    if len(expanded) > LONGEST_NAMESPACE:
+        raise NamespaceError(
+            field,
+            told(
+                "A namespace has at most %(most)s characters once %(actor)s is filled in.",
                 most=LONGEST_NAMESPACE,
+                actor=ACTOR_PLACEHOLDER,
             ),
         )
     return expanded
