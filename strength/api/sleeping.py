@@ -31,6 +31,12 @@ class SleepIn(TenantSerializer):
     all_users = serializers.BooleanField(default=False)
     dry_run = serializers.BooleanField(default=False)
 
+    def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
+        """Return the values; raises a validation error where one user and all of them are named."""
+        if attrs["all_users"] and attrs.get("user_id"):
+            raise serializers.ValidationError({"user_id": ["Send either a user_id or all_users."]})
+        return attrs
+
 
 class SleepListQuery(TenantQuery):
     """Whose sleeps are listed."""

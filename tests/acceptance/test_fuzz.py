@@ -290,7 +290,7 @@ def full_bodies(planted: Planted) -> dict[str, dict[str, Any]]:
             "learning_content": "x", "learning_text": "y", "extract_learning": True, "impact_type": "task_success",
             "run_sleep_phase": True,
         },
-        "sleep-runs": {**names, "all_users": True, "dry_run": True},
+        "sleep-runs": {**names, "all_users": False, "dry_run": True},
         "memories-retrieve": {**names, "query": "tea", "config": {"/facts/{actorId}/": {"top_k": 5, "relevance_score": 0.5}}},
     }  # fmt: skip
 

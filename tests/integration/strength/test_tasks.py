@@ -314,6 +314,15 @@ def test_a_round_of_all_users_is_one_and_is_undone_as_one(client: APIClient, wri
     assert client.post(f"{API}/sleep-runs/{run['id']}/undo", {}).status_code == 409
 
 
+def test_one_user_and_all_of_them_is_no_request(client: APIClient, write: Write) -> None:
+    weak = write("x", strength=0.1)
+    refused = client.post(f"{API}/sleep-runs", {**WHO, "all_users": True})
+    assert refused.status_code == 400
+    assert [error["field"] for error in refused.json()["errors"]] == ["user_id"]
+    assert client.get(f"{API}/memories/{weak.pk}").json()["status"] == "active", "nobody slept"
+    assert client.post(f"{API}/sleep-runs", {**WHO, "all_users": False}).status_code == 201
+
+
 def test_merges_over_rest(client: APIClient, write: Write) -> None:
     now = timezone.now()
     one = write("The user likes green tea.", at=now)
