@@ -35,7 +35,7 @@ from conversations.domain.validation import InvalidContext
 from conversations.models import Message, Receipt, Session
 from memoryhub.access.domain import Scope
 from memoryhub.access.tenancy import Tenant, UnknownRow
-from memoryhub.api.fields import TenantQuery
+from memoryhub.api.fields import NoBody, TenantQuery
 from memoryhub.api.pagination import PageQuery, page_of
 from memoryhub.api.problems import Problem
 from memoryhub.api.views import ApiView
@@ -115,9 +115,10 @@ class SessionEnd(ApiView):
 
     scopes = {"POST": Scope.WRITE}
 
-    @extend_schema(request=None, responses=SessionOut)
+    @extend_schema(request=NoBody, responses=SessionOut)
     def post(self, request: Request, session_id: UUID) -> Response:
         """End a session; a later message reopens it."""
+        self.validated(NoBody)
         session = self.owned(Session.objects.all(), session_id)
         return Response(SessionOut(end_session(session=session, by=self.principal, now=self.now)).data)
 

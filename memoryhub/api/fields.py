@@ -133,6 +133,10 @@ class StrictSerializer(serializers.Serializer):
         return super().to_internal_value(data)
 
 
+class NoBody(StrictSerializer):
+    """Nothing is said beside the address."""
+
+
 class TenantQuery(serializers.Serializer):
     """Whose rows a list is of, as a query string."""
 

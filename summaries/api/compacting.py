@@ -6,16 +6,12 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from memoryhub.access.domain import Scope
-from memoryhub.api.fields import StrictSerializer, TenantQuery
+from memoryhub.api.fields import NoBody, TenantQuery
 from memoryhub.providers.errors import ProviderUnavailable
 from summaries.actions.oversize import NotCompacted, order_compaction
 from summaries.api.projects import ProjectView
 from summaries.api.serializers import JobIdOut
 from summaries.api.views import conflict, llm_problem
-
-
-class NoBody(StrictSerializer):
-    """Nothing is said beside the address."""
 
 
 class DocumentCompaction(ProjectView):

@@ -104,6 +104,16 @@ def test_ended_session_is_reopened_by_a_message(client: APIClient) -> None:
     assert reopened["message_count"] == 1
 
 
+@pytest.mark.parametrize("body", ['{"reason": "late"}', "[]", "[1]", '"x"', "{"])
+def test_end_of_a_session_takes_no_body(client: APIClient, body: str) -> None:
+    session = opened(client)
+    address = f"{API}/sessions/{session['id']}/end"
+    refused = client.post(address, body, content_type="application/json")
+    assert (refused.status_code, refused["Content-Type"]) == (400, "application/problem+json")
+    assert client.get(f"{API}/sessions/{session['id']}").json()["ended_at"] is None
+    assert client.post(address, "{}", content_type="application/json").json()["ended_at"]
+
+
 def test_stats_of_a_session(client: APIClient) -> None:
     session = opened(client)
     empty = client.get(f"{API}/sessions/{session['id']}/stats").json()
