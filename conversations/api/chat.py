@@ -31,8 +31,8 @@ from conversations.actions.sessions import SessionTaken
 from conversations.api.events import BEAT, MEDIA_TYPE, EventStreamRenderer, event
 from conversations.api.serializers import (
     ABOUT_PROJECT,
-    CHANNEL,
     LONGEST_TEXT,
+    ChannelField,
     ContextMetadataOut,
     OptionsIn,
     RoutingOut,
@@ -43,7 +43,7 @@ from conversations.domain.validation import InvalidContext
 from conversations.models import ChatTurn
 from memoryhub.access.domain import Principal, Scope
 from memoryhub.api.errors import ground_problem
-from memoryhub.api.fields import IdField, PatternField, TenantSerializer, TextField
+from memoryhub.api.fields import IdField, TenantSerializer, TextField
 from memoryhub.api.idempotency import check_key
 from memoryhub.api.problems import Problem, problem
 from memoryhub.api.views import ApiView
@@ -62,7 +62,7 @@ class ChatIn(TenantSerializer):
     """A message that a model is to answer."""
 
     session_id = IdField(required=False, allow_null=True, default=None)
-    channel = PatternField(CHANNEL, default="api")
+    channel = ChannelField(default="api")
     project = TextField(
         required=False, allow_null=True, max_length=255, default=UNNAMED, help_text=ABOUT_PROJECT
     )

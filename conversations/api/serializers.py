@@ -30,14 +30,21 @@ from memoryhub.api.fields import (
 LONGEST_TEXT = 1_000_000
 MOST_MESSAGES = 500
 MOST_BLOCKS = 100
-CHANNEL = r"^[-a-zA-Z0-9_.]{1,100}$"
+
+
+class ChannelField(PatternField):
+    """Where a text comes from: a name that the client chooses."""
+
+    def __init__(self, **kwargs: Any) -> None:
+        allowed = "1 to 100 letters a-z or A-Z, digits, ., - or _"
+        super().__init__(r"^[-a-zA-Z0-9_.]{1,100}$", allowed=allowed, **kwargs)
 
 
 class SessionIn(TenantSerializer):
     """A session to open."""
 
     session_id = IdField(required=False)
-    channel = PatternField(CHANNEL, default="api")
+    channel = ChannelField(default="api")
     title = TextField(required=False, allow_blank=True, max_length=500, default="")
     metadata = ObjectField(required=False, default=dict)
 
@@ -74,12 +81,17 @@ class BlockIn(StrictSerializer):
     type = OneOf(choices=["text", "image", "file"])
     text = TextField(required=False, max_length=LONGEST_TEXT)
     name = TextField(required=False, max_length=255)
-    media_type = PatternField(r"^[\w.+-]+/[\w.+-]+$", required=False, max_length=100)
+    media_type = PatternField(
+        r"^[\w.+-]+/[\w.+-]+$", allowed="a media type such as image/png", required=False, max_length=100
+    )
     url = AddressField(required=False, max_length=2000)
 
     def get_fields(self) -> dict[str, serializers.Field]:
         """Return the fields with `data`, a name that a class body cannot have: serializers have their own."""
-        base64 = PatternField(r"^[A-Za-z0-9+/]+={0,2}$", required=False, max_length=LONGEST_TEXT)
+        base64 = PatternField(
+            r"^[A-Za-z0-9+/]+={0,2}$", allowed="base64 without white space or a data: prefix",
+            required=False, max_length=LONGEST_TEXT,
+        )  # fmt: skip
         return {**super().get_fields(), "data": base64}
 
     def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:

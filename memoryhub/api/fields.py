@@ -24,7 +24,10 @@ class StringField(serializers.CharField):
 
 
 class PatternField(StringField, serializers.RegexField):
-    """A text that matches a pattern."""
+    """A text that matches a pattern; a wrong one is answered with what is allowed."""
+
+    def __init__(self, regex: str, *, allowed: str, **kwargs: Any) -> None:
+        super().__init__(regex, error_messages={"invalid": f"must be {allowed}."}, **kwargs)
 
 
 class AddressField(StringField, serializers.URLField):

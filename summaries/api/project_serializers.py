@@ -4,11 +4,10 @@ from typing import Any
 
 from rest_framework import serializers
 
-from conversations.api.serializers import CHANNEL, LONGEST_TEXT
+from conversations.api.serializers import LONGEST_TEXT, ChannelField
 from memoryhub.api.fields import (
     IdField,
     OneOf,
-    PatternField,
     ReasonSerializer,
     StrictSerializer,
     StringField,
@@ -131,7 +130,7 @@ class EntryIn(StrictSerializer):
 
     text = TextField(max_length=LONGEST_ENTRY)
     pinned = serializers.BooleanField(default=False)
-    channel = PatternField(CHANNEL, default="api")
+    channel = ChannelField(default="api")
 
 
 class EntryOut(serializers.ModelSerializer):
@@ -172,7 +171,7 @@ class RouteIn(TenantSerializer):
     """A message whose project is wanted."""
 
     message = TextField(max_length=LONGEST_TEXT)
-    channel = PatternField(CHANNEL, required=False, help_text="`api`, or the session's channel.")
+    channel = ChannelField(required=False, help_text="`api`, or the session's channel.")
     session_id = IdField(
         required=False,
         allow_null=True,

@@ -72,6 +72,45 @@ def test_what_is_no_text_is_refused(
     assert [each["field"] for each in refused.json()["errors"]] == [field]
 
 
+@pytest.mark.parametrize(
+    ("address", "body"),
+    [
+        ("sessions", NAMES),
+        ("chat", {**NAMES, "message": "hello"}),
+        ("projects/route", {**NAMES, "message": "tea"}),
+    ],
+)
+@pytest.mark.parametrize("channel", ["slack:#general", "雑談"])
+def test_refused_channel_is_told_what_a_channel_is(
+    client: APIClient, address: str, body: dict[str, Any], channel: str
+) -> None:
+    refused = client.post(f"{API}/{address}", {**body, "channel": channel})
+    assert refused.status_code == 400
+    (error,) = refused.json()["errors"]
+    assert (error["field"], error["detail"]) == (
+        "channel",
+        "must be 1 to 100 letters a-z or A-Z, digits, ., - or _.",
+    )
+
+
+@pytest.mark.parametrize(
+    ("block", "detail"),
+    [
+        ({"media_type": "PNG"}, "must be a media type such as image/png."),
+        (
+            {"data": "data:image/png;base64,QUJD"},
+            "must be base64 without white space or a data: prefix.",
+        ),
+    ],
+)
+def test_refused_block_is_told_what_is_allowed(client: APIClient, block: Any, detail: str) -> None:
+    session = client.post(f"{API}/sessions", NAMES).json()
+    message = {"role": "user", "content": [{"type": "image", **block}]}
+    refused = client.post(f"{API}/sessions/{session['id']}/messages", message)
+    assert refused.status_code == 400
+    assert [error["detail"] for error in refused.json()["errors"]] == [detail]
+
+
 def test_numbers_within_lists_are_refused(client: APIClient) -> None:
     for name, value, place in (
         ("tags", ["a", 5], "tags.1"),
