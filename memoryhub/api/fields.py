@@ -1,15 +1,21 @@
 """Serializer fields and serializers that several apps' APIs share."""
 
 import json
+import re
 from typing import Any
+from urllib.parse import urlsplit
 from uuid import UUID
 
+from drf_spectacular.types import OpenApiTypes
+from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
 from memoryhub.tenants.domain import AGENT_ID_PATTERN, MAX_USER_ID
 from memoryhub.tenants.namespaces import LONGEST_OWNER, namespace_owner
 
 LONGEST_JSON = 64_000
+_HOST = re.compile(r"[\w.:-]{1,253}\Z")
+_NOT_IN_ADDRESSES = re.compile(r"[\s\x00-\x1f\x7f-\x9f]")
 
 
 class StringField(serializers.CharField):
@@ -30,8 +36,31 @@ class PatternField(StringField, serializers.RegexField):
         super().__init__(regex, error_messages={"invalid": f"must be {allowed}."}, **kwargs)
 
 
-class AddressField(StringField, serializers.URLField):
-    """The address of something elsewhere."""
+@extend_schema_field(OpenApiTypes.URI)
+class AddressField(StringField):
+    """The address of something on the web; its host may have any name, also one without a dot."""
+
+    default_error_messages = {
+        "address": "must be an address that begins with http:// or https:// and a host, without white space or "
+        "control characters.",
+    }
+
+    def to_internal_value(self, data: Any) -> str:
+        """Return the address; raises a validation error for what is none."""
+        value = super().to_internal_value(data)
+        if not _is_address(value):
+            self.fail("address")
+        return value
+
+
+def _is_address(text: str) -> bool:
+    if not text.startswith(("http://", "https://")) or _NOT_IN_ADDRESSES.search(text):
+        return False
+    try:
+        parts = urlsplit(text)
+        return _HOST.match(parts.hostname or "") is not None and parts.port != 0
+    except ValueError:  # brackets without an address in them, or a port that is none
+        return False
 
 
 class IdField(serializers.UUIDField):

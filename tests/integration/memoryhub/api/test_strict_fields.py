@@ -111,6 +111,43 @@ def test_refused_block_is_told_what_is_allowed(client: APIClient, block: Any, de
     assert [error["detail"] for error in refused.json()["errors"]] == [detail]
 
 
+def shown(client: APIClient, address: str) -> Any:
+    session = client.post(f"{API}/sessions", NAMES).json()
+    message = {"role": "user", "content": [{"type": "image", "url": address}]}
+    return client.post(f"{API}/sessions/{session['id']}/messages", message)
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "http://minio:9000/b.png", "http://my_store/b.png", "https://example.org/a/b.png?x=1#y", "http://localhost",
+        "http://10.0.0.7:9000/b.png", "http://[::1]:9000/b.png", "https://user:word@example.org/b.png",
+        "https://例え.jp/画像.png",
+    ],
+)  # fmt: skip
+def test_address_of_any_host_on_the_web_is_taken(client: APIClient, address: str) -> None:
+    taken = shown(client, address)
+    assert taken.status_code == 201, taken.content
+    assert taken.json()["results"][0]["content"] == [{"type": "image", "url": address}]
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "ftp://x.example/b.png", "file:///etc/passwd", "javascript:alert(1)", "data:image/png;base64,QUJD", "minio:9000/b.png",
+        "//minio/b.png", "http://", "http:///b.png", "http://:9000/", "http://a b/", "http://minio/a b.png", "http://minio/a\tb",
+        "http://minio/\x07", "http://minio/\x85b", "http://minio:port/", "http://minio:99999/", "http://[::1/", "http://a\\b/",
+        "http://mi<nio/", "http://" + "x" * 254 + "/",
+    ],
+)  # fmt: skip
+def test_address_of_anything_else_is_refused(client: APIClient, address: str) -> None:
+    refused = shown(client, address)
+    assert refused.status_code == 400
+    (error,) = refused.json()["errors"]
+    assert error["field"].endswith("url")
+    assert "begins with http:// or https://" in error["detail"]
+
+
 def test_numbers_within_lists_are_refused(client: APIClient) -> None:
     for name, value, place in (
         ("tags", ["a", 5], "tags.1"),
