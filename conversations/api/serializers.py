@@ -19,6 +19,7 @@ from conversations.models import Message, Receipt, Session
 from memoryhub.api.fields import (
     AddressField,
     IdField,
+    MomentField,
     ObjectField,
     OneOf,
     PatternField,
@@ -142,7 +143,7 @@ class MessageIn(StrictSerializer):
     content = ContentField()
     author = TextField(required=False, allow_blank=True, max_length=255, default="")
     client_message_id = TextField(required=False, allow_null=True, max_length=255, default=None)
-    created_at = serializers.DateTimeField(required=False, allow_null=True, default=None)
+    created_at = MomentField(required=False, allow_null=True, default=None)
     metadata = ObjectField(required=False, default=dict)
 
     @staticmethod

@@ -2,6 +2,7 @@
 
 import json
 import re
+from datetime import datetime
 from typing import Any
 from urllib.parse import urlsplit
 from uuid import UUID
@@ -72,6 +73,21 @@ class IdField(serializers.UUIDField):
             self.fail("invalid", value=data)
         value: UUID = super().to_internal_value(data)
         return value
+
+
+class MomentField(serializers.DateTimeField):
+    """A moment, ISO 8601. REST framework takes one without an offset for UTC, and a day for its midnight; not here."""
+
+    default_error_messages = {
+        "invalid": "must be a time with its offset, such as 2026-03-01T09:00:00Z or 2026-03-01T09:00:00+09:00.",
+    }
+
+    def enforce_timezone(self, value: datetime) -> datetime:
+        """Return the moment in the zone that times are kept in; raises a validation error for one without an offset."""
+        if value.utcoffset() is None:
+            self.fail("invalid")
+        moment: datetime = super().enforce_timezone(value)
+        return moment
 
 
 class AgentIdField(StringField):

@@ -8,6 +8,7 @@ from rest_framework import serializers
 from conversations.api.serializers import MessageOut
 from memoryhub.api.fields import (
     IdField,
+    MomentField,
     ObjectField,
     OneOf,
     ReasonSerializer,
@@ -81,8 +82,8 @@ class CuratedIn(StrictSerializer):
     learnings = LearningsField(validators=[_short_keys])
     pinned = serializers.BooleanField()
     confidence = serializers.FloatField(min_value=0, max_value=1, allow_null=True)
-    valid_from = serializers.DateTimeField(allow_null=True)
-    valid_to = serializers.DateTimeField(allow_null=True)
+    valid_from = MomentField(allow_null=True)
+    valid_to = MomentField(allow_null=True)
 
     def get_fields(self) -> dict[str, serializers.Field]:
         """Return the fields, none of them required."""
@@ -139,7 +140,7 @@ class SupersedeIn(ReasonSerializer):
     source_message_ids = serializers.ListField(child=IdField(), max_length=500, required=False)
     channel = StringField(max_length=100, allow_blank=True, required=False)
     confidence = serializers.FloatField(min_value=0, max_value=1, allow_null=True, required=False)
-    valid_from = serializers.DateTimeField(required=False)
+    valid_from = MomentField(required=False)
 
     def get_fields(self) -> dict[str, serializers.Field]:
         """Return the fields; `source` is a field's own attribute, so it cannot stand in the class body."""
@@ -250,9 +251,9 @@ class FiltersIn(StrictSerializer):
     namespace = StringField(required=False, max_length=500)
     tags = TagsField(required=False)
     status = OneOf(choices=_values(Status), required=False)
-    created_after = serializers.DateTimeField(required=False)
-    created_before = serializers.DateTimeField(required=False)
-    as_of = serializers.DateTimeField(required=False)
+    created_after = MomentField(required=False)
+    created_before = MomentField(required=False)
+    as_of = MomentField(required=False)
 
     @staticmethod
     def filters(values: dict[str, Any]) -> MemoryFilters:

@@ -5,6 +5,7 @@ from typing import Any
 from rest_framework import serializers
 
 from memoryhub.api.fields import (
+    MomentField,
     ReasonSerializer,
     StrictSerializer,
     StringField,
@@ -74,8 +75,8 @@ class WindowSerializer(StrictSerializer):
 class SummaryOrderIn(WindowSerializer):
     """Of which time a summary is wanted; without any, of the session up to now."""
 
-    start_time = serializers.DateTimeField(required=False, allow_null=True, default=None)
-    end_time = serializers.DateTimeField(required=False, allow_null=True, default=None)
+    start_time = MomentField(required=False, allow_null=True, default=None)
+    end_time = MomentField(required=False, allow_null=True, default=None)
 
 
 class JobIdOut(serializers.Serializer):
@@ -105,8 +106,8 @@ DigestIn = type(
         "__module__": __name__,
         "first": "from",
         "last": "to",
-        "from": serializers.DateTimeField(required=False, allow_null=True, default=None),
-        "to": serializers.DateTimeField(required=False, allow_null=True, default=None),
+        "from": MomentField(required=False, allow_null=True, default=None),
+        "to": MomentField(required=False, allow_null=True, default=None),
         "project": TextField(required=False, allow_null=True, max_length=255, default=None),
     },
 )

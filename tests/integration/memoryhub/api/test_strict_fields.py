@@ -8,7 +8,7 @@ from django.urls import get_resolver
 from rest_framework import serializers
 from rest_framework.test import APIClient
 
-from memoryhub.api.fields import IdField, StrictSerializer, StringField, TenantQuery
+from memoryhub.api.fields import IdField, MomentField, StrictSerializer, StringField, TenantQuery
 
 API = "/api/v1"
 NAMES = {"agent_id": "kana", "user_id": "hiroki"}
@@ -37,13 +37,15 @@ def fields_of(field: Any, path: str) -> Iterator[tuple[str, Any]]:
         yield from fields_of(child, f"{path}[]")
 
 
-def test_every_text_that_comes_in_is_strict() -> None:
+def test_every_text_and_time_that_comes_in_is_strict() -> None:
     every = [found for kind in inputs() for found in fields_of(kind(), kind.__name__)]
     texts = [(path, each) for path, each in every if isinstance(each, serializers.CharField)]
     ids = [(path, each) for path, each in every if isinstance(each, serializers.UUIDField)]
-    assert len(texts) > 100 and len(ids) > 10
+    times = [(path, each) for path, each in every if isinstance(each, serializers.DateTimeField)]
+    assert len(texts) > 100 and len(ids) > 10 and len(times) > 10
     assert [path for path, each in texts if not isinstance(each, StringField)] == []
     assert [path for path, each in ids if not isinstance(each, IdField)] == []
+    assert [path for path, each in times if not isinstance(each, MomentField)] == []
 
 
 @pytest.mark.parametrize("value", NO_TEXTS, ids=str)
@@ -109,6 +111,35 @@ def test_refused_block_is_told_what_is_allowed(client: APIClient, block: Any, de
     refused = client.post(f"{API}/sessions/{session['id']}/messages", message)
     assert refused.status_code == 400
     assert [error["detail"] for error in refused.json()["errors"]] == [detail]
+
+
+@pytest.mark.parametrize(
+    "value",
+    ["2026-03-01T09:00:00", "2026-03-01 09:00", "2026-03-01", "yesterday", 1772355600, True, ["2026"]],
+)
+@pytest.mark.parametrize(
+    ("address", "body", "place"),
+    [
+        ("memories", {**NAMES, "content": "tea"}, "valid_from"),
+        ("memories/search", {**NAMES, "query": "tea"}, "filters.as_of"),
+        ("summaries/digest", NAMES, "from"),
+    ],
+)
+def test_time_without_an_offset_is_refused(
+    client: APIClient, address: str, body: dict[str, Any], place: str, value: Any
+) -> None:
+    inner: Any = value
+    for name in reversed(place.split(".")):
+        inner = {name: inner}
+    refused = client.post(f"{API}/{address}", {**body, **inner})
+    assert refused.status_code == 400
+    (error,) = refused.json()["errors"]
+    assert (error["field"], error["detail"][:29]) == (place, "must be a time with its offse")
+
+
+def test_time_with_an_offset_is_taken_as_it_is_meant(client: APIClient) -> None:
+    body = {**NAMES, "content": "tea", "valid_from": "2026-03-01T09:00:00+09:00"}
+    assert client.post(f"{API}/memories", body).json()["valid_from"] == "2026-03-01T00:00:00Z"
 
 
 def shown(client: APIClient, address: str) -> Any:
