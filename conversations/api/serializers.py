@@ -2,7 +2,9 @@
 
 from typing import Any, Final
 
-from drf_spectacular.utils import extend_schema_field
+from drf_spectacular.extensions import OpenApiSerializerFieldExtension
+from drf_spectacular.openapi import AutoSchema
+from drf_spectacular.utils import Direction
 from rest_framework import serializers
 
 from conversations.actions.routed import UNNAMED
@@ -104,7 +106,6 @@ class BlockIn(StrictSerializer):
         return attrs
 
 
-@extend_schema_field({"oneOf": [{"type": "string"}, {"type": "array", "items": {"type": "object"}}]})
 class ContentField(serializers.Field):
     """A message's content: a text, or a list of blocks."""
 
@@ -134,6 +135,18 @@ class ContentField(serializers.Field):
         if len(text) > LONGEST_TEXT:
             self.fail("long")
         return text
+
+
+class ContentDescription(OpenApiSerializerFieldExtension):  # type: ignore[no-untyped-call]
+    """Says in the interface's description what a content's blocks are."""
+
+    target_class = ContentField
+
+    def map_serializer_field(self, auto_schema: AutoSchema, direction: Direction) -> dict[str, Any]:
+        """Return the schema of a text or a list of blocks."""
+        block = auto_schema.resolve_serializer(BlockIn, direction)
+        blocks = {"type": "array", "items": block.ref, "minItems": 1, "maxItems": MOST_BLOCKS}
+        return {"oneOf": [{"type": "string", "maxLength": LONGEST_TEXT}, blocks]}
 
 
 class MessageIn(StrictSerializer):

@@ -4,7 +4,7 @@ from dataclasses import asdict
 from typing import Any
 from uuid import UUID
 
-from drf_spectacular.utils import extend_schema
+from drf_spectacular.utils import PolymorphicProxySerializer, extend_schema
 from rest_framework import status
 from rest_framework.exceptions import APIException, ValidationError
 from rest_framework.request import Request
@@ -40,6 +40,8 @@ from memoryhub.api.pagination import PageQuery, page_of
 from memoryhub.api.problems import Problem
 from memoryhub.api.views import ApiView
 from memoryhub.tenants.domain import PolicyError
+
+ONE_OR_MANY = PolymorphicProxySerializer("OneOrManyIn", [MessageIn, BatchIn], resource_type_field_name=None)
 
 
 def session_taken(error: SessionTaken) -> APIException:
@@ -147,7 +149,7 @@ class Messages(ApiView):
         rows = Message.objects.of([session.actor_id]).filter(session_id=session.pk)
         return self.page(rows, MessageOut, ordering=("seq",))
 
-    @extend_schema(request=MessageIn, responses={201: MessagesOut, 200: MessagesOut})
+    @extend_schema(request=ONE_OR_MANY, responses={201: MessagesOut, 200: MessagesOut})
     def post(self, request: Request, session_id: UUID) -> Response:
         """Store one message, or `{"messages": [...]}`; repeats of a `client_message_id` return the first row."""
         session = self.owned(Session.objects.all(), session_id)

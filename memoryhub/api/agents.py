@@ -18,7 +18,7 @@ from memoryhub.access.actions import (
 from memoryhub.access.domain import Scope
 from memoryhub.access.erasure import NobodyToErase, OwnerCannotBeErased, erase_user
 from memoryhub.access.tenancy import Tenant
-from memoryhub.api.etags import etag, expected_version
+from memoryhub.api.etags import IF_MATCH, etag, expected_version
 from memoryhub.api.fields import (
     AgentIdField,
     ObjectField,
@@ -155,7 +155,7 @@ class OneAgent(ApiView):
             raise AgentUnknown(f"No agent {agent_id!r}.")
         return Response(AgentOut(agent).data, headers={"ETag": etag(agent.version)})
 
-    @extend_schema(request=AgentPatch, responses=AgentOut)
+    @extend_schema(request=AgentPatch, parameters=[IF_MATCH], responses=AgentOut)
     def patch(self, request: Request, agent_id: str) -> Response:
         """Change an agent's fields; what is left out stays."""
         agent = update_agent(
@@ -190,7 +190,7 @@ class Actors(ApiView):
         tenant = self.reading(self.validated(TenantQuery, request.query_params.dict()))
         return _actor_answer(tenant)
 
-    @extend_schema(parameters=[TenantQuery], request=ActorPatch, responses=ActorOut)
+    @extend_schema(parameters=[TenantQuery, IF_MATCH], request=ActorPatch, responses=ActorOut)
     def patch(self, request: Request) -> Response:
         """Replace what a user overrides."""
         actor = self.writing(self.validated(TenantQuery, request.query_params.dict()))
@@ -203,7 +203,7 @@ class Actors(ApiView):
         )
         return _actor_answer(Tenant(actor.agent_id, actor.user_id, actor.agent, actor))
 
-    @extend_schema(parameters=[TenantQuery], responses=ErasedOut)
+    @extend_schema(parameters=[TenantQuery], responses={200: ErasedOut})
     def delete(self, request: Request) -> Response:
         """Erase a user everywhere; return how many rows of each table went, and how many stay without the user."""
         values = self.validated(TenantQuery, request.query_params.dict())

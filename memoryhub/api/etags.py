@@ -2,9 +2,15 @@
 
 import re
 
+from drf_spectacular.types import OpenApiTypes
+from drf_spectacular.utils import OpenApiParameter
 from rest_framework.request import Request
 
 from memoryhub.api.problems import Problem
+
+IF_MATCH = OpenApiParameter(
+    "If-Match", OpenApiTypes.STR, OpenApiParameter.HEADER, description="The ETag you read."
+)
 
 _TAG = re.compile(r'(?:W/)?"(\d{1,9})"\Z')
 

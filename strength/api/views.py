@@ -7,8 +7,7 @@ from uuid import UUID
 
 from django.db.models import Value
 from django.db.models.functions import Coalesce
-from drf_spectacular.types import OpenApiTypes
-from drf_spectacular.utils import OpenApiParameter, extend_schema
+from drf_spectacular.utils import extend_schema
 from rest_framework import status
 from rest_framework.exceptions import APIException, ValidationError
 from rest_framework.request import Request
@@ -17,7 +16,7 @@ from rest_framework.response import Response
 from conversations.actions.recall import FoundMessage, search_messages
 from memoryhub.access.domain import Scope
 from memoryhub.access.tenancy import Tenant, UnknownRow
-from memoryhub.api.etags import etag, expected_version
+from memoryhub.api.etags import IF_MATCH, etag, expected_version
 from memoryhub.api.fields import ReasonSerializer
 from memoryhub.api.pagination import PageQuery, page_of
 from memoryhub.api.problems import Problem
@@ -69,9 +68,6 @@ DEFAULT_LIMIT = 10
 ORDERINGS = {"created_at": "created_at", "strength": "numbers__strength", "last_accessed_at": "last_used"}
 # A memory that was never used is older than any use: a cursor cannot stand at a NULL.
 LAST_USED = Coalesce("numbers__last_accessed_at", Value(datetime(1, 1, 2, tzinfo=UTC)))
-IF_MATCH = OpenApiParameter(
-    "If-Match", OpenApiTypes.STR, OpenApiParameter.HEADER, description="The ETag you read."
-)
 
 
 def _refused(error: MemoryRefused) -> APIException:

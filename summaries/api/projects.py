@@ -16,7 +16,7 @@ from conversations.actions.routed import CHANNEL
 from conversations.models import Session
 from memoryhub.access.domain import Scope
 from memoryhub.access.tenancy import Tenant
-from memoryhub.api.etags import etag, expected_version, wants_none
+from memoryhub.api.etags import IF_MATCH, etag, expected_version, wants_none
 from memoryhub.api.fields import TenantQuery
 from memoryhub.api.pagination import PageQuery, page_of
 from memoryhub.api.problems import Problem
@@ -67,7 +67,7 @@ from summaries.api.project_serializers import (
     RouteIn,
     RouteOut,
 )
-from summaries.api.views import IF_MATCH, IF_NONE_MATCH, conflict
+from summaries.api.views import IF_NONE_MATCH, conflict
 from summaries.domain.projects import BadDocumentName, BadProjectName
 from summaries.models import (
     Document,

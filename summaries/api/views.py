@@ -14,7 +14,7 @@ from rest_framework.response import Response
 from conversations.models import Session
 from memoryhub.access.domain import Scope
 from memoryhub.access.tenancy import UnknownRow
-from memoryhub.api.etags import etag, expected_version
+from memoryhub.api.etags import IF_MATCH, etag, expected_version
 from memoryhub.api.pagination import PageQuery, page_of
 from memoryhub.api.problems import Problem
 from memoryhub.api.views import ApiView
@@ -41,10 +41,6 @@ from summaries.models import Summary, SummaryVersion
 NO_MODEL: Final = "not_configured"
 SET_UP_SECONDS: Final = 600.0
 """When to ask again where an operator has to act first."""
-
-IF_MATCH = OpenApiParameter(
-    "If-Match", OpenApiTypes.STR, OpenApiParameter.HEADER, description="The ETag you read."
-)
 
 IF_NONE_MATCH = OpenApiParameter(
     "If-None-Match", OpenApiTypes.STR, OpenApiParameter.HEADER, description="`*`: only if there is none yet."

@@ -292,8 +292,41 @@ def test_schema_says_how_to_send_a_key(client: APIClient) -> None:
         for path in schema["paths"].values()
         for operation in path.values()
     )
-    content = schema["components"]["schemas"]["MessageInRequest"]["properties"]["content"]
+    shapes = schema["components"]["schemas"]
+    content = shapes["MessageInRequest"]["properties"]["content"]
     assert [choice["type"] for choice in content["oneOf"]] == ["string", "array"]
+    assert content["oneOf"][1]["items"] == {"$ref": "#/components/schemas/BlockInRequest"}
+    assert set(shapes["BlockInRequest"]["properties"]) == {
+        "type", "text", "name", "media_type", "url", "data"
+    }  # fmt: skip
+    assert shapes["BlockInRequest"]["required"] == ["type"]
+
+
+def test_schema_says_what_can_be_sent(client: APIClient) -> None:
+    schema = APIClient().get(f"{API}/schema?format=json").json()
+    operations = {
+        (method, path.removeprefix(f"{API}/")): operation
+        for path, each in schema["paths"].items()
+        for method, operation in each.items()
+    }
+    for (method, path), operation in operations.items():
+        headers = {each["name"] for each in operation.get("parameters", []) if each["in"] == "header"}
+        assert ("Idempotency-Key" in headers) == (method == "post"), (method, path)
+    compared = {key for key, each in operations.items() if "If-Match" in str(each.get("parameters"))}
+    entries = "projects/{project_name}/documents/{document_name}/entries"
+    for key in (
+        ("patch", "agents/{agent_id}"),
+        ("patch", "actors"),
+        ("post", "memories/{memory_id}/supersede"),
+        ("post", entries),
+    ):
+        assert key in compared, key
+    assert set(operations["delete", "actors"]["responses"]) == {"200"}
+    body = operations["post", "sessions/{session_id}/messages"]["requestBody"]["content"]["application/json"]
+    shape = schema["components"]["schemas"][body["schema"]["$ref"].rpartition("/")[2]]
+    assert shape["oneOf"] == [
+        {"$ref": "#/components/schemas/MessageInRequest"}, {"$ref": "#/components/schemas/BatchInRequest"}
+    ]  # fmt: skip
 
 
 def test_idempotency_counts_the_query_too(client: APIClient) -> None:
