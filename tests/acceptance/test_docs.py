@@ -25,6 +25,7 @@ from memoryhub.env import CHECKOUT, read_environment, secret_key
 from memoryhub.jobs.metrics import BACKGROUND
 from memoryhub.ledger.metrics import CALLS
 from memoryhub.providers.config import EMBEDDING_PROVIDERS, LLM_PROVIDERS, EmbeddingConfig, LLMConfig
+from memoryhub.providers.embeddings.local import INSTALL
 from memoryhub.providers.errors import ConfigurationError
 from memoryhub.tenants.policies import policy_classes
 from summaries.metrics import SUMMARIES
@@ -118,6 +119,15 @@ def test_every_page_is_in_the_index() -> None:
     index = (DOCS / "README.md").read_text() + (DOCS / "adr" / "README.md").read_text()
     names = [page.name for page in sorted(DOCS.rglob("*.md")) if page.name != "README.md"]
     assert [name for name in names if f"{name})" not in index] == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(CHECKOUT)))
+def test_no_page_installs_what_a_stranger_calls_memoryhub(page: Path) -> None:
+    assert not re.search(r"pip install[^\n`]*\bmemoryhub\b(?!/)", page.read_text())
+
+
+def test_the_command_that_installs_a_local_library_is_documented() -> None:
+    assert f"\n{INSTALL} fastembed\n" in (REFERENCE / "providers.md").read_text()
 
 
 # Settings

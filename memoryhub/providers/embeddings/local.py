@@ -26,6 +26,8 @@ DEFAULT_MODEL = "sentence-transformers/paraphrase-multilingual-MiniLM-L12-v2"
 DEFAULT_TOKENS_PER_TEXT = 128
 """What that model reads; the rest of a longer text goes into further pieces."""
 ONNX_FILES = ("model.onnx", "onnx/model.onnx", "model_optimized.onnx")
+INSTALL = "sh memoryhub/bootstrap.sh uv pip install --python .venv/bin/python --constraint requirements.lock"
+"""By the library's own name: memoryhub is no package, and on a package index that name is somebody else's."""
 
 
 class LocalProvider(EmbeddingProvider):
@@ -97,7 +99,9 @@ def _extra(module: str, *, extra: str) -> ModuleType:
     try:
         return importlib.import_module(module)
     except ImportError:
-        message = f"The embedding provider {extra!r} needs an extra: pip install 'memoryhub[{extra}]'."
+        message = (
+            f"The embedding provider {extra!r} needs a library that is not installed: `{INSTALL} {extra}`."
+        )
         raise ProviderMisconfigured(message, code="missing_extra") from None
 
 

@@ -1,5 +1,6 @@
 """Local models, with stand-ins for the optional libraries, which these tests do not install."""
 
+import re
 import sys
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
@@ -10,6 +11,7 @@ import pytest
 
 from memoryhub.providers.config import EmbeddingConfig
 from memoryhub.providers.embeddings.local import (
+    INSTALL,
     FastEmbedProvider,
     LocalProvider,
     SentenceTransformersProvider,
@@ -104,7 +106,7 @@ def test_a_missing_extra_says_what_to_install(
 ) -> None:
     monkeypatch.setitem(sys.modules, module, None)
 
-    with pytest.raises(ProviderMisconfigured, match=rf"pip install 'memoryhub\[{kind.name}\]'"):
+    with pytest.raises(ProviderMisconfigured, match=rf"{re.escape(INSTALL)} {kind.name}`"):
         kind.from_config(EmbeddingConfig(kind.name))
 
 
