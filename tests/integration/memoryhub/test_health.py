@@ -3,18 +3,20 @@
 import json
 from io import StringIO
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from django.contrib.auth import get_user_model
 from django.core.management import call_command
 from django.core.management.base import CommandError
-from django.db import connection
+from django.db import OperationalError, connection
 from django.test import Client
 from rest_framework.test import APIClient
 
 from conversations.models import Session
 from memoryhub.access.models import ApiKey
 from memoryhub.api import diagnosis, health
+from memoryhub.jobs import metrics
 from memoryhub.tenants.models import Agent
 
 
@@ -55,6 +57,17 @@ def test_metrics_show_assembled_contexts(client: APIClient) -> None:
         "memory_layer_usage_total",
     ):
         assert name in text
+
+
+def test_metrics_say_whether_the_database_answers(db: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    there = Client().get("/metrics").content.decode()
+    monkeypatch.setattr(metrics, "background", Mock(side_effect=OperationalError("gone")))
+    away = Client().get("/metrics").content.decode()
+
+    assert "\nmemoryhub_database_up 1.0\n" in there
+    assert "\nmemoryhub_workers 0.0\n" in there
+    assert "\nmemoryhub_database_up 0.0\n" in away
+    assert "\nmemoryhub_workers " not in away
 
 
 @pytest.mark.parametrize("address", ["/healthz", "/readyz", "/metrics"])
