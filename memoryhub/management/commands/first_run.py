@@ -6,19 +6,24 @@ from typing import Any
 
 from django.contrib.auth import get_user_model
 from django.core.management.base import BaseCommand, CommandParser
+from django.db import transaction
 
 from memoryhub.access.actions import issue_key
-from memoryhub.access.domain import Scope, command
-from memoryhub.access.models import ApiKey
+from memoryhub.access.domain import Principal, Scope, command
+from memoryhub.access.models import ApiKey, AuditEntry
 from memoryhub.demo.story import RELEASE
 from memoryhub.demo.telling import tell
 from memoryhub.env import read_environment
 from memoryhub.providers.errors import ProviderError
 from memoryhub.providers.spaces import active_space
 from memoryhub.supervisor import web_url
+from memoryhub.tenants.models import Agent
 
 ADMIN = "admin"
 FIRST_KEY = "first run"
+FIRST = command("first_run")
+FIRST_WITH_DEMO = command("first_run_with_demo")
+"""Who issued the first key says in the trail whether a demo was to follow, for the start after one cut short."""
 
 
 class Command(BaseCommand):
@@ -35,11 +40,12 @@ class Command(BaseCommand):
         environment = read_environment()
         url = options["url"] or web_url(environment)
         self._space()
-        password = self._admin()
-        key = self._key()
-        if environment.demo and key is not None:
-            tell(datetime.now(UTC), command("demo"))
+        with transaction.atomic():
+            password, key = self._admin(), self._key(FIRST_WITH_DEMO if environment.demo else FIRST)
+        # At once, for they are shown only here; the demo takes seconds, in which somebody may end us.
         self._print(url, password, key)
+        if environment.demo and _demo_is_due():
+            tell(datetime.now(UTC), command("demo"))
 
     def _space(self) -> None:
         try:
@@ -56,10 +62,10 @@ class Command(BaseCommand):
         users.create_superuser(ADMIN, password=password)
         return password
 
-    def _key(self) -> str | None:
+    def _key(self, by: Principal) -> str | None:
         if ApiKey.objects.exists():
             return None
-        _, new = issue_key(name=FIRST_KEY, scopes=list(Scope), by=command("first_run"), now=datetime.now(UTC))
+        _, new = issue_key(name=FIRST_KEY, scopes=list(Scope), by=by, now=datetime.now(UTC))
         return new.text
 
     def _print(self, url: str, password: str | None, key: str | None) -> None:
@@ -79,6 +85,14 @@ class Command(BaseCommand):
         else:
             lines.append("  API key    as before; a new one: admin, API keys, Add")
         self.stdout.write("\n".join([*lines, ""]))
+        self.stdout.flush()
+
+
+def _demo_is_due() -> bool:
+    """Say whether the first run was to tell the demo, and neither it nor anybody else has made an agent since."""
+    trail = AuditEntry.objects
+    is_promised = trail.filter(who_kind=FIRST_WITH_DEMO.kind, who_id=FIRST_WITH_DEMO.id).exists()
+    return is_promised and not Agent.objects.exists() and not trail.exclude(agent_id="").exists()
 
 
 def _curl(url: str, key: str, *, with_demo: bool) -> str:

@@ -14,10 +14,14 @@ from django.test import Client
 from rest_framework.test import APIClient
 
 from conversations.models import Session
+from memoryhub.access.actions import create_agent
+from memoryhub.access.domain import command
 from memoryhub.access.models import ApiKey
 from memoryhub.api import diagnosis, health
 from memoryhub.jobs import metrics
+from memoryhub.management.commands import first_run as first_run_command
 from memoryhub.tenants.models import Agent
+from tests.conftest import NOW
 
 
 def test_healthz_needs_no_database(client: APIClient) -> None:
@@ -142,6 +146,42 @@ def test_first_run_makes_login_key_and_demo_once(
     assert "as before" in second
     assert "Bearer" not in second
     assert (ApiKey.objects.count(), Session.objects.count()) == (1, sessions)
+
+
+def test_a_first_run_that_is_cut_short_has_told_login_and_key_and_the_next_tells_the_demo(
+    db: None, settings: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DEMO", "1")
+    monkeypatch.setattr(first_run_command, "tell", Mock(side_effect=KeyboardInterrupt))
+    out = StringIO()
+    with pytest.raises(KeyboardInterrupt):
+        call_command("first_run", stdout=out)
+    monkeypatch.undo()
+
+    assert "Login      admin / " in out.getvalue()
+    assert "API key    mh_" in out.getvalue()
+    monkeypatch.setenv("DEMO", "1")
+    assert "as before" in first_run(settings)
+    assert Session.objects.exists(), "the demo was told"
+
+
+def test_a_demo_that_was_left_out_or_deleted_is_not_told_later(
+    db: None, settings: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tell = Mock()
+    monkeypatch.setattr(first_run_command, "tell", tell)
+    monkeypatch.setenv("DEMO", "0")
+    first_run(settings)
+    monkeypatch.setenv("DEMO", "1")
+    first_run(settings)
+    assert not tell.called
+    ApiKey.objects.all().delete()
+    first_run(settings)
+    assert tell.call_count == 1
+    create_agent(agent_id="kana", values={}, by=command("test"), now=NOW)
+    Agent.objects.all().delete()
+    first_run(settings)
+    assert tell.call_count == 1
 
 
 def test_first_run_without_demo_is_empty(db: None, settings: Any, monkeypatch: pytest.MonkeyPatch) -> None:
