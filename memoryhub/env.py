@@ -70,7 +70,9 @@ def read_environment(variables: Mapping[str, str] | None = None) -> Environment:
         allowed_hosts=_words(source, "ALLOWED_HOSTS") or ("localhost", "127.0.0.1", "[::1]"),
         trusted_origins=_words(source, "CSRF_TRUSTED_ORIGINS"),
         pool_min=pool_min,
-        pool_max=_integer(source, "MEMORYHUB_DB_POOL_MAX", 10, low=max(1, pool_min), high=1000),
+        pool_max=_integer(
+            source, "MEMORYHUB_DB_POOL_MAX", max(10, pool_min), low=max(1, pool_min), high=1000
+        ),
         workers=_integer(source, "MEMORYHUB_WORKERS", 2, low=1, high=256),
         max_body_bytes=_integer(
             source, "MEMORYHUB_MAX_BODY_BYTES", 10_000_000, low=10_000, high=1_000_000_000

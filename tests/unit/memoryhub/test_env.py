@@ -31,6 +31,11 @@ def test_wrong_value_is_refused_by_name(name: str, value: str) -> None:
         read_environment({name: value})
 
 
+def test_the_pool_holds_its_minimum_where_only_that_is_set() -> None:
+    environment = read_environment({"MEMORYHUB_DB_POOL_MIN": "20"})
+    assert (environment.pool_min, environment.pool_max) == (20, 20)
+
+
 @pytest.mark.parametrize(
     ("word", "meant"), [("1", True), ("Yes", True), ("0", False), ("off", False), ("", False)]
 )
