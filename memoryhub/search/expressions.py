@@ -11,24 +11,21 @@ around the cosine keeps vectors of another dimension from being compared even wh
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Final, NamedTuple, TypeVar, cast
+from typing import Any, Final, NamedTuple, TypeVar
 from uuid import UUID
 
 from django.db import connection
-from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.models import (
     Case,
     Expression,
     F,
     FloatField,
-    Func,
     Q,
     QuerySet,
     Value,
     When,
 )
 from django.db.models.functions import Cast, Coalesce, Least, NullIf
-from django.db.models.sql.compiler import SQLCompiler
 from pgvector import SparseVector
 from pgvector.django import CosineDistance, MaxInnerProduct
 
@@ -133,26 +130,6 @@ class Conversation:
     about: str | None = None
 
 
-class Relevance(Func):
-    """`fusion.relevance` over a similarity and a word score."""
-
-    output_field = FloatField()
-
-    def __init__(self, similarity: F, words: F, *, query: SearchQuery) -> None:
-        super().__init__(similarity, words)
-        self.query = query
-
-    def as_sql(  # type: ignore[override]  # Func's further arguments are for templates
-        self, compiler: SQLCompiler, connection: BaseDatabaseWrapper, **extra: Any
-    ) -> tuple[str, Params]:
-        """Return the formula with both scores put in once each."""
-        (similarity, first), (words, second) = map(compiler.compile, self.get_source_expressions())
-        return relevance_sql(self.query, similarity=f"({similarity})", words=f"({words})"), (
-            *first,
-            *second,
-        )
-
-
 def relevance_sql(query: SearchQuery, *, similarity: str, words: str) -> str:
     """Return the formula over two SQL expressions, each of which appears in it once, in this order."""
     bounds, policy = query.bounds, query.policy
@@ -201,13 +178,6 @@ def words_expression(query: SearchQuery) -> Expression:
         "words", Cast(Value(weights.to_text()), InlineSparseVectorField(dimensions=DIMENSION))
     )
     return Least(Value(1.0), negative / Value(-query.words.reachable), output_field=FloatField())
-
-
-def with_relevance(rows: QuerySet[Row], query: SearchQuery) -> QuerySet[Row]:
-    """Annotate `similarity_raw`, `word_raw` and `relevance`: for some rows; `candidates` scans many."""
-    scored = rows.annotate(similarity_raw=similarity_expression(query), word_raw=words_expression(query))
-    related = scored.annotate(relevance=Relevance(F("similarity_raw"), F("word_raw"), query=query))
-    return cast("QuerySet[Row]", related)
 
 
 def candidates(

@@ -160,14 +160,7 @@ class Policy:
         }
         if errors:
             raise PolicyError(errors)
-        policy = replace(cls(), **{key: _frozen(value) for key, value in merged.items()})  # type: ignore[type-var]
-        if broken := policy.conflicts():
-            raise PolicyError(broken)
-        return policy
-
-    def conflicts(self) -> Mapping[str, str]:
-        """Return what is wrong between values that are each in range; nothing by default."""
-        return {}
+        return replace(cls(), **{key: _frozen(value) for key, value in merged.items()})  # type: ignore[type-var]
 
     def unusual(self) -> dict[str, str]:
         """Return the values outside their recommended ranges, each with the range in words."""

@@ -29,7 +29,7 @@ def turns_to_note(*, actor_id: UUID, session_id: UUID) -> Sequence[ChatTurn]:
 def used_in(*, turn: ChatTurn) -> list[Memory]:
     """Return the memories of a turn's context that its answer used; may ask a provider, so outside transactions.
 
-    None where the question came from somebody who is not trusted: they may not strengthen what is believed.
+    None of them where the question came from somebody who is not trusted: they may not strengthen what is believed.
     """
     if turn.answer is None or turn.receipt is None or turn.question.trust != Trust.TRUSTED:
         return []

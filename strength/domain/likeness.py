@@ -329,11 +329,6 @@ def likeness(one: Fingerprint, other: Fingerprint, idf: Mapping[int, float]) -> 
     return shared / (shared + apart) if shared else 0.0
 
 
-def is_near(one: Fingerprint, other: Fingerprint, idf: Mapping[int, float]) -> bool:
-    """Say whether the two texts state the same fact."""
-    return likeness(one, other, idf) >= NEAR
-
-
 def _weight(terms: Iterable[int], idf: Mapping[int, float], rarest: float) -> float:
     return sum(idf.get(term, rarest) for term in terms)
 

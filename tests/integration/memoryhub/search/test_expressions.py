@@ -3,20 +3,18 @@
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 from uuid import UUID
 
 import numpy as np
 import pytest
 from django.db import connection
-from django.db.models import F
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 from numpy.typing import NDArray
 
 from conversations.models import Message, MessageIndex, Session
 from memoryhub.ids import new_id
-from memoryhub.search.expressions import Candidate, Conversation, candidates, with_relevance
+from memoryhub.search.expressions import Candidate, Conversation, candidates
 from memoryhub.search.fusion import SpaceBounds, Turn, in_conversation, relevance
 from memoryhub.search.models import EmbeddingSpace
 from memoryhub.search.query import SearchQuery, build_query, build_vector_query
@@ -142,20 +140,6 @@ def test_sql_and_python_agree_on_random_cases(shelf: Shelf) -> None:
     assert compared == 3_000
 
 
-def test_annotations_say_what_the_scan_says(shelf: Shelf) -> None:
-    random = np.random.default_rng(6)
-    shelf.put([*random_vectors(random, 50, DIMENSION).tolist(), None], random_words(random, 51))
-    query = query_for(shelf, random.normal(size=DIMENSION).tolist(), "word1", "word2")
-
-    annotated: Any = with_relevance(MemoryIndex.objects.filter(actor=shelf.actor), query)
-    annotated = annotated.order_by("-relevance", F("similarity_raw").desc(nulls_last=True), "memory_id")
-
-    columns = ("memory_id", "actor_id", "similarity_raw", "word_raw", "relevance")
-    found = shelf.scan(query)
-    assert list(annotated.values_list(*columns)) == [(*each[:4], each.relevance) for each in found]
-    assert [each.own_relevance for each in found] == [each.relevance for each in found]
-
-
 @pytest.mark.parametrize("count", [10, 1_000, 5_000])
 def test_vector_scan_misses_nothing(
     shelf: Shelf, make_space: Callable[..., EmbeddingSpace], count: int
@@ -241,10 +225,7 @@ def test_vectors_of_another_space_are_never_compared(
     (mine,), _ = shelf.put([[1.0] * DIMENSION], [Counter()]), elsewhere.put([[1.0] * 3], [Counter()])
     query = build_vector_query([1.0] * DIMENSION, space=shelf.space)
 
-    everywhere: Any = with_relevance(MemoryIndex.objects.filter(actor=shelf.actor), query)
-
     assert [found.owner_id for found in shelf.scan(query)] == [mine]
-    assert list(everywhere.filter(similarity_raw__gte=0.3).values_list("memory_id", flat=True)) == [mine]
 
 
 def test_rows_of_another_actor_are_not_scanned(shelf: Shelf, make_actor: Callable[[str], Actor]) -> None:

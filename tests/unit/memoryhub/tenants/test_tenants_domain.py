@@ -95,9 +95,6 @@ class Sample(Policy):
     }
     RECOMMENDED = {"low": (1, 3), "high": (5, 9)}
 
-    def conflicts(self) -> Mapping[str, str]:
-        return {"low": "must not be above high"} if self.low > self.high else {}
-
 
 def test_policy_lays_overrides_over_each_other_and_ignores_other_policies_keys() -> None:
     policy = Sample.from_overrides({"low": 2, "names": ["a"], "other": 1}, {"low": 3})
@@ -115,12 +112,6 @@ def test_policy_names_every_wrong_value() -> None:
         "high": "must be a whole number from 0 to 10",
     }
     assert "low: must be" in str(caught.value)
-
-
-def test_policy_refuses_values_that_are_wrong_together() -> None:
-    with pytest.raises(PolicyError) as caught:
-        Sample.from_overrides({"low": 10})
-    assert caught.value.errors == {"low": "must not be above high"}
 
 
 def test_policy_names_values_outside_their_recommended_range() -> None:

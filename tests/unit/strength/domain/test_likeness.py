@@ -24,7 +24,6 @@ from strength.domain.likeness import (
     NEAR,
     Fingerprint,
     fingerprint,
-    is_near,
     likeness,
 )
 
@@ -391,7 +390,7 @@ with_each_idf = pytest.mark.parametrize("idf", CORPORA.values(), ids=CORPORA.key
 
 
 def is_near_text(one: str, other: str, idf: dict[int, float] | None = None) -> bool:
-    return is_near(fingerprint(one), fingerprint(other), idf or {})
+    return likeness(fingerprint(one), fingerprint(other), idf or {}) >= NEAR
 
 
 @with_each_idf
@@ -605,7 +604,7 @@ def test_the_ids_fit_an_integer_of_postgresql() -> None:
 def test_a_fingerprint_that_was_stored_without_its_order_compares_by_words() -> None:
     one, other = fingerprint("Anna likes tea"), fingerprint("Anna really likes tea")
     stored = Fingerprint(other.digest, other.terms, other.marks)
-    assert is_near(one, stored, {})
+    assert likeness(one, stored, {}) >= NEAR
 
 
 WORDS: Final = [
