@@ -10,13 +10,12 @@ from memoryhub.jobs.queue import Order
 from memoryhub.tenants.models import Actor
 from strength.actions.extraction import (
     EXTRACT_KEY,
-    EXTRACT_KIND,
     messages_passed_over,
     messages_waiting,
     rewind,
 )
 from strength.domain.memories import Kind
-from strength.domain.strategies import Strategy, is_on
+from strength.domain.strategies import EXTRACT_KIND, Strategy, is_on
 from strength.models import Memory, ReflectionCursor
 
 

@@ -49,6 +49,7 @@ from strength.domain.extraction import (
 )
 from strength.domain.policy import ExtractionPolicy
 from strength.domain.strategies import (
+    EXTRACT_KIND,
     FROM_MESSAGES,
     KINDS,
     Strategy,
@@ -61,7 +62,6 @@ from strength.domain.strategies import (
 from strength.models import ReflectionCursor, StrategyCursor
 from strength.strategies_sql import BEHIND, ENSURE_CURSORS, GO_ALONG, NOTE_PASSED, PASSED, REWIND, WAITING
 
-EXTRACT_KIND: Final = "extract"
 EXTRACT_KEY: Final = "actor"
 MOST_MESSAGES: Final = 200
 """Messages that one slice is chosen from; tokens nearly always end it sooner."""

@@ -12,6 +12,8 @@ from django.db.models import Q
 
 from conversations.models import Message, Session
 from memoryhub.access.domain import Principal
+from memoryhub.jobs.domain import FIRST_PAUSE_SECONDS, Postponed, State
+from memoryhub.jobs.models import Job
 from memoryhub.jobs.queue import enqueue
 from memoryhub.providers.errors import BadAnswer, ProviderRejected
 from memoryhub.providers.llm.base import Operation
@@ -34,7 +36,7 @@ from strength.domain.reflection import (
     blocks,
     lessons_of,
 )
-from strength.domain.strategies import Strategy, is_on, namespace_of
+from strength.domain.strategies import EXTRACT_KIND, Strategy, is_on, namespace_of
 from strength.models import Memory, MemoryQuerySet, MemorySource, ReflectionCursor
 
 REFLECT_KIND: Final = "reflect"
@@ -83,11 +85,12 @@ def reflect(
 ) -> Filed:
     """Draw lessons from the episodes that wait, and write them; a further job follows where more wait.
 
-    `spoilt` is how many attempts before brought answers that could not be used. Network. Raises ProviderError, and
-    nothing is written.
+    `spoilt` is how many attempts before brought answers that could not be used. Network. Raises ProviderError, or
+    Postponed while an extraction runs, and nothing is written.
     """
     if not is_on(actor.agent.strategies, Strategy.REFLECTION):
         return Filed()
+    _wait_for_extraction(actor)
     episodes = list(episodes_waiting(actor)[:MOST_EPISODES])
     if not episodes:
         return Filed()
@@ -99,6 +102,12 @@ def reflect(
         filed = file_extracted(actor=actor, extracted=drawn, rulings=ruled, channel="", by=by, now=now)
         enqueue_reflection(actor=actor)
     return filed
+
+
+def _wait_for_extraction(actor: Actor) -> None:
+    """Let an extraction end first: its episodes bear the time at which it began, which our place must not pass."""
+    if Job.objects.filter(actor_id=actor.id, kind=EXTRACT_KIND, state=State.RUNNING).exists():
+        raise Postponed("Messages are being read; lessons are drawn afterwards.", seconds=FIRST_PAUSE_SECONDS)
 
 
 def _lessons_in_halves(

@@ -22,6 +22,7 @@ class Strategy(StrEnum):
     REFLECTION = "reflection"
 
 
+EXTRACT_KIND: Final = "extract"
 FROM_MESSAGES: Final = (Strategy.SEMANTIC, Strategy.USER_PREFERENCE, Strategy.EPISODIC)
 """Those that read messages; reflection reads episodes, and summaries are written elsewhere."""
 

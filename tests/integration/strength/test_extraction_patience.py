@@ -7,8 +7,12 @@ from typing import Any
 import pytest
 
 from conversations.actions.sessions import end_session
+from memoryhub.ids import new_id
 from memoryhub.jobs.backfilling import Scope
+from memoryhub.jobs.kinds import kind as kind_of
+from memoryhub.jobs.leases import claim
 from memoryhub.jobs.models import Job
+from memoryhub.jobs.queue import enqueue, offer_of
 from memoryhub.providers.errors import BadAnswer, ProviderRejected, ProviderUnavailable
 from memoryhub.tenants.models import Actor
 from strength.actions.backfill import pieces
@@ -202,6 +206,23 @@ def test_reflection_waits_for_a_request_that_is_put_right(actor: Actor, llm: LLM
     run_again()
     assert run_again("reflect").state == "failed"
     assert not ReflectionCursor.objects.exists()
+
+
+def test_reflection_passes_by_no_episode_of_an_extraction_that_still_runs(
+    actor: Actor, llm: LLMServer
+) -> None:
+    talk(actor, "The build broke.")
+    Model(llm, {"episodes": [episode(1, **EPISODE)]})
+    read(actor)
+    Job.objects.update(due_at=NOW)
+    offered = offer_of(enqueue("extract", actor_id=actor.id, key="actor"))
+    running = claim(offered, kind_of("extract"), crew=new_id()) if offered else None
+    assert running is not None
+    enqueue("reflect", actor_id=actor.id, key="actor")
+    reflecting = run_again("reflect")
+    assert (reflecting.state, reflecting.excused) == ("queued", 1) and not ReflectionCursor.objects.exists()
+    running.finish(None)
+    assert run_again("reflect").state == "done" and ReflectionCursor.objects.exists()
 
 
 # What a backfill finds
