@@ -13,7 +13,6 @@ import pytest
 from django.db import OperationalError, connection, transaction
 
 from memoryhub.access.domain import command
-from memoryhub.access.erasure import erase_user
 from memoryhub.access.tenancy import actor_for_writing
 from memoryhub.tenants.models import Actor
 from strength.actions.curate import apply_transition
@@ -133,22 +132,6 @@ def test_a_search_that_marks_and_an_erasure_wait_for_each_other(actor: Actor) ->
         with pytest.raises(OperationalError, match="could not obtain lock"):
             at_once(erases, 1)
     assert set(MemoryNumbers.objects.values_list("candidate_count", flat=True)) == {1}
-
-
-def test_erasures_and_searches_that_mark_all_come_through(actor: Actor) -> None:
-    users = [actor_for_writing(BY, "kana", f"user {number}", now=NOW) for number in range(4)]
-    memories = [write(user, f"memory {number}") for number in range(30) for user in users]
-
-    def work(number: int) -> None:
-        if number < len(users):
-            erase_user(agent_id="kana", user_id=users[number].user_id, by=BY, now=NOW)
-            return
-        for _ in range(20):
-            mark_candidates(memories=memories)
-
-    at_once(work, 6)
-
-    assert not MemoryNumbers.objects.exists()
 
 
 @pytest.mark.slow
