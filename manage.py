@@ -18,11 +18,12 @@ def main() -> None:
     from django.db import OperationalError
 
     from memoryhub.env import EnvironmentProblem
+    from memoryhub.postgres import PostgresError
     from memoryhub.providers.errors import ConfigurationError
 
     try:
         execute_from_command_line(sys.argv)
-    except (EnvironmentProblem, ConfigurationError) as error:
+    except (EnvironmentProblem, ConfigurationError, PostgresError) as error:
         raise SystemExit(f"memoryhub: {error}") from None
     except OperationalError as error:
         reason = str(error).strip().splitlines()[0]

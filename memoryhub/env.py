@@ -9,11 +9,13 @@ import os
 import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
 import environ
+from psycopg.pq import Conninfo
 
 from memoryhub.ledger.domain import PriceList
 from memoryhub.postgres import EmbeddedCluster
@@ -21,6 +23,7 @@ from memoryhub.postgres import EmbeddedCluster
 CHECKOUT = Path(__file__).resolve().parent.parent
 TRUE_WORDS = frozenset({"1", "true", "yes", "on"})
 FALSE_WORDS = frozenset({"0", "false", "no", "off", ""})
+OPTIONS_OF_DJANGO = frozenset({"assume_role", "isolation_level", "prepare_threshold", "server_side_binding"})
 
 
 class EnvironmentProblem(ValueError):
@@ -57,7 +60,7 @@ class Environment:
 def read_environment(variables: Mapping[str, str] | None = None) -> Environment:
     """Return the environment as values; raises `EnvironmentProblem` naming the variable that is wrong."""
     source = os.environ if variables is None else variables
-    data_dir = Path(source.get("MEMORYHUB_DATA_DIR") or CHECKOUT / ".data").expanduser().absolute()
+    data_dir = _folder(source, "MEMORYHUB_DATA_DIR", CHECKOUT / ".data")
     pool_min = _integer(source, "MEMORYHUB_DB_POOL_MIN", 1, low=0, high=1000)
     return Environment(
         host=source.get("HOST") or "127.0.0.1",
@@ -89,9 +92,11 @@ def secret_key(variables: Mapping[str, str], data_dir: Path) -> str:
         return variables["SECRET_KEY"]
     path = data_dir / "secret_key"
     try:
-        return path.read_text(encoding="ascii")
-    except FileNotFoundError:
-        return _create_secret(path)
+        return path.read_text(encoding="ascii") if path.exists() else _create_secret(path)
+    except OSError as error:
+        raise EnvironmentProblem(
+            f"MEMORYHUB_DATA_DIR {data_dir} cannot be written: {error.strerror or error}."
+        ) from None
 
 
 def _create_secret(path: Path) -> str:
@@ -139,12 +144,31 @@ def database_settings(environment: Environment) -> dict[str, object]:
 
 
 def _external(url: str) -> dict[str, Any]:
-    parts = urlsplit(url)
-    if parts.scheme not in {"postgres", "postgresql"} or not unquote(parts.path).strip("/"):
+    # Never quoted: it holds a password, of which a wrong URL may have any part anywhere.
+    try:
+        parts = urlsplit(url)
+        is_usable = parts.port != 0 and parts.scheme in {"postgres", "postgresql"}
+        config = dict(environ.Env.db_url_config(url)) if is_usable else {}
+    except ValueError:
+        config = {}
+    name = parts.path.strip("/") if config else ""
+    if not unquote(name).strip("/") or "/" in name:
         raise EnvironmentProblem(
-            "DATABASE_URL must look like postgresql://user:password@host:5432/name (PostgreSQL is the only database)."
+            "DATABASE_URL must look like postgresql://user:password@host:5432/name (PostgreSQL is the only database), "
+            "special characters in user and password percent-encoded (a / is %2F, an @ is %40)."
         )
-    return dict(environ.Env.db_url_config(url))
+    _check_options(config.get("OPTIONS", {}))
+    return config
+
+
+def _check_options(options: Mapping[str, object]) -> None:
+    known = {option.keyword.decode() for option in Conninfo.get_defaults()} | OPTIONS_OF_DJANGO
+    for unknown in options.keys() - known:
+        meant = get_close_matches(unknown, known, n=1)
+        raise EnvironmentProblem(
+            "DATABASE_URL has an option behind its ? that PostgreSQL does not know"
+            + (f"; {meant[0]} is one." if meant else ". In a password, a ? is %3F.")
+        )
 
 
 def _embedded(data_dir: Path) -> dict[str, Any]:
@@ -158,6 +182,13 @@ def _embedded(data_dir: Path) -> dict[str, Any]:
         "HOST": connection.host,
         "PORT": str(connection.port),
     }
+
+
+def _folder(source: Mapping[str, str], name: str, default: Path) -> Path:
+    try:
+        return Path(source.get(name) or default).expanduser().absolute()
+    except RuntimeError as error:
+        raise EnvironmentProblem(f"{name} cannot be used: {error}") from None
 
 
 def _integer(source: Mapping[str, str], name: str, default: int, *, low: int, high: int) -> int:

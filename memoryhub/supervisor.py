@@ -234,11 +234,12 @@ class Supervisor:
     @contextmanager
     def _only_one(self) -> Iterator[None]:
         """Hold the lock of this data folder; whoever finds it taken learns by whom."""
-        self.environment.data_dir.mkdir(parents=True, exist_ok=True)
         path = self.environment.data_dir / LOCK
         lock = FileLock(path, timeout_seconds=1)
         try:
+            path.parent.mkdir(parents=True, exist_ok=True)
             lock.acquire()
+            lock.note(json.dumps({"pid": os.getpid(), "url": web_url(self.environment)}))
         except PermissionError:
             raise SupervisorError(
                 f"{path} belongs to another user. Run as that user, or choose another MEMORYHUB_DATA_DIR."
@@ -248,8 +249,11 @@ class Supervisor:
                 f"memoryhub already runs on {path.parent}: {describe_holder(path)}. End it with `make stop`, "
                 "or choose another MEMORYHUB_DATA_DIR and PORT for a second one."
             ) from None
+        except OSError as problem:
+            raise SupervisorError(
+                f"MEMORYHUB_DATA_DIR {path.parent} cannot be written: {problem.strerror}."
+            ) from None
         try:
-            lock.note(json.dumps({"pid": os.getpid(), "url": web_url(self.environment)}))
             yield
         finally:
             lock.note("")

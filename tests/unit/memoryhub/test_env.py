@@ -1,10 +1,13 @@
 """The environment, read once and loudly."""
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
-from memoryhub.env import EnvironmentProblem, database_settings, read_environment, secret_key
+from memoryhub.env import CHECKOUT, EnvironmentProblem, database_settings, read_environment, secret_key
 
 
 def test_defaults_are_as_documented() -> None:
@@ -71,10 +74,64 @@ def test_what_a_url_says_of_the_session_holds_in_every_process() -> None:
     assert web["OPTIONS"]["options"] == f"-c statement_timeout=30000 {said}", "the last one counts"
 
 
-@pytest.mark.parametrize("url", ["mysql://u@h/db", "sqlite:///x", "postgresql://u@h", "nonsense"])
+@pytest.mark.parametrize(
+    "url", ["mysql://u@h/db", "sqlite:///x", "postgresql://u@h", "nonsense", "postgresql://u@h//"]
+)
 def test_other_databases_are_refused(url: str) -> None:
     with pytest.raises(EnvironmentProblem, match="DATABASE_URL"):
         database_settings(read_environment({"DATABASE_URL": url}))
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "postgresql://u:sec/ret@h:5432/name", "postgresql://u:12/secret@h:5432/name", "postgresql://u:s@h:abc/name",
+        "postgresql://u:secret@h:99999/name", "postgresql://u:secret@[::1/name", "postgresql://u:s#ecret@h/name",
+        "postgresql://u:12?secret@h/name", "postgresql://u:12/x?secret=1@h/name",
+    ],
+)  # fmt: skip
+def test_a_malformed_url_is_refused_and_never_quoted(url: str) -> None:
+    with pytest.raises(EnvironmentProblem, match="DATABASE_URL") as refused:
+        database_settings(read_environment({"DATABASE_URL": url}))
+    assert "secret" not in str(refused.value)
+    assert "ret@" not in str(refused.value)
+
+
+def test_an_unknown_option_is_refused_and_the_one_that_was_meant_is_named() -> None:
+    url = "postgresql://u:p@h/name"
+    for known in ("sslmode=require", "connect_timeout=3", "prepare_threshold=0", "CONN_MAX_AGE=5"):
+        database_settings(read_environment({"DATABASE_URL": f"{url}?{known}"}))
+    with pytest.raises(EnvironmentProblem, match=r"DATABASE_URL has an option.* sslmode is one"):
+        database_settings(read_environment({"DATABASE_URL": f"{url}?sslmod=require"}))
+
+
+def test_a_folder_that_cannot_be_used_is_named() -> None:
+    with pytest.raises(
+        EnvironmentProblem, match="MEMORYHUB_DATA_DIR /dev/null/x cannot be written: Not a dir"
+    ):
+        secret_key({}, Path("/dev/null/x"))
+    with pytest.raises(EnvironmentProblem, match="MEMORYHUB_DATA_DIR cannot be used"):
+        read_environment({"MEMORYHUB_DATA_DIR": "~nobody_x/foo"})
+
+
+@pytest.mark.parametrize(
+    ("variables", "words"),
+    [
+        ({"MEMORYHUB_POSTGRES_VERSION": "abc"}, "MEMORYHUB_POSTGRES_VERSION is 'abc'"),
+        ({"MEMORYHUB_DATA_DIR": "/dev/null/x"}, "MEMORYHUB_DATA_DIR /dev/null/x cannot be written"),
+        ({"MEMORYHUB_DATA_DIR": "/dev/null/x", "SECRET_KEY": "given"}, "cannot be written"),
+    ],
+)
+def test_a_wrong_setting_is_one_line_and_no_traceback(
+    variables: dict[str, str], words: str, tmp_path: Path
+) -> None:
+    environment = {"PATH": os.environ["PATH"], "MEMORYHUB_DATA_DIR": str(tmp_path), **variables}
+    said = subprocess.run(
+        [sys.executable, CHECKOUT / "manage.py", "serve"], env=environment, capture_output=True, text=True, timeout=60
+    )  # fmt: skip
+    assert said.returncode == 1
+    assert words in said.stderr
+    assert "Traceback" not in said.stderr
 
 
 def test_before_the_first_start_there_is_a_closed_port(tmp_path: Path) -> None:
