@@ -18,6 +18,7 @@ def main() -> None:
     from django.db import OperationalError
 
     from memoryhub.env import EnvironmentProblem
+    from memoryhub.outages import explain
     from memoryhub.postgres import PostgresError
     from memoryhub.providers.errors import ConfigurationError
 
@@ -26,10 +27,7 @@ def main() -> None:
     except (EnvironmentProblem, ConfigurationError, PostgresError) as error:
         raise SystemExit(f"memoryhub: {error}") from None
     except OperationalError as error:
-        reason = str(error).strip().splitlines()[0]
-        raise SystemExit(
-            f"memoryhub: the database does not answer ({reason}). Is it running? `make run`"
-        ) from None
+        raise SystemExit(f"memoryhub: {explain(error)}") from None
 
 
 if __name__ == "__main__":

@@ -16,6 +16,7 @@ from memoryhub.jobs.watching import Mood, background
 from memoryhub.ledger.domain import OK, day_start
 from memoryhub.ledger.models import LedgerEntry, TokenFactors
 from memoryhub.ledger.spending import estimate_errors, paused, spent_in
+from memoryhub.outages import explain
 from memoryhub.providers.errors import ProviderError
 from memoryhub.providers.llm.base import Operation
 from memoryhub.providers.reembedding import leftovers, plan_change
@@ -57,7 +58,7 @@ def server() -> Iterator[Finding]:
     try:
         yield from _versions()
     except DatabaseError as error:
-        yield Finding(Level.BROKEN, "versions", f"The database does not answer ({type(error).__name__}).")
+        yield Finding(Level.BROKEN, "versions", explain(error))
 
 
 def _versions() -> Iterator[Finding]:

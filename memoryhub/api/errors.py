@@ -128,7 +128,9 @@ def ground_problem(exc: Exception) -> exceptions.APIException | None:
                 status.HTTP_409_CONFLICT, "deleted_meanwhile", "What this belongs to was deleted meanwhile."
             )
         case OperationalError() | InterfaceError():
-            log.warning("database unavailable", extra={"error": type(exc).__name__})
+            # The code, never the text, which may quote rows: 53100 is a full disk, 53300 too many connections.
+            sqlstate = getattr(exc.__cause__, "sqlstate", None)
+            log.warning("database unavailable", extra={"error": type(exc).__name__, "sqlstate": sqlstate})
             return Unavailable("database_unavailable", "The database is busy or away; try again shortly.")
         case ProviderError():
             return Unavailable("provider_unavailable", str(exc))

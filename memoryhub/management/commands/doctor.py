@@ -10,6 +10,7 @@ from django.db import DatabaseError
 from django.utils.module_loading import import_string
 
 from memoryhub.api.diagnosis import Finding, Level
+from memoryhub.outages import explain
 
 MARKS = {Level.FINE: "ok", Level.WARNING: "!!", Level.BROKEN: "XX"}
 
@@ -18,11 +19,7 @@ def _look(path: str) -> list[Finding]:
     try:
         return list(import_string(path)())
     except DatabaseError as error:
-        subject = path.rpartition(".")[2]
-        detail = (
-            f"the database does not answer as it should ({type(error).__name__}); start it with `make run`"
-        )
-        return [Finding(Level.BROKEN, subject, detail)]
+        return [Finding(Level.BROKEN, path.rpartition(".")[2], explain(error))]
 
 
 class Command(BaseCommand):
