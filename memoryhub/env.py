@@ -56,6 +56,11 @@ class Environment:
         """Whether this process serves HTTP (it alone may use a connection pool)."""
         return self.process == "web"
 
+    @property
+    def connections(self) -> int:
+        """How many the database must take: the pool's, three of each worker, and room for commands and people."""
+        return self.pool_max + 3 * self.workers + 12
+
 
 def read_environment(variables: Mapping[str, str] | None = None) -> Environment:
     """Return the environment as values; raises `EnvironmentProblem` naming the variable that is wrong."""

@@ -12,6 +12,7 @@ import sys
 from pathlib import Path
 from typing import Final
 
+from memoryhub.env import EnvironmentProblem, read_environment
 from memoryhub.postgres import EmbeddedCluster, PostgresError
 from memoryhub.postgres.binaries import find_binaries
 
@@ -33,10 +34,12 @@ def main() -> int:
     if (file is not None) != (action in WITH_A_FILE):
         parser.error("dump and restore take a file, and nothing else does.")
     logging.basicConfig(level=logging.INFO, format="%(message)s")
-    cluster = EmbeddedCluster(Path(os.environ.get("MEMORYHUB_DATA_DIR") or DEFAULT_DATA_DIR).expanduser())
+    folder = Path(os.environ.get("MEMORYHUB_DATA_DIR") or DEFAULT_DATA_DIR).expanduser()
     try:
-        return _run(cluster, action, file)
-    except PostgresError as problem:
+        # Only what starts it needs the settings; a wrong one keeps nobody from ending it.
+        needed = read_environment().connections if action == "start" else 0
+        return _run(EmbeddedCluster(folder, connections=needed), action, file)
+    except (PostgresError, EnvironmentProblem) as problem:
         print(problem, file=sys.stderr)
         return 1
 

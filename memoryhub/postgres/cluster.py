@@ -43,6 +43,7 @@ log = logging.getLogger(__name__)
 
 ROLE = "memoryhub"
 DATABASE = "memoryhub"
+CONNECTIONS = 60  # what it takes at least; each costs memory
 UNFINISHED = ".unfinished-"
 LOCK_SECONDS = server.START_SECONDS + server.STOP_SECONDS
 
@@ -75,14 +76,18 @@ class EmbeddedCluster:
     """The embedded server of one data folder; any process may make one of these.
 
     `fsync=False` is for throw-away databases; `createdb=True` lets the application's role create databases,
-    which only tests need. `MEMORYHUB_POSTGRES_VERSION` picks another major version that the package carries.
+    which only tests need. `connections` is how many it must take. `MEMORYHUB_POSTGRES_VERSION` picks another major
+    version that the package carries.
     """
 
-    def __init__(self, data_dir: Path, *, fsync: bool = True, createdb: bool = False) -> None:
+    def __init__(
+        self, data_dir: Path, *, fsync: bool = True, createdb: bool = False, connections: int = CONNECTIONS
+    ) -> None:
         self.data_dir = data_dir.absolute()
         self.folder = self.data_dir / "postgres"
         self.fsync = fsync
         self.createdb = createdb
+        self.connections = max(CONNECTIONS, connections)
         self.major = _wanted_major()
 
     # What others ask
@@ -166,7 +171,13 @@ class EmbeddedCluster:
         return account_for(next((data for data in existing if data.exists()), self.data))
 
     def _server(self, data: Path, major: int) -> server.Server:
-        return server.Server(data, binaries_for(self.account, major), self.account, fsync=self.fsync)
+        return server.Server(
+            data,
+            binaries_for(self.account, major),
+            self.account,
+            fsync=self.fsync,
+            connections=self.connections,
+        )
 
     def _choose_home(self) -> None:
         """Stay in the data folder if the account can enter it, else settle under /var/lib, for good."""

@@ -34,7 +34,7 @@ SETTINGS = """\
 listen_addresses = '127.0.0.1'      # nobody but this machine
 port = {port}
 unix_socket_directories = ''        # a socket's path may be 107 bytes at most; data folders lie deeper
-max_connections = 60                # web pool, workers, a curator's psql; each costs memory
+max_connections = {connections:<18}# web pool, workers, a curator's psql; each costs memory
 superuser_reserved_connections = 3  # there is always a way in to repair
 shared_buffers = {buffers}MB        # a quarter of the memory: a search reads thousands of rows, and each page once
 effective_cache_size = {cache}MB    # what is not fetched from the disk but from the kernel's cache
@@ -162,12 +162,15 @@ def write_file(path: Path, text: str, *, like: Path | None = None) -> None:
 class Server:
     """A data folder, the programs of its major version, and the account that runs them."""
 
-    def __init__(self, data: Path, binaries: Binaries, account: Account, *, fsync: bool) -> None:
+    def __init__(
+        self, data: Path, binaries: Binaries, account: Account, *, fsync: bool, connections: int
+    ) -> None:
         self.data = data
         self.log = data.parent / "log"
         self.binaries = binaries
         self.account = account
         self.fsync = fsync
+        self.connections = connections
 
     def initialise(self, superuser_password: str) -> None:
         """Make an empty cluster here: UTF-8, the same locale on every host, checksums, passwords."""
@@ -260,9 +263,13 @@ class Server:
     def _launch_with(self, port: int, buffers: int) -> None:
         self._make_private(self.log)
         quoted_log = str(self.log).replace("'", "''")
-        settings = SETTINGS.format(port=port, log=quoted_log, buffers=buffers, cache=memory_mb() * 3 // 4) + (
-            "" if self.fsync else THROW_AWAY
-        )
+        settings = SETTINGS.format(
+            port=port,
+            log=quoted_log,
+            buffers=buffers,
+            cache=memory_mb() * 3 // 4,
+            connections=self.connections,
+        ) + ("" if self.fsync else THROW_AWAY)
         write_file(self.data / INCLUDED, settings, like=self.data)
         first_words = self.log / "startup.log"
         first_words.unlink(missing_ok=True)

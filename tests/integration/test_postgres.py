@@ -22,6 +22,8 @@ CHECKOUT = Path(__file__).resolve().parents[2]
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
 with_proc = pytest.mark.skipif(not Path("/proc/self/cwd").exists(), reason="needs /proc")
 
+PLENTY = {"MEMORYHUB_DB_POOL_MAX": "300", "MEMORYHUB_WORKERS": "40"}
+
 MakeCluster = Callable[..., EmbeddedCluster]
 
 
@@ -114,6 +116,34 @@ def test_start_twice_keeps_the_running_server(cluster: EmbeddedCluster) -> None:
 
     assert EmbeddedCluster(cluster.data_dir, fsync=False).start() == before
     assert postmaster(cluster) == pid
+
+
+@pytest.mark.parametrize(("wanted", "taken"), [({}, 60), (PLENTY, 300 + 3 * 40 + 12)])
+def test_it_takes_as_many_connections_as_the_settings_may_open(
+    wanted: dict[str, str], taken: int, make_cluster: MakeCluster
+) -> None:
+    cluster = make_cluster()
+    subprocess.run(
+        [sys.executable, "-m", "memoryhub.postgres", "start"], cwd=CHECKOUT, check=True, timeout=120,
+        env={**os.environ, **wanted, "MEMORYHUB_DATA_DIR": str(cluster.data_dir)},
+    )  # fmt: skip
+    connection = cluster.connection()
+    assert connection is not None
+    assert ask(connection, "SHOW max_connections") == str(taken)
+
+
+def test_a_wrong_setting_keeps_it_from_starting_but_not_from_stopping(cluster: EmbeddedCluster) -> None:
+    def run(action: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [sys.executable, "-m", "memoryhub.postgres", action], cwd=CHECKOUT, capture_output=True, text=True,
+            env={**os.environ, "MEMORYHUB_WORKERS": "many", "MEMORYHUB_DATA_DIR": str(cluster.data_dir)}, timeout=120,
+        )  # fmt: skip
+
+    refused = run("start")
+    assert (refused.returncode, "MEMORYHUB_WORKERS" in refused.stderr) == (1, True)
+    assert "Traceback" not in refused.stderr
+    assert run("stop").returncode == 0
+    assert not cluster.is_running()
 
 
 def test_start_from_two_processes_at_once_makes_one_server(make_cluster: MakeCluster) -> None:
