@@ -31,7 +31,9 @@ class Command(ResumableCommand):
         """Gather, and say what it did to each table; CommandError where a table is in use."""
         if options["dry_run"]:
             for model in gathered_models():
-                self.stdout.write(f"{model._meta.db_table}: scattered {scatter(model):.1f}")
+                found = scatter(model)
+                helps = "would help" if found >= options["from_scatter"] else "would not help"
+                self.stdout.write(f"{model._meta.db_table}: scattered {found:.1f}, gathering {helps}")
             return
         try:
             for each in gather(from_scatter=options["from_scatter"]):

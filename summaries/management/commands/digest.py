@@ -30,11 +30,15 @@ class Command(BaseCommand):
         """Print the sums; CommandError for no such day, agent or user."""
         day = _day(options["day"])
         named = named_actor(options)
+        told_any = False
         for actor in [named] if named else _active():
             sums = daily(actor_id=actor.pk, first=day, last=day)
             if sums or named:
                 told = in_words(sums[0] if sums else Day(day), language=actor.agent.language)
                 self.stdout.write(f"{actor.agent_id}/{actor.user_id or '–'} {told}")
+                told_any = True
+        if not told_any:
+            self.stdout.write(f"Nothing was done with projects on {day}.")
 
 
 def _day(given: str | None) -> date:

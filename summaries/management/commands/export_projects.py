@@ -44,6 +44,8 @@ class Command(BaseCommand):
             self.stdout.write(
                 f"{each.path}: {WORDS[each.verdict] if each.verdict else f'refused: {each.why}'}"
             )
+        if not told:
+            self.stdout.write("Nothing to export: there is no project.")
         problems = sum(each.is_problem for each in told)
         if problems:
             raise CommandError(f"{problems} of {len(told)} were not written.")

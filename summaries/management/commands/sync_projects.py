@@ -57,6 +57,8 @@ class Command(BaseCommand):
             self.stdout.write(
                 f"{each.path}: {words[each.verdict] if each.verdict else f'refused: {each.why}'}"
             )
+        if not told:
+            self.stdout.write(f"Nothing to take over: {root} holds no files of projects.")
         problems = sum(each.is_problem for each in told)
         if problems:
             raise CommandError(f"{problems} of {len(told)} were not taken over.")

@@ -324,3 +324,12 @@ def test_an_export_never_overwrites_a_strange_file(project: Project, tmp_path: P
     (folder / "MEMORY.md").write_text("somebody's own")
     assert "CONFLICT" in failed("export_projects", tmp_path)
     assert (folder / "MEMORY.md").read_text() == "somebody's own"
+
+
+def test_nothing_to_do_is_said(db: None, tmp_path: Path) -> None:
+    a_project().delete()
+    whose = ("--agent", "kana", "--user", "hiroki")
+    assert run("export_projects", tmp_path, *whose) == ["Nothing to export: there is no project."]
+    assert run("sync_projects", tmp_path, *whose) == [
+        f"Nothing to take over: {tmp_path} holds no files of projects."
+    ]

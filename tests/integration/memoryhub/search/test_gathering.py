@@ -72,7 +72,9 @@ def test_what_lies_well_is_left_alone(scattered: None) -> None:
 
 def test_looking_changes_nothing(scattered: None) -> None:
     before = scatter(MessageIndex)
-    assert f"conversations_messageindex: scattered {before:.1f}\n" in told("--dry-run")
+    table = f"conversations_messageindex: scattered {before:.1f}, gathering"
+    assert f"{table} would help\n" in told("--dry-run")
+    assert f"{table} would not help\n" in told("--dry-run", "--from", str(before + 1))
     assert scatter(MessageIndex) == before
 
 
