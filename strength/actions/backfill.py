@@ -7,6 +7,7 @@ from django.conf import settings
 
 from memoryhub.jobs.backfilling import Piece, Scope
 from memoryhub.jobs.queue import Order
+from memoryhub.providers.errors import ProviderMisconfigured
 from memoryhub.tenants.models import Actor
 from strength.actions.extraction import (
     EXTRACT_KEY,
@@ -20,9 +21,19 @@ from strength.models import Memory, ReflectionCursor
 
 
 def pieces(scope: Scope) -> Iterator[Piece]:
-    """Yield a job for each actor whose messages were not all read (`manage.py backfill`); none without a model."""
-    if settings.LLM.provider == "none":
-        return
+    """Yield a job for each actor whose messages were not all read (`manage.py backfill`).
+
+    Raises ProviderMisconfigured where some wait and there is no model that could read them.
+    """
+    missing = _missing(scope)
+    if settings.LLM.provider != "none":
+        yield from missing
+    elif many := sum(piece.size for piece in missing):
+        message = f"No language model is configured (MEMORYHUB_LLM_PROVIDER); {many} messages wait."
+        raise ProviderMisconfigured(message, code="no_model")
+
+
+def _missing(scope: Scope) -> Iterator[Piece]:
     actors = Actor.objects.select_related("agent").order_by("id")
     if scope.agent_id is not None:
         actors = actors.filter(agent_id=scope.agent_id)

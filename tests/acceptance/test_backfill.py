@@ -83,6 +83,7 @@ def test_a_limit_and_a_time_narrow_it(client: APIClient) -> None:
     ("arguments", "problem"),
     [
         (("--user", "hiroki"), "--user needs --agent"),
+        (("--agent", "nobdy"), "No such agent"),
         (("--limit", "0"), "--limit must be 1 or more"),
         (("--since", "yesterday"), "--since must be a day"),
         (("--since", "2026-02-31"), "--since must be a day"),
@@ -98,9 +99,10 @@ def test_extraction_reads_what_was_said_before_there_was_a_model(llm: LLMServer,
     configured, settings.LLM = settings.LLM, type(settings.LLM)()
     talk(client, "kana", "hiroki", "I drink green tea.", "Noted.")
     run_jobs()
-    assert "extraction: 0 to do" in backfill("--extraction", "--dry-run"), (
-        "without a model nothing can be drawn"
+    assert backfill("--extraction", "--dry-run") == (
+        "extraction: No language model is configured (MEMORYHUB_LLM_PROVIDER); 2 messages wait.\n"
     )
+    assert "summaries: " in backfill(), "the others go on"
     settings.LLM = configured
     llm.answer(extracting)
     assert "extraction: 1 to do" in backfill("--extraction", "--dry-run")
@@ -108,7 +110,7 @@ def test_extraction_reads_what_was_said_before_there_was_a_model(llm: LLMServer,
     backfill("--extraction")
     found = list(Memory.objects.filter(source="extraction").values_list("content", flat=True))
     assert found == ["Drinks green tea."]
-    assert "extraction: 0 to do" in backfill("--extraction")
+    assert backfill("--extraction") == "extraction: 0 to do, nothing is missing.\n"
 
 
 def test_a_provider_that_is_away_ends_it_and_the_next_run_goes_on(llm: LLMServer) -> None:

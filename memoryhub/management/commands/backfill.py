@@ -11,8 +11,11 @@ from django.utils.dateparse import parse_date, parse_datetime
 from rich.console import Console
 from rich.progress import Progress
 
+from memoryhub.access.tenancy import UnknownRow
 from memoryhub.jobs.backfilling import Fate, Piece, Scope, pieces, work_off
 from memoryhub.management.resumable import ResumableCommand
+from memoryhub.providers.errors import ProviderError
+from memoryhub.transfer.writing import Whose
 
 STUCK_AFTER: Final = 20
 """After so many in a row that had to wait, the others would have to wait as well."""
@@ -44,12 +47,21 @@ class Command(ResumableCommand):
             raise CommandError("--user needs --agent.")
         if options["limit"] is not None and options["limit"] < 1:
             raise CommandError("--limit must be 1 or more.")
+        try:
+            Whose(options["agent"], options["user"]).check()
+        except UnknownRow as error:
+            raise CommandError(str(error)) from error
         scope = Scope(options["agent"], options["user"], _moment(options["since"]))
         chosen = [name for name in settings.BACKFILLS if options[name]] or list(settings.BACKFILLS)
         for name in chosen:
-            missing = list(islice(pieces(name, scope), options["limit"]))
-            self.stdout.write(f"{name}: {len(missing)} to do, {sum(each.size for each in missing)} texts.")
-            if not options["dry_run"]:
+            try:
+                missing = list(islice(pieces(name, scope), options["limit"]))
+            except ProviderError as error:
+                self.stdout.write(f"{name}: {error}")
+                continue
+            texts = f"{sum(each.size for each in missing)} texts" if missing else "nothing is missing"
+            self.stdout.write(f"{name}: {len(missing)} to do, {texts}.")
+            if missing and not options["dry_run"]:
                 self._work_off(name, missing)
 
     def _work_off(self, name: str, missing: list[Piece]) -> None:
