@@ -4,6 +4,7 @@ Through the same door as all that is written, so that people's decisions, trust 
 """
 
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from datetime import datetime
 from uuid import UUID, uuid5
 
@@ -127,8 +128,11 @@ def _talk(
             )  # fmt: skip
             new = 0
             for start in range(0, len(conversation.messages), MESSAGES_AT_ONCE):
-                batch = conversation.messages[start : start + MESSAGES_AT_ONCE]
-                new += add_messages(session=session, batch=batch, by=order.by, now=started_at).new_count
+                batch = [
+                    each if each.created_at else replace(each, created_at=started_at)
+                    for each in conversation.messages[start : start + MESSAGES_AT_ONCE]
+                ]
+                new += add_messages(session=session, batch=batch, by=order.by, now=order.now).new_count
     except (SessionTaken, Forbidden, UnknownRow) as error:
         report.refuse(line, SESSIONS, type(error).__name__)
         return
