@@ -10,6 +10,7 @@ from django.db import connection
 from django.utils import timezone
 
 from memoryhub.access.domain import job_principal
+from memoryhub.jobs.domain import Postponed
 from memoryhub.jobs.kinds import Writes
 from memoryhub.jobs.queue import enqueue
 from memoryhub.jobs.running import RunningJob
@@ -45,6 +46,9 @@ known, and the writing."""
 RESERVE_SECONDS: Final = 120.0
 """What is left of a job's time when a sleep stops comparing; the next goes on with it."""
 
+NOTING_SECONDS: Final = 60.0
+"""What is left of a job's time when no further answer is looked through: a question to a model, twice over."""
+
 log = logging.getLogger(__name__)
 
 NIL: Final = UUID(int=0)
@@ -69,10 +73,13 @@ def note_use(job: RunningJob) -> None:
     """Strengthen what the answers of a session used, question by question (SPEC B1)."""
     assert job.actor_id is not None
     by = job_principal(job.kind.name, job.id)
-    for turn in turns_to_note(actor_id=job.actor_id, session_id=UUID(job.payload["session_id"])):
+    turns = turns_to_note(actor_id=job.actor_id, session_id=UUID(job.payload["session_id"]))
+    for left, turn in zip(range(len(turns) - 1, -1, -1), turns, strict=True):
         used = used_in(turn=turn)
         with job.step():
             strengthen_used(turn=turn, memories=used, by=by, now=timezone.now())
+        if left and job.seconds_left < NOTING_SECONDS:
+            raise Postponed("There are many answers; the next attempt goes on from here.", seconds=0)
 
 
 def extract(job: RunningJob) -> None:

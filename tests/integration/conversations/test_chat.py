@@ -5,6 +5,7 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
+from datetime import UTC, datetime
 from typing import Any
 
 import httpx2
@@ -13,6 +14,7 @@ from django.db import connections
 from rest_framework.test import APIClient
 
 from conversations.models import ChatTurn, Message, Session
+from memoryhub.jobs.models import Job
 from memoryhub.jobs.queue import enqueue
 from tests.conftest import client_with_key, run_jobs
 from tests.fakes.llm_server import Asked, LLMServer, Reply
@@ -231,6 +233,25 @@ def test_the_answer_strengthens_what_it_used_once(client: APIClient, llm: LLMSer
         )
     used = {key: client.get(f"{API}/memories/{key}").json()["access_count"] for key in (tea, coffee)}
     assert used == {tea: 1, coffee: 0}
+
+
+def test_more_answers_than_one_attempt_has_time_for_are_looked_through_in_parts(
+    client: APIClient, llm: LLMServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("strength.tasks.NOTING_SECONDS", 10_000.0)
+    tea = client.post(f"{API}/memories", {**NAMES, "content": "Hiroki likes green tea from Uji."}).json()[
+        "id"
+    ]
+    llm.answer(Reply("You like green tea, the one from Uji."))
+    first = told(ask(client, "Which tea do I like?"))
+    for _ in range(2):
+        told(ask(client, "And which tea is green?", session_id=first["session_id"]))
+    for left in (2, 1, 0):
+        Job.objects.update(due_at=datetime(2020, 1, 1, tzinfo=UTC))
+        run_jobs()
+        assert ChatTurn.objects.filter(use_noted_at=None).count() == left
+    assert client.get(f"{API}/memories/{tea}").json()["access_count"] == 3
+    assert Job.objects.get(kind="note_use").attempts == 3
 
 
 def test_an_untrusted_question_strengthens_nothing(client: APIClient, llm: LLMServer) -> None:
