@@ -240,13 +240,13 @@ def put_right_before(
     """Return where people put the very same message, which nothing decides anew; None where they put it nowhere.
 
     `examples` come latest first. "Thanks, it works" was put right in one session; in another, which is about `so_far`,
-    it goes on about that one's project.
+    it goes on about that one's project. Of what is long the beginning alone is known, which many a letter shares.
     """
-    if so_far in names and _says(analyse(message)) < SAYS_SOMETHING:
+    if len(message) >= COMPARED or (so_far in names and _says(analyse(message)) < SAYS_SOMETHING):
         return None
-    folded = fold(message[:COMPARED]).split()
+    folded = fold(message).split()
     for each in examples:
-        if each.project in names and fold(each.message[:COMPARED]).split() == folded:
+        if len(each.message) < COMPARED and each.project in names and fold(each.message).split() == folded:
             return Verdict(each.project, None, Confidence.HIGH, "The same message was put right before.")
     return None
 

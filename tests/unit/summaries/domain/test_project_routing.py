@@ -4,6 +4,7 @@ import pytest
 
 from memoryhub.search.analysis import analyse
 from summaries.domain.routing import (
+    COMPARED,
     MOST_LISTED,
     Action,
     Confidence,
@@ -18,6 +19,7 @@ from summaries.domain.routing import (
     most_alike,
     profile_of,
     project_so_far,
+    put_right_before,
     route_by_words,
     settled,
     share_of,
@@ -168,6 +170,17 @@ def test_a_follow_up_that_was_put_right_elsewhere_stays_with_its_own_session() -
     named = [Example("Is there gyokuro in the shop?", "coffee-bar")]
     told = route_by_words("Is there gyokuro in the shop?", PROFILES, named, so_far="tea-shop")
     assert told.project == "coffee-bar"
+
+
+def test_long_messages_that_begin_alike_are_not_the_same() -> None:
+    letterhead = "Weekly report of the shop, sent to everybody. " * 30
+    examples = [Example(f"{letterhead} About coffee."[:COMPARED], "coffee-bar")]
+    names = ["coffee-bar", "tea-shop"]
+    assert put_right_before(f"{letterhead} About tea.", examples, names) is None
+    assert put_right_before(letterhead[: COMPARED - 1], examples, names) is None
+    short = [Example("About  Coffee?", "coffee-bar")]
+    assert put_right_before("about coffee?", short, names) is not None
+    assert put_right_before("about coffee?", short, ["tea-shop"]) is None, "the project is gone"
 
 
 def test_what_begins_something_is_named() -> None:
