@@ -302,10 +302,10 @@ class Agent:
 
     def _rows(self, day: int) -> dict[Any, dict[str, Any]]:
         """Return the numbers of all memories that have not ended by word."""
-        from strength.models import MemoryNumbers
+        from strength.models import CurrentNumbers
 
         names = ("status", "strength", "access_count", "last_accessed_at", "memory__created_at", "valid_to")
-        rows = MemoryNumbers.objects.filter(actor=self.actor).order_by("pk").values("pk", *names)
+        rows = CurrentNumbers.objects.filter(actor=self.actor).order_by("pk").values("pk", *names)
         return {row["pk"]: row for row in rows if row["valid_to"] is None or row["valid_to"] > moment(day)}
 
     def _standings(self, day: int, rows: Mapping[Any, Any], key_of: Mapping[Any, int]) -> list[Standing]:

@@ -237,7 +237,7 @@ INSERT INTO strength_rhythm (actor_id, tasks_completed, runs, compared_until) VA
 WORLD = """
 SELECT memory.content, memory.status,
     memory.version, numbers.strength, numbers.consolidation_level, numbers.faded, numbers.status, numbers.access_count
-FROM strength_memory AS memory JOIN strength_memorynumbers AS numbers ON numbers.memory_id = memory.id
+FROM strength_memory AS memory JOIN strength_currentnumbers AS numbers ON numbers.memory_id = memory.id
 WHERE memory.actor_id = %s ORDER BY 1
 """
 

@@ -23,11 +23,14 @@ LEFT: Final = """CASE WHEN {strength} < 1e-200 THEN 0
     ELSE {strength} * exp(greatest(-200, least(200, {logarithm}))) END"""
 """`left_of`. PostgreSQL's power and products refuse what is too small for a float; this never is."""
 
-DECAYED: Final = LEFT.format(strength="{strength}", logarithm="({days}) * {a_day}")
+DECAY: Final = "({days}) * {a_day}"
+"""What `decayed` adds to `faded`: the logarithm of what so many days leave."""
+
+DECAYED: Final = LEFT.format(strength="{strength}", logarithm=DECAY)
 """The strength of `decayed`."""
 
-FADED: Final = "{faded} + ({days}) * {a_day}"
-"""The logarithm of `decayed`."""
+BY_CLOCK: Final = "least(0, ({clock})[{row}.consolidation_level + 1] - {row}.clock_then)"
+"""`faded_by`; 0 for a row beside the clock."""
 
 OF_PERSPECTIVE: Final = LEFT.format(strength="{strength}", logarithm="{faded_now} - {faded_then}")
 """`perspective_strength`."""

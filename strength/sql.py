@@ -21,6 +21,23 @@ UPDATE strength_memorynumbers AS numbers SET candidate_count = numbers.candidate
 FROM returned WHERE numbers.actor_id = returned.actor_id AND numbers.memory_id = returned.memory_id
 """
 
+# What is about to be written, as if every night had written it: off the clock of the actor, in the order of keys. Who
+# changes numbers begins with this, in the same round trip.
+OFF_THE_CLOCK = """
+WITH held AS MATERIALIZED (
+    SELECT memory_id FROM strength_memorynumbers
+    WHERE actor_id = ANY(%(actor_ids)s) AND memory_id = ANY(%(memory_ids)s) AND clock_then IS NOT NULL
+    ORDER BY actor_id, memory_id FOR UPDATE
+)
+UPDATE strength_memorynumbers AS numbers SET
+    strength = now.strength, faded = now.faded, last_decay_at = now.last_decay_at,
+    decayed_at_task = now.decayed_at_task, slept_in = now.slept_in, before_strength = now.before_strength,
+    before_faded = now.before_faded, before_level = now.before_level, before_decay_at = now.before_decay_at,
+    before_task = now.before_task, clock_then = NULL
+FROM held JOIN strength_currentnumbers AS now ON now.memory_id = held.memory_id
+WHERE numbers.actor_id = ANY(%(actor_ids)s) AND numbers.memory_id = held.memory_id;
+"""
+
 # What happened to a memory today, in one row; the statement before it is `changed`.
 _NOTE_POINT = """
 INSERT INTO strength_strengthpoint AS point
@@ -192,7 +209,7 @@ SELECT memory.id, greatest(numbers.strength, {
 FROM strength_memory AS memory
 JOIN strength_memoryindex AS found ON found.actor_id = memory.actor_id AND found.space_id = %(space_id)s
     AND found.memory_id = memory.id AND ROW({_OF_FOUND}) IS NOT DISTINCT FROM ROW({_OF_MEMORY})
-JOIN strength_memorynumbers AS numbers ON numbers.actor_id = memory.actor_id AND numbers.memory_id = memory.id
+JOIN strength_currentnumbers AS numbers ON numbers.actor_id = memory.actor_id AND numbers.memory_id = memory.id
 LEFT JOIN strength_perspectivestrength AS perspective ON perspective.actor_id = memory.actor_id
     AND perspective.memory_id = memory.id AND perspective.perspective = %(perspective)s
 WHERE memory.actor_id = ANY(%(actor_ids)s) AND memory.id = ANY(%(memory_ids)s)

@@ -7,6 +7,7 @@ from typing import Any
 from uuid import uuid4
 
 import pytest
+from django.utils import translation
 from hypothesis import settings as hypothesis_settings
 from rest_framework.test import APIClient
 
@@ -34,6 +35,7 @@ def _fresh_caches() -> Iterator[None]:
     query_cache.forget()
     calibrated.forget()
     registry.reset()
+    translation.deactivate()  # the language of the last page that was asked for
     yield
     registry.reset()
 

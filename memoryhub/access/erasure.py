@@ -71,9 +71,9 @@ def erase_user(*, agent_id: str, user_id: str, by: Principal, now: datetime) -> 
 
 
 def actor_models() -> Iterator[type[models.Model]]:
-    """Return every model whose rows belong to an actor, by the app registry."""
+    """Return every model whose rows belong to an actor, by the app registry; views have no rows of their own."""
     for model in apps.get_models():
-        if any(field.attname == "actor_id" for field in model._meta.concrete_fields):
+        if model._meta.managed and any(field.attname == "actor_id" for field in model._meta.concrete_fields):
             yield model
 
 

@@ -37,13 +37,19 @@ class Table:
     @property
     def rows(self) -> models.QuerySet[Any]:
         """Return all rows, whatever the model's own manager would leave out."""
-        return self.model._base_manager.all()
+        return self.source._base_manager.all()
+
+    @property
+    def source(self) -> type[models.Model]:
+        """Return the model that rows are written from: a view that a model names (`read_through`), else itself."""
+        return getattr(self.model, "read_through", self.model)
 
     @cached_property
     def fields(self) -> tuple[models.Field, ...]:
         """Return the columns that are written."""
         found = self.model._meta.concrete_fields
-        return tuple(each for each in found if each.column and each.attname != ACTOR and not each.generated)
+        given = {each.attname for each in self.source._meta.concrete_fields}
+        return tuple(each for each in found if each.attname in given - {ACTOR} and not each.generated)
 
     @cached_property
     def codecs(self) -> Mapping[str, Codec]:

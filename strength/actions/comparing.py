@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final
 
+from django.db import connection
 from django.db.models import Q
 
 from memoryhub.providers.spaces import active_space
@@ -14,6 +15,7 @@ from strength.actions.merging import CannotMerge, merge
 from strength.domain.memories import Status
 from strength.domain.merging import MergeState, Side, kept_first
 from strength.models import Memory, MemoryIndex, MemoryNumbers, Merge, SleepRun
+from strength.sleep_sql import WITHDRAW_STALE
 
 AGAIN: Final = frozenset({MergeState.WITHDRAWN})
 """What may be proposed again: a person has decided about the others."""
@@ -138,9 +140,8 @@ def _stands(known: Merge, pair: Pair) -> bool:
 
 def withdraw_stale(run: SleepRun) -> None:
     """Withdraw open proposals about memories that are not active any more; what was changed is compared anew."""
-    open_ones = Merge.objects.filter(actor_id=run.actor_id, state=MergeState.PROPOSED)
-    gone = ~Q(kept__status=Status.ACTIVE) | ~Q(absorbed__status=Status.ACTIVE)
-    open_ones.filter(gone).update(state=MergeState.WITHDRAWN, decided_at=run.now)
+    with connection.cursor() as cursor:
+        cursor.execute(WITHDRAW_STALE, {"actor_id": run.actor_id, "now": run.now})
 
 
 def _merge(run: SleepRun, proposal: Merge, noted: Noted) -> None:

@@ -44,7 +44,7 @@ from strength.domain.memories import (
 )
 from strength.domain.policy import StrengthPolicy
 from strength.domain.revisions import Decision, changed, values_after
-from strength.models import Memory, MemoryNumbers, MemoryRevision
+from strength.models import CurrentNumbers, Memory, MemoryRevision
 
 EDITABLE = frozenset(
     {"content", "namespace", "kind", "tags", "scope_level", "scope_domain", "scope_project", "learnings", "confidence",
@@ -264,7 +264,7 @@ def _lock_what_a_person_wrote(memory: Memory, before: Mapping[str, Any], verb: s
 
 def _strength_of(memory: Memory) -> dict[str, Any]:
     return {
-        STRENGTH: MemoryNumbers.objects.values_list("strength", flat=True).get(
+        STRENGTH: CurrentNumbers.objects.values_list("strength", flat=True).get(
             actor_id=memory.actor_id, memory_id=memory.pk
         )
     }

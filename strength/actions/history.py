@@ -7,7 +7,7 @@ from django.db import connection
 
 from strength.domain.history import Point, PointKind, curve
 from strength.domain.sleep import RunState
-from strength.models import Memory, MemoryNumbers, SleepRun, StrengthPoint
+from strength.models import CurrentNumbers, Memory, SleepRun, StrengthPoint
 
 MOST_NIGHTS: Final = 1_000
 KEPT_IN_FULL: Final = timedelta(days=400)
@@ -34,7 +34,7 @@ WHERE point.actor_id = old.actor_id AND point.memory_id = old.memory_id AND poin
 
 def strength_history(*, memory: Memory, now: datetime) -> list[Point]:
     """Return how strong a memory was after each day's events and each sleep, from its creation until now."""
-    numbers = MemoryNumbers.objects.get(actor_id=memory.actor_id, memory=memory)
+    numbers = CurrentNumbers.objects.get(actor_id=memory.actor_id, memory=memory)
     rows = StrengthPoint.objects.filter(actor_id=memory.actor_id, memory=memory)
     kept = [_point(row) for row in rows]
     runs = SleepRun.objects.filter(actor_id=memory.actor_id, dry_run=False, now__gte=memory.created_at)

@@ -7,7 +7,7 @@ from django.db import connection
 from memoryhub.providers.spaces import IndexEntry, after_indexing
 from memoryhub.search.models import EmbeddingSpace
 from strength.models import Memory, MemoryIndex
-from strength.sql import FOLLOW_NUMBERS, FOLLOW_THESE
+from strength.sql import FOLLOW_NUMBERS, FOLLOW_THESE, OFF_THE_CLOCK
 
 
 def index_memory(memory: Memory, entry: IndexEntry, spaces: Sequence[EmbeddingSpace]) -> None:
@@ -29,4 +29,4 @@ def follow_memories(memories: Sequence[Memory]) -> None:
     }
     with connection.cursor() as cursor:
         cursor.execute(FOLLOW_THESE, keys)
-        cursor.execute(FOLLOW_NUMBERS, keys)
+        cursor.execute(OFF_THE_CLOCK + FOLLOW_NUMBERS, keys)

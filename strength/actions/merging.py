@@ -14,6 +14,7 @@ from memoryhub.access.domain import Forbidden, Principal
 from memoryhub.access.tenancy import UnknownRow
 from memoryhub.refusals import told
 from memoryhub.tenants.policies import effective_policy
+from strength.actions.clock import take_off_clock
 from strength.actions.curate import TEXT_ONCE, WrongState, is_about
 from strength.actions.decisions import decision_against
 from strength.actions.indexing import follow_memories
@@ -284,6 +285,7 @@ def _store(
 
 
 def _locked_numbers(memories: Sequence[Memory]) -> dict[UUID, MemoryNumbers]:
+    take_off_clock(memories[0].actor_id, [memory.pk for memory in memories])
     rows = MemoryNumbers.objects.select_for_update().order_by("memory_id")
     return {row.memory_id: row for row in rows.filter(actor_id=memories[0].actor_id, memory__in=memories)}
 
@@ -318,7 +320,7 @@ def _join_numbers(kept: Memory, absorbed: Memory, proposal: Merge) -> dict[str, 
 
 
 def keep_from_undo(actor_id: UUID, memory_ids: Sequence[UUID]) -> None:
-    """Let what memories' numbers are now stand, whatever sleep is undone."""
+    """Let what memories' numbers are now stand, whatever sleep is undone; they are off the clock already."""
     MemoryNumbers.objects.filter(actor_id=actor_id, memory__in=memory_ids).update(
         slept_in=None, before_strength=None, before_faded=None, before_level=None, before_decay_at=None,
         before_task=None,

@@ -16,7 +16,7 @@ from strength.domain.merging import MergeState
 from strength.domain.policy import StrengthPolicy
 from strength.domain.revisions import SLEEP_VERB
 from strength.domain.sleep import ChangeKind, RunState, Why
-from strength.models import MemoryNumbers, MemoryRevision, Merge, Rhythm, SleepRun
+from strength.models import CurrentNumbers, MemoryRevision, Merge, Rhythm, SleepRun
 
 MOST_CHANGES: Final = 1_000
 """Changes that a run tells one by one, the weightiest first; the counts are of all."""
@@ -148,7 +148,7 @@ def _strengths(run: SleepRun, memory_ids: list[UUID]) -> dict[UUID, dict[str, fl
 
     What is archived sleeps no more, so they are, unless it was brought back or given another strength since.
     """
-    rows = MemoryNumbers.objects.filter(actor_id=run.actor_id, memory__in=memory_ids, slept_in=run.number)
+    rows = CurrentNumbers.objects.filter(actor_id=run.actor_id, memory__in=memory_ids, slept_in=run.number)
     known = rows.exclude(before_strength=None).values_list("memory_id", "before_strength", "strength")
     return {memory_id: {"before": before or 0.0, "after": after} for memory_id, before, after in known}
 

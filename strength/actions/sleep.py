@@ -20,9 +20,11 @@ from memoryhub.tenants.domain import PolicyError
 from memoryhub.tenants.models import Actor
 from memoryhub.tenants.policies import effective_policy
 from strength import sleep_sql as sql
+from strength.actions.clock import take_off_clock
 from strength.actions.comparing import Pair, note_pairs, pairs_among, to_compare, withdraw_stale
 from strength.actions.moving import move_memories
 from strength.actions.rest import hold_asleep
+from strength.domain.clock import Clock
 from strength.domain.memories import Status
 from strength.domain.policy import StrengthPolicy
 from strength.domain.revisions import SLEEP_VERB
@@ -32,6 +34,15 @@ from strength.models import Memory, Rhythm, SleepRun
 
 SLICE: Final = 10_000
 """Memories that one transaction fades: some 50 ms, for which those who use them wait."""
+
+FEW: Final = 1_000
+"""Memories that are written one by one, by their keys; of more the slice is gone through."""
+
+KEPT: Final = (
+    "runs", "slept_at", "compared_until", "compared_after", "clock", "clock_at", "clock_task", "clock_of",
+    "before_clock", "before_clock_at", "before_clock_task",
+)  # fmt: skip
+"""What of a rhythm sleeps write, in the order of HOLD_RHYTHM."""
 
 COMPARED_AT_ONCE: Final = 50
 LATE: Final = timedelta(minutes=10)
@@ -111,27 +122,39 @@ def hold_rhythm(actor: Actor) -> Rhythm:
     """Return the actor's clock of sleeps, held until the transaction ends."""
     with connection.cursor() as cursor:
         cursor.execute(sql.HOLD_RHYTHM, {"actor_id": actor.id})
-        tasks, runs, slept_at, compared_until, compared_after, *_settings = cursor.fetchone()
-    return Rhythm(
-        actor=actor,
-        tasks_completed=tasks,
-        runs=runs,
-        slept_at=slept_at,
-        compared_until=compared_until,
-        compared_after=compared_after,
-    )
+        tasks, *values = cursor.fetchone()[: 1 + len(KEPT)]
+    return Rhythm(actor=actor, tasks_completed=tasks, **dict(zip(KEPT, values, strict=True)))
 
 
 def note_rhythm(rhythm: Rhythm) -> tuple[datetime, datetime]:
     """Store the clock of sleeps; return the time by the wall, and when the transaction began."""
-    values = {
-        name: getattr(rhythm, name)
-        for name in ("actor_id", "runs", "slept_at", "compared_until", "compared_after")
-    }
+    values = {name: getattr(rhythm, name) for name in ("actor_id", *KEPT)}
     with connection.cursor() as cursor:
         cursor.execute(sql.NOTE_RHYTHM, values)
         moment, began, *_settings = cursor.fetchone()
     return moment, began
+
+
+def put_clock_back(rhythm: Rhythm) -> None:
+    """Let the clock stand where it stood before the actor's latest sleep, where that has moved it."""
+    if rhythm.clock_of == rhythm.runs:
+        rhythm.clock, rhythm.clock_at = rhythm.before_clock, rhythm.before_clock_at
+        rhythm.clock_task, rhythm.clock_of = rhythm.before_clock_task, 0
+
+
+def _clock_after(run: SleepRun, rhythm: Rhythm, policy: StrengthPolicy) -> Clock:
+    """Return where the clock stands when this night is over."""
+    standing = Clock(rhythm.clock, rhythm.clock_at, rhythm.clock_task)
+    if rhythm.clock_of == run.number:
+        return standing
+    return standing.moved(policy, now=run.now, tasks=run.tasks_completed)
+
+
+def _move_clock(run: SleepRun, rhythm: Rhythm, clock: Clock) -> None:
+    rhythm.before_clock, rhythm.before_clock_at = rhythm.clock, rhythm.clock_at
+    rhythm.before_clock_task = rhythm.clock_task
+    rhythm.clock, rhythm.clock_at, rhythm.clock_task = list(clock.left), clock.at, clock.tasks
+    rhythm.clock_of = rhythm.runs
 
 
 def _answering(actor: Actor, rhythm: Rhythm, waking: Waking, begun: UUID | None) -> SleepRun | None:
@@ -171,12 +194,12 @@ def policy_of(run: SleepRun) -> StrengthPolicy:
         return StrengthPolicy.from_overrides(run.policy)
 
 
-def _end_of_slice(run: SleepRun) -> UUID | None:
-    """Return the last memory of the next slice; None where no slice follows."""
+def _end_of_slice(run: SleepRun) -> UUID:
+    """Return the last memory of the next slice, which is full."""
     with connection.cursor() as cursor:
         cursor.execute(sql.END_OF_SLICE, {"actor_id": run.actor_id, "after": run.after, "slice": SLICE})
-        rows = cursor.fetchall()
-    return rows[0][0] if len(rows) == 2 else None
+        (memory_id,) = cursor.fetchone()
+    return UUID(str(memory_id))
 
 
 def run_values(run: SleepRun, policy: StrengthPolicy) -> dict[str, Any]:
@@ -191,15 +214,26 @@ def run_values(run: SleepRun, policy: StrengthPolicy) -> dict[str, Any]:
 
 
 def _fade_slice(run: SleepRun, rhythm: Rhythm) -> None:
-    policy, until = policy_of(run), _end_of_slice(run)
+    """Fade a slice by the clock: only what was written since the last night is written, and what falls due."""
+    policy = policy_of(run)
+    clock = _clock_after(run, rhythm, policy)
+    values = {
+        **run_values(run, policy), "clock": rhythm.clock, "clock_at": rhythm.clock_at, "clock_task": rhythm.clock_task,
+        "next": list(clock.left), "after": run.after, "slice": SLICE, "few": FEW,
+    }  # fmt: skip
     with connection.cursor() as cursor:
-        cursor.execute(sql.FADE, {**run_values(run, policy), "after": run.after, "until": until})
-        decayed, risen, weak, slept, pinned = cursor.fetchone()
-    run.decayed_count += decayed
-    run.consolidated_count += risen
+        cursor.execute(sql.LOOK, values)
+        looked, slept, decayed, written, these, ended, pinned, _setting = cursor.fetchone()
+    until = _end_of_slice(run) if looked == SLICE else None
     run.slept_count += slept
-    run.archived_count += _archive(run, weak or [], Why.WEAK)
+    run.decayed_count += decayed
+    if ended:
+        take_off_clock(run.actor_id, ended)
+    if written:
+        _write_faded(run, {**values, "until": until, "these": these})
     run.after = until
+    if until is None:
+        _move_clock(run, rhythm, clock)
     is_crowded = run.slept_count - run.archived_count + pinned > policy.max_active_memories
     if until is None and is_crowded:
         run.phase = Phase.CROWD
@@ -210,10 +244,22 @@ def _fade_slice(run: SleepRun, rhythm: Rhythm) -> None:
     run.save()
 
 
+def _write_faded(run: SleepRun, values: dict[str, Any]) -> None:
+    with connection.cursor() as cursor:
+        cursor.execute(sql.FADE, values)
+        decayed, risen, weak, slept = cursor.fetchone()
+    run.decayed_count += decayed
+    run.consolidated_count += risen
+    run.slept_count += slept
+    run.archived_count += _archive(run, weak or [], Why.WEAK)
+
+
 def _thin_crowd(run: SleepRun, rhythm: Rhythm) -> None:
     """Archive the weakest beyond the most; by itself, for the last slice has locked other rows than these."""
     policy = policy_of(run)
-    run.archived_count += _archive(run, _excess(run, policy), Why.CROWDED)
+    excess = _excess(run, policy)
+    take_off_clock(run.actor_id, excess)
+    run.archived_count += _archive(run, excess, Why.CROWDED)
     _begin_comparing(run, rhythm, policy)
     run.save()
 

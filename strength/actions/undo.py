@@ -9,13 +9,14 @@ from memoryhub.access import audit
 from memoryhub.access.domain import Forbidden, Principal
 from memoryhub.refusals import told
 from strength import sleep_sql as sql
+from strength.actions.clock import take_off_clock
 from strength.actions.curate import WrongState
 from strength.actions.decisions import decision_against
 from strength.actions.merging import CannotMerge, keep_from_undo, undo_merge
 from strength.actions.moving import move_memories
 from strength.actions.preview import archived_by
 from strength.actions.rest import hold_asleep
-from strength.actions.sleep import hold_rhythm, note_rhythm
+from strength.actions.sleep import hold_rhythm, note_rhythm, put_clock_back
 from strength.domain.memories import Status
 from strength.domain.merging import MergeState
 from strength.domain.sleep import RunState
@@ -45,6 +46,7 @@ def undo_sleep(*, run: SleepRun, by: Principal, reason: str, now: datetime) -> S
     problems += _bring_back(run, by, reason, now)
     rhythm.slept_at, rhythm.compared_until = _slept_before(run), run.compared_since
     rhythm.compared_after = None
+    put_clock_back(rhythm)
     note_rhythm(rhythm)
     run.state, run.undone_at, run.undone_by = RunState.UNDONE, now, by.name[:150]
     run.errors = [*run.errors, *problems]
@@ -83,6 +85,7 @@ def _hold_rows(run: SleepRun, merges: list[Merge]) -> None:
         .order_by("id")
         .values_list("pk")
     )
+    take_off_clock(run.actor_id, ids)
     with connection.cursor() as cursor:
         cursor.execute(sql.HOLD_UNDONE, {"actor_id": run.actor_id, "number": run.number, "memory_ids": ids})
 

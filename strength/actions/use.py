@@ -14,10 +14,11 @@ from django.db import connection, transaction
 
 from memoryhub.access import audit
 from memoryhub.access.domain import Forbidden, Principal, PrincipalKind
-from memoryhub.access.tenancy import hold
 from memoryhub.refusals import Refusal, told
 from memoryhub.tenants.domain import Trust
 from memoryhub.tenants.policies import effective_policy
+from strength.actions.clock import write_numbers
+from strength.actions.rest import hold_awake
 from strength.domain.history import PointKind
 from strength.domain.memories import Status
 from strength.domain.policy import StrengthPolicy
@@ -134,20 +135,14 @@ def _by_actor(memories: Iterable[Memory]) -> Iterable[tuple[StrengthPolicy, list
     for memory in memories:
         groups[memory.actor_id][memory.pk] = memory
     for actor_id in sorted(groups):
-        hold(actor_id)
+        hold_awake(actor_id)
         group = list(groups[actor_id].values())
         yield effective_policy(StrengthPolicy, group[0].agent, group[0].actor), group
 
 
 def _execute(statement: str, group: Sequence[Memory], now: datetime, **values: Any) -> int:
-    keys: dict[str, Any] = {
-        "actor_id": group[0].actor_id,
-        "memory_ids": [memory.pk for memory in group],
-        "now": now,
-    }
-    with connection.cursor() as cursor:
-        cursor.execute(statement, {**keys, **values})
-        return int(cursor.rowcount)
+    ids = [memory.pk for memory in group]
+    return write_numbers(statement, {"now": now, **values}, actor_id=group[0].actor_id, memory_ids=ids)
 
 
 def _check_trust(memories: Iterable[Memory], by: Principal) -> None:

@@ -47,6 +47,7 @@ from strength.domain.policy import StrengthPolicy
 from strength.domain.revisions import AUTOMATIC, SLEEP_VERB, Decision
 from strength.domain.strength import initial_strength
 from strength.models import (
+    CurrentNumbers,
     Memory,
     MemoryNumbers,
     MemoryRevision,
@@ -347,14 +348,15 @@ def _seen_again(
 
 def _add_numbers(memory: Memory, new: NewMemory) -> None:
     policy = effective_policy(StrengthPolicy, memory.agent, memory.actor)
-    MemoryNumbers.objects.create(
-        memory=memory,
-        actor_id=memory.actor_id,
-        strength=initial_strength(policy, source=Source(memory.source), stated=new.strength),
-        decayed_at_task=_tasks_completed(memory.actor_id),
-        last_decay_at=memory.created_at,
+    values = {
+        "memory": memory,
+        "actor_id": memory.actor_id,
+        "strength": initial_strength(policy, source=Source(memory.source), stated=new.strength),
+        "last_decay_at": memory.created_at,
         **{name: getattr(memory, name) for name in FADES_BY},
-    )
+    }
+    MemoryNumbers.objects.create(decayed_at_task=_tasks_completed(memory.actor_id), **values)
+    CurrentNumbers(faded=0.0, **values)  # the memory's `numbers`, which need not be read: it is new
     PerspectiveStrength.objects.bulk_create(
         PerspectiveStrength(
             actor_id=memory.actor_id, memory=memory, perspective=name, strength=value, as_of=memory.created_at

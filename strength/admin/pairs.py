@@ -15,7 +15,7 @@ from strength.admin.words import STATUSES
 from strength.domain.merging import MergeState, joined
 from strength.domain.policy import StrengthPolicy
 from strength.domain.strength import Numbers
-from strength.models import Memory, MemoryNumbers, Merge
+from strength.models import Memory, Merge, NumbersOfMemory
 
 LONGEST_SHOWN: Final = 20_000
 
@@ -92,5 +92,5 @@ def _as_one(merge: Merge) -> dict[str, Any]:
     }
 
 
-def _numbers(row: MemoryNumbers) -> Numbers:
+def _numbers(row: NumbersOfMemory) -> Numbers:
     return Numbers(row.strength, row.access_count, row.impact_score, row.consolidation_level, row.faded)

@@ -2,12 +2,14 @@
 
 from strength.models.curation import MemoryRevision, Merge, Tombstone
 from strength.models.memories import (
+    CurrentNumbers,
     Facets,
     Memory,
     MemoryIndex,
     MemoryNumbers,
     MemoryQuerySet,
     MemorySource,
+    NumbersOfMemory,
     PerspectiveStrength,
 )
 from strength.models.sleep import Rhythm, SleepRun
@@ -15,6 +17,7 @@ from strength.models.strategies import ReflectionCursor, StrategyCursor
 from strength.models.use import StrengthPoint, Task, UseReport
 
 __all__ = [
+    "CurrentNumbers",
     "Facets",
     "Memory",
     "MemoryIndex",
@@ -23,6 +26,7 @@ __all__ = [
     "MemoryRevision",
     "MemorySource",
     "Merge",
+    "NumbersOfMemory",
     "PerspectiveStrength",
     "ReflectionCursor",
     "Rhythm",

@@ -18,7 +18,7 @@ from memoryhub.tenants.models import Actor, Agent
 from memoryhub.tenants.namespaces import LONGEST_NAMESPACE
 from strength.domain.memories import Kind, ScopeLevel, Source, Status
 from strength.domain.strength import perspective_strength
-from strength.sql import FACETS, FOLLOW_NUMBERS, FOLLOW_THESE, HOLD_MEMORIES, STALE_MEMORIES
+from strength.sql import FACETS, FOLLOW_NUMBERS, FOLLOW_THESE, HOLD_MEMORIES, OFF_THE_CLOCK, STALE_MEMORIES
 
 
 def choices(words: Iterable[str]) -> list[tuple[str, str]]:
@@ -143,23 +143,15 @@ class Memory(Facets):
         return self.actor.agent
 
 
-class MemoryNumbers(models.Model):
-    """The numbers that every use and every night change, in a narrow row of their own.
+class NumbersOfMemory(models.Model):
+    """What every use and every night change of a memory.
 
-    No index but the key, and a low fill factor (set in the migration): every update then stays in its
-    page (HOT), which made the decay of a million rows twenty times quicker than in a wide row.
-
-    A night reads this table alone, so it repeats of the memory what decides whether it fades, and
-    `strength.actions.indexing` keeps it so. `faded` is ln of what all decays together left of a strength: perspectives
-    share it, and are not touched. What begins with `before_` is how the row stood before the sleep `slept_in` (a number
-    of the actor's), to be undone; what is added by a use since then is added there too. What the database alone writes
-    is not checked row by row: each check costs a night a tenth of a second for a million memories.
+    `faded` is ln of what all decays together left of a strength: perspectives share it, and are not touched. What
+    begins with `before_` is how the row stood before the sleep `slept_in` (a number of the actor's), to be undone; what
+    is added by a use since then is added there too. `status`, `pinned` and validity repeat the memory's, for they
+    decide whether it fades: `strength.actions.indexing` keeps them so.
     """
 
-    gathered_by = "numbers_of_actor"
-
-    memory = models.OneToOneField(Memory, on_delete=models.CASCADE, primary_key=True, related_name="numbers")
-    actor = models.ForeignKey(Actor, on_delete=models.CASCADE, related_name="+", db_index=False)
     strength = models.FloatField()
     access_count = models.PositiveIntegerField(default=0)
     candidate_count = models.PositiveIntegerField(default=0)
@@ -182,6 +174,49 @@ class MemoryNumbers(models.Model):
     status = models.CharField(max_length=10, choices=choices(Status), db_default=Status.ACTIVE)
     valid_from = models.DateTimeField(null=True)
     valid_to = models.DateTimeField(null=True)
+
+    class Meta:
+        abstract = True
+
+
+class CurrentNumbers(NumbersOfMemory):
+    """A memory's numbers as they are now: a view, MemoryNumbers as its actor's clock has left them. Read only."""
+
+    memory = models.OneToOneField(
+        Memory, on_delete=models.DO_NOTHING, primary_key=True, related_name="numbers", db_constraint=False
+    )
+    actor = models.ForeignKey(Actor, on_delete=models.DO_NOTHING, related_name="+", db_constraint=False)
+
+    class Meta:
+        managed = False
+        default_permissions = ()
+        verbose_name_plural = "current numbers"
+
+    def __str__(self) -> str:
+        return str(self.memory_id)
+
+
+class MemoryNumbers(NumbersOfMemory):
+    """A memory's numbers as they are stored: as of when somebody last wrote them, in a narrow row of their own.
+
+    A row with a `clock_then` is on its actor's clock (`Rhythm`): it has faded since by what the clock has moved on for
+    its level, and no night writes it again. So these numbers are read through CurrentNumbers, and whoever writes them
+    takes the row off the clock first (`strength.actions.clock`), which leaves it as if every night had written it.
+
+    No index but the key, and a low fill factor (set in the migration): every update then stays in its
+    page (HOT). What the database alone writes is not checked row by row.
+    """
+
+    gathered_by = "numbers_of_actor"
+    read_through = CurrentNumbers
+    """What exports hold, for the clock of another installation stands elsewhere."""
+
+    memory = models.OneToOneField(Memory, on_delete=models.CASCADE, primary_key=True, related_name="+")
+    actor = models.ForeignKey(Actor, on_delete=models.CASCADE, related_name="+", db_index=False)
+    clock_then = models.FloatField(
+        null=True,
+        help_text="Where the clock of its level stood when it was put on it; null beside the clock.",
+    )
 
     class Meta:
         verbose_name_plural = "memory numbers"
@@ -219,8 +254,8 @@ class PerspectiveStrength(models.Model):
     def __str__(self) -> str:
         return str(self.memory_id)
 
-    def now(self, numbers: MemoryNumbers) -> float:
-        """Return how strong it is now, by the memory's own numbers."""
+    def now(self, numbers: NumbersOfMemory) -> float:
+        """Return how strong it is now, by the memory's own numbers as they are now."""
         return perspective_strength(self.strength, faded_then=self.faded, faded_now=numbers.faded)
 
 
@@ -271,6 +306,7 @@ class MemoryIndex(Facets, SearchIndexRow):
             cursor.execute(HOLD_MEMORIES, keys)
             cursor.execute(FOLLOW_THESE, keys)
             mended = cursor.rowcount
+            cursor.execute(OFF_THE_CLOCK, keys)
             cursor.execute(FOLLOW_NUMBERS, keys)
             return int(mended + cursor.rowcount)
         return 0

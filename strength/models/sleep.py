@@ -1,5 +1,6 @@
 """How an actor's memory works and rests: the tasks it completed, and its sleeps."""
 
+from django.contrib.postgres.fields import ArrayField
 from django.db import models
 from django.db.models import Q
 from django.db.models.functions import Now
@@ -7,6 +8,8 @@ from django.db.models.functions import Now
 from memoryhub.access.domain import Principal, PrincipalKind
 from memoryhub.ids import new_id
 from memoryhub.tenants.models import Actor
+from strength.domain.clock import standing
+from strength.domain.policy import LEVELS
 from strength.domain.sleep import Phase, RunState, Trigger
 from strength.models.memories import choices
 
@@ -16,11 +19,22 @@ class Rhythm(models.Model):
 
     Memories changed after `compared_until` (or just then, behind `compared_after`) have not been looked at for
     near-duplicates.
+
+    `clock` is the logarithm of what is left, by level, of what has been on it from the beginning; each night moves it
+    on to its moment `clock_at`, and to the tasks completed by then. What begins with `before_` is where it stood before
+    the sleep `clock_of` (a number), which moved it last; 0 where that was undone.
     """
 
     actor = models.OneToOneField(Actor, on_delete=models.CASCADE, primary_key=True, related_name="+")
     tasks_completed = models.PositiveIntegerField(default=0)
     runs = models.PositiveIntegerField(default=0)
+    clock = ArrayField(models.FloatField(), size=LEVELS, default=standing, db_default=standing())
+    clock_at = models.DateTimeField(null=True)
+    clock_task = models.IntegerField(db_default=0)
+    clock_of = models.IntegerField(db_default=0)
+    before_clock = ArrayField(models.FloatField(), size=LEVELS, default=standing, db_default=standing())
+    before_clock_at = models.DateTimeField(null=True)
+    before_clock_task = models.IntegerField(db_default=0)
     slept_at = models.DateTimeField(null=True)
     compared_until = models.DateTimeField(null=True)
     compared_after = models.UUIDField(null=True)

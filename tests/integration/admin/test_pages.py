@@ -25,6 +25,7 @@ from memoryhub.access.tenancy import actor_for_writing
 from memoryhub.search.models import TermStatistic
 from memoryhub.tenants.models import Actor, Agent
 from strength.models import (
+    CurrentNumbers,
     Memory,
     MemoryIndex,
     MemoryNumbers,
@@ -49,6 +50,7 @@ from tests.integration.admin.conftest import BY, NOW, SCRIPT, SECRET_USER, Hub, 
 
 # Shown inside a memory's page, or of no use to people: hashed terms, vectors, clocks, and what counts once.
 PARTS = {
+    CurrentNumbers,
     MemoryNumbers,
     PerspectiveStrength,
     MemorySource,

@@ -47,7 +47,7 @@ from strength.admin.charts import (
 from strength.domain.history import Point, PointKind
 from strength.domain.sleep import ChangeKind, Trigger
 from strength.domain.strength import Impact
-from strength.models import Memory, MemoryNumbers, Merge, SleepRun, StrengthPoint, Task, Tombstone
+from strength.models import CurrentNumbers, Memory, Merge, SleepRun, StrengthPoint, Task, Tombstone
 from tests.integration.admin.conftest import BY, NOW, SCRIPT, SECRET_USER, Hub, list_of, logged_in, page_of
 
 DAY = timedelta(days=1)
@@ -120,8 +120,8 @@ def text_of(browser: Client, page: str) -> str:
     return str(response.content.decode())
 
 
-def numbers(memory: Memory) -> MemoryNumbers:
-    return MemoryNumbers.objects.get(memory=memory)
+def numbers(memory: Memory) -> CurrentNumbers:
+    return CurrentNumbers.objects.get(memory=memory)
 
 
 def press(browser: Client, row: Any, button: str, **values: Any) -> Any:

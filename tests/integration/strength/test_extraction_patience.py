@@ -18,7 +18,7 @@ from memoryhub.tenants.models import Actor
 from strength.actions.backfill import pieces
 from strength.actions.extraction import messages_passed_over, messages_waiting, rewind
 from strength.domain.strategies import Strategy
-from strength.models import Memory, MemoryNumbers, ReflectionCursor, StrategyCursor
+from strength.models import CurrentNumbers, Memory, ReflectionCursor, StrategyCursor
 from tests.conftest import run_jobs
 from tests.fakes.llm_server import Asked, LLMServer, Reply
 from tests.integration.strength.conftest import BY, NOW
@@ -275,8 +275,8 @@ def test_the_same_message_read_again_strengthens_nothing(actor: Actor, llm: LLMS
     Model(llm, {"facts": [item("The user lives in Osaka.")]})
     talk(actor, "I live in Osaka.")
     read(actor)
-    before = MemoryNumbers.objects.get()
+    before = CurrentNumbers.objects.get()
     rewind(actor=actor, strategies=[Strategy.SEMANTIC], again=True)
     read(actor)
-    after = MemoryNumbers.objects.get()
+    after = CurrentNumbers.objects.get()
     assert (after.strength, after.access_count) == (before.strength, before.access_count)

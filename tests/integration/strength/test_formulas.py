@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from django.db import connection
 
+from strength.domain.clock import Clock, faded_by
 from strength.domain.policy import LEVELS, StrengthPolicy
 from strength.domain.strength import (
     Numbers,
@@ -17,7 +18,7 @@ from strength.domain.strength import (
     perspective_strength,
     used,
 )
-from strength.expressions import A_DAY, DAYS, DECAYED, FADED, LEVEL, OF_PERSPECTIVE, policy_values
+from strength.expressions import A_DAY, BY_CLOCK, DAYS, DECAY, DECAYED, LEVEL, OF_PERSPECTIVE, policy_values
 
 CASES = 2_000
 NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
@@ -28,7 +29,7 @@ _PIECES = {
 }
 STATEMENT = f"""
 SELECT {LEVEL.format(uses="uses")}, {DECAYED.format(strength="strength", **_PIECES)},
-    {FADED.format(faded="faded", **_PIECES)},
+    faded + {DECAY.format(**_PIECES)},
     {OF_PERSPECTIVE.format(strength="strength", faded_now="faded", faded_then="faded_then")}
 FROM (VALUES (%(strength)s::float8, %(uses)s::int, %(level)s::int, %(faded)s::float8, %(faded_then)s::float8,
     %(since)s::timestamptz, %(at_task)s::int)) AS row (strength, uses, level, faded, faded_then, since, at_task)
@@ -81,10 +82,39 @@ def test_domain_and_sql_are_equal_in_two_thousand_random_cases() -> None:
 
 
 @pytest.mark.django_db
+def test_nights_by_the_clock_are_nights_one_by_one_in_two_thousand_random_cases() -> None:
+    """A memory that is put on the clock some night fades by it as if every night since had been reckoned for it."""
+    draw = random.Random(20261123)
+    statement = f"SELECT {BY_CLOCK.format(clock='%(clock)s::float8[]', row='row')} FROM (VALUES (%(level)s, %(then)s::float8)) AS row (consolidation_level, clock_then)"
+    with connection.cursor() as cursor:
+        for _ in range(CASES):
+            level, on_since = draw.randrange(LEVELS), draw.randint(0, 6)
+            clock, now, tasks, then, memory = Clock([0.0] * LEVELS), NOW, 0, 0.0, Numbers(1.0)
+            for night in range(draw.randint(on_since, 12) + 1):
+                policy, before = a_policy(draw), clock
+                elapsed, done = draw.uniform(-1e4, 1e6), draw.randint(0, 50)
+                now, tasks = now + timedelta(seconds=elapsed), tasks + done
+                clock = clock.moved(policy, now=now, tasks=tasks)
+                if night == on_since:
+                    then = clock.left[level]
+                if night > on_since:
+                    span = (clock.at - before.at).total_seconds() if clock.at and before.at else 0.0
+                    days = days_of_decay(policy, elapsed_seconds=span, tasks=done)
+                    memory = decayed(Numbers(1.0, 0, 0.0, level, memory.faded), policy, days=days)
+            cursor.execute(statement, {"clock": list(clock.left), "level": level, "then": then})
+            assert faded_by(clock.left, level=level, then=then) == pytest.approx(
+                memory.faded, rel=1e-9, abs=1e-9
+            )
+            assert cursor.fetchone()[0] == pytest.approx(memory.faded, rel=1e-9, abs=1e-9)
+        cursor.execute(statement, {"clock": [-1.0] * LEVELS, "level": 0, "then": None})
+        assert cursor.fetchone() == (0.0,), "a row beside the clock"
+
+
+@pytest.mark.django_db
 def test_use_and_impact_in_sql_are_those_of_the_domain(actor: Any, write: Any) -> None:
     from strength.actions.use import apply_impact, use_memories
     from strength.domain.strength import Impact, impacted
-    from strength.models import MemoryNumbers
+    from strength.models import CurrentNumbers
     from tests.integration.strength.conftest import BY
 
     draw = random.Random(7)
@@ -109,7 +139,7 @@ def test_use_and_impact_in_sql_are_those_of_the_domain(actor: Any, write: Any) -
                 impact = draw.choice(list(Impact))
                 expected = impacted(expected, policy, impact)
                 apply_impact(memories=[memory], impact=impact, by=BY, now=NOW)
-        row = MemoryNumbers.objects.get(memory=memory)
+        row = CurrentNumbers.objects.get(memory=memory)
         assert row.strength == pytest.approx(expected.strength, rel=1e-9)
         assert row.impact_score == pytest.approx(expected.impact_score, rel=1e-9)
         assert (row.access_count, row.consolidation_level) == (

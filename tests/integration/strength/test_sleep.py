@@ -5,7 +5,7 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
-from django.db import connection
+from django.db import connection, transaction
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -18,18 +18,29 @@ from strength.actions.revisions import snapshot
 from strength.actions.sleep import Waking
 from strength.actions.undo import undo_sleep
 from strength.actions.use import set_strengths, use_memories
+from strength.domain.clock import standing
 from strength.domain.merging import MergeState
 from strength.domain.policy import StrengthPolicy
 from strength.domain.sleep import RunState, Trigger
-from strength.models import Memory, MemoryIndex, MemoryNumbers, MemoryRevision, MemorySource, Merge, SleepRun
+from strength.models import (
+    CurrentNumbers,
+    Memory,
+    MemoryIndex,
+    MemoryNumbers,
+    MemoryRevision,
+    MemorySource,
+    Merge,
+    Rhythm,
+    SleepRun,
+)
 from tests.integration.strength.conftest import BY, NOW, Sleep, Write
 
 pytestmark = pytest.mark.django_db
 DAY = timedelta(days=1)
 
 
-def numbers(memory: Memory) -> MemoryNumbers:
-    return MemoryNumbers.objects.get(memory=memory)
+def numbers(memory: Memory) -> CurrentNumbers:
+    return CurrentNumbers.objects.get(memory=memory)
 
 
 def state(memory: Memory) -> str:
@@ -67,6 +78,7 @@ def test_sleeping_often_is_sleeping_once(write: Write, sleep_at: Sleep, moments:
     MemoryNumbers.objects.all().delete()
     Memory.objects.all().delete()
     SleepRun.objects.all().delete()
+    Rhythm.objects.all().delete()
     often, pinned = write("often", strength=40.0), write("pinned", strength=2.0, pinned=True)
     strengths = [40.0]
     for second in moments:  # also backwards: a clock that was set back
@@ -199,7 +211,7 @@ def curate(verb: str, memory: Memory, at: datetime, **more: Any) -> Memory:
 def world(actor: Actor) -> dict[str, Any]:
     """Return all that a sleep may change, but for revisions, versions and times of change."""
     memory = Memory.objects.filter(actor=actor).order_by("pk")
-    rows = MemoryNumbers.objects.filter(actor=actor).order_by("pk")
+    rows = CurrentNumbers.objects.filter(actor=actor).order_by("pk")
     bookkeeping = {
         "slept_in",
         *(f"before_{name}" for name in ("strength", "faded", "level", "decay_at", "task")),
@@ -356,17 +368,24 @@ def test_a_second_trigger_for_the_same_occasion_is_the_same_sleep(write: Write, 
 def test_rows_are_visited_in_the_order_in_which_they_are_locked(actor: Actor, write: Write) -> None:
     """A sleep that scanned the table as it lies would meet those who mark and use memories half-way."""
     from strength.expressions import policy_values
-    from strength.sleep_sql import FADE, HOLD_RHYTHM
+    from strength.sleep_sql import FADE, HOLD_RHYTHM, LOOK
 
     for place in range(50):
         write(f"memory {place}")
     values = {**policy_values(StrengthPolicy()), "actor_id": actor.id, "number": 1, "now": NOW, "tasks": 0,
-              "after": None, "until": None}  # fmt: skip
-    with connection.cursor() as cursor:
-        cursor.execute(HOLD_RHYTHM, {"actor_id": actor.id})
-        cursor.execute("EXPLAIN " + FADE, values)
-        plan = "\n".join(line for (line,) in cursor.fetchall())
-    assert "Index Scan using" in plan and "Bitmap" not in plan and "Seq Scan on strength" not in plan, plan
+              "after": None, "until": None, "these": None, "clock": standing(), "next": standing(), "clock_at": None,
+              "clock_task": 0, "slice": 10,
+              "few": 10}  # fmt: skip
+    some = {**values, "these": [memory.pk for memory in Memory.objects.all()[:20]]}
+    for statement, parameters in [(FADE, values), (FADE, some), (LOOK, values)]:
+        with transaction.atomic(), connection.cursor() as cursor:
+            cursor.execute(HOLD_RHYTHM, {"actor_id": actor.id})
+            cursor.execute("EXPLAIN " + statement, parameters)
+            plan = "\n".join(line for (line,) in cursor.fetchall())
+        assert "Index Scan using" in plan and "Bitmap" not in plan and "Seq Scan on strength" not in plan, (
+            plan
+        )
+        assert "Sort" not in plan, plan
 
 
 # Merges

@@ -19,7 +19,7 @@ from strength.actions.curate import (
 from strength.actions.supersede import supersede_memory
 from strength.actions.taking_back import ChangedSince, take_back
 from strength.actions.write import NewMemory, write_memory
-from strength.models import Memory, MemoryIndex, MemoryNumbers, MemoryRevision, Tombstone
+from strength.models import CurrentNumbers, Memory, MemoryIndex, MemoryRevision, Tombstone
 from tests.conftest import NOW
 
 BY = command("test")
@@ -43,7 +43,7 @@ def stands(memory: Memory) -> dict[str, Any]:
     kept = ("digest", "decision", "memory_id", "held_back", "who_name", "created_at")
     return {
         **{name: getattr(row, name) for name in names},
-        "strength": MemoryNumbers.objects.get(memory=row).strength,
+        "strength": CurrentNumbers.objects.get(memory=row).strength,
         "decisions": sorted(Tombstone.objects.filter(actor=row.actor).values_list(*kept)),
         "index": list(
             MemoryIndex.objects.filter(memory=row).values_list("status", "pinned", "valid_to", "tags")

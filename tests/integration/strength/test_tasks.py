@@ -14,7 +14,7 @@ from memoryhub.tenants.models import Actor
 from strength.actions.search import FoundMemory
 from strength.actions.tasks import Completion, TaskOutcome, execute_task
 from strength.domain.strength import Impact
-from strength.models import Memory, MemoryNumbers, Rhythm, SleepRun, Task
+from strength.models import CurrentNumbers, Memory, Rhythm, SleepRun, Task
 from tests.conftest import run_jobs
 from tests.fakes.llm_server import Asked, LLMServer, Reply, plain
 from tests.integration.strength.conftest import BY, NOW, Write
@@ -35,8 +35,8 @@ def execute(actor: Actor, run: Any, query: str = "emergency purchases", **more: 
     return execute_task(tenant=tenant, actor=actor, query=query, run=run, by=BY, clock=clock, **more)
 
 
-def numbers(memory: Memory) -> MemoryNumbers:
-    return MemoryNumbers.objects.get(memory=memory)
+def numbers(memory: Memory) -> CurrentNumbers:
+    return CurrentNumbers.objects.get(memory=memory)
 
 
 def test_what_the_result_uses_is_strengthened_and_the_rest_is_not(actor: Actor, write: Write) -> None:

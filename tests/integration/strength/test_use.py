@@ -22,7 +22,7 @@ from strength.actions.use import (
 )
 from strength.domain.history import PointKind
 from strength.domain.strength import Impact
-from strength.models import MemoryNumbers, StrengthPoint, UseReport
+from strength.models import CurrentNumbers, StrengthPoint, UseReport
 from tests.factories.values import NewMessageFactory
 from tests.integration.strength.conftest import BY, NOW, Sleep, Write
 
@@ -38,8 +38,8 @@ def a_message(actor: Actor) -> Message:
     return add_messages(session=session, batch=batch, by=BY, now=NOW).messages[0]
 
 
-def numbers(memory: Any) -> MemoryNumbers:
-    return MemoryNumbers.objects.get(memory=memory)
+def numbers(memory: Any) -> CurrentNumbers:
+    return CurrentNumbers.objects.get(memory=memory)
 
 
 def test_being_found_counts_and_does_not_strengthen(write: Write) -> None:
