@@ -21,12 +21,15 @@ UPDATE strength_memorynumbers AS numbers SET candidate_count = numbers.candidate
 FROM returned WHERE numbers.actor_id = returned.actor_id AND numbers.memory_id = returned.memory_id
 """
 
-# What is about to be written, as if every night had written it: off the clock of the actor, in the order of keys. Who
-# changes numbers begins with this, in the same round trip.
+# What is about to be written, as if every night had written it: off the clock of the actor. Who changes numbers begins
+# with this, in the same round trip; so all rows are held here, memories first, whether they are on the clock or not.
 OFF_THE_CLOCK = """
-WITH held AS MATERIALIZED (
+WITH known AS MATERIALIZED (
+    SELECT id FROM strength_memory
+    WHERE actor_id = ANY(%(actor_ids)s) AND id = ANY(%(memory_ids)s) ORDER BY id FOR KEY SHARE
+), held AS MATERIALIZED (
     SELECT memory_id FROM strength_memorynumbers
-    WHERE actor_id = ANY(%(actor_ids)s) AND memory_id = ANY(%(memory_ids)s) AND clock_then IS NOT NULL
+    WHERE actor_id = ANY(%(actor_ids)s) AND memory_id = ANY(ARRAY(SELECT id FROM known))
     ORDER BY actor_id, memory_id FOR UPDATE
 )
 UPDATE strength_memorynumbers AS numbers SET
@@ -35,7 +38,7 @@ UPDATE strength_memorynumbers AS numbers SET
     before_faded = now.before_faded, before_level = now.before_level, before_decay_at = now.before_decay_at,
     before_task = now.before_task, clock_then = NULL
 FROM held JOIN strength_currentnumbers AS now ON now.memory_id = held.memory_id
-WHERE numbers.actor_id = ANY(%(actor_ids)s) AND numbers.memory_id = held.memory_id;
+WHERE numbers.actor_id = ANY(%(actor_ids)s) AND numbers.memory_id = held.memory_id AND numbers.clock_then IS NOT NULL;
 """
 
 # What happened to a memory today, in one row; the statement before it is `changed`.

@@ -41,11 +41,13 @@ def sleep_round(
     dry_run: bool,
     most: int | None = None,
     most_compared: int | None = MOST_COMPARED,
+    may_go_on: Callable[[], bool] = lambda: True,
     done: Callable[[SleepRun], object] = lambda run: None,
 ) -> list[SleepRun]:
     """Let an actor's memory sleep, or of all users of its agent, or preview that; return the runs.
 
-    `waking.group` binds them, so that they can be read and undone together.
+    Where `may_go_on` says no, what is new is not compared any further; the next sleep goes on with it. `waking.group`
+    binds them, so that they can be read and undone together.
     Raises TooMany beyond `most` actors, Forbidden for an untrusted key, and for one user's key that names all users.
     """
     if not waking.by.is_trusted:
@@ -68,7 +70,8 @@ def sleep_round(
             if dry_run:
                 run = preview_sleep(actor=each, waking=waking)
             else:
-                run = _of_round(sleep(actor=each, waking=waking, most_compared=most_compared), waking)
+                asleep = sleep(actor=each, waking=waking, most_compared=most_compared, may_go_on=may_go_on)
+                run = _of_round(asleep, waking)
             runs.append(run)
             done(run)
     return runs

@@ -224,11 +224,14 @@ def _fade_slice(run: SleepRun, rhythm: Rhythm) -> None:
     with connection.cursor() as cursor:
         cursor.execute(sql.LOOK, values)
         looked, slept, decayed, written, these, ended, pinned, _setting = cursor.fetchone()
+    if ended:  # by itself, for what the slice writes is locked in the order of keys
+        take_off_clock(run.actor_id, ended)
+        note_rhythm(rhythm)
+        run.save()
+        return
     until = _end_of_slice(run) if looked == SLICE else None
     run.slept_count += slept
     run.decayed_count += decayed
-    if ended:
-        take_off_clock(run.actor_id, ended)
     if written:
         _write_faded(run, {**values, "until": until, "these": these})
     run.after = until

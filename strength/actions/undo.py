@@ -85,9 +85,9 @@ def _hold_rows(run: SleepRun, merges: list[Merge]) -> None:
         .order_by("id")
         .values_list("pk")
     )
-    take_off_clock(run.actor_id, ids)
     with connection.cursor() as cursor:
         cursor.execute(sql.HOLD_UNDONE, {"actor_id": run.actor_id, "number": run.number, "memory_ids": ids})
+    take_off_clock(run.actor_id, ids)
 
 
 def _part_merges(merges: list[Merge], by: Principal, reason: str, now: datetime) -> list[str]:

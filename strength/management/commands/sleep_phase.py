@@ -1,7 +1,8 @@
 """`manage.py sleep_phase`: let memory sleep now, or see what it would do."""
 
 import json
-from collections.abc import Iterator
+import os
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from typing import Any
 
@@ -13,6 +14,7 @@ from rich.progress import Progress
 from memoryhub.access.domain import command
 from memoryhub.access.tenancy import UnknownRow
 from memoryhub.management.resumable import ResumableCommand
+from memoryhub.management.side_by_side import side_by_side
 from memoryhub.tenants.models import Actor, Agent
 from strength.actions.preview import changes_of
 from strength.actions.rounds import sleep_round
@@ -23,8 +25,12 @@ from strength.models import SleepRun
 SHOWN_CHANGES = 20
 
 
+MOST_AT_ONCE = 4
+"""More than that wait for the same disk."""
+
+
 class Command(ResumableCommand):
-    """Sleeps one actor after the other; what was done stays done, and an interrupted sleep is gone on with."""
+    """Sleeps some actors at a time; what was done stays done, and an interrupted sleep is gone on with."""
 
     help = (
         "Let memories fade, archive the weak, refresh levels, and look for near-duplicates. Without --agent: of all "
@@ -43,16 +49,23 @@ class Command(ResumableCommand):
             "--json", action="store_true", help="One JSON object for each sleep, one on a line."
         )
 
+        parser.add_argument(
+            "--at-once", type=int, default=min(os.cpu_count() or 1, MOST_AT_ONCE), metavar="N",
+            help="As many actors sleep at a time, each on a connection to the database (%(default)s).",
+        )  # fmt: skip
+
     def handle(self, *args: Any, **options: Any) -> None:
         """Let them sleep and tell of each; CommandError where there is no such agent or user."""
         if options["user"] is not None and not options["agent"]:
             raise CommandError("--user needs --agent: a user's memory is an agent's memory of that user.")
+        if options["at_once"] < 1:
+            raise CommandError("--at-once is 1 or more.")
         actors = _actors(options["agent"], options["user"])
         waking = Waking(trigger=Trigger.COMMAND, by=command("sleep_phase"), now=timezone.now())
         sums = {"decayed": 0, "archived": 0, "consolidated": 0, "merged": 0, "proposed merges": 0}
         with Progress(console=Console(stderr=True), disable=not self.stderr.isatty()) as bar:
             shown = bar.add_task("Sleeping", total=len(actors))
-            for run in _sleeps(actors, waking, dry_run=options["dry_run"]):
+            for run in _sleeps(actors, waking, dry_run=options["dry_run"], at_once=options["at_once"]):
                 self._tell(run, as_json=options["json"])
                 for name, count in _counts(run).items():
                     sums[name] += count
@@ -91,12 +104,21 @@ def _actors(agent_id: str | None, user_id: str | None) -> list[Actor]:
     return found
 
 
-def _sleeps(actors: list[Actor], waking: Waking, *, dry_run: bool) -> Iterator[SleepRun]:
-    for actor in actors:
+def _sleeps(actors: list[Actor], waking: Waking, *, dry_run: bool, at_once: int) -> Iterator[SleepRun]:
+    def sleep(actor: Actor, may_go_on: Callable[[], bool]) -> list[SleepRun]:
         with suppress(UnknownRow):  # erased meanwhile; the others sleep
-            yield from sleep_round(
-                actor=actor, waking=waking, all_users=False, dry_run=dry_run, most_compared=None
+            return sleep_round(
+                actor=actor,
+                waking=waking,
+                all_users=False,
+                dry_run=dry_run,
+                most_compared=None,
+                may_go_on=may_go_on,
             )
+        return []
+
+    for runs in side_by_side(sleep, actors, at_once=at_once):
+        yield from runs
 
 
 def _counts(run: SleepRun) -> dict[str, int]:
