@@ -3,16 +3,20 @@
     python bench/sleep.py                       # 200 actors of 5,000 memories: five minutes
     python bench/sleep.py --actors 20           # a quick look
     python bench/sleep.py --gather              # each actor's rows laid together first
+    python bench/sleep.py --at-once 1           # one actor after the other, as in a worker's jobs
     python bench/sleep.py --json > figures.json
 
-Each night is one sleep of every actor, one after the other, through the action that jobs and the API call: decay,
-archive, most active, levels, and what undoing needs. Strengths are spread so that a night archives about one in
-ninety; one in a hundred is pinned. Right before each night the same number of rows of a narrow table of the same width
-with fill factor 45 is updated by one plain statement, in the same PostgreSQL. Near-duplicates are timed apart.
+Each night is one sleep of every actor, through the action that jobs and the API call, as many at a time as in
+`manage.py sleep_phase`: decay, archive, most active, levels, and what undoing needs. Strengths are spread so that a
+night archives about one in ninety; one in a hundred is pinned. In the first night all is new and is written; it is told
+apart. Before each other night one in a hundred was used. Right before each night the same number of rows of a narrow
+table of the same width with fill factor 45 is updated by one plain statement, in the same PostgreSQL. Near-duplicates
+are timed apart.
 """
 
 import argparse
 import json
+import os
 import resource
 import time
 from datetime import UTC, datetime, timedelta
@@ -23,7 +27,7 @@ import harness
 from rich.console import Console
 from rich.table import Table
 
-NIGHTS: Final = 5
+NIGHTS: Final = 6
 COMPARED: Final = 200
 NAMES: Final = ("night", "plain UPDATE, s", "sleep, s", "ratio", "decayed", "archived", "peak memory, MB")
 
@@ -75,25 +79,50 @@ def run(arguments: argparse.Namespace) -> dict[str, Any]:
         actors = list(Actor.objects.select_related("agent").exclude(user_id=""))
         nights = []
         for night in range(arguments.nights):
-            nights.append(_night(actors, begun + timedelta(days=1 + night)))
+            now = begun + timedelta(days=1 + night)
+            if night:
+                _use(actors, now - timedelta(hours=12))
+            nights.append(_night(actors, now, arguments.at_once))
             bar.advance(shown)
         compared = _compare(actors[0], begun + timedelta(days=1 + arguments.nights))
     return {
         "rows": arguments.actors * arguments.memories,
         "nights": nights,
-        "ratio": round(median(night["ratio"] for night in nights), 2),
+        "at_once": arguments.at_once,
+        "first_ratio": nights[0]["ratio"],
+        "ratio": round(median(night["ratio"] for night in nights[1:]), 2),
         "compared": compared,
     }
 
 
-def _night(actors: list[Any], now: datetime) -> dict[str, Any]:
+def _use(actors: list[Any], now: datetime) -> None:
+    """Use one in a hundred of each actor's memories."""
     from memoryhub.access.domain import command
+    from strength.actions.use import use_memories
+    from strength.models import Memory
+
+    for actor in actors:
+        every = Memory.objects.of([actor.pk]).active().select_related("actor__agent")
+        some = list(every.order_by("?")[: max(1, every.count() // 100)])
+        use_memories(memories=some, perspective=None, task=None, by=command("bench"), now=now)
+
+
+def _night(actors: list[Any], now: datetime, at_once: int) -> dict[str, Any]:
+    from memoryhub.access.domain import command
+    from memoryhub.management.side_by_side import side_by_side
     from strength.actions.sleep import Waking, sleep
     from strength.domain.sleep import Trigger
 
     plain = _plain()
     started = time.perf_counter()
-    runs = [sleep(actor=actor, waking=Waking(Trigger.COMMAND, command("bench"), now)) for actor in actors]
+    waking = Waking(Trigger.COMMAND, command("bench"), now)
+    runs = list(
+        side_by_side(
+            lambda actor, may_go_on: sleep(actor=actor, waking=waking, may_go_on=may_go_on),
+            actors,
+            at_once=at_once,
+        )
+    )
     seconds = time.perf_counter() - started
     return {
         "plain_seconds": round(plain, 2),
@@ -137,7 +166,8 @@ def show(figures: dict[str, Any], console: Console) -> None:
     console.print(table)
     compared = figures["compared"]
     console.print(
-        f"Median ratio {figures['ratio']:.2f}. Looking for what says the same as one memory: "
+        f"{figures['at_once']} at a time: median ratio {figures['ratio']:.2f}, first night {figures['first_ratio']:.2f}. "
+        f"Looking for what says the same as one memory: "
         f"{compared['milliseconds_each']:.1f} ms."
     )
 
@@ -150,13 +180,16 @@ def main() -> None:
     harness.common_arguments(parser)
     parser.add_argument("--actors", type=int, default=200, help="actors (200)")
     parser.add_argument("--memories", type=int, default=5_000, help="memories of each (5,000)")
-    parser.add_argument("--nights", type=int, default=NIGHTS, help=f"nights ({NIGHTS})")
+    parser.add_argument("--nights", type=int, default=NIGHTS, help=f"nights, 2 or more ({NIGHTS})")
+    parser.add_argument(
+        "--at-once", type=int, default=min(os.cpu_count() or 1, 4), help="actors at a time (%(default)s)"
+    )
     parser.add_argument(
         "--gather", action="store_true", help="after `manage.py gather`, not as the rows came"
     )
     arguments = parser.parse_args()
-    if min(arguments.actors, arguments.memories, arguments.nights) < 1:
-        parser.error("actors, memories and nights are 1 or more")
+    if min(arguments.actors, arguments.memories, arguments.nights - 1, arguments.at_once) < 1:
+        parser.error("actors, memories and --at-once are 1 or more, nights 2")
     with harness.installation(database_url=arguments.database_url, keep=arguments.keep):
         figures = run(arguments)
     if arguments.json:

@@ -36,6 +36,7 @@ TRIGGERS: Final = 8
 MEMORIES: Final = 3_000
 BEGUN: Final = datetime(2026, 1, 1, tzinfo=UTC)
 CHILD: Final = "--sleep-slowly"
+NIGHTS: Final = (1, 2)
 
 
 def at_once(count: int, act: Callable[[int], None]) -> list[str]:
@@ -176,26 +177,32 @@ def triggers(rounds: int = 20) -> dict[str, Any]:
 
 
 def kills(rounds: int) -> dict[str, Any]:
-    """Kill a sleeping process at random moments; compare with a sleep that nobody interrupted."""
+    """Kill a sleeping process at random moments, in its first night, which writes every row, and in the next, which
+    goes by the clock; compare with sleeps that nobody interrupted.
+    """
     chance = random.Random(42)
-    calm = _world_of(_sleeper("calm"))
-    _run_child("calm")
-    wanted = _world_of("calm")
-    assert wanted != calm
+    worlds, whole = [_world_of(_sleeper("calm"))], {}
+    for night in NIGHTS:
+        _run_child("calm", night)
+        worlds.append(_world_of("calm"))
+        assert worlds[night] != worlds[night - 1]
+    _sleeper("timed")
+    for night in NIGHTS:
+        whole[night] = _run_child("timed", night)
     times, differences, kills_done = [], [], 0
-    whole = _run_child(_sleeper("timed"))
     for number in range(rounds):
         user = _sleeper(f"killed-{number}")
-        attempts = 0
-        while True:
-            attempts += 1
-            ends_after = None if attempts > 4 else chance.uniform(0.0, whole)
-            if _run_child(user, kill_after=ends_after) >= 0:
-                break
-            kills_done += 1
-        times.append(attempts)
-        if _world_of(user) != wanted:
-            differences.append(user)
+        for night in NIGHTS:
+            attempts = 0
+            while True:
+                attempts += 1
+                ends_after = None if attempts > 4 else chance.uniform(0.0, whole[night])
+                if _run_child(user, night, kill_after=ends_after) >= 0:
+                    break
+                kills_done += 1
+            times.append(attempts)
+            if _world_of(user) != worlds[night]:
+                differences.append(f"{user}, night {night}")
     return {"rounds": rounds, "kills": kills_done, "attempts_each": times, "differences": differences,
             "ok": not differences and kills_done >= rounds}  # fmt: skip
 
@@ -250,10 +257,13 @@ def _world_of(user: str) -> list[Any]:
         return list(cursor.fetchall())
 
 
-def _run_child(user: str, *, kill_after: float | None = None) -> float:
+def _run_child(user: str, night: int, *, kill_after: float | None = None) -> float:
     """Let a process of its own put the actor to sleep; return how long the sleep took, -1 where it was killed."""
     child = subprocess.Popen(
-        [sys.executable, __file__, CHILD, user], stdout=subprocess.PIPE, env=dict(os.environ), text=True
+        [sys.executable, __file__, CHILD, user, str(night)],
+        stdout=subprocess.PIPE,
+        env=dict(os.environ),
+        text=True,
     )
     assert child.stdout is not None
     child.stdout.readline()  # it is ready, and begins
@@ -269,7 +279,7 @@ def _run_child(user: str, *, kill_after: float | None = None) -> float:
     return time.perf_counter() - started
 
 
-def _sleep_slowly(user: str) -> None:
+def _sleep_slowly(user: str, night: int) -> None:
     """Be the child: put an actor to sleep in many small slices."""
     harness._set_up_django()
     from memoryhub.access.domain import command
@@ -279,7 +289,7 @@ def _sleep_slowly(user: str) -> None:
     sleeping.SLICE, sleeping.COMPARED_AT_ONCE = 100, 3
     actor = an_actor(user)
     print("ready", flush=True)
-    waking = sleeping.Waking(Trigger.COMMAND, command("bench"), BEGUN + timedelta(days=1))
+    waking = sleeping.Waking(Trigger.COMMAND, command("bench"), BEGUN + timedelta(days=night))
     sleeping.sleep(actor=actor, waking=waking)
 
 
@@ -351,7 +361,7 @@ def run(arguments: argparse.Namespace) -> dict[str, Any]:
 def main() -> None:
     """Read the command line, drill, and tell."""
     if sys.argv[1:2] == [CHILD]:
-        _sleep_slowly(sys.argv[2])
+        _sleep_slowly(sys.argv[2], int(sys.argv[3]))
         return
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
