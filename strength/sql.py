@@ -1,7 +1,8 @@
 """Statements that the ORM cannot say, named and described; parameters only.
 
 Who locks rows of several tables locks the actor first, then memories, then numbers, each in the order of actor and
-memory. A sleep goes the other way, and keeps those who change memories away meanwhile (`strength.actions.rest`).
+memory. A sleep goes the other way, and keeps those who change memories or their strengths away meanwhile
+(`strength.actions.rest`).
 """
 
 from strength.expressions import LEVEL, OF_PERSPECTIVE

@@ -1,4 +1,4 @@
-"""Writing numbers of memories that an actor's clock has moved on for (`strength.domain.clock`).
+"""An actor's clock as it is stored, and writing numbers that it has moved on for (`strength.domain.clock`).
 
 Who writes numbers takes them off the clock first: they are then as if every night had written them, and what a sleep
 did to them can still be undone. Inside a transaction that keeps the actor's sleep away (`strength.actions.rest`).
@@ -10,6 +10,8 @@ from uuid import UUID
 
 from django.db import connection
 
+from strength.domain.clock import Clock
+from strength.models import Rhythm
 from strength.sql import OFF_THE_CLOCK
 
 
@@ -28,3 +30,23 @@ def write_numbers(
         cursor.execute(OFF_THE_CLOCK + statement, {"actor_id": actor_id, **keys, **values})
         cursor.nextset()
         return int(cursor.rowcount)
+
+
+def clock_of(rhythm: Rhythm) -> Clock:
+    """Return where an actor's clock stands."""
+    return Clock(rhythm.clock, rhythm.clock_at, rhythm.clock_task)
+
+
+def move_clock(rhythm: Rhythm, clock: Clock) -> None:
+    """Let the clock stand where the actor's latest sleep moves it, and remember where it stood before."""
+    rhythm.before_clock, rhythm.before_clock_at = rhythm.clock, rhythm.clock_at
+    rhythm.before_clock_task = rhythm.clock_task
+    rhythm.clock, rhythm.clock_at, rhythm.clock_task = list(clock.left), clock.at, clock.tasks
+    rhythm.clock_of = rhythm.runs
+
+
+def put_clock_back(rhythm: Rhythm) -> None:
+    """Let the clock stand where it stood before the actor's latest sleep, where that has moved it."""
+    if rhythm.clock_of == rhythm.runs:
+        rhythm.clock, rhythm.clock_at = rhythm.before_clock, rhythm.before_clock_at
+        rhythm.clock_task, rhythm.clock_of = rhythm.before_clock_task, 0

@@ -1,7 +1,8 @@
 """Keeping sleeps and those who change memories apart.
 
 A sleep locks numbers and then memories, in one scan of a table made for it; whoever changes a memory locks it the other
-way round. So both take a lock of the actor's first: changes share it, a sleep has it alone, for a slice at a time.
+way round. So both take a lock of the actor's first: changes and uses share it, a sleep has it alone, for a slice at a
+time. Who shares it knows where the actor's clock stands (`strength.actions.clock`).
 """
 
 from uuid import UUID
@@ -28,7 +29,7 @@ def _whose(actor_id: UUID) -> int:
 def hold_awake(actor_id: UUID) -> None:
     """Keep an actor from being erased, and its sleep from going on, until the transaction ends.
 
-    Every change of a memory takes this first. Raises UnknownRow where the actor is gone.
+    Every change of a memory, or of its strength, takes this first. Raises UnknownRow where the actor is gone.
     """
     _hold(actor_id, HOLD.format(lock="pg_advisory_xact_lock_shared"))
 

@@ -20,11 +20,10 @@ from memoryhub.tenants.domain import PolicyError
 from memoryhub.tenants.models import Actor
 from memoryhub.tenants.policies import effective_policy
 from strength import sleep_sql as sql
-from strength.actions.clock import take_off_clock
+from strength.actions.clock import clock_of, move_clock, take_off_clock
 from strength.actions.comparing import Pair, note_pairs, pairs_among, to_compare, withdraw_stale
 from strength.actions.moving import move_memories
 from strength.actions.rest import hold_asleep
-from strength.domain.clock import Clock
 from strength.domain.memories import Status
 from strength.domain.policy import StrengthPolicy
 from strength.domain.revisions import SLEEP_VERB
@@ -33,7 +32,7 @@ from strength.expressions import policy_values
 from strength.models import Memory, Rhythm, SleepRun
 
 SLICE: Final = 10_000
-"""Memories that one transaction fades: some 50 ms, for which those who use them wait."""
+"""Memories that one transaction looks at: some 30 ms, 90 where all are written; those who use them wait so long."""
 
 FEW: Final = 1_000
 """Memories that are written one by one, by their keys; of more the slice is gone through."""
@@ -135,28 +134,6 @@ def note_rhythm(rhythm: Rhythm) -> tuple[datetime, datetime]:
     return moment, began
 
 
-def put_clock_back(rhythm: Rhythm) -> None:
-    """Let the clock stand where it stood before the actor's latest sleep, where that has moved it."""
-    if rhythm.clock_of == rhythm.runs:
-        rhythm.clock, rhythm.clock_at = rhythm.before_clock, rhythm.before_clock_at
-        rhythm.clock_task, rhythm.clock_of = rhythm.before_clock_task, 0
-
-
-def _clock_after(run: SleepRun, rhythm: Rhythm, policy: StrengthPolicy) -> Clock:
-    """Return where the clock stands when this night is over."""
-    standing = Clock(rhythm.clock, rhythm.clock_at, rhythm.clock_task)
-    if rhythm.clock_of == run.number:
-        return standing
-    return standing.moved(policy, now=run.now, tasks=run.tasks_completed)
-
-
-def _move_clock(run: SleepRun, rhythm: Rhythm, clock: Clock) -> None:
-    rhythm.before_clock, rhythm.before_clock_at = rhythm.clock, rhythm.clock_at
-    rhythm.before_clock_task = rhythm.clock_task
-    rhythm.clock, rhythm.clock_at, rhythm.clock_task = list(clock.left), clock.at, clock.tasks
-    rhythm.clock_of = rhythm.runs
-
-
 def _answering(actor: Actor, rhythm: Rhythm, waking: Waking, begun: UUID | None) -> SleepRun | None:
     """Return the latest run where it is not over, is the one we go on with, or ended after the waking."""
     latest = SleepRun.objects.filter(actor=actor, number=rhythm.runs).first()
@@ -216,7 +193,7 @@ def run_values(run: SleepRun, policy: StrengthPolicy) -> dict[str, Any]:
 def _fade_slice(run: SleepRun, rhythm: Rhythm) -> None:
     """Fade a slice by the clock: only what was written since the last night is written, and what falls due."""
     policy = policy_of(run)
-    clock = _clock_after(run, rhythm, policy)
+    clock = clock_of(rhythm).moved(policy, now=run.now, tasks=run.tasks_completed)
     values = {
         **run_values(run, policy), "clock": rhythm.clock, "clock_at": rhythm.clock_at, "clock_task": rhythm.clock_task,
         "next": list(clock.left), "after": run.after, "slice": SLICE, "few": FEW,
@@ -236,7 +213,7 @@ def _fade_slice(run: SleepRun, rhythm: Rhythm) -> None:
         _write_faded(run, {**values, "until": until, "these": these})
     run.after = until
     if until is None:
-        _move_clock(run, rhythm, clock)
+        move_clock(rhythm, clock)
     is_crowded = run.slept_count - run.archived_count + pinned > policy.max_active_memories
     if until is None and is_crowded:
         run.phase = Phase.CROWD

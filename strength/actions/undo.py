@@ -9,14 +9,14 @@ from memoryhub.access import audit
 from memoryhub.access.domain import Forbidden, Principal
 from memoryhub.refusals import told
 from strength import sleep_sql as sql
-from strength.actions.clock import take_off_clock
+from strength.actions.clock import put_clock_back, take_off_clock
 from strength.actions.curate import WrongState
 from strength.actions.decisions import decision_against
 from strength.actions.merging import CannotMerge, keep_from_undo, undo_merge
 from strength.actions.moving import move_memories
 from strength.actions.preview import archived_by
 from strength.actions.rest import hold_asleep
-from strength.actions.sleep import hold_rhythm, note_rhythm, put_clock_back
+from strength.actions.sleep import hold_rhythm, note_rhythm
 from strength.domain.memories import Status
 from strength.domain.merging import MergeState
 from strength.domain.sleep import RunState

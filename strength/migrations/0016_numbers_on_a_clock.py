@@ -35,6 +35,16 @@ FROM (
 ) AS stored
 """
 
+# Without the clock, numbers are stored as they are now.
+SETTLE = """
+UPDATE strength_memorynumbers AS numbers SET
+    strength = now.strength, faded = now.faded, last_decay_at = now.last_decay_at,
+    decayed_at_task = now.decayed_at_task, slept_in = now.slept_in, before_strength = now.before_strength,
+    before_faded = now.before_faded, before_level = now.before_level, before_decay_at = now.before_decay_at,
+    before_task = now.before_task, clock_then = NULL
+FROM strength_currentnumbers AS now WHERE now.memory_id = numbers.memory_id AND numbers.clock_then IS NOT NULL
+"""
+
 
 class Migration(migrations.Migration):
 
@@ -118,5 +128,5 @@ class Migration(migrations.Migration):
             name='memory',
             field=models.OneToOneField(on_delete=django.db.models.deletion.CASCADE, primary_key=True, related_name='+', serialize=False, to='strength.memory'),
         ),
-        migrations.RunSQL(VIEW, "DROP VIEW strength_currentnumbers"),
+        migrations.RunSQL(VIEW, [SETTLE, "DROP VIEW strength_currentnumbers"]),
     ]

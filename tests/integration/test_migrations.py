@@ -1,7 +1,7 @@
 """Migrations that carry data: what an older release has written is what this one reads."""
 
 from collections.abc import Iterator
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from io import StringIO
 from typing import Any
 from uuid import UUID
@@ -14,13 +14,17 @@ from rest_framework.test import APIClient
 
 from conversations.domain.speaking import asks
 from conversations.models import MessageIndex, Session
-from memoryhub.access.tenancy import ensure_actor
+from memoryhub.access.domain import command
+from memoryhub.access.tenancy import actor_for_writing, ensure_actor
 from memoryhub.ids import new_id
 from memoryhub.search.models import EmbeddingSpace
 from memoryhub.search.reindexing import count_outdated
 from memoryhub.tenants.models import Agent
+from strength.actions.sleep import Waking, sleep
+from strength.actions.write import NewMemory, write_memory
 from strength.domain.memories import content_digest
-from strength.models import MemoryIndex
+from strength.domain.sleep import Trigger
+from strength.models import CurrentNumbers, MemoryIndex
 from tests.conftest import client_with_key
 
 API = "/api/v1"
@@ -204,3 +208,22 @@ def test_migrations_can_be_taken_back(older_database: None) -> None:
     migrate(newest())
 
     assert MemoryIndex.objects.get().namespace == "/notes/hiroki/"
+
+
+def test_numbers_are_settled_where_the_clock_is_taken_back(db: None) -> None:
+    by, newest_ones = command("test"), newest()
+    actor = actor_for_writing(by, "kana", "hiroki", now=AT)
+    write_memory(actor=actor, new=NewMemory(content="Likes tea."), by=by, now=AT)
+    for day in (1, 2, 3):
+        sleep(actor=actor, waking=Waking(Trigger.COMMAND, by, AT + timedelta(days=day)))
+    try:
+        migrate([("strength", "0015_beside_has_a_default")])
+        with connection.cursor() as cursor:
+            cursor.execute(
+                "SELECT strength, before_strength, slept_in, last_decay_at FROM strength_memorynumbers"
+            )
+            found = cursor.fetchall()
+    finally:
+        migrate(newest_ones)
+    assert found == [(pytest.approx(0.95**3), pytest.approx(0.95**2), 3, AT + timedelta(days=3))]
+    assert CurrentNumbers.objects.get().strength == pytest.approx(0.95**3)
