@@ -5,7 +5,7 @@ from typing import Any, ClassVar
 from uuid import UUID
 
 from django.contrib.postgres.fields import ArrayField
-from django.contrib.postgres.indexes import GinIndex
+from django.contrib.postgres.indexes import BrinIndex, GinIndex
 from django.db import models
 from django.db.models import ExpressionWrapper, F, Q
 from django.db.models.fields.json import KeyTextTransform
@@ -216,6 +216,8 @@ class Receipt(models.Model):
         indexes = [
             models.Index(fields=["actor", "-created_at", "-id"], name="receipt_newest_first"),
             GinIndex(fields=["source_ids"], name="receipt_by_source"),
+            # What is to be forgotten is found by its age alone.
+            BrinIndex(fields=["created_at"], name="receipt_by_age"),
         ]
 
     def __str__(self) -> str:

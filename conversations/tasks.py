@@ -1,13 +1,15 @@
 """What conversations do in the background."""
 
 from contextlib import suppress
+from datetime import timedelta
 from typing import Final
 
+from django.conf import settings
 from django.utils import timezone
 
 from conversations.actions.sessions import end_session
 from conversations.domain.policy import SessionPolicy
-from conversations.models import Session
+from conversations.models import Receipt, Session
 from memoryhub.access.domain import job_principal
 from memoryhub.access.tenancy import UnknownRow
 from memoryhub.jobs.running import RunningJob
@@ -32,3 +34,15 @@ def end_idle_sessions(job: RunningJob) -> None:
         with job.step(done=done):
             pass
         sessions = list(idle.filter(id__gt=sessions[-1].pk)[:AT_ONCE])
+
+
+def forget_old_receipts(job: RunningJob) -> None:
+    """Delete receipts that are older than `MEMORYHUB_RECEIPT_DAYS`; none where that is 0."""
+    if not settings.RECEIPT_DAYS:
+        return
+    old = Receipt.objects.filter(created_at__lt=timezone.now() - timedelta(days=settings.RECEIPT_DAYS))
+    done = 0
+    while keys := list(old.order_by().values_list("pk", flat=True)[:AT_ONCE]):
+        with job.step(done=done):
+            Receipt.objects.filter(pk__in=keys).delete()
+        done += len(keys)

@@ -48,6 +48,7 @@ class Environment:
     workers: int
     max_body_bytes: int
     throttle_per_minute: int
+    receipt_days: int
     log_format: str
     prices: PriceList
 
@@ -86,6 +87,7 @@ def read_environment(variables: Mapping[str, str] | None = None) -> Environment:
             source, "MEMORYHUB_MAX_BODY_BYTES", 10_000_000, low=10_000, high=1_000_000_000
         ),
         throttle_per_minute=_integer(source, "MEMORYHUB_THROTTLE_PER_MINUTE", 6000, low=1, high=10_000_000),
+        receipt_days=_integer(source, "MEMORYHUB_RECEIPT_DAYS", 400, low=0, high=36_500),
         log_format=_choice(source, "MEMORYHUB_LOG_FORMAT", "json", ("json", "plain")),
         prices=_prices(source, "MEMORYHUB_LLM_PRICES"),
     )

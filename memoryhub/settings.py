@@ -394,6 +394,9 @@ JOB_KINDS: dict[str, dict[str, Any]] = {
     "forget_old_jobs": {
         "run": "memoryhub.jobs.forgetting.forget_old_jobs", "lease_seconds": 60, "deadline_seconds": 300, "at_once": 1,
     },
+    "forget_old_receipts": {
+        "run": "conversations.tasks.forget_old_receipts", "lease_seconds": 60, "deadline_seconds": 600, "at_once": 1,
+    },
     "calibrate_tokens": {
         "run": "memoryhub.ledger.tasks.calibrate_tokens", "lease_seconds": 60, "deadline_seconds": 300, "at_once": 1,
     },
@@ -401,6 +404,9 @@ JOB_KINDS: dict[str, dict[str, Any]] = {
         "run": "memoryhub.ledger.tasks.forget_old_calls", "lease_seconds": 60, "deadline_seconds": 600, "at_once": 1,
     },
 }  # fmt: skip
+
+# How long a context's receipt can be read; for ever where it is 0.
+RECEIPT_DAYS = ENVIRONMENT.receipt_days
 
 # What `manage.py backfill` catches up with: who names the jobs that are missing.
 BACKFILLS = {
@@ -419,6 +425,7 @@ SCHEDULES: dict[str, dict[str, Any]] = {
     "forget old uses": {"job": "forget_old_uses", "daily_at": "03:00"},
     "forget old jobs": {"job": "forget_old_jobs", "daily_at": "03:15"},
     "forget old calls": {"job": "forget_old_calls", "daily_at": "03:30"},
+    "forget old receipts": {"job": "forget_old_receipts", "daily_at": "03:45"},
     "calibrate tokens": {"job": "calibrate_tokens", "every_seconds": 604_800},
 }
 

@@ -1,14 +1,18 @@
 """Assembled contexts and receipts over REST (SPEC X1–X10)."""
 
+from datetime import timedelta
 from typing import Any
 
 import pytest
+from django.utils import timezone
 from rest_framework.test import APIClient
 
 from conversations.models import Receipt
+from memoryhub.jobs.models import Job
+from memoryhub.jobs.queue import enqueue
 from memoryhub.providers import spaces
 from memoryhub.providers.errors import ProviderUnavailable
-from tests.conftest import client_with_key
+from tests.conftest import client_with_key, run_jobs
 
 API = "/api/v1"
 NAMES = {"agent_id": "kana", "user_id": "hiroki"}
@@ -278,3 +282,21 @@ def test_perspective_counts_in_contexts(client: APIClient) -> None:
     receipt = client.get(f"{API}/receipts/{context(client, perspective='cook')['receipt_id']}").json()
     (item,) = [item for item in receipt["items"] if item["layer"] == "semantic"]
     assert item["score_breakdown"]["strength_raw"] == 1.8
+
+
+@pytest.mark.parametrize(
+    ("days", "left"), [(400, {"young"}), (0, {"young", "old", "older"}), (402, {"young", "old"})]
+)
+def test_receipts_are_forgotten_when_nobody_asks_any_more(
+    client: APIClient, settings: Any, monkeypatch: pytest.MonkeyPatch, days: int, left: set[str]
+) -> None:
+    settings.RECEIPT_DAYS = days
+    monkeypatch.setattr("conversations.tasks.AT_ONCE", 1)
+    remember(client, "likes green tea")
+    for name, age in (("young", 399), ("old", 401), ("older", 800)):
+        receipt = context(client, message=name)["receipt_id"]
+        Receipt.objects.filter(pk=receipt).update(created_at=timezone.now() - timedelta(days=age))
+    enqueue("forget_old_receipts")
+    run_jobs()
+    assert Job.objects.get(kind="forget_old_receipts").state == "done"
+    assert set(Receipt.objects.values_list("query", flat=True)) == left
