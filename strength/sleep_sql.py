@@ -92,7 +92,8 @@ FROM (
 """  # noqa: S608 - pieces of our own
 
 # Fades, refreshes levels, keeps how each row stood, and puts it on the clock where that will stand after this night.
-# Pinned memories change their level alone.
+# Pinned memories change their level alone. What began to fade after the moment that the night reckons for (a sleep that
+# was broken off is gone on with) stays beside the clock, which would begin too early for it.
 FADE: Final = f"""
 WITH faded AS (
     UPDATE strength_memorynumbers AS numbers SET
@@ -108,8 +109,9 @@ WITH faded AS (
         faded = faded + {_TONIGHT},
         consolidation_level = {_NUMBERS_LEVEL},
         last_decay_at = CASE WHEN pinned THEN last_decay_at ELSE greatest(last_decay_at, %(now)s) END,
-        decayed_at_task = CASE WHEN pinned THEN decayed_at_task ELSE %(tasks)s END,
-        clock_then = CASE WHEN NOT pinned THEN (%(next)s::float8[])[{_NUMBERS_LEVEL} + 1] END
+        decayed_at_task = CASE WHEN pinned THEN decayed_at_task ELSE greatest(decayed_at_task, %(tasks)s) END,
+        clock_then = CASE WHEN NOT pinned AND last_decay_at <= %(now)s AND decayed_at_task <= %(tasks)s
+            THEN (%(next)s::float8[])[{_NUMBERS_LEVEL} + 1] END
     WHERE {_SLEEPS} AND {_OF_SLICE} AND (%(these)s::uuid[] IS NULL OR memory_id = ANY(%(these)s::uuid[]))
         AND {_IS_WRITTEN}
     RETURNING memory_id, strength < before_strength AS has_faded, consolidation_level <> before_level AS has_risen,

@@ -53,5 +53,7 @@ def _work(act: Act[Any, Any], waiting: SimpleQueue[Any], done: SimpleQueue[Any],
     except Empty:
         pass
     finally:
-        connection.close()
-        done.put(None)
+        try:
+            connection.close()
+        finally:
+            done.put(None)

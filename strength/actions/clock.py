@@ -49,4 +49,4 @@ def put_clock_back(rhythm: Rhythm) -> None:
     """Let the clock stand where it stood before the actor's latest sleep, where that has moved it."""
     if rhythm.clock_of == rhythm.runs:
         rhythm.clock, rhythm.clock_at = rhythm.before_clock, rhythm.before_clock_at
-        rhythm.clock_task, rhythm.clock_of = rhythm.before_clock_task, 0
+        rhythm.clock_task = rhythm.before_clock_task

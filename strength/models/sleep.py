@@ -22,7 +22,7 @@ class Rhythm(models.Model):
 
     `clock` is the logarithm of what is left, by level, of what has been on it from the beginning; each night moves it
     on to its moment `clock_at`, and to the tasks completed by then. What begins with `before_` is where it stood before
-    the sleep `clock_of` (a number), which moved it last; 0 where that was undone.
+    the sleep `clock_of` (a number), which moved it last; where that was undone, both are the same.
     """
 
     actor = models.OneToOneField(Actor, on_delete=models.CASCADE, primary_key=True, related_name="+")

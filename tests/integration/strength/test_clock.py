@@ -171,6 +171,37 @@ def test_exports_hold_numbers_as_they_are(write: Write, sleep_at: Sleep) -> None
     assert table.rows.values(*table.codecs).get() == row
 
 
+@pytest.mark.parametrize("clock", ["elapsed", "task"])
+def test_what_began_after_the_moment_of_a_late_night_does_not_fade_for_the_time_before(
+    clock: str, write: Write, actor: Actor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A sleep is broken off and gone on with a month later, for its own moment; meanwhile something is remembered."""
+    actor.agent.policy = {"decay_clock": clock}
+    actor.agent.save()
+    monkeypatch.setattr(sleeping, "SLICE", 1)
+    write("early"), write("early too")
+    broken_off = Waking(Trigger.COMMAND, BY, NOW + DAY)
+    sleeping._fade_on(actor, broken_off)
+    _tasks(actor, 300)
+    late = write("late", at=NOW + 30 * DAY)
+    sleep(actor=actor, waking=broken_off)
+    assert numbers(late).strength == 1.0
+    assert numbers(late).last_decay_at == NOW + 30 * DAY
+    _tasks(actor, 10)
+    sleep(actor=actor, waking=Waking(Trigger.COMMAND, BY, NOW + 31 * DAY))
+    assert numbers(late).strength == pytest.approx(0.95, rel=1e-12)
+
+
+def test_what_an_early_night_did_is_not_told_of_later_ones_where_the_last_is_undone(
+    write: Write, sleep_at: Sleep
+) -> None:
+    write("tea")
+    runs = [sleep_at(NOW + day * DAY) for day in range(1, 6)]
+    assert len(changes_of(runs[-1])) == 1
+    undo_sleep(run=runs[-1], by=BY, reason="", now=NOW + 5 * DAY)
+    assert [changes_of(SleepRun.objects.get(pk=run.pk)) for run in runs] == [[]] * 5
+
+
 def test_marking_leaves_the_clock_alone(write: Write, sleep_at: Sleep) -> None:
     memory = write("tea")
     sleep_at(NOW + DAY)
