@@ -2,7 +2,7 @@
 
 Who locks rows of several tables locks the actor first, then memories, then numbers, each in the order of actor and
 memory. A sleep goes the other way, and keeps those who change memories or their strengths away meanwhile
-(`strength.actions.rest`).
+(`strength.models.rest`).
 """
 
 from strength.expressions import LEVEL, OF_PERSPECTIVE

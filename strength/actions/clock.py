@@ -1,7 +1,7 @@
 """An actor's clock as it is stored, and writing numbers that it has moved on for (`strength.domain.clock`).
 
 Who writes numbers takes them off the clock first: they are then as if every night had written them, and what a sleep
-did to them can still be undone. Inside a transaction that keeps the actor's sleep away (`strength.actions.rest`).
+did to them can still be undone. Inside a transaction that keeps the actor's sleep away (`strength.models.rest`).
 """
 
 from collections.abc import Collection

@@ -32,7 +32,6 @@ from strength.actions.decisions import (
 )
 from strength.actions.ending import end_what_it_supersedes, is_brought_in
 from strength.actions.indexing import follow_memories, index_memory
-from strength.actions.rest import hold_awake
 from strength.actions.revisions import keep_revision, snapshot
 from strength.actions.use import set_strengths
 from strength.domain.memories import (
@@ -45,6 +44,7 @@ from strength.domain.memories import (
 from strength.domain.policy import StrengthPolicy
 from strength.domain.revisions import Decision, changed, values_after
 from strength.models import CurrentNumbers, Memory, MemoryRevision
+from strength.models.rest import hold_awake
 
 EDITABLE = frozenset(
     {"content", "namespace", "kind", "tags", "scope_level", "scope_domain", "scope_project", "learnings", "confidence",

@@ -20,10 +20,10 @@ from memoryhub.access.domain import Forbidden, Principal, PrincipalKind
 from memoryhub.access.tenancy import UnknownRow
 from memoryhub.refusals import Refusal, told
 from memoryhub.search.statistics import idf
-from strength.actions.rest import hold_awake
 from strength.domain.likeness import NEAR, Fingerprint, fingerprint, likeness
 from strength.domain.revisions import Decision
 from strength.models import Memory, MemorySource, Tombstone
+from strength.models.rest import hold_awake
 
 MOST_COMPARED = 500
 """Tombstones that share a word with a text and are compared with it, the newest first."""

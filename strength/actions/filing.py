@@ -9,15 +9,16 @@ from uuid import UUID
 from memoryhub.access.domain import Forbidden, Principal
 from memoryhub.access.tenancy import UnknownRow
 from memoryhub.tenants.models import Actor
+from strength.actions.clock import take_off_clock
 from strength.actions.contradiction import Extracted
 from strength.actions.curate import WrongState
 from strength.actions.decisions import DecidedAgainst, counting_what_is_held_back
-from strength.actions.rest import hold_awake
 from strength.actions.supersede import supersede_memory
 from strength.actions.write import NewMemory, say_again, write_memory
 from strength.domain.contradiction import Course, Known, Ruling
 from strength.domain.memories import MemoryRefused, Source
 from strength.models import Memory
+from strength.models.rest import hold_awake
 
 PLAIN = Ruling(Course.WRITE)
 REASON = "What was said later contradicts it."
@@ -67,12 +68,13 @@ def file_extracted(
 
 
 def _hold_known(actor: Actor, rulings: Mapping[int, Ruling]) -> None:
-    """Lock what the rulings are about in the order of keys, as everybody does who locks more than one."""
+    """Lock what the rulings are about, and its numbers, in the order of keys, as everybody does who locks several."""
     keys = {known.memory_id for ruling in rulings.values() for known in ruling.about}
     if keys:
         list(
             Memory.objects.of([actor.id]).filter(pk__in=keys).select_for_update().order_by("id").values("pk")
         )
+        take_off_clock(actor.id, keys)
 
 
 def _file(

@@ -13,11 +13,11 @@ from memoryhub.search.statistics import idf
 from strength.actions.comparing import side
 from strength.actions.curate import WrongState
 from strength.actions.merging import CannotMerge, merge
-from strength.actions.rest import hold_awake
 from strength.domain.likeness import fingerprint, likeness
 from strength.domain.memories import Status
 from strength.domain.merging import MergeState, kept_first
 from strength.models import Memory, Merge
+from strength.models.rest import hold_awake
 
 SAME: Final = ("scope_level", "scope_domain", "scope_project", "valid_from", "valid_to")
 """One that fewer see, or that ends, cannot stand for the other; what sort they are of is the person's to say."""

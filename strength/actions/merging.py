@@ -18,7 +18,6 @@ from strength.actions.clock import take_off_clock
 from strength.actions.curate import TEXT_ONCE, WrongState, is_about
 from strength.actions.decisions import decision_against
 from strength.actions.indexing import follow_memories
-from strength.actions.rest import hold_awake
 from strength.actions.revisions import keep_revision, snapshot
 from strength.domain.memories import Status
 from strength.domain.merging import MergeState, joined
@@ -26,6 +25,7 @@ from strength.domain.policy import StrengthPolicy
 from strength.domain.sleep import RunState
 from strength.domain.strength import Numbers, consolidation_level, left_of
 from strength.models import Memory, MemoryNumbers, MemorySource, Merge, PerspectiveStrength
+from strength.models.rest import hold_awake
 
 MERGED, UNMERGED = "merge", "unmerge"
 

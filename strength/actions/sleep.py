@@ -23,13 +23,13 @@ from strength import sleep_sql as sql
 from strength.actions.clock import clock_of, move_clock, take_off_clock
 from strength.actions.comparing import Pair, note_pairs, pairs_among, to_compare, withdraw_stale
 from strength.actions.moving import move_memories
-from strength.actions.rest import hold_asleep
 from strength.domain.memories import Status
 from strength.domain.policy import StrengthPolicy
 from strength.domain.revisions import SLEEP_VERB
 from strength.domain.sleep import Phase, RunState, Trigger, Why
 from strength.expressions import policy_values
 from strength.models import Memory, Rhythm, SleepRun
+from strength.models.rest import hold_asleep
 
 SLICE: Final = 10_000
 """Memories that one transaction looks at: some 30 ms, 90 where all are written; those who use them wait so long."""

@@ -18,12 +18,12 @@ from memoryhub.tenants.domain import Trust
 from memoryhub.tenants.models import Actor
 from strength.actions.curate import LockedByPerson, apply_transition, delete_memory, edit_memory
 from strength.actions.decisions import DecidedAgainst
-from strength.actions.rest import hold_awake
 from strength.actions.write import NewMemory, write_memory
 from strength.domain.memories import Kind, Source, Status
 from strength.domain.revisions import SLEEP_VERB
 from strength.domain.strategies import Strategy, namespace_of
 from strength.models import Memory, MemoryRevision, StrategyCursor
+from strength.models.rest import hold_awake
 
 REASON = "The session's summary was rewritten."
 DELETED = "The session's summary was deleted."

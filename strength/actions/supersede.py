@@ -13,10 +13,10 @@ from memoryhub.tenants.domain import Trust
 from strength.actions.curate import WrongState
 from strength.actions.decisions import counting_what_is_held_back
 from strength.actions.ending import end_memory, note_what_it_would_end
-from strength.actions.rest import hold_awake
 from strength.actions.write import NewMemory, write_memory
 from strength.domain.memories import Kind, MemoryRefused, ScopeLevel, Status
 from strength.models import Memory
+from strength.models.rest import hold_awake
 
 
 @counting_what_is_held_back()

@@ -21,7 +21,6 @@ from memoryhub.tenants.policies import effective_policy
 from strength.actions.decisions import DecidedAgainst
 from strength.actions.detection import detect_use, draw_learning
 from strength.actions.learning import record_learning
-from strength.actions.rest import hold_awake
 from strength.actions.search import FoundMemory, MemorySearch, search_memories
 from strength.actions.use import LEARNABLE, apply_impact, use_memories
 from strength.domain.memories import MemoryRefused, Status
@@ -32,6 +31,7 @@ from strength.domain.strength import Impact
 from strength.domain.tasks import TaskState
 from strength.domain.using import result_text
 from strength.models import Memory, Task
+from strength.models.rest import hold_awake
 from strength.sleep_sql import COUNT_TASK
 
 SLEEP_KIND: Final = "sleep"

@@ -15,12 +15,12 @@ from strength.actions.decisions import decision_against
 from strength.actions.merging import CannotMerge, keep_from_undo, undo_merge
 from strength.actions.moving import move_memories
 from strength.actions.preview import archived_by
-from strength.actions.rest import hold_asleep
 from strength.actions.sleep import hold_rhythm, note_rhythm
 from strength.domain.memories import Status
 from strength.domain.merging import MergeState
 from strength.domain.sleep import RunState
 from strength.models import Memory, MemoryNumbers, Merge, Rhythm, SleepRun, Tombstone
+from strength.models.rest import hold_asleep
 
 
 @transaction.atomic

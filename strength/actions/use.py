@@ -18,13 +18,13 @@ from memoryhub.refusals import Refusal, told
 from memoryhub.tenants.domain import Trust
 from memoryhub.tenants.policies import effective_policy
 from strength.actions.clock import write_numbers
-from strength.actions.rest import hold_awake
 from strength.domain.history import PointKind
 from strength.domain.memories import Status
 from strength.domain.policy import StrengthPolicy
 from strength.domain.strength import Impact, impact_value
 from strength.expressions import policy_values
 from strength.models import Memory
+from strength.models.rest import hold_awake
 from strength.sql import IMPACT_MEMORIES, MARK_CANDIDATES, SET_STRENGTHS, USE_MEMORIES
 
 LEARNABLE = frozenset({Status.ACTIVE, Status.ARCHIVED})

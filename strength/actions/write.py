@@ -30,7 +30,6 @@ from strength.actions.decisions import (
 )
 from strength.actions.ending import end_what_it_supersedes
 from strength.actions.indexing import follow_memories, index_memory
-from strength.actions.rest import hold_awake
 from strength.actions.revisions import keep_revision, snapshot
 from strength.actions.use import reinforce, set_strengths
 from strength.domain.memories import (
@@ -55,6 +54,7 @@ from strength.models import (
     PerspectiveStrength,
     Rhythm,
 )
+from strength.models.rest import hold_awake
 from strength.sql import FADES_BY
 
 

@@ -10,7 +10,7 @@ from django.db import connection, models, transaction
 from django.db.models import Prefetch, Q
 from django.db.models.functions import Now
 
-from memoryhub.access.tenancy import UnknownRow, hold
+from memoryhub.access.tenancy import UnknownRow
 from memoryhub.ids import new_id
 from memoryhub.search.models import SearchIndexRow
 from memoryhub.tenants.domain import Trust
@@ -18,6 +18,7 @@ from memoryhub.tenants.models import Actor, Agent
 from memoryhub.tenants.namespaces import LONGEST_NAMESPACE
 from strength.domain.memories import Kind, ScopeLevel, Source, Status
 from strength.domain.strength import perspective_strength
+from strength.models.rest import hold_awake
 from strength.sql import FACETS, FOLLOW_NUMBERS, FOLLOW_THESE, HOLD_MEMORIES, OFF_THE_CLOCK, STALE_MEMORIES
 
 
@@ -302,7 +303,7 @@ class MemoryIndex(Facets, SearchIndexRow):
         """Follow these memories while nobody can change them; what was erased meanwhile has no rows."""
         keys = {"actor_ids": [actor_id], "memory_ids": memory_ids}
         with suppress(UnknownRow), transaction.atomic(), connection.cursor() as cursor:
-            hold(actor_id)
+            hold_awake(actor_id)
             cursor.execute(HOLD_MEMORIES, keys)
             cursor.execute(FOLLOW_THESE, keys)
             mended = cursor.rowcount

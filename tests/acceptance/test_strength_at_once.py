@@ -22,6 +22,7 @@ from strength.actions.use import mark_candidates, use_memories, use_memory
 from strength.actions.write import NewMemory, write_memory
 from strength.domain.sleep import Trigger
 from strength.models import Memory, MemoryIndex, MemoryNumbers, SleepRun
+from strength.models.rest import hold_asleep
 from tests.acceptance.test_bench import of_its_own
 from tests.acceptance.test_concurrency import at_once
 
@@ -143,3 +144,20 @@ def test_a_sleep_that_is_killed_goes_on_and_ends_as_one_that_was_not(tmp_path: P
     )  # fmt: skip
     figures = json.loads(done.stdout)["kills"]
     assert figures["ok"] and figures["kills"] >= 3 and not figures["differences"], figures
+
+
+def test_mending_what_repeats_memories_waits_for_the_actors_sleep(actor: Actor) -> None:
+    """It takes rows off the clock, and must not meet a clock that is just moved."""
+    write(actor, "tea")
+    MemoryNumbers.objects.update(pinned=True)
+
+    def mends(_: int) -> int:
+        with transaction.atomic(), connection.cursor() as cursor:
+            cursor.execute("SET LOCAL lock_timeout = '300ms'")
+            return MemoryIndex.mend()
+
+    with transaction.atomic():
+        hold_asleep(actor.id)
+        with pytest.raises(OperationalError, match="lock timeout"):
+            at_once(mends, 1)
+    assert at_once(mends, 1) == [1]
