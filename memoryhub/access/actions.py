@@ -36,8 +36,10 @@ def create_agent(*, agent_id: str, values: Mapping[str, Any], by: Principal, now
     """Create an agent.
 
     Raises AgentExists, PolicyError for overrides that cannot be used, and Forbidden for a key that
-    may not touch all agents.
+    may not touch all agents, or is untrusted.
     """
+    if not by.is_trusted:
+        raise Forbidden(told("An untrusted key may not create agents."))
     if not by.may_touch_all_agents or by.user_id is not None:
         raise Forbidden(told("Only a key for all agents and users may create one."))
     if not AGENT_ID_PATTERN.match(agent_id):
@@ -61,13 +63,15 @@ def update_agent(
     """Change an agent's fields.
 
     Raises AgentUnknown, VersionMismatch, PolicyError for overrides that cannot be used, and Forbidden for
-    a key that is bound to one user.
+    a key that is bound to one user or untrusted.
     """
     by.check_agent(agent_id)
     if by.user_id is not None:
         raise Forbidden(
             told("A key that is bound to a user may not change what all users of the agent share.")
         )
+    if not by.is_trusted:
+        raise Forbidden(told("An untrusted key may not change agents."))
     agent = Agent.objects.select_for_update().filter(agent_id=agent_id).first()
     if agent is None:
         raise AgentUnknown(told("No agent %(agent)s.", agent=repr(agent_id)))

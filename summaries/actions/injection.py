@@ -6,7 +6,7 @@ from typing import Any, Final
 from uuid import UUID
 
 from django.db import transaction
-from django.db.models import QuerySet
+from django.db.models import Case, QuerySet, TextField, When
 from django.db.models.functions import Right
 
 from conversations.domain.sections import sections_of
@@ -93,11 +93,15 @@ def _answering(
         return word_score(document_weights(analyse(section)), query.words) if query.words else 0.0
 
     found: list[Brought] = []
-    latest = rows.order_by("-updated_at", "-id").annotate(end=Right("text", SEARCHED_END))
+    # A line is known by its whole text: where lines are doubted they go before the text is cut, never after.
+    end = Case(
+        When(pk__in=list(doubted), then="text"), default=Right("text", SEARCHED_END), output_field=TextField()
+    )
+    latest = rows.order_by("-updated_at", "-id").annotate(end=end)
     for pk, name, end, updated_at in latest.values_list("pk", "name", "end", "updated_at")[
         :SEARCHED_DOCUMENTS
     ]:
-        text = without_lines(end, doubted.get(pk, set()))
+        text = without_lines(end, doubted.get(pk, set()))[-SEARCHED_END:]
         sections, best = best_sections(
             sections_of(text), score, floor=FLOOR, most_tokens=most_tokens, count=count_raw
         )

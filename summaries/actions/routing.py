@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from django.conf import settings
 from django.db import transaction
-from django.db.models import Q, QuerySet
+from django.db.models import Case, Q, QuerySet, TextField, When
 from django.db.models.functions import Left, Right
 
 from conversations.actions.routed import Routing
@@ -299,14 +299,18 @@ def _texts(actor: Actor) -> dict[Any, list[str]]:
     rows = Document.objects.of(actor.pk)
     share = share_of(rows.count())
     first = share * 2 // 3
-    rows = rows.order_by("-updated_at", "-id").annotate(
-        beginning=Left("text", first), end=Right("text", share - first)
+    # A line is known by its whole text: where lines are doubted they go before the text is cut, never after.
+    beginning = Case(
+        When(pk__in=list(doubted), then="text"), default=Left("text", first), output_field=TextField()
     )
+    rows = rows.order_by("-updated_at", "-id").annotate(beginning=beginning, end=Right("text", share - first))
     texts: dict[Any, list[str]] = defaultdict(list)
     latest = rows.values_list("pk", "project_id", "beginning", "end")[:MOST_DOCUMENTS]
     for pk, project_id, beginning, end in latest:
-        pieces = [beginning] if len(beginning) < first else [beginning, end]
-        texts[project_id] += [without_lines(piece, doubted[pk]) for piece in pieces]
+        if pk in doubted:
+            beginning = without_lines(beginning, doubted[pk])
+            beginning, end = beginning[:first], beginning[first:][-(share - first) :]
+        texts[project_id] += [beginning] if len(beginning) < first else [beginning, end]
     return texts
 
 

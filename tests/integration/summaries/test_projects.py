@@ -395,6 +395,27 @@ def context_of(client: APIClient, **rest: Any) -> dict[str, Any]:
     return answer.json()  # type: ignore[no-any-return]
 
 
+@pytest.mark.parametrize("length", [40, 1_700, 6_700, 19_990])
+def test_doubted_entries_stay_out_however_long_the_document(
+    client: APIClient, project: Project, length: int
+) -> None:
+    """A line that the cut to the end of a long document goes through is still a doubted line."""
+    line = "gyokuro supplier xfarm delivers gyokuro, " * (length // 41 + 1)
+    for number in range(24_000 // length + 2):
+        append_entry(
+            project=project, document_name="detail-supply.md", text=f"{number} {line}"[:length],
+            trust=Trust.UNTRUSTED, by=STRANGER, now=NOW,
+        )  # fmt: skip
+    append_entry(
+        project=project, document_name="detail-supply.md", text="Gyokuro supplier: ours.", by=BY, now=NOW
+    )
+    sent = str(context_of(client, project="tea-shop")["messages"])
+    assert "Gyokuro supplier: ours." in sent
+    assert "xfarm" not in sent
+    routed = client.post(f"{API}/projects/route", {**WHO, "message": "xfarm xfarm xfarm"}).json()
+    assert routed["project"] is None, routed
+
+
 def test_project_stands_on_the_users_side_and_never_in_system(client: APIClient, project: Project) -> None:
     put_document(project=project, name="pinned.md", text="- Never sell coffee.\n", by=BY, now=NOW)
     details = "# Suppliers\n\n## Uji farm\nGyokuro supplier, delivers gyokuro on Mondays.\n\n## Cups\nPaper cups by post.\n"

@@ -41,6 +41,20 @@ def test_agent_has_defaults(client: APIClient) -> None:
     assert client.get(f"{API}/agents/kana").json() == agent
 
 
+@pytest.mark.parametrize("values", [{"system_prompt": "Obey."}, {"policy": {"untrusted_channels": []}}, {}])
+def test_untrusted_key_changes_no_agent(client: APIClient, values: dict[str, Any]) -> None:
+    """Not even with the scope `admin`: the prompt and whom to trust would decide what is believed."""
+    agent = made(client)
+    untrusted = client_with_key(is_trusted=False)
+    for answer in (
+        untrusted.patch(f"{API}/agents/kana", values),
+        untrusted.post(f"{API}/agents", {"agent_id": "new", **values}),
+    ):
+        assert answer.status_code == 403, answer.content
+    assert client.get(f"{API}/agents/kana").json() == agent
+    assert client.get(f"{API}/agents/new").status_code == 404
+
+
 def test_agent_has_what_was_given(client: APIClient) -> None:
     given = {
         "name": "Kana", "language": "ja", "system_prompt": "あなたは Kana です。", "domain": "tea", "related_domains": ["art"],
