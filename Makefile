@@ -33,7 +33,7 @@ else
 	$(PY) -m pytest -n 2 --dist loadscope --cov --cov-report=
 	@echo "Branch coverage of the whole (90 % at least) and of every domain (100 %):"
 	@$(PY) -m coverage report --fail-under=90
-	@$(PY) -m coverage report --fail-under=100 --include="*/domain/*,*/domain.py,memoryhub/tenants/namespaces.py"
+	@$(PY) -m coverage report --fail-under=100 --include="*/domain/*,*/domain.py,memoryhub/tenancy/namespaces.py"
 endif
 
 # Where no browser can be had, its tests are skipped and say what to install.
@@ -57,7 +57,7 @@ lock:
 clean:
 	@if [ "$(DATA)" = 1 ]; then sh memoryhub/bootstrap.sh runtime; fi
 	@if [ -x $(PY) ]; then $(PY) manage.py stop || true; fi
-	@if [ "$(DATA)" = 1 ]; then $(PY) -m memoryhub.postgres destroy && echo "The embedded database is gone."; fi
+	@if [ "$(DATA)" = 1 ]; then $(PY) -m memoryhub.runtime.postgres destroy && echo "The embedded database is gone."; fi
 	@if [ "$(DATA)" = 1 ] && [ -z "$$MEMORYHUB_DATA_DIR" ]; then rm -rf .data; fi
 	rm -rf .venv .venv-tools .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .coverage htmlcov
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

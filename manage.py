@@ -19,8 +19,8 @@ def main() -> None:
 
     from memoryhub.env import EnvironmentProblem
     from memoryhub.outages import explain
-    from memoryhub.postgres import PostgresError
     from memoryhub.providers.errors import ConfigurationError
+    from memoryhub.runtime.postgres import PostgresError
 
     try:
         execute_from_command_line(sys.argv)

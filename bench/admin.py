@@ -173,10 +173,10 @@ def _empty() -> None:
 
 
 def _fill_ground(maker: Maker) -> None:
-    from memoryhub.access.models import ApiKey, AuditEntry
+    from memoryhub.auth.models import ApiKey, AuditEntry
     from memoryhub.ids import new_id
     from memoryhub.jobs.models import Crew, Job
-    from memoryhub.ledger.models import LedgerEntry, TokenFactors
+    from memoryhub.llm.usage.models import LedgerEntry, TokenFactors
 
     states = ("done", "queued", "dead", "failed")
     known = {value for value, _ in Job._meta.get_field("state").choices}

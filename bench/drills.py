@@ -18,8 +18,8 @@ from typing import Any
 from uuid import uuid4
 
 from bench.hub import CHECKOUT, Hub, eventually, hurt
-from memoryhub.postgres import EmbeddedCluster
-from memoryhub.processes import wait_until
+from memoryhub.runtime.postgres import EmbeddedCluster
+from memoryhub.runtime.processes import wait_until
 
 LEASE_SECONDS = 6
 WITHIN_SECONDS = 60.0

@@ -19,7 +19,7 @@ from memoryhub.search.analysis import analyse
 from memoryhub.search.statistics import frequencies
 from memoryhub.search.vectors import word_vector
 from memoryhub.search.words import WORDS_VERSION
-from memoryhub.tenants.domain import actor_id
+from memoryhub.tenancy.domain import actor_id
 from memoryhub.tokens import count_raw
 from strength.sql import FACETS
 

@@ -43,7 +43,7 @@ def installation(*, database_url: str | None = None, keep: Path | None = None) -
     Yields its PostgreSQL, None where it is a server of your own. Leaves nothing running however it is ended,
     SIGKILL excepted. Raises SystemExit where it would delete what no benchmark has made.
     """
-    from memoryhub.postgres import EmbeddedCluster
+    from memoryhub.runtime.postgres import EmbeddedCluster
 
     with _signals_end_it():
         if database_url:
@@ -182,7 +182,7 @@ class WebServer:
     def started(cls, **environment: str) -> Iterator[Self]:
         """Start the server, wait until it is ready, and stop it at the end."""
         from memoryhub.env import read_environment
-        from memoryhub.supervisor import PROGRAMS
+        from memoryhub.runtime.supervisor import PROGRAMS
 
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
@@ -223,8 +223,8 @@ def everything_key() -> str:
     """Issue a key that may do everything and return its text."""
     from datetime import UTC, datetime
 
-    from memoryhub.access.actions import issue_key
-    from memoryhub.access.domain import Scope, command
+    from memoryhub.auth.actions import issue_key
+    from memoryhub.auth.domain import Scope, command
 
     _, new = issue_key(name="bench", scopes=list(Scope), by=command("bench"), now=datetime.now(UTC))
     return str(new.text)

@@ -16,9 +16,9 @@ from typing import Any
 
 import psycopg
 
-from memoryhub.postgres import EmbeddedCluster
-from memoryhub.postgres import server as postgres_server
-from memoryhub.processes import wait_until
+from memoryhub.runtime.postgres import EmbeddedCluster
+from memoryhub.runtime.postgres import server as postgres_server
+from memoryhub.runtime.processes import wait_until
 
 CHECKOUT = Path(__file__).resolve().parents[1]
 SETTINGS = "bench.job_settings"

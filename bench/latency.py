@@ -107,8 +107,8 @@ class PlainSql:
         """Search once through the action, and note what it sends."""
         from django.db import connection
 
-        from memoryhub.access.domain import command
-        from memoryhub.access.tenancy import tenant_for_reading
+        from memoryhub.auth.domain import command
+        from memoryhub.auth.tenancy import tenant_for_reading
         from memoryhub.providers.spaces import text_query
         from strength.actions.search import MemorySearch, search_memories
 
@@ -263,8 +263,8 @@ def _add_by_action(batches: Sequence[Sequence[str]]) -> Iterator[float]:
     from conversations.actions.messages import add_messages
     from conversations.actions.sessions import open_session
     from conversations.domain.messages import NewMessage, Role
-    from memoryhub.access.domain import command
-    from memoryhub.access.tenancy import actor_for_writing
+    from memoryhub.auth.domain import command
+    from memoryhub.auth.tenancy import actor_for_writing
 
     by, now = command("bench"), datetime.now(UTC)
     actor = actor_for_writing(by, "ingestion", "action", now=now)
@@ -290,8 +290,8 @@ def _insert_plainly(batches: Sequence[Sequence[str]]) -> Iterator[float]:
     from pgvector import HalfVector
 
     from conversations.actions.sessions import open_session
-    from memoryhub.access.domain import command
-    from memoryhub.access.tenancy import actor_for_writing
+    from memoryhub.auth.domain import command
+    from memoryhub.auth.tenancy import actor_for_writing
     from memoryhub.ids import new_id
     from memoryhub.providers.spaces import active_space, provider_of
     from memoryhub.search.analysis import analyse

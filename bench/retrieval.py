@@ -65,9 +65,9 @@ from scoring import (
 )
 
 if TYPE_CHECKING:
-    from memoryhub.access.tenancy import Tenant
+    from memoryhub.auth.tenancy import Tenant
     from memoryhub.search.query import SearchQuery
-    from memoryhub.tenants.models import Actor
+    from memoryhub.tenancy.models import Actor
 
 AGENT: Final = "bench"
 CHANNEL: Final = "web"
@@ -177,7 +177,7 @@ def _check_same(text: Text, stored: str) -> None:
 
 def fill_memories(collection: Collection, tick: Callable[[int], None]) -> Filled:
     """Store a collection's texts as memories, all of one age and one strength."""
-    from memoryhub.access.tenancy import tenant_for_reading
+    from memoryhub.auth.tenancy import tenant_for_reading
     from strength.actions.write import NewMemory, write_memory
     from strength.domain.memories import Kind
     from strength.models import MemoryIndex
@@ -195,13 +195,13 @@ def fill_memories(collection: Collection, tick: Callable[[int], None]) -> Filled
 
 
 def _actor(name: str) -> "Actor":
-    from memoryhub.access.tenancy import actor_for_writing
+    from memoryhub.auth.tenancy import actor_for_writing
 
     return actor_for_writing(_principal(), AGENT, name, now=datetime.now(UTC))
 
 
 def _principal() -> Any:
-    from memoryhub.access.domain import command
+    from memoryhub.auth.domain import command
 
     return command("bench")
 
@@ -401,7 +401,7 @@ def _method(asked: Sequence[Asked], search_ms: Sequence[float] | None) -> dict[s
 def floors() -> list[float]:
     """Return the floors that relevance must reach by default: in a context, and in a namespace (SPEC M7)."""
     from conversations.domain.policy import DEFAULT_POLICY
-    from memoryhub.tenants.namespaces import DEFAULT_RETRIEVAL
+    from memoryhub.tenancy.namespaces import DEFAULT_RETRIEVAL
 
     wanted = {float(each["relevance_score"]) for each in DEFAULT_RETRIEVAL.values()}
     return sorted({DEFAULT_POLICY.semantic_relevance_floor, DEFAULT_POLICY.recall_relevance_floor, *wanted})

@@ -60,7 +60,7 @@ def run(arguments: argparse.Namespace) -> dict[str, Any]:
     from django.db import connection
 
     from memoryhub.search.gathering import gather
-    from memoryhub.tenants.models import Actor, Agent
+    from memoryhub.tenancy.models import Actor, Agent
 
     begun = datetime(2026, 1, 1, tzinfo=UTC)
     with harness.progress(arguments.json) as bar:
@@ -97,7 +97,7 @@ def run(arguments: argparse.Namespace) -> dict[str, Any]:
 
 def _use(actors: list[Any], now: datetime) -> None:
     """Use one in a hundred of each actor's memories."""
-    from memoryhub.access.domain import command
+    from memoryhub.auth.domain import command
     from strength.actions.use import use_memories
     from strength.models import Memory
 
@@ -108,7 +108,7 @@ def _use(actors: list[Any], now: datetime) -> None:
 
 
 def _night(actors: list[Any], now: datetime, at_once: int) -> dict[str, Any]:
-    from memoryhub.access.domain import command
+    from memoryhub.auth.domain import command
     from memoryhub.management.side_by_side import side_by_side
     from strength.actions.sleep import Waking, sleep
     from strength.domain.sleep import Trigger

@@ -128,8 +128,8 @@ class Agent:
     events: list[tuple[float, int, Callable[[float], None]]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        from memoryhub.access.domain import command
-        from memoryhub.access.tenancy import actor_for_writing, tenant_for_reading
+        from memoryhub.auth.domain import command
+        from memoryhub.auth.tenancy import actor_for_writing, tenant_for_reading
 
         self.by, self.order = command("bench"), itertools.count()
         self.actor = actor_for_writing(self.by, f"agent-{self.number}", "user", now=BEGIN)

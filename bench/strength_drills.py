@@ -66,15 +66,15 @@ def at_once(count: int, act: Callable[[int], None]) -> list[str]:
 
 def an_actor(user: str) -> Any:
     """Return a new actor."""
-    from memoryhub.access.domain import command
-    from memoryhub.access.tenancy import actor_for_writing
+    from memoryhub.auth.domain import command
+    from memoryhub.auth.tenancy import actor_for_writing
 
     return actor_for_writing(command("bench"), "bench", user, now=BEGUN)
 
 
 def a_memory(actor: Any, content: str, **values: Any) -> Any:
     """Return a new memory of an actor."""
-    from memoryhub.access.domain import command
+    from memoryhub.auth.domain import command
     from strength.actions.write import NewMemory, write_memory
 
     memory, _ = write_memory(
@@ -85,7 +85,7 @@ def a_memory(actor: Any, content: str, **values: Any) -> Any:
 
 def reports() -> dict[str, Any]:
     """Report uses of one memory from many threads, each twice."""
-    from memoryhub.access.domain import command
+    from memoryhub.auth.domain import command
     from strength.actions.use import use_memory
     from strength.models import MemoryNumbers
 
@@ -116,7 +116,7 @@ def reports() -> dict[str, Any]:
 
 def marks() -> dict[str, Any]:
     """Mark and use overlapping sets from many threads while the actor sleeps again and again."""
-    from memoryhub.access.domain import command
+    from memoryhub.auth.domain import command
     from strength.actions.sleep import Waking, sleep
     from strength.actions.use import mark_candidates, use_memories
     from strength.domain.sleep import Trigger
@@ -152,7 +152,7 @@ def marks() -> dict[str, Any]:
 
 def triggers(rounds: int = 20) -> dict[str, Any]:
     """Wake one actor from several threads at once."""
-    from memoryhub.access.domain import command
+    from memoryhub.auth.domain import command
     from strength.actions.sleep import Waking, sleep
     from strength.domain.sleep import Trigger
     from strength.models import SleepRun
@@ -282,7 +282,7 @@ def _run_child(user: str, night: int, *, kill_after: float | None = None) -> flo
 def _sleep_slowly(user: str, night: int) -> None:
     """Be the child: put an actor to sleep in many small slices."""
     harness._set_up_django()
-    from memoryhub.access.domain import command
+    from memoryhub.auth.domain import command
     from strength.actions import sleep as sleeping
     from strength.domain.sleep import Trigger
 
@@ -313,8 +313,8 @@ def marking(rounds: int = 300) -> dict[str, Any]:
     """Measure which share of a search's time the marking of its candidates takes."""
     import filling
 
-    from memoryhub.access.domain import command
-    from memoryhub.access.tenancy import tenant_for_reading
+    from memoryhub.auth.domain import command
+    from memoryhub.auth.tenancy import tenant_for_reading
     from memoryhub.providers.spaces import text_query
     from strength.actions.search import MemorySearch, search_memories
 

@@ -16,8 +16,8 @@ from conversations.domain.messages import SPOKEN, Role
 from conversations.domain.speaking import asks, findable_words
 from memoryhub.ids import new_id
 from memoryhub.search.models import SearchIndexRow
-from memoryhub.tenants.domain import Trust
-from memoryhub.tenants.models import Actor
+from memoryhub.tenancy.domain import Trust
+from memoryhub.tenancy.models import Actor
 
 TRUSTS = [(trust.value, trust.value) for trust in Trust]
 

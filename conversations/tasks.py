@@ -10,8 +10,8 @@ from django.utils import timezone
 from conversations.actions.sessions import end_session
 from conversations.domain.policy import SessionPolicy
 from conversations.models import Receipt, Session
-from memoryhub.access.domain import job_principal
-from memoryhub.access.tenancy import UnknownRow
+from memoryhub.auth.domain import job_principal
+from memoryhub.auth.tenancy import UnknownRow
 from memoryhub.jobs.running import RunningJob
 
 AT_ONCE: Final = 200

@@ -13,6 +13,6 @@ class MemoryhubConfig(AppConfig):
         from memoryhub.admin.labels import label_models
 
         label_models()
-        from memoryhub.access.roles import apply_roles
+        from memoryhub.auth.roles import apply_roles
 
         post_migrate.connect(apply_roles, dispatch_uid="memoryhub.roles")

@@ -10,7 +10,7 @@ from django.utils.module_loading import import_string
 from memoryhub.jobs.domain import rhythm
 from memoryhub.jobs.followers import Follower
 from memoryhub.jobs.kinds import LONGEST_NAME, Kind
-from memoryhub.tenants.domain import Policy
+from memoryhub.tenancy.domain import Policy
 
 
 @register(Tags.compatibility)

@@ -17,8 +17,8 @@ from urllib.parse import unquote, urlsplit
 import environ
 from psycopg.pq import Conninfo
 
-from memoryhub.ledger.domain import PriceList
-from memoryhub.postgres import EmbeddedCluster
+from memoryhub.llm.usage.domain import PriceList
+from memoryhub.runtime.postgres import EmbeddedCluster
 
 CHECKOUT = Path(__file__).resolve().parent.parent
 TRUE_WORDS = frozenset({"1", "true", "yes", "on"})

@@ -1,11 +1,11 @@
 """Gathers the ground's models, which live in the rooms they belong to."""
 
-from memoryhub.access.models import ApiKey, AuditEntry
 from memoryhub.api.models import IdempotencyRecord
+from memoryhub.auth.models import ApiKey, AuditEntry
 from memoryhub.jobs.models import Crew, Job, ScheduleState
-from memoryhub.ledger.models import LedgerEntry, TokenFactors
+from memoryhub.llm.usage.models import LedgerEntry, TokenFactors
 from memoryhub.search.models import EmbeddingSpace, TermStatistic
-from memoryhub.tenants.models import Actor, Agent
+from memoryhub.tenancy.models import Actor, Agent
 
 __all__ = [
     "Actor", "Agent", "ApiKey", "AuditEntry", "Crew", "EmbeddingSpace", "IdempotencyRecord", "Job", "LedgerEntry",

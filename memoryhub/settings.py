@@ -108,12 +108,12 @@ FILE_UPLOAD_MAX_MEMORY_SIZE = MAX_BODY_BYTES
 DATA_UPLOAD_MAX_NUMBER_FIELDS = 5000
 
 REST_FRAMEWORK = {
-    "DEFAULT_AUTHENTICATION_CLASSES": ["memoryhub.access.authentication.ApiKeyAuthentication"],
-    "DEFAULT_PERMISSION_CLASSES": ["memoryhub.access.permissions.HasScope"],
+    "DEFAULT_AUTHENTICATION_CLASSES": ["memoryhub.auth.authentication.ApiKeyAuthentication"],
+    "DEFAULT_PERMISSION_CLASSES": ["memoryhub.auth.permissions.HasScope"],
     "DEFAULT_PARSER_CLASSES": ["memoryhub.api.parsers.StrictJSONParser"],
     "DEFAULT_RENDERER_CLASSES": ["rest_framework.renderers.JSONRenderer"],
     "DEFAULT_PAGINATION_CLASS": "memoryhub.api.pagination.ByCursor",
-    "DEFAULT_THROTTLE_CLASSES": ["memoryhub.access.throttles.PerKey"],
+    "DEFAULT_THROTTLE_CLASSES": ["memoryhub.auth.throttles.PerKey"],
     "DEFAULT_THROTTLE_RATES": {"key": f"{ENVIRONMENT.throttle_per_minute}/minute"},
     "DEFAULT_SCHEMA_CLASS": "memoryhub.api.schema.Description",
     "EXCEPTION_HANDLER": "drf_standardized_errors.handler.exception_handler",
@@ -398,10 +398,10 @@ JOB_KINDS: dict[str, dict[str, Any]] = {
         "run": "conversations.tasks.forget_old_receipts", "lease_seconds": 60, "deadline_seconds": 600, "at_once": 1,
     },
     "calibrate_tokens": {
-        "run": "memoryhub.ledger.tasks.calibrate_tokens", "lease_seconds": 60, "deadline_seconds": 300, "at_once": 1,
+        "run": "memoryhub.llm.usage.tasks.calibrate_tokens", "lease_seconds": 60, "deadline_seconds": 300, "at_once": 1,
     },
     "forget_old_calls": {
-        "run": "memoryhub.ledger.tasks.forget_old_calls", "lease_seconds": 60, "deadline_seconds": 600, "at_once": 1,
+        "run": "memoryhub.llm.usage.tasks.forget_old_calls", "lease_seconds": 60, "deadline_seconds": 600, "at_once": 1,
     },
 }  # fmt: skip
 
@@ -477,8 +477,8 @@ DIAGNOSES = [
 
 # Every policy whose values an agent or a user may override; a key belongs to exactly one of them.
 POLICIES = [
-    "memoryhub.tenants.domain.TrustPolicy",
-    "memoryhub.ledger.domain.LedgerPolicy",
+    "memoryhub.tenancy.domain.TrustPolicy",
+    "memoryhub.llm.usage.domain.LedgerPolicy",
     "conversations.domain.policy.ContextPolicy",
     "conversations.domain.policy.SessionPolicy",
     "conversations.domain.policy.ChatPolicy",

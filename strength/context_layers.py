@@ -4,7 +4,7 @@ from typing import Any
 
 from conversations.actions.context import LayerRequest
 from conversations.domain.layers import PINNED, SEMANTIC, Candidate, LayerResult
-from memoryhub.access.domain import Scope
+from memoryhub.auth.domain import Scope
 from strength.actions.search import (
     FoundMemory,
     MemorySearch,

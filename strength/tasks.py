@@ -9,15 +9,15 @@ from uuid import UUID
 from django.db import connection
 from django.utils import timezone
 
-from memoryhub.access.domain import job_principal
+from memoryhub.auth.domain import job_principal
 from memoryhub.jobs.domain import Postponed
 from memoryhub.jobs.kinds import Writes
 from memoryhub.jobs.queue import enqueue
 from memoryhub.jobs.running import RunningJob
 from memoryhub.providers.patience import counting_spoilt, spoilt_answers
-from memoryhub.tenants.domain import PolicyError
-from memoryhub.tenants.models import Actor
-from memoryhub.tenants.policies import effective_policy
+from memoryhub.tenancy.domain import PolicyError
+from memoryhub.tenancy.models import Actor
+from memoryhub.tenancy.policies import effective_policy
 from strength.actions import reflection, summaries_as_memories
 from strength.actions.extraction import Reading
 from strength.actions.extraction import extract as extract_of

@@ -2,7 +2,7 @@
 
 from conversations.actions.context import LayerRequest
 from conversations.domain.layers import PROJECT, SESSION_SUMMARY, Candidate, LayerResult
-from memoryhub.tenants.policies import effective_policy
+from memoryhub.tenancy.policies import effective_policy
 from summaries.actions.injection import Brought, project_for_context
 from summaries.actions.reading import summary_for_context
 from summaries.domain.project_policy import ProjectPolicy

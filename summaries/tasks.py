@@ -6,12 +6,12 @@ from uuid import UUID
 
 from django.utils import timezone
 
-from memoryhub.access.domain import job_principal
+from memoryhub.auth.domain import job_principal
 from memoryhub.jobs.kinds import Writes
 from memoryhub.jobs.queue import enqueue
 from memoryhub.jobs.running import RunningJob
 from memoryhub.providers.patience import counting_spoilt, spoilt_answers
-from memoryhub.tenants.models import Actor
+from memoryhub.tenancy.models import Actor
 from summaries.actions.compaction import compact as compact_document
 from summaries.actions.due import due_sessions
 from summaries.actions.updating import Updating, update_projects

@@ -11,11 +11,11 @@ from django.utils import translation
 from hypothesis import settings as hypothesis_settings
 from rest_framework.test import APIClient
 
-from memoryhub.access.actions import issue_key
-from memoryhub.access.domain import Scope, command
+from memoryhub.auth.actions import issue_key
+from memoryhub.auth.domain import Scope, command
 from memoryhub.jobs.queue import offer
 from memoryhub.jobs.runner import run
-from memoryhub.ledger.calibrating import calibrated
+from memoryhub.llm.usage.calibrating import calibrated
 from memoryhub.providers import registry
 from memoryhub.providers.spaces import query_cache
 from memoryhub.search.statistics import frequencies

@@ -15,8 +15,8 @@ from pathlib import Path
 
 import pytest
 
-from memoryhub.postgres import EmbeddedCluster
-from memoryhub.processes import FileLock, LockHeld
+from memoryhub.runtime.postgres import EmbeddedCluster
+from memoryhub.runtime.processes import FileLock, LockHeld
 
 PREFIX = "memoryhub-tests-"
 IN_A_WORKER = "PYTEST_XDIST_WORKER"

@@ -22,15 +22,15 @@ from conversations.domain.chat import GRACE_SECONDS, TurnState, body_digest, key
 from conversations.domain.messages import NewMessage, Role
 from conversations.domain.policy import ChatPolicy, ContextPolicy
 from conversations.models import ChatTurn, Session
-from memoryhub.access.domain import Principal
-from memoryhub.access.tenancy import Tenant, hold, seen_by
+from memoryhub.auth.domain import Principal
+from memoryhub.auth.tenancy import Tenant, hold, seen_by
+from memoryhub.db_pool import Heard, few_at_a_time, in_background, in_thread, let_go_of_database
+from memoryhub.llm.base import ChatMessage, Completion, CompletionRequest, Delta, Operation
 from memoryhub.providers.asking import ask, ask_streaming
 from memoryhub.providers.errors import ProviderError
-from memoryhub.providers.llm.base import ChatMessage, Completion, CompletionRequest, Delta, Operation
 from memoryhub.providers.registry import llm_provider
-from memoryhub.tenants.models import Actor
-from memoryhub.tenants.policies import effective_policy
-from memoryhub.waiting import Heard, few_at_a_time, in_background, in_thread, let_go_of_database
+from memoryhub.tenancy.models import Actor
+from memoryhub.tenancy.policies import effective_policy
 
 KEY_COUNTS_FOR: Final = timedelta(hours=24)
 LOOK_AGAIN_SECONDS: Final = 0.1

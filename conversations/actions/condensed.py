@@ -12,7 +12,7 @@ from uuid import UUID
 from django.conf import settings
 from django.utils.module_loading import import_string
 
-from memoryhub.tenants.domain import Trust
+from memoryhub.tenancy.domain import Trust
 
 
 @dataclass(frozen=True)

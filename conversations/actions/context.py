@@ -23,13 +23,13 @@ from conversations.domain.policy import ContextPolicy
 from conversations.domain.rendering import NonceCollision
 from conversations.metrics import observe_context
 from conversations.models import Message, Receipt, Session
-from memoryhub.access.domain import Principal
-from memoryhub.access.tenancy import Tenant, ensure_actor
+from memoryhub.auth.domain import Principal
+from memoryhub.auth.tenancy import Tenant, ensure_actor
 from memoryhub.providers.counting import counter_in_use
 from memoryhub.providers.errors import ProviderError
 from memoryhub.providers.spaces import text_query
 from memoryhub.search.query import SearchQuery
-from memoryhub.tenants.policies import effective_policy
+from memoryhub.tenancy.policies import effective_policy
 
 log = logging.getLogger(__name__)
 EMBEDDER = "embedder"

@@ -6,10 +6,10 @@ from typing import Final
 from conversations.domain.assembly import Assembly
 from conversations.domain.chat import split_system
 from conversations.domain.formats import Format
+from memoryhub.db_pool import waiting_for_network
+from memoryhub.llm.base import ChatMessage, CompletionRequest, Operation
 from memoryhub.providers.errors import ProviderError
-from memoryhub.providers.llm.base import ChatMessage, CompletionRequest, Operation
 from memoryhub.providers.registry import llm_provider
-from memoryhub.waiting import waiting_for_network
 
 DEADLINE_SECONDS: Final = 10.0
 

@@ -9,8 +9,9 @@ from django.db import transaction
 from conversations.domain.messages import SPOKEN, NewMessage, Numbered, Placement, place
 from conversations.domain.speaking import findable_words
 from conversations.models import Message, MessageIndex, Session
-from memoryhub.access.domain import Principal
-from memoryhub.access.tenancy import UnknownRow, hold
+from memoryhub.auth.domain import Principal
+from memoryhub.auth.tenancy import UnknownRow, hold
+from memoryhub.errors import told
 from memoryhub.jobs.followers import follow
 from memoryhub.providers.spaces import (
     IndexEntry,
@@ -18,10 +19,9 @@ from memoryhub.providers.spaces import (
     index_entries,
     writing_spaces,
 )
-from memoryhub.refusals import told
 from memoryhub.search.models import EmbeddingSpace
-from memoryhub.tenants.domain import Trust, TrustPolicy
-from memoryhub.tenants.policies import effective_policy
+from memoryhub.tenancy.domain import Trust, TrustPolicy
+from memoryhub.tenancy.policies import effective_policy
 from memoryhub.tokens.counter import count_raw
 
 FOLLOWED = ("message_count", "last_message_at", "ended_at", "authors")

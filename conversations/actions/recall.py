@@ -8,7 +8,7 @@ from django.db.models import Func
 
 from conversations.domain.speaking import named, without_names
 from conversations.models import Message, MessageIndex, Session, believed_in
-from memoryhub.ledger.domain import NOBODY, Payer
+from memoryhub.llm.usage.domain import NOBODY, Payer
 from memoryhub.providers.spaces import about_somebody
 from memoryhub.search.expressions import Conversation, candidates
 from memoryhub.search.query import SearchQuery

@@ -10,8 +10,8 @@ from django.db import connection, transaction
 from conversations.domain.assembly import Assembly, Item
 from conversations.models import Receipt, Session
 from conversations.sql import FORGET_SOURCE
-from memoryhub.access.tenancy import hold
-from memoryhub.tenants.models import Actor
+from memoryhub.auth.tenancy import hold
+from memoryhub.tenancy.models import Actor
 
 
 @transaction.atomic

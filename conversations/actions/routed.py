@@ -13,8 +13,8 @@ from django.conf import settings
 from django.utils.module_loading import import_string
 
 from conversations.models import Session
-from memoryhub.access.domain import Principal
-from memoryhub.access.tenancy import Tenant
+from memoryhub.auth.domain import Principal
+from memoryhub.auth.tenancy import Tenant
 
 AUTO: Final = "auto"
 """Where a project's name is expected: find it."""

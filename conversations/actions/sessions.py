@@ -11,16 +11,16 @@ from django.db.models import Max, Min
 
 from conversations.actions.condensed import condensed
 from conversations.models import Message, Session
-from memoryhub.access import audit
-from memoryhub.access.domain import Principal
-from memoryhub.access.tenancy import hold, resolve
+from memoryhub.auth import audit
+from memoryhub.auth.domain import Principal
+from memoryhub.auth.tenancy import hold, resolve
+from memoryhub.errors import DomainError, told
 from memoryhub.ids import new_id
 from memoryhub.jobs.followers import follow
-from memoryhub.refusals import Refusal, told
-from memoryhub.tenants.models import Actor
+from memoryhub.tenancy.models import Actor
 
 
-class SessionTaken(Refusal):
+class SessionTaken(DomainError):
     """The id belongs to a session of another actor that the caller may see."""
 
 

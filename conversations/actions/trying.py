@@ -8,10 +8,10 @@ from django.db import transaction
 from conversations.actions.context import AssembledContext, ContextRequest, assemble_context
 from conversations.actions.receipts import keep_receipt
 from conversations.models import Receipt
-from memoryhub.access import audit
-from memoryhub.access.domain import Principal
-from memoryhub.access.tenancy import Tenant, UnknownRow
-from memoryhub.refusals import told
+from memoryhub.auth import audit
+from memoryhub.auth.domain import Principal
+from memoryhub.auth.tenancy import Tenant, UnknownRow
+from memoryhub.errors import told
 
 
 def try_context(*, tenant: Tenant, request: ContextRequest, by: Principal, now: datetime) -> AssembledContext:

@@ -37,16 +37,16 @@ from conversations.domain.fitting import ContextTooLarge
 from conversations.domain.layers import SESSION_SUMMARY
 from conversations.domain.validation import InvalidContext
 from conversations.models import Receipt, Session
-from memoryhub.access.tenancy import Tenant, tenant_for_reading
 from memoryhub.admin.base import as_uuid, clock, excerpt, principal
 from memoryhub.admin.numbers import grouped
 from memoryhub.admin.pages import Page, shown
 from memoryhub.admin.pressing import typed
+from memoryhub.auth.tenancy import Tenant, tenant_for_reading
+from memoryhub.errors import DomainError, words_of
 from memoryhub.providers.counting import counter_in_use
 from memoryhub.providers.errors import ProviderError
-from memoryhub.refusals import Refusal, words_of
-from memoryhub.tenants.domain import PolicyError
-from memoryhub.tenants.models import Actor
+from memoryhub.tenancy.domain import PolicyError
+from memoryhub.tenancy.models import Actor
 
 TEMPLATE: Final = "admin/conversations/playground/page.html"
 MOST_SUGGESTED: Final = 50
@@ -243,7 +243,7 @@ def _keep(request: HttpRequest, result: Result) -> Receipt | None:
         return keep_trial(
             tenant=result.tenant, request=result.request, context=result.context, by=principal(request), now=clock()
         )  # fmt: skip
-    except Refusal as error:
+    except DomainError as error:
         result.notices.append(words_of(error, gettext))
         return None
 

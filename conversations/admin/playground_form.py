@@ -17,7 +17,7 @@ from conversations.domain.policy import BEFORE_HISTORY, LARGEST_MAX_TOKENS, WITH
 from conversations.models import Receipt
 from memoryhub.admin.base import as_uuid
 from memoryhub.admin.fields import ProseField
-from memoryhub.tenants.models import Agent
+from memoryhub.tenancy.models import Agent
 
 NO_PROJECT: Final = "-"
 LONGEST_MESSAGE: Final = 100_000

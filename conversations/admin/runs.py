@@ -9,7 +9,7 @@ from django.core.cache import cache
 from django.http import HttpRequest
 
 from conversations.admin.weighing import Outcome
-from memoryhub.tenants.models import Actor
+from memoryhub.tenancy.models import Actor
 
 KEPT_SECONDS: Final = 900
 TOKEN_BYTES: Final = 16

@@ -41,16 +41,16 @@ from conversations.api.views import invalid_context, session_taken, too_large, w
 from conversations.domain.fitting import ContextTooLarge
 from conversations.domain.validation import InvalidContext
 from conversations.models import ChatTurn
-from memoryhub.access.domain import Principal, Scope
 from memoryhub.api.errors import ground_problem
 from memoryhub.api.fields import IdField, TenantSerializer, TextField
 from memoryhub.api.idempotency import check_key
 from memoryhub.api.problems import Problem, problem
 from memoryhub.api.views import ApiView
+from memoryhub.auth.domain import Principal, Scope
+from memoryhub.db_pool import Heard, let_go_of_database
 from memoryhub.jobs.runner import described
-from memoryhub.providers.llm.base import Delta
-from memoryhub.tenants.domain import PolicyError
-from memoryhub.waiting import Heard, let_go_of_database
+from memoryhub.llm.base import Delta
+from memoryhub.tenancy.domain import PolicyError
 
 log = logging.getLogger(__name__)
 

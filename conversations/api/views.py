@@ -33,13 +33,13 @@ from conversations.api.serializers import (
 from conversations.domain.fitting import ContextTooLarge
 from conversations.domain.validation import InvalidContext
 from conversations.models import Message, Receipt, Session
-from memoryhub.access.domain import Scope
-from memoryhub.access.tenancy import Tenant, UnknownRow
 from memoryhub.api.fields import NoBody, TenantQuery
 from memoryhub.api.pagination import PageQuery, page_of
 from memoryhub.api.problems import Problem
 from memoryhub.api.views import ApiView
-from memoryhub.tenants.domain import PolicyError
+from memoryhub.auth.domain import Scope
+from memoryhub.auth.tenancy import Tenant, UnknownRow
+from memoryhub.tenancy.domain import PolicyError
 
 ONE_OR_MANY = PolymorphicProxySerializer("OneOrManyIn", [MessageIn, BatchIn], resource_type_field_name=None)
 

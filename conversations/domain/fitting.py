@@ -8,10 +8,10 @@ putting the last cut back would be.
 from collections.abc import Callable, Sequence
 from functools import cache
 
-from memoryhub.refusals import Refusal
+from memoryhub.errors import DomainError
 
 
-class ContextTooLarge(Refusal, ValueError):
+class ContextTooLarge(DomainError, ValueError):
     """System prompt and user message alone are more than the limit (SPEC X4)."""
 
     def __init__(self, required_tokens: int, token_limit: int) -> None:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final, Self
 
 from conversations.domain.layers import PRECEDENCE
-from memoryhub.tenants.domain import Check, Policy, PolicyError, number, one_of, switch, text, whole
+from memoryhub.tenancy.domain import Check, Policy, PolicyError, number, one_of, switch, text, whole
 
 __all__ = ["CALL_OPTIONS", "DEFAULT_POLICY", "ChatPolicy", "ContextPolicy", "PolicyError", "SessionPolicy"]
 

@@ -4,12 +4,12 @@ from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
-from memoryhub.refusals import Refusal
+from memoryhub.errors import DomainError
 
 Message = Mapping[str, Any]
 
 
-class InvalidContext(Refusal, ValueError):
+class InvalidContext(DomainError, ValueError):
     """A context breaks a rule that providers or this project hold; `problems` names each."""
 
     def __init__(self, problems: Sequence[str]) -> None:

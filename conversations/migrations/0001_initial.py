@@ -6,7 +6,7 @@ import django.db.models.deletion
 import django.db.models.functions.datetime
 import memoryhub.ids
 import memoryhub.search.fields
-import memoryhub.tenants.domain
+import memoryhub.tenancy.domain
 from django.db import migrations, models
 
 
@@ -29,7 +29,7 @@ class Migration(migrations.Migration):
                 ('content', models.TextField(blank=True)),
                 ('blocks', models.JSONField(blank=True, null=True)),
                 ('token_count', models.PositiveIntegerField()),
-                ('trust', models.CharField(choices=[('trusted', 'trusted'), ('untrusted', 'untrusted')], default=memoryhub.tenants.domain.Trust['TRUSTED'], max_length=10)),
+                ('trust', models.CharField(choices=[('trusted', 'trusted'), ('untrusted', 'untrusted')], default=memoryhub.tenancy.domain.Trust['TRUSTED'], max_length=10)),
                 ('client_message_id', models.CharField(blank=True, max_length=255, null=True)),
                 ('created_at', models.DateTimeField()),
                 ('metadata', models.JSONField(blank=True, default=dict)),

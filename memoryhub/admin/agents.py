@@ -16,15 +16,6 @@ from unfold.contrib.filters.admin import (
 )
 from unfold.widgets import UnfoldAdminCheckboxSelectMultipleWidget
 
-from memoryhub.access.actions import (
-    AgentExists,
-    AgentUnknown,
-    VersionMismatch,
-    create_agent,
-    set_actor_policy,
-    update_agent,
-)
-from memoryhub.access.domain import Forbidden
 from memoryhub.admin.base import (
     ActingAdmin,
     ActingForm,
@@ -39,10 +30,19 @@ from memoryhub.admin.base import (
 )
 from memoryhub.admin.fields import LinesField, ObjectField, ProseField
 from memoryhub.admin.titles import named
-from memoryhub.tenants.domain import STRATEGIES, PolicyError
-from memoryhub.tenants.models import Actor, Agent
-from memoryhub.tenants.namespaces import NamespaceError, namespace_queries
-from memoryhub.tenants.policies import effective_values
+from memoryhub.auth.actions import (
+    AgentExists,
+    AgentUnknown,
+    VersionMismatch,
+    create_agent,
+    set_actor_policy,
+    update_agent,
+)
+from memoryhub.auth.domain import Forbidden
+from memoryhub.tenancy.domain import STRATEGIES, PolicyError
+from memoryhub.tenancy.models import Actor, Agent
+from memoryhub.tenancy.namespaces import NamespaceError, namespace_queries
+from memoryhub.tenancy.policies import effective_values
 
 LONGEST_PROMPT = 100_000
 MOST_WORDS = 100

@@ -28,9 +28,9 @@ from django.utils.translation import gettext_lazy as _
 from unfold.admin import ModelAdmin
 from unfold.contrib.filters.admin import TextFilter
 
-from memoryhub.access.domain import Principal, curator
-from memoryhub.refusals import said, words_of
-from memoryhub.tenants.models import Actor
+from memoryhub.auth.domain import Principal, curator
+from memoryhub.errors import said, words_of
+from memoryhub.tenancy.models import Actor
 
 EXCERPT = 120
 READ_FOR_EXCERPT = 400

@@ -21,19 +21,19 @@ from django.utils.module_loading import import_string
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
-from memoryhub.access.domain import PrincipalKind
-from memoryhub.access.models import ApiKey, AuditEntry
 from memoryhub.admin.background import MOODS, Told, told
 from memoryhub.admin.base import clock
 from memoryhub.admin.trail import deed, model_of
+from memoryhub.auth.domain import PrincipalKind
+from memoryhub.auth.models import ApiKey, AuditEntry
 from memoryhub.jobs.domain import State
 from memoryhub.jobs.models import Job
 from memoryhub.jobs.watching import Mood, background
-from memoryhub.ledger.domain import OK
-from memoryhub.ledger.models import LedgerEntry
+from memoryhub.llm.usage.domain import OK
+from memoryhub.llm.usage.models import LedgerEntry
 from memoryhub.search.models import EmbeddingSpace
 from memoryhub.search.reindexing import index_models
-from memoryhub.tenants.models import Actor, Agent
+from memoryhub.tenancy.models import Actor, Agent
 
 # In the planner's unit, about one page read in order each: some 100,000 narrow rows, tens of milliseconds.
 DEAREST_COUNT = 5_000.0

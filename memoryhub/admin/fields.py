@@ -14,7 +14,7 @@ from django.forms.fields import InvalidJSONInput
 from django.utils.translation import gettext_lazy as _
 from unfold.widgets import UnfoldAdminTextareaWidget, UnfoldAdminTextInputWidget
 
-from memoryhub.storable import UnusableJSON, parse_json
+from memoryhub.validators import UnusableJSON, parse_json
 
 LONGEST_JSON = 64_000
 LONGEST_REASON = 1000

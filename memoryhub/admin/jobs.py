@@ -17,8 +17,6 @@ from django.utils.translation import ngettext
 from django_q.models import Failure, OrmQ, Schedule, Success
 from unfold.contrib.filters.admin import ChoicesDropdownFilter, DropdownFilter
 
-from memoryhub.access.models import AuditEntry
-from memoryhub.access.retrying import cancel_jobs, retry_jobs
 from memoryhub.admin.background import told
 from memoryhub.admin.base import ReadOnlyAdmin, clock, excerpt, labelled, principal, whose
 from memoryhub.admin.confirming import Question, asked, chosen, is_confirmed
@@ -26,10 +24,12 @@ from memoryhub.admin.fields import choices_of
 from memoryhub.admin.periods import PeriodFilter
 from memoryhub.admin.pressing import Done, posted, reason_of
 from memoryhub.admin.titles import dated
+from memoryhub.auth.models import AuditEntry
+from memoryhub.auth.retrying import cancel_jobs, retry_jobs
+from memoryhub.errors import DomainError
 from memoryhub.jobs.domain import ENDED_BADLY, State
 from memoryhub.jobs.models import Crew, Job, ScheduleState
 from memoryhub.jobs.watching import SEEN_WITHIN, background
-from memoryhub.refusals import Refusal
 
 # django-q2's own screens: a row of its schedules is code that runs, and all of its tables stay empty here.
 for unused in (Success, Failure, Schedule, OrmQ):
@@ -57,7 +57,7 @@ STATE_EXPLAINED: dict[str, Any] = {
 }
 
 
-class WrongState(Refusal):
+class WrongState(DomainError):
     """The job is not where the button takes it to be."""
 
 

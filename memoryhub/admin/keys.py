@@ -21,10 +21,6 @@ from unfold.widgets import (
     UnfoldAdminSelect2MultipleWidget,
 )
 
-from memoryhub.access.actions import issue_key, revoke_key
-from memoryhub.access.domain import Scope
-from memoryhub.access.models import ApiKey
-from memoryhub.access.people import may_trust, scopes_to_give
 from memoryhub.admin.base import (
     ActingAdmin,
     ActingForm,
@@ -36,7 +32,11 @@ from memoryhub.admin.base import (
 from memoryhub.admin.confirming import Question, asked, chosen, is_confirmed
 from memoryhub.admin.pressing import reason_of
 from memoryhub.admin.snippets import snippets
-from memoryhub.tenants.models import Agent
+from memoryhub.auth.actions import issue_key, revoke_key
+from memoryhub.auth.domain import Scope
+from memoryhub.auth.models import ApiKey
+from memoryhub.auth.people import may_trust, scopes_to_give
+from memoryhub.tenancy.models import Agent
 
 SCOPE_WORDS: dict[Scope, Any] = {
     Scope.READ: _("read: search, read and assemble contexts"),

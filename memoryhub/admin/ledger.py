@@ -14,10 +14,10 @@ from memoryhub.admin.base import ReadOnlyAdmin, clock, labelled
 from memoryhub.admin.dashboard import Section, Tile
 from memoryhub.admin.periods import PeriodFilter
 from memoryhub.admin.titles import dated
-from memoryhub.ledger.domain import OK, LedgerPolicy, day_start
-from memoryhub.ledger.models import LedgerEntry, TokenFactors
-from memoryhub.ledger.spending import Standing, by_agent_and_day, capped_agents, paused, spent_in
-from memoryhub.tenants.policies import effective_policy
+from memoryhub.llm.usage.domain import OK, LedgerPolicy, day_start
+from memoryhub.llm.usage.models import LedgerEntry, TokenFactors
+from memoryhub.llm.usage.spending import Standing, by_agent_and_day, capped_agents, paused, spent_in
+from memoryhub.tenancy.policies import effective_policy
 
 MOST_DAYS_SHOWN = 20
 ADDED_UP = timedelta(days=31)

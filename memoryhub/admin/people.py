@@ -22,11 +22,11 @@ from unfold.contrib.filters.admin import BooleanRadioFilter, RelatedDropdownFilt
 from unfold.forms import AdminPasswordChangeForm, UserChangeForm, UserCreationForm
 from unfold.widgets import UnfoldAdminRadioSelectWidget
 
-from memoryhub.access import audit
-from memoryhub.access.people import groups_to_give, held_by, may_change_group, may_manage
-from memoryhub.access.roles import ADMINISTRATOR, CURATOR, ROLES
 from memoryhub.admin.base import CappedPaginator, clock, excerpt, principal
 from memoryhub.admin.pages import Page
+from memoryhub.auth import audit
+from memoryhub.auth.people import groups_to_give, held_by, may_change_group, may_manage
+from memoryhub.auth.roles import ADMINISTRATOR, CURATOR, ROLES
 
 admin.site.unregister(User)
 admin.site.unregister(Group)

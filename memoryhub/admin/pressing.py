@@ -18,7 +18,7 @@ from django.utils.translation import gettext, ngettext
 
 from memoryhub.admin.base import ReadOnlyAdmin
 from memoryhub.admin.fields import LONGEST_REASON
-from memoryhub.refusals import Refusal, words_of
+from memoryhub.errors import DomainError, words_of
 
 UNDO = "undo:"
 NEXT = "next"
@@ -76,7 +76,7 @@ def posted(
     to = page_of(row)
     try:
         done = act(row, reason_of(request))
-    except Refusal as error:
+    except DomainError as error:
         screen.message_user(request, in_words(error), messages.ERROR)
     else:
         screen.log_change(request, row, logged)
@@ -115,7 +115,7 @@ def each_of(
     for row in rows:
         try:
             act(row)
-        except Refusal as error:
+        except DomainError as error:
             refusals[in_words(error)] += 1
         else:
             screen.log_change(request, row, logged)

@@ -14,13 +14,13 @@ from unfold.contrib.filters.admin import (
     FieldTextFilter,
 )
 
-from memoryhub.access.domain import PrincipalKind
-from memoryhub.access.models import AuditEntry
 from memoryhub.admin.base import ReadOnlyAdmin, excerpt, labelled, link_to
 from memoryhub.admin.periods import PeriodFilter
 from memoryhub.admin.titles import dated
 from memoryhub.admin.trail import deed, model_of, who_did_it
 from memoryhub.api.models import IdempotencyRecord
+from memoryhub.auth.domain import PrincipalKind
+from memoryhub.auth.models import AuditEntry
 from memoryhub.search.models import EmbeddingSpace
 
 MOST_PEOPLE = 200

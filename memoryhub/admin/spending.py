@@ -16,9 +16,9 @@ from unfold.widgets import UnfoldAdminDateWidget
 from memoryhub.admin.base import clock
 from memoryhub.admin.ledger import caps_in_words, dollars, paused_in_words, tokens_in_words
 from memoryhub.admin.pages import Page, shown
-from memoryhub.ledger.domain import LedgerPolicy
-from memoryhub.ledger.spending import between, by_agent_and_day, by_day, capped_agents, paused, spent_in
-from memoryhub.tenants.policies import effective_policy
+from memoryhub.llm.usage.domain import LedgerPolicy
+from memoryhub.llm.usage.spending import between, by_agent_and_day, by_day, capped_agents, paused, spent_in
+from memoryhub.tenancy.policies import effective_policy
 
 PERIODS = (7, 30, 90)
 DAYS = 30

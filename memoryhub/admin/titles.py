@@ -8,7 +8,7 @@ from django.utils.formats import date_format
 from django.utils.text import capfirst
 from django.utils.translation import gettext
 
-from memoryhub.tenants.models import Actor
+from memoryhub.tenancy.models import Actor
 
 LONGEST_USER = 60
 LONGEST_TITLE = 80

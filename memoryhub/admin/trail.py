@@ -10,8 +10,8 @@ from django.utils.text import capfirst
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
-from memoryhub.access.domain import PrincipalKind
 from memoryhub.admin.base import excerpt
+from memoryhub.auth.domain import PrincipalKind
 
 WHO: Final[Mapping[str, Any]] = {
     PrincipalKind.KEY: _("API key"),

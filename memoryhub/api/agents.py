@@ -9,15 +9,6 @@ from rest_framework.exceptions import APIException, ValidationError
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from memoryhub.access.actions import (
-    AgentUnknown,
-    create_agent,
-    set_actor_policy,
-    update_agent,
-)
-from memoryhub.access.domain import Scope
-from memoryhub.access.erasure import NobodyToErase, OwnerCannotBeErased, erase_user
-from memoryhub.access.tenancy import Tenant
 from memoryhub.api.etags import IF_MATCH, etag, expected_version
 from memoryhub.api.fields import (
     AgentIdField,
@@ -31,10 +22,14 @@ from memoryhub.api.fields import (
 from memoryhub.api.pagination import PageQuery, page_of
 from memoryhub.api.problems import Problem
 from memoryhub.api.views import ApiView
-from memoryhub.tenants.domain import STRATEGIES
-from memoryhub.tenants.models import Agent
-from memoryhub.tenants.namespaces import namespace_queries
-from memoryhub.tenants.policies import effective_values
+from memoryhub.auth.actions import AgentUnknown, create_agent, set_actor_policy, update_agent
+from memoryhub.auth.domain import Scope
+from memoryhub.auth.erasure import NobodyToErase, OwnerCannotBeErased, erase_user
+from memoryhub.auth.tenancy import Tenant
+from memoryhub.tenancy.domain import STRATEGIES
+from memoryhub.tenancy.models import Agent
+from memoryhub.tenancy.namespaces import namespace_queries
+from memoryhub.tenancy.policies import effective_values
 
 LONGEST_PROMPT = 100_000
 

@@ -8,23 +8,23 @@ from enum import StrEnum
 from django.conf import settings
 from django.db import DatabaseError, connection
 
-from memoryhub.access.models import ApiKey
-from memoryhub.access.roles import departures
 from memoryhub.api.health import CHECKS
+from memoryhub.auth.models import ApiKey
+from memoryhub.auth.roles import departures
 from memoryhub.jobs.models import Job
 from memoryhub.jobs.watching import Mood, background
-from memoryhub.ledger.domain import OK, day_start
-from memoryhub.ledger.models import LedgerEntry, TokenFactors
-from memoryhub.ledger.spending import estimate_errors, paused, spent_in
+from memoryhub.llm.base import Operation
+from memoryhub.llm.usage.domain import OK, day_start
+from memoryhub.llm.usage.models import LedgerEntry, TokenFactors
+from memoryhub.llm.usage.spending import estimate_errors, paused, spent_in
 from memoryhub.outages import explain
 from memoryhub.providers.errors import ProviderError
-from memoryhub.providers.llm.base import Operation
 from memoryhub.providers.reembedding import leftovers, plan_change
 from memoryhub.providers.registry import embedding_provider, llm_provider
 from memoryhub.search.reindexing import count_outdated
-from memoryhub.tenants.domain import Policy, PolicyError
-from memoryhub.tenants.models import Actor
-from memoryhub.tenants.policies import effective_policy, policy_classes
+from memoryhub.tenancy.domain import Policy, PolicyError
+from memoryhub.tenancy.models import Actor
+from memoryhub.tenancy.policies import effective_policy, policy_classes
 from memoryhub.tokens import count_raw
 
 OLDEST_POSTGRESQL = 16

@@ -17,9 +17,6 @@ from psycopg.errors import ForeignKeyViolation
 from rest_framework import exceptions, status
 from rest_framework.response import Response
 
-from memoryhub.access.actions import AgentExists, AgentUnknown, VersionMismatch
-from memoryhub.access.domain import Forbidden
-from memoryhub.access.tenancy import UnknownRow
 from memoryhub.api.problems import (
     PROBLEM_JSON,
     PayloadTooLarge,
@@ -28,9 +25,12 @@ from memoryhub.api.problems import (
     plain_problem,
     problem,
 )
+from memoryhub.auth.actions import AgentExists, AgentUnknown, VersionMismatch
+from memoryhub.auth.domain import Forbidden
+from memoryhub.auth.tenancy import UnknownRow
 from memoryhub.providers.errors import ProviderError
-from memoryhub.tenants.domain import PolicyError
-from memoryhub.tenants.namespaces import NamespaceError
+from memoryhub.tenancy.domain import PolicyError
+from memoryhub.tenancy.namespaces import NamespaceError
 
 log = logging.getLogger(__name__)
 

@@ -12,12 +12,12 @@ from drf_spectacular.utils import extend_schema
 from rest_framework.renderers import JSONRenderer
 from rest_framework.request import Request
 
-from memoryhub.access import audit
-from memoryhub.access.domain import Scope
-from memoryhub.access.tenancy import UnknownRow
 from memoryhub.api.fields import TenantQuery
 from memoryhub.api.views import ApiView
-from memoryhub.transfer.writing import Whose, export
+from memoryhub.auth import audit
+from memoryhub.auth.domain import Scope
+from memoryhub.auth.tenancy import UnknownRow
+from memoryhub.importexport.writing import Whose, export
 
 JSON_LINES = "application/x-ndjson"
 

@@ -11,8 +11,8 @@ from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
-from memoryhub.tenants.domain import AGENT_ID_PATTERN, MAX_USER_ID
-from memoryhub.tenants.namespaces import LONGEST_OWNER, namespace_owner
+from memoryhub.tenancy.domain import AGENT_ID_PATTERN, MAX_USER_ID
+from memoryhub.tenancy.namespaces import LONGEST_OWNER, namespace_owner
 
 LONGEST_JSON = 64_000
 _HOST = re.compile(r"[\w.:-]{1,253}\Z")

@@ -11,7 +11,7 @@ from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 
 from memoryhub.jobs import metrics as metrics_of_jobs  # noqa: F401  its collector registers itself
 from memoryhub.jobs.watching import Mood, background
-from memoryhub.ledger import metrics as metrics_of_calls  # noqa: F401  so does this one
+from memoryhub.llm.usage import metrics as metrics_of_calls  # noqa: F401  so does this one
 from memoryhub.providers.errors import ProviderError
 from memoryhub.providers.registry import embedding_provider
 

@@ -24,12 +24,12 @@ from rest_framework.renderers import JSONRenderer
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from memoryhub.access.models import ApiKey
 from memoryhub.api.models import IdempotencyRecord
 from memoryhub.api.problems import Problem
-from memoryhub.storable import text_problem
-from memoryhub.tenants.models import Actor
-from memoryhub.waiting import alone_here
+from memoryhub.auth.models import ApiKey
+from memoryhub.db_pool import alone_here
+from memoryhub.tenancy.models import Actor
+from memoryhub.validators import text_problem
 
 KEPT_FOR = timedelta(hours=24)
 LONGEST_KEY = 255

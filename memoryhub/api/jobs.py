@@ -7,8 +7,8 @@ from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from memoryhub.access.domain import Scope
 from memoryhub.api.views import ApiView
+from memoryhub.auth.domain import Scope
 from memoryhub.jobs.domain import State
 from memoryhub.jobs.models import Job
 

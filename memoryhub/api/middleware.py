@@ -12,7 +12,7 @@ from django.middleware.locale import LocaleMiddleware
 from django.utils import translation
 
 from memoryhub.api.problems import plain_problem
-from memoryhub.storable import text_problem
+from memoryhub.validators import text_problem
 
 log = logging.getLogger("memoryhub.requests")
 Handler = Callable[[HttpRequest], HttpResponse]

@@ -2,9 +2,9 @@
 
 from django.db import models
 
-from memoryhub.access.models import ApiKey
+from memoryhub.auth.models import ApiKey
 from memoryhub.ids import new_id
-from memoryhub.tenants.models import Actor
+from memoryhub.tenancy.models import Actor
 
 
 class IdempotencyRecord(models.Model):

@@ -8,7 +8,7 @@ from rest_framework.exceptions import ParseError
 from rest_framework.parsers import BaseParser
 
 from memoryhub.api.problems import PayloadTooLarge
-from memoryhub.storable import UnusableJSON, parse_json
+from memoryhub.validators import UnusableJSON, parse_json
 
 
 class StrictJSONParser(BaseParser):

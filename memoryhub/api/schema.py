@@ -27,7 +27,7 @@ class Description(AutoSchema):
 class ApiKeyScheme(OpenApiAuthenticationExtension):  # type: ignore[no-untyped-call]
     """Says that a key goes into `Authorization: Bearer …`, so that the served page can send one."""
 
-    target_class = "memoryhub.access.authentication.ApiKeyAuthentication"
+    target_class = "memoryhub.auth.authentication.ApiKeyAuthentication"
     name = "apiKey"
 
     def get_security_definition(self, auto_schema: AutoSchema) -> dict[str, str]:

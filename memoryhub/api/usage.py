@@ -9,12 +9,12 @@ from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from memoryhub.access.domain import Scope
-from memoryhub.access.tenancy import tenant_for_reading
 from memoryhub.api.fields import TenantQuery
 from memoryhub.api.views import ApiView
-from memoryhub.ledger.spending import Standing, standing_of, usage
-from memoryhub.tenants.models import Agent
+from memoryhub.auth.domain import Scope
+from memoryhub.auth.tenancy import tenant_for_reading
+from memoryhub.llm.usage.spending import Standing, standing_of, usage
+from memoryhub.tenancy.models import Agent
 
 DAYS = 30
 MOST_DAYS = 400

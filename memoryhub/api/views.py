@@ -15,17 +15,12 @@ from rest_framework.response import Response
 from rest_framework.serializers import BaseSerializer, Serializer
 from rest_framework.views import APIView
 
-from memoryhub.access.domain import Principal, Scope
-from memoryhub.access.tenancy import (
-    Tenant,
-    actor_for_writing,
-    resolve,
-    tenant_for_reading,
-)
 from memoryhub.api.etags import etag, wants_none
 from memoryhub.api.idempotency import answer_once
 from memoryhub.api.pagination import ByCursor
-from memoryhub.tenants.models import Actor
+from memoryhub.auth.domain import Principal, Scope
+from memoryhub.auth.tenancy import Tenant, actor_for_writing, resolve, tenant_for_reading
+from memoryhub.tenancy.models import Actor
 
 Row = TypeVar("Row", bound=Model)
 

@@ -18,9 +18,9 @@ from conversations.actions.messages import add_messages
 from conversations.actions.sessions import end_session, open_session
 from conversations.domain.messages import NewMessage, Role
 from conversations.models import Message, Session
-from memoryhub.access.actions import create_agent
-from memoryhub.access.domain import Principal
-from memoryhub.access.tenancy import actor_for_writing, tenant_for_reading
+from memoryhub.auth.actions import create_agent
+from memoryhub.auth.domain import Principal
+from memoryhub.auth.tenancy import actor_for_writing, tenant_for_reading
 from memoryhub.demo.story import (
     AGENTS,
     ASKED,
@@ -35,7 +35,7 @@ from memoryhub.demo.story import (
     Talk,
     Use,
 )
-from memoryhub.tenants.models import Agent
+from memoryhub.tenancy.models import Agent
 from strength.actions.curate import apply_transition, edit_memory, restore_revision
 from strength.actions.use import use_memories
 from strength.actions.write import NewMemory, write_memory

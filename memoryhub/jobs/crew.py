@@ -28,7 +28,7 @@ from memoryhub.jobs import leases, sql
 from memoryhub.jobs.models import Crew
 from memoryhub.jobs.pulses import Pulses, beat, begin, pulses
 from memoryhub.jobs.schedules import fire_due
-from memoryhub.processes import Wakeups
+from memoryhub.runtime.processes import Wakeups
 
 log = logging.getLogger(__name__)
 

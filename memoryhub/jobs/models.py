@@ -8,7 +8,7 @@ from django.db.models.functions import Now
 
 from memoryhub.ids import new_id
 from memoryhub.jobs.domain import ENDED_BADLY, OPEN, State
-from memoryhub.tenants.models import Actor
+from memoryhub.tenancy.models import Actor
 
 STATES = [(state.value, state.value) for state in State]
 

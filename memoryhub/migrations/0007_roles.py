@@ -1,4 +1,4 @@
-"""Makes the groups of the two roles. What they may do is granted after every `migrate` (memoryhub/access/roles.py)."""
+"""Makes the groups of the two roles. What they may do is granted after every `migrate` (memoryhub/auth/roles.py)."""
 
 from typing import Any
 

@@ -7,15 +7,15 @@ from typing import Any, Final
 
 from django.utils import timezone
 
-from memoryhub.ledger.domain import Size
+from memoryhub.db_pool import in_thread, waiting_for_network
+from memoryhub.llm.base import Completion, CompletionRequest, Content, Delta, LLMProvider, Operation
+from memoryhub.llm.usage.domain import Size
 from memoryhub.providers.counting import counter_of
-from memoryhub.providers.llm.base import Completion, CompletionRequest, Content, Delta, LLMProvider, Operation
 from memoryhub.providers.registry import llm_provider
 from memoryhub.providers.spending import Meter, Usage, check_cap, payer
-from memoryhub.tenants.models import Actor
+from memoryhub.tenancy.models import Actor
 from memoryhub.tokens.counter import TokenCounter, raw_counts
 from memoryhub.tokens.scripts import Script
-from memoryhub.waiting import in_thread, waiting_for_network
 
 SOMEBODY_WAITS: Final = frozenset({Operation.CHAT, Operation.ROUTE})
 """What a cap never stops; all else can wait for the next day."""

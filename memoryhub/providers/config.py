@@ -12,8 +12,8 @@ from types import MappingProxyType
 from typing import Self
 from urllib.parse import parse_qs, unquote, urlsplit
 
+from memoryhub.llm.base import Operation
 from memoryhub.providers.errors import ConfigurationError
-from memoryhub.providers.llm.base import Operation
 
 EMBEDDING_PROVIDERS = ("hashing", "openai", "azure", "sentence-transformers", "fastembed")
 LLM_PROVIDERS = ("anthropic", "openai", "none")

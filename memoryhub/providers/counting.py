@@ -2,9 +2,9 @@
 
 from django.conf import settings
 
-from memoryhub.ledger.calibrating import calibrated, prior_of
+from memoryhub.llm.base import LLMProvider, Operation
+from memoryhub.llm.usage.calibrating import calibrated, prior_of
 from memoryhub.providers.errors import ProviderError
-from memoryhub.providers.llm.base import LLMProvider, Operation
 from memoryhub.providers.registry import llm_provider
 from memoryhub.tokens import TokenCounter, counter_for
 

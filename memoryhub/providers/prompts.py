@@ -1,7 +1,7 @@
 """The prompts that models are given: one text file each and language, for people to read and change.
 
 They lie in `templates/prompts/<language>/<name>.txt`; `$name` stands for a value. What others wrote is never put into
-a prompt as it is: it stands between lines with a fence (`memoryhub.fences`), and the prompt says what that means.
+a prompt as it is: it stands between delimiters (`memoryhub.llm.delimiters`), and the prompt says what that means.
 """
 
 from functools import cache

@@ -16,7 +16,7 @@ from memoryhub.providers.registry import embedding_provider
 from memoryhub.providers.spaces import active_space, embed_rows, space_of_provider, without_vector
 from memoryhub.search.models import EmbeddingSpace
 from memoryhub.search.reindexing import in_batches, index_models
-from memoryhub.tenants.models import Actor
+from memoryhub.tenancy.models import Actor
 
 Progress = Callable[[int], None]
 

@@ -12,23 +12,23 @@ from typing import cast
 from django.conf import settings
 from django.utils.module_loading import import_string
 
+from memoryhub.embeddings.base import EmbeddingProvider
+from memoryhub.llm.base import LLMProvider, Operation
 from memoryhub.providers.config import EmbeddingConfig, LLMConfig
-from memoryhub.providers.embeddings.base import EmbeddingProvider
 from memoryhub.providers.errors import ProviderMisconfigured
-from memoryhub.providers.llm.base import LLMProvider, Operation
 
 EMBEDDING_PROVIDERS = {
-    "hashing": "memoryhub.providers.embeddings.hashing.HashingProvider",
-    "openai": "memoryhub.providers.embeddings.openai.OpenAIProvider",
-    "azure": "memoryhub.providers.embeddings.azure.AzureProvider",
-    "sentence-transformers": "memoryhub.providers.embeddings.local.SentenceTransformersProvider",
-    "fastembed": "memoryhub.providers.embeddings.local.FastEmbedProvider",
+    "hashing": "memoryhub.embeddings.hashing.HashingProvider",
+    "openai": "memoryhub.embeddings.openai.OpenAIProvider",
+    "azure": "memoryhub.embeddings.azure.AzureProvider",
+    "sentence-transformers": "memoryhub.embeddings.local.SentenceTransformersProvider",
+    "fastembed": "memoryhub.embeddings.local.FastEmbedProvider",
 }
 
 LLM_PROVIDERS = {
-    "none": "memoryhub.providers.llm.none.NoneProvider",
-    "anthropic": "memoryhub.providers.llm.anthropic.AnthropicProvider",
-    "openai": "memoryhub.providers.llm.openai.OpenAIProvider",
+    "none": "memoryhub.llm.none.NoneProvider",
+    "anthropic": "memoryhub.llm.anthropic.AnthropicProvider",
+    "openai": "memoryhub.llm.openai.OpenAIProvider",
 }
 
 WITHOUT_KEY = ("hashing", "sentence-transformers", "fastembed")

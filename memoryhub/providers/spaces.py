@@ -17,9 +17,10 @@ from uuid import UUID
 from django.db import connection, models
 from pgvector import HalfVector
 
+from memoryhub.db_pool import waiting_for_network
+from memoryhub.embeddings.base import EmbeddingProvider, Vectors, refuse_blank
 from memoryhub.jobs.queue import enqueue
-from memoryhub.ledger.domain import NOBODY, Payer, Size
-from memoryhub.providers.embeddings.base import EmbeddingProvider, Vectors, refuse_blank
+from memoryhub.llm.usage.domain import NOBODY, Payer, Size
 from memoryhub.providers.errors import ProviderError
 from memoryhub.providers.query_cache import QueryCache
 from memoryhub.providers.registry import embedding_provider, provider_for
@@ -31,7 +32,6 @@ from memoryhub.search.statistics import record
 from memoryhub.search.vectors import unit_vector, word_vector
 from memoryhub.search.words import WORDS_VERSION
 from memoryhub.tokens import counter_for
-from memoryhub.waiting import waiting_for_network
 
 EMBED_KIND: Final = "embed"
 EMBED_KEY: Final = "texts"

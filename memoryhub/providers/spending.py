@@ -9,12 +9,12 @@ from typing import Self
 
 from django.utils import timezone
 
-from memoryhub.ledger.domain import OK, Call, LedgerPolicy, Payer, Size
-from memoryhub.ledger.recording import record
-from memoryhub.ledger.spending import Standing, standing_of
+from memoryhub.llm.usage.domain import OK, Call, LedgerPolicy, Payer, Size
+from memoryhub.llm.usage.recording import record
+from memoryhub.llm.usage.spending import Standing, standing_of
 from memoryhub.providers.errors import BadAnswer, ProviderError, ProviderUnavailable
-from memoryhub.tenants.models import Actor
-from memoryhub.tenants.policies import effective_policy
+from memoryhub.tenancy.models import Actor
+from memoryhub.tenancy.policies import effective_policy
 
 INTERRUPTED = "interrupted"
 """The outcome of a call whose caller went away, or was told to stop."""

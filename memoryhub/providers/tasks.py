@@ -24,7 +24,7 @@ from memoryhub.providers.spaces import (
 from memoryhub.providers.spending import check_cap, payer
 from memoryhub.search.models import EmbeddingSpace
 from memoryhub.search.reindexing import in_batches, index_models
-from memoryhub.tenants.models import Actor
+from memoryhub.tenancy.models import Actor
 
 log = logging.getLogger(__name__)
 

@@ -8,7 +8,7 @@ from django.conf import settings
 from memoryhub.jobs.backfilling import Piece, Scope
 from memoryhub.jobs.queue import Order
 from memoryhub.providers.errors import ProviderMisconfigured
-from memoryhub.tenants.models import Actor
+from memoryhub.tenancy.models import Actor
 from strength.actions.extraction import (
     EXTRACT_KEY,
     messages_passed_over,

@@ -9,7 +9,7 @@ from django.db import connection
 from django.db.models import Q
 
 from memoryhub.providers.spaces import active_space
-from memoryhub.tenants.models import Actor
+from memoryhub.tenancy.models import Actor
 from strength.actions.alike import alike_memories
 from strength.actions.merging import CannotMerge, merge
 from strength.domain.memories import Status

@@ -15,8 +15,8 @@ from uuid import UUID
 from django.db.models import Q, QuerySet
 
 from conversations.models import Message
+from memoryhub.llm.base import Operation
 from memoryhub.providers.errors import BadAnswer, ProviderError
-from memoryhub.providers.llm.base import Operation
 from memoryhub.providers.spaces import active_space, embed_query
 from memoryhub.providers.spending import payer
 from memoryhub.search.analysis import analyse
@@ -24,9 +24,9 @@ from memoryhub.search.expressions import candidates
 from memoryhub.search.models import EmbeddingSpace
 from memoryhub.search.query import SearchQuery, build_query
 from memoryhub.search.words import term_ids
-from memoryhub.tenants.domain import Trust
-from memoryhub.tenants.models import Actor
-from memoryhub.tenants.namespaces import expand_namespace
+from memoryhub.tenancy.domain import Trust
+from memoryhub.tenancy.models import Actor
+from memoryhub.tenancy.namespaces import expand_namespace
 from strength.actions.questions import ask_about
 from strength.domain.contradiction import (
     JUDGING_SCHEMA,

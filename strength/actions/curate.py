@@ -12,16 +12,16 @@ from django.db import IntegrityError, transaction
 from django.utils.dateparse import parse_datetime
 
 from conversations.actions.receipts import forget_source
-from memoryhub.access import audit
-from memoryhub.access.actions import VersionMismatch
-from memoryhub.access.domain import Forbidden, Principal, PrincipalKind
-from memoryhub.access.tenancy import UnknownRow
 from memoryhub.api.idempotency import forget_answers
+from memoryhub.auth import audit
+from memoryhub.auth.actions import VersionMismatch
+from memoryhub.auth.domain import Forbidden, Principal, PrincipalKind
+from memoryhub.auth.tenancy import UnknownRow
+from memoryhub.errors import DomainError, told
 from memoryhub.providers.spaces import index_entries, writing_spaces
-from memoryhub.refusals import Refusal, told
-from memoryhub.tenants.domain import Trust
-from memoryhub.tenants.namespaces import expand_namespace
-from memoryhub.tenants.policies import effective_policy
+from memoryhub.tenancy.domain import Trust
+from memoryhub.tenancy.namespaces import expand_namespace
+from memoryhub.tenancy.policies import effective_policy
 from strength.actions.beside import STRENGTH, stood_beside
 from strength.actions.decisions import (
     DecidedAgainst,
@@ -55,15 +55,15 @@ EDITABLE = frozenset(
 TEXT_ONCE = "memory_text_once"
 
 
-class WrongState(Refusal):
+class WrongState(DomainError):
     """The memory is in a state from which this cannot be done."""
 
 
-class LockedByPerson(Refusal):
+class LockedByPerson(DomainError):
     """A person has put this text right; nothing rewrites it automatically."""
 
 
-class DuplicateMemory(Refusal):
+class DuplicateMemory(DomainError):
     """Another memory in the same namespace has this text already."""
 
 

@@ -8,9 +8,9 @@ from uuid import UUID
 
 from django.db import transaction
 
-from memoryhub.access.domain import Principal
+from memoryhub.auth.domain import Principal
+from memoryhub.errors import DomainError, told
 from memoryhub.ids import new_id
-from memoryhub.refusals import Refusal, told
 from strength.actions.curate import TRANSITIONS, WrongState, apply_transition, delete_memory
 from strength.domain.memories import Status
 from strength.models import Memory
@@ -27,10 +27,10 @@ class Many:
     batch: UUID
     changed: list[Memory] = field(default_factory=list)
     left: Counter[str] = field(default_factory=Counter)
-    refusals: dict[str, Refusal] = field(default_factory=dict)
+    refusals: dict[str, DomainError] = field(default_factory=dict)
     whom: defaultdict[str, list[Memory]] = field(default_factory=lambda: defaultdict(list))
 
-    def leave(self, memory: Memory, error: Refusal) -> None:
+    def leave(self, memory: Memory, error: DomainError) -> None:
         """Note that a memory was left as it was."""
         self.left[str(error)] += 1
         self.refusals[str(error)] = error
@@ -94,7 +94,7 @@ def curate_many(
                 expected_version=seen,
                 batch=done.batch,
             )
-        except Refusal as error:
+        except DomainError as error:
             done.leave(memory, error)
         else:
             done.changed.append(new)
@@ -108,7 +108,7 @@ def delete_many(*, memories: Sequence[Memory], by: Principal, reason: str, now: 
     for memory in sorted(memories, key=lambda each: (each.actor_id, each.pk)):
         try:
             delete_memory(memory=memory, expected_version=None, by=by, reason=reason, now=now)
-        except Refusal as error:
+        except DomainError as error:
             done.leave(memory, error)
         else:
             done.changed.append(memory)

@@ -15,10 +15,10 @@ from django.db import transaction
 from django.db.models import F, Q
 from django.utils.dateparse import parse_datetime
 
-from memoryhub.access import audit
-from memoryhub.access.domain import Forbidden, Principal, PrincipalKind
-from memoryhub.access.tenancy import UnknownRow
-from memoryhub.refusals import Refusal, told
+from memoryhub.auth import audit
+from memoryhub.auth.domain import Forbidden, Principal, PrincipalKind
+from memoryhub.auth.tenancy import UnknownRow
+from memoryhub.errors import DomainError, told
 from memoryhub.search.statistics import idf
 from strength.domain.likeness import NEAR, Fingerprint, fingerprint, likeness
 from strength.domain.revisions import Decision
@@ -29,7 +29,7 @@ MOST_COMPARED = 500
 """Tombstones that share a word with a text and are compared with it, the newest first."""
 
 
-class DecidedAgainst(Refusal):
+class DecidedAgainst(DomainError):
     """A person deleted or rejected this, and a program wrote it again; it was not stored."""
 
     def __init__(self, decision: Decision) -> None:

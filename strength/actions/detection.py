@@ -7,16 +7,16 @@ from dataclasses import dataclass
 from typing import Any, Final
 from uuid import UUID
 
+from memoryhub.llm.base import ChatMessage, CompletionRequest, Operation
 from memoryhub.providers.asking import ask
 from memoryhub.providers.errors import ProviderError, ProviderRejected
-from memoryhub.providers.llm.base import ChatMessage, CompletionRequest, Operation
 from memoryhub.providers.spaces import EMBED_QUERY, active_space, embedded
 from memoryhub.providers.spending import payer
 from memoryhub.search.analysis import analyse
 from memoryhub.search.statistics import idf
 from memoryhub.search.words import term_ids
-from memoryhub.storable import text_problem
-from memoryhub.tenants.models import Actor
+from memoryhub.tenancy.models import Actor
+from memoryhub.validators import text_problem
 from strength.domain.judging import (
     JUDGING_SCHEMA,
     LEARNING_SCHEMA,

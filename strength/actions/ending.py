@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Final
 
-from memoryhub.access.domain import Principal, PrincipalKind
+from memoryhub.auth.domain import Principal, PrincipalKind
 from strength.actions.indexing import follow_memories
 from strength.actions.revisions import keep_revision, snapshot
 from strength.domain.memories import Status

@@ -8,7 +8,7 @@ from typing import Any
 
 from django.db.models import QuerySet
 
-from memoryhub.transfer.writing import Whose, snapshot
+from memoryhub.importexport.writing import Whose, snapshot
 from strength.models import Memory
 
 COLUMNS = {

@@ -4,10 +4,10 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Final
 from uuid import UUID
 
-from memoryhub.tenants.models import Actor, Agent
-from memoryhub.transfer.lines import Digest, Part, header
-from memoryhub.transfer.tables import ACTORS, AGENTS, Table, exported_tables
-from memoryhub.transfer.writing import snapshot
+from memoryhub.importexport.lines import Digest, Part, header
+from memoryhub.importexport.tables import ACTORS, AGENTS, Table, exported_tables
+from memoryhub.importexport.writing import snapshot
+from memoryhub.tenancy.models import Actor, Agent
 from strength.actions.exports import rows_as_csv
 from strength.models import (
     Memory,

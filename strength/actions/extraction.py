@@ -17,16 +17,16 @@ from django.db import connection, transaction
 
 from conversations.domain.messages import Role
 from conversations.models import Message, Session
-from memoryhub.access.domain import Principal
+from memoryhub.auth.domain import Principal
 from memoryhub.jobs.queue import enqueue
+from memoryhub.llm.base import Operation
 from memoryhub.providers.counting import counter_in_use
 from memoryhub.providers.errors import BadAnswer, ProviderRejected
-from memoryhub.providers.llm.base import Operation
 from memoryhub.providers.patience import is_patient
 from memoryhub.providers.prompts import prompt
-from memoryhub.tenants.domain import Trust
-from memoryhub.tenants.models import Actor
-from memoryhub.tenants.policies import effective_policy
+from memoryhub.tenancy.domain import Trust
+from memoryhub.tenancy.models import Actor
+from memoryhub.tenancy.policies import effective_policy
 from strength.actions.contradiction import Extracted, rulings
 from strength.actions.filing import Filed, file_extracted
 from strength.actions.patience import must_fail

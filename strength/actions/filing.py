@@ -6,9 +6,9 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from uuid import UUID
 
-from memoryhub.access.domain import Forbidden, Principal
-from memoryhub.access.tenancy import UnknownRow
-from memoryhub.tenants.models import Actor
+from memoryhub.auth.domain import Forbidden, Principal
+from memoryhub.auth.tenancy import UnknownRow
+from memoryhub.tenancy.models import Actor
 from strength.actions.clock import take_off_clock
 from strength.actions.contradiction import Extracted
 from strength.actions.curate import WrongState

@@ -12,13 +12,13 @@ from django.db import transaction
 
 from conversations.actions.messages import add_messages
 from conversations.actions.sessions import SessionTaken, open_session
-from memoryhub.access.domain import Forbidden
-from memoryhub.access.tenancy import UnknownRow, actor_for_writing
-from memoryhub.tenants.models import Actor
-from memoryhub.tenants.namespaces import expand_namespace
-from memoryhub.transfer.documents import Element
-from memoryhub.transfer.formats import CannotImport, ImportFormat, Order
-from memoryhub.transfer.report import Report
+from memoryhub.auth.domain import Forbidden
+from memoryhub.auth.tenancy import UnknownRow, actor_for_writing
+from memoryhub.importexport.documents import Element
+from memoryhub.importexport.formats import CannotImport, ImportFormat, Order
+from memoryhub.importexport.report import Report
+from memoryhub.tenancy.models import Actor
+from memoryhub.tenancy.namespaces import expand_namespace
 from strength.actions.decisions import DecidedAgainst
 from strength.actions.write import NewMemory, write_memory
 from strength.domain.imports import (

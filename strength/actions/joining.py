@@ -7,8 +7,8 @@ from typing import Final
 from django.db import transaction
 from django.db.models import Q
 
-from memoryhub.access.domain import Principal
-from memoryhub.refusals import told
+from memoryhub.auth.domain import Principal
+from memoryhub.errors import told
 from memoryhub.search.statistics import idf
 from strength.actions.comparing import side
 from strength.actions.curate import WrongState

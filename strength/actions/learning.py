@@ -2,8 +2,8 @@
 
 from datetime import datetime
 
-from memoryhub.access.domain import Principal
-from memoryhub.tenants.models import Actor
+from memoryhub.auth.domain import Principal
+from memoryhub.tenancy.models import Actor
 from strength.actions.write import NewMemory, write_memory
 from strength.domain.memories import Kind, Source
 from strength.models import Memory

@@ -9,11 +9,11 @@ from django.db import IntegrityError, transaction
 from django.db.models import Q
 from django.utils.dateparse import parse_datetime
 
-from memoryhub.access import audit
-from memoryhub.access.domain import Forbidden, Principal
-from memoryhub.access.tenancy import UnknownRow
-from memoryhub.refusals import told
-from memoryhub.tenants.policies import effective_policy
+from memoryhub.auth import audit
+from memoryhub.auth.domain import Forbidden, Principal
+from memoryhub.auth.tenancy import UnknownRow
+from memoryhub.errors import told
+from memoryhub.tenancy.policies import effective_policy
 from strength.actions.clock import take_off_clock
 from strength.actions.curate import TEXT_ONCE, WrongState, is_about
 from strength.actions.decisions import decision_against

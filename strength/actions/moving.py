@@ -7,7 +7,7 @@ from uuid import UUID
 
 from django.db import connection
 
-from memoryhub.access.domain import Principal
+from memoryhub.auth.domain import Principal
 from strength.domain.memories import Status
 from strength.sleep_sql import MOVE_MEMORIES
 

@@ -7,9 +7,9 @@ from uuid import UUID
 from conversations.domain.chat import TurnState
 from conversations.domain.layers import PINNED, SEMANTIC
 from conversations.models import ChatTurn, Receipt
-from memoryhub.access.domain import Principal
-from memoryhub.tenants.domain import Trust
-from memoryhub.tenants.policies import effective_policy
+from memoryhub.auth.domain import Principal
+from memoryhub.tenancy.domain import Trust
+from memoryhub.tenancy.policies import effective_policy
 from strength.actions.detection import detect_use
 from strength.actions.use import use_memories
 from strength.domain.policy import StrengthPolicy

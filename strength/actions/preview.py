@@ -6,9 +6,9 @@ from uuid import UUID
 
 from django.db import connection, transaction
 
-from memoryhub.access.tenancy import hold
-from memoryhub.tenants.models import Actor
-from memoryhub.tenants.policies import effective_policy
+from memoryhub.auth.tenancy import hold
+from memoryhub.tenancy.models import Actor
+from memoryhub.tenancy.policies import effective_policy
 from strength import sleep_sql as sql
 from strength.actions.comparing import pairs_among, side, to_compare
 from strength.actions.sleep import Waking, run_values

@@ -4,11 +4,11 @@ import secrets
 from collections.abc import Mapping
 from typing import Any, Final
 
-from memoryhub.fences import fenced
+from memoryhub.llm.base import ChatMessage, CompletionRequest, Operation
+from memoryhub.llm.delimiters import fenced
 from memoryhub.providers.asking import ask
-from memoryhub.providers.llm.base import ChatMessage, CompletionRequest, Operation
 from memoryhub.providers.prompts import prompt
-from memoryhub.tenants.models import Actor
+from memoryhub.tenancy.models import Actor
 
 DEADLINE_SECONDS: Final = 60.0
 ANSWER_TOKENS: Final = 4_000

@@ -11,16 +11,16 @@ from django.db import transaction
 from django.db.models import Q
 
 from conversations.models import Message, Session
-from memoryhub.access.domain import Principal
+from memoryhub.auth.domain import Principal
 from memoryhub.jobs.domain import FIRST_PAUSE_SECONDS, Postponed, State
 from memoryhub.jobs.models import Job
 from memoryhub.jobs.queue import enqueue
+from memoryhub.llm.base import Operation
 from memoryhub.providers.errors import BadAnswer, ProviderRejected
-from memoryhub.providers.llm.base import Operation
 from memoryhub.providers.patience import is_patient
-from memoryhub.tenants.models import Actor
-from memoryhub.tenants.namespaces import expand_namespace
-from memoryhub.tenants.policies import effective_policy
+from memoryhub.tenancy.models import Actor
+from memoryhub.tenancy.namespaces import expand_namespace
+from memoryhub.tenancy.policies import effective_policy
 from strength.actions.contradiction import Extracted, rulings
 from strength.actions.filing import Filed, file_extracted
 from strength.actions.patience import must_fail

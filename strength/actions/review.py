@@ -12,8 +12,8 @@ from django.db.models.functions import Coalesce, Least
 from memoryhub.providers.spaces import active_space
 from memoryhub.search.expressions import candidates
 from memoryhub.search.query import build_query
-from memoryhub.tenants.domain import actor_id
-from memoryhub.tenants.policies import effective_policy
+from memoryhub.tenancy.domain import actor_id
+from memoryhub.tenancy.policies import effective_policy
 from strength.domain.memories import Status
 from strength.domain.merging import MergeState
 from strength.domain.policy import SearchPolicy

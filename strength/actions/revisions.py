@@ -5,8 +5,8 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from memoryhub.access import audit
-from memoryhub.access.domain import Principal
+from memoryhub.auth import audit
+from memoryhub.auth.domain import Principal
 from strength.domain.revisions import CURATED, changed
 from strength.models import Memory, MemoryRevision
 

@@ -5,10 +5,10 @@ from contextlib import nullcontext, suppress
 from datetime import datetime
 from typing import Final
 
-from memoryhub.access.domain import Forbidden, Principal
-from memoryhub.access.tenancy import UnknownRow
-from memoryhub.refusals import Refusal, told
-from memoryhub.tenants.models import Actor
+from memoryhub.auth.domain import Forbidden, Principal
+from memoryhub.auth.tenancy import UnknownRow
+from memoryhub.errors import DomainError, told
+from memoryhub.tenancy.models import Actor
 from strength.actions.curate import WrongState
 from strength.actions.preview import preview_sleep
 from strength.actions.sleep import Waking, sleep
@@ -22,7 +22,7 @@ MOST_COMPARED: Final = 200
 """New memories that are compared while a request waits; the nightly sleep has all the time it needs."""
 
 
-class TooMany(Refusal):
+class TooMany(DomainError):
     """More actors than one request can wait for."""
 
 

@@ -10,18 +10,18 @@ from uuid import UUID
 from django.db import connection
 from django.db.models import Q
 
-from memoryhub.access.domain import Principal
-from memoryhub.access.tenancy import Tenant, readable_agents
+from memoryhub.auth.domain import Principal
+from memoryhub.auth.tenancy import Tenant, readable_agents
 from memoryhub.search.expressions import Candidate, Candidates, candidates
 from memoryhub.search.query import SearchQuery
-from memoryhub.tenants.domain import actor_id
-from memoryhub.tenants.namespaces import (
+from memoryhub.tenancy.domain import actor_id
+from memoryhub.tenancy.namespaces import (
     DEFAULT_RETRIEVAL,
     NamespaceQuery,
     expand_namespace,
     namespace_queries,
 )
-from memoryhub.tenants.policies import effective_policy
+from memoryhub.tenancy.policies import effective_policy
 from strength.actions.use import mark_candidates
 from strength.domain.memories import ScopeLevel, Status
 from strength.domain.policy import SearchPolicy

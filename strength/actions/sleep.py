@@ -14,11 +14,11 @@ from uuid import UUID
 
 from django.db import connection, transaction
 
-from memoryhub.access import audit
-from memoryhub.access.domain import Principal
-from memoryhub.tenants.domain import PolicyError
-from memoryhub.tenants.models import Actor
-from memoryhub.tenants.policies import effective_policy
+from memoryhub.auth import audit
+from memoryhub.auth.domain import Principal
+from memoryhub.tenancy.domain import PolicyError
+from memoryhub.tenancy.models import Actor
+from memoryhub.tenancy.policies import effective_policy
 from strength import sleep_sql as sql
 from strength.actions.clock import clock_of, move_clock, take_off_clock
 from strength.actions.comparing import Pair, note_pairs, pairs_among, to_compare, withdraw_stale

@@ -13,9 +13,9 @@ from django.db import transaction
 
 from conversations.actions.condensed import Condensed, condensed
 from conversations.models import Session
-from memoryhub.access.domain import Principal
-from memoryhub.tenants.domain import Trust
-from memoryhub.tenants.models import Actor
+from memoryhub.auth.domain import Principal
+from memoryhub.tenancy.domain import Trust
+from memoryhub.tenancy.models import Actor
 from strength.actions.curate import LockedByPerson, apply_transition, delete_memory, edit_memory
 from strength.actions.decisions import DecidedAgainst
 from strength.actions.write import NewMemory, write_memory

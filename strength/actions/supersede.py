@@ -5,11 +5,11 @@ from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
 
-from memoryhub.access.actions import VersionMismatch
-from memoryhub.access.domain import Forbidden, Principal, PrincipalKind
-from memoryhub.access.tenancy import UnknownRow
-from memoryhub.refusals import told
-from memoryhub.tenants.domain import Trust
+from memoryhub.auth.actions import VersionMismatch
+from memoryhub.auth.domain import Forbidden, Principal, PrincipalKind
+from memoryhub.auth.tenancy import UnknownRow
+from memoryhub.errors import told
+from memoryhub.tenancy.domain import Trust
 from strength.actions.curate import WrongState
 from strength.actions.decisions import counting_what_is_held_back
 from strength.actions.ending import end_memory, note_what_it_would_end

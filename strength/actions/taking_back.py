@@ -10,9 +10,9 @@ from uuid import UUID
 from django.db import IntegrityError, transaction
 from django.utils.dateparse import parse_datetime
 
-from memoryhub.access.domain import Forbidden, Principal
+from memoryhub.auth.domain import Forbidden, Principal
+from memoryhub.errors import DomainError, told
 from memoryhub.providers.spaces import index_entries, writing_spaces
-from memoryhub.refusals import Refusal, told
 from strength.actions.beside import STRENGTH, SUPERSEDES, TRUST, decided_about
 from strength.actions.curate import TEXT_ONCE, DuplicateMemory, WrongState, is_about
 from strength.actions.decisions import bring_back_decision
@@ -43,7 +43,7 @@ class TakenBack:
 
     done: int = 0
     left: Counter[str] = field(default_factory=Counter)
-    refusals: dict[str, Refusal] = field(default_factory=dict)
+    refusals: dict[str, DomainError] = field(default_factory=dict)
 
 
 def take_back(*, revision: MemoryRevision, by: Principal, reason: str, now: datetime) -> Memory:
@@ -77,7 +77,7 @@ def take_back_batch(*, batch: UUID, by: Principal, reason: str, now: datetime) -
         for revision in MemoryRevision.objects.filter(batch=batch).order_by("actor_id", "memory_id"):
             try:
                 take_back(revision=revision, by=by, reason=reason, now=now)
-            except Refusal as error:
+            except DomainError as error:
                 came_of.left[str(error)] += 1
                 came_of.refusals[str(error)] = error
             else:

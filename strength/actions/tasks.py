@@ -10,14 +10,14 @@ from uuid import UUID
 from django.db import connection, transaction
 
 from conversations.actions.routed import AUTO, UNNAMED, Routing, routed
-from memoryhub.access.domain import Principal
-from memoryhub.access.tenancy import Tenant, hold, resolve_many
+from memoryhub.auth.domain import Principal
+from memoryhub.auth.tenancy import Tenant, hold, resolve_many
 from memoryhub.jobs.queue import enqueue
 from memoryhub.providers.errors import ProviderError
 from memoryhub.providers.spaces import text_query
-from memoryhub.storable import check_storable, storable_text
-from memoryhub.tenants.models import Actor
-from memoryhub.tenants.policies import effective_policy
+from memoryhub.tenancy.models import Actor
+from memoryhub.tenancy.policies import effective_policy
+from memoryhub.validators import check_storable, storable_text
 from strength.actions.decisions import DecidedAgainst
 from strength.actions.detection import detect_use, draw_learning
 from strength.actions.learning import record_learning

@@ -5,9 +5,9 @@ from uuid import UUID
 
 from django.db import connection, transaction
 
-from memoryhub.access import audit
-from memoryhub.access.domain import Forbidden, Principal
-from memoryhub.refusals import told
+from memoryhub.auth import audit
+from memoryhub.auth.domain import Forbidden, Principal
+from memoryhub.errors import told
 from strength import sleep_sql as sql
 from strength.actions.clock import put_clock_back, take_off_clock
 from strength.actions.curate import WrongState

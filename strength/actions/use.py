@@ -12,11 +12,11 @@ from uuid import UUID
 
 from django.db import connection, transaction
 
-from memoryhub.access import audit
-from memoryhub.access.domain import Forbidden, Principal, PrincipalKind
-from memoryhub.refusals import Refusal, told
-from memoryhub.tenants.domain import Trust
-from memoryhub.tenants.policies import effective_policy
+from memoryhub.auth import audit
+from memoryhub.auth.domain import Forbidden, Principal, PrincipalKind
+from memoryhub.errors import DomainError, told
+from memoryhub.tenancy.domain import Trust
+from memoryhub.tenancy.policies import effective_policy
 from strength.actions.clock import write_numbers
 from strength.domain.history import PointKind
 from strength.domain.memories import Status
@@ -31,7 +31,7 @@ LEARNABLE = frozenset({Status.ACTIVE, Status.ARCHIVED})
 """The states in which a memory grows: what waits for a curator or was refused does not."""
 
 
-class NotUsable(Refusal):
+class NotUsable(DomainError):
     """The memory waits for a curator, or was refused: nobody can have used it."""
 
 

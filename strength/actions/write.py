@@ -10,16 +10,16 @@ from django.db.models import Subquery
 from django.db.models.functions import Coalesce
 
 from conversations.models import Message
-from memoryhub.access.domain import Principal, PrincipalKind
-from memoryhub.access.tenancy import UnknownRow
+from memoryhub.auth.domain import Principal, PrincipalKind
+from memoryhub.auth.tenancy import UnknownRow
+from memoryhub.errors import told
 from memoryhub.providers.spaces import IndexEntry, index_entries, writing_spaces
-from memoryhub.refusals import told
 from memoryhub.search.models import EmbeddingSpace
 from memoryhub.search.vectors import UnusableVector, unit_vector
-from memoryhub.tenants.domain import Trust, TrustPolicy
-from memoryhub.tenants.models import Actor
-from memoryhub.tenants.namespaces import expand_namespace
-from memoryhub.tenants.policies import effective_policy
+from memoryhub.tenancy.domain import Trust, TrustPolicy
+from memoryhub.tenancy.models import Actor
+from memoryhub.tenancy.namespaces import expand_namespace
+from memoryhub.tenancy.policies import effective_policy
 from strength.actions.alike import alike_memories
 from strength.actions.decisions import (
     DecidedAgainst,

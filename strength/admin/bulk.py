@@ -23,12 +23,12 @@ from django.urls import reverse
 from django.utils.translation import gettext, ngettext
 from django.utils.translation import gettext_lazy as _
 
-from memoryhub.access import audit
-from memoryhub.access.domain import Principal
 from memoryhub.admin.base import MOST_AT_ONCE, MOST_LISTED, as_stored, as_uuid, clock, excerpt, principal
 from memoryhub.admin.pressing import in_words, next_of, reason_of, small_number, tell, tell_left, typed
 from memoryhub.api.exports import JSON_LINES, in_a_thread_of_its_own
-from memoryhub.refusals import Refusal
+from memoryhub.auth import audit
+from memoryhub.auth.domain import Principal
+from memoryhub.errors import DomainError
 from strength.actions.curate import WrongState
 from strength.actions.curating_many import Many, curate_many, delete_many, expected
 from strength.actions.exports_of_some import some_as_csv, some_as_lines
@@ -204,7 +204,7 @@ def _join(screen: Any, request: HttpRequest, rows: Sequence[Memory]) -> None:
             kept=kept, absorbed=absorbed, versions=_versions(request), by=principal(request),
             reason=reason_of(request), now=clock(),
         )  # fmt: skip
-    except Refusal as error:
+    except DomainError as error:
         screen.message_user(request, in_words(error), messages.ERROR)
         return
     _log(request, [kept, absorbed], "merge")

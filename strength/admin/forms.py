@@ -12,8 +12,6 @@ from unfold.widgets import (
     UnfoldBooleanWidget,
 )
 
-from memoryhub.access.domain import Principal
-from memoryhub.access.tenancy import UnknownRow, tenant_for_reading
 from memoryhub.admin.base import ActingForm
 from memoryhub.admin.fields import (
     LinesField,
@@ -22,8 +20,10 @@ from memoryhub.admin.fields import (
     ReasonField,
     text_values,
 )
-from memoryhub.tenants.domain import MAX_USER_ID
-from memoryhub.tenants.models import Actor, Agent
+from memoryhub.auth.domain import Principal
+from memoryhub.auth.tenancy import UnknownRow, tenant_for_reading
+from memoryhub.tenancy.domain import MAX_USER_ID
+from memoryhub.tenancy.models import Actor, Agent
 from strength.actions.curate import EDITABLE
 from strength.actions.write import NewMemory
 from strength.domain.memories import Kind, ScopeLevel

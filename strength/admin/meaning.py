@@ -13,12 +13,12 @@ from django.utils.safestring import SafeString
 from django.utils.translation import gettext
 from unfold.views import ChangeList
 
-from memoryhub.access.domain import Principal
-from memoryhub.access.tenancy import tenant_for_reading
 from memoryhub.admin.base import as_uuid
+from memoryhub.auth.domain import Principal
+from memoryhub.auth.tenancy import tenant_for_reading
 from memoryhub.providers.spaces import text_query
-from memoryhub.tenants.domain import AGENT_ID_PATTERN, MAX_USER_ID
-from memoryhub.tenants.models import Agent
+from memoryhub.tenancy.domain import AGENT_ID_PATTERN, MAX_USER_ID
+from memoryhub.tenancy.models import Agent
 from strength.actions.search import FoundMemory, MemoryFilters, MemorySearch, search_memories
 from strength.domain.memories import Status
 from strength.models import Memory

@@ -23,9 +23,6 @@ from unfold.contrib.filters.admin import (
     RelatedDropdownFilter,
 )
 
-from memoryhub.access.actions import VersionMismatch
-from memoryhub.access.domain import Forbidden
-from memoryhub.access.tenancy import UnknownRow, actor_for_writing
 from memoryhub.admin.base import (
     ActingAdmin,
     UserFilter,
@@ -41,8 +38,11 @@ from memoryhub.admin.base import (
 )
 from memoryhub.admin.pressing import NEXT, UNDO, Act, Done, next_of, posted, reason_of, small_number, typed
 from memoryhub.admin.titles import dated
-from memoryhub.refusals import told
-from memoryhub.tenants.namespaces import NamespaceError
+from memoryhub.auth.actions import VersionMismatch
+from memoryhub.auth.domain import Forbidden
+from memoryhub.auth.tenancy import UnknownRow, actor_for_writing
+from memoryhub.errors import told
+from memoryhub.tenancy.namespaces import NamespaceError
 from strength.actions.curate import (
     TRANSITIONS,
     DuplicateMemory,

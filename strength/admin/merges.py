@@ -29,8 +29,8 @@ from memoryhub.admin.base import (
 from memoryhub.admin.confirming import Question, asked, is_confirmed
 from memoryhub.admin.pressing import ButtonsAdmin, Done, each_of, page_of, reason_of, tell, typed
 from memoryhub.admin.titles import dated
+from memoryhub.errors import told
 from memoryhub.ids import new_id
-from memoryhub.refusals import told
 from strength.actions.curate import WrongState
 from strength.actions.merging import dismiss_merge, is_as_compared, merge, reopen_merge, undo_merge
 from strength.actions.review import merges_that_wait

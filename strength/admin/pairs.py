@@ -8,7 +8,7 @@ from django.http import HttpRequest
 
 from memoryhub.admin.base import clock
 from memoryhub.admin.differences import Piece, Row, aligned
-from memoryhub.tenants.policies import effective_policy
+from memoryhub.tenancy.policies import effective_policy
 from strength.actions.merging import is_as_compared
 from strength.admin.shown import may_read_memories
 from strength.admin.words import STATUSES

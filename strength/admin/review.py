@@ -12,13 +12,13 @@ from django.urls import reverse
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
-from memoryhub.access.actions import VersionMismatch
 from memoryhub.admin.base import clock, principal
 from memoryhub.admin.fields import with_plain_line_ends
 from memoryhub.admin.pages import Page, shown
 from memoryhub.admin.pressing import in_words, reason_of, small_number, typed
-from memoryhub.refusals import Refusal, told
-from memoryhub.tenants.models import Agent
+from memoryhub.auth.actions import VersionMismatch
+from memoryhub.errors import DomainError, told
+from memoryhub.tenancy.models import Agent
 from strength.actions.curate import WrongState, apply_transition, approve_memory
 from strength.actions.merging import dismiss_merge, merge, reopen_merge
 from strength.actions.review import (
@@ -94,11 +94,11 @@ class Asked:
         return reverse("review") + (f"?{query}" if query else "")
 
 
-class Elsewhere(Refusal):
+class Elsewhere(DomainError):
     """What was to be decided does not wait any more: somebody else was quicker."""
 
 
-class Changed(Refusal):
+class Changed(DomainError):
     """The item is another than the one that was read; it is shown anew."""
 
 
@@ -173,7 +173,7 @@ def _decide(request: HttpRequest, asked: Asked, verb: str, item: Item) -> HttpRe
     except Changed as error:
         messages.warning(request, in_words(error))
         return HttpResponseRedirect(asked.address(item))
-    except Refusal as error:
+    except DomainError as error:
         messages.error(request, in_words(error))
         # What was typed is not lost.
         return _page(request, Asked(asked.narrowed, item), text=_typed_text(request))
@@ -286,7 +286,7 @@ def _undo(request: HttpRequest, asked: Asked) -> HttpResponse:
     _store(request, round_.take_back())
     try:
         _take_back(request, last)
-    except Refusal as error:
+    except DomainError as error:
         messages.error(request, in_words(error))
         return HttpResponseRedirect(asked.address())
     _log(request, last.item, "undo")

@@ -12,8 +12,8 @@ from django.utils.translation import gettext_lazy as _
 
 from conversations.models import Message
 from memoryhub.admin.base import READ_FOR_EXCERPT, excerpt
-from memoryhub.tenants.domain import Trust, TrustPolicy
-from memoryhub.tenants.policies import effective_policy
+from memoryhub.tenancy.domain import Trust, TrustPolicy
+from memoryhub.tenancy.policies import effective_policy
 from strength.actions.decisions import decision_against
 from strength.actions.review import near_memories
 from strength.admin.pairs import LONGEST_SHOWN, merge_of, other_merges, pair_of

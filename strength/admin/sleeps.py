@@ -36,9 +36,9 @@ from memoryhub.admin.pressing import (
 )
 from memoryhub.admin.titles import dated
 from memoryhub.admin.trail import who_did_it
+from memoryhub.errors import DomainError
 from memoryhub.ids import new_id
-from memoryhub.refusals import Refusal
-from memoryhub.tenants.models import Actor
+from memoryhub.tenancy.models import Actor
 from strength.actions.preview import MOST_CHANGES, changes_of
 from strength.actions.rounds import sleep_round, undo_round
 from strength.actions.sleep import Waking
@@ -200,7 +200,7 @@ class SleepRunAdmin(ButtonsAdmin):
                     begun = Begun(new_id(), actor.agent_id, dry_run=request.POST.get("verb") != SLEEP)
                     return self._go_on(request, begun)
                 runs = self._one(request, actor)
-            except Refusal as error:
+            except DomainError as error:
                 form.add_error(None, in_words(error))
             else:
                 return HttpResponseRedirect(page_of(runs[0]))
@@ -274,7 +274,7 @@ class SleepRunAdmin(ButtonsAdmin):
                 if runs
                 else []
             )
-        except Refusal as error:
+        except DomainError as error:
             self.message_user(request, in_words(error), messages.ERROR)
             return HttpResponseRedirect(_round_list(group))
         count = sum(run.state == RunState.UNDONE for run in undone)

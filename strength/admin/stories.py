@@ -10,7 +10,7 @@ from django.utils.html import escape
 
 from memoryhub.admin.base import READ_FOR_EXCERPT, excerpt
 from memoryhub.admin.trail import who_did_it
-from memoryhub.tenants.policies import effective_policy
+from memoryhub.tenancy.policies import effective_policy
 from strength.actions.history import strength_history
 from strength.actions.succession import succession_of
 from strength.admin.changes import changes_of

@@ -9,10 +9,10 @@ from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from memoryhub.access.domain import Scope
-from memoryhub.access.tenancy import UnknownRow, seen_by
 from memoryhub.api.fields import OneOf, ReasonSerializer, StringField, TenantQuery, TenantSerializer
 from memoryhub.api.pagination import page_of
+from memoryhub.auth.domain import Scope
+from memoryhub.auth.tenancy import UnknownRow, seen_by
 from memoryhub.ids import new_id
 from strength.actions.merging import dismiss_merge, merge, undo_merge
 from strength.actions.preview import changes_of

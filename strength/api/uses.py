@@ -8,8 +8,8 @@ from drf_spectacular.utils import extend_schema
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from memoryhub.access.domain import Scope
-from memoryhub.access.tenancy import UnknownRow, resolve_many
+from memoryhub.auth.domain import Scope
+from memoryhub.auth.tenancy import UnknownRow, resolve_many
 from strength.actions.curate import archive_memories
 from strength.actions.history import strength_history
 from strength.actions.tasks import begin_task, complete_task, outcome_of

@@ -14,17 +14,17 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from conversations.actions.recall import FoundMessage, search_messages
-from memoryhub.access.domain import Scope
-from memoryhub.access.tenancy import Tenant, UnknownRow
 from memoryhub.api.etags import IF_MATCH, etag, expected_version
 from memoryhub.api.fields import ReasonSerializer
 from memoryhub.api.pagination import PageQuery, page_of
 from memoryhub.api.problems import Problem
 from memoryhub.api.views import ApiView
+from memoryhub.auth.domain import Scope
+from memoryhub.auth.tenancy import Tenant, UnknownRow
 from memoryhub.providers.spaces import text_query, vector_query
 from memoryhub.search.query import SearchQuery
 from memoryhub.search.vectors import UnusableVector
-from memoryhub.tenants.namespaces import expand_namespace
+from memoryhub.tenancy.namespaces import expand_namespace
 from strength.actions.curate import (
     DuplicateMemory,
     WrongState,

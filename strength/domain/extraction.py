@@ -14,7 +14,7 @@ from typing import Any, Final
 from uuid import UUID
 
 from conversations.domain.cleaning import label, one_line
-from memoryhub.storable import text_problem
+from memoryhub.validators import text_problem
 from strength.domain.strategies import Strategy
 
 MOST_ITEMS: Final = 20

@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from conversations.domain.messages import NewMessage, Role
-from memoryhub.storable import text_problem
+from memoryhub.validators import text_problem
 
 LONGEST_MEMORY: Final = 100_000
 LONGEST_MESSAGE: Final = 1_000_000

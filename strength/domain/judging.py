@@ -8,7 +8,7 @@ which the data cannot know. A shortened text keeps its beginning and its end, wh
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from memoryhub.fences import fenced
+from memoryhub.llm.delimiters import fenced
 from strength.domain.using import Key, Offered
 
 MAX_RESULT_CHARACTERS: Final = 20_000

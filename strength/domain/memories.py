@@ -3,8 +3,8 @@
 import hashlib
 from enum import StrEnum
 
-from memoryhub.refusals import Refusal, told
-from memoryhub.tenants.namespaces import ACTOR_PLACEHOLDER
+from memoryhub.errors import DomainError, told
+from memoryhub.tenancy.namespaces import ACTOR_PLACEHOLDER
 
 
 class Kind(StrEnum):
@@ -59,7 +59,7 @@ FOLDERS = {
 }
 
 
-class MemoryRefused(Refusal, ValueError):
+class MemoryRefused(DomainError, ValueError):
     """A memory that cannot be written as asked; `field` names the value that is wrong."""
 
     def __init__(self, field: str, message: str) -> None:

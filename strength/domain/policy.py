@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, Final
 
-from memoryhub.tenants.domain import Check, Policy, number, one_of, switch, whole
+from memoryhub.tenancy.domain import Check, Policy, number, one_of, switch, whole
 
 LEVELS: Final = 6
 WEIGHT_NAMES: Final = ("similarity", "strength", "recency")

@@ -5,7 +5,7 @@ import django.db.models.deletion
 import django.db.models.functions.datetime
 import memoryhub.ids
 import memoryhub.search.fields
-import memoryhub.tenants.domain
+import memoryhub.tenancy.domain
 import strength.domain.memories
 from django.db import migrations, models
 
@@ -36,7 +36,7 @@ class Migration(migrations.Migration):
                 ('locked', models.BooleanField(default=False, help_text='A person edited it; nothing rewrites it automatically.')),
                 ('source', models.CharField(choices=[('education', 'education'), ('task', 'task'), ('manual', 'manual'), ('extraction', 'extraction'), ('import', 'import')], default=strength.domain.memories.Source['MANUAL'], max_length=12)),
                 ('channel', models.CharField(blank=True, max_length=100)),
-                ('trust', models.CharField(choices=[('trusted', 'trusted'), ('untrusted', 'untrusted')], default=memoryhub.tenants.domain.Trust['TRUSTED'], max_length=10)),
+                ('trust', models.CharField(choices=[('trusted', 'trusted'), ('untrusted', 'untrusted')], default=memoryhub.tenancy.domain.Trust['TRUSTED'], max_length=10)),
                 ('confidence', models.FloatField(blank=True, null=True)),
                 ('learnings', models.JSONField(blank=True, default=dict, help_text='What was learnt, by perspective.')),
                 ('valid_from', models.DateTimeField(blank=True, null=True)),

@@ -7,9 +7,9 @@ from django.db import models
 from django.db.models import F, Q
 from django.db.models.functions import Now
 
-from memoryhub.access.domain import PrincipalKind
+from memoryhub.auth.domain import PrincipalKind
 from memoryhub.ids import new_id
-from memoryhub.tenants.models import Actor
+from memoryhub.tenancy.models import Actor
 from strength.domain.merging import MergeState
 from strength.domain.revisions import Decision
 from strength.models.memories import Memory, choices

@@ -10,12 +10,12 @@ from django.db import connection, models, transaction
 from django.db.models import Prefetch, Q
 from django.db.models.functions import Now
 
-from memoryhub.access.tenancy import UnknownRow
+from memoryhub.auth.tenancy import UnknownRow
 from memoryhub.ids import new_id
 from memoryhub.search.models import SearchIndexRow
-from memoryhub.tenants.domain import Trust
-from memoryhub.tenants.models import Actor, Agent
-from memoryhub.tenants.namespaces import LONGEST_NAMESPACE
+from memoryhub.tenancy.domain import Trust
+from memoryhub.tenancy.models import Actor, Agent
+from memoryhub.tenancy.namespaces import LONGEST_NAMESPACE
 from strength.domain.memories import Kind, ScopeLevel, Source, Status
 from strength.domain.strength import perspective_strength
 from strength.models.rest import hold_awake

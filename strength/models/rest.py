@@ -9,8 +9,8 @@ from uuid import UUID
 
 from django.db import connection
 
-from memoryhub.access.tenancy import UnknownRow
-from memoryhub.refusals import told
+from memoryhub.auth.tenancy import UnknownRow
+from memoryhub.errors import told
 
 # In one statement: the subquery is not pulled up, for its function has effects, and rows are locked after the join.
 HOLD = """

@@ -5,9 +5,9 @@ from django.db import models
 from django.db.models import Q
 from django.db.models.functions import Now
 
-from memoryhub.access.domain import Principal, PrincipalKind
+from memoryhub.auth.domain import Principal, PrincipalKind
 from memoryhub.ids import new_id
-from memoryhub.tenants.models import Actor
+from memoryhub.tenancy.models import Actor
 from strength.domain.clock import standing
 from strength.domain.policy import LEVELS
 from strength.domain.sleep import Phase, RunState, Trigger

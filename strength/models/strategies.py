@@ -3,7 +3,7 @@
 from django.db import models
 from django.db.models import F, Q
 
-from memoryhub.tenants.models import Actor
+from memoryhub.tenancy.models import Actor
 from strength.domain.strategies import FROM_MESSAGES, Strategy
 from strength.models.memories import choices
 

@@ -5,7 +5,7 @@ from django.db import models
 from django.db.models.functions import Now
 
 from memoryhub.ids import new_id
-from memoryhub.tenants.models import Actor
+from memoryhub.tenancy.models import Actor
 from strength.domain.history import PointKind
 from strength.domain.tasks import TaskState
 from strength.models.memories import Memory, choices

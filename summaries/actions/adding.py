@@ -4,21 +4,21 @@ from datetime import datetime
 
 from django.db import transaction
 
-from memoryhub.access import audit
-from memoryhub.access.domain import Principal
-from memoryhub.access.tenancy import UnknownRow
-from memoryhub.refusals import Refusal, told
+from memoryhub.auth import audit
+from memoryhub.auth.domain import Principal
+from memoryhub.auth.tenancy import UnknownRow
+from memoryhub.errors import DomainError, told
 from summaries.actions.documents import put_document
 from summaries.actions.projects import check_trusted, locked_project
 from summaries.domain.projects import check_document_name, free_name, is_stand_in, one_line, propose_name
 from summaries.models import Document, Project
 
 
-class NotAdded(Refusal):
+class NotAdded(DomainError):
     """The document is there already."""
 
 
-class NotEmpty(Refusal):
+class NotEmpty(DomainError):
     """Something was written into the document; it goes with its project alone."""
 
 

@@ -6,10 +6,10 @@ from uuid import UUID
 
 from django.db import transaction
 
-from memoryhub.access import audit
-from memoryhub.access.domain import Principal
-from memoryhub.access.tenancy import hold
-from memoryhub.tenants.domain import Trust
+from memoryhub.auth import audit
+from memoryhub.auth.domain import Principal
+from memoryhub.auth.tenancy import hold
+from memoryhub.tenancy.domain import Trust
 from summaries.actions.projects import check_trusted
 from summaries.models import Document, DocumentEntry
 

@@ -12,19 +12,19 @@ from uuid import UUID
 
 from django.conf import settings
 
-from memoryhub.access.actions import VersionMismatch
-from memoryhub.access.domain import job_principal
-from memoryhub.access.tenancy import UnknownRow
-from memoryhub.fences import ForgedFence, fenced
+from memoryhub.auth.actions import VersionMismatch
+from memoryhub.auth.domain import job_principal
+from memoryhub.auth.tenancy import UnknownRow
 from memoryhub.jobs.domain import FIRST_PAUSE_SECONDS, Postponed
 from memoryhub.jobs.kinds import Writes
 from memoryhub.jobs.running import RunningJob
+from memoryhub.llm.base import ChatMessage, CompletionRequest, Operation
+from memoryhub.llm.delimiters import ForgedFence, fenced
 from memoryhub.providers.asking import ask
-from memoryhub.providers.llm.base import ChatMessage, CompletionRequest, Operation
 from memoryhub.providers.prompts import prompt
-from memoryhub.tenants.domain import Trust
-from memoryhub.tenants.models import Actor
-from memoryhub.tenants.policies import effective_policy
+from memoryhub.tenancy.domain import Trust
+from memoryhub.tenancy.models import Actor
+from memoryhub.tenancy.policies import effective_policy
 from memoryhub.tokens.counter import count_raw
 from summaries.actions.documents import write_document
 from summaries.actions.oversize import note_outcome

@@ -9,8 +9,8 @@ from uuid import UUID
 from django.conf import settings
 
 from memoryhub.jobs.models import Job
-from memoryhub.tenants.models import Actor
-from memoryhub.tenants.policies import effective_policy
+from memoryhub.tenancy.models import Actor
+from memoryhub.tenancy.policies import effective_policy
 from summaries.actions.oversize import COMPACT_KIND
 from summaries.domain.compaction import COMPACTED, NEVER_COMPACTED
 from summaries.domain.compaction_policy import CompactionPolicy

@@ -4,10 +4,10 @@ from datetime import datetime
 
 from django.db import transaction
 
-from memoryhub.access import audit
-from memoryhub.access.domain import Principal
-from memoryhub.access.tenancy import UnknownRow, hold
-from memoryhub.refusals import Refusal, told
+from memoryhub.auth import audit
+from memoryhub.auth.domain import Principal
+from memoryhub.auth.tenancy import UnknownRow, hold
+from memoryhub.errors import DomainError, told
 from summaries.actions.projects import (
     check_trusted,
     create_project,
@@ -23,7 +23,7 @@ NAMED_AFTER = 200
 """Characters of a message that a project can be named after."""
 
 
-class NotCorrected(Refusal):
+class NotCorrected(DomainError):
     """Nobody put the decision right, or somebody else did since."""
 
 

@@ -8,14 +8,14 @@ from django.db import transaction
 
 from conversations.actions.receipts import forget_source
 from conversations.models import Session
-from memoryhub.access import audit
-from memoryhub.access.actions import VersionMismatch
-from memoryhub.access.domain import Forbidden, Principal, PrincipalKind
-from memoryhub.access.tenancy import UnknownRow, hold
 from memoryhub.api.idempotency import forget_answers
+from memoryhub.auth import audit
+from memoryhub.auth.actions import VersionMismatch
+from memoryhub.auth.domain import Forbidden, Principal, PrincipalKind
+from memoryhub.auth.tenancy import UnknownRow, hold
+from memoryhub.errors import told
 from memoryhub.jobs.followers import follow
-from memoryhub.refusals import told
-from memoryhub.tenants.domain import Trust
+from memoryhub.tenancy.domain import Trust
 from summaries.actions.versions import TOLD, keep_version
 from summaries.domain.summaries import Verb
 from summaries.models import Summary, SummaryDraft, SummaryVersion

@@ -7,10 +7,10 @@ from datetime import datetime
 from typing import Final
 from uuid import UUID
 
-from memoryhub.access.tenancy import Tenant
+from memoryhub.auth.tenancy import Tenant
+from memoryhub.errors import DomainError, told
 from memoryhub.providers.errors import ProviderTimeout
-from memoryhub.refusals import Refusal, told
-from memoryhub.tenants.policies import effective_policy
+from memoryhub.tenancy.policies import effective_policy
 from summaries.actions.steps import LEAST_SECONDS, take_step
 from summaries.actions.writers import Writer, Written, writer_for
 from summaries.domain.digesting import latest_for, line_of
@@ -31,7 +31,7 @@ DEADLINE_SECONDS: Final = 60.0
 PROJECT: Final = "session__metadata__project"
 
 
-class NothingToDigest(Refusal):
+class NothingToDigest(DomainError):
     """No trusted summary of the actor lies in the time, or project, asked for."""
 
 

@@ -6,12 +6,12 @@ from typing import Any, Final
 
 from django.db import transaction
 
-from memoryhub.access import audit
-from memoryhub.access.actions import VersionMismatch
-from memoryhub.access.domain import Principal
-from memoryhub.access.tenancy import UnknownRow
-from memoryhub.refusals import Refusal, told
-from memoryhub.tenants.domain import Trust
+from memoryhub.auth import audit
+from memoryhub.auth.actions import VersionMismatch
+from memoryhub.auth.domain import Principal
+from memoryhub.auth.tenancy import UnknownRow
+from memoryhub.errors import DomainError, told
+from memoryhub.tenancy.domain import Trust
 from summaries.actions.oversize import order_if_too_long
 from summaries.actions.projects import (
     check_trusted,
@@ -44,7 +44,7 @@ NOTED_AS: Final = {
 }
 
 
-class DocumentTooLong(Refusal, ValueError):
+class DocumentTooLong(DomainError, ValueError):
     """The text, or what it would become, is longer than a document may be."""
 
 
@@ -53,7 +53,7 @@ class DocumentExists(VersionMismatch):
 
     def __init__(self, current: int) -> None:
         self.current = current
-        Refusal.__init__(self, told("The project has this document already."))
+        DomainError.__init__(self, told("The project has this document already."))
 
 
 def find_document(*, project: Project, name: str) -> Document:

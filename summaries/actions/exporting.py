@@ -5,9 +5,9 @@ from datetime import datetime
 from pathlib import Path
 from typing import Final
 
-from memoryhub.access import audit
-from memoryhub.access.domain import Principal
-from memoryhub.tenants.models import Actor
+from memoryhub.auth import audit
+from memoryhub.auth.domain import Principal
+from memoryhub.tenancy.models import Actor
 from summaries.actions.documents import backups_of, believed_text
 from summaries.actions.files import EditedMeanwhile, Folder, Unusable
 from summaries.actions.projects import documents_of, note_event

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-from memoryhub.storable import text_problem
+from memoryhub.validators import text_problem
 from summaries.domain.documents import LONGEST_DOCUMENT
 from summaries.domain.tree import digest_of
 

@@ -4,9 +4,9 @@ from datetime import datetime
 
 from django.db import transaction
 
-from memoryhub.access.domain import Principal
-from memoryhub.access.tenancy import UnknownRow
-from memoryhub.refusals import told
+from memoryhub.auth.domain import Principal
+from memoryhub.auth.tenancy import UnknownRow
+from memoryhub.errors import told
 from summaries.actions.curate import edit_summary
 from summaries.actions.curate import restore_version as restore_summary
 from summaries.actions.documents import restore_version as restore_document

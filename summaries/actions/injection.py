@@ -10,11 +10,11 @@ from django.db.models import Case, QuerySet, TextField, When
 from django.db.models.functions import Right
 
 from conversations.domain.sections import sections_of
-from memoryhub.access.tenancy import UnknownRow
+from memoryhub.auth.tenancy import UnknownRow
 from memoryhub.search.analysis import analyse
 from memoryhub.search.query import SearchQuery
 from memoryhub.search.words import document_weights, word_score
-from memoryhub.tenants.domain import Trust
+from memoryhub.tenancy.domain import Trust
 from memoryhub.tokens.counter import count_raw
 from summaries.actions.projects import hold_project, note_event
 from summaries.domain.documents import best_sections, without_lines

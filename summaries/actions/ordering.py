@@ -6,23 +6,23 @@ from uuid import UUID
 from django.db import transaction
 
 from conversations.models import Message, Session
-from memoryhub.access import audit
-from memoryhub.access.domain import Forbidden, Principal
-from memoryhub.access.tenancy import hold
+from memoryhub.auth import audit
+from memoryhub.auth.domain import Forbidden, Principal
+from memoryhub.auth.tenancy import hold
+from memoryhub.errors import DomainError, told
 from memoryhub.jobs.queue import enqueue
-from memoryhub.refusals import Refusal, told
-from memoryhub.tenants.domain import Trust
+from memoryhub.tenancy.domain import Trust
 from summaries.actions.writing import Asked
 from summaries.domain.blanks import IN_WORDS
 from summaries.domain.summaries import JOB
 from summaries.models import Summary
 
 
-class NothingToSummarize(Refusal):
+class NothingToSummarize(DomainError):
     """Nobody said anything in the session, or in the time asked for."""
 
 
-class SummaryLocked(Refusal):
+class SummaryLocked(DomainError):
     """A person put the summary right; it must be unlocked before a program writes it again."""
 
 

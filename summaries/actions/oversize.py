@@ -7,13 +7,13 @@ from uuid import UUID
 from django.conf import settings
 from django.db import transaction
 
-from memoryhub.access import audit
-from memoryhub.access.domain import Principal
-from memoryhub.access.tenancy import hold
+from memoryhub.auth import audit
+from memoryhub.auth.domain import Principal
+from memoryhub.auth.tenancy import hold
 from memoryhub.jobs.queue import enqueue
+from memoryhub.llm.none import NOT_CONFIGURED
 from memoryhub.providers.errors import ProviderUnavailable
-from memoryhub.providers.llm.none import NOT_CONFIGURED
-from memoryhub.tenants.policies import effective_policy
+from memoryhub.tenancy.policies import effective_policy
 from summaries.actions.projects import check_trusted, note_event
 from summaries.domain.compaction import COMPACTED, FOLLOW_UP, NEVER_COMPACTED, Outcome
 from summaries.domain.compaction_policy import CompactionPolicy

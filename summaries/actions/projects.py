@@ -8,13 +8,13 @@ from uuid import UUID
 from django.db import IntegrityError, connection, transaction
 
 from conversations.actions.receipts import forget_source
-from memoryhub.access import audit
-from memoryhub.access.actions import VersionMismatch
-from memoryhub.access.domain import Forbidden, Principal
-from memoryhub.access.tenancy import UnknownRow, hold
 from memoryhub.api.idempotency import forget_answers
-from memoryhub.refusals import Refusal, told
-from memoryhub.tenants.models import Actor
+from memoryhub.auth import audit
+from memoryhub.auth.actions import VersionMismatch
+from memoryhub.auth.domain import Forbidden, Principal
+from memoryhub.auth.tenancy import UnknownRow, hold
+from memoryhub.errors import DomainError, told
+from memoryhub.tenancy.models import Actor
 from memoryhub.tokens.counter import count_raw
 from summaries.domain.projects import (
     LONGEST_DESCRIPTION,
@@ -36,7 +36,7 @@ from summaries.models import Document, DocumentVersion, Project, ProjectEvent
 HOLD_PROJECT = "SELECT 1 FROM summaries_project WHERE actor_id = %s AND id = %s FOR KEY SHARE"
 
 
-class ProjectExists(Refusal):
+class ProjectExists(DomainError):
     """The actor has a project of this name already."""
 
 

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 
-from memoryhub.tenants.domain import Trust
+from memoryhub.tenancy.domain import Trust
 from summaries.domain.compaction import NEVER_COMPACTED, YOUNG, Block, Protection, blocks_of, kept_places
 from summaries.domain.documents import PIN, line_digest
 from summaries.models import Document, DocumentEntry

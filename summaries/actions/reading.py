@@ -4,7 +4,7 @@ from uuid import UUID
 
 from conversations.actions.condensed import Condensed
 from conversations.models import Session
-from memoryhub.tenants.domain import Trust
+from memoryhub.tenancy.domain import Trust
 from summaries.models import Summary
 
 

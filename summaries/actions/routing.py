@@ -18,18 +18,18 @@ from django.db.models.functions import Left, Right
 
 from conversations.actions.routed import Routing
 from conversations.models import Session
-from memoryhub.access import audit
-from memoryhub.access.domain import Principal, Scope
-from memoryhub.access.tenancy import Tenant, UnknownRow, ensure_actor, hold
-from memoryhub.fences import ForgedFence, fenced
+from memoryhub.auth import audit
+from memoryhub.auth.domain import Principal, Scope
+from memoryhub.auth.tenancy import Tenant, UnknownRow, ensure_actor, hold
+from memoryhub.errors import told
+from memoryhub.llm.base import ChatMessage, CompletionRequest, Operation
+from memoryhub.llm.delimiters import ForgedFence, fenced
 from memoryhub.providers.asking import ask
 from memoryhub.providers.errors import ProviderError
-from memoryhub.providers.llm.base import ChatMessage, CompletionRequest, Operation
 from memoryhub.providers.prompts import prompt
-from memoryhub.refusals import told
-from memoryhub.tenants.domain import Trust, TrustPolicy
-from memoryhub.tenants.models import Actor
-from memoryhub.tenants.policies import effective_policy
+from memoryhub.tenancy.domain import Trust, TrustPolicy
+from memoryhub.tenancy.models import Actor
+from memoryhub.tenancy.policies import effective_policy
 from memoryhub.tokens.counter import count_raw
 from summaries.actions.projects import (
     ProjectExists,
@@ -300,10 +300,12 @@ def _texts(actor: Actor) -> dict[Any, list[str]]:
     share = share_of(rows.count())
     first = share * 2 // 3
     # A line is known by its whole text: where lines are doubted they go before the text is cut, never after.
-    beginning = Case(
+    first_part = Case(
         When(pk__in=list(doubted), then="text"), default=Left("text", first), output_field=TextField()
     )
-    rows = rows.order_by("-updated_at", "-id").annotate(beginning=beginning, end=Right("text", share - first))
+    rows = rows.order_by("-updated_at", "-id").annotate(
+        beginning=first_part, end=Right("text", share - first)
+    )
     texts: dict[Any, list[str]] = defaultdict(list)
     latest = rows.values_list("pk", "project_id", "beginning", "end")[:MOST_DOCUMENTS]
     for pk, project_id, beginning, end in latest:

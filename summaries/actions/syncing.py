@@ -12,10 +12,10 @@ from typing import Final
 
 from django.db import transaction
 
-from memoryhub.access.actions import VersionMismatch
-from memoryhub.access.domain import Principal
-from memoryhub.access.tenancy import UnknownRow
-from memoryhub.tenants.models import Actor
+from memoryhub.auth.actions import VersionMismatch
+from memoryhub.auth.domain import Principal
+from memoryhub.auth.tenancy import UnknownRow
+from memoryhub.tenancy.models import Actor
 from summaries.actions.documents import DocumentTooLong, put_document
 from summaries.actions.files import Folder, Unusable
 from summaries.actions.projects import ProjectExists, create_project, documents_of, locked_project

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
-from memoryhub.tenants.models import Actor
+from memoryhub.tenancy.models import Actor
 from summaries.actions.documents import believed_text
 from summaries.actions.files import EditedMeanwhile, Folder, Unusable
 from summaries.domain.projects import one_line

@@ -20,18 +20,18 @@ from django.db.models import Q
 from conversations.domain.chat import TurnState
 from conversations.domain.messages import Role
 from conversations.models import ChatTurn, Message, Session
-from memoryhub.access.domain import Principal
-from memoryhub.access.tenancy import UnknownRow
-from memoryhub.fences import fenced
+from memoryhub.auth.domain import Principal
+from memoryhub.auth.tenancy import UnknownRow
 from memoryhub.jobs.queue import enqueue
+from memoryhub.llm.base import ChatMessage, CompletionRequest, Operation
+from memoryhub.llm.delimiters import fenced
 from memoryhub.providers.asking import ask
 from memoryhub.providers.counting import counter_in_use
 from memoryhub.providers.errors import BadAnswer, ProviderRejected
-from memoryhub.providers.llm.base import ChatMessage, CompletionRequest, Operation
 from memoryhub.providers.patience import is_patient
 from memoryhub.providers.prompts import prompt
-from memoryhub.tenants.domain import Trust
-from memoryhub.tenants.models import Actor
+from memoryhub.tenancy.domain import Trust
+from memoryhub.tenancy.models import Actor
 from summaries.actions.documents import DocumentTooLong, append_entry, believed_texts
 from summaries.actions.projects import documents_of, locked_project, project_named
 from summaries.domain.entries import (

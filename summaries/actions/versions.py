@@ -3,8 +3,8 @@
 from datetime import datetime
 from typing import Final
 
-from memoryhub.access import audit
-from memoryhub.access.domain import Principal
+from memoryhub.auth import audit
+from memoryhub.auth.domain import Principal
 from summaries.domain.summaries import Verb
 from summaries.models import Summary, SummaryVersion
 

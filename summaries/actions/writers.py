@@ -7,13 +7,13 @@ from typing import Final
 
 from django.conf import settings
 
-from memoryhub.fences import ForgedFence
+from memoryhub.llm.base import ChatMessage, CompletionRequest, Operation
+from memoryhub.llm.delimiters import ForgedFence
 from memoryhub.providers.asking import ask
 from memoryhub.providers.counting import counter_in_use
 from memoryhub.providers.errors import BadAnswer
-from memoryhub.providers.llm.base import ChatMessage, CompletionRequest, Operation
 from memoryhub.providers.prompts import prompt
-from memoryhub.tenants.models import Actor
+from memoryhub.tenancy.models import Actor
 from memoryhub.tokens.counter import TokenCounter, count_raw
 from summaries.domain.extractive import extract
 from summaries.domain.policy import SummaryPolicy

@@ -14,13 +14,13 @@ from uuid import UUID
 from django.utils.dateparse import parse_datetime
 
 from conversations.models import Message, MessageQuerySet, Session
-from memoryhub.access.domain import job_principal
+from memoryhub.auth.domain import job_principal
 from memoryhub.jobs.domain import FIRST_PAUSE_SECONDS, Postponed
 from memoryhub.jobs.followers import follow
 from memoryhub.jobs.kinds import Writes
 from memoryhub.jobs.running import RunningJob
-from memoryhub.tenants.domain import Trust
-from memoryhub.tenants.policies import effective_policy
+from memoryhub.tenancy.domain import Trust
+from memoryhub.tenancy.policies import effective_policy
 from summaries.actions.steps import take_step
 from summaries.actions.versions import keep_version
 from summaries.actions.writers import Writer, writer_for

@@ -6,8 +6,8 @@ from zipfile import ZIP_DEFLATED, ZipFile
 
 from django.db import transaction
 
-from memoryhub.access import audit
-from memoryhub.access.domain import Principal
+from memoryhub.auth import audit
+from memoryhub.auth.domain import Principal
 from summaries.actions.documents import backups_of, believed_text
 from summaries.actions.projects import documents_of, hold_project, note_event
 from summaries.actions.trees import Known, file_text

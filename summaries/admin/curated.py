@@ -11,13 +11,13 @@ from django.urls import reverse
 from django.utils.html import format_html
 from django.utils.translation import gettext_lazy as _
 
-from memoryhub.access.actions import VersionMismatch
-from memoryhub.access.domain import Forbidden
-from memoryhub.access.tenancy import UnknownRow
 from memoryhub.admin.base import ActingAdmin, ActingForm, about, outdated
 from memoryhub.admin.fields import ReasonField
 from memoryhub.admin.pages import shown
 from memoryhub.admin.pressing import page_of, tell
+from memoryhub.auth.actions import VersionMismatch
+from memoryhub.auth.domain import Forbidden
+from memoryhub.auth.tenancy import UnknownRow
 
 FETCHED = "fetch"
 

@@ -20,10 +20,10 @@ from memoryhub.admin.ledger import tokens_in_words
 from memoryhub.admin.numbers import grouped
 from memoryhub.admin.pressing import Done, button_urls, posted, small_number, typed
 from memoryhub.admin.trail import WHO
+from memoryhub.errors import DomainError, said, told
+from memoryhub.llm.none import NOT_CONFIGURED
 from memoryhub.providers.errors import ProviderUnavailable
-from memoryhub.providers.llm.none import NOT_CONFIGURED
-from memoryhub.refusals import Refusal, said, told
-from memoryhub.tenants.domain import Trust
+from memoryhub.tenancy.domain import Trust
 from memoryhub.tokens.counter import count_raw
 from summaries.actions.adding import remove_empty_document
 from summaries.actions.believing import set_trust
@@ -223,9 +223,9 @@ class DocumentAdmin(HistoryAdmin):
             try:
                 order_compaction(document=document, by=principal(request), now=clock())
             except NotCompacted:
-                raise Refusal(told("This document is never rewritten.")) from None
+                raise DomainError(told("This document is never rewritten.")) from None
             except ProviderUnavailable:
-                raise Refusal(NOT_CONFIGURED) from None
+                raise DomainError(NOT_CONFIGURED) from None
             return Done(
                 gettext("It will be compacted in the background. The text before it is kept as a backup.")
             )

@@ -7,7 +7,7 @@ from typing import Any
 from uuid import UUID
 
 from memoryhub.admin.base import as_uuid
-from memoryhub.tenants.domain import Trust
+from memoryhub.tenancy.domain import Trust
 from summaries.domain.documents import line_digest
 from summaries.models import Document, DocumentEntry
 

@@ -12,9 +12,9 @@ from django.utils.http import content_disposition_header
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
-from memoryhub.access.tenancy import UnknownRow
 from memoryhub.admin.pressing import Done, button_urls, posted, small_number
-from memoryhub.refusals import told
+from memoryhub.auth.tenancy import UnknownRow
+from memoryhub.errors import told
 from summaries.admin.curated import CuratedAdmin, address
 from summaries.admin.passages import differences
 

@@ -20,7 +20,6 @@ from django.utils.translation import gettext_lazy as _
 from unfold.contrib.filters.admin import RangeDateTimeFilter, RelatedDropdownFilter
 from unfold.widgets import UnfoldAdminTextInputWidget
 
-from memoryhub.access.tenancy import UnknownRow, tenant_for_reading
 from memoryhub.admin.base import (
     READ_FOR_EXCERPT,
     UserFilter,
@@ -32,8 +31,9 @@ from memoryhub.admin.base import (
 )
 from memoryhub.admin.ledger import tokens_in_words
 from memoryhub.admin.pressing import Done, button_urls, in_words, posted, reason_of, small_number, typed
+from memoryhub.auth.tenancy import UnknownRow, tenant_for_reading
+from memoryhub.errors import DomainError
 from memoryhub.providers.errors import ProviderError
-from memoryhub.refusals import Refusal
 from summaries.actions.adding import add_document
 from summaries.actions.compaction_states import compaction_states
 from summaries.actions.daily import daily
@@ -261,7 +261,7 @@ class ProjectAdmin(CuratedAdmin):
         name = project.name if typed(request, "of") != "all" else None
         try:
             return digest(tenant=tenant, since=begin, until=begin + timedelta(days=1), project=name)
-        except Refusal as error:
+        except DomainError as error:
             messages.warning(request, in_words(error))
         except (ProviderError, NoRoom):
             messages.error(request, gettext("The language model could not be asked. Try again later."))

@@ -26,7 +26,7 @@ from conversations.models import ChatTurn
 from memoryhub.admin.base import HubAdmin, UserFilter, clock, excerpt, labelled, link_to, principal, whose
 from memoryhub.admin.pressing import Done, button_urls, posted, typed
 from memoryhub.admin.titles import dated
-from memoryhub.tenants.policies import effective_policy
+from memoryhub.tenancy.policies import effective_policy
 from summaries.actions.correcting import correct_to_new_project, proposed_name, take_back_correction
 from summaries.actions.likely import likeliest, profiles_of
 from summaries.actions.routing import correct_routing, corrections_of

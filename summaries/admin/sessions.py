@@ -18,13 +18,13 @@ from unfold.contrib.filters.admin import (
     RelatedDropdownFilter,
 )
 
-from memoryhub.access.tenancy import UnknownRow
 from memoryhub.admin.base import UserFilter, clock, excerpt, labelled, principal, whose
 from memoryhub.admin.fields import ProseField
 from memoryhub.admin.pressing import Done, button_urls, posted, reason_of, small_number, typed
 from memoryhub.admin.titles import dated
 from memoryhub.admin.trail import WHO
-from memoryhub.refusals import told
+from memoryhub.auth.tenancy import UnknownRow
+from memoryhub.errors import told
 from summaries.actions.curate import delete_summary, edit_summary, restore_version
 from summaries.actions.going_back import put_summary_back
 from summaries.actions.ordering import order_summary

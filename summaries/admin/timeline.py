@@ -17,7 +17,7 @@ from memoryhub.admin.base import clock, principal
 from memoryhub.admin.numbers import grouped
 from memoryhub.admin.pages import Page
 from memoryhub.admin.pressing import in_words, next_of, tell
-from memoryhub.refusals import Refusal
+from memoryhub.errors import DomainError
 from summaries.actions.ordering import order_summary
 from summaries.admin.words import CONFIDENCES
 from summaries.domain.routing import Action
@@ -112,7 +112,7 @@ def summarise(request: HttpRequest, session_id: UUID) -> HttpResponse:
         raise Http404
     try:
         order_summary(session=session, by=principal(request), now=clock())
-    except Refusal as error:
+    except DomainError as error:
         messages.error(request, in_words(error))
     else:
         tell(request, gettext("The summary will be written in the background."))

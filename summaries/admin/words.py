@@ -5,7 +5,7 @@ from typing import Any, Final
 
 from django.utils.translation import gettext_lazy as _
 
-from memoryhub.tenants.domain import Trust
+from memoryhub.tenancy.domain import Trust
 from summaries.actions.protecting import Why
 from summaries.domain.compaction import Outcome
 from summaries.domain.projects import DocumentKind, EventKind

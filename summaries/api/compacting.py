@@ -5,8 +5,8 @@ from rest_framework import status
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from memoryhub.access.domain import Scope
 from memoryhub.api.fields import NoBody, TenantQuery
+from memoryhub.auth.domain import Scope
 from memoryhub.providers.errors import ProviderUnavailable
 from summaries.actions.oversize import NotCompacted, order_compaction
 from summaries.api.projects import ProjectView

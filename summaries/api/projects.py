@@ -14,15 +14,15 @@ from rest_framework.response import Response
 
 from conversations.actions.routed import CHANNEL
 from conversations.models import Session
-from memoryhub.access.domain import Scope
-from memoryhub.access.tenancy import Tenant
 from memoryhub.api.etags import IF_MATCH, etag, expected_version, wants_none
 from memoryhub.api.fields import TenantQuery
 from memoryhub.api.pagination import PageQuery, page_of
 from memoryhub.api.problems import Problem
 from memoryhub.api.views import ApiView
-from memoryhub.tenants.domain import TrustPolicy
-from memoryhub.tenants.policies import effective_policy
+from memoryhub.auth.domain import Scope
+from memoryhub.auth.tenancy import Tenant
+from memoryhub.tenancy.domain import TrustPolicy
+from memoryhub.tenancy.policies import effective_policy
 from summaries.actions.daily import daily_events
 from summaries.actions.documents import (
     DocumentTooLong,

@@ -12,12 +12,12 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from conversations.models import Session
-from memoryhub.access.domain import Scope
-from memoryhub.access.tenancy import UnknownRow
 from memoryhub.api.etags import IF_MATCH, etag, expected_version
 from memoryhub.api.pagination import PageQuery, page_of
 from memoryhub.api.problems import Problem
 from memoryhub.api.views import ApiView
+from memoryhub.auth.domain import Scope
+from memoryhub.auth.tenancy import UnknownRow
 from memoryhub.providers.errors import ProviderError
 from memoryhub.providers.spending import SpendCapReached
 from summaries import metrics as metrics  # its collector registers itself

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from memoryhub.tenants.domain import Policy, number, whole
+from memoryhub.tenancy.domain import Policy, number, whole
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -13,7 +13,7 @@ from uuid import UUID
 
 from conversations.domain.cleaning import label, one_line
 from memoryhub.search.analysis import analyse, fold
-from memoryhub.storable import text_problem
+from memoryhub.validators import text_problem
 from summaries.domain.documents import PIN
 from summaries.domain.projects import DECISIONS, MEMORY, TIMELINE
 from summaries.domain.rolling import NoRoom, shortened

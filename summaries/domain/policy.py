@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from memoryhub.tenants.domain import Policy, switch, whole
+from memoryhub.tenancy.domain import Policy, switch, whole
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Final
 
-from memoryhub.tenants.domain import Policy, one_of, switch, whole
+from memoryhub.tenancy.domain import Policy, one_of, switch, whole
 
 OFF: Final = "off"
 AUTO: Final = "auto"

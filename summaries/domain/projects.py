@@ -8,7 +8,7 @@ from enum import StrEnum
 from hashlib import sha256
 from typing import Final
 
-from memoryhub.refusals import Refusal, told
+from memoryhub.errors import DomainError, told
 
 MEMORY: Final = "MEMORY.md"
 PINNED: Final = "pinned.md"
@@ -61,7 +61,7 @@ class EventKind(StrEnum):
     DELETE = "delete"
 
 
-class BadProjectName(Refusal, ValueError):
+class BadProjectName(DomainError, ValueError):
     """A text that cannot be a project's name; `proposal` is one that can, made of it."""
 
     def __init__(self, why: str, proposal: str) -> None:
@@ -69,7 +69,7 @@ class BadProjectName(Refusal, ValueError):
         super().__init__(told("%(why)s It could be called %(proposal)s.", why=why, proposal=repr(proposal)))
 
 
-class BadDocumentName(Refusal, ValueError):
+class BadDocumentName(DomainError, ValueError):
     """A text that is no document's name."""
 
 

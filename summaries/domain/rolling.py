@@ -10,7 +10,7 @@ from datetime import datetime
 from typing import Final
 
 from conversations.domain.cleaning import label, one_line
-from memoryhub.tenants.domain import Trust
+from memoryhub.tenancy.domain import Trust
 from summaries.domain.policy import SummaryPolicy
 from summaries.domain.trusting import lowest
 

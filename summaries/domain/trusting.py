@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from memoryhub.tenants.domain import Trust
+from memoryhub.tenancy.domain import Trust
 
 
 def lowest(*trusts: Trust | str, among: Iterable[Trust | str] = ()) -> Trust:

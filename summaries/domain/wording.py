@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Final
 
 from conversations.domain.cleaning import visible
-from memoryhub.fences import fenced
+from memoryhub.llm.delimiters import fenced
 from summaries.domain.rolling import Call
 
 PREVIOUS: Final = "previous-summary"

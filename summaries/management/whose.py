@@ -4,8 +4,8 @@ from typing import Any
 
 from django.core.management.base import CommandError, CommandParser
 
-from memoryhub.tenants.domain import actor_id, effective_user
-from memoryhub.tenants.models import Actor, Agent
+from memoryhub.tenancy.domain import actor_id, effective_user
+from memoryhub.tenancy.models import Actor, Agent
 from summaries.models import Project
 
 

@@ -2,7 +2,7 @@
 
 import django.db.models.deletion
 import memoryhub.ids
-import memoryhub.tenants.domain
+import memoryhub.tenancy.domain
 from django.db import migrations, models
 
 
@@ -26,7 +26,7 @@ class Migration(migrations.Migration):
                 ('end_time', models.DateTimeField()),
                 ('model', models.CharField(blank=True, max_length=255)),
                 ('generator', models.CharField(choices=[('llm', 'llm'), ('extractive', 'extractive')], max_length=10)),
-                ('trust', models.CharField(choices=[('trusted', 'trusted'), ('untrusted', 'untrusted')], default=memoryhub.tenants.domain.Trust['TRUSTED'], max_length=10)),
+                ('trust', models.CharField(choices=[('trusted', 'trusted'), ('untrusted', 'untrusted')], default=memoryhub.tenancy.domain.Trust['TRUSTED'], max_length=10)),
                 ('locked', models.BooleanField(default=False, help_text='A person put it right; no job rewrites it.')),
                 ('version', models.PositiveIntegerField(default=1)),
                 ('written', models.PositiveIntegerField(default=1, editable=False)),

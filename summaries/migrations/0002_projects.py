@@ -2,7 +2,7 @@
 
 import django.db.models.deletion
 import memoryhub.ids
-import memoryhub.tenants.domain
+import memoryhub.tenancy.domain
 from django.db import migrations, models
 
 
@@ -93,7 +93,7 @@ class Migration(migrations.Migration):
                 ('text_digest', models.BinaryField(max_length=32)),
                 ('pinned', models.BooleanField(default=False)),
                 ('source', models.JSONField(default=dict)),
-                ('trust', models.CharField(choices=[('trusted', 'trusted'), ('untrusted', 'untrusted')], default=memoryhub.tenants.domain.Trust['TRUSTED'], max_length=10)),
+                ('trust', models.CharField(choices=[('trusted', 'trusted'), ('untrusted', 'untrusted')], default=memoryhub.tenancy.domain.Trust['TRUSTED'], max_length=10)),
                 ('created_at', models.DateTimeField()),
                 ('actor', models.ForeignKey(db_index=False, on_delete=django.db.models.deletion.CASCADE, related_name='+', to='memoryhub.actor')),
                 ('document', models.ForeignKey(db_index=False, on_delete=django.db.models.deletion.CASCADE, related_name='entries', to='summaries.document')),

@@ -7,10 +7,10 @@ from django.db import models
 from django.db.models import Q
 
 from conversations.models import TRUSTS, Session
-from memoryhub.access.domain import PrincipalKind
+from memoryhub.auth.domain import PrincipalKind
 from memoryhub.ids import new_id
-from memoryhub.tenants.domain import Trust
-from memoryhub.tenants.models import Actor
+from memoryhub.tenancy.domain import Trust
+from memoryhub.tenancy.models import Actor
 from summaries.domain.projects import LONGEST_DESCRIPTION, LONGEST_NAME, DocumentKind, EventKind
 from summaries.domain.routing import Action, Confidence
 

@@ -4,7 +4,7 @@ from django.db import models
 
 from conversations.models import Session
 from memoryhub.ids import new_id
-from memoryhub.tenants.models import Actor
+from memoryhub.tenancy.models import Actor
 
 
 class ProjectCursor(models.Model):

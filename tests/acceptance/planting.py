@@ -10,9 +10,9 @@ from rest_framework.test import APIClient
 
 from memoryhub.jobs.queue import Offer, enqueue
 from memoryhub.jobs.runner import run
-from memoryhub.ledger.domain import Call, Payer, Size
-from memoryhub.ledger.recording import record
-from memoryhub.tenants.domain import actor_id
+from memoryhub.llm.usage.domain import Call, Payer, Size
+from memoryhub.llm.usage.recording import record
+from memoryhub.tenancy.domain import actor_id
 from strength.models import ReflectionCursor, StrategyCursor
 from summaries.models import ProjectCursor, SummaryDraft
 

@@ -14,10 +14,10 @@ import psycopg
 import pytest
 from django.db import connection
 
-from memoryhub.postgres import EmbeddedCluster
-from memoryhub.postgres.cluster import ConnectionInfo
-from memoryhub.processes import wait_until
-from memoryhub.tenants.models import Agent
+from memoryhub.runtime.postgres import EmbeddedCluster
+from memoryhub.runtime.postgres.cluster import ConnectionInfo
+from memoryhub.runtime.processes import wait_until
+from memoryhub.tenancy.models import Agent
 
 ROOT = Path(__file__).resolve().parents[2]
 

@@ -15,14 +15,14 @@ from django.utils import timezone
 from rest_framework.test import APIClient
 
 from conversations.models import Message
-from memoryhub.access.domain import command
-from memoryhub.access.models import AuditEntry
 from memoryhub.api import idempotency
 from memoryhub.api.models import IdempotencyRecord
-from memoryhub.processes import wait_until
+from memoryhub.auth.domain import command
+from memoryhub.auth.models import AuditEntry
+from memoryhub.runtime.processes import wait_until
 from memoryhub.search import reindexing
 from memoryhub.search.words import WORDS_VERSION
-from memoryhub.tenants.models import Actor, Agent
+from memoryhub.tenancy.models import Actor, Agent
 from strength.actions.curate import apply_transition
 from strength.models import Memory, MemoryIndex, MemoryNumbers, MemoryRevision
 from tests.acceptance.planting import API

@@ -14,8 +14,8 @@ import yaml
 from bench.drills import Jobs, done, folder
 from bench.hub import Hub, eventually
 from memoryhub.env import CHECKOUT, read_environment
-from memoryhub.postgres import EmbeddedCluster
-from memoryhub.supervisor import PROGRAMS, Supervisor, SupervisorError, programs_named
+from memoryhub.runtime.postgres import EmbeddedCluster
+from memoryhub.runtime.supervisor import PROGRAMS, Supervisor, SupervisorError, programs_named
 
 COMPOSE: dict[str, Any] = yaml.safe_load((CHECKOUT / "docker-compose.yml").read_text())
 DOCKERFILE = (CHECKOUT / "Dockerfile").read_text()

@@ -7,13 +7,13 @@ import pytest
 
 from conversations.actions.context import ContextRequest, assemble_context
 from conversations.models import Message, Receipt, Session
-from memoryhub.access.domain import command
-from memoryhub.access.models import AuditEntry
-from memoryhub.access.tenancy import tenant_for_reading
+from memoryhub.auth.domain import command
+from memoryhub.auth.models import AuditEntry
+from memoryhub.auth.tenancy import tenant_for_reading
 from memoryhub.demo import story
 from memoryhub.demo.telling import tell
 from memoryhub.providers.spaces import text_query
-from memoryhub.tenants.models import Actor, Agent
+from memoryhub.tenancy.models import Actor, Agent
 from strength.actions.search import FoundMemory, MemorySearch, search_memories
 from strength.models import CurrentNumbers, Memory, MemoryRevision, MemorySource, PerspectiveStrength
 from tests.conftest import NOW

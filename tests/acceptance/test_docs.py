@@ -19,15 +19,15 @@ from prometheus_client import REGISTRY, Counter, Histogram
 from pytest_django.live_server_helper import LiveServer
 
 import conversations.metrics
-from memoryhub.access.actions import issue_key
-from memoryhub.access.domain import Scope, command
+from memoryhub.auth.actions import issue_key
+from memoryhub.auth.domain import Scope, command
+from memoryhub.embeddings.local import INSTALL
 from memoryhub.env import CHECKOUT, read_environment, secret_key
 from memoryhub.jobs.metrics import BACKGROUND
-from memoryhub.ledger.metrics import CALLS
+from memoryhub.llm.usage.metrics import CALLS
 from memoryhub.providers.config import EMBEDDING_PROVIDERS, LLM_PROVIDERS, EmbeddingConfig, LLMConfig
-from memoryhub.providers.embeddings.local import INSTALL
 from memoryhub.providers.errors import ConfigurationError
-from memoryhub.tenants.policies import policy_classes
+from memoryhub.tenancy.policies import policy_classes
 from summaries.metrics import SUMMARIES
 
 README = CHECKOUT / "README.md"

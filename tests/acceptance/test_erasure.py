@@ -10,11 +10,11 @@ from django.db import connection
 from rest_framework.test import APIClient
 
 from conversations.models import Receipt, Session
-from memoryhub.access.domain import Scope
-from memoryhub.access.erasure import actor_models
-from memoryhub.access.models import ApiKey, AuditEntry
 from memoryhub.api.models import IdempotencyRecord
-from memoryhub.tenants.models import Actor
+from memoryhub.auth.domain import Scope
+from memoryhub.auth.erasure import actor_models
+from memoryhub.auth.models import ApiKey, AuditEntry
+from memoryhub.tenancy.models import Actor
 from strength.models import Memory, PerspectiveStrength
 from tests.acceptance.planting import API, Planted, made, plant
 from tests.conftest import client_with_key

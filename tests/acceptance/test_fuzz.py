@@ -21,9 +21,9 @@ from rest_framework.test import APIClient
 from schemathesis import GenerationMode
 from schemathesis.config import SchemathesisConfig
 
-from memoryhub.access.actions import issue_key
-from memoryhub.access.domain import Scope, command
-from memoryhub.access.throttles import PerKey
+from memoryhub.auth.actions import issue_key
+from memoryhub.auth.domain import Scope, command
+from memoryhub.auth.throttles import PerKey
 from tests.acceptance.planting import API, Planted, body_of, plant
 from tests.acceptance.routes import Route, closed_routes
 from tests.conftest import NOW, client_with_key

@@ -14,9 +14,9 @@ from django.utils.module_loading import import_string
 from rest_framework.test import APIClient
 
 from memoryhub import checks
-from memoryhub.access.erasure import actor_models
-from memoryhub.ledger.models import LedgerEntry
-from memoryhub.tenants.policies import policy_classes
+from memoryhub.auth.erasure import actor_models
+from memoryhub.llm.usage.models import LedgerEntry
+from memoryhub.tenancy.policies import policy_classes
 from tests.acceptance.planting import Planted, body_of, plant
 from tests.acceptance.routes import NEEDS_NO_KEY, Route, api_routes, closed_routes
 
@@ -177,7 +177,7 @@ def test_policy_defaults_obey_their_own_rules(policy: Any) -> None:
     assert policy.from_overrides(values).values() == values
 
 
-class CopyOfTrust(import_string("memoryhub.tenants.domain.TrustPolicy")):  # type: ignore[misc]
+class CopyOfTrust(import_string("memoryhub.tenancy.domain.TrustPolicy")):  # type: ignore[misc]
     """A policy whose keys another has already."""
 
 

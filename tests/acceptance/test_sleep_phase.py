@@ -11,8 +11,8 @@ from django.core.management import CommandError, call_command
 from django.db import connection
 from django.utils import timezone
 
-from memoryhub.access.domain import command
-from memoryhub.access.tenancy import actor_for_writing
+from memoryhub.auth.domain import command
+from memoryhub.auth.tenancy import actor_for_writing
 from memoryhub.management.side_by_side import side_by_side
 from strength.actions.write import NewMemory, write_memory
 from strength.models import CurrentNumbers, Memory, SleepRun

@@ -12,9 +12,9 @@ from random import Random
 import pytest
 from django.db import OperationalError, connection, transaction
 
-from memoryhub.access.domain import command
-from memoryhub.access.tenancy import actor_for_writing
-from memoryhub.tenants.models import Actor
+from memoryhub.auth.domain import command
+from memoryhub.auth.tenancy import actor_for_writing
+from memoryhub.tenancy.models import Actor
 from strength.actions.curate import apply_transition
 from strength.actions.sleep import Waking, sleep
 from strength.actions.undo import undo_sleep

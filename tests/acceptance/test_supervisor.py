@@ -15,10 +15,10 @@ from pathlib import Path
 import pytest
 
 from memoryhub.env import read_environment
-from memoryhub.postgres import EmbeddedCluster
-from memoryhub.postgres import server as postgres_server
-from memoryhub.processes import is_locked, wait_until
-from memoryhub.supervisor import (
+from memoryhub.runtime.postgres import EmbeddedCluster
+from memoryhub.runtime.postgres import server as postgres_server
+from memoryhub.runtime.processes import is_locked, wait_until
+from memoryhub.runtime.supervisor import (
     PROGRAMS,
     Supervisor,
     SupervisorError,

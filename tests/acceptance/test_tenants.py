@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from rest_framework.test import APIClient
 
-from memoryhub.access.actions import revoke_key
-from memoryhub.access.domain import Scope, command
-from memoryhub.access.models import ApiKey
+from memoryhub.auth.actions import revoke_key
+from memoryhub.auth.domain import Scope, command
+from memoryhub.auth.models import ApiKey
 from tests.acceptance.planting import API, BODIES, Planted, body_of, plant
 from tests.acceptance.routes import Route, api_routes, closed_routes
 from tests.conftest import client_with_key

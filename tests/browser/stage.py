@@ -11,18 +11,18 @@ from django.urls import reverse
 
 from conversations.actions.chat import Question, pose
 from conversations.models import Session
-from memoryhub.access.actions import issue_key
-from memoryhub.access.domain import Principal, PrincipalKind, Scope, command
-from memoryhub.access.tenancy import actor_for_writing, tenant_for_reading
 from memoryhub.api.models import IdempotencyRecord
+from memoryhub.auth.actions import issue_key
+from memoryhub.auth.domain import Principal, PrincipalKind, Scope, command
+from memoryhub.auth.tenancy import actor_for_writing, tenant_for_reading
 from memoryhub.demo.story import KEN, MAYA, RELEASE
 from memoryhub.demo.telling import tell
 from memoryhub.jobs.models import Crew, Job, ScheduleState
 from memoryhub.jobs.queue import enqueue
-from memoryhub.ledger.domain import Call, Payer, Size
-from memoryhub.ledger.models import TokenFactors
-from memoryhub.ledger.recording import record
-from memoryhub.tenants.models import Actor
+from memoryhub.llm.usage.domain import Call, Payer, Size
+from memoryhub.llm.usage.models import TokenFactors
+from memoryhub.llm.usage.recording import record
+from memoryhub.tenancy.models import Actor
 from strength.actions.sleep import Waking, sleep
 from strength.actions.tasks import begin_task
 from strength.actions.write import NewMemory, write_memory

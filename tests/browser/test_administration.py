@@ -3,10 +3,10 @@
 import re
 from typing import Any
 
-from memoryhub.access.models import ApiKey
+from memoryhub.auth.models import ApiKey
 from memoryhub.demo.story import RELEASE
 from memoryhub.jobs.models import Job
-from memoryhub.tenants.models import Agent
+from memoryhub.tenancy.models import Agent
 from tests.browser.chromium import expect
 from tests.browser.stage import Stage, page_of
 from tests.browser.steps import confirm, press

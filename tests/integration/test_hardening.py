@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 from rest_framework.test import APIClient
 
-from memoryhub.access.domain import Scope, command
-from memoryhub.access.tenancy import actor_for_writing
-from memoryhub.providers.embeddings.hashing import HashingProvider
+from memoryhub.auth.domain import Scope, command
+from memoryhub.auth.tenancy import actor_for_writing
+from memoryhub.embeddings.hashing import HashingProvider
 from memoryhub.providers.spaces import active_space, embed_rows
-from memoryhub.tenants.models import Agent
+from memoryhub.tenancy.models import Agent
 from strength.models import Memory, MemoryIndex
 from tests.conftest import client_with_key
 

@@ -14,12 +14,12 @@ from rest_framework.test import APIClient
 
 from conversations.domain.speaking import asks
 from conversations.models import MessageIndex, Session
-from memoryhub.access.domain import command
-from memoryhub.access.tenancy import actor_for_writing, ensure_actor
+from memoryhub.auth.domain import command
+from memoryhub.auth.tenancy import actor_for_writing, ensure_actor
 from memoryhub.ids import new_id
 from memoryhub.search.models import EmbeddingSpace
 from memoryhub.search.reindexing import count_outdated
-from memoryhub.tenants.models import Agent
+from memoryhub.tenancy.models import Agent
 from strength.actions.sleep import Waking, sleep
 from strength.actions.write import NewMemory, write_memory
 from strength.domain.memories import content_digest

@@ -13,9 +13,9 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from memoryhub.postgres import ConnectionInfo, EmbeddedCluster, PostgresError
-from memoryhub.postgres import server as postgres_server
-from memoryhub.processes import wait_until, working_in
+from memoryhub.runtime.postgres import ConnectionInfo, EmbeddedCluster, PostgresError
+from memoryhub.runtime.postgres import server as postgres_server
+from memoryhub.runtime.processes import wait_until, working_in
 
 OVERCOMMIT = Path("/proc/sys/vm/overcommit_memory")
 CHECKOUT = Path(__file__).resolve().parents[2]
@@ -124,7 +124,7 @@ def test_it_takes_as_many_connections_as_the_settings_may_open(
 ) -> None:
     cluster = make_cluster()
     subprocess.run(
-        [sys.executable, "-m", "memoryhub.postgres", "start"], cwd=CHECKOUT, check=True, timeout=120,
+        [sys.executable, "-m", "memoryhub.runtime.postgres", "start"], cwd=CHECKOUT, check=True, timeout=120,
         env={**os.environ, **wanted, "MEMORYHUB_DATA_DIR": str(cluster.data_dir)},
     )  # fmt: skip
     connection = cluster.connection()
@@ -135,7 +135,7 @@ def test_it_takes_as_many_connections_as_the_settings_may_open(
 def test_a_wrong_setting_keeps_it_from_starting_but_not_from_stopping(cluster: EmbeddedCluster) -> None:
     def run(action: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
-            [sys.executable, "-m", "memoryhub.postgres", action], cwd=CHECKOUT, capture_output=True, text=True,
+            [sys.executable, "-m", "memoryhub.runtime.postgres", action], cwd=CHECKOUT, capture_output=True, text=True,
             env={**os.environ, "MEMORYHUB_WORKERS": "many", "MEMORYHUB_DATA_DIR": str(cluster.data_dir)}, timeout=120,
         )  # fmt: skip
 
@@ -148,7 +148,7 @@ def test_a_wrong_setting_keeps_it_from_starting_but_not_from_stopping(cluster: E
 
 def test_start_from_two_processes_at_once_makes_one_server(make_cluster: MakeCluster) -> None:
     cluster = make_cluster()
-    command = [sys.executable, "-m", "memoryhub.postgres", "start"]
+    command = [sys.executable, "-m", "memoryhub.runtime.postgres", "start"]
     environment = {**os.environ, "MEMORYHUB_DATA_DIR": str(cluster.data_dir)}
 
     both = [subprocess.Popen(command, cwd=CHECKOUT, env=environment) for _ in range(2)]
@@ -289,7 +289,7 @@ def test_what_does_not_start_with_the_least_either_is_told_once(
 def test_an_interrupted_initialisation_is_made_good(make_cluster: MakeCluster) -> None:
     cluster = make_cluster()
     starter = subprocess.Popen(
-        [sys.executable, "-m", "memoryhub.postgres", "start"],
+        [sys.executable, "-m", "memoryhub.runtime.postgres", "start"],
         cwd=CHECKOUT,
         env={**os.environ, "MEMORYHUB_DATA_DIR": str(cluster.data_dir)},
     )
@@ -368,7 +368,7 @@ def test_a_folder_that_is_closed_to_the_account_stays_closed(make_cluster: MakeC
 def test_programs_that_the_account_cannot_reach_are_copied(
     make_cluster: MakeCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from memoryhub.postgres import binaries
+    from memoryhub.runtime.postgres import binaries
 
     packaged = binaries.find_binaries(18)
     package = tmp_path / binaries.PACKAGE
@@ -412,7 +412,7 @@ def test_an_ordinary_user_runs_its_own_server_and_another_is_refused(make_cluste
 
 
 def _by_hand(action: str, data_dir: Path, *, user: str) -> subprocess.CompletedProcess[str]:
-    """Run `python -m memoryhub.postgres` as that user, with a Python that the user can reach."""
+    """Run `python -m memoryhub.runtime.postgres` as that user, with a Python that the user can reach."""
     packages = str(Path(psycopg.__file__).parents[1])
     environment = {**os.environ, "MEMORYHUB_DATA_DIR": str(data_dir), "PYTHONPATH": packages, "HOME": "/"}
     as_user = ["runuser", "-u", user, "--"]
@@ -421,7 +421,7 @@ def _by_hand(action: str, data_dir: Path, *, user: str) -> subprocess.CompletedP
             [*as_user, python, "-c", "import psycopg.pq"], env=environment, capture_output=True
         )
         if tried.returncode == 0:
-            command = [*as_user, python, "-m", "memoryhub.postgres", action]
+            command = [*as_user, python, "-m", "memoryhub.runtime.postgres", action]
             return subprocess.run(
                 command, cwd=CHECKOUT, env=environment, capture_output=True, text=True, timeout=120
             )
@@ -497,6 +497,6 @@ def test_a_dump_that_fails_leaves_what_was_there(cluster: EmbeddedCluster, tmp_p
 
 def _told(cluster: EmbeddedCluster, action: str, file: Path) -> tuple[int, str]:
     environment = {**os.environ, "MEMORYHUB_DATA_DIR": str(cluster.data_dir)}
-    command = [sys.executable, "-m", "memoryhub.postgres", action, str(file)]
+    command = [sys.executable, "-m", "memoryhub.runtime.postgres", action, str(file)]
     done = subprocess.run(command, cwd=CHECKOUT, env=environment, capture_output=True, text=True, timeout=120)
     return done.returncode, done.stderr

@@ -1,6 +1,6 @@
 """A refusal reads as English text to programs, and in the reader's language to people."""
 
-from memoryhub.refusals import Refusal, told, words_of
+from memoryhub.errors import DomainError, told, words_of
 
 JAPANESE = {
     "A memory that is %(status)s cannot be pinned.": "状態が%(status)sの記憶は固定できません。",
@@ -8,7 +8,7 @@ JAPANESE = {
 }
 
 
-class Beside(Refusal):
+class Beside(DomainError):
     def __init__(self, field: str, message: str) -> None:
         self.field = field
         super().__init__(message)
@@ -27,7 +27,7 @@ def test_what_was_told_from_a_template_is_translated() -> None:
     assert str(error) == "A memory that is pending cannot be pinned."
     assert words_of(error, JAPANESE.__getitem__) == "状態がpendingの記憶は固定できません。"
     assert (
-        words_of(Refusal(told("Nothing to do, 100 % done.")), JAPANESE.__getitem__)
+        words_of(DomainError(told("Nothing to do, 100 % done.")), JAPANESE.__getitem__)
         == "することはありません。"
     )
 
@@ -40,4 +40,4 @@ def test_a_word_told_within_a_text_is_translated_too() -> None:
 
 
 def test_a_plain_text_stays_as_it_is() -> None:
-    assert words_of(Refusal("Not from a template."), JAPANESE.__getitem__) == "Not from a template."
+    assert words_of(DomainError("Not from a template."), JAPANESE.__getitem__) == "Not from a template."

@@ -15,13 +15,13 @@ from conversations.domain.cleaning import one_line, visible
 from conversations.domain.fitting import ContextTooLarge
 from conversations.domain.validation import InvalidContext
 from conversations.models import ChatTurn
-from memoryhub.access.domain import command
-from memoryhub.access.tenancy import UnknownRow, actor_for_writing
+from memoryhub.auth.domain import command
+from memoryhub.auth.tenancy import UnknownRow, actor_for_writing
 from memoryhub.ids import new_id
-from memoryhub.providers.llm.base import Delta
-from memoryhub.storable import text_problem
-from memoryhub.tenants.domain import AGENT_ID_PATTERN
-from memoryhub.tenants.models import Actor
+from memoryhub.llm.base import Delta
+from memoryhub.tenancy.domain import AGENT_ID_PATTERN
+from memoryhub.tenancy.models import Actor
+from memoryhub.validators import text_problem
 
 BY = command("chat")
 COMMANDS = "/why: what the last answer knew; /new: begin a new session; /quit (or Ctrl-D): end."

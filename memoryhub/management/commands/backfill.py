@@ -11,11 +11,11 @@ from django.utils.dateparse import parse_date, parse_datetime
 from rich.console import Console
 from rich.progress import Progress
 
-from memoryhub.access.tenancy import UnknownRow
+from memoryhub.auth.tenancy import UnknownRow
+from memoryhub.importexport.writing import Whose
 from memoryhub.jobs.backfilling import Fate, Piece, Scope, pieces, work_off
 from memoryhub.management.resumable import ResumableCommand
 from memoryhub.providers.errors import ProviderError
-from memoryhub.transfer.writing import Whose
 
 STUCK_AFTER: Final = 20
 """After so many in a row that had to wait, the others would have to wait as well."""

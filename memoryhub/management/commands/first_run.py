@@ -8,16 +8,16 @@ from django.contrib.auth import get_user_model
 from django.core.management.base import BaseCommand, CommandParser
 from django.db import transaction
 
-from memoryhub.access.actions import issue_key
-from memoryhub.access.domain import Principal, Scope, command
-from memoryhub.access.models import ApiKey, AuditEntry
+from memoryhub.auth.actions import issue_key
+from memoryhub.auth.domain import Principal, Scope, command
+from memoryhub.auth.models import ApiKey, AuditEntry
 from memoryhub.demo.story import RELEASE
 from memoryhub.demo.telling import tell
 from memoryhub.env import read_environment
 from memoryhub.providers.errors import ProviderError
 from memoryhub.providers.spaces import active_space
-from memoryhub.supervisor import web_url
-from memoryhub.tenants.models import Agent
+from memoryhub.runtime.supervisor import web_url
+from memoryhub.tenancy.models import Agent
 
 ADMIN = "admin"
 FIRST_KEY = "first run"

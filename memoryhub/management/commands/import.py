@@ -15,17 +15,17 @@ from django.utils import timezone
 from rich.console import Console
 from rich.progress import Progress
 
-from memoryhub.access.domain import command
-from memoryhub.access.tenancy import UnknownRow
+from memoryhub.auth.domain import command
+from memoryhub.auth.tenancy import UnknownRow
+from memoryhub.importexport.checking import check, check_names
+from memoryhub.importexport.documents import elements
+from memoryhub.importexport.formats import CannotImport, Order, recognised, take_elements
+from memoryhub.importexport.lines import BrokenFile
+from memoryhub.importexport.renaming import Names
+from memoryhub.importexport.report import Report
+from memoryhub.importexport.storing import store
 from memoryhub.management.resumable import ResumableCommand
 from memoryhub.providers.errors import ProviderError
-from memoryhub.transfer.checking import check, check_names
-from memoryhub.transfer.documents import elements
-from memoryhub.transfer.formats import CannotImport, Order, recognised, take_elements
-from memoryhub.transfer.lines import BrokenFile
-from memoryhub.transfer.renaming import Names
-from memoryhub.transfer.report import Report
-from memoryhub.transfer.storing import store
 
 AUTO, OWN = "auto", "memoryhub"
 SHOWN_NOTES = 50

@@ -5,8 +5,8 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from memoryhub.env import read_environment
-from memoryhub.postgres import PostgresError
-from memoryhub.supervisor import PROGRAMS, Supervisor, SupervisorError, programs_named
+from memoryhub.runtime.postgres import PostgresError
+from memoryhub.runtime.supervisor import PROGRAMS, Supervisor, SupervisorError, programs_named
 
 
 class Command(BaseCommand):

@@ -4,8 +4,8 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 
-from memoryhub import supervisor
 from memoryhub.env import read_environment
+from memoryhub.runtime import supervisor
 
 
 class Command(BaseCommand):

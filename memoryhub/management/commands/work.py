@@ -7,10 +7,10 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError
 
 from memoryhub.jobs.crew import CrewBroken, work
-from memoryhub.processes import Wakeups
 from memoryhub.providers.errors import ConfigurationError, ProviderError
 from memoryhub.providers.registry import embedding_provider
-from memoryhub.supervisor import PULSE
+from memoryhub.runtime.processes import Wakeups
+from memoryhub.runtime.supervisor import PULSE
 from memoryhub.tokens import count_raw
 
 

@@ -11,11 +11,11 @@ from django.utils import timezone
 from rich.console import Console
 from rich.progress import Progress
 
-from memoryhub.access.domain import command
-from memoryhub.access.tenancy import UnknownRow
+from memoryhub.auth.domain import command
+from memoryhub.auth.tenancy import UnknownRow
 from memoryhub.management.resumable import ResumableCommand
 from memoryhub.management.side_by_side import side_by_side
-from memoryhub.tenants.models import Actor, Agent
+from memoryhub.tenancy.models import Actor, Agent
 from strength.actions.preview import changes_of
 from strength.actions.rounds import sleep_round
 from strength.actions.sleep import Waking

@@ -6,7 +6,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.utils import timezone
 
-from memoryhub.tenants.models import Actor
+from memoryhub.tenancy.models import Actor
 from summaries.actions.daily import daily
 from summaries.domain.daily import Day, in_words
 from summaries.management.whose import add_whose, named_actor

@@ -6,7 +6,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.utils import timezone
 
-from memoryhub.access.domain import command
+from memoryhub.auth.domain import command
 from summaries.actions.exporting import export_projects
 from summaries.actions.files import Unusable
 from summaries.actions.trees import TreeOfAnother

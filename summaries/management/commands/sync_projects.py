@@ -6,9 +6,9 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.utils import timezone
 
-from memoryhub.access.domain import command
-from memoryhub.tenants.domain import actor_id
-from memoryhub.tenants.models import Actor
+from memoryhub.auth.domain import command
+from memoryhub.tenancy.domain import actor_id
+from memoryhub.tenancy.models import Actor
 from summaries.actions.files import Unusable
 from summaries.actions.syncing import Syncing, sync_projects
 from summaries.actions.trees import TreeOfAnother, whose_tree

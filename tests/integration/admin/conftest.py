@@ -16,14 +16,14 @@ from conversations.actions.messages import add_messages
 from conversations.actions.sessions import open_session
 from conversations.domain.messages import NewMessage, Role
 from conversations.models import Message, Receipt, Session
-from memoryhub.access.actions import create_agent, issue_key
-from memoryhub.access.domain import Scope, command
-from memoryhub.access.models import ApiKey
-from memoryhub.access.tenancy import actor_for_writing, tenant_for_reading
+from memoryhub.auth.actions import create_agent, issue_key
+from memoryhub.auth.domain import Scope, command
+from memoryhub.auth.models import ApiKey
+from memoryhub.auth.tenancy import actor_for_writing, tenant_for_reading
 from memoryhub.ids import new_id
 from memoryhub.jobs.queue import Offer
 from memoryhub.jobs.runner import run
-from memoryhub.tenants.models import Actor, Agent
+from memoryhub.tenancy.models import Actor, Agent
 from strength.actions.write import NewMemory, write_memory
 from strength.domain.memories import Kind
 from strength.models import Memory

@@ -9,8 +9,8 @@ from django.contrib.auth.models import User
 from django.core.exceptions import ValidationError
 from django.test import Client, RequestFactory
 
-from memoryhub.access.models import ApiKey
 from memoryhub.admin.base import HubAdmin
+from memoryhub.auth.models import ApiKey
 from tests.integration.admin.conftest import Hub, list_of
 
 

@@ -13,9 +13,9 @@ from django.db import connection
 from django.test import Client
 from django.urls import reverse
 
-from memoryhub.access.actions import update_agent
-from memoryhub.access.models import ApiKey, AuditEntry
-from memoryhub.tenants.models import Actor, Agent
+from memoryhub.auth.actions import update_agent
+from memoryhub.auth.models import ApiKey, AuditEntry
+from memoryhub.tenancy.models import Actor, Agent
 from strength.actions.curate import edit_memory
 from strength.models import Memory, MemoryRevision
 from tests.integration.admin.conftest import (

@@ -11,11 +11,11 @@ from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 from django.utils import timezone
 
-from memoryhub.access.models import AuditEntry
-from memoryhub.access.roles import CURATOR
 from memoryhub.admin.dashboard import MOST_HAPPENINGS
+from memoryhub.auth.models import AuditEntry
+from memoryhub.auth.roles import CURATOR
 from memoryhub.jobs.models import Crew, Job
-from memoryhub.ledger.models import LedgerEntry
+from memoryhub.llm.usage.models import LedgerEntry
 from memoryhub.search.models import EmbeddingSpace
 from strength.domain.memories import Source
 from strength.models import Memory, MemoryIndex, Merge

@@ -15,13 +15,13 @@ from django.test import Client
 from django.urls import reverse
 from django.utils import translation
 
-from memoryhub.access.models import AuditEntry
-from memoryhub.access.roles import ROLES
 from memoryhub.admin.base import about_policy
 from memoryhub.admin.pages import pages
 from memoryhub.admin.pressing import in_words
-from memoryhub.tenants.domain import PolicyError, Trust
-from memoryhub.tenants.policies import check_overrides
+from memoryhub.auth.models import AuditEntry
+from memoryhub.auth.roles import ROLES
+from memoryhub.tenancy.domain import PolicyError, Trust
+from memoryhub.tenancy.policies import check_overrides
 from strength.actions.curate import WrongState, apply_transition
 from strength.models import Memory
 from summaries.actions.documents import append_entry

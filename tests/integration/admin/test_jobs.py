@@ -11,15 +11,15 @@ from django.urls import reverse
 from django.utils import timezone
 from django_q.models import OrmQ, Schedule
 
-from memoryhub.access.models import AuditEntry
-from memoryhub.access.retrying import TAKEN_OUT
-from memoryhub.access.tenancy import ensure_actor
+from memoryhub.auth.models import AuditEntry
+from memoryhub.auth.retrying import TAKEN_OUT
+from memoryhub.auth.tenancy import ensure_actor
 from memoryhub.jobs.forgetting import DONE_KEPT, ENDED_BADLY_KEPT, SCHEDULED_KEPT
 from memoryhub.jobs.models import Crew, Job
 from memoryhub.jobs.queue import enqueue, offer_of
 from memoryhub.jobs.runner import run
 from memoryhub.jobs.watching import Mood, background
-from memoryhub.tenants.models import Agent
+from memoryhub.tenancy.models import Agent
 from tests.conftest import run_jobs
 
 LIST = "/admin/memoryhub/job/"

@@ -13,10 +13,10 @@ from django.contrib.auth.models import Group, Permission, User
 from django.contrib.messages import get_messages
 from django.test import Client
 
-from memoryhub.access.domain import Scope
-from memoryhub.access.models import ApiKey, AuditEntry
-from memoryhub.access.people import SCOPE_NEEDS, TRUST_NEEDS
-from memoryhub.access.roles import ADMINISTRATOR, CURATOR
+from memoryhub.auth.domain import Scope
+from memoryhub.auth.models import ApiKey, AuditEntry
+from memoryhub.auth.people import SCOPE_NEEDS, TRUST_NEEDS
+from memoryhub.auth.roles import ADMINISTRATOR, CURATOR
 from tests.integration.admin.conftest import Hub, list_of, logged_in, page_of
 
 KEY = re.compile(r"mh_[0-9a-f]{10}_[\w-]{40,}")

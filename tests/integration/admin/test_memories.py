@@ -15,10 +15,10 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
-from memoryhub.access.models import AuditEntry
 from memoryhub.admin.pressing import UNDO
+from memoryhub.auth.models import AuditEntry
+from memoryhub.importexport.lines import read_lines
 from memoryhub.providers import spaces
-from memoryhub.transfer.lines import read_lines
 from strength.actions.curate import apply_transition, edit_memory
 from strength.actions.supersede import supersede_memory
 from strength.actions.write import NewMemory

@@ -18,12 +18,12 @@ from pytest_django.fixtures import Settings
 from conversations.actions.sessions import open_session
 from conversations.models import ChatTurn, Message, MessageIndex, Receipt, Session
 from memoryhub import urls
-from memoryhub.access.actions import create_agent, issue_key
-from memoryhub.access.domain import Scope
-from memoryhub.access.models import ApiKey, AuditEntry
-from memoryhub.access.tenancy import actor_for_writing
+from memoryhub.auth.actions import create_agent, issue_key
+from memoryhub.auth.domain import Scope
+from memoryhub.auth.models import ApiKey, AuditEntry
+from memoryhub.auth.tenancy import actor_for_writing
 from memoryhub.search.models import TermStatistic
-from memoryhub.tenants.models import Actor, Agent
+from memoryhub.tenancy.models import Actor, Agent
 from strength.models import (
     CurrentNumbers,
     Memory,

@@ -21,12 +21,12 @@ from conversations.admin.runs import KEPT_SECONDS
 from conversations.admin.weighing import SOURCE_PAGES
 from conversations.domain.policy import ContextPolicy
 from conversations.models import Receipt
-from memoryhub.access.erasure import erase_user
-from memoryhub.access.models import AuditEntry
-from memoryhub.access.tenancy import actor_for_writing, tenant_for_reading
+from memoryhub.auth.erasure import erase_user
+from memoryhub.auth.models import AuditEntry
+from memoryhub.auth.tenancy import actor_for_writing, tenant_for_reading
 from memoryhub.providers import spaces
 from memoryhub.providers.errors import ProviderUnavailable
-from memoryhub.tenants.models import Actor
+from memoryhub.tenancy.models import Actor
 from strength.models import MemoryNumbers
 from summaries.actions.projects import create_project
 from summaries.models import ProjectEvent, RoutingDecision

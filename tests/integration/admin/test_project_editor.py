@@ -15,12 +15,12 @@ from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 from pytest_django.fixtures import Settings
 
-from memoryhub.access.domain import Principal, PrincipalKind
-from memoryhub.access.models import AuditEntry
-from memoryhub.access.tenancy import actor_for_writing
+from memoryhub.auth.domain import Principal, PrincipalKind
+from memoryhub.auth.models import AuditEntry
+from memoryhub.auth.tenancy import actor_for_writing
 from memoryhub.jobs.models import Job
+from memoryhub.llm.none import NOT_CONFIGURED
 from memoryhub.providers.config import LLMConfig
-from memoryhub.providers.llm.none import NOT_CONFIGURED
 from memoryhub.tokens.counter import count_raw
 from summaries.actions.documents import append_entry, put_document, write_document
 from summaries.actions.oversize import note_outcome

@@ -15,12 +15,12 @@ from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 from django.utils import timezone, translation
 
-from memoryhub.access.actions import create_agent
-from memoryhub.access.domain import Principal, PrincipalKind
-from memoryhub.access.models import AuditEntry
-from memoryhub.access.tenancy import actor_for_writing
+from memoryhub.auth.actions import create_agent
+from memoryhub.auth.domain import Principal, PrincipalKind
+from memoryhub.auth.models import AuditEntry
+from memoryhub.auth.tenancy import actor_for_writing
+from memoryhub.errors import Told
 from memoryhub.ids import new_id
-from memoryhub.refusals import Told
 from strength.actions.curate import delete_memory, edit_memory
 from strength.actions.sleep import Waking, sleep
 from strength.actions.supersede import supersede_memory

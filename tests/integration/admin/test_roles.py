@@ -17,8 +17,9 @@ from django.db.models.signals import post_migrate
 from django.test import Client
 from django.urls import URLResolver, get_resolver, reverse
 
-from memoryhub.access.models import AuditEntry
-from memoryhub.access.roles import (
+from memoryhub.admin.pages import pages
+from memoryhub.auth.models import AuditEntry
+from memoryhub.auth.roles import (
     ADMINISTRATOR,
     CURATOR,
     ROLES,
@@ -27,7 +28,6 @@ from memoryhub.access.roles import (
     departures,
     is_granted,
 )
-from memoryhub.admin.pages import pages
 from tests.integration.admin.conftest import Hub, form_of, list_of, logged_in, page_of
 
 PASSWORD = "a long password"

@@ -11,9 +11,9 @@ from django.test.utils import CaptureQueriesContext
 from conversations.actions.chat import Question, pose
 from conversations.actions.sessions import open_session
 from conversations.models import ChatTurn
-from memoryhub.access.models import AuditEntry
-from memoryhub.access.tenancy import actor_for_writing
-from memoryhub.tenants.models import Actor
+from memoryhub.auth.models import AuditEntry
+from memoryhub.auth.tenancy import actor_for_writing
+from memoryhub.tenancy.models import Actor
 from summaries.actions.correcting import NotCorrected, take_back_correction
 from summaries.actions.documents import append_entry
 from summaries.actions.projects import create_project

@@ -10,7 +10,7 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
-from memoryhub.access.tenancy import actor_for_writing
+from memoryhub.auth.tenancy import actor_for_writing
 from memoryhub.ids import new_id
 from strength.actions.preview import preview_sleep
 from strength.actions.sleep import Waking, sleep

@@ -13,8 +13,8 @@ from django.urls import reverse
 from django.utils import timezone
 
 from memoryhub.admin.spending import MOST_ROWS
-from memoryhub.ledger.models import LedgerEntry
-from memoryhub.tenants.models import Agent
+from memoryhub.llm.usage.models import LedgerEntry
+from memoryhub.tenancy.models import Agent
 
 
 def call(agent_id: str = "kana", *, days_ago: int = 0, **values: Any) -> LedgerEntry:

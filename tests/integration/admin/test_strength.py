@@ -21,10 +21,10 @@ from django.utils import timezone
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memoryhub.access.actions import create_agent
-from memoryhub.access.models import AuditEntry
-from memoryhub.access.tenancy import actor_for_writing, tenant_for_reading
 from memoryhub.admin.differences import LONGEST_COMPARED, compared
+from memoryhub.auth.actions import create_agent
+from memoryhub.auth.models import AuditEntry
+from memoryhub.auth.tenancy import actor_for_writing, tenant_for_reading
 from memoryhub.ids import new_id
 from strength.actions.curate import apply_transition, delete_memory, edit_memory
 from strength.actions.decisions import note_held_back

@@ -17,7 +17,7 @@ from conversations.actions.messages import add_messages
 from conversations.admin import timeline as pages
 from conversations.domain.messages import NewMessage, Role
 from conversations.models import ChatTurn, Message, Session
-from memoryhub.access.models import AuditEntry
+from memoryhub.auth.models import AuditEntry
 from memoryhub.checks import dotted_paths_import
 from memoryhub.jobs.models import Job
 from strength.admin.timeline import USED

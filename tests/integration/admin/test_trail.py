@@ -9,13 +9,13 @@ from django.contrib.auth.models import Group, User
 from django.test import Client
 from django.utils import timezone
 
-from memoryhub.access import audit
-from memoryhub.access.domain import PrincipalKind
-from memoryhub.access.models import ApiKey, AuditEntry
-from memoryhub.access.roles import ADMINISTRATOR
 from memoryhub.admin.trail import VERBS, WHO, deed, kind_in_words, model_of
+from memoryhub.auth import audit
+from memoryhub.auth.domain import PrincipalKind
+from memoryhub.auth.models import ApiKey, AuditEntry
+from memoryhub.auth.roles import ADMINISTRATOR
 from memoryhub.jobs.models import Job
-from memoryhub.tenants.models import Agent
+from memoryhub.tenancy.models import Agent
 from strength.actions.curate import TRANSITIONS
 from strength.actions.moving import move_memories
 from strength.actions.revisions import keep_revision

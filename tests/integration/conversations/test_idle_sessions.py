@@ -10,8 +10,8 @@ from rest_framework.test import APIClient
 
 from conversations.actions.sessions import end_session
 from conversations.models import Session
-from memoryhub.access.domain import command
-from memoryhub.access.models import AuditEntry
+from memoryhub.auth.domain import command
+from memoryhub.auth.models import AuditEntry
 from memoryhub.jobs.models import Job
 from memoryhub.jobs.queue import enqueue
 from tests.conftest import run_jobs

@@ -9,7 +9,7 @@ from conversations.actions import recall
 from conversations.actions.recall import search_messages
 from conversations.models import Message, MessageIndex, Session
 from memoryhub.providers.spaces import text_query
-from memoryhub.tenants.models import Actor
+from memoryhub.tenancy.models import Actor
 
 API = "/api/v1"
 WHO = {"agent_id": "kana", "user_id": "hiroki"}

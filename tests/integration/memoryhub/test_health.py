@@ -14,13 +14,13 @@ from django.test import Client
 from rest_framework.test import APIClient
 
 from conversations.models import Session
-from memoryhub.access.actions import create_agent
-from memoryhub.access.domain import command
-from memoryhub.access.models import ApiKey
 from memoryhub.api import diagnosis, health
+from memoryhub.auth.actions import create_agent
+from memoryhub.auth.domain import command
+from memoryhub.auth.models import ApiKey
 from memoryhub.jobs import metrics
 from memoryhub.management.commands import first_run as first_run_command
-from memoryhub.tenants.models import Agent
+from memoryhub.tenancy.models import Agent
 from tests.conftest import NOW
 
 

@@ -5,8 +5,8 @@ from threading import BoundedSemaphore
 import pytest
 from django.db import connections
 
-from memoryhub import waiting
-from memoryhub.waiting import few_at_a_time, waiting_for_network
+from memoryhub import db_pool
+from memoryhub.db_pool import few_at_a_time, waiting_for_network
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -25,7 +25,7 @@ class Room(BoundedSemaphore):
 
 def test_whoever_waits_to_come_back_in_holds_no_connection(monkeypatch: pytest.MonkeyPatch) -> None:
     room = Room()
-    monkeypatch.setattr(waiting, "_room", lambda: room)
+    monkeypatch.setattr(db_pool, "_room", lambda: room)
     with few_at_a_time():
         with waiting_for_network():
             connections["default"].ensure_connection()

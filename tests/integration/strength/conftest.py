@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from memoryhub.access.domain import command
-from memoryhub.access.tenancy import actor_for_writing
-from memoryhub.tenants.models import Actor
+from memoryhub.auth.domain import command
+from memoryhub.auth.tenancy import actor_for_writing
+from memoryhub.tenancy.models import Actor
 from strength.actions.sleep import Waking, sleep
 from strength.actions.write import NewMemory, write_memory
 from strength.domain.sleep import Trigger

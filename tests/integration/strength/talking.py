@@ -11,8 +11,8 @@ from conversations.actions.messages import add_messages
 from conversations.actions.sessions import open_session
 from conversations.domain.messages import NewMessage, Role
 from conversations.models import Message, Session
-from memoryhub.access.domain import job_principal
-from memoryhub.tenants.models import Actor
+from memoryhub.auth.domain import job_principal
+from memoryhub.tenancy.models import Actor
 from strength.actions.extraction import Reading, extract
 from strength.actions.filing import Filed
 from strength.models import Memory

@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 from uuid import UUID
 
 from conversations.actions.condensed import Condensed
-from memoryhub.tenants.domain import Trust
+from memoryhub.tenancy.domain import Trust
 
 TOLD: dict[UUID, Condensed] = {}
 PATH = "tests.integration.strength.telling.told"

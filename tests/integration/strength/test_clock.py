@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from django.db import connection
 
-from memoryhub.access.tenancy import actor_for_writing
-from memoryhub.tenants.models import Actor
-from memoryhub.transfer.tables import Table
+from memoryhub.auth.tenancy import actor_for_writing
+from memoryhub.importexport.tables import Table
+from memoryhub.tenancy.models import Actor
 from strength.actions import sleep as sleeping
 from strength.actions.clock import take_off_clock
 from strength.actions.curate import WrongState, apply_transition, edit_memory

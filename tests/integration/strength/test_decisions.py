@@ -7,9 +7,9 @@ from uuid import uuid4
 import pytest
 from rest_framework.test import APIClient
 
-from memoryhub.access.domain import curator, job_principal
+from memoryhub.auth.domain import curator, job_principal
 from memoryhub.jobs.models import Job
-from memoryhub.tenants.models import Actor
+from memoryhub.tenancy.models import Actor
 from strength.actions.curate import (
     LockedByPerson,
     apply_transition,

@@ -9,11 +9,11 @@ from django.db import transaction
 
 from conversations.actions.sessions import end_session
 from conversations.models import Session
-from memoryhub.access.tenancy import actor_for_writing
+from memoryhub.auth.tenancy import actor_for_writing
 from memoryhub.jobs.models import Job
 from memoryhub.providers.config import LLMConfig
 from memoryhub.providers.errors import ProviderError
-from memoryhub.tenants.models import Actor
+from memoryhub.tenancy.models import Actor
 from strength.actions import questions
 from strength.actions.extraction import messages_passed_over, messages_waiting, rewind
 from strength.admin.figures import tiles

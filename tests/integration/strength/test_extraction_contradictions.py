@@ -8,8 +8,8 @@ import pytest
 from conversations.actions.messages import add_messages
 from conversations.actions.sessions import open_session
 from conversations.domain.messages import NewMessage, Role
-from memoryhub.access.domain import curator
-from memoryhub.tenants.models import Actor
+from memoryhub.auth.domain import curator
+from memoryhub.tenancy.models import Actor
 from strength.actions import contradiction
 from strength.actions.contradiction import Extracted
 from strength.actions.curate import apply_transition, delete_memory, edit_memory, restore_revision

@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 from rest_framework.test import APIClient
 
-from memoryhub.access.domain import curator
-from memoryhub.access.tenancy import actor_for_writing
-from memoryhub.tenants.models import Actor
+from memoryhub.auth.domain import curator
+from memoryhub.auth.tenancy import actor_for_writing
+from memoryhub.tenancy.models import Actor
 from strength.actions.curate import apply_transition, delete_memory, edit_memory
 from strength.actions.extraction import rewind
 from strength.actions.write import NewMemory, write_memory

@@ -14,7 +14,7 @@ from memoryhub.jobs.leases import claim
 from memoryhub.jobs.models import Job
 from memoryhub.jobs.queue import enqueue, offer_of
 from memoryhub.providers.errors import BadAnswer, ProviderRejected, ProviderUnavailable
-from memoryhub.tenants.models import Actor
+from memoryhub.tenancy.models import Actor
 from strength.actions.backfill import pieces
 from strength.actions.extraction import messages_passed_over, messages_waiting, rewind
 from strength.domain.strategies import Strategy

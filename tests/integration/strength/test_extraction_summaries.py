@@ -8,11 +8,11 @@ import pytest
 from rest_framework.test import APIClient
 
 from conversations.models import Session
-from memoryhub.access.domain import curator
+from memoryhub.auth.domain import curator
 from memoryhub.jobs.models import Job
 from memoryhub.jobs.queue import enqueue
-from memoryhub.tenants.domain import Trust
-from memoryhub.tenants.models import Actor
+from memoryhub.tenancy.domain import Trust
+from memoryhub.tenancy.models import Actor
 from strength.actions.curate import apply_transition, delete_memory, edit_memory
 from strength.actions.summaries_as_memories import remember_summary
 from strength.models import Memory, StrategyCursor, Tombstone

@@ -10,9 +10,9 @@ from django.core.management import CommandError
 from rest_framework.test import APIClient
 
 from conversations.models import Message, MessageIndex, Session
-from memoryhub.access.erasure import actor_models
-from memoryhub.tenants.domain import actor_id
-from memoryhub.tenants.models import Actor, Agent
+from memoryhub.auth.erasure import actor_models
+from memoryhub.tenancy.domain import actor_id
+from memoryhub.tenancy.models import Actor, Agent
 from strength.models import Memory, MemoryIndex, MemoryNumbers
 from tests.acceptance.planting import API, made
 from tests.integration.memoryhub.transfer.conftest import everything, run

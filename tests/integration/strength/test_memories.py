@@ -653,7 +653,7 @@ def test_pages_end_where_thousands_share_a_value(client: APIClient) -> None:
     """REST framework's own cursor counts ties by an offset of at most 1,000, and then begins again."""
     session = client.post(f"{API}/sessions", NAMES).json()
     del session
-    from memoryhub.tenants.models import Actor
+    from memoryhub.tenancy.models import Actor
     from strength.domain.memories import content_digest
     from strength.models import MemoryNumbers
 

@@ -9,7 +9,7 @@ from django.db import connection, transaction
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from memoryhub.tenants.models import Actor
+from memoryhub.tenancy.models import Actor
 from strength.actions import sleep as sleeping
 from strength.actions.curate import WrongState, apply_transition, delete_memory, edit_memory
 from strength.actions.merging import dismiss_merge, merge, undo_merge

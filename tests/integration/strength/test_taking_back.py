@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
-from memoryhub.access.actions import VersionMismatch
-from memoryhub.access.domain import Principal, PrincipalKind, Scope, command
-from memoryhub.access.tenancy import actor_for_writing
-from memoryhub.tenants.models import Actor
+from memoryhub.auth.actions import VersionMismatch
+from memoryhub.auth.domain import Principal, PrincipalKind, Scope, command
+from memoryhub.auth.tenancy import actor_for_writing
+from memoryhub.tenancy.models import Actor
 from strength.actions.curate import (
     DuplicateMemory,
     apply_transition,

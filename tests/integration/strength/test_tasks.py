@@ -8,9 +8,9 @@ from django.db import connections
 from django.utils import timezone
 from rest_framework.test import APIClient
 
-from memoryhub.access.tenancy import tenant_for_reading
+from memoryhub.auth.tenancy import tenant_for_reading
 from memoryhub.jobs.models import Job
-from memoryhub.tenants.models import Actor
+from memoryhub.tenancy.models import Actor
 from strength.actions.search import FoundMemory
 from strength.actions.tasks import Completion, TaskOutcome, execute_task
 from strength.domain.strength import Impact

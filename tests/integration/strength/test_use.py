@@ -8,8 +8,8 @@ import pytest
 from conversations.actions.messages import add_messages
 from conversations.actions.sessions import open_session
 from conversations.models import Message
-from memoryhub.access.domain import Forbidden, Principal, PrincipalKind
-from memoryhub.tenants.models import Actor
+from memoryhub.auth.domain import Forbidden, Principal, PrincipalKind
+from memoryhub.tenancy.models import Actor
 from strength.actions.curate import apply_transition
 from strength.actions.history import strength_history, thin_history
 from strength.actions.use import (

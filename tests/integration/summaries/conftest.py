@@ -12,12 +12,12 @@ from conversations.actions.messages import add_messages
 from conversations.actions.sessions import end_session, open_session
 from conversations.domain.messages import NewMessage, Role
 from conversations.models import Session
-from memoryhub.access.domain import command
-from memoryhub.access.tenancy import actor_for_writing
+from memoryhub.auth.domain import command
+from memoryhub.auth.tenancy import actor_for_writing
 from memoryhub.jobs.models import Job
 from memoryhub.jobs.queue import Offer, enqueue
 from memoryhub.jobs.runner import run
-from memoryhub.tenants.models import Actor
+from memoryhub.tenancy.models import Actor
 from summaries.models import Summary
 from tests.fakes.plugin import llm, llm_server
 

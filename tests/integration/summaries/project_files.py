@@ -4,11 +4,11 @@ from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
 
-from memoryhub.access.domain import command
-from memoryhub.access.tenancy import actor_for_writing
+from memoryhub.auth.domain import command
+from memoryhub.auth.tenancy import actor_for_writing
 from memoryhub.jobs.models import Job
 from memoryhub.jobs.queue import enqueue
-from memoryhub.tenants.models import Actor
+from memoryhub.tenancy.models import Actor
 from summaries.actions.documents import put_document
 from summaries.actions.projects import create_project
 from summaries.domain.projects import MEMORY

@@ -16,7 +16,7 @@ from rest_framework.test import APIClient
 
 from memoryhub.jobs.models import Job
 from memoryhub.providers.config import LLMConfig
-from memoryhub.tenants.domain import Trust
+from memoryhub.tenancy.domain import Trust
 from memoryhub.tokens.counter import count_raw
 from summaries.actions.documents import append_entry, backups_of
 from summaries.domain.compaction import Outcome, Protection, lost, pieces_of

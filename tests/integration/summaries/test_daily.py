@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from django.core.management import CommandError, call_command
 
-from memoryhub.access.domain import command
-from memoryhub.access.tenancy import actor_for_writing
-from memoryhub.tenants.models import Actor
+from memoryhub.auth.domain import command
+from memoryhub.auth.tenancy import actor_for_writing
+from memoryhub.tenancy.models import Actor
 from summaries.actions.daily import daily
 from summaries.actions.projects import note_event
 from summaries.domain.projects import EventKind

@@ -11,8 +11,8 @@ import pytest
 from django.core.management import CommandError, call_command
 from django.utils import timezone
 
-from memoryhub.access.models import AuditEntry
-from memoryhub.tenants.domain import Trust
+from memoryhub.auth.models import AuditEntry
+from memoryhub.tenancy.domain import Trust
 from summaries.actions.documents import append_entry, write_document
 from summaries.actions.files import EditedMeanwhile, Folder, Unusable
 from summaries.actions.projects import delete_project

@@ -10,9 +10,9 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
-from memoryhub.access.domain import Principal, PrincipalKind, command
-from memoryhub.access.models import AuditEntry
-from memoryhub.access.tenancy import actor_for_writing
+from memoryhub.auth.domain import Principal, PrincipalKind, command
+from memoryhub.auth.models import AuditEntry
+from memoryhub.auth.tenancy import actor_for_writing
 from summaries.actions.documents import append_entry, believed_text, write_document
 from summaries.actions.projects import create_project
 from summaries.actions.routing import route_message

@@ -9,11 +9,11 @@ import pytest
 from django.db import connection
 from rest_framework.test import APIClient
 
-from memoryhub.access.actions import VersionMismatch
-from memoryhub.access.audit import AuditEntry
-from memoryhub.access.domain import Forbidden, Principal, PrincipalKind, command
-from memoryhub.access.tenancy import actor_for_writing
-from memoryhub.tenants.domain import Trust
+from memoryhub.auth.actions import VersionMismatch
+from memoryhub.auth.audit import AuditEntry
+from memoryhub.auth.domain import Forbidden, Principal, PrincipalKind, command
+from memoryhub.auth.tenancy import actor_for_writing
+from memoryhub.tenancy.domain import Trust
 from memoryhub.tokens.counter import count_raw
 from summaries.actions.believing import set_trust
 from summaries.actions.documents import (

@@ -19,9 +19,9 @@ from bench.routing import SETS, elsewhere, figures, read_set, route_elsewhere, r
 from conversations.actions.chat import Question, chat
 from conversations.actions.sessions import open_session
 from conversations.models import Session
-from memoryhub.access.domain import Forbidden, Principal, PrincipalKind, Scope, command
-from memoryhub.access.tenancy import UnknownRow, actor_for_writing
-from memoryhub.tenants.models import Actor
+from memoryhub.auth.domain import Forbidden, Principal, PrincipalKind, Scope, command
+from memoryhub.auth.tenancy import UnknownRow, actor_for_writing
+from memoryhub.tenancy.models import Actor
 from summaries.actions.documents import append_entry
 from summaries.actions.projects import create_project, delete_project
 from summaries.actions.routing import correct_routing, route_message

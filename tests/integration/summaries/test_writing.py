@@ -12,7 +12,7 @@ from conversations.actions.condensed import condensed
 from conversations.actions.messages import add_messages
 from conversations.domain.messages import NewMessage, Role
 from conversations.models import Session
-from memoryhub.access.models import AuditEntry
+from memoryhub.auth.models import AuditEntry
 from memoryhub.jobs.models import Job
 from memoryhub.jobs.queue import enqueue
 from memoryhub.tokens.counter import counter_for

@@ -6,7 +6,7 @@ import logging
 import pytest
 from django.db import IntegrityError, connection
 
-from memoryhub.access.domain import Forbidden
+from memoryhub.auth.domain import Forbidden
 from memoryhub.logs import JsonWithoutTexts, WithoutTexts
 
 SECRET = "what somebody said"
@@ -37,7 +37,7 @@ def test_own_exceptions_keep_their_message() -> None:
     try:
         raise Forbidden("This key may not.")
     except Forbidden as error:
-        assert "memoryhub.access.domain.Forbidden: This key may not." in logged(error, WithoutTexts())
+        assert "memoryhub.auth.domain.Forbidden: This key may not." in logged(error, WithoutTexts())
 
 
 def test_record_without_an_exception_has_none() -> None:

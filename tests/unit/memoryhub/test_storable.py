@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memoryhub.storable import MAX_DEPTH, UnusableJSON, check_storable, parse_json, text_problem
+from memoryhub.validators import MAX_DEPTH, UnusableJSON, check_storable, parse_json, text_problem
 
 
 @pytest.mark.parametrize(

@@ -7,9 +7,9 @@ import pytest
 from django.conf import settings
 from rest_framework.test import APIClient
 
-from memoryhub.access.models import ApiKey, AuditEntry
-from memoryhub.access.throttles import PerKey
 from memoryhub.api.models import IdempotencyRecord
+from memoryhub.auth.models import ApiKey, AuditEntry
+from memoryhub.auth.throttles import PerKey
 from strength.models import Memory
 from summaries.domain.projects import EventKind
 from summaries.models import ProjectEvent

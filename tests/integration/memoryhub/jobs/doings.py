@@ -4,7 +4,7 @@ from memoryhub.jobs.domain import Postponed
 from memoryhub.jobs.kinds import Writes
 from memoryhub.jobs.running import RunningJob
 from memoryhub.providers.errors import ProviderRejected, ProviderUnavailable
-from memoryhub.tenants.models import Agent
+from memoryhub.tenancy.models import Agent
 
 SECRET = "a text that somebody said"
 

@@ -9,9 +9,9 @@ from django.db import OperationalError, connection
 from django.utils import timezone
 from django_q.exceptions import TimeoutException
 
-from memoryhub.access.domain import command
-from memoryhub.access.retrying import retry_jobs
-from memoryhub.access.tenancy import ensure_actor
+from memoryhub.auth.domain import command
+from memoryhub.auth.retrying import retry_jobs
+from memoryhub.auth.tenancy import ensure_actor
 from memoryhub.jobs import runner
 from memoryhub.jobs.domain import Attempts, State
 from memoryhub.jobs.kinds import kind
@@ -19,7 +19,7 @@ from memoryhub.jobs.leases import claim, give_up_on, hand_back, sweep
 from memoryhub.jobs.models import Job
 from memoryhub.jobs.queue import Offer, enqueue
 from memoryhub.jobs.running import LeaseLost, Renewal, RunningJob
-from memoryhub.tenants.models import Agent
+from memoryhub.tenancy.models import Agent
 from tests.integration.memoryhub.jobs.doings import SECRET
 from tests.integration.memoryhub.jobs.test_queue import in_threads
 

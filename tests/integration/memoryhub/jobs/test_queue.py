@@ -14,14 +14,14 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 from pytest_django.fixtures import Settings
 
-from memoryhub.access.tenancy import ensure_actor
+from memoryhub.auth.tenancy import ensure_actor
 from memoryhub.jobs.followers import follow
 from memoryhub.jobs.kinds import UnknownKind, kind
 from memoryhub.jobs.leases import claim
 from memoryhub.jobs.models import Job
 from memoryhub.jobs.queue import Offer, Order, enqueue, enqueue_all, offer
 from memoryhub.providers.config import LLMConfig
-from memoryhub.tenants.models import Agent
+from memoryhub.tenancy.models import Agent
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from memoryhub.access.domain import command
-from memoryhub.access.tenancy import actor_for_writing
-from memoryhub.ledger.domain import PriceList
-from memoryhub.tenants.models import Actor, Agent
+from memoryhub.auth.domain import command
+from memoryhub.auth.tenancy import actor_for_writing
+from memoryhub.llm.usage.domain import PriceList
+from memoryhub.tenancy.models import Actor, Agent
 from tests.fakes.plugin import embeddings_server, llm, llm_server
 
 __all__ = ["embeddings_server", "llm", "llm_server"]

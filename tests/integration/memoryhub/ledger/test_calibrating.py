@@ -13,18 +13,18 @@ from django.urls import reverse
 from django.utils import timezone
 
 from conversations.actions.context import ContextRequest, assemble_context
-from memoryhub.access.domain import command
-from memoryhub.access.tenancy import tenant_for_reading
+from memoryhub.auth.domain import command
+from memoryhub.auth.tenancy import tenant_for_reading
 from memoryhub.jobs.models import Job
 from memoryhub.jobs.queue import enqueue
-from memoryhub.ledger.calibrating import CalibratedFactors, calibrate, calibrated, prior_of
-from memoryhub.ledger.models import LedgerEntry, TokenFactors
+from memoryhub.llm.base import ChatMessage, CompletionRequest, Operation
+from memoryhub.llm.usage.calibrating import CalibratedFactors, calibrate, calibrated, prior_of
+from memoryhub.llm.usage.models import LedgerEntry, TokenFactors
 from memoryhub.providers import registry
 from memoryhub.providers.asking import ask
 from memoryhub.providers.config import LLMConfig
 from memoryhub.providers.counting import counter_in_use
-from memoryhub.providers.llm.base import ChatMessage, CompletionRequest, Operation
-from memoryhub.tenants.models import Actor
+from memoryhub.tenancy.models import Actor
 from memoryhub.tokens import factors_for
 from memoryhub.tokens.counter import raw_counts
 from tests.conftest import run_jobs

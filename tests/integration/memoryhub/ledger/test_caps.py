@@ -21,16 +21,16 @@ from rest_framework.test import APIClient
 
 from memoryhub.jobs.models import Job
 from memoryhub.jobs.queue import enqueue
-from memoryhub.ledger.domain import next_day
-from memoryhub.ledger.metrics import CALLS
-from memoryhub.ledger.models import LedgerEntry
-from memoryhub.ledger.spending import paused
+from memoryhub.llm.base import ChatMessage, CompletionRequest, Operation
+from memoryhub.llm.usage.domain import next_day
+from memoryhub.llm.usage.metrics import CALLS
+from memoryhub.llm.usage.models import LedgerEntry
+from memoryhub.llm.usage.spending import paused
 from memoryhub.providers import registry
 from memoryhub.providers.asking import ask, ask_streaming
 from memoryhub.providers.config import EmbeddingConfig
-from memoryhub.providers.llm.base import ChatMessage, CompletionRequest, Operation
 from memoryhub.providers.spending import SpendCapReached
-from memoryhub.tenants.models import Actor, Agent
+from memoryhub.tenancy.models import Actor, Agent
 from strength.actions.contradiction import Extracted, rulings
 from strength.domain.memories import Kind
 from strength.models import MemoryIndex

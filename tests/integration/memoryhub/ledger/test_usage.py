@@ -11,8 +11,8 @@ from django.urls import reverse
 from django.utils import timezone
 from rest_framework.test import APIClient
 
-from memoryhub.ledger.models import LedgerEntry
-from memoryhub.tenants.models import Actor
+from memoryhub.llm.usage.models import LedgerEntry
+from memoryhub.tenancy.models import Actor
 from tests.integration.memoryhub.ledger.conftest import cap
 
 API = "/api/v1"

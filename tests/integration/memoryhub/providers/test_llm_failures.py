@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from memoryhub.llm.base import ChatMessage, Completion, CompletionRequest, Delta, LLMProvider, Operation
 from memoryhub.providers.config import LLMConfig
 from memoryhub.providers.errors import (
     BadAnswer,
@@ -17,14 +18,6 @@ from memoryhub.providers.errors import (
     ProviderRejected,
     ProviderTimeout,
     ProviderUnavailable,
-)
-from memoryhub.providers.llm.base import (
-    ChatMessage,
-    Completion,
-    CompletionRequest,
-    Delta,
-    LLMProvider,
-    Operation,
 )
 from memoryhub.providers.retry import Clock
 from tests.fakes.llm_server import FAILURES, SECRET, LLMServer, Reply

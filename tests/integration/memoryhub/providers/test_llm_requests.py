@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
+from memoryhub.llm.anthropic import AnthropicProvider
+from memoryhub.llm.base import ChatMessage, CompletionRequest, Operation
+from memoryhub.llm.openai import OpenAIProvider
 from memoryhub.providers import registry
 from memoryhub.providers.config import LLMConfig
 from memoryhub.providers.errors import BadAnswer, ProviderMisconfigured
-from memoryhub.providers.llm.anthropic import AnthropicProvider
-from memoryhub.providers.llm.base import ChatMessage, CompletionRequest, Operation
-from memoryhub.providers.llm.openai import OpenAIProvider
 from memoryhub.tokens import counter_for
 from tests.fakes.llm_server import LLMServer, Reply
 from tests.verification.contract import FACTS, Way, both_ways, last, streamed

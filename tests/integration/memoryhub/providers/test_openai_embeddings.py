@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from memoryhub.embeddings.azure import AzureProvider
+from memoryhub.embeddings.openai import OpenAIProvider
 from memoryhub.providers.config import EmbeddingConfig
-from memoryhub.providers.embeddings.azure import AzureProvider
-from memoryhub.providers.embeddings.openai import OpenAIProvider
 from memoryhub.providers.errors import (
     BadAnswer,
     EmptyText,

@@ -20,7 +20,7 @@ from memoryhub.search.models import EmbeddingSpace
 from memoryhub.search.query import SearchQuery, build_query, build_vector_query
 from memoryhub.search.vectors import UnusableVector, unit_vector, word_vector
 from memoryhub.search.words import WORDS_VERSION, document_weights, query_words, term_id, word_score
-from memoryhub.tenants.models import Actor, Agent
+from memoryhub.tenancy.models import Actor, Agent
 from strength.models import Memory, MemoryIndex
 
 pytestmark = pytest.mark.django_db

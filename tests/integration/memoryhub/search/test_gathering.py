@@ -14,8 +14,8 @@ from psycopg.errors import DiskFull
 from conversations.actions.messages import add_messages
 from conversations.actions.sessions import open_session
 from conversations.models import MessageIndex
-from memoryhub.access.domain import command
-from memoryhub.access.tenancy import actor_for_writing
+from memoryhub.auth.domain import command
+from memoryhub.auth.tenancy import actor_for_writing
 from memoryhub.search import gathering
 from memoryhub.search.gathering import scatter
 from tests.factories.values import NewMessageFactory

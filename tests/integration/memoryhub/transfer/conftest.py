@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 from django.core.management import call_command
 
-from memoryhub.access.erasure import actor_models
-from memoryhub.access.models import AuditEntry
+from memoryhub.auth.erasure import actor_models
+from memoryhub.auth.models import AuditEntry
+from memoryhub.importexport.lines import Digest
+from memoryhub.importexport.writing import Whose, export
 from memoryhub.search.models import TermStatistic
-from memoryhub.tenants.models import Actor, Agent
-from memoryhub.transfer.lines import Digest
-from memoryhub.transfer.writing import Whose, export
+from memoryhub.tenancy.models import Actor, Agent
 
 
 def exported(agent_id: str | None = None, user_id: str | None = None) -> bytes:

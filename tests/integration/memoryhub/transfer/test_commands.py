@@ -12,8 +12,8 @@ import pytest
 from django.core.management import CommandError
 from rest_framework.test import APIClient
 
-from memoryhub.tenants.models import Agent
-from memoryhub.transfer.formats import export_formats, import_formats
+from memoryhub.importexport.formats import export_formats, import_formats
+from memoryhub.tenancy.models import Agent
 from strength.models import Memory
 from tests.acceptance.planting import API, Planted, made, plant
 from tests.integration.memoryhub.transfer.conftest import empty_the_installation, exported, run

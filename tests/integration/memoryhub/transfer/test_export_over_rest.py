@@ -12,10 +12,10 @@ from django.db import connection
 from django.test import AsyncClient
 from rest_framework.test import APIClient
 
-from memoryhub.access.actions import issue_key
-from memoryhub.access.domain import Scope, command
-from memoryhub.access.models import AuditEntry
 from memoryhub.api.exports import in_a_thread_of_its_own
+from memoryhub.auth.actions import issue_key
+from memoryhub.auth.domain import Scope, command
+from memoryhub.auth.models import AuditEntry
 from tests.acceptance.planting import API, Planted, made, plant
 from tests.conftest import NOW, client_with_key
 from tests.integration.memoryhub.transfer.conftest import exported

@@ -10,8 +10,8 @@ from django.db import DatabaseError, models, transaction
 from rest_framework.test import APIClient
 
 from conversations.models import Session
-from memoryhub.transfer.tables import Table, exported_tables
-from memoryhub.transfer.values import WrongValue
+from memoryhub.importexport.tables import Table, exported_tables
+from memoryhub.importexport.values import WrongValue
 from tests.acceptance.planting import Planted, plant
 from tests.integration.memoryhub.transfer.conftest import (
     dumped,

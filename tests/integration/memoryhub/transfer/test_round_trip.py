@@ -16,16 +16,16 @@ from django.db import connection, models
 from rest_framework.test import APIClient
 
 from conversations.models import Message, MessageIndex, Session
-from memoryhub.access.domain import command
-from memoryhub.access.models import AuditEntry
+from memoryhub.auth.domain import command
+from memoryhub.auth.models import AuditEntry
+from memoryhub.importexport.checking import check
+from memoryhub.importexport.renaming import Names
+from memoryhub.importexport.storing import KEPT, ORPHAN, store
+from memoryhub.importexport.tables import exported_tables, left_out
+from memoryhub.importexport.writing import Whose, export_lines
 from memoryhub.search.models import TermStatistic
-from memoryhub.tenants.domain import actor_id
-from memoryhub.tenants.models import Actor, Agent
-from memoryhub.transfer.checking import check
-from memoryhub.transfer.renaming import Names
-from memoryhub.transfer.storing import KEPT, ORPHAN, store
-from memoryhub.transfer.tables import exported_tables, left_out
-from memoryhub.transfer.writing import Whose, export_lines
+from memoryhub.tenancy.domain import actor_id
+from memoryhub.tenancy.models import Actor, Agent
 from strength.domain.memories import content_digest
 from strength.models import Memory, MemoryIndex, MemoryNumbers, MemoryRevision
 from tests.acceptance.planting import API, Planted, made, plant
@@ -500,7 +500,7 @@ def test_neither_export_nor_import_holds_what_it_moves(db: None, tmp_path: Path)
 
 
 def test_every_table_of_an_actor_is_exported_or_named_with_a_reason() -> None:
-    from memoryhub.access.erasure import actor_models
+    from memoryhub.auth.erasure import actor_models
 
     exports = {table.model for table in exported_tables()}
     absent = left_out()

@@ -4,7 +4,7 @@ from uuid import uuid4
 
 import pytest
 
-from memoryhub.access.domain import (
+from memoryhub.auth.domain import (
     Forbidden,
     Principal,
     PrincipalKind,

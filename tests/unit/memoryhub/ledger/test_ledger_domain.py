@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from memoryhub.ledger.domain import (
+from memoryhub.llm.usage.domain import (
     Call,
     LedgerPolicy,
     Payer,
@@ -17,7 +17,7 @@ from memoryhub.ledger.domain import (
     next_day,
     reached_cap,
 )
-from memoryhub.tenants.domain import PolicyError
+from memoryhub.tenancy.domain import PolicyError
 
 PRICES = PriceList.from_json(
     '{"claude": {"input": 3, "output": 15}, "Claude-Opus": {"input": 15, "output": 75.5},'

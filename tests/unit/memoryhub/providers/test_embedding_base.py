@@ -6,8 +6,8 @@ from typing import Self
 import numpy as np
 import pytest
 
+from memoryhub.embeddings.base import EmbeddingProvider, Vectors
 from memoryhub.providers.config import EmbeddingConfig
-from memoryhub.providers.embeddings.base import EmbeddingProvider, Vectors
 from memoryhub.providers.errors import BadAnswer
 
 

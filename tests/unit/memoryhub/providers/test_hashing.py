@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from memoryhub.embeddings.hashing import MAX_CHARS_PER_PASS, HashingProvider
 from memoryhub.providers.config import EmbeddingConfig
-from memoryhub.providers.embeddings.hashing import MAX_CHARS_PER_PASS, HashingProvider
 from memoryhub.providers.errors import EmptyText, ProviderMisconfigured
 
 PROVIDER = HashingProvider()
@@ -47,7 +47,7 @@ def test_every_text_that_is_not_blank_has_a_vector(text: str) -> None:
 
 def test_another_process_makes_the_same_vectors() -> None:
     program = (
-        "from memoryhub.providers.embeddings.hashing import HashingProvider as H;"
+        "from memoryhub.embeddings.hashing import HashingProvider as H;"
         "print(H().embed(['Where is the harbour?', '港はどこですか。👍']).tobytes().hex())"
     )
     output = subprocess.run(

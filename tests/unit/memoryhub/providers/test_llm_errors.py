@@ -5,11 +5,11 @@ from collections.abc import Callable
 
 import pytest
 
+from memoryhub.llm.base import ChatMessage, CompletionRequest, LLMProvider, Operation
+from memoryhub.llm.none import NoneProvider
 from memoryhub.providers import anthropic_errors, openai_errors
 from memoryhub.providers.config import LLMConfig
 from memoryhub.providers.errors import ProviderUnavailable
-from memoryhub.providers.llm.base import ChatMessage, CompletionRequest, LLMProvider, Operation
-from memoryhub.providers.llm.none import NoneProvider
 
 REQUEST = CompletionRequest(Operation.CHAT, (ChatMessage("user", "Hello"),), 100, 10.0)
 

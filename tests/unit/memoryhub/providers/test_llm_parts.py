@@ -7,12 +7,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from memoryhub.llm.base import ChatMessage, CompletionRequest, Operation
+from memoryhub.llm.drafts import Draft, Stop, amount, completion, parsed, within
+from memoryhub.llm.events import Event, EventDecoder
+from memoryhub.llm.models import default_model
+from memoryhub.llm.schemas import document_in, is_strict, shape_of
 from memoryhub.providers.errors import BadAnswer, ProviderError, ProviderRejected
-from memoryhub.providers.llm.base import ChatMessage, CompletionRequest, Operation
-from memoryhub.providers.llm.drafts import Draft, Stop, amount, completion, parsed, within
-from memoryhub.providers.llm.events import Event, EventDecoder
-from memoryhub.providers.llm.models import default_model
-from memoryhub.providers.llm.schemas import document_in, is_strict, shape_of
 
 REQUEST = CompletionRequest(Operation.CHAT, (ChatMessage("user", "Hello"),), 100, 10.0)
 STREAM = (

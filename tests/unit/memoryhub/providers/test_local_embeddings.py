@@ -9,13 +9,8 @@ from typing import Any, ClassVar
 import numpy as np
 import pytest
 
+from memoryhub.embeddings.local import INSTALL, FastEmbedProvider, LocalProvider, SentenceTransformersProvider
 from memoryhub.providers.config import EmbeddingConfig
-from memoryhub.providers.embeddings.local import (
-    INSTALL,
-    FastEmbedProvider,
-    LocalProvider,
-    SentenceTransformersProvider,
-)
 from memoryhub.providers.errors import ProviderMisconfigured
 
 

@@ -5,15 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memoryhub.providers.embeddings.long_texts import (
-    MAX_PIECES,
-    Limits,
-    Piece,
-    batches,
-    cut,
-    embed_in_pieces,
-    folded,
-)
+from memoryhub.embeddings.long_texts import MAX_PIECES, Limits, Piece, batches, cut, embed_in_pieces, folded
 from memoryhub.providers.errors import BadAnswer
 from memoryhub.tokens import counter_for
 

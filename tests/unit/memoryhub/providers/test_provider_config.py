@@ -2,10 +2,10 @@
 
 import pytest
 
+from memoryhub.llm.base import Operation
+from memoryhub.llm.models import default_model
 from memoryhub.providers.config import EmbeddingConfig, LLMConfig, azure_address_parts
 from memoryhub.providers.errors import ConfigurationError
-from memoryhub.providers.llm.base import Operation
-from memoryhub.providers.llm.models import default_model
 from memoryhub.tokens import factors_for
 
 AZURE = {

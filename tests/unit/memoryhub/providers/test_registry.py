@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 from django.utils.module_loading import import_string
 
+from memoryhub.embeddings.base import EmbeddingProvider
+from memoryhub.llm.base import ChatMessage, CompletionRequest, LLMProvider, Operation
 from memoryhub.providers import config, registry
 from memoryhub.providers.config import EmbeddingConfig, LLMConfig
-from memoryhub.providers.embeddings.base import EmbeddingProvider
 from memoryhub.providers.errors import ProviderMisconfigured, ProviderUnavailable
-from memoryhub.providers.llm.base import ChatMessage, CompletionRequest, LLMProvider, Operation
 
 REQUEST = CompletionRequest(Operation.CHAT, (ChatMessage("user", "secret words"),), 100, 10.0)
 OPENAI = EmbeddingConfig("openai", api_key="k", base_url="http://127.0.0.1:9/v1", model="small", dimension=8)

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from memoryhub.tenants.namespaces import (
+from memoryhub.tenancy.namespaces import (
     DEFAULT_RETRIEVAL,
     NamespaceError,
     NamespaceQuery,

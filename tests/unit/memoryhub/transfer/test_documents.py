@@ -8,8 +8,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from memoryhub.transfer import documents
-from memoryhub.transfer.documents import elements
+from memoryhub.importexport import documents
+from memoryhub.importexport.documents import elements
 
 VALUES = st.recursive(
     st.none()

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memoryhub.storable import UnusableJSON
-from memoryhub.transfer import lines
-from memoryhub.transfer.lines import BrokenFile, Digest, Part, header, load_json, read_lines
+from memoryhub.importexport import lines
+from memoryhub.importexport.lines import BrokenFile, Digest, Part, header, load_json, read_lines
+from memoryhub.validators import UnusableJSON
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\x00"))
 VALUES = st.recursive(

@@ -3,8 +3,8 @@
 from uuid import UUID, uuid4
 
 from memoryhub.ids import new_id
-from memoryhub.tenants.domain import actor_id
-from memoryhub.transfer.renaming import Names, Renaming, namespace, owners, renamed_id
+from memoryhub.importexport.renaming import Names, Renaming, namespace, owners, renamed_id
+from memoryhub.tenancy.domain import actor_id
 
 ACTOR = actor_id("kana", "ann")
 

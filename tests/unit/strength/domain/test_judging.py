@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from memoryhub.fences import ForgedFence
+from memoryhub.llm.delimiters import ForgedFence
 from strength.domain.judging import (
     JUDGING_SCHEMA,
     LEARNING_SCHEMA,

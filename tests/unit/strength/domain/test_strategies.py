@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memoryhub.tenants.domain import STRATEGIES
+from memoryhub.tenancy.domain import STRATEGIES
 from strength.domain.strategies import (
     FROM_MESSAGES,
     KINDS,

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from conversations.domain.cleaning import one_line
-from memoryhub.tenants.domain import Trust
+from memoryhub.tenancy.domain import Trust
 from memoryhub.tokens.counter import count_raw, counter_for
 from summaries.domain.digesting import latest_for, line_of
 from summaries.domain.policy import SummaryPolicy

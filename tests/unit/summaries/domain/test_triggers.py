@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memoryhub.tenants.domain import PolicyError, Trust
+from memoryhub.tenancy.domain import PolicyError, Trust
 from summaries.domain.policy import SummaryPolicy
 from summaries.domain.triggers import Standing, Trigger, trigger
 from summaries.domain.trusting import lowest

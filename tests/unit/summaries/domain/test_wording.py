@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from memoryhub.fences import ForgedFence
+from memoryhub.llm.delimiters import ForgedFence
 from memoryhub.providers.prompts import LANGUAGES, prompt
 from memoryhub.tokens.counter import counter_for
 from summaries.domain.rolling import Call

@@ -1,0 +1,177 @@
+"""What people and clients do to agents, actors and keys: atomic, audited."""
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+from django.db import IntegrityError, transaction
+
+from memoryhub.auth import audit
+from memoryhub.auth.domain import Forbidden, NewKey, Principal, Scope, draw_key
+from memoryhub.auth.models import ApiKey
+from memoryhub.errors import DomainError, told
+from memoryhub.tenancy.domain import AGENT_ID_PATTERN, PolicyError
+from memoryhub.tenancy.models import Actor, Agent
+from memoryhub.tenancy.policies import check_overrides, operator_keys
+
+
+class AgentExists(DomainError):
+    """An agent with this id is there already."""
+
+
+class AgentUnknown(DomainError, LookupError):
+    """No such agent, or none that the key may touch."""
+
+
+class VersionMismatch(DomainError):
+    """The row changed since the caller read it."""
+
+    def __init__(self, current: int) -> None:
+        self.current = current
+        super().__init__(told("The row has changed since you read it; read it again and repeat the edit."))
+
+
+@transaction.atomic
+def create_agent(*, agent_id: str, values: Mapping[str, Any], by: Principal, now: datetime) -> Agent:
+    """Create an agent.
+
+    Raises AgentExists, PolicyError for overrides that cannot be used, and Forbidden for a key that
+    may not touch all agents, or is untrusted.
+    """
+    if not by.is_trusted:
+        raise Forbidden(told("An untrusted key may not create agents."))
+    if not by.may_touch_all_agents or by.user_id is not None:
+        raise Forbidden(told("Only a key for all agents and users may create one."))
+    if not AGENT_ID_PATTERN.match(agent_id):
+        raise PolicyError({"agent_id": "must be 1 to 255 letters, digits, - or _"})
+    check_overrides(values.get("policy", {}))
+    try:
+        with transaction.atomic():
+            agent = Agent.objects.create(
+                agent_id=agent_id, **{"name": agent_id, **values}, created_at=now, updated_at=now
+            )
+    except IntegrityError as error:
+        raise AgentExists(told("There is an agent %(agent)s already.", agent=repr(agent_id))) from error
+    audit.record(by=by, verb="create", object_kind="agent", object_id=agent_id, agent_id=agent_id, now=now)
+    return agent
+
+
+@transaction.atomic
+def update_agent(
+    *, agent_id: str, values: Mapping[str, Any], expected_version: int | None, by: Principal, now: datetime
+) -> Agent:
+    """Change an agent's fields.
+
+    Raises AgentUnknown, VersionMismatch, PolicyError for overrides that cannot be used, and Forbidden for
+    a key that is bound to one user or untrusted.
+    """
+    by.check_agent(agent_id)
+    if by.user_id is not None:
+        raise Forbidden(
+            told("A key that is bound to a user may not change what all users of the agent share.")
+        )
+    if not by.is_trusted:
+        raise Forbidden(told("An untrusted key may not change agents."))
+    agent = Agent.objects.select_for_update().filter(agent_id=agent_id).first()
+    if agent is None:
+        raise AgentUnknown(told("No agent %(agent)s.", agent=repr(agent_id)))
+    if expected_version is not None and agent.version != expected_version:
+        raise VersionMismatch(agent.version)
+    check_overrides(values.get("policy", {}))
+    for name, value in values.items():
+        setattr(agent, name, value)
+    agent.version += 1
+    agent.updated_at = now
+    agent.save()
+    audit.record(
+        by=by, verb="update", object_kind="agent", object_id=agent_id, agent_id=agent_id,
+        details={"fields": sorted(values)}, now=now,
+    )  # fmt: skip
+    return agent
+
+
+@transaction.atomic
+def set_actor_policy(
+    *,
+    actor: Actor,
+    policy: Mapping[str, Any],
+    expected_version: int | None = None,
+    by: Principal,
+    now: datetime,
+) -> Actor:
+    """Replace what a user overrides.
+
+    Raises VersionMismatch, AgentUnknown where the user was erased meanwhile, PolicyError for overrides
+    that cannot be used, and Forbidden for an untrusted key, or one that lacks the scope `admin` and would
+    change what only an operator decides: the prompt, and whom to trust.
+    """
+    locked = Actor.objects.select_for_update(of=["self"]).select_related("agent").filter(pk=actor.pk).first()
+    if locked is None:
+        raise AgentUnknown(told("The user was erased meanwhile."))
+    actor = locked
+    if expected_version is not None and actor.version != expected_version:
+        raise VersionMismatch(actor.version)
+    policy = _may_override(by, actor.policy, policy)
+    check_overrides(actor.agent.policy, policy)
+    actor.policy, actor.version = dict(policy), actor.version + 1
+    actor.save(update_fields=["policy", "version"])
+    audit.record(
+        by=by, verb="update", object_kind="actor", object_id=actor.id, actor=actor,
+        details={"fields": sorted(policy)}, now=now,
+    )  # fmt: skip
+    return actor
+
+
+def _may_override(by: Principal, current: Mapping[str, Any], wanted: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the overrides that `by` may set: what only an operator decides stays as it is for others."""
+    if not by.is_trusted:
+        raise Forbidden(told("An untrusted key may not change policies."))
+    if Scope.ADMIN in by.scopes:
+        return wanted
+    kept = {key: current[key] for key in operator_keys() & set(current)}
+    refused = sorted(key for key in operator_keys() & set(wanted) if wanted[key] != kept.get(key))
+    if refused:
+        raise Forbidden(
+            told("Only a key with the scope `admin` may change %(names)s.", names=", ".join(refused))
+        )
+    return {**kept, **wanted}
+
+
+@transaction.atomic
+def issue_key(
+    *,
+    name: str,
+    scopes: Sequence[Scope],
+    agent_ids: Sequence[str] | None = None,
+    user_id: str | None = None,
+    is_trusted: bool = True,
+    expires_at: datetime | None = None,
+    by: Principal,
+    now: datetime,
+) -> tuple[ApiKey, NewKey]:
+    """Create a key; the returned NewKey holds the text that is shown once and never again."""
+    new = draw_key()
+    row = ApiKey.objects.create(
+        name=name,
+        prefix=new.prefix,
+        digest=new.digest,
+        scopes=[str(scope) for scope in scopes],
+        agent_ids=list(agent_ids) if agent_ids else None,
+        user_id=user_id or None,
+        is_trusted=is_trusted,
+        created_at=now,
+        expires_at=expires_at,
+    )
+    audit.record(
+        by=by, verb="issue", object_kind="api_key", object_id=row.id, details={"prefix": row.prefix}, now=now
+    )
+    return row, new
+
+
+@transaction.atomic
+def revoke_key(*, key: ApiKey, reason: str = "", by: Principal, now: datetime) -> bool:
+    """Close a key for good; returns False where it was closed already."""
+    revoked = ApiKey.objects.filter(pk=key.pk, revoked_at=None).update(revoked_at=now)
+    if revoked:
+        audit.record(by=by, verb="revoke", object_kind="api_key", object_id=key.pk, reason=reason, now=now)
+    return bool(revoked)

@@ -1,0 +1,128 @@
+"""Who is asking and what they may do: pure rules, no Django."""
+
+import hashlib
+import secrets
+from dataclasses import dataclass
+from enum import StrEnum
+from uuid import UUID
+
+from memoryhub.errors import DomainError, told
+
+KEY_PREFIX = "mh"
+PUBLIC_CHARACTERS = 10
+
+
+class Scope(StrEnum):
+    """What a key may do; each scope stands alone, so a key usually has several."""
+
+    READ = "read"
+    WRITE = "write"
+    ADMIN = "admin"
+
+
+class PrincipalKind(StrEnum):
+    """What stands behind a change: a key, a person in the admin, a job, or a command."""
+
+    KEY = "key"
+    CURATOR = "curator"
+    JOB = "job"
+    COMMAND = "command"
+
+
+class Forbidden(DomainError):
+    """The key is valid but may not do this; the message says what is missing."""
+
+
+@dataclass(frozen=True)
+class Principal:
+    """Who is asking. `agent_ids` None means every agent; `user_id` set means that user alone."""
+
+    kind: PrincipalKind
+    id: str
+    name: str
+    scopes: frozenset[Scope] = frozenset(Scope)
+    agent_ids: frozenset[str] | None = None
+    user_id: str | None = None
+    is_trusted: bool = True
+
+    @property
+    def is_authenticated(self) -> bool:
+        """Django's and DRF's name for "not anonymous"; throttles and permissions ask for it."""
+        return True
+
+    @property
+    def pk(self) -> str:
+        """The identity that throttles count by."""
+        return f"{self.kind}:{self.id}"
+
+    @property
+    def may_touch_all_agents(self) -> bool:
+        """Whether no list of agents narrows the key."""
+        return self.agent_ids is None
+
+    def check_agent(self, agent_id: str) -> None:
+        """Raise Forbidden where the key's agents do not include this one."""
+        if self.agent_ids is not None and agent_id not in self.agent_ids:
+            raise Forbidden(told("This key may not touch the agent %(agent)s.", agent=repr(agent_id)))
+
+    def check_user(self, user_id: str) -> None:
+        """Raise Forbidden where the key is bound to another user."""
+        if self.user_id is not None and user_id != self.user_id:
+            raise Forbidden(told("This key is bound to one user; the request names another."))
+
+
+@dataclass(frozen=True)
+class NewKey:
+    """A key as it is shown once; only `prefix` and `digest` are stored."""
+
+    text: str
+    prefix: str
+    digest: str
+
+
+def draw_key() -> NewKey:
+    """Return a new random key of 256 bits, `mh_<10 characters>_<secret>`."""
+    prefix = secrets.token_hex(PUBLIC_CHARACTERS // 2)
+    text = f"{KEY_PREFIX}_{prefix}_{secrets.token_urlsafe(32)}"
+    return NewKey(text=text, prefix=prefix, digest=key_digest(text))
+
+
+def key_digest(text: str) -> str:
+    """Return the SHA-256 of a key. A slow hash would add nothing: a key has 256 random bits."""
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def command(name: str) -> Principal:
+    """Return the principal that a management command acts as."""
+    return Principal(kind=PrincipalKind.COMMAND, id=name, name=name)
+
+
+def job_principal(kind: str, job_id: UUID) -> Principal:
+    """Return the principal that a job acts as."""
+    return Principal(kind=PrincipalKind.JOB, id=str(job_id), name=kind)
+
+
+def curator(user_pk: object, name: str) -> Principal:
+    """Return the principal of a person in the admin."""
+    return Principal(kind=PrincipalKind.CURATOR, id=str(user_pk), name=name)
+
+
+def key_principal(
+    *,
+    id: UUID,
+    name: str,
+    scopes: list[str],
+    agent_ids: list[str] | None,
+    user_id: str | None,
+    is_trusted: bool,
+) -> Principal:
+    """Return the principal of an API key's row."""
+    return Principal(
+        kind=PrincipalKind.KEY,
+        id=str(id),
+        name=name,
+        scopes=frozenset(Scope(scope) for scope in scopes),
+        agent_ids=None if agent_ids is None else frozenset(agent_ids),
+        user_id=user_id,
+        is_trusted=is_trusted,
+    )

@@ -1,0 +1,137 @@
+"""Erasing a user everywhere (SPEC M11).
+
+Walks every model through Django's app registry, so that no app can be forgotten: whatever has an
+`actor_id` is deleted, and what is about the user without one is listed in this file. One table keeps its rows and
+loses the actor, by its foreign key: the ledger, whose figures belong to the agent's accounts.
+"""
+
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from django.apps import apps
+from django.contrib.admin.models import LogEntry
+from django.contrib.contenttypes.models import ContentType
+from django.db import models, transaction
+from django.db.models import Q
+from django.db.models.functions import Cast
+
+from memoryhub.auth import audit
+from memoryhub.auth.domain import Principal, PrincipalKind
+from memoryhub.auth.models import ApiKey, AuditEntry
+from memoryhub.auth.tenancy import UnknownRow
+from memoryhub.errors import DomainError, told
+from memoryhub.tenancy.domain import actor_id
+from memoryhub.tenancy.models import Actor, Agent
+
+
+class OwnerCannotBeErased(DomainError):
+    """The user is the one an agent in owner mode files everything under."""
+
+
+class NobodyToErase(ValueError):
+    """No user was named; an agent itself is not erased by this call."""
+
+
+@dataclass(frozen=True)
+class Erasure:
+    """How many rows of each table went, and how many stay without the user."""
+
+    erased: dict[str, int]
+    anonymised: dict[str, int]
+
+
+@transaction.atomic
+def erase_user(*, agent_id: str, user_id: str, by: Principal, now: datetime) -> Erasure:
+    """Delete all that belongs to an agent's user and return how many rows of each table went or lost the user.
+
+    Audit entries stay, without the user's id, ids of their rows and reason; the erasure's own entry
+    has agent, counts and time. Raises OwnerCannotBeErased, NobodyToErase, UnknownRow where there is
+    no such user, Forbidden where the key may not touch the agent.
+    """
+    by.check_agent(agent_id)
+    by.check_user(user_id)
+    if not user_id:
+        raise NobodyToErase(told("Name the user to erase."))
+    if Agent.objects.filter(agent_id=agent_id, fixed_user_id=user_id).exists():
+        raise OwnerCannotBeErased(
+            told("An agent in owner mode has this user as its owner; change that first.")
+        )
+    key = actor_id(agent_id, user_id)
+    actor = Actor.objects.select_for_update().filter(id=key).first()
+    if actor is None:
+        raise UnknownRow(told("No such user of this agent."))
+    erasure = _erase(key, agent_id, user_id)
+    audit.record(
+        by=by, verb="erase", object_kind="actor", agent_id=agent_id, details=asdict(erasure), now=now
+    )
+    return erasure
+
+
+def actor_models() -> Iterator[type[models.Model]]:
+    """Return every model whose rows belong to an actor, by the app registry; views have no rows of their own."""
+    for model in apps.get_models():
+        if model._meta.managed and any(field.attname == "actor_id" for field in model._meta.concrete_fields):
+            yield model
+
+
+def _erase(key: UUID, agent_id: str, user_id: str) -> Erasure:
+    erased, anonymised = dict[str, int](), dict[str, int]()
+    for model in actor_models():
+        (anonymised if _stays(model) else erased)[model._meta.db_table] = _of(model, key).count()
+    in_log: list[type[models.Model]] = [*actor_models(), Actor]
+    erased[LogEntry._meta.db_table] = sum(_forget_in_admin_log(model, key) for model in in_log)
+    erased[ApiKey._meta.db_table] = _user_keys(agent_id, user_id)
+    anonymised[AuditEntry._meta.db_table] = _redact_audit(agent_id, user_id)
+    # Everything that belongs to the actor hangs on it: one delete, in the order of the keys.
+    Actor.objects.filter(id=key).delete()
+    erased[Actor._meta.db_table] = 1
+    return Erasure(_told(erased), _told(anonymised))
+
+
+def _stays(model: type[models.Model]) -> bool:
+    """Return whether the rows outlive their actor and lose it."""
+    return getattr(model._meta.get_field("actor").remote_field, "on_delete", None) is models.SET_NULL
+
+
+def _told(counts: dict[str, int]) -> dict[str, int]:
+    return {table: count for table, count in sorted(counts.items()) if count}
+
+
+def _of(model: type[models.Model], key: UUID) -> models.QuerySet[Any]:
+    return model._default_manager.filter(**{"pk" if model is Actor else "actor_id": key})
+
+
+def _forget_in_admin_log(model: type[models.Model], key: UUID) -> int:
+    if isinstance(model._meta.pk, models.CompositePrimaryKey):  # the admin has no pages of such rows
+        return 0
+    # By model as well as by key: some keys are small numbers, which accounts have too.
+    ids = _of(model, key).annotate(in_log=Cast("pk", models.TextField())).values("in_log")
+    content_type = ContentType.objects.get_for_model(model)
+    return LogEntry.objects.filter(content_type=content_type, object_id__in=ids).delete()[0]
+
+
+def _user_keys(agent_id: str, user_id: str) -> int:
+    """Delete the keys bound to this agent's user; those that also open other agents lose this agent only.
+
+    A key for all agents stays while the user lives on with another one.
+    """
+    keys = ApiKey.objects.filter(user_id=user_id)
+    only_here = Q(agent_ids=[agent_id])
+    if not Actor.objects.filter(user_id=user_id).exclude(agent_id=agent_id).exists():
+        only_here |= Q(agent_ids=None)
+    going = [str(pk) for pk in keys.filter(only_here).values_list("pk", flat=True)]
+    # What people call such a key often names its user.
+    AuditEntry.objects.filter(who_kind=PrincipalKind.KEY, who_id__in=going).update(who_name="")
+    keys.filter(only_here).delete()
+    for key in keys.filter(agent_ids__contains=[agent_id]):
+        key.agent_ids = [other for other in key.agent_ids or [] if other != agent_id]
+        key.save(update_fields=["agent_ids"])
+    return len(going)
+
+
+def _redact_audit(agent_id: str, user_id: str) -> int:
+    rows = AuditEntry.objects.filter(agent_id=agent_id, user_id=user_id)
+    return rows.update(user_id="", object_id="", reason="", details={})

@@ -1,0 +1,119 @@
+"""API keys and the audit trail."""
+
+from datetime import datetime
+from typing import ClassVar
+
+from django.contrib.postgres.fields import ArrayField
+from django.db import models
+from django.db.models import Q
+from django.db.models.functions import Now
+
+from memoryhub.auth.domain import Principal, PrincipalKind, Scope, key_principal
+from memoryhub.ids import new_id
+
+
+class ApiKeyQuerySet(models.QuerySet["ApiKey"]):
+    """Keys, narrowed to those that open something."""
+
+    def usable(self, now: datetime) -> "ApiKeyQuerySet":
+        """Filter to keys that are neither revoked nor expired."""
+        return self.filter(Q(expires_at=None) | Q(expires_at__gt=now), revoked_at=None)
+
+
+class ApiKey(models.Model):
+    """A key to the REST API; the key itself is shown once and never stored (SPEC A10)."""
+
+    id = models.UUIDField(primary_key=True, default=new_id, editable=False)
+    name = models.CharField(max_length=100)
+    prefix = models.CharField(max_length=20, editable=False)
+    digest = models.CharField(max_length=64, editable=False)
+    scopes = ArrayField(
+        models.CharField(max_length=10, choices=[(scope.value, scope.value) for scope in Scope])
+    )
+    agent_ids = ArrayField(
+        models.CharField(max_length=255),
+        null=True,
+        blank=True,
+        help_text="The agents it may touch; empty: all.",
+    )
+    user_id = models.CharField(
+        max_length=255, null=True, blank=True, help_text="Bound to this user; empty: any user of its agents."
+    )
+    is_trusted = models.BooleanField(
+        default=True, help_text="What an untrusted key writes waits for a curator before it enters contexts."
+    )
+    created_at = models.DateTimeField(db_default=Now(), editable=False)
+    expires_at = models.DateTimeField(null=True, blank=True)
+    last_used_at = models.DateTimeField(null=True, blank=True, editable=False)
+    revoked_at = models.DateTimeField(null=True, blank=True, editable=False)
+
+    objects: ClassVar[ApiKeyQuerySet] = ApiKeyQuerySet.as_manager()  # type: ignore[assignment]
+
+    class Meta:
+        app_label = "memoryhub"
+        ordering = ["-created_at"]
+        verbose_name = "API key"
+        constraints = [
+            models.UniqueConstraint(name="api_key_digest_once", fields=["digest"]),
+            models.CheckConstraint(name="api_key_has_scope", condition=Q(scopes__len__gt=0)),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.name} (mh_{self.prefix}_…)"
+
+    def principal(self) -> Principal:
+        """Return who asks with this key."""
+        return key_principal(
+            id=self.id,
+            name=self.name,
+            scopes=self.scopes,
+            agent_ids=self.agent_ids,
+            user_id=self.user_id,
+            is_trusted=self.is_trusted,
+        )
+
+
+class AuditEntry(models.Model):
+    """Who did what to which row, when and why; append-only (SPEC A11).
+
+    `agent_id` and `user_id` are plain text on purpose, and there is no `actor_id`: the trail outlives
+    the rows it speaks of, and erasure empties the user's part of it instead of deleting it.
+    """
+
+    id = models.UUIDField(primary_key=True, default=new_id, editable=False)
+    at = models.DateTimeField()
+    who_kind = models.CharField(max_length=10, choices=[(kind.value, kind.value) for kind in PrincipalKind])
+    who_id = models.CharField(max_length=64)
+    who_name = models.CharField(max_length=150)
+    verb = models.CharField(max_length=50)
+    object_kind = models.CharField(max_length=50)
+    object_id = models.CharField(max_length=255, blank=True)
+    agent_id = models.CharField(max_length=255, blank=True)
+    user_id = models.CharField(max_length=255, blank=True)
+    reason = models.TextField(blank=True)
+    details = models.JSONField(default=dict, blank=True)
+
+    class Meta:
+        app_label = "memoryhub"
+        ordering = ["-at", "-id"]
+        verbose_name_plural = "audit entries"
+        indexes = [
+            models.Index(fields=["-at", "-id"], name="audit_newest_first"),
+            models.Index(fields=["agent_id", "user_id"], name="audit_of_user"),
+            models.Index(fields=["object_kind", "object_id"], name="audit_of_object"),
+            # People do little beside keys and jobs: what they did last is found without reading the others.
+            models.Index(fields=["-at", "-id"], name="audit_of_people", condition=Q(who_kind="curator")),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.verb} {self.object_kind}"
+
+    def save(self, *args: object, **kwargs: object) -> None:
+        """Insert; raises TypeError on a row that exists, for the trail is append-only."""
+        if not self._state.adding:
+            raise TypeError("The audit trail is append-only.")
+        super().save(*args, **kwargs)  # type: ignore[arg-type]
+
+    def delete(self, *args: object, **kwargs: object) -> tuple[int, dict[str, int]]:
+        """Refuse: the trail is append-only."""
+        raise TypeError("The audit trail is append-only.")

@@ -1,0 +1,172 @@
+"""From a key and what it asked for to the one actor it may touch (SPEC A3, A10, L1).
+
+These are the only functions that turn an agent's and a user's names, or a bare id from a URL, into
+rows. Everything after them filters by `actor_id`.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TypeVar
+from uuid import UUID
+
+from django.db import connection, models
+
+from memoryhub.auth import audit
+from memoryhub.auth.domain import Forbidden, Principal
+from memoryhub.errors import DomainError, told
+from memoryhub.llm.usage.domain import Payer
+from memoryhub.tenancy.domain import actor_id, effective_user
+from memoryhub.tenancy.models import Actor, Agent, AgentQuerySet
+
+# The weakest lock that keeps the row from going; the ORM has no word for it.
+HOLD_ACTOR = "SELECT 1 FROM memoryhub_actor WHERE id = %s FOR KEY SHARE"
+
+Row = TypeVar("Row", bound=models.Model)
+
+
+class UnknownRow(DomainError, LookupError):
+    """No such row, or none that the key may see: the two must look alike from outside."""
+
+
+@dataclass(frozen=True)
+class Tenant:
+    """The actor a read is about; agent and actor are None where nothing was ever written."""
+
+    agent_id: str
+    user_id: str
+    agent: Agent | None
+    actor: Actor | None
+
+    @property
+    def actor_id(self) -> UUID:
+        """Return the actor's key, which is known even before its row exists."""
+        return actor_id(self.agent_id, self.user_id)
+
+    @property
+    def payer(self) -> Payer:
+        """Return who pays for what is done for a read."""
+        return Payer(self.agent_id, self.actor.pk if self.actor else None)
+
+    @property
+    def readable_actor_ids(self) -> list[UUID]:
+        """Return the actor and its agent's own actor: whose memories a search may read in full (SPEC M2)."""
+        return list(dict.fromkeys([self.actor_id, actor_id(self.agent_id)]))
+
+
+def tenant_for_reading(principal: Principal, agent_id: str, user_id: str | None) -> Tenant:
+    """Return the actor that a read is about; raises Forbidden where the key may not touch it."""
+    principal.check_agent(agent_id)
+    actor = _known_actor(principal, agent_id, user_id)
+    if actor is not None:
+        return Tenant(agent_id=agent_id, user_id=actor.user_id, agent=actor.agent, actor=actor)
+    agent = Agent.objects.filter(agent_id=agent_id).first()
+    user = _user(principal, agent, user_id)
+    actor = _actor(agent, user) if agent else None
+    return Tenant(agent_id=agent_id, user_id=user, agent=agent, actor=actor)
+
+
+def actor_for_writing(principal: Principal, agent_id: str, user_id: str | None, *, now: datetime) -> Actor:
+    """Return the actor that a write is filed under, made on first use.
+
+    Raises Forbidden where the key may not touch the agent or the user, or names an unknown agent
+    without being allowed to touch all.
+    """
+    principal.check_agent(agent_id)
+    if known := _known_actor(principal, agent_id, user_id):
+        return known
+    agent = Agent.objects.filter(agent_id=agent_id).first() or _first_write(principal, agent_id, now)
+    user = _user(principal, agent, user_id)
+    return _actor(agent, user) or ensure_actor(agent, user)
+
+
+def _known_actor(principal: Principal, agent_id: str, user_id: str | None) -> Actor | None:
+    """Return the actor with its agent by one query, where both exist and no other user is fixed for the agent."""
+    user = _named_user(principal, user_id)
+    actor = Actor.objects.select_related("agent").filter(id=actor_id(agent_id, user)).first()
+    if actor is None or actor.agent.fixed_user_id not in ("", user):
+        return None
+    principal.check_user(user)
+    return actor
+
+
+def _actor(agent: Agent, user: str) -> Actor | None:
+    actor = Actor.objects.filter(id=actor_id(agent.agent_id, user)).first()
+    if actor is not None:
+        actor.agent = agent
+    return actor
+
+
+def ensure_actor(agent: Agent, user_id: str) -> Actor:
+    """Return the agent's actor for a user, made where it is missing; eight threads make one."""
+    key = actor_id(agent.agent_id, user_id)
+    Actor.objects.bulk_create([Actor(id=key, agent=agent, user_id=user_id)], ignore_conflicts=True)
+    return Actor.objects.select_related("agent").get(id=key)
+
+
+def hold(actor_id: UUID) -> None:
+    """Keep an actor from being erased until the transaction ends; raises UnknownRow where it is gone.
+
+    Every write takes this first. Without it a writer would lock its rows and then, for the foreign key,
+    the actor, while an erasure locks the actor and then the rows: each would wait for the other.
+    """
+    with connection.cursor() as cursor:
+        cursor.execute(HOLD_ACTOR, [actor_id])
+        if cursor.fetchone() is None:
+            raise UnknownRow(told("The user was erased meanwhile."))
+
+
+def resolve(rows: models.QuerySet[Row], principal: Principal, row_id: UUID) -> Row:
+    """Return the row with this id if the key may see it, its actor and agent loaded; raises UnknownRow.
+
+    The only look-up by a bare id, beside `resolve_many`: it filters by the agents and the user of the key.
+    """
+    row = seen_by(rows.filter(pk=row_id), principal).first()
+    if row is None:
+        raise UnknownRow(told("No %(kind)s %(id)s.", kind=told(rows.model._meta.verbose_name_raw), id=row_id))
+    return row
+
+
+def resolve_many(rows: models.QuerySet[Row], principal: Principal, row_ids: Iterable[UUID]) -> list[Row]:
+    """Return those of the rows with these ids that the key may see, their actors and agents loaded."""
+    return list(seen_by(rows.filter(pk__in=list(row_ids)), principal))
+
+
+def seen_by(rows: models.QuerySet[Row], principal: Principal) -> models.QuerySet[Row]:
+    """Narrow rows to those of the agents and the user of a key, their actors and agents loaded."""
+    rows = rows.select_related("actor__agent")
+    if principal.agent_ids is not None:
+        rows = rows.filter(actor__agent_id__in=principal.agent_ids)
+    if principal.user_id is not None:
+        rows = rows.filter(actor__user_id=principal.user_id)
+    return rows
+
+
+def readable_agents(principal: Principal) -> AgentQuerySet:
+    """Return the agents that the key may touch."""
+    return Agent.objects.among(principal.agent_ids)
+
+
+def _user(principal: Principal, agent: Agent | None, requested: str | None) -> str:
+    fixed = agent.fixed_user_id if agent else ""
+    user = effective_user(requested=_named_user(principal, requested), fixed=fixed)
+    principal.check_user(user)
+    return user
+
+
+def _named_user(principal: Principal, requested: str | None) -> str:
+    """Return the user that a call names, or that its key is bound to; an agent's fixed user stands above both."""
+    return principal.user_id if requested is None and principal.user_id is not None else requested or ""
+
+
+def _first_write(principal: Principal, agent_id: str, now: datetime) -> Agent:
+    if not principal.may_touch_all_agents or principal.user_id is not None:
+        raise Forbidden(
+            told("There is no agent %(agent)s, and this key may not create one.", agent=repr(agent_id))
+        )
+    agent, is_new = Agent.objects.get_or_create(agent_id=agent_id, defaults={"name": agent_id})
+    if is_new:
+        audit.record(
+            by=principal, verb="create", object_kind="agent", object_id=agent_id, agent_id=agent_id, now=now
+        )
+    return agent

@@ -1,0 +1,158 @@
+"""Embeddings from a model in this process: `sentence-transformers` (PyTorch) or `fastembed` (ONNX).
+
+Both are optional extras, imported only when configured. A model is loaded when the provider is built, so
+`embed` never touches the network; a model's name may make the library download it then, a path does not.
+"""
+
+import importlib
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+from types import ModuleType
+from typing import Any, ClassVar, Self
+
+import numpy as np
+
+from memoryhub.embeddings.base import EmbeddingProvider, Vectors
+from memoryhub.embeddings.known_models import space_of
+from memoryhub.embeddings.long_texts import Limits, embed_in_pieces
+from memoryhub.providers.config import EmbeddingConfig
+from memoryhub.providers.errors import ProviderMisconfigured
+from memoryhub.tokens import TokenCounter
+from memoryhub.tokens.factors import UNKNOWN
+
+DEFAULT_MODEL = "sentence-transformers/paraphrase-multilingual-MiniLM-L12-v2"
+"""384 dimensions, some fifty languages with Japanese, no prefixes before texts, known to both libraries."""
+DEFAULT_TOKENS_PER_TEXT = 128
+"""What that model reads; the rest of a longer text goes into further pieces."""
+ONNX_FILES = ("model.onnx", "onnx/model.onnx", "model_optimized.onnx")
+INSTALL = "sh memoryhub/bootstrap.sh uv pip install --python .venv/bin/python --constraint requirements.lock"
+"""By the library's own name: memoryhub is no package, and on a package index that name is somebody else's."""
+
+
+class LocalProvider(EmbeddingProvider):
+    """What both libraries have in common. A lock, because fast tokenizers refuse to be borrowed twice."""
+
+    is_local: ClassVar[bool] = True
+
+    def __init__(self, encoder: Any, *, model: str, dimension: int, tokens_per_text: int) -> None:
+        self.model = model
+        space = space_of(model)
+        self.cosine_low, self.cosine_high = space.cosine_low, space.cosine_high
+        self.vector_weight = space.vector_weight
+        self._encoder = encoder
+        self._dimension = dimension
+        self._limits = Limits(tokens_per_text, texts_per_request=64, tokens_per_request=64 * tokens_per_text)
+        self._lock = threading.Lock()
+
+    @property
+    def dimension(self) -> int:
+        return self._dimension
+
+    def _embed(self, texts: Sequence[str]) -> Vectors:
+        with self._lock:
+            return embed_in_pieces(texts, self._encode, limits=self._limits, counter=TokenCounter(UNKNOWN))
+
+    def _encode(self, texts: list[str]) -> Vectors:
+        raise NotImplementedError
+
+
+class SentenceTransformersProvider(LocalProvider):
+    """Runs a model of the `sentence-transformers` library."""
+
+    name: ClassVar[str] = "sentence-transformers"
+
+    @classmethod
+    def from_config(cls, config: EmbeddingConfig) -> Self:
+        """Load the model. Raises ProviderMisconfigured when the extra or the model is missing."""
+        model = config.model or DEFAULT_MODEL
+        library = _extra("sentence_transformers", extra=cls.name)
+        encoder = _loaded(lambda: library.SentenceTransformer(model), model)
+        dimension = _checked_dimension(_encoder_dimension(encoder), config.dimension)
+        tokens = encoder.max_seq_length or DEFAULT_TOKENS_PER_TEXT
+        return cls(encoder, model=model, dimension=dimension, tokens_per_text=tokens)
+
+    def _encode(self, texts: list[str]) -> Vectors:
+        return np.asarray(self._encoder.encode(texts, show_progress_bar=False), dtype=np.float32)
+
+
+class FastEmbedProvider(LocalProvider):
+    """Runs a model of the `fastembed` library, by name or from a folder with an ONNX file."""
+
+    name: ClassVar[str] = "fastembed"
+
+    @classmethod
+    def from_config(cls, config: EmbeddingConfig) -> Self:
+        """Load the model. Raises ProviderMisconfigured when the extra or the model is missing."""
+        model = config.model or DEFAULT_MODEL
+        library = _extra("fastembed", extra=cls.name)
+        options = _register_folder(model, config.dimension) if Path(model).is_dir() else {}
+        encoder = _loaded(lambda: library.TextEmbedding(model_name=model, **options), model)
+        dimension = _checked_dimension(encoder.embedding_size, config.dimension)
+        return cls(encoder, model=model, dimension=dimension, tokens_per_text=DEFAULT_TOKENS_PER_TEXT)
+
+    def _encode(self, texts: list[str]) -> Vectors:
+        return np.asarray(list(self._encoder.embed(texts)), dtype=np.float32)
+
+
+def _extra(module: str, *, extra: str) -> ModuleType:
+    try:
+        return importlib.import_module(module)
+    except ImportError:
+        message = (
+            f"The embedding provider {extra!r} needs a library that is not installed: `{INSTALL} {extra}`."
+        )
+        raise ProviderMisconfigured(message, code="missing_extra") from None
+
+
+def _loaded(load: Any, model: str) -> Any:
+    """Return the loaded model; whatever the library throws means that the model cannot be had."""
+    try:
+        return load()
+    except Exception as error:
+        raise ProviderMisconfigured(
+            f"The embedding model {model!r} cannot be loaded ({type(error).__name__}). "
+            "Set MEMORYHUB_EMBEDDING_MODEL to a model that the library knows, or to a folder.",
+            code="model_not_loaded",
+        ) from error
+
+
+def _encoder_dimension(encoder: Any) -> int | None:
+    """Ask under the name of sentence-transformers 6, else under that of 5."""
+    ask = getattr(encoder, "get_embedding_dimension", None) or encoder.get_sentence_embedding_dimension
+    dimension: int | None = ask()
+    return dimension
+
+
+def _checked_dimension(actual: int | None, configured: int | None) -> int:
+    dimension = actual or configured
+    if dimension is None or configured not in (None, dimension):
+        raise ProviderMisconfigured(
+            f"The embedding model has {actual} dimensions, MEMORYHUB_EMBEDDING_DIMENSION says {configured}.",
+            code="wrong_dimension",
+        )
+    return dimension
+
+
+def _register_folder(folder: str, dimension: int | None) -> dict[str, Any]:
+    """Make fastembed know a model in a folder: mean pooling, normalised, of the given dimension."""
+    files = [name for name in ONNX_FILES if (Path(folder) / name).is_file()]
+    if not files or dimension is None:
+        raise ProviderMisconfigured(
+            f"For a folder, fastembed needs one of {', '.join(ONNX_FILES)} in it, "
+            "and MEMORYHUB_EMBEDDING_DIMENSION.",
+            code="model_not_loaded",
+        )
+    library = _extra("fastembed", extra="fastembed")
+    described = _extra("fastembed.common.model_description", extra="fastembed")
+    known = {each["model"].lower() for each in library.TextEmbedding.list_supported_models()}
+    if folder.lower() not in known:
+        library.TextEmbedding.add_custom_model(
+            model=folder,
+            pooling=described.PoolingType.MEAN,
+            normalization=True,
+            sources=described.ModelSource(url=f"file://{folder}"),
+            dim=dimension,
+            model_file=files[0],
+        )
+    return {"specific_model_path": folder}

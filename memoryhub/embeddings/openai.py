@@ -1,0 +1,137 @@
+"""Embeddings from OpenAI, or from any server that speaks its `/v1/embeddings` (Ollama, vLLM, LM Studio, TEI).
+
+The SDK builds the request; the answer is read and checked here, because the SDK passes on HTML as a string
+and any JSON as an object with missing attributes.
+"""
+
+import threading
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import ClassVar, Self
+
+import openai
+
+from memoryhub.embeddings.answers import vectors_in
+from memoryhub.embeddings.base import PROBE_TEXT, EmbeddingProvider, Vectors, wrong_dimension
+from memoryhub.embeddings.known_models import NATIVE_DIMENSIONS, space_of, takes_dimensions
+from memoryhub.embeddings.long_texts import Limits, embed_in_pieces
+from memoryhub.providers.config import EmbeddingConfig
+from memoryhub.providers.errors import BadAnswer, ProviderTimeout
+from memoryhub.providers.openai_errors import translated
+from memoryhub.providers.retry import Budget, Clock, call_within
+from memoryhub.tokens import TokenCounter
+from memoryhub.tokens.factors import CL100K, UNKNOWN
+
+DEFAULT_MODEL = "text-embedding-3-small"
+DEFAULT_BASE_URL = "https://api.openai.com/v1"
+
+# OpenAI takes 8,192 tokens a text (cl100k_base), 2,048 texts and 300,000 tokens a request (SDK docstring).
+# Others differ and seldom say: Text Embeddings Inference takes 32 texts, Ollama 2,048 tokens by default.
+OPENAI_LIMITS = Limits(tokens_per_text=8000, texts_per_request=256, tokens_per_request=100_000)
+OTHER_LIMITS = Limits(tokens_per_text=2000, texts_per_request=32, tokens_per_request=32_000)
+
+PROBE_SECONDS = 5.0
+MAX_ANSWER_BYTES = 64 * 1024 * 1024
+
+
+class OpenAIProvider(EmbeddingProvider):
+    """Asks an OpenAI-compatible server."""
+
+    name: ClassVar[str] = "openai"
+    is_local: ClassVar[bool] = False
+
+    def __init__(
+        self, client: openai.OpenAI, config: EmbeddingConfig, *, limits: Limits, clock: Clock | None = None
+    ) -> None:
+        self.model = config.model or config.azure_deployment or DEFAULT_MODEL
+        space = space_of(self.model)
+        self.cosine_low, self.cosine_high = space.cosine_low, space.cosine_high
+        self.vector_weight = space.vector_weight
+        self._client = client
+        self._limits = limits
+        self._counter = TokenCounter(CL100K if self.model in NATIVE_DIMENSIONS else UNKNOWN)
+        self._clock = clock or Clock()
+        self._budget = Budget(config.deadline_seconds, config.attempt_timeout_seconds)
+        self._dimension = config.dimension or NATIVE_DIMENSIONS.get(self.model)
+        self._asked_dimension = config.dimension if takes_dimensions(self.model) else None
+        self._dimension_lock = threading.Lock()
+
+    @classmethod
+    def from_config(cls, config: EmbeddingConfig, *, clock: Clock | None = None) -> Self:
+        """Build the provider for OpenAI, or for `config.base_url` where that is given."""
+        client = openai.OpenAI(
+            api_key=config.api_key or "none",  # the SDK insists on one; servers without keys ignore it
+            base_url=config.base_url or DEFAULT_BASE_URL,
+            max_retries=0,
+            http_client=openai.DefaultHttpxClient(follow_redirects=False),
+        )
+        limits = OTHER_LIMITS if config.base_url else OPENAI_LIMITS
+        return cls(client, config, limits=limits, clock=clock)
+
+    def close(self) -> None:
+        """Let go of the connections."""
+        self._client.close()
+
+    @property
+    def dimension(self) -> int:
+        """Length of the vectors: as configured, else as known of the model, else as first answered."""
+        if self._dimension is None:
+            self._learn(self._embed_batch([PROBE_TEXT], self._budget))
+        assert self._dimension is not None
+        return self._dimension
+
+    def _embed(self, texts: Sequence[str]) -> Vectors:
+        return embed_in_pieces(
+            texts,
+            lambda batch: self._embed_batch(batch, self._budget),
+            limits=self._limits,
+            counter=self._counter,
+        )
+
+    def _probe_dimension(self) -> int:
+        budget = replace(self._budget, deadline_seconds=PROBE_SECONDS, attempts=1)
+        return int(self._embed_batch([PROBE_TEXT], budget).shape[1])
+
+    def _embed_batch(self, texts: list[str], budget: Budget) -> Vectors:
+        """Return one finite vector for each text, of the dimension that all before had."""
+        body = call_within(budget, lambda timeout: self._post(texts, timeout), self._clock)
+        vectors = vectors_in(body, count=len(texts))
+        self._learn(vectors)
+        return vectors
+
+    def _learn(self, vectors: Vectors) -> None:
+        """Remember the first answer's dimension; raise BadAnswer for any other later."""
+        got = vectors.shape[1]
+        with self._dimension_lock:
+            if self._dimension is None:
+                self._dimension = got
+        if got != self._dimension:
+            raise wrong_dimension(got, self._dimension)
+
+    def _post(self, texts: list[str], timeout_seconds: float) -> bytes:
+        """Send one request and return the body of a successful answer, however slowly it trickles in."""
+        ends_at = self._clock.now() + timeout_seconds
+        # `encoding_format` is left to the SDK: its default is base64, which every server must cope with.
+        create = self._client.embeddings.with_streaming_response.create
+        with (
+            translated(),
+            create(
+                input=[_sendable(text) for text in texts],
+                model=self.model,
+                dimensions=self._asked_dimension or openai.omit,
+                timeout=timeout_seconds,
+            ) as answer,
+        ):
+            body = bytearray()
+            for chunk in answer.iter_bytes():
+                body += chunk
+                if self._clock.now() > ends_at:  # the SDK's time-out starts anew with every chunk
+                    raise ProviderTimeout("The provider answered too slowly.", code="timeout")
+                if len(body) > MAX_ANSWER_BYTES:
+                    raise BadAnswer("The provider's answer is too large.", code="too_large", permanent=True)
+            return bytes(body)
+
+
+def _sendable(text: str) -> str:
+    """Return the text without lone surrogates, which cannot be written as JSON in UTF-8."""
+    return text.encode("utf-8", "replace").decode("utf-8")

@@ -1,0 +1,197 @@
+"""The form of an export: one JSON object a line, a header first, and last a line that says it is whole.
+
+Pure: bytes in, values out. A line is `{"memoryhub": …}` (version and counts), `{"agent": …}`, `{"actor": …}` (all rows
+until the next are this one's), `{"table": …, "row": …}`, or `{"end": …}` with the number of lines before it and
+their SHA-256, so that a file that was cut, or changed on its way, is known as such.
+"""
+
+import hashlib
+import json
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any, BinaryIO, Final
+
+from memoryhub.validators import UnusableJSON, check_storable
+
+VERSION: Final = 1
+LONGEST_LINE: Final = 64 * 2**20
+"""Bytes of one line, or of one element of another's export: more than any row can hold, less than memory."""
+
+MOST_DEPTH: Final = 100
+"""Levels of a line: three times as many as the API takes, and few enough to be walked through by recursion."""
+
+
+class Part(StrEnum):
+    """What a line is."""
+
+    HEADER = "memoryhub"
+    AGENT = "agent"
+    ACTOR = "actor"
+    ROW = "row"
+    END = "end"
+
+
+class BrokenFile(ValueError):
+    """A file that cannot be imported; the message has the number of each wrong line and never its text."""
+
+
+@dataclass(frozen=True)
+class Line:
+    """One line of an export that has been read."""
+
+    number: int
+    part: Part
+    values: Mapping[str, Any] = field(repr=False)
+    table: str = ""
+    size: int = 0
+
+
+class Digest:
+    """Counts and digests the lines as they are written."""
+
+    def __init__(self) -> None:
+        self._lines = 0
+        self._sum = hashlib.sha256()
+
+    def line(self, part: Part, values: Any, *, table: str = "") -> bytes:
+        """Return one line."""
+        return self.note(_dumped({"table": table, part: values} if table else {part: values}))
+
+    def note(self, line: bytes) -> bytes:
+        """Count a line that was written or read."""
+        self._lines += 1
+        self._sum.update(line)
+        return line
+
+    def values(self) -> dict[str, Any]:
+        """Return what the last line says of those before it."""
+        return {"lines": self._lines, "sha256": self._sum.hexdigest()}
+
+    def end(self) -> bytes:
+        """Return the last line."""
+        return _dumped({Part.END: self.values()})
+
+
+def header(counts: Mapping[str, int]) -> dict[str, Any]:
+    """Return what the first line says: no time, so that equal data make equal files."""
+    return {"version": VERSION, "counts": dict(counts)}
+
+
+def read_lines(file: BinaryIO) -> Iterator[Line]:
+    """Yield the lines between header and end, the header first.
+
+    Raises BrokenFile where the file is no whole export of a version that is known.
+    """
+    digest, ended, number = Digest(), False, 0
+    for number, raw in _raw_lines(file):
+        if ended:
+            raise BrokenFile(f"Line {number}: the export ended before this line.")
+        line = _line(number, raw)
+        if (number == 1) != (line.part is Part.HEADER):
+            raise BrokenFile(
+                f"Line {number}: an export begins with its header, which is its first line alone."
+            )
+        if line.part is Part.HEADER:
+            _check_version(line)
+        ended = line.part is Part.END
+        if ended:
+            _check_end(line, digest)
+        else:
+            digest.note(raw)
+            yield line
+    if not ended:
+        raise BrokenFile(f"Line {number}: the file ends here without its last line: it was cut.")
+
+
+def load_json(raw: bytes, *, is_stored: bool = True) -> Any:
+    """Return the document in `raw`; raises UnusableJSON for what cannot be parsed or, where it `is_stored`, stored."""
+    try:
+        value = json.loads(raw.decode("utf-8"), parse_constant=_no_constant, parse_float=_finite)
+        # Neither NUL nor half a surrogate pair can stand in JSON but as an escape.
+        if is_stored and b"\\u" in raw:
+            check_storable(value, "the line")
+        if is_stored and raw.count(b"[") + raw.count(b"{") > MOST_DEPTH:
+            _check_depth(value)
+    except UnusableJSON:
+        raise
+    except UnicodeDecodeError as error:
+        raise UnusableJSON(f"no UTF-8 (byte {error.start}).") from None
+    except json.JSONDecodeError as error:
+        raise UnusableJSON(f"no JSON: {error.msg} (column {error.colno}).") from None
+    except RecursionError:
+        raise UnusableJSON("nested too deep.") from None
+    except ValueError:  # an integer of thousands of digits
+        raise UnusableJSON("a number is too large.") from None
+    return value
+
+
+def _check_depth(value: Any) -> None:
+    level = [value]
+    for _ in range(MOST_DEPTH):
+        level = [
+            child
+            for each in level
+            for child in (each.values() if isinstance(each, dict) else each)
+            if isinstance(child, dict | list)
+        ]
+        if not level:
+            return
+    raise UnusableJSON("nested too deep.")
+
+
+def _raw_lines(file: BinaryIO) -> Iterator[tuple[int, bytes]]:
+    number = 0
+    while raw := file.readline(LONGEST_LINE + 1):
+        number += 1
+        if len(raw) > LONGEST_LINE:
+            raise BrokenFile(f"Line {number}: longer than {LONGEST_LINE} bytes.")
+        if not raw.endswith(b"\n"):
+            raise BrokenFile(f"Line {number}: ends in the middle: the file was cut.")
+        yield number, raw
+
+
+def _line(number: int, raw: bytes) -> Line:
+    try:
+        value = load_json(raw)
+    except UnusableJSON as error:
+        raise BrokenFile(f"Line {number}: {error}") from None
+    if isinstance(value, dict) and value.keys() == {"table", "row"} and isinstance(value["table"], str):
+        part, values, table = Part.ROW, value["row"], value["table"]
+    elif isinstance(value, dict) and len(value) == 1 and next(iter(value)) in (*Part,) and "row" not in value:
+        ((name, values),) = value.items()
+        part, table = Part(name), ""
+    else:
+        raise BrokenFile(f"Line {number}: neither header, agent, actor, row nor end of an export.")
+    if not isinstance(values, dict):
+        raise BrokenFile(f"Line {number}: holds no object.")
+    return Line(number, part, values, table, len(raw))
+
+
+def _check_version(line: Line) -> None:
+    version = line.values.get("version")
+    if version != VERSION or isinstance(version, bool):
+        raise BrokenFile(
+            f"Line {line.number}: version {str(version)[:20]!a} is not known here, only {VERSION}."
+        )
+
+
+def _check_end(line: Line, digest: Digest) -> None:
+    if line.values != digest.values():
+        raise BrokenFile(f"Line {line.number}: the lines before are not those that were exported.")
+
+
+def _dumped(value: Any) -> bytes:
+    return (json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False) + "\n").encode()
+
+
+def _no_constant(name: str) -> float:
+    raise UnusableJSON(f"{name} is no JSON number.")
+
+
+def _finite(digits: str) -> float:
+    value = float(digits)
+    if not math.isfinite(value):
+        raise UnusableJSON("a number is too large.")
+    return value

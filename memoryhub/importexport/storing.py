@@ -1,0 +1,301 @@
+"""Writing the rows of an export into this installation: each once, whole batches or none, findable at once.
+
+A row that is here already stays as it is. One that this installation cannot take is refused alone, with the reason,
+and so is what refers to it.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, BinaryIO, Final
+from uuid import UUID
+
+from django.db import DatabaseError, connection, transaction
+
+from memoryhub.auth import audit
+from memoryhub.auth.domain import Principal
+from memoryhub.auth.tenancy import hold
+from memoryhub.importexport.checking import Checked, Progress
+from memoryhub.importexport.indexing import index
+from memoryhub.importexport.lines import Line, Part, read_lines
+from memoryhub.importexport.renaming import Names, namespace, owners
+from memoryhub.importexport.report import Report
+from memoryhub.importexport.tables import ACTORS, AGENTS, Table, exported_tables
+from memoryhub.tenancy.domain import actor_id
+from memoryhub.tenancy.models import Actor
+
+ROWS_AT_ONCE: Final = 500
+BYTES_AT_ONCE: Final = 4 * 2**20
+
+KEPT: Final = "is here already and differs; what is here is kept."
+TAKEN: Final = "its id belongs to a row of somebody else here."
+ORPHAN: Final = "refers to a row that is not here."
+
+
+@dataclass(frozen=True)
+class Row:
+    """A row as it is to be written, with the line that it stands in."""
+
+    line: int
+    instance: Any = field(repr=False)
+    values: Mapping[str, Any] = field(repr=False)
+    size: int = 0
+
+    @property
+    def pk(self) -> Any:
+        """Return the primary key; a tuple where it has several columns."""
+        return self.instance.pk
+
+
+def store(
+    file: BinaryIO,
+    checked: Checked,
+    names: Names,
+    *,
+    by: Principal,
+    now: datetime,
+    dry_run: bool,
+    progress: Progress,
+) -> Report:
+    """Write what a checked export holds and return what became of it; a dry run does all of it and takes it back."""
+    storing = _Storing(checked, names, by, now, dry_run, progress)
+    if not dry_run:
+        storing.run(file)
+        return storing.report
+    with transaction.atomic():
+        storing.run(file)
+        transaction.set_rollback(True)
+    return storing.report
+
+
+class _Storing:
+    def __init__(
+        self, checked: Checked, names: Names, by: Principal, now: datetime, dry_run: bool, progress: Progress
+    ) -> None:
+        self.renaming, self.names = checked.renaming, names
+        self.by, self.now, self.dry_run, self.progress = by, now, dry_run, progress
+        self.tables = {table.name: table for table in exported_tables()}
+        self.report = Report()
+        self.actor: Actor | None = None
+        self.owners: dict[str, str] = {}
+        self.made: Counter[str] = Counter()
+        self.table: Table | None = None
+        self.batch: list[Row] = []
+        self.waiting: list[Row] = []
+        self.size = 0
+
+    def run(self, file: BinaryIO) -> None:
+        """Follow the lines of the file."""
+        takes: dict[Part, Callable[[Line], None]] = {
+            Part.AGENT: self._agent, Part.ACTOR: self._actor, Part.ROW: self._row
+        }  # fmt: skip
+        for line in read_lines(file):
+            if line.part in takes:
+                takes[line.part](line)
+        self._end_actor()
+
+    def _agent(self, line: Line) -> None:
+        self._end_actor()
+        values = dict(line.values)
+        if self.names.agent_id is not None:
+            values["agent_id"] = self.names.agent_id
+        if self.names.user_id is not None and values.get("fixed_user_id"):
+            values["fixed_user_id"] = self.names.user_id
+        row = Row(line.number, AGENTS.read(values, None), values)
+        with transaction.atomic():
+            if self._insert(AGENTS, self._unknown(AGENTS, [row])):
+                audit.record(
+                    by=self.by, verb="import", object_kind="agent", object_id=row.pk, agent_id=row.pk, now=self.now
+                )  # fmt: skip
+
+    def _actor(self, line: Line) -> None:
+        self._end_actor()
+        old = (str(line.values["agent_id"]), str(line.values["user_id"]))
+        new = self.names.of(*old)
+        self.owners = owners(old, new) if old != new else {}
+        key = actor_id(*new)
+        values = {**line.values, "id": str(key), "agent_id": new[0], "user_id": new[1]}
+        row = Row(line.number, ACTORS.read(values, None), values)
+        with transaction.atomic():
+            self._insert(ACTORS, self._unknown(ACTORS, [row]))
+        self.actor = Actor.objects.select_related("agent").get(id=key)
+        if self.actor.agent.fixed_user_id not in ("", new[1]):
+            self.report.tell(
+                line.number, ACTORS.name, "its agent here is in owner mode, and files under another user."
+            )
+
+    def _row(self, line: Line) -> None:
+        table = self.tables[line.table]
+        if table != self.table or len(self.batch) >= ROWS_AT_ONCE or self.size >= BYTES_AT_ONCE:
+            self._flush(is_last=table != self.table)
+        self.table = table
+        values = self._renamed(table, line.values)
+        self.batch.append(Row(line.number, table.read(values, self._key()), values, line.size))
+        self.size += line.size
+
+    def _renamed(self, table: Table, values: Mapping[str, Any]) -> Mapping[str, Any]:
+        if not self.renaming.ids:
+            return values
+        return {
+            name: namespace(value, self.owners)
+            if name == "namespace"
+            else self.renaming.within(value, self.owners)
+            if table.codecs[name].refers
+            else value
+            for name, value in values.items()
+        }
+
+    def _key(self) -> UUID:
+        if self.actor is None:  # pragma: no cover - the check has seen every row below an actor
+            raise LookupError("a row without an actor")
+        return self.actor.id
+
+    def _end_actor(self) -> None:
+        self._flush(is_last=True)
+        self.table = None
+        if self.actor is not None and self.made:
+            audit.record(
+                by=self.by, verb="import", object_kind="actor", object_id=self.actor.id, actor=self.actor,
+                details={"made": dict(sorted(self.made.items()))}, now=self.now,
+            )  # fmt: skip
+        self.made = Counter()
+        self.actor = None
+
+    def _flush(self, *, is_last: bool) -> None:
+        """Write what was collected; rows that refer to later ones of their table wait for these."""
+        if self.table is None:
+            return
+        rows, self.batch, self.size = [*self.waiting, *self.batch], [], 0
+        with transaction.atomic(), connection.cursor() as cursor:
+            hold(self._key())
+            cursor.execute("SET CONSTRAINTS ALL DEFERRED")
+            ready, self.waiting = self._split(self.table, rows)
+            if is_last:
+                ready, self.waiting = rows, []
+            fresh = self._referring(self.table, self._unknown(self.table, ready))
+            written = self._insert(self.table, fresh)
+            if not self.dry_run:
+                index(self._key(), [row.instance for row in written])
+            cursor.execute("SET CONSTRAINTS ALL IMMEDIATE")
+        self.progress(len(ready))
+
+    def _split(self, table: Table, rows: list[Row]) -> tuple[list[Row], list[Row]]:
+        """Return the rows whose references within their own table can be followed now, and those that wait."""
+        names = [name for name, model in table.references.items() if model is table.model]
+        if not names:
+            return rows, []
+        wanted = {getattr(row.instance, name) for row in rows for name in names} - {None}
+        present = self._present(table, wanted)
+        ready = rows
+        while True:
+            known = present | {row.pk for row in ready}
+            kept = [row for row in ready if {getattr(row.instance, name) for name in names} - {None} <= known]
+            if len(kept) == len(ready):
+                going = {row.line for row in ready}
+                return ready, [row for row in rows if row.line not in going]
+            ready = kept
+
+    def _present(self, table: Table, pks: Iterable[Any]) -> set[Any]:
+        found = table.rows.filter(actor_id=self._key(), pk__in=list(pks))
+        return set(found.values_list("pk", flat=len(table.key_order) == 1))
+
+    def _unknown(self, table: Table, rows: list[Row]) -> list[Row]:
+        """Return the rows that are not here yet."""
+        is_owned = table not in (AGENTS, ACTORS)
+        found = _here(table, rows, is_owned=is_owned)
+        unknown = []
+        for row in rows:
+            if row.pk not in found:
+                unknown.append(row)
+                continue
+            owner, stored = found[row.pk]
+            if is_owned and owner != self._key():
+                self.report.refuse(row.line, table.name, TAKEN)
+                continue
+            differs = any(stored.get(name) != value for name, value in row.values.items())
+            self.report.know(row.line, table.name, KEPT if differs else "")
+        return unknown
+
+    def _referring(self, table: Table, rows: list[Row]) -> list[Row]:
+        """Return the rows whose references lead to rows of their actor; the others are refused."""
+        good = rows
+        for name, model in table.references.items():
+            wanted = {getattr(row.instance, name) for row in good} - {None}
+            present = {None, *(self._present(Table(model), wanted) if wanted else ())}
+            good = _leading(good, name, present, are_own=model is table.model)
+        kept = {row.line for row in good}
+        for row in rows:
+            if row.line not in kept:
+                self.report.refuse(row.line, table.name, ORPHAN)
+        return good
+
+    def _insert(self, table: Table, rows: list[Row]) -> list[Row]:
+        """Write rows, all at once or, where one of them cannot be, each alone; return those written."""
+        try:
+            with transaction.atomic():
+                table.model._base_manager.bulk_create([row.instance for row in rows])
+            written = rows
+        except DatabaseError:
+            written = [row for row in _referred_first(table, rows) if self._insert_alone(table, row)]
+        if written:
+            self.report.made[table.name] += len(written)
+            self.made[table.name] += len(written)
+        return written
+
+    def _insert_alone(self, table: Table, row: Row) -> bool:
+        if not self._still_referring(table, row):
+            self.report.refuse(row.line, table.name, ORPHAN)
+            return False
+        try:
+            with transaction.atomic():
+                table.model._base_manager.bulk_create([row.instance])
+        except DatabaseError as error:
+            self.report.refuse(row.line, table.name, _reason(error))
+            return False
+        return True
+
+    def _still_referring(self, table: Table, row: Row) -> bool:
+        own = [name for name, model in table.references.items() if model is table.model]
+        wanted = {getattr(row.instance, name) for name in own} - {None, row.pk}
+        return not wanted or wanted <= self._present(table, wanted)
+
+
+def _leading(rows: list[Row], name: str, present: set[Any], *, are_own: bool) -> list[Row]:
+    """Return the rows whose reference leads to one that is present, or to one of themselves."""
+    while True:
+        known = present | {row.pk for row in rows} if are_own else present
+        good = [row for row in rows if getattr(row.instance, name) in known]
+        if len(good) == len(rows):
+            return good
+        rows = good
+
+
+def _here(table: Table, rows: list[Row], *, is_owned: bool) -> dict[Any, tuple[Any, dict[str, Any]]]:
+    """Return whose the rows with these keys are, and what they hold, by key."""
+    found = {}
+    for instance in table.rows.filter(pk__in=[row.pk for row in rows]):
+        values = table.written(tuple(getattr(instance, name) for name in table.codecs))
+        found[instance.pk] = (instance.actor_id if is_owned else None, values)
+    return found
+
+
+def _referred_first(table: Table, rows: list[Row]) -> Iterator[Row]:
+    """Yield the rows so that one comes after those of its table that it refers to; circles come as they are."""
+    own = [name for name, model in table.references.items() if model is table.model]
+    waiting = rows
+    while waiting:
+        keys = {row.pk for row in waiting}
+        free = [
+            row for row in waiting if not ({getattr(row.instance, name) for name in own} - {row.pk}) & keys
+        ]
+        yield from free or waiting
+        done = {row.line for row in free or waiting}
+        waiting = [row for row in waiting if row.line not in done]
+
+
+def _reason(error: DatabaseError) -> str:
+    """Return what the database refused, by the name of its rule: its own words hold the values."""
+    diagnosis = getattr(error.__cause__, "diag", None)
+    rule = getattr(diagnosis, "constraint_name", None)
+    return f"another row here stands against it ({rule})." if rule else "the database cannot hold it."

@@ -1,0 +1,95 @@
+"""Writing an export: one actor, an agent with all its users, or everything, of one moment, a piece at a time."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+from django.db import connection, models, transaction
+
+from memoryhub.auth.tenancy import UnknownRow
+from memoryhub.importexport.lines import Digest, Part, header
+from memoryhub.importexport.tables import ACTOR, ACTORS, AGENTS, Table, exported_tables
+from memoryhub.tenancy.models import Actor, Agent
+
+ROWS_AT_ONCE = 200
+PIECE = 2**16
+"""Bytes that are handed on at a time."""
+
+
+@dataclass(frozen=True)
+class Whose:
+    """Whose memories: an agent's with a user, an agent's with all its users, or everybody's."""
+
+    agent_id: str | None = None
+    user_id: str | None = None
+
+    def check(self) -> None:
+        """Raise UnknownRow where there is nobody of these names."""
+        if self.agent_id is not None and not self.agents().exists():
+            raise UnknownRow("No such agent.")
+        if self.user_id is not None and not self.actors().exists():
+            raise UnknownRow("No such user of this agent.")
+
+    def agents(self) -> models.QuerySet[Agent]:
+        """Return the agents."""
+        rows = Agent._base_manager.all()
+        return rows if self.agent_id is None else rows.filter(agent_id=self.agent_id)
+
+    def actors(self) -> models.QuerySet[Actor]:
+        """Return the actors."""
+        rows = Actor._base_manager.filter(agent__in=self.agents())
+        return rows if self.user_id is None else rows.filter(user_id=self.user_id)
+
+
+@contextmanager
+def snapshot() -> Iterator[None]:
+    """Read the database as it is at one moment; within a transaction, as that one sees it."""
+    is_outermost = not connection.in_atomic_block
+    with transaction.atomic():
+        if is_outermost:
+            with connection.cursor() as cursor:
+                cursor.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
+        yield
+
+
+def export(whose: Whose) -> Iterator[bytes]:
+    """Yield an export in pieces of about `PIECE` bytes; however much it is, no more than that is held."""
+    piece = bytearray()
+    for line in export_lines(whose):
+        piece += line
+        if len(piece) >= PIECE:
+            yield bytes(piece)
+            piece.clear()
+    yield bytes(piece)
+
+
+def export_lines(whose: Whose) -> Iterator[bytes]:
+    """Yield the lines of an export, one moment's."""
+    tables, digest = exported_tables(), Digest()
+    with snapshot():
+        yield digest.line(Part.HEADER, header(_counts(whose, tables)))
+        for agent in _read(AGENTS, whose.agents()):
+            yield digest.line(Part.AGENT, agent)
+            for actor in _read(ACTORS, whose.actors().filter(agent_id=agent["agent_id"])):
+                yield digest.line(Part.ACTOR, actor)
+                yield from _rows(UUID(actor["id"]), tables, digest)
+    yield digest.end()
+
+
+def _rows(actor: UUID, tables: list[Table], digest: Digest) -> Iterator[bytes]:
+    for table in tables:
+        for row in _read(table, table.rows.filter(**{ACTOR: actor})):
+            yield digest.line(Part.ROW, row, table=table.name)
+
+
+def _read(table: Table, rows: models.QuerySet[Any]) -> Iterator[dict[str, Any]]:
+    values = rows.order_by(*table.key_order).values_list(*table.codecs)
+    return (table.written(each) for each in values.iterator(chunk_size=ROWS_AT_ONCE))
+
+
+def _counts(whose: Whose, tables: list[Table]) -> dict[str, int]:
+    counts = {AGENTS.name: whose.agents().count(), ACTORS.name: whose.actors().count()}
+    counts |= {table.name: table.rows.filter(actor__in=whose.actors()).count() for table in tables}
+    return {name: count for name, count in sorted(counts.items()) if count}

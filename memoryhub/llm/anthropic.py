@@ -1,0 +1,140 @@
+"""Answers from Anthropic's Messages API, or from any server that speaks it."""
+
+from collections.abc import AsyncIterator
+from contextlib import AbstractContextManager, asynccontextmanager
+from typing import Any, ClassVar
+
+import anthropic
+
+from memoryhub.llm.base import CompletionRequest, Form
+from memoryhub.llm.drafts import Draft, Stop, amount, parsed, within
+from memoryhub.llm.events import Event
+from memoryhub.llm.remote import Body, RemoteProvider, run
+from memoryhub.llm.schemas import shape_of
+from memoryhub.providers import anthropic_errors
+from memoryhub.providers.errors import BadAnswer, ProviderMisconfigured
+
+DEFAULT_BASE_URL = "https://api.anthropic.com"
+
+STOPS = {
+    "end_turn": Stop.FINISHED,
+    "stop_sequence": Stop.FINISHED,
+    "max_tokens": Stop.TRUNCATED,
+    "model_context_window_exceeded": Stop.TRUNCATED,
+    "refusal": Stop.REFUSED,
+}
+INPUT_PARTS = ("input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
+"""Told apart, because they are priced apart; a request's size is their sum."""
+
+
+class AnthropicProvider(RemoteProvider):
+    """Asks Claude."""
+
+    name: ClassVar[str] = "anthropic"
+    form: ClassVar[Form] = "anthropic"
+    last_word: ClassVar[bool] = True
+
+    def count_tokens(self, request: CompletionRequest) -> int | None:
+        """Return a request's size as Anthropic counts it; None where the server has no such call."""
+        seconds = min(request.deadline_seconds, self._config.attempt_timeout_seconds)
+        try:
+            counted = parsed(run(self._body(self._counted(request, seconds), seconds)))
+        except ProviderMisconfigured as error:
+            if error.code == "not_found":
+                return None
+            raise
+        size = amount(counted.get("input_tokens"))
+        if size is None:
+            raise BadAnswer("The provider answered with something that is no count.", code="not_a_count")
+        return size
+
+    def _translated(self) -> AbstractContextManager[None]:
+        return anthropic_errors.translated()
+
+    def _client(self) -> anthropic.AsyncAnthropic:
+        http = anthropic.DefaultAsyncHttpxClient(verify=self._certificates, follow_redirects=False)
+        return anthropic.AsyncAnthropic(
+            api_key=self._config.api_key or "none",  # the SDK insists on one; servers without keys ignore it
+            base_url=(self._config.base_url or DEFAULT_BASE_URL).removesuffix("/v1"),  # the SDK adds it
+            max_retries=0,
+            http_client=http,
+        )
+
+    @asynccontextmanager
+    async def _asked(
+        self, request: CompletionRequest, seconds: float, *, stream: bool
+    ) -> AsyncIterator[Body]:
+        async with self._client() as client:
+            create: Any = client.messages.with_streaming_response.create
+            question = {**self._question(request), "max_tokens": request.max_output_tokens}
+            async with create(**question, stream=stream, timeout=seconds) as body:
+                yield body
+
+    @asynccontextmanager
+    async def _counted(self, request: CompletionRequest, seconds: float) -> AsyncIterator[Body]:
+        async with self._client() as client:
+            count: Any = client.messages.with_streaming_response.count_tokens
+            async with count(**self._question(request), timeout=seconds) as body:
+                yield body
+
+    @asynccontextmanager
+    async def _models(self, seconds: float) -> AsyncIterator[Body]:
+        async with (
+            self._client() as client,
+            client.models.with_streaming_response.list(limit=1, timeout=seconds) as body,
+        ):
+            yield body
+
+    def _question(self, request: CompletionRequest) -> dict[str, Any]:
+        """Return what is counted of a request: all but the room for the answer."""
+        question: dict[str, Any] = {
+            "model": self.model_for(request.operation),
+            "messages": [{"role": each.role, "content": each.content} for each in request.messages],
+        }
+        if request.system:
+            question["system"] = request.system
+        if request.json_schema is not None:
+            form = {"type": "json_schema", "schema": shape_of(request.json_schema)}
+            question["output_config"] = {"format": form}
+        return question
+
+    def _read(self, message: Any) -> Draft:
+        draft = Draft(model=message.get("model"), stop=_stop(message.get("stop_reason")), has_ended=True)
+        content = message.get("content")
+        for block in content if isinstance(content, list) else ():
+            if within(block, "type") == "text":  # thinking is not part of an answer
+                draft.add(block.get("text"))
+        _take_usage(draft, message.get("usage"))
+        return draft
+
+    def _take(self, draft: Draft, event: Event) -> str:
+        content = parsed(event.data)
+        kind = content.get("type")
+        if kind == "error":
+            raise anthropic_errors.from_event(within(content, "error", "type"))
+        if kind == "message_start":
+            draft.model = within(content, "message", "model")
+            _take_usage(draft, within(content, "message", "usage"))
+        elif kind == "message_delta":
+            draft.stop = _stop(within(content, "delta", "stop_reason"))
+            _take_usage(draft, content.get("usage"))
+        elif kind == "message_stop":
+            draft.has_ended = True
+        elif within(content, "delta", "type") == "text_delta":
+            return draft.add(within(content, "delta", "text"))
+        return ""
+
+
+def _stop(reason: Any) -> Stop | None:
+    return STOPS.get(reason, Stop.OTHER) if isinstance(reason, str) else None
+
+
+def _take_usage(draft: Draft, usage: Any) -> None:
+    """Keep the greatest usage told: a stream tells it at its start, and at its end parts of it anew."""
+    if amount(within(usage, "input_tokens")) is not None:
+        plain, read, put = (amount(within(usage, part)) or 0 for part in INPUT_PARTS)
+        if plain + read + put >= (draft.input_tokens or 0):
+            draft.input_tokens = plain + read + put
+            draft.cache_read_tokens, draft.cache_write_tokens = read, put
+    written = amount(within(usage, "output_tokens"))
+    draft.output_tokens = draft.output_tokens if written is None else written

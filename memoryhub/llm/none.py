@@ -1,0 +1,46 @@
+"""The provider of an installation that talks to no model: real, and plain about what is missing."""
+
+from collections.abc import AsyncIterator
+from typing import ClassVar, NoReturn, Self
+
+from memoryhub.errors import told
+from memoryhub.llm.base import Completion, CompletionRequest, Delta, LLMProvider, Operation
+from memoryhub.providers.config import LLMConfig
+from memoryhub.providers.errors import ProviderUnavailable
+from memoryhub.providers.retry import OnFailed, unheard
+
+NOT_CONFIGURED = told(
+    "No language model is configured. Set ANTHROPIC_API_KEY or OPENAI_API_KEY, "
+    "or MEMORYHUB_LLM_PROVIDER with MEMORYHUB_LLM_API_KEY or MEMORYHUB_LLM_BASE_URL."
+)
+
+
+class NoneProvider(LLMProvider):
+    """Refuses every request with a reason that an operator can act on."""
+
+    name: ClassVar[str] = "none"
+
+    @classmethod
+    def from_config(cls, config: LLMConfig) -> Self:
+        """Build the provider; there is nothing to configure."""
+        return cls()
+
+    def model_for(self, operation: Operation) -> str:
+        """Return "": no model answers."""
+        return ""
+
+    def complete(self, request: CompletionRequest, *, on_failed: OnFailed = unheard) -> NoReturn:
+        """Raise ProviderUnavailable, permanently."""
+        raise ProviderUnavailable(NOT_CONFIGURED, code="not_configured", permanent=True)
+
+    async def stream(
+        self, request: CompletionRequest, *, on_failed: OnFailed = unheard
+    ) -> AsyncIterator[Delta | Completion]:
+        """Raise ProviderUnavailable, permanently, when the first piece is asked for."""
+        if self.name:  # a generator, whatever it does
+            self.complete(request)
+        yield Delta("")
+
+    def probe(self) -> None:
+        """Raise ProviderUnavailable, permanently."""
+        raise ProviderUnavailable(NOT_CONFIGURED, code="not_configured", permanent=True)

@@ -1,0 +1,232 @@
+"""What all providers behind HTTP share: deadlines, retries, reading answers with bounds, streams.
+
+The SDKs build the requests; the answers are read and checked here. All exchanges are asynchronous, because only there
+a deadline holds whatever the network does; a thread that waits for an answer runs a loop of its own for it. Each
+exchange has a connection of its own: a pooled one belongs to one event loop and outlives it badly, and a new client
+costs 0.2 ms once the certificates are loaded (40 ms), a handshake little beside the seconds that a model takes.
+"""
+
+import asyncio
+import ssl
+from abc import abstractmethod
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Coroutine
+from contextlib import AbstractAsyncContextManager, AbstractContextManager, AsyncExitStack, aclosing
+from typing import Any, ClassVar, Protocol, Self, TypeVar, cast
+
+import httpx2
+
+from memoryhub.llm.base import Completion, CompletionRequest, Delta, LLMProvider, Operation
+from memoryhub.llm.drafts import Draft, completion, parsed
+from memoryhub.llm.events import Event, EventDecoder
+from memoryhub.llm.models import default_model
+from memoryhub.providers.config import LLMConfig
+from memoryhub.providers.errors import BadAnswer, ProviderError, ProviderTimeout
+from memoryhub.providers.retry import Budget, Clock, OnFailed, call_within, pause_after, too_late, unheard
+
+PROBE_SECONDS = 5.0
+MAX_ANSWER_BYTES = 64 * 1024 * 1024
+
+Result = TypeVar("Result")
+
+
+class Body(Protocol):
+    """The part of both SDKs' responses that is used here."""
+
+    def iter_bytes(self, chunk_size: int | None = None) -> AsyncIterator[bytes]:
+        """Yield the body as it comes."""
+        ...
+
+
+Exchange = AbstractAsyncContextManager[Body]
+
+
+class RemoteProvider(LLMProvider):
+    """Asks a server; the vendors differ in what they send and in how they write their answers."""
+
+    last_word: ClassVar[bool]
+    """Whether a stream without the vendor's last word is cut, even after a reason to stop."""
+
+    def __init__(self, config: LLMConfig, *, clock: Clock | None = None) -> None:
+        self._config = config
+        self._clock = clock or Clock()
+        self._certificates: ssl.SSLContext = httpx2.create_ssl_context()
+
+    @classmethod
+    def from_config(cls, config: LLMConfig, *, clock: Clock | None = None) -> Self:
+        """Build the provider; asks the network nothing."""
+        return cls(config, clock=clock)
+
+    def model_for(self, operation: Operation) -> str:
+        """Return the configured model of an operation, else this provider's default for it."""
+        return self._config.model_for(operation) or default_model(self.name, operation)
+
+    def complete(self, request: CompletionRequest, *, on_failed: OnFailed = unheard) -> Completion:
+        """Return a finished answer within the request's deadline. Raises ProviderError."""
+        return call_within(
+            self._budget(request.deadline_seconds),
+            lambda seconds: run(self._completed(request, seconds)),
+            self._clock,
+            on_failed,
+        )
+
+    async def stream(
+        self, request: CompletionRequest, *, on_failed: OnFailed = unheard
+    ) -> AsyncIterator[Delta | Completion]:
+        """Yield an answer as it comes. Raises ProviderError; tries again only before the first piece."""
+        budget = self._budget(request.deadline_seconds)
+        ends_at = self._clock.now() + budget.deadline_seconds
+        for number in range(budget.attempts):
+            has_begun = False
+            try:
+                async with aclosing(self._streamed(request, ends_at)) as pieces:
+                    async for piece in pieces:
+                        has_begun = True
+                        yield piece
+                return
+            except ProviderError as error:
+                left = ends_at - self._clock.now()
+                pause = pause_after(error, number=number, budget=budget, seconds_left=left)
+                if has_begun or pause is None:
+                    raise
+                on_failed(error, pause)
+            await self._clock.sleep_in_loop(pause)
+        raise too_late()
+
+    def probe(self) -> None:
+        """Ask for the list of models, which costs nothing. Raises ProviderError."""
+        seconds = PROBE_SECONDS
+        listed = parsed(run(self._body(self._models(seconds), seconds)))
+        if not isinstance(listed.get("data"), list):
+            raise BadAnswer(
+                "The provider answered with something that is no list of models.", code="not_models"
+            )
+
+    @abstractmethod
+    def _translated(self) -> AbstractContextManager[None]:
+        """Raise a ProviderError for whatever the SDK raises inside."""
+
+    @abstractmethod
+    def _asked(self, request: CompletionRequest, seconds: float, *, stream: bool) -> Exchange:
+        """Open the exchange of one question."""
+
+    @abstractmethod
+    def _models(self, seconds: float) -> Exchange:
+        """Open the exchange that lists the models."""
+
+    @abstractmethod
+    def _read(self, message: Any) -> Draft:
+        """Return what an answer holds that came as a whole, whatever shape it has."""
+
+    @abstractmethod
+    def _take(self, draft: Draft, event: Event) -> str:
+        """Add an event of a stream to the draft and return the text in it. Raises ProviderError."""
+
+    def _budget(self, deadline_seconds: float) -> Budget:
+        return Budget(deadline_seconds, self._config.attempt_timeout_seconds)
+
+    async def _completed(self, request: CompletionRequest, seconds: float) -> Completion:
+        content = await self._body(self._asked(request, seconds, stream=False), seconds)
+        return completion(self._read(parsed(content)), request, model=self.model_for(request.operation))
+
+    async def _body(self, exchange: Exchange, seconds: float) -> bytes:
+        """Return the whole body of an answer, if it is there in time and not too large."""
+        with self._translated():
+            return await _in_time(seconds, _whole(exchange))
+
+    async def _streamed(
+        self, request: CompletionRequest, ends_at: float
+    ) -> AsyncGenerator[Delta | Completion, None]:
+        """Yield one attempt's pieces and its answer."""
+        draft = Draft()
+        patience = Patience(self._clock.now, self._config.attempt_timeout_seconds, ends_at)
+        exchange = self._asked(request, patience.seconds_left(), stream=True)
+        with self._translated():
+            async with aclosing(_events(exchange, patience)) as events:
+                async for event in events:
+                    draft.has_begun = True
+                    if piece := self._take(draft, event):
+                        yield Delta(piece)
+                    if draft.has_ended:
+                        break
+        if not draft.has_begun:
+            raise BadAnswer("The provider answered with something that is no stream.", code="not_a_stream")
+        if not draft.has_ended and (self.last_word or draft.stop is None):
+            raise BadAnswer("The provider's answer ended before its end.", code="cut_stream")
+        yield completion(draft, request, model=self.model_for(request.operation))
+
+
+class Patience:
+    """How long to wait for the next event: some time since the last one, and never beyond the deadline."""
+
+    def __init__(self, now: Callable[[], float], stall_seconds: float, ends_at: float) -> None:
+        self._now = now
+        self._stall_seconds = stall_seconds
+        self._ends_at = ends_at
+        self._stalls_at = now() + stall_seconds
+
+    def seconds_left(self) -> float:
+        """Return how many seconds may still be waited."""
+        return min(self._stalls_at, self._ends_at) - self._now()
+
+    def renew(self) -> None:
+        """Start anew: something came."""
+        self._stalls_at = self._now() + self._stall_seconds
+
+
+async def _events(exchange: Exchange, patience: Patience) -> AsyncGenerator[Event, None]:
+    """Yield the events of a stream. Raises ProviderTimeout where none comes in time; a ping is none."""
+    decoder, size = EventDecoder(), 0
+    async with AsyncExitStack() as stack:
+        body = await _in_time(patience.seconds_left(), stack.enter_async_context(exchange))
+        chunks = await stack.enter_async_context(aclosing(_chunks(body)))
+        while chunk := await _in_time(patience.seconds_left(), anext(chunks, b"")):
+            size = _checked(size + len(chunk))
+            for event in decoder.feed(chunk):
+                if event.name != "ping":
+                    yield event
+                    patience.renew()  # after the yield: a slow reader is not the provider's fault
+
+
+async def _whole(exchange: Exchange) -> bytes:
+    content = bytearray()
+    async with exchange as body, aclosing(_chunks(body)) as chunks:
+        async for chunk in chunks:
+            content += chunk
+            _checked(len(content))
+    return bytes(content)
+
+
+def _chunks(body: Body) -> AsyncGenerator[bytes, None]:
+    """Return the iterator of the bytes, which both SDKs make as a generator."""
+    return cast("AsyncGenerator[bytes, None]", body.iter_bytes())
+
+
+def _checked(size: int) -> int:
+    if size > MAX_ANSWER_BYTES:
+        raise BadAnswer("The provider's answer is too large.", code="too_large", permanent=True)
+    return size
+
+
+async def _in_time(seconds: float, awaited: Awaitable[Result]) -> Result:
+    """Return what is awaited. Raises ProviderTimeout when the seconds are over."""
+    try:
+        async with asyncio.timeout(max(seconds, 0.0)):
+            return await awaited
+    except TimeoutError:
+        raise ProviderTimeout("The provider did not answer in time.", code="timeout") from None
+
+
+def run(answer: Coroutine[Any, Any, Result]) -> Result:
+    """Run a coroutine in this thread, in a loop of its own.
+
+    Not `asyncio.run`: at its end that waits for the resolver's thread, however long a name takes to be found.
+    """
+    loop = asyncio.new_event_loop()
+    task = loop.create_task(answer)
+    try:
+        return loop.run_until_complete(task)
+    finally:
+        if task.cancel():  # something else ended the wait, such as a signal
+            loop.run_until_complete(asyncio.wait({task}))
+        loop.run_until_complete(loop.shutdown_asyncgens())
+        loop.close()

@@ -1,0 +1,195 @@
+"""What calls cost, and when an agent has spent enough for a day: pure rules, no Django, no clock (SPEC A9)."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, time, timedelta
+from decimal import Decimal
+from types import MappingProxyType
+from typing import Any, Final, Self
+from uuid import UUID
+
+from memoryhub.tenancy.domain import Check, Policy, number, whole
+from memoryhub.tokens.scripts import Script
+
+OK: Final = "ok"
+"""The outcome of a call that was answered; any other is an error's code."""
+
+MILLION: Final = Decimal(1_000_000)
+SMALLEST_COST: Final = Decimal("0.00000001")
+MOST_DOLLARS: Final = 100_000
+
+
+def _or_null(check: Check) -> Check:
+    return Check(lambda value: value is None or check.holds(value), f"null, or {check.allowed}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class LedgerPolicy(Policy):
+    """How much an agent may use in one UTC day before its background work waits for the next; null: any amount."""
+
+    daily_spend_cap: float | None = None
+    daily_token_cap: int | None = None
+
+    CHECKS = {"daily_spend_cap": _or_null(number(0)), "daily_token_cap": _or_null(whole(0))}
+    OPERATOR_ONLY = frozenset(CHECKS)
+
+    @property
+    def has_cap(self) -> bool:
+        """Whether there is anything to compare with; where not, nothing need be summed."""
+        return self.daily_spend_cap is not None or self.daily_token_cap is not None
+
+
+@dataclass(frozen=True, slots=True)
+class Spent:
+    """What was used in a day: US dollars where prices are known, and tokens read and written."""
+
+    cost: Decimal = Decimal(0)
+    tokens: int = 0
+
+
+def reached_cap(policy: LedgerPolicy, spent: Spent) -> str | None:
+    """Return the name of the cap that is used up, or None; a cap of 0 is used up from the start."""
+    if policy.daily_spend_cap is not None and spent.cost >= Decimal(str(policy.daily_spend_cap)):
+        return "daily_spend_cap"
+    if policy.daily_token_cap is not None and spent.tokens >= policy.daily_token_cap:
+        return "daily_token_cap"
+    return None
+
+
+def day_start(now: datetime) -> datetime:
+    """Return the UTC midnight before `now`; caps know no other days."""
+    return datetime.combine(now.astimezone(UTC).date(), time(), UTC)
+
+
+def next_day(now: datetime) -> datetime:
+    """Return the UTC midnight after `now`, when caps begin anew."""
+    return day_start(now) + timedelta(days=1)
+
+
+NEEDED_PRICES: Final = frozenset({"input", "output"})
+CACHE_PRICES: Final = frozenset({"cache_read", "cache_write"})
+
+
+@dataclass(frozen=True, slots=True)
+class Price:
+    """US dollars for a million tokens; `cache_read` and `cache_write` are of input that went through a cache."""
+
+    input: Decimal
+    output: Decimal
+    cache_read: Decimal
+    cache_write: Decimal
+
+
+@dataclass(frozen=True)
+class PriceList:
+    """Prices by the beginning of a model's name; the longest that fits holds."""
+
+    prices: Mapping[str, Price] = field(default_factory=lambda: MappingProxyType({}))
+
+    @classmethod
+    def from_json(cls, text: str) -> Self:
+        """Read `{"model": {"input": 3, "output": 15}}`; raises ValueError saying what is wrong where."""
+        try:
+            entries = json.loads(text, parse_float=Decimal)
+        except ValueError:
+            raise ValueError("it is not JSON") from None
+        if not isinstance(entries, dict):
+            raise ValueError("it is not a JSON object of models")
+        prices = {name.strip().lower(): _price(name, entry) for name, entry in entries.items()}
+        return cls(MappingProxyType(prices))
+
+    def price_of(self, model: str) -> Price | None:
+        """Return a model's price; case and vendor path are ignored, as where tokens are counted."""
+        name = model.strip().lower().rsplit("/", 1)[-1]
+        fitting = [prefix for prefix in self.prices if name.startswith(prefix)]
+        return self.prices[max(fitting, key=len)] if fitting else None
+
+    def cost(
+        self,
+        model: str,
+        *,
+        input_tokens: int,
+        output_tokens: int,
+        cache_read_tokens: int = 0,
+        cache_write_tokens: int = 0,
+    ) -> Decimal | None:
+        """Return what so many tokens cost in US dollars, or None where the model has no price.
+
+        The cache's tokens are among the input tokens.
+        """
+        price = self.price_of(model)
+        if price is None:
+            return None
+        plain = input_tokens - cache_read_tokens - cache_write_tokens
+        cached = price.cache_read * cache_read_tokens + price.cache_write * cache_write_tokens
+        exact = (price.input * plain + cached + price.output * output_tokens) / MILLION
+        return exact.quantize(SMALLEST_COST)
+
+
+def _price(name: str, entry: Any) -> Price:
+    if not name.strip():
+        raise ValueError("a model has no name")
+    if not isinstance(entry, dict) or not NEEDED_PRICES <= set(entry) <= NEEDED_PRICES | CACHE_PRICES:
+        raise ValueError(
+            f"{name!r} needs `input` and `output`, may have `cache_read` and `cache_write`, and no more"
+        )
+    cached = dict.fromkeys(CACHE_PRICES, entry["input"])  # where nobody says otherwise
+    return Price(**{part: _dollars(name, value) for part, value in {**cached, **entry}.items()})
+
+
+def _dollars(name: str, value: Any) -> Decimal:
+    problem = ValueError(f"the prices of {name!r} must be numbers from 0 to {MOST_DOLLARS}")
+    if isinstance(value, bool) or not isinstance(value, int | Decimal):
+        raise problem
+    if not 0 <= value <= MOST_DOLLARS:
+        raise problem
+    return Decimal(value)
+
+
+@dataclass(frozen=True, slots=True)
+class Payer:
+    """Whose call it is: the agent pays, `actor_id` is None where it was made for nobody in particular."""
+
+    agent_id: str = ""
+    actor_id: UUID | None = None
+
+
+NOBODY: Final = Payer()
+"""The operator's own calls, such as filling a new embedding space."""
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """How large a request was by our own count.
+
+    `estimated_tokens` is what it was taken for; `by_script` are unscaled counts of o200k_base. `is_plain` says that
+    nothing but these texts was sent, so that the provider's own count can teach us something.
+    """
+
+    estimated_tokens: int
+    by_script: Mapping[Script, int]
+    messages: int = 0
+    is_plain: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Call:
+    """One call to a provider, now over. Tokens are None where the provider did not say; the cache's are input too."""
+
+    payer: Payer
+    operation: str
+    provider: str
+    model: str
+    size: Size
+    latency_ms: float
+    outcome: str
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    cache_read_tokens: int = 0
+    cache_write_tokens: int = 0
+
+    @property
+    def is_sample(self) -> bool:
+        """Whether factors can be fitted to it."""
+        return self.outcome == OK and self.size.is_plain and bool(self.input_tokens)

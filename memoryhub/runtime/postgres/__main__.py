@@ -1,0 +1,103 @@
+"""The embedded server by hand: `python -m memoryhub.runtime.postgres start|stop|status|url|psql|dump|restore|destroy`.
+
+The supervisor starts the server through this too: a process of its own can be ended at any moment, even in
+the middle of a long recovery, and the next start puts right what it left.
+"""
+
+import argparse
+import logging
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Final
+
+from memoryhub.env import EnvironmentProblem, read_environment
+from memoryhub.runtime.postgres import EmbeddedCluster, PostgresError
+from memoryhub.runtime.postgres.binaries import find_binaries
+
+DEFAULT_DATA_DIR = Path(__file__).resolve().parents[2] / ".data"
+WITH_A_FILE: Final = ("dump", "restore")
+
+# The extension is installed by the superuser, not by the role that restores.
+DUMP: Final = ("pg_dump", "--format=custom", "--no-owner", "--exclude-extension=vector")
+RESTORE: Final = ("pg_restore", "--no-owner", "--exit-on-error", "--single-transaction")
+
+
+def main() -> int:
+    """Run one action; the exit code is 0 when it worked, for `status` when the server runs."""
+    parser = argparse.ArgumentParser(prog="python -m memoryhub.runtime.postgres", description=__doc__)
+    parser.add_argument("action", choices=["start", "stop", "status", "url", "psql", *WITH_A_FILE, "destroy"])
+    parser.add_argument("file", nargs="?", type=Path, help="where `dump` writes, what `restore` reads")
+    arguments = parser.parse_args()
+    action, file = arguments.action, arguments.file
+    if (file is not None) != (action in WITH_A_FILE):
+        parser.error("dump and restore take a file, and nothing else does.")
+    logging.basicConfig(level=logging.INFO, format="%(message)s")
+    folder = Path(os.environ.get("MEMORYHUB_DATA_DIR") or DEFAULT_DATA_DIR).expanduser()
+    try:
+        # Only what starts it needs the settings; a wrong one keeps nobody from ending it.
+        needed = read_environment().connections if action == "start" else 0
+        return _run(EmbeddedCluster(folder, connections=needed), action, file)
+    except (PostgresError, EnvironmentProblem) as problem:
+        print(problem, file=sys.stderr)
+        return 1
+
+
+def _run(cluster: EmbeddedCluster, action: str, file: Path | None) -> int:
+    match action:
+        case "start":
+            cluster.start()
+        case "stop":
+            cluster.stop()
+        case "destroy":
+            cluster.destroy()
+        case "status":
+            running = cluster.is_running()
+            print("running" if running else "stopped")
+            return 0 if running else 3
+        case _:
+            return _with_url(cluster, action, file)
+    return 0
+
+
+def _with_url(cluster: EmbeddedCluster, action: str, file: Path | None) -> int:
+    connection = cluster.connection()
+    if connection is None:
+        raise PostgresError(f"There is no database in {cluster.data_dir} yet: start the server first.")
+    if action == "url":
+        print(connection.url())
+        return 0
+    programs = find_binaries(cluster.major)
+    # The password goes by the environment: other users can read a process's arguments.
+    os.environ["PGPASSWORD"] = connection.password
+    address = (
+        f"host={connection.host} port={connection.port} dbname={connection.dbname} user={connection.user}"
+    )
+    if action == "dump" and file is not None:
+        return _dump([programs.program(DUMP[0]), *DUMP[1:], f"--dbname={address}"], file)
+    if action == "restore":
+        restore = programs.program(RESTORE[0])
+        return os.execv(restore, [restore, *RESTORE[1:], f"--dbname={address}", str(file)])
+    psql = programs.program("psql")
+    return os.execv(psql, [psql, address])
+
+
+def _dump(command: list[str], file: Path) -> int:
+    """Write a dump that nobody else can read, and have it whole under its name or not at all."""
+    part = file.with_name(f"{file.name}.part")
+    try:
+        os.close(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600))
+        part.chmod(0o600)
+        code = subprocess.run([*command, f"--file={part}"]).returncode
+        if code == 0:
+            part.replace(file)
+    except OSError as error:
+        raise PostgresError(f"{file} cannot be written: {error.strerror}.") from None
+    finally:
+        part.unlink(missing_ok=True)
+    return code
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,323 @@
+"""One PostgreSQL data folder and the postmaster that serves it.
+
+Knows how to initialise, start, recognise and stop it, and how to clear what a crash left behind. Does not
+know roles, databases or where memoryhub keeps things; the caller holds the lock.
+"""
+
+import logging
+import os
+import re
+import secrets
+import signal
+import socket
+import subprocess
+from pathlib import Path
+
+from psycopg.pq import PGconn, Ping
+
+from memoryhub.runtime.postgres.binaries import Account, Binaries
+from memoryhub.runtime.postgres.errors import PostgresError
+from memoryhub.runtime.processes import kill_all, wait_until, working_in, works_in
+
+log = logging.getLogger(__name__)
+
+HOST = "127.0.0.1"
+# Below Linux' ephemeral range (32768 up), so that no outgoing connection takes the port between two starts.
+PORTS = range(20_000, 32_000)
+START_SECONDS = 300  # crash recovery after a power cut takes its time
+STOP_SECONDS = 60
+ORPHAN_SECONDS = 3.0
+INCLUDED = "memoryhub.conf"
+
+SETTINGS = """\
+# Written by memoryhub at every start. Your own: below the include in postgresql.conf, or ALTER SYSTEM.
+listen_addresses = '127.0.0.1'      # nobody but this machine
+port = {port}
+unix_socket_directories = ''        # a socket's path may be 107 bytes at most; data folders lie deeper
+max_connections = {connections:<18}# web pool, workers, a curator's psql; each costs memory
+superuser_reserved_connections = 3  # there is always a way in to repair
+shared_buffers = {buffers}MB        # a quarter of the memory: a search reads thousands of rows, and each page once
+effective_cache_size = {cache}MB    # what is not fetched from the disk but from the kernel's cache
+work_mem = 16MB                     # ranking sorts thousands of rows of one actor in memory
+maintenance_work_mem = 128MB
+random_page_cost = 1.1              # solid-state disks
+jit = off                           # compiling costs more than our short queries take
+max_parallel_workers_per_gather = 0 # measured: no gain at this size; also containers give 64 MB of /dev/shm
+timezone = 'UTC'                    # whatever the host says
+log_timezone = 'UTC'
+logging_collector = on              # a week of files that overwrite themselves, so the disk never fills
+log_directory = '{log}'
+log_filename = 'postgresql-%a.log'
+log_rotation_age = 1d
+log_rotation_size = 0
+log_truncate_on_rotation = on
+log_line_prefix = '%m [%p] %a '
+log_error_verbosity = terse         # no DETAIL: it quotes rows, and logs never hold people's texts
+log_min_error_statement = panic     # nor the statement that failed
+"""
+THROW_AWAY = """\
+fsync = off                         # a test database: speed, and nothing to lose
+full_page_writes = off
+synchronous_commit = off
+"""
+
+
+# A page of ours costs 0.3 µs, one that must be copied from the kernel 4 µs; a scan of 5,000 scattered rows took
+# 12 ms with them, 43 ms without. Memory that is never touched is never taken.
+BUFFERS_MB = range(128, 4096)
+NO_LIMIT_BYTES = 1 << 60  # how version 1 of cgroups says "none"
+CGROUP_LIMITS = (
+    Path("/sys/fs/cgroup/memory.max"),
+    Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"),
+)
+
+
+NO_MEMORY = re.compile("could not (map anonymous|create) shared memory")
+
+
+class PortTaken(PostgresError):
+    """Somebody listens on the port already."""
+
+
+class NoMemory(PostgresError):
+    """The system does not give as much shared memory as was asked for."""
+
+
+def pid_of(data: Path) -> int | None:
+    """Return the pid of the living postmaster that serves this folder, never a stranger's."""
+    line = _pid_file(data)[0:1]
+    if not line or not line[0].isdigit():
+        return None
+    pid = int(line[0])
+    return pid if works_in(pid, data) else None
+
+
+def memory_mb() -> int:
+    """Return the memory this process may use: the machine's, or what its container is limited to."""
+    limits = [os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")]
+    for path in CGROUP_LIMITS:
+        text = path.read_text().strip() if path.is_file() else "max"
+        if text.isdigit() and int(text) < NO_LIMIT_BYTES:
+            limits.append(int(text))
+    return min(limits) >> 20
+
+
+def is_ready(data: Path) -> bool:
+    """Say whether a living postmaster serves this folder and really answers."""
+    return pid_of(data) is not None and _ping(data) == Ping.OK
+
+
+def _pid_file(data: Path) -> list[str]:
+    try:
+        return (data / "postmaster.pid").read_text(errors="replace").splitlines()
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+
+
+def _ping(data: Path) -> Ping:
+    lines = _pid_file(data)  # pid, data folder, start time, port, …
+    if len(lines) < 4 or not lines[3].isdigit():
+        return Ping.NO_ATTEMPT
+    return Ping(PGconn.ping(f"host={HOST} port={lines[3]} dbname=postgres connect_timeout=3".encode()))
+
+
+def free_port(preferred: int | None) -> int:
+    """Return the preferred port if nobody listens there, else a random free one."""
+    if preferred is not None and _is_free(preferred):
+        return preferred
+    for _ in range(100):
+        port = PORTS[secrets.randbelow(len(PORTS))]
+        if _is_free(port):
+            return port
+    raise PostgresError(f"No free port between {PORTS.start} and {PORTS.stop} on {HOST}.")
+
+
+def _is_free(port: int) -> bool:
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # as PostgreSQL does
+        try:
+            probe.bind((HOST, port))
+        except OSError:
+            return False
+    return True
+
+
+def write_file(path: Path, text: str, *, like: Path | None = None) -> None:
+    """Replace a file at once, readable only by its owner: us, or as root the owner of the folder `like`.
+
+    A link planted in its place is replaced, not followed.
+    """
+    draft = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
+    descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    with os.fdopen(descriptor, "w") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(descriptor)
+    if like is not None and os.geteuid() == 0:
+        owner = like.stat()
+        os.chown(draft, owner.st_uid, owner.st_gid, follow_symlinks=False)
+    draft.replace(path)
+
+
+class Server:
+    """A data folder, the programs of its major version, and the account that runs them."""
+
+    def __init__(
+        self, data: Path, binaries: Binaries, account: Account, *, fsync: bool, connections: int
+    ) -> None:
+        self.data = data
+        self.log = data.parent / "log"
+        self.binaries = binaries
+        self.account = account
+        self.fsync = fsync
+        self.connections = connections
+
+    def initialise(self, superuser_password: str) -> None:
+        """Make an empty cluster here: UTF-8, the same locale on every host, checksums, passwords."""
+        self._make_private(self.data)
+        password_file = self.data.with_name(f"{self.data.name}.password")
+        write_file(password_file, superuser_password + "\n", like=self.data)
+        try:
+            self._run_or_raise(
+                "initdb", *self._initdb_arguments(password_file), timeout_seconds=START_SECONDS
+            )
+        finally:
+            password_file.unlink(missing_ok=True)
+        conf = self.data / "postgresql.conf"
+        with conf.open("a") as file:
+            file.write(f"\ninclude = '{INCLUDED}'\n")
+
+    def _initdb_arguments(self, password_file: Path) -> list[str]:
+        # The builtin provider (17 and later) has its own Unicode tables: neither LANG nor the host's libc
+        # decides how text sorts, and no index breaks when the host is upgraded.
+        builtin = ["--locale=C", "--locale-provider=builtin", "--builtin-locale=C.UTF-8"]
+        locale = builtin if self.binaries.major >= 17 else ["--locale=C.UTF-8"]
+        return [
+            f"--pgdata={self.data}",
+            "--username=postgres",
+            "--auth=scram-sha-256",
+            f"--pwfile={password_file}",
+            "--encoding=UTF8",
+            *locale,
+            "--text-search-config=simple",
+            "--data-checksums",
+            *([] if self.fsync else ["--no-sync"]),
+        ]
+
+    def start(self, preferred_port: int | None) -> int:
+        """Start unless it runs, and return the port it listens on."""
+        if self._settle():
+            return int(_pid_file(self.data)[3])
+        self._clear_wreckage()
+        for _ in range(3):
+            port = free_port(preferred_port)
+            try:
+                self._launch(port)
+            except PortTaken:  # taken between our look and the start
+                continue
+            return port
+        raise PortTaken(f"PostgreSQL found its port taken three times in a row; look at {self.log}.")
+
+    def _settle(self) -> bool:
+        """Wait for a postmaster that is starting up or shutting down; True when one ends up ready."""
+        wait_until(
+            lambda: pid_of(self.data) is None or _ping(self.data) == Ping.OK, timeout_seconds=START_SECONDS
+        )
+        if is_ready(self.data):
+            return True
+        if pid := pid_of(self.data):
+            raise PostgresError(
+                f"PostgreSQL (process {pid}) holds {self.data} and does not answer. "
+                f"Look at {self.log}; `python -m memoryhub.runtime.postgres stop` ends it."
+            )
+        return False
+
+    def _clear_wreckage(self) -> None:
+        """After a crash: wait for the dead postmaster's children, end what stays, drop the stale pid file.
+
+        Orphans notice the death between two statements; one in a long statement would hold the shared memory
+        and keep the next postmaster from starting. PostgreSQL itself takes a recycled pid in the file for
+        a living postmaster; that nobody works in the folder proves it is not.
+        """
+        if not wait_until(lambda: not working_in(self.data), timeout_seconds=ORPHAN_SECONDS):
+            kill_all(working_in(self.data), signal.SIGKILL)
+            wait_until(lambda: not working_in(self.data), timeout_seconds=ORPHAN_SECONDS)
+        (self.data / "postmaster.pid").unlink(missing_ok=True)
+
+    def _launch(self, port: int) -> None:
+        """Start with a quarter of the memory for buffers, or with the least where the system refuses that."""
+        buffers = min(BUFFERS_MB.stop, max(BUFFERS_MB.start, memory_mb() // 4))
+        try:
+            self._launch_with(port, buffers)
+        except NoMemory:
+            if buffers == BUFFERS_MB.start:
+                raise
+            log.warning(
+                "The system refuses PostgreSQL %s MB of shared memory (a limit on this process, or "
+                "vm.overcommit_memory); it starts with %s MB, and searches are slower.",
+                buffers,
+                BUFFERS_MB.start,
+            )
+            self._launch_with(port, BUFFERS_MB.start)
+
+    def _launch_with(self, port: int, buffers: int) -> None:
+        self._make_private(self.log)
+        quoted_log = str(self.log).replace("'", "''")
+        settings = SETTINGS.format(
+            port=port,
+            log=quoted_log,
+            buffers=buffers,
+            cache=memory_mb() * 3 // 4,
+            connections=self.connections,
+        ) + ("" if self.fsync else THROW_AWAY)
+        write_file(self.data / INCLUDED, settings, like=self.data)
+        first_words = self.log / "startup.log"
+        first_words.unlink(missing_ok=True)
+        result = self._pg_ctl("start", f"--log={first_words}", timeout_seconds=START_SECONDS)
+        if result.returncode == 0:
+            return
+        said = _tail(first_words) or result.stderr.strip()
+        if "could not bind" in said or "Address already in use" in said:
+            raise PortTaken(said)
+        refused = NoMemory if NO_MEMORY.search(said) else PostgresError
+        raise refused(f"PostgreSQL did not start ({self.data}): {said}\nMore in {self.log}.")
+
+    def stop(self) -> None:
+        """Stop and wait: politely first, then without ceremony (committed data is safe either way)."""
+        for mode in ("fast", "immediate"):
+            if pid_of(self.data) is None:
+                break
+            self._pg_ctl("stop", f"--mode={mode}", timeout_seconds=STOP_SECONDS)
+        kill_all(working_in(self.data), signal.SIGKILL)
+        if not wait_until(lambda: pid_of(self.data) is None, timeout_seconds=STOP_SECONDS):
+            raise PostgresError(
+                f"PostgreSQL (process {pid_of(self.data)}) in {self.data} could not be stopped."
+            )
+
+    def reset_superuser_password(self, password: str) -> None:
+        """Set the password without knowing the old one; the server must be stopped."""
+        command = [self.binaries.program("postgres"), "--single", "-D", str(self.data), "postgres"]
+        result = self.account.run(command, text=f"ALTER ROLE postgres PASSWORD '{password}'\n")
+        if result.returncode != 0:
+            raise PostgresError(f"Could not set a new password in {self.data}: {result.stderr.strip()}")
+
+    def _pg_ctl(self, action: str, *arguments: str, timeout_seconds: int) -> subprocess.CompletedProcess[str]:
+        command = [self.binaries.program("pg_ctl"), action, f"--pgdata={self.data}", "--wait"]
+        command += [f"--timeout={timeout_seconds}", "--silent", *arguments]
+        return self.account.run(command, timeout_seconds=timeout_seconds + 30)
+
+    def _run_or_raise(self, name: str, *arguments: str, timeout_seconds: int) -> None:
+        result = self.account.run([self.binaries.program(name), *arguments], timeout_seconds=timeout_seconds)
+        if result.returncode != 0:
+            raise PostgresError(f"{name} failed in {self.data}: {result.stderr.strip()}")
+
+    def _make_private(self, folder: Path) -> None:
+        folder.mkdir(mode=0o700, exist_ok=True)
+        self.account.own(folder)
+
+
+def _tail(path: Path, *, lines: int = 12) -> str:
+    try:
+        return "\n".join(path.read_text(errors="replace").splitlines()[-lines:])
+    except FileNotFoundError:
+        return ""

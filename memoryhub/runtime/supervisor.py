@@ -1,0 +1,493 @@
+"""Everything that `make run` runs, in one foreground process: database, migrations, web, workers.
+
+The programs stand in one table, `PROGRAMS`. Each runs in a session of its own, so that Ctrl-C reaches only
+the supervisor, which ends the others in order; the kernel ends them if the supervisor is killed. PostgreSQL
+is not a child: it outlives a killed supervisor unharmed, and the next one takes it over.
+
+Needs no Django and no database: the settings of this process are older than the database it creates.
+"""
+
+import errno
+import http.client
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from memoryhub.env import CHECKOUT, Environment
+from memoryhub.runtime.postgres import EmbeddedCluster, PostgresError
+from memoryhub.runtime.processes import FileLock, LockHeld, Wakeups, die_with_parent, is_locked, wait_until
+
+LOCK = "serve.lock"
+WATCH_SECONDS = 0.5  # how soon a dead postmaster is seen; a dead child wakes us at once
+HEALTH_SECONDS = 120
+GRACE_SECONDS = 15  # longer than uvicorn's own --timeout-graceful-shutdown, and than a crew drains
+PULSE = "MEMORYHUB_PULSE"  # names the descriptor into which a program writes that it lives
+SILENT_SECONDS = 20
+SILENT_START_SECONDS = 60
+STOP_SECONDS = 90
+HEALTHY_AFTER_SECONDS = 30
+HOPELESS_STARTS = 3  # a web server that never answered and died so often will not get better
+EVERY_INTERFACE = {"0.0.0.0": "127.0.0.1", "::": "::1", "": "127.0.0.1"}  # noqa: S104 - we bind nothing here
+
+Say = Callable[[str], None]
+
+
+class SupervisorError(Exception):
+    """memoryhub cannot run; the message says why and what to do."""
+
+
+class StopRequested(Exception):
+    """Somebody asked us to end."""
+
+
+@dataclass(frozen=True)
+class Program:
+    """One kind of process to keep alive; `{host}` and `{port}` in the command are filled in.
+
+    `count` says how many run. One that `shows_life` writes a byte into the pipe that `PULSE` names, each second;
+    where none comes, it is killed and started anew, for it lives and does nothing.
+    """
+
+    name: str
+    arguments: str
+    environment: Mapping[str, str] = field(default_factory=dict)
+    count: Callable[[Environment], int] = lambda environment: 1
+    shows_life: bool = False
+    longest_pause_seconds: float = 30.0
+
+    def command(self, environment: Environment) -> list[str]:
+        """Give the command line, run by the same Python as ours."""
+        words = self.arguments.split()
+        return [sys.executable, *(w.format(host=environment.host, port=environment.port) for w in words)]
+
+
+# The access log is off: it would hold people's search words. Requests are logged by ourselves, with ids.
+PROGRAMS = (
+    Program(
+        name="web",
+        arguments="-m uvicorn memoryhub.asgi:application --host {host} --port {port} --lifespan off"
+        " --limit-concurrency 200 --timeout-graceful-shutdown 10 --no-access-log --no-server-header"
+        " --log-level warning",
+        environment={"MEMORYHUB_PROCESS": "web"},
+    ),
+    # Each has one worker; a crew that cannot be trusted ends, so its pauses stay short.
+    Program(
+        name="worker",
+        arguments="manage.py work",
+        environment={"MEMORYHUB_PROCESS": "worker"},
+        count=lambda environment: environment.workers,
+        shows_life=True,
+        longest_pause_seconds=5.0,
+    ),
+)
+
+
+def programs_named(names: Collection[str]) -> tuple[Program, ...]:
+    """Return the programs with these names; all where none is named. Raises `SupervisorError`."""
+    unknown = sorted(set(names) - {program.name for program in PROGRAMS})
+    if unknown:
+        known = ", ".join(program.name for program in PROGRAMS)
+        raise SupervisorError(f"There is no program {', '.join(unknown)}; there are: {known}.")
+    return tuple(program for program in PROGRAMS if not names or program.name in names)
+
+
+def restart_delay_seconds(failures: int, longest: float = 30.0) -> float:
+    """Wait 0.5 s after the first death, twice as long after each further one, `longest` at most."""
+    return float(min(longest, 0.5 * 2 ** max(0, min(failures, 10) - 1)))
+
+
+class Child:
+    """A process of one program, and when to try again after it died."""
+
+    def __init__(self, program: Program, environment: Environment) -> None:
+        self.program = program
+        self.command = program.command(environment)
+        self.environment = {**child_environment(environment), **program.environment}
+        self.process: subprocess.Popen[bytes] | None = None
+        self.failures = 0
+        self.started_at = 0.0
+        self.start_at = 0.0
+        self._pulse: int | None = None
+        self._alive_until = 0.0
+
+    def start(self) -> None:
+        """Start it now."""
+        if self.program.shows_life:
+            self.process = self._start_with_pulse()
+        else:
+            self.process = spawn(self.command, self.environment)
+        self.started_at = time.monotonic()
+        self._alive_until = self.started_at + SILENT_START_SECONDS
+
+    def _start_with_pulse(self) -> subprocess.Popen[bytes]:
+        self.close_pulse()
+        self._pulse, writer = os.pipe()
+        for end in (self._pulse, writer):
+            os.set_blocking(end, False)
+        try:
+            return spawn(self.command, {**self.environment, PULSE: str(writer)}, keep=(writer,))
+        finally:
+            os.close(writer)
+
+    def close_pulse(self) -> None:
+        """Forget the pipe through which it showed that it lives."""
+        if self._pulse is not None:
+            os.close(self._pulse)
+            self._pulse = None
+
+    def _is_silent(self, now: float) -> bool:
+        """Say whether it should have shown by now that it lives, and did not."""
+        if self._pulse is None:
+            return False
+        with suppress(BlockingIOError):
+            if os.read(self._pulse, 65536):
+                self._alive_until = now + SILENT_SECONDS
+        return now > self._alive_until
+
+    @property
+    def is_dead(self) -> bool:
+        """Whether it was started and ended since."""
+        return self.process is not None and self.process.poll() is not None
+
+    def tend(self, now: float, say: Say) -> None:
+        """Notice a death, end what lives and does nothing, and start again when its time has come."""
+        if self.process is not None and not self.is_dead and self._is_silent(now):
+            say(f"{self.program.name} has not been heard of; ending it.")
+            kill_group(self.process)
+            self.process.wait()
+        if self.is_dead:
+            self._note_death(now, say)
+        if self.process is None and now >= self.start_at:
+            self.start()
+
+    def _note_death(self, now: float, say: Say) -> None:
+        assert self.process is not None
+        lived_long = now - self.started_at > HEALTHY_AFTER_SECONDS
+        self.failures = 1 if lived_long else self.failures + 1
+        delay = restart_delay_seconds(self.failures, self.program.longest_pause_seconds)
+        say(f"{self.program.name} ended ({describe_exit(self.process.returncode)}); again in {delay:g} s.")
+        kill_group(self.process)
+        self.process, self.start_at = None, now + delay
+
+
+class Supervisor:
+    """Runs one memoryhub until it is told to stop."""
+
+    def __init__(
+        self, environment: Environment, *, say: Say, programs: tuple[Program, ...] = PROGRAMS
+    ) -> None:
+        self.environment = environment
+        self.say = say
+        self.children = [
+            Child(program, environment) for program in programs for _ in range(program.count(environment))
+        ]
+        self.serves_web = any(program.name == "web" for program in programs)
+        self.cluster = None if environment.database_url else EmbeddedCluster(environment.data_dir)
+        if not self.serves_web and self.cluster:
+            raise SupervisorError(
+                "Workers by themselves need DATABASE_URL: the embedded database belongs to the supervisor of the web "
+                "server, which runs workers of its own."
+            )
+        self.postgres_failures = 0
+        self.wakeups = Wakeups()
+
+    def run(self) -> None:
+        """Start everything, keep it alive, and end it all at a signal. Raises `SupervisorError`."""
+        with self._only_one(), self.wakeups:
+            if self.serves_web:
+                check_port(self.environment.host, self.environment.port)
+                self._warn_of_hosts()
+            try:
+                self._prepare()
+                self._start_programs()
+                self._watch()
+            except StopRequested:
+                self.say("Stopping.")
+            finally:
+                self._end_children()
+                if self.cluster:
+                    self.cluster.stop()
+
+    def _warn_of_hosts(self) -> None:
+        """Say what is missing where others shall reach us but no name of ours is allowed."""
+        if self.environment.host in EVERY_INTERFACE and not os.environ.get("ALLOWED_HOSTS"):
+            self.say(
+                f"HOST {self.environment.host} lets other machines in, but ALLOWED_HOSTS is not set, so they get a "
+                "400: set it to the names and addresses they use, with commas."
+            )
+
+    @contextmanager
+    def _only_one(self) -> Iterator[None]:
+        """Hold the lock of this data folder; whoever finds it taken learns by whom."""
+        path = self.environment.data_dir / LOCK
+        lock = FileLock(path, timeout_seconds=1)
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            lock.acquire()
+            lock.note(json.dumps({"pid": os.getpid(), "url": web_url(self.environment)}))
+        except PermissionError:
+            raise SupervisorError(
+                f"{path} belongs to another user. Run as that user, or choose another MEMORYHUB_DATA_DIR."
+            ) from None
+        except LockHeld:
+            raise SupervisorError(
+                f"memoryhub already runs on {path.parent}: {describe_holder(path)}. End it with `make stop`, "
+                "or choose another MEMORYHUB_DATA_DIR and PORT for a second one."
+            ) from None
+        except OSError as problem:
+            raise SupervisorError(
+                f"MEMORYHUB_DATA_DIR {path.parent} cannot be written: {problem.strerror}."
+            ) from None
+        try:
+            yield
+        finally:
+            lock.note("")
+            lock.release()
+
+    # Starting
+
+    def _prepare(self) -> None:
+        if self.cluster:
+            self.say(f"Starting PostgreSQL in {self.environment.data_dir} …")
+            self._step("-m", "memoryhub.runtime.postgres", "start")
+        if not self.serves_web:
+            return  # whoever serves the web brings the tables up to date; two at once would collide
+        self.say("Bringing the database up to date …")
+        self._step("manage.py", "migrate", "--noinput", "--verbosity", "0")
+        self._step("manage.py", "first_run")
+
+    def _step(self, *arguments: str) -> None:
+        """Run one command to its end; a request to stop ends it, whatever it waits for."""
+        step = spawn([sys.executable, *arguments], child_environment(self.environment))
+        try:
+            while step.poll() is None:
+                self._wait(WATCH_SECONDS)
+        finally:
+            ask_to_end(step)
+            make_end(step, self.wakeups, grace_seconds=GRACE_SECONDS)
+        if step.returncode != 0:
+            raise SupervisorError(f"`{' '.join(arguments)}` failed ({describe_exit(step.returncode)}).")
+
+    def _wait(self, seconds: float) -> None:
+        if not self.wakeups.stops:
+            self.wakeups.wait(seconds)
+        if self.wakeups.stops:
+            raise StopRequested
+
+    def _start_programs(self) -> None:
+        """Start all programs and return when the web server answers."""
+        deadline = time.monotonic() + HEALTH_SECONDS
+        while self.serves_web and not answers(self.environment):
+            now = time.monotonic()
+            for child in self.children:
+                child.tend(now, self.say)
+                if child.program.name == "web" and child.failures >= HOPELESS_STARTS:
+                    raise SupervisorError(f"{child.program.name} does not start; its last words are above.")
+            if now > deadline:
+                raise SupervisorError(f"The web server did not answer within {HEALTH_SECONDS} seconds.")
+            self._wait(0.2)
+        where = f"open {web_url(self.environment)}/admin/" if self.serves_web else "workers only"
+        self.say(f"memoryhub is ready: {where} (Ctrl-C ends it).")
+
+    # Keeping alive
+
+    def _watch(self) -> None:
+        while True:
+            if self.cluster and not self.cluster.is_alive():
+                self._revive_postgres(self.cluster)
+            for child in self.children:
+                child.tend(time.monotonic(), self.say)
+            self._wait(self._seconds_to_next_start())
+
+    def _seconds_to_next_start(self) -> float:
+        due = [child.start_at - time.monotonic() for child in self.children if child.process is None]
+        return max(0.0, min([WATCH_SECONDS, *due]))
+
+    def _revive_postgres(self, cluster: EmbeddedCluster) -> None:
+        """Start PostgreSQL again; if it had to take another port, the children must learn it."""
+        self.say("PostgreSQL ended; starting it again.")
+        before = cluster.connection()
+        try:
+            self._step("-m", "memoryhub.runtime.postgres", "start")
+        except SupervisorError as failure:
+            self.postgres_failures += 1
+            delay = restart_delay_seconds(self.postgres_failures)
+            self.say(f"{failure} Again in {delay:g} s.")
+            self._wait_through(delay)
+            return
+        self.postgres_failures = 0
+        self.say("PostgreSQL runs again.")
+        if cluster.connection() != before:
+            self._end_children()
+
+    def _wait_through(self, seconds: float) -> None:
+        """Sleep for all of the time, whatever child dies meanwhile."""
+        deadline = time.monotonic() + seconds
+        while (left := deadline - time.monotonic()) > 0:
+            self._wait(left)
+
+    # Ending
+
+    def _end_children(self) -> None:
+        """Ask all children to end, then make them."""
+        running = [child.process for child in self.children if child.process is not None]
+        for process in running:
+            ask_to_end(process)
+        for process in running:
+            make_end(process, self.wakeups, grace_seconds=GRACE_SECONDS)
+        for child in self.children:
+            child.process, child.start_at = None, 0.0
+            child.close_pulse()
+
+
+def spawn(
+    command: list[str], environment: Mapping[str, str], *, keep: tuple[int, ...] = ()
+) -> subprocess.Popen[bytes]:
+    """Start a process in a session of its own that dies with us; it keeps the given descriptors."""
+    return subprocess.Popen(
+        command,
+        cwd=CHECKOUT,
+        env=dict(environment),
+        stdin=subprocess.DEVNULL,
+        start_new_session=True,
+        preexec_fn=die_with_parent(),
+        pass_fds=keep,
+    )
+
+
+def child_environment(environment: Environment) -> dict[str, str]:
+    """Pass on our environment, with the data folder as an absolute path: children work in the checkout."""
+    return {**os.environ, "MEMORYHUB_DATA_DIR": str(environment.data_dir), "PYTHONUNBUFFERED": "1"}
+
+
+def ask_to_end(process: subprocess.Popen[bytes]) -> None:
+    """Send SIGTERM, once, to the process alone: it knows best how to end what it started."""
+    if process.poll() is None:
+        process.terminate()
+
+
+def make_end(process: subprocess.Popen[bytes], wakeups: Wakeups, *, grace_seconds: float) -> None:
+    """Wait for a process that was asked to end; kill it, and all that it started, after the grace.
+
+    A second signal to us cuts the grace short.
+    """
+    deadline = time.monotonic() + grace_seconds
+    impatient = max(1, wakeups.stops) + 1
+    while process.poll() is None and time.monotonic() < deadline and wakeups.stops < impatient:
+        wakeups.wait(min(WATCH_SECONDS, deadline - time.monotonic()))
+    kill_group(process)
+    process.wait()
+
+
+def kill_group(process: subprocess.Popen[bytes]) -> None:
+    """Kill whatever still lives in the session that the process leads, or led."""
+    with suppress(ProcessLookupError, PermissionError):  # nobody left; macOS says so by EPERM
+        os.killpg(process.pid, signal.SIGKILL)
+
+
+def describe_exit(code: int) -> str:
+    """Put an exit code in words."""
+    return f"exit code {code}" if code >= 0 else f"killed by {signal.Signals(-code).name}"
+
+
+def check_port(host: str, port: int) -> None:
+    """Raise `SupervisorError` unless we could listen there; asked before anything else is started."""
+    try:
+        addresses = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+        for family, kind, protocol, _, address in addresses:
+            with socket.socket(family, kind, protocol) as probe:
+                probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # as uvicorn does
+                if family == socket.AF_INET6:
+                    probe.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+                probe.bind(address)
+    except OSError as problem:
+        raise SupervisorError(_explain_port(host, port, problem)) from None
+
+
+def _explain_port(host: str, port: int, problem: OSError) -> str:
+    if problem.errno == errno.EADDRINUSE:
+        return f"PORT {port} is in use on {host}. Choose another, for example: PORT={port + 1} make run"
+    if problem.errno == errno.EACCES:
+        return f"PORT {port} may not be used by this user. Choose one above 1023, for example 8000."
+    return f"Cannot listen on HOST {host!r}, PORT {port}: {problem}."
+
+
+def web_url(environment: Environment) -> str:
+    """Say where a browser on this machine finds the web server."""
+    return f"http://{_reachable(environment.host)}:{environment.port}"
+
+
+def _reachable(host: str) -> str:
+    address = EVERY_INTERFACE.get(host, host)
+    return f"[{address}]" if ":" in address else address
+
+
+def answers(environment: Environment) -> bool:
+    """Say whether the web server answers /healthz without a server error."""
+    address = EVERY_INTERFACE.get(environment.host, environment.host)
+    connection = http.client.HTTPConnection(address, environment.port, timeout=2)
+    try:
+        connection.request("GET", "/healthz", headers={"Host": f"localhost:{environment.port}"})
+        return connection.getresponse().status < 500
+    except (OSError, http.client.HTTPException):
+        return False
+    finally:
+        connection.close()
+
+
+def describe_holder(lock: Path) -> str:
+    """Say who holds the lock, as far as it told."""
+    try:
+        holder = json.loads(lock.read_text())
+        return f"process {holder['pid']}, {holder['url']}"
+    except (ValueError, KeyError, OSError):
+        return "a process that is just starting"
+
+
+def stop(environment: Environment, *, say: Say) -> None:
+    """End the supervisor of this data folder, and PostgreSQL if it was left behind.
+
+    The lock, not the pid, says that a supervisor lives; only its holder wrote the pid.
+    """
+    lock = environment.data_dir / LOCK
+    if is_locked(lock):
+        _stop_holder(lock, say)
+    else:
+        say(f"No memoryhub runs on {environment.data_dir}.")
+    if not environment.database_url:
+        try:
+            EmbeddedCluster(environment.data_dir).stop()
+        except PostgresError as problem:
+            raise SupervisorError(str(problem)) from problem
+
+
+def _stop_holder(lock: Path, say: Say) -> None:
+    if not wait_until(lambda: _holder_pid(lock) is not None, timeout_seconds=5):
+        raise SupervisorError(f"{lock} is held, but does not say by whom. Try again.")
+    pid = _holder_pid(lock)
+    assert pid is not None
+    try:
+        os.kill(pid, signal.SIGTERM)
+        if not wait_until(lambda: not is_locked(lock), timeout_seconds=STOP_SECONDS):
+            os.kill(pid, signal.SIGKILL)
+            wait_until(lambda: not is_locked(lock), timeout_seconds=5)
+    except ProcessLookupError:
+        pass
+    except PermissionError:
+        raise SupervisorError(f"Process {pid} belongs to another user; stop it as that user.") from None
+    say("memoryhub has stopped.")
+
+
+def _holder_pid(lock: Path) -> int | None:
+    try:
+        return int(json.loads(lock.read_text())["pid"])
+    except (ValueError, KeyError, TypeError):
+        return None

@@ -1,0 +1,206 @@
+"""Whose memory it is, and which values people may override: pure rules, no Django."""
+
+import json
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import Any, Self
+from uuid import UUID, uuid5
+
+from memoryhub.errors import told
+
+ACTOR_NAMESPACE = UUID("5b0f7a52-6c0e-5d0a-9a52-0a6c1d9f7e11")
+AGENT_ID_PATTERN = re.compile(r"[-a-zA-Z0-9_]{1,255}\Z")
+MAX_USER_ID = 255
+
+
+class Language(StrEnum):
+    """The languages that prompts and headings are written in."""
+
+    ENGLISH = "en"
+    JAPANESE = "ja"
+
+
+class Trust(StrEnum):
+    """Whether a text may enter contexts without a curator's approval (SPEC M10)."""
+
+    TRUSTED = "trusted"
+    UNTRUSTED = "untrusted"
+
+
+STRATEGIES = ("semantic", "user_preference", "summary", "episodic", "reflection")
+
+
+class PolicyError(ValueError):
+    """Policy overrides that cannot be used; `errors` maps each wrong key to what is wrong with it."""
+
+    def __init__(self, errors: Mapping[str, str]) -> None:
+        self.errors = dict(errors)
+        super().__init__("; ".join(f"{key}: {message}" for key, message in self.errors.items()))
+
+
+def actor_id(agent_id: str, user_id: str = "") -> UUID:
+    """Return the key of an agent's (or an agent's user's) actor; known without a look-up (SPEC A2)."""
+    return uuid5(ACTOR_NAMESPACE, json.dumps([agent_id, user_id], ensure_ascii=False, separators=(",", ":")))
+
+
+def effective_user(*, requested: str, fixed: str) -> str:
+    """Return the user a request is filed under: an agent in owner mode has only one (SPEC L1)."""
+    return fixed or requested
+
+
+@dataclass(frozen=True)
+class Check:
+    """A rule that one policy value obeys: a test, and the words that say what is allowed."""
+
+    holds: Callable[[Any], bool]
+    allowed: str
+
+
+def whole(low: int, high: int | None = None) -> Check:
+    """A whole number from `low` to `high` (no upper end when `high` is None)."""
+    return Check(
+        lambda value: _is_whole(value) and low <= value <= (high if high is not None else value),
+        told("a whole number from %(low)s to %(high)s", low=low, high=high)
+        if high is not None
+        else told("a whole number, %(low)s or more", low=low),
+    )
+
+
+def number(low: float, high: float | None = None, *, above: bool = False) -> Check:
+    """A finite number from `low` (excluded when `above`) to `high`."""
+    top = float("inf") if high is None else high
+    return Check(
+        lambda value: (
+            _is_number(value) and (low < value if above else low <= value) and value <= top and value < 1e12
+        ),
+        _range_in_words(low, high, above=above),
+    )
+
+
+def _range_in_words(low: float, high: float | None, *, above: bool) -> str:
+    ends = {"low": f"{low:g}", "high": "" if high is None else f"{high:g}"}
+    if high is None:
+        return told("a number above %(low)s", **ends) if above else told("a number from %(low)s", **ends)
+    if above:
+        return told("a number above %(low)s to %(high)s", **ends)
+    return told("a number from %(low)s to %(high)s", **ends)
+
+
+def one_of(*choices: str) -> Check:
+    """One of the given words."""
+    return Check(
+        lambda value: value in choices if isinstance(value, str) else False,
+        told("one of %(choices)s", choices=", ".join(choices)),
+    )
+
+
+def words() -> Check:
+    """A list of at most 200 short texts."""
+    return Check(
+        lambda value: (
+            isinstance(value, list | tuple)
+            and len(value) <= 200
+            and all(isinstance(word, str) and 0 < len(word) <= 255 for word in value)
+        ),
+        told("a list of at most 200 texts of 1 to 255 characters"),
+    )
+
+
+def switch() -> Check:
+    """true or false."""
+    return Check(lambda value: isinstance(value, bool), told("true or false"))
+
+
+def text(longest: int) -> Check:
+    """A text of at most `longest` characters."""
+    return Check(
+        lambda value: isinstance(value, str) and len(value) <= longest,
+        told("a text of at most %(most)s characters", most=longest),
+    )
+
+
+def _is_whole(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _is_number(value: object) -> bool:
+    return (
+        isinstance(value, int | float) and not isinstance(value, bool) and value == value
+    )  # NaN is unequal to itself
+
+
+class Policy:
+    """Base of the frozen dataclasses that hold policy values; CHECKS has one rule per overridable field."""
+
+    CHECKS: Mapping[str, Check] = {}
+    # What a client that speaks for a user must not change: it would decide what is believed and commanded.
+    OPERATOR_ONLY: frozenset[str] = frozenset()
+    # The ranges that experience recommends, narrower than what is allowed; outside them `doctor` warns.
+    RECOMMENDED: Mapping[str, tuple[float, float]] = {}
+
+    @classmethod
+    def keys(cls) -> frozenset[str]:
+        """Return the names that an agent or a user may override."""
+        return frozenset(cls.CHECKS)
+
+    @classmethod
+    def from_overrides(cls, *layers: Mapping[str, Any]) -> Self:
+        """Return the defaults overridden by each layer in turn (agent, then user, then call).
+
+        Keys of other policies are ignored here (`check_overrides` refuses keys nobody knows).
+        Raises PolicyError naming every value that is out of its range.
+        """
+        merged = {key: value for layer in layers for key, value in layer.items() if key in cls.CHECKS}
+        errors = {
+            key: told("must be %(allowed)s", allowed=cls.CHECKS[key].allowed)
+            for key, value in merged.items()
+            if not cls.CHECKS[key].holds(value)
+        }
+        if errors:
+            raise PolicyError(errors)
+        return replace(cls(), **{key: _frozen(value) for key, value in merged.items()})  # type: ignore[type-var]
+
+    def unusual(self) -> dict[str, str]:
+        """Return the values outside their recommended ranges, each with the range in words."""
+        return {
+            key: told(
+                "is %(value)s; %(low)s to %(high)s is recommended",
+                value=f"{getattr(self, key):g}",
+                low=f"{low:g}",
+                high=f"{high:g}",
+            )
+            for key, (low, high) in self.RECOMMENDED.items()
+            if not low <= getattr(self, key) <= high
+        }
+
+    def values(self) -> dict[str, Any]:
+        """Return the overridable values as plain JSON types."""
+        return {key: _plain(getattr(self, key)) for key in self.CHECKS}
+
+
+def _frozen(value: Any) -> Any:
+    return tuple(value) if isinstance(value, list) else value
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, tuple):
+        return list(value)
+    return dict(value) if isinstance(value, Mapping) else value
+
+
+@dataclass(frozen=True)
+class TrustPolicy(Policy):
+    """Which sources need a curator before they are believed (SPEC M10)."""
+
+    untrusted_channels: tuple[str, ...] = ()
+    confidence_floor: float = 0.5
+
+    CHECKS = {"untrusted_channels": words(), "confidence_floor": number(0, 1)}
+    OPERATOR_ONLY = frozenset(CHECKS)
+
+    def trust(self, *, channel: str, source_is_trusted: bool) -> Trust:
+        """Return the trust of a text from `channel`, written through a key that is trusted or not."""
+        believed = source_is_trusted and channel not in self.untrusted_channels
+        return Trust.TRUSTED if believed else Trust.UNTRUSTED

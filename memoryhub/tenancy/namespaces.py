@@ -1,0 +1,110 @@
+"""Namespaces of memories, and which of them a retrieval looks into: pure rules (SPEC L2, M7).
+
+They live here and not with the memories because an agent carries a retrieval configuration.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import quote
+
+from memoryhub.errors import DomainError, told
+from memoryhub.tenancy.domain import number, whole
+
+ACTOR_PLACEHOLDER = "{actorId}"
+# An entry of an index holds 2,704 bytes at most; a user's id of 255 Japanese characters has 2,295 encoded.
+LONGEST_NAMESPACE = 2_500
+LONGEST_OWNER = 2_300
+MOST_NAMESPACES = 20
+DEFAULT_TOP_K = 10
+DEFAULT_RELEVANCE = 0.0
+_NAMESPACE = re.compile(r"/(?:[^/\s]+/)+\Z")
+
+DEFAULT_RETRIEVAL: Mapping[str, Mapping[str, float]] = {
+    "/preferences/{actorId}/": {"top_k": 5, "relevance_score": 0.5},
+    "/facts/{actorId}/": {"top_k": 10, "relevance_score": 0.4},
+    "/summaries/{actorId}/": {"top_k": 3, "relevance_score": 0.6},
+    "/episodes/{actorId}/": {"top_k": 3, "relevance_score": 0.5},
+    "/reflections/{actorId}/": {"top_k": 3, "relevance_score": 0.5},
+}
+
+
+class NamespaceError(DomainError, ValueError):
+    """A namespace or a retrieval configuration that cannot be used; `field` names where it stood."""
+
+    def __init__(self, field: str, message: str) -> None:
+        self.field = field
+        super().__init__(message)
+
+
+@dataclass(frozen=True, slots=True)
+class NamespaceQuery:
+    """One namespace prefix with the most results wanted and the floor on their relevance."""
+
+    prefix: str
+    top_k: int
+    relevance_score: float
+
+
+def namespace_owner(agent_id: str, user_id: str) -> str:
+    """Return what `{actorId}` stands for: the user, else the agent, percent-encoded."""
+    return quote(user_id or agent_id, safe="")
+
+
+def expand_namespace(namespace: str, *, agent_id: str, user_id: str, field: str = "namespace") -> str:
+    """Return a namespace (or prefix) with `{actorId}` filled in.
+
+    Raises NamespaceError for one without a trailing slash: `/facts/ann` would also match `/facts/anna/`. How long it
+    may be is told of what it becomes: what is written may be shorter, and each caller says how much.
+    """
+    expanded = namespace.replace(ACTOR_PLACEHOLDER, namespace_owner(agent_id, user_id))
+    if not _NAMESPACE.match(expanded):
+        raise NamespaceError(
+            field,
+            told(
+                "A namespace is a path such as /facts/%(actor)s/: it begins and ends with a slash, and has no "
+                "white space.",
+                actor=ACTOR_PLACEHOLDER,
+            ),
+        )
+    if len(expanded) > LONGEST_NAMESPACE:
+        raise NamespaceError(
+            field,
+            told(
+                "A namespace has at most %(most)s characters once %(actor)s is filled in.",
+                most=LONGEST_NAMESPACE,
+                actor=ACTOR_PLACEHOLDER,
+            ),
+        )
+    return expanded
+
+
+def namespace_queries(
+    config: Any, *, agent_id: str, user_id: str, field: str = "config"
+) -> list[NamespaceQuery]:
+    """Return a retrieval configuration with its prefixes filled in; raises NamespaceError where it is wrong."""
+    if not isinstance(config, Mapping) or not 0 < len(config) <= MOST_NAMESPACES:
+        raise NamespaceError(
+            field,
+            told("must name 1 to %(most)s namespace prefixes.", most=MOST_NAMESPACES),
+        )
+    return [_query(prefix, wanted, agent_id, user_id, field) for prefix, wanted in config.items()]
+
+
+def _query(prefix: str, wanted: Any, agent_id: str, user_id: str, field: str) -> NamespaceQuery:
+    name = repr(prefix[:100])
+    if not isinstance(wanted, Mapping) or not set(wanted) <= {"top_k", "relevance_score"}:
+        raise NamespaceError(
+            field, told("%(name)s must be an object with top_k and relevance_score.", name=name)
+        )
+    top_k = wanted.get("top_k", DEFAULT_TOP_K)
+    floor = wanted.get("relevance_score", DEFAULT_RELEVANCE)
+    for key, value, check in (("top_k", top_k, whole(1, 200)), ("relevance_score", floor, number(0, 1))):
+        if not check.holds(value):
+            raise NamespaceError(
+                field,
+                told("%(name)s: %(key)s must be %(allowed)s.", name=name, key=key, allowed=check.allowed),
+            )
+    expanded = expand_namespace(prefix, agent_id=agent_id, user_id=user_id, field=field)
+    return NamespaceQuery(expanded, top_k, float(floor))
