@@ -98,7 +98,7 @@ def run(arguments: argparse.Namespace) -> dict[str, Any]:
 def _use(actors: list[Any], now: datetime) -> None:
     """Use one in a hundred of each actor's memories."""
     from memoryhub.auth.domain import command
-    from strength.actions.use import use_memories
+    from strength.actions.usage import use_memories
     from strength.models import Memory
 
     for actor in actors:

@@ -86,7 +86,7 @@ def a_memory(actor: Any, content: str, **values: Any) -> Any:
 def reports() -> dict[str, Any]:
     """Report uses of one memory from many threads, each twice."""
     from memoryhub.auth.domain import command
-    from strength.actions.use import use_memory
+    from strength.actions.usage import use_memory
     from strength.models import MemoryNumbers
 
     memory = a_memory(an_actor("reports"), "Used by everybody")
@@ -118,7 +118,7 @@ def marks() -> dict[str, Any]:
     """Mark and use overlapping sets from many threads while the actor sleeps again and again."""
     from memoryhub.auth.domain import command
     from strength.actions.sleep import Waking, sleep
-    from strength.actions.use import mark_candidates, use_memories
+    from strength.actions.usage import mark_candidates, use_memories
     from strength.domain.sleep import Trigger
     from strength.models import MemoryNumbers
 

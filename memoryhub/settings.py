@@ -411,7 +411,7 @@ RECEIPT_DAYS = ENVIRONMENT.receipt_days
 # What `manage.py backfill` catches up with: who names the jobs that are missing.
 BACKFILLS = {
     "summaries": "summaries.actions.backfill.pieces",
-    "extraction": "strength.actions.backfill.pieces",
+    "extraction": "strength.actions.extraction.pieces",
     "embeddings": "memoryhub.providers.backfill.pieces",
 }
 
@@ -448,10 +448,10 @@ Q_CLUSTER = {
 
 # What `manage.py import` reads beside its own exports, and what `manage.py export` writes beside them.
 IMPORT_FORMATS = {
-    "mem0": "strength.actions.imports.MEM0",
-    "chatgpt": "strength.actions.imports.CHATGPT",
+    "mem0": "strength.actions.importexport.MEM0",
+    "chatgpt": "strength.actions.importexport.CHATGPT",
 }
-EXPORT_FORMATS = {"csv": "strength.actions.exports.memories_as_csv"}
+EXPORT_FORMATS = {"csv": "strength.actions.importexport.memories_as_csv"}
 
 # Actors' tables that no export holds, and why. Index rows are left out by themselves: they are made anew.
 LEFT_OUT_OF_EXPORTS = {

@@ -18,15 +18,15 @@ from memoryhub.providers.patience import counting_spoilt, spoilt_answers
 from memoryhub.tenancy.domain import PolicyError
 from memoryhub.tenancy.models import Actor
 from memoryhub.tenancy.policies import effective_policy
-from strength.actions import reflection, summaries_as_memories
+from strength.actions import reflection, summary_memories
 from strength.actions.extraction import Reading
 from strength.actions.extraction import extract as extract_of
 from strength.actions.history import thin_history
-from strength.actions.noting import note_use as strengthen_used
-from strength.actions.noting import turns_to_note, used_in
 from strength.actions.sleep import Waking
 from strength.actions.sleep import sleep as sleep_actor
 from strength.actions.tasks import SLEEP_KEY, SLEEP_KIND
+from strength.actions.usage import note_use as strengthen_used
+from strength.actions.usage import turns_to_note, used_in
 from strength.domain.policy import StrengthPolicy
 from strength.domain.sleep import Trigger
 from strength.models import Task, UseReport
@@ -114,7 +114,7 @@ def remember_summary(job: RunningJob) -> Writes | None:
     if actor is None:
         return None
     by, session_id = job_principal(job.kind.name, job.id), UUID(job.payload["session_id"])
-    return lambda: summaries_as_memories.remember_summary(
+    return lambda: summary_memories.remember_summary(
         actor=actor, session_id=session_id, by=by, now=timezone.now()
     )
 

@@ -56,7 +56,7 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None]:
     yield
     if "client" in getattr(item, "fixturenames", ()):
         assert MemoryIndex.mend() == 0, (
-            "An index row does not repeat its memory: see strength.actions.indexing."
+            "An index row does not repeat its memory: see strength.actions.search."
         )
 
 

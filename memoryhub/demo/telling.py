@@ -37,7 +37,7 @@ from memoryhub.demo.story import (
 )
 from memoryhub.tenancy.models import Agent
 from strength.actions.curate import apply_transition, edit_memory, restore_revision
-from strength.actions.use import use_memories
+from strength.actions.usage import use_memories
 from strength.actions.write import NewMemory, write_memory
 from strength.models import Memory, MemoryRevision
 

@@ -11,7 +11,7 @@ from memoryhub.search.expressions import candidates
 from memoryhub.search.models import EmbeddingSpace
 from memoryhub.search.query import build_query
 from memoryhub.search.statistics import idf
-from strength.domain.likeness import NEAR, fingerprint, likeness
+from strength.domain.duplicates import NEAR, fingerprint, likeness
 from strength.domain.memories import Status
 from strength.models import Memory, MemoryIndex
 

@@ -31,9 +31,9 @@ from strength.actions.decisions import (
     say_the_same,
 )
 from strength.actions.ending import end_what_it_supersedes, is_brought_in
-from strength.actions.indexing import follow_memories, index_memory
 from strength.actions.revisions import keep_revision, snapshot
-from strength.actions.use import set_strengths
+from strength.actions.search import follow_memories, index_memory
+from strength.actions.usage import set_strengths
 from strength.domain.memories import (
     MemoryRefused,
     ScopeLevel,

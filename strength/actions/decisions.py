@@ -20,7 +20,7 @@ from memoryhub.auth.domain import Forbidden, Principal, PrincipalKind
 from memoryhub.auth.tenancy import UnknownRow
 from memoryhub.errors import DomainError, told
 from memoryhub.search.statistics import idf
-from strength.domain.likeness import NEAR, Fingerprint, fingerprint, likeness
+from strength.domain.duplicates import NEAR, Fingerprint, fingerprint, likeness
 from strength.domain.revisions import Decision
 from strength.models import Memory, MemorySource, Tombstone
 from strength.models.rest import hold_awake

@@ -5,8 +5,8 @@ from datetime import datetime
 from typing import Final
 
 from memoryhub.auth.domain import Principal, PrincipalKind
-from strength.actions.indexing import follow_memories
 from strength.actions.revisions import keep_revision, snapshot
+from strength.actions.search import follow_memories
 from strength.domain.memories import Status
 from strength.models import Memory
 

@@ -1,14 +1,15 @@
-"""Drawing facts, likings and episodes from what was said, in the background (SPEC L2–L4).
+"""Extraction of facts, preferences and episodes from messages, in the background (SPEC L2–L4).
 
-A strategy's place in a session moves in the transaction that writes what it drew up to there: an attempt that breaks
-off has written nothing, and is made again from the same place. A model is asked before, outside any transaction.
+A strategy's cursor in a session moves in the transaction that writes what was extracted up to it: an interrupted
+attempt has written nothing, and is repeated from the same message. The model is asked before, outside any transaction.
 """
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import partial
 from typing import Any, Final
 from uuid import UUID
 
@@ -18,48 +19,45 @@ from django.db import connection, transaction
 from conversations.domain.messages import Role
 from conversations.models import Message, Session
 from memoryhub.auth.domain import Principal
-from memoryhub.jobs.queue import enqueue
+from memoryhub.jobs.backfilling import Piece, Scope
+from memoryhub.jobs.queue import Order, enqueue
 from memoryhub.llm.base import Operation
 from memoryhub.providers.counting import counter_in_use
-from memoryhub.providers.errors import BadAnswer, ProviderRejected
+from memoryhub.providers.errors import BadAnswer, ProviderMisconfigured, ProviderRejected
 from memoryhub.providers.patience import is_patient
 from memoryhub.providers.prompts import prompt
 from memoryhub.tenancy.domain import Trust
 from memoryhub.tenancy.models import Actor
 from memoryhub.tenancy.policies import effective_policy
-from strength.actions.contradiction import Extracted, rulings
-from strength.actions.filing import Filed, file_extracted
-from strength.actions.patience import must_fail
-from strength.actions.questions import ask_about
+from strength.actions.contradictions import Extracted, Filed, ask_about, file_extracted, must_fail, rulings
 from strength.actions.reflection import enqueue_reflection, pass_episodes_over
 from strength.domain.extraction import (
     EARLIER_MESSAGES,
+    EXTRACT_KIND,
+    FROM_MESSAGES,
+    KINDS,
     MOST_ITEMS,
     Item,
     Said,
     Slice,
+    Strategy,
+    Stretch,
     Topics,
     answer_schema,
-    blocks,
     earlier_lines,
     half_of,
     harmless,
-    items_of,
-    next_slice,
-)
-from strength.domain.policy import ExtractionPolicy
-from strength.domain.strategies import (
-    EXTRACT_KIND,
-    FROM_MESSAGES,
-    KINDS,
-    Strategy,
-    Stretch,
     is_on,
+    items_of,
+    message_blocks,
     namespace_of,
+    next_slice,
     next_stretch,
     switched_on,
 )
-from strength.models import ReflectionCursor, StrategyCursor
+from strength.domain.memories import Kind
+from strength.domain.policy import ExtractionPolicy
+from strength.models import Memory, ReflectionCursor, StrategyCursor
 from strength.strategies_sql import BEHIND, ENSURE_CURSORS, GO_ALONG, NOTE_PASSED, PASSED, REWIND, WAITING
 
 EXTRACT_KEY: Final = "actor"
@@ -230,7 +228,7 @@ def _drawn(reading: Reading, session: Session, stretch: Stretch, piece: Slice) -
     language = actor.agent.language
     earlier = _earlier(reading, session, stretch, piece)
     data = ask_about(
-        actor, Operation.EXTRACT, "extract", blocks(piece, earlier, language=language),
+        actor, Operation.EXTRACT, "extract", message_blocks(piece, earlier, language=language),
         answer_schema(stretch.strategies, topics), most=MOST_ITEMS, topics=_about_topics(topics, language),
     )  # fmt: skip
     items = items_of(data, piece, strategies=stretch.strategies, topics=topics, language=language)
@@ -323,3 +321,38 @@ def _counted(statement: str, actor: Actor | None) -> dict[Strategy, int]:
 def _execute(statement: str, **values: Any) -> None:
     with connection.cursor() as cursor:
         cursor.execute(statement, values)
+
+
+def pieces(scope: Scope) -> Iterator[Piece]:
+    """Yield a job for each actor whose messages were not all read (`manage.py backfill`).
+
+    Raises ProviderMisconfigured where some wait and there is no model that could read them.
+    """
+    missing = _missing(scope)
+    if settings.LLM.provider != "none":
+        yield from missing
+    elif many := sum(piece.size for piece in missing):
+        message = f"No language model is configured (MEMORYHUB_LLM_PROVIDER); {many} messages wait."
+        raise ProviderMisconfigured(message, code="no_model")
+
+
+def _missing(scope: Scope) -> Iterator[Piece]:
+    actors = Actor.objects.select_related("agent").order_by("id")
+    if scope.agent_id is not None:
+        actors = actors.filter(agent_id=scope.agent_id)
+    if scope.user_id is not None:
+        actors = actors.filter(user_id=scope.user_id)
+    for actor in actors.iterator(chunk_size=1000):
+        left = [*messages_waiting(actor=actor).values(), *_passed_over(actor)]
+        if any(left):
+            back = partial(rewind, actor=actor, strategies=list(Strategy), since=scope.since)
+            yield Piece(actor.id, Order(EXTRACT_KIND, EXTRACT_KEY), max(left), back)
+
+
+def _passed_over(actor: Actor) -> Iterator[int]:
+    """Yield how much was passed over for each strategy that is on; what is still off is not gone back for."""
+    switches = actor.agent.strategies
+    yield from (many for each, many in messages_passed_over(actor=actor).items() if is_on(switches, each))
+    passed = ReflectionCursor.objects.filter(actor_id=actor.id, has_passed=True)
+    if is_on(switches, Strategy.REFLECTION) and passed.exists():
+        yield Memory.objects.of([actor.id]).active().filter(kind=Kind.EPISODE).count()

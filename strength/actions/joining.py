@@ -13,7 +13,7 @@ from memoryhub.search.statistics import idf
 from strength.actions.comparing import side
 from strength.actions.curate import WrongState
 from strength.actions.merging import CannotMerge, merge
-from strength.domain.likeness import fingerprint, likeness
+from strength.domain.duplicates import fingerprint, likeness
 from strength.domain.memories import Status
 from strength.domain.merging import MergeState, kept_first
 from strength.models import Memory, Merge

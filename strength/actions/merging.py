@@ -17,8 +17,8 @@ from memoryhub.tenancy.policies import effective_policy
 from strength.actions.clock import take_off_clock
 from strength.actions.curate import TEXT_ONCE, WrongState, is_about
 from strength.actions.decisions import decision_against
-from strength.actions.indexing import follow_memories
 from strength.actions.revisions import keep_revision, snapshot
+from strength.actions.search import follow_memories
 from strength.domain.memories import Status
 from strength.domain.merging import MergeState, joined
 from strength.domain.policy import StrengthPolicy

@@ -21,22 +21,22 @@ from memoryhub.providers.patience import is_patient
 from memoryhub.tenancy.models import Actor
 from memoryhub.tenancy.namespaces import expand_namespace
 from memoryhub.tenancy.policies import effective_policy
-from strength.actions.contradiction import Extracted, rulings
-from strength.actions.filing import Filed, file_extracted
-from strength.actions.patience import must_fail
-from strength.actions.questions import ask_about
-from strength.domain.memories import Kind, Source
-from strength.domain.policy import ExtractionPolicy
-from strength.domain.reflection import (
+from strength.actions.contradictions import Extracted, Filed, ask_about, file_extracted, must_fail, rulings
+from strength.domain.extraction import (
+    EXTRACT_KIND,
     LESSONS_SCHEMA,
     MOST_EPISODES,
-    MOST_KNOWN,
+    MOST_KNOWN_LESSONS,
     MOST_LESSONS,
     Lesson,
-    blocks,
+    Strategy,
+    is_on,
+    lesson_blocks,
     lessons_of,
+    namespace_of,
 )
-from strength.domain.strategies import EXTRACT_KIND, Strategy, is_on, namespace_of
+from strength.domain.memories import Kind, Source
+from strength.domain.policy import ExtractionPolicy
 from strength.models import Memory, MemoryQuerySet, MemorySource, ReflectionCursor
 
 REFLECT_KIND: Final = "reflect"
@@ -132,7 +132,9 @@ def _lessons_in_halves(
 
 
 def _lessons(actor: Actor, episodes: Sequence[Memory]) -> list[Lesson]:
-    told = blocks([each.content for each in episodes], _known_lessons(actor), language=actor.agent.language)
+    told = lesson_blocks(
+        [each.content for each in episodes], _known_lessons(actor), language=actor.agent.language
+    )
     data = ask_about(actor, Operation.EXTRACT, "reflect", told, LESSONS_SCHEMA, most=MOST_LESSONS)
     return lessons_of(data, [each.pk for each in episodes])
 
@@ -143,7 +145,7 @@ def _known_lessons(actor: Actor) -> list[str]:
         namespace_of(Strategy.REFLECTION), agent_id=actor.agent_id, user_id=actor.user_id
     )
     rows = Memory.objects.of([actor.id]).active().filter(namespace=namespace)
-    return list(rows.order_by("-created_at").values_list("content", flat=True)[:MOST_KNOWN])
+    return list(rows.order_by("-created_at").values_list("content", flat=True)[:MOST_KNOWN_LESSONS])
 
 
 def _extracted(actor: Actor, lesson: Lesson, now: datetime) -> Extracted:

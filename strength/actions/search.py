@@ -1,4 +1,7 @@
-"""Finding memories: candidates by words and vectors, then relevance, strength and recency (SPEC M2, M4–M7)."""
+"""Search of memories and the index behind it (SPEC M2, M4–M7).
+
+Candidates by words and vectors are ranked by relevance, strength and recency.
+"""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -12,7 +15,9 @@ from django.db.models import Q
 
 from memoryhub.auth.domain import Principal
 from memoryhub.auth.tenancy import Tenant, readable_agents
+from memoryhub.providers.spaces import IndexEntry, after_indexing
 from memoryhub.search.expressions import Candidate, Candidates, candidates
+from memoryhub.search.models import EmbeddingSpace
 from memoryhub.search.query import SearchQuery
 from memoryhub.tenancy.domain import actor_id
 from memoryhub.tenancy.namespaces import (
@@ -22,12 +27,12 @@ from memoryhub.tenancy.namespaces import (
     namespace_queries,
 )
 from memoryhub.tenancy.policies import effective_policy
-from strength.actions.use import mark_candidates
+from strength.actions.usage import mark_candidates
 from strength.domain.memories import ScopeLevel, Status
 from strength.domain.policy import SearchPolicy
 from strength.domain.ranking import ScoreBreakdown, score
 from strength.models import Memory, MemoryIndex
-from strength.sql import NUMBERS_OF_NOMINEES
+from strength.sql import FOLLOW_NUMBERS, FOLLOW_THESE, NUMBERS_OF_NOMINEES, OFF_THE_CLOCK
 
 EMBEDDER_AWAY = "embedder"
 
@@ -279,3 +284,25 @@ def _score(
         now=now,
         policy=policy,
     )
+
+
+def index_memory(memory: Memory, entry: IndexEntry, spaces: Sequence[EmbeddingSpace]) -> None:
+    """Make a memory findable in the given spaces, in place of what was there; inside the caller's transaction."""
+    MemoryIndex.objects.filter(actor_id=memory.actor_id, memory=memory).delete()
+    facets = MemoryIndex.repeated(memory)
+    MemoryIndex.objects.bulk_create(
+        MemoryIndex(actor_id=memory.actor_id, memory=memory, **facets, **entry.row_values(space.id))
+        for space in spaces
+    )
+    after_indexing([entry], memory.actor_id)
+
+
+def follow_memories(memories: Sequence[Memory]) -> None:
+    """Repeat in index and numbers what these memories' rows now say; inside the transaction that changed them."""
+    keys = {
+        "actor_ids": list({memory.actor_id for memory in memories}),
+        "memory_ids": list({memory.pk for memory in memories}),
+    }
+    with connection.cursor() as cursor:
+        cursor.execute(FOLLOW_THESE, keys)
+        cursor.execute(OFF_THE_CLOCK + FOLLOW_NUMBERS, keys)

@@ -16,9 +16,9 @@ from memoryhub.providers.spaces import index_entries, writing_spaces
 from strength.actions.beside import STRENGTH, SUPERSEDES, TRUST, decided_about
 from strength.actions.curate import TEXT_ONCE, DuplicateMemory, WrongState, is_about
 from strength.actions.decisions import bring_back_decision
-from strength.actions.indexing import follow_memories, index_memory
 from strength.actions.revisions import keep_revision, snapshot
-from strength.actions.use import set_strengths
+from strength.actions.search import follow_memories, index_memory
+from strength.actions.usage import set_strengths
 from strength.domain.memories import content_digest
 from strength.models import Memory, MemoryRevision
 from strength.models.rest import hold_awake

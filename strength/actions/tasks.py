@@ -1,4 +1,4 @@
-"""A task with memory: search, let somebody do it, see what was used, and learn from it (SPEC S8)."""
+"""Tasks with memory: search, run, detect the memories that the result used, record a learning (SPEC S8, S9)."""
 
 import json
 from collections.abc import Callable, Sequence
@@ -19,19 +19,18 @@ from memoryhub.tenancy.models import Actor
 from memoryhub.tenancy.policies import effective_policy
 from memoryhub.validators import check_storable, storable_text
 from strength.actions.decisions import DecidedAgainst
-from strength.actions.detection import detect_use, draw_learning
-from strength.actions.learning import record_learning
 from strength.actions.search import FoundMemory, MemorySearch, search_memories
-from strength.actions.use import LEARNABLE, apply_impact, use_memories
-from strength.domain.memories import MemoryRefused, Status
+from strength.actions.usage import LEARNABLE, apply_impact, detect_use, draw_learning, use_memories
+from strength.actions.write import NewMemory, write_memory
+from strength.domain.memories import Kind, MemoryRefused, Source, Status
 from strength.domain.policy import StrengthPolicy
 from strength.domain.ranking import ScoreBreakdown
 from strength.domain.sleep import Trigger
 from strength.domain.strength import Impact
-from strength.domain.tasks import TaskState
-from strength.domain.using import result_text
+from strength.domain.usage_detection import result_text
 from strength.models import Memory, Task
 from strength.models.rest import hold_awake
+from strength.models.use import TaskState
 from strength.sleep_sql import COUNT_TASK
 
 SLEEP_KIND: Final = "sleep"
@@ -291,3 +290,21 @@ def _learn(task: Task, drawn: _Drawn, perspective: str | None, by: Principal, no
         drawn.errors.append(f"The learning was not recorded: {error}")
         return None
     return memory.pk
+
+
+GENERAL = "general"
+"""The perspective of a learning that states none."""
+
+
+def record_learning(
+    *, actor: Actor, content: str, learning: str, perspective: str | None, by: Principal, now: datetime
+) -> Memory:
+    """Write a learning as a memory, or find the one with its text; raises as `write_memory` does."""
+    new = NewMemory(
+        content=content,
+        kind=Kind.LEARNING,
+        source=Source.TASK,
+        learnings={perspective or GENERAL: learning} if learning else {},
+    )
+    memory, _ = write_memory(actor=actor, new=new, by=by, now=now)
+    return memory

@@ -29,9 +29,9 @@ from strength.actions.decisions import (
     note_held_back,
 )
 from strength.actions.ending import end_what_it_supersedes
-from strength.actions.indexing import follow_memories, index_memory
 from strength.actions.revisions import keep_revision, snapshot
-from strength.actions.use import reinforce, set_strengths
+from strength.actions.search import follow_memories, index_memory
+from strength.actions.usage import reinforce, set_strengths
 from strength.domain.memories import (
     Kind,
     MemoryRefused,

@@ -31,7 +31,7 @@ from memoryhub.auth.domain import Principal
 from memoryhub.errors import DomainError
 from strength.actions.curate import WrongState
 from strength.actions.curating_many import Many, curate_many, delete_many, expected
-from strength.actions.exports_of_some import some_as_csv, some_as_lines
+from strength.actions.importexport import some_as_csv, some_as_lines
 from strength.actions.joining import check_joinable, join, likeness_of, would_stay
 from strength.actions.taking_back import take_back_batch
 from strength.models import Memory

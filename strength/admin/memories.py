@@ -55,7 +55,7 @@ from strength.actions.curate import (
 from strength.actions.curating_many import check_was_read
 from strength.actions.merging import undo_merge
 from strength.actions.taking_back import take_back
-from strength.actions.use import LEARNABLE, impact_memory, use_memory
+from strength.actions.usage import LEARNABLE, impact_memory, use_memory
 from strength.actions.write import write_memory
 from strength.admin.bulk import DELETE, LABELS, bulk, take_back_many
 from strength.admin.forms import MemoryForm, NewMemoryForm

@@ -11,7 +11,7 @@ from django.utils.translation import gettext_lazy as _
 
 from conversations.admin.stretches import MOST_OF_A_SORT, Event, Sort, Stretch
 from conversations.models import ChatTurn
-from strength.actions.noting import OF_MEMORIES
+from strength.actions.usage import OF_MEMORIES
 from strength.admin.words import STATUS_COLOURS, STATUSES
 from strength.models import Memory, MemorySource, UseReport
 
@@ -62,7 +62,7 @@ def _used(stretch: Stretch) -> Iterator[Event]:
 
 
 def _task(turn_id: UUID) -> str:
-    """Return what reports of a turn's use are known by (`strength.actions.use`)."""
+    """Return what reports of a turn's use are known by (`strength.actions.usage`)."""
     return hashlib.sha256(f"chat:{turn_id}".encode()).hexdigest()
 
 

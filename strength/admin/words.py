@@ -11,7 +11,7 @@ from strength.domain.merging import MergeState
 from strength.domain.revisions import Decision
 from strength.domain.sleep import ChangeKind, RunState, Trigger, Why
 from strength.domain.strength import Impact
-from strength.domain.tasks import TaskState
+from strength.models.use import TaskState
 
 Words = Mapping[Any, Any]
 

@@ -1,21 +1,92 @@
-"""What a model is asked about a piece of a conversation, and what counts of its answer (SPEC L2–L4).
+"""Long-term strategies: what each reads next, the prompt, and validation of the answer (SPEC L2–L4).
 
-Pure. Messages are data that others wrote, and stand fenced. What an answer holds is as little believed: each item must
-say which messages it is drawn from, one of them the user's own words, and is looked at by itself: a bad one is left
-out, and the others stay.
+Pure. A strategy's cursor in a session is the `seq` of the last message that it has read (`seq` has no gaps), never a
+time, for clocks of clients lie. Messages are untrusted data and stand between delimiters. The answer is validated item
+by item: each must cite its messages, at least one of them the user's; invalid items are dropped, the others kept.
 """
 
 import math
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from enum import StrEnum
 from typing import Any, Final
 from uuid import UUID
 
 from conversations.domain.cleaning import label, one_line
 from memoryhub.validators import text_problem
-from strength.domain.strategies import Strategy
+from strength.domain.memories import Kind, default_namespace
+
+
+class Strategy(StrEnum):
+    """One sort of long-term memory, by the name under which agents switch it."""
+
+    SEMANTIC = "semantic"
+    USER_PREFERENCE = "user_preference"
+    SUMMARY = "summary"
+    EPISODIC = "episodic"
+    REFLECTION = "reflection"
+
+
+EXTRACT_KIND: Final = "extract"
+FROM_MESSAGES: Final = (Strategy.SEMANTIC, Strategy.USER_PREFERENCE, Strategy.EPISODIC)
+"""Those that read messages; reflection reads episodes, and summaries are written elsewhere."""
+
+KINDS: Final[Mapping[Strategy, Kind]] = {
+    Strategy.SEMANTIC: Kind.FACT,
+    Strategy.USER_PREFERENCE: Kind.PREFERENCE,
+    Strategy.SUMMARY: Kind.SUMMARY,
+    Strategy.EPISODIC: Kind.EPISODE,
+    Strategy.REFLECTION: Kind.REFLECTION,
+}
+
+OF_SESSION: Final = frozenset({Strategy.SUMMARY, Strategy.EPISODIC})
+"""Those whose memories lie in a folder of their session."""
+
+
+def is_on(switches: Mapping[str, Any], strategy: Strategy) -> bool:
+    """Say whether an agent's switches leave a strategy on; all are unless they say otherwise."""
+    return switches.get(strategy.value, True) is not False
+
+
+def switched_on(switches: Mapping[str, Any]) -> tuple[Strategy, ...]:
+    """Return the strategies that read messages and are on."""
+    return tuple(strategy for strategy in FROM_MESSAGES if is_on(switches, strategy))
+
+
+def namespace_of(strategy: Strategy, session_id: object = "") -> str:
+    """Return where a strategy files what it drew from a session."""
+    folder = default_namespace(KINDS[strategy])
+    return f"{folder}{session_id}/" if strategy in OF_SESSION else folder
+
+
+@dataclass(frozen=True)
+class Stretch:
+    """Messages that some strategies have not looked at, and the others have: behind `after`, up to `until`."""
+
+    strategies: tuple[Strategy, ...]
+    after: int
+    until: int
+
+
+def next_stretch(read_until: Mapping[Strategy, int], *, end: int) -> Stretch | None:
+    """Return what is to be read next of a session of `end` messages; None where everybody has read to its end.
+
+    Those that are furthest behind read on, up to where another one stands, and from there on together with it:
+    one question to a model serves all that share a stretch.
+    """
+    behind = {strategy: seq for strategy, seq in read_until.items() if seq < end}
+    if not behind:
+        return None
+    after = min(behind.values())
+    together = tuple(strategy for strategy, seq in behind.items() if seq == after)
+    return Stretch(together, after, min([end, *_beyond(behind.values(), after)]))
+
+
+def _beyond(places: Iterable[int], after: int) -> list[int]:
+    return [seq for seq in places if seq > after]
+
 
 MOST_ITEMS: Final = 20
 """Of one piece: more is no essence."""
@@ -207,7 +278,7 @@ def shown_lines(piece: Slice) -> list[str]:
     return [_shown(line.said, line.words, number=number) for number, line in enumerate(piece.lines, 1)]
 
 
-def blocks(piece: Slice, earlier: Sequence[str], *, language: str) -> dict[str, str]:
+def message_blocks(piece: Slice, earlier: Sequence[str], *, language: str) -> dict[str, str]:
     """Return the texts of a question by their headings, to be fenced."""
     words = _HEADINGS.get(language, _HEADINGS["en"])
     before = {words["earlier"]: "\n".join(earlier)} if earlier else {}
@@ -333,3 +404,69 @@ def _object(properties: dict[str, Any]) -> dict[str, Any]:
         "required": list(properties),
         "additionalProperties": False,
     }
+
+
+MOST_EPISODES: Final = 20
+MOST_LESSONS: Final = 5
+MOST_KNOWN_LESSONS: Final = 20
+
+LESSONS_SCHEMA: Final[Mapping[str, Any]] = {
+    "type": "object",
+    "properties": {
+        "lessons": {
+            "type": "array",
+            "items": {
+                "type": "object",
+                "properties": {
+                    "text": {"type": "string"},
+                    "episodes": {"type": "array", "items": {"type": "integer"}},
+                    "confidence": {"type": "number"},
+                },
+                "required": ["text", "episodes", "confidence"],
+                "additionalProperties": False,
+            },
+        }
+    },
+    "required": ["lessons"],
+    "additionalProperties": False,
+}
+
+_LESSON_HEADINGS: Final[Mapping[str, Mapping[str, str]]] = {
+    "en": {"lessons": "known lessons", "episodes": "episodes"},
+    "ja": {"lessons": "既知の教訓", "episodes": "出来事"},
+}
+
+
+@dataclass(frozen=True)
+class Lesson:
+    """A lesson, and the episodes that teach it."""
+
+    text: str = field(repr=False)
+    confidence: float
+    episode_ids: tuple[UUID, ...]
+
+
+def lesson_blocks(episodes: Sequence[str], lessons: Sequence[str], *, language: str) -> dict[str, str]:
+    """Return episodes, numbered from 1, and the lessons that are known, by their headings, to be fenced."""
+    words = _LESSON_HEADINGS.get(language, _LESSON_HEADINGS["en"])
+    known = {words["lessons"]: "\n".join(f"- {one_line(each)}" for each in lessons)} if lessons else {}
+    told = [f"{number}. {one_line(each)[:LONGEST_EPISODE]}" for number, each in enumerate(episodes, 1)]
+    return {**known, words["episodes"]: "\n".join(told)}
+
+
+def lessons_of(data: Any, episode_ids: Sequence[UUID]) -> list[Lesson]:
+    """Return what counts of an answer: lessons that can be kept and name an episode."""
+    given = data.get("lessons") if isinstance(data, Mapping) else None
+    found = [_lesson(raw, episode_ids) for raw in given] if isinstance(given, list) else []
+    return [lesson for lesson in found if lesson is not None][:MOST_LESSONS]
+
+
+def _lesson(raw: Any, episode_ids: Sequence[UUID]) -> Lesson | None:
+    if not isinstance(raw, Mapping):
+        return None
+    text, numbers, sure = raw.get("text"), raw.get("episodes"), confidence_of(raw.get("confidence"))
+    if not isinstance(text, str) or not is_storable(text, LONGEST_ITEM) or sure is None:
+        return None
+    named = numbers if isinstance(numbers, list) else []
+    taught_by = tuple(each for number, each in enumerate(episode_ids, 1) if number in named)
+    return Lesson(text.strip(), sure, taught_by) if taught_by else None

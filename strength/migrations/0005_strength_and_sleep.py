@@ -7,7 +7,6 @@ import memoryhub.ids
 import strength.domain.memories
 import strength.domain.merging
 import strength.domain.sleep
-import strength.domain.tasks
 from django.db import migrations, models
 
 
@@ -118,7 +117,7 @@ class Migration(migrations.Migration):
             name='Task',
             fields=[
                 ('id', models.UUIDField(default=memoryhub.ids.new_id, editable=False, primary_key=True, serialize=False)),
-                ('state', models.CharField(choices=[('begun', 'begun'), ('completed', 'completed'), ('failed', 'failed')], default=strength.domain.tasks.TaskState['BEGUN'], max_length=9)),
+                ('state', models.CharField(choices=[('begun', 'begun'), ('completed', 'completed'), ('failed', 'failed')], default='begun', max_length=9)),
                 ('query', models.TextField()),
                 ('perspective', models.CharField(max_length=100, null=True)),
                 ('offered', models.JSONField(default=list, help_text="The memories' ids with their scores, best first.")),

@@ -120,7 +120,7 @@ class Merge(models.Model):
 class Tombstone(models.Model):
     """What a person deleted, rejected or put right: enough to know it again, and not its text (SPEC M9).
 
-    `terms`, `marks` and `order` are those of `strength.domain.likeness`. `memory_id` is what stands in its place, where
+    `terms`, `marks`, `order`: see `strength.domain.duplicates`. `memory_id` is what stands in its place, where
     there is something; a plain id, for that may go. `kind` and `message_ids` are the memory's: what is drawn again from
     the messages it came from is the same in whatever words.
     """

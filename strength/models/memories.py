@@ -150,7 +150,7 @@ class NumbersOfMemory(models.Model):
     `faded` is ln of what all decays together left of a strength: perspectives share it, and are not touched. What
     begins with `before_` is how the row stood before the sleep `slept_in` (a number of the actor's), to be undone; what
     is added by a use since then is added there too. `status`, `pinned` and validity repeat the memory's, for they
-    decide whether it fades: `strength.actions.indexing` keeps them so.
+    decide whether it fades: `strength.actions.search` keeps them so.
     """
 
     strength = models.FloatField()
@@ -263,7 +263,7 @@ class PerspectiveStrength(models.Model):
 class MemoryIndex(Facets, SearchIndexRow):
     """What makes a memory findable in one embedding space, apart from the memory itself.
 
-    Its facets are the memory's: `strength.actions.indexing` keeps them so.
+    Its facets are the memory's: `strength.actions.search` keeps them so.
     """
 
     owner_field = "memory"

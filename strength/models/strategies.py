@@ -4,7 +4,7 @@ from django.db import models
 from django.db.models import F, Q
 
 from memoryhub.tenancy.models import Actor
-from strength.domain.strategies import FROM_MESSAGES, Strategy
+from strength.domain.extraction import FROM_MESSAGES, Strategy
 from strength.models.memories import choices
 
 READERS = (*FROM_MESSAGES, Strategy.SUMMARY)

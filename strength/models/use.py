@@ -1,5 +1,7 @@
 """How memories were used: tasks, reports that count once, and how strength went over time."""
 
+from enum import StrEnum
+
 from django.contrib.postgres.fields import ArrayField
 from django.db import models
 from django.db.models.functions import Now
@@ -7,8 +9,15 @@ from django.db.models.functions import Now
 from memoryhub.ids import new_id
 from memoryhub.tenancy.models import Actor
 from strength.domain.history import PointKind
-from strength.domain.tasks import TaskState
 from strength.models.memories import Memory, choices
+
+
+class TaskState(StrEnum):
+    """A task completes once; one whose function raised has failed, and reinforced nothing."""
+
+    BEGUN = "begun"
+    COMPLETED = "completed"
+    FAILED = "failed"
 
 
 class Task(models.Model):

@@ -18,7 +18,7 @@ from memoryhub.tenancy.models import Actor
 from strength.actions.curate import apply_transition
 from strength.actions.sleep import Waking, sleep
 from strength.actions.undo import undo_sleep
-from strength.actions.use import mark_candidates, use_memories, use_memory
+from strength.actions.usage import mark_candidates, use_memories, use_memory
 from strength.actions.write import NewMemory, write_memory
 from strength.domain.sleep import Trigger
 from strength.models import Memory, MemoryIndex, MemoryNumbers, SleepRun

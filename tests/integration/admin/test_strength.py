@@ -30,7 +30,7 @@ from strength.actions.curate import apply_transition, delete_memory, edit_memory
 from strength.actions.decisions import note_held_back
 from strength.actions.sleep import Waking, sleep
 from strength.actions.tasks import Completion, begin_task, complete_task, fail_task
-from strength.actions.use import impact_memory, use_memories, use_memory
+from strength.actions.usage import impact_memory, use_memories, use_memory
 from strength.actions.write import NewMemory, write_memory
 from strength.admin.charts import (
     BOTTOM,

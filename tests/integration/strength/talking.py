@@ -13,8 +13,8 @@ from conversations.domain.messages import NewMessage, Role
 from conversations.models import Message, Session
 from memoryhub.auth.domain import job_principal
 from memoryhub.tenancy.models import Actor
+from strength.actions.contradictions import Filed
 from strength.actions.extraction import Reading, extract
-from strength.actions.filing import Filed
 from strength.models import Memory
 from tests.fakes.llm_server import Asked, LLMServer, Reply
 from tests.integration.strength.conftest import BY, NOW

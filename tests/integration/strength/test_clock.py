@@ -19,7 +19,7 @@ from strength.actions.merging import CannotMerge, merge
 from strength.actions.preview import changes_of
 from strength.actions.sleep import Waking, sleep
 from strength.actions.undo import undo_sleep
-from strength.actions.use import apply_impact, mark_candidates, set_strengths, use_memories
+from strength.actions.usage import apply_impact, mark_candidates, set_strengths, use_memories
 from strength.actions.write import NewMemory, write_memory
 from strength.domain.merging import MergeState
 from strength.domain.sleep import Trigger

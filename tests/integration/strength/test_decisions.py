@@ -19,7 +19,7 @@ from strength.actions.curate import (
 )
 from strength.actions.decisions import DecidedAgainst, lift_tombstone
 from strength.actions.supersede import supersede_memory
-from strength.actions.use import use_memories
+from strength.actions.usage import use_memories
 from strength.actions.write import NewMemory, write_memory
 from strength.domain.memories import MemoryRefused, Source
 from strength.domain.revisions import Decision

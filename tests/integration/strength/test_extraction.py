@@ -14,12 +14,11 @@ from memoryhub.jobs.models import Job
 from memoryhub.providers.config import LLMConfig
 from memoryhub.providers.errors import ProviderError
 from memoryhub.tenancy.models import Actor
-from strength.actions import questions
+from strength.actions import contradictions
 from strength.actions.extraction import messages_passed_over, messages_waiting, rewind
 from strength.admin.figures import tiles
 from strength.diagnosis import strategies
-from strength.domain.extraction import MOST_ITEMS
-from strength.domain.strategies import Strategy
+from strength.domain.extraction import MOST_ITEMS, Strategy
 from strength.models import Memory, StrategyCursor
 from tests.conftest import run_jobs
 from tests.fakes.llm_server import Asked, LLMServer, Reply
@@ -449,7 +448,7 @@ def test_no_failure_writes_anything(actor: Actor, llm: LLMServer, failure: str, 
     crew_jobs = Job.objects.filter(kind="extract")
     if failure == "timeout":
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(questions, "DEADLINE_SECONDS", 1.0)
+            patch.setattr(contradictions, "DEADLINE_SECONDS", 1.0)
             run_jobs()
     else:
         run_jobs()

@@ -10,11 +10,10 @@ from conversations.actions.sessions import open_session
 from conversations.domain.messages import NewMessage, Role
 from memoryhub.auth.domain import curator
 from memoryhub.tenancy.models import Actor
-from strength.actions import contradiction
-from strength.actions.contradiction import Extracted
+from strength.actions import contradictions
+from strength.actions.contradictions import Extracted, file_extracted
 from strength.actions.curate import apply_transition, delete_memory, edit_memory, restore_revision
-from strength.actions.filing import file_extracted
-from strength.domain.contradiction import Course, Known, Ruling, Standing
+from strength.domain.contradictions import Course, Known, Ruling, Standing
 from strength.domain.memories import Kind
 from strength.models import Memory
 from tests.fakes.llm_server import LLMServer
@@ -75,7 +74,7 @@ def test_what_is_said_of_the_future_was_said_now(actor: Actor, llm: LLMServer, w
 def test_everything_that_is_new_is_judged(
     actor: Actor, llm: LLMServer, write: Write, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(contradiction, "MOST_KNOWN", 8)
+    monkeypatch.setattr(contradictions, "MOST_KNOWN", 8)
     for number in range(12):
         write(f"{chr(97 + number) * 5} stands in column {number} of the user's list.", kind="fact")
     write(OSAKA, kind="fact")

@@ -12,7 +12,7 @@ from memoryhub.tenancy.models import Actor
 from strength.actions.curate import apply_transition, delete_memory, edit_memory
 from strength.actions.extraction import rewind
 from strength.actions.write import NewMemory, write_memory
-from strength.domain.strategies import Strategy
+from strength.domain.extraction import Strategy
 from strength.models import CurrentNumbers, Memory, Tombstone
 from tests.fakes.llm_server import Asked, LLMServer, Reply
 from tests.integration.strength.conftest import BY, NOW, Write

@@ -15,9 +15,8 @@ from memoryhub.jobs.models import Job
 from memoryhub.jobs.queue import enqueue, offer_of
 from memoryhub.providers.errors import BadAnswer, ProviderRejected, ProviderUnavailable
 from memoryhub.tenancy.models import Actor
-from strength.actions.backfill import pieces
-from strength.actions.extraction import messages_passed_over, messages_waiting, rewind
-from strength.domain.strategies import Strategy
+from strength.actions.extraction import messages_passed_over, messages_waiting, pieces, rewind
+from strength.domain.extraction import Strategy
 from strength.models import CurrentNumbers, Memory, ReflectionCursor, StrategyCursor
 from tests.conftest import run_jobs
 from tests.fakes.llm_server import Asked, LLMServer, Reply

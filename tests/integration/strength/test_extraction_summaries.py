@@ -14,7 +14,7 @@ from memoryhub.jobs.queue import enqueue
 from memoryhub.tenancy.domain import Trust
 from memoryhub.tenancy.models import Actor
 from strength.actions.curate import apply_transition, delete_memory, edit_memory
-from strength.actions.summaries_as_memories import remember_summary
+from strength.actions.summary_memories import remember_summary
 from strength.models import Memory, StrategyCursor, Tombstone
 from tests.conftest import run_jobs
 from tests.integration.strength.conftest import NOW, Sleep

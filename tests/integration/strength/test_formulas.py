@@ -112,7 +112,7 @@ def test_nights_by_the_clock_are_nights_one_by_one_in_two_thousand_random_cases(
 
 @pytest.mark.django_db
 def test_use_and_impact_in_sql_are_those_of_the_domain(actor: Any, write: Any) -> None:
-    from strength.actions.use import apply_impact, use_memories
+    from strength.actions.usage import apply_impact, use_memories
     from strength.domain.strength import Impact, impacted
     from strength.models import CurrentNumbers
     from tests.integration.strength.conftest import BY

@@ -17,7 +17,7 @@ from strength.actions.preview import changes_of, preview_sleep
 from strength.actions.revisions import snapshot
 from strength.actions.sleep import Waking
 from strength.actions.undo import undo_sleep
-from strength.actions.use import set_strengths, use_memories
+from strength.actions.usage import set_strengths, use_memories
 from strength.domain.clock import standing
 from strength.domain.merging import MergeState
 from strength.domain.policy import StrengthPolicy

@@ -12,7 +12,7 @@ from memoryhub.auth.domain import Forbidden, Principal, PrincipalKind
 from memoryhub.tenancy.models import Actor
 from strength.actions.curate import apply_transition
 from strength.actions.history import strength_history, thin_history
-from strength.actions.use import (
+from strength.actions.usage import (
     NotUsable,
     apply_impact,
     mark_candidates,

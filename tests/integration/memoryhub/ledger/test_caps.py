@@ -31,7 +31,7 @@ from memoryhub.providers.asking import ask, ask_streaming
 from memoryhub.providers.config import EmbeddingConfig
 from memoryhub.providers.spending import SpendCapReached
 from memoryhub.tenancy.models import Actor, Agent
-from strength.actions.contradiction import Extracted, rulings
+from strength.actions.contradictions import Extracted, rulings
 from strength.domain.memories import Kind
 from strength.models import MemoryIndex
 from tests.conftest import run_jobs

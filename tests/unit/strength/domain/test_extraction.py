@@ -11,24 +11,25 @@ from hypothesis import strategies as st
 
 from memoryhub.tokens import count_raw
 from strength.domain.extraction import (
+    FROM_MESSAGES,
     LONGEST_EPISODE,
     LONGEST_ITEM,
     MOST_ITEMS,
     Said,
     Slice,
+    Strategy,
     Topics,
     answer_schema,
-    blocks,
     cited,
     confidence_of,
     earlier_lines,
     half_of,
     items_of,
+    message_blocks,
     next_slice,
     own_words,
     shown_lines,
 )
-from strength.domain.strategies import FROM_MESSAGES, Strategy
 
 AT = datetime(2026, 3, 1, 9, 0, tzinfo=UTC)
 NONCE = "0123456789abcdef" * 2
@@ -167,8 +168,8 @@ def test_earlier_messages_are_few_and_short() -> None:
 )
 def test_blocks_by_language(language: str, heading: str, earlier: str) -> None:
     piece = sliced(said(1))
-    assert list(blocks(piece, [], language=language)) == [heading]
-    assert list(blocks(piece, ["- before"], language=language)) == [earlier, heading]
+    assert list(message_blocks(piece, [], language=language)) == [heading]
+    assert list(message_blocks(piece, ["- before"], language=language)) == [earlier, heading]
 
 
 def test_the_form_of_an_answer() -> None:

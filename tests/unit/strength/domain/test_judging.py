@@ -5,17 +5,17 @@ from typing import Any
 import pytest
 
 from memoryhub.llm.delimiters import ForgedFence
-from strength.domain.judging import (
+from strength.domain.usage_detection import (
     JUDGING_SCHEMA,
     LEARNING_SCHEMA,
+    MAX_JUDGED_CHARACTERS,
     MAX_MEMORY_CHARACTERS,
-    MAX_RESULT_CHARACTERS,
+    Offered,
     UnreadableJudgement,
     judged,
     judging_prompt,
     learning_prompt,
 )
-from strength.domain.using import Offered
 
 FENCE = "4f1d9c"
 OFFERED = [
@@ -76,7 +76,7 @@ def test_a_text_with_the_fence_is_refused(fence: str) -> None:
 def test_long_texts_keep_their_beginning_and_their_end() -> None:
     long = "begin " + "x" * 200_000 + " end"
     _, message = judging_prompt(long, [Offered(1, long)], language="en", fence=FENCE)
-    assert len(message) <= MAX_RESULT_CHARACTERS + MAX_MEMORY_CHARACTERS + 100
+    assert len(message) <= MAX_JUDGED_CHARACTERS + MAX_MEMORY_CHARACTERS + 100
     assert message.count("begin ") == message.count(" end") == 2
 
 

@@ -5,8 +5,7 @@ from uuid import UUID
 
 import pytest
 
-from strength.domain.extraction import LONGEST_ITEM
-from strength.domain.reflection import MOST_LESSONS, blocks, lessons_of
+from strength.domain.extraction import LONGEST_ITEM, MOST_LESSONS, lesson_blocks, lessons_of
 
 IDS = [UUID(int=1), UUID(int=2)]
 
@@ -58,7 +57,7 @@ def test_lessons_are_bounded() -> None:
     ],
 )
 def test_blocks(language: str, headings: list[str]) -> None:
-    shown = blocks(["Situation: a\nOutcome: b", "c"], ["x\ny"], language=language)
+    shown = lesson_blocks(["Situation: a\nOutcome: b", "c"], ["x\ny"], language=language)
     assert list(shown) == headings
     assert list(shown.values()) == ["- x y", "1. Situation: a Outcome: b\n2. c"]
-    assert list(blocks(["c"], [], language=language)) == headings[1:]
+    assert list(lesson_blocks(["c"], [], language=language)) == headings[1:]

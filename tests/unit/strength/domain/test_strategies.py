@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memoryhub.tenancy.domain import STRATEGIES
-from strength.domain.strategies import (
+from strength.domain.extraction import (
     FROM_MESSAGES,
     KINDS,
     Strategy,

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 from memoryhub.search.analysis import analyse
 from memoryhub.search.words import term_id
-from strength.domain.using import (
+from strength.domain.usage_detection import (
     MAX_RESULT_CHARACTERS,
     MAX_RESULT_DEPTH,
     PASSAGE_CHARACTERS,

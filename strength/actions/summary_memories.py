@@ -1,7 +1,7 @@
-"""A session's summary as a memory, so that an old talk is found by its meaning (SPEC L2, U7).
+"""A session's summary as a memory, so that an old conversation is found by its meaning (SPEC L2, U7).
 
-One memory for a session, rewritten as its summary rolls on. What a person has put right, refused, put aside or deleted
-stays as they left it, and what is not believed never replaces what is.
+One memory per session, rewritten with every new summary. A memory that a person edited, rejected, archived or deleted
+stays as it is, and an untrusted summary never replaces a trusted one.
 """
 
 from contextlib import suppress
@@ -19,9 +19,9 @@ from memoryhub.tenancy.models import Actor
 from strength.actions.curate import LockedByPerson, apply_transition, delete_memory, edit_memory
 from strength.actions.decisions import DecidedAgainst
 from strength.actions.write import NewMemory, write_memory
+from strength.domain.extraction import Strategy, namespace_of
 from strength.domain.memories import Kind, Source, Status
 from strength.domain.revisions import SLEEP_VERB
-from strength.domain.strategies import Strategy, namespace_of
 from strength.models import Memory, MemoryRevision, StrategyCursor
 from strength.models.rest import hold_awake
 

@@ -1,14 +1,18 @@
-"""Taking others' memories in (SPEC M12).
+"""Import of other programs' memories, and exports for spreadsheets and of selected memories (SPEC M12, W1).
 
-Through the same door as all that is written, so that people's decisions, trust and policies hold.
+An import writes like any client, so that tombstones, trust and policies hold.
 """
 
-from collections.abc import Iterable, Iterator
+import csv
+import io
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from datetime import datetime
+from typing import Any, Final
 from uuid import UUID, uuid5
 
 from django.db import transaction
+from django.db.models import QuerySet
 
 from conversations.actions.messages import add_messages
 from conversations.actions.sessions import SessionTaken, open_session
@@ -16,8 +20,11 @@ from memoryhub.auth.domain import Forbidden
 from memoryhub.auth.tenancy import UnknownRow, actor_for_writing
 from memoryhub.importexport.documents import Element
 from memoryhub.importexport.formats import CannotImport, ImportFormat, Order
+from memoryhub.importexport.lines import Digest, Part, header
 from memoryhub.importexport.report import Report
-from memoryhub.tenancy.models import Actor
+from memoryhub.importexport.tables import ACTORS, AGENTS, Table, exported_tables
+from memoryhub.importexport.writing import Whose, snapshot
+from memoryhub.tenancy.models import Actor, Agent
 from memoryhub.tenancy.namespaces import expand_namespace
 from strength.actions.decisions import DecidedAgainst
 from strength.actions.write import NewMemory, write_memory
@@ -32,7 +39,14 @@ from strength.domain.imports import (
     read_mem0,
 )
 from strength.domain.memories import Kind, MemoryRefused, Source, Status, content_digest, default_namespace
-from strength.models import Memory
+from strength.models import (
+    Memory,
+    MemoryNumbers,
+    MemoryRevision,
+    MemorySource,
+    PerspectiveStrength,
+    StrengthPoint,
+)
 
 MEMORIES, SESSIONS, MESSAGES = "memories", "sessions", "messages"
 MESSAGES_AT_ONCE = 200
@@ -180,3 +194,99 @@ def _same_words(actor: Actor, text: str) -> UUID | None:
 
 MEM0 = ImportFormat(recognises=is_mem0, take=import_mem0)
 CHATGPT = ImportFormat(recognises=is_chatgpt, take=import_chatgpt)
+
+COLUMNS = {
+    "agent_id": "actor__agent_id", "user_id": "actor__user_id", "id": "id", "kind": "kind", "namespace": "namespace",
+    "content": "content", "tags": "tags", "status": "status", "pinned": "pinned", "trust": "trust",
+    "source": "source", "channel": "channel", "confidence": "confidence", "scope_level": "scope_level",
+    "scope_domain": "scope_domain", "scope_project": "scope_project", "strength": "numbers__strength",
+    "access_count": "numbers__access_count", "last_accessed_at": "numbers__last_accessed_at",
+    "consolidation_level": "numbers__consolidation_level", "valid_from": "valid_from", "valid_to": "valid_to",
+    "superseded_by": "superseded_by_id", "created_at": "created_at", "updated_at": "updated_at",
+}  # fmt: skip
+CSV_ROWS_AT_ONCE = 500
+# Spreadsheets take a cell that begins so for a formula, which may send away what stands beside it.
+FORMULA = ("=", "+", "-", "@", "\t", "\r")
+MARK = "\ufeff"
+"""Without it spreadsheets read Japanese in another encoding; Python reads it as `utf-8-sig`."""
+
+
+def memories_as_csv(whose: Whose) -> Iterator[bytes]:
+    """Yield the memories of these actors, a header first; a cell that a spreadsheet would run begins with a `'`."""
+    yield from rows_as_csv(Memory.objects.filter(actor__in=whose.actors()))
+
+
+def rows_as_csv(memories: QuerySet[Memory]) -> Iterator[bytes]:
+    """Yield these memories, a header first."""
+    yield (MARK + _line(list(COLUMNS))).encode()
+    rows = memories.order_by("actor__agent_id", "actor__user_id", "id")
+    with snapshot():
+        for values in rows.values_list(*COLUMNS.values()).iterator(chunk_size=CSV_ROWS_AT_ONCE):
+            yield _line([_cell(value) for value in values]).encode()
+
+
+def _line(cells: list[Any]) -> str:
+    text = io.StringIO()
+    csv.writer(text).writerow(cells)
+    return text.getvalue()
+
+
+def _cell(value: Any) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, datetime):
+        return value.isoformat()
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, list):
+        value = ", ".join(value)
+    text = str(value)
+    return f"'{text}" if isinstance(value, str) and text.startswith(FORMULA) else text
+
+
+BELONGING: Final = (MemoryNumbers, PerspectiveStrength, MemorySource, MemoryRevision, StrengthPoint)
+"""What is nothing apart from its memory."""
+
+ROWS_AT_ONCE: Final = 200
+
+
+def some_as_csv(keys: Sequence[UUID]) -> Iterator[bytes]:
+    """Yield these memories as a table for people."""
+    return rows_as_csv(Memory.objects.filter(pk__in=list(keys)))
+
+
+def some_as_lines(keys: Sequence[UUID]) -> Iterator[bytes]:
+    """Yield these memories with what belongs to them, their agents and actors above them; of one moment.
+
+    What stands in a memory's place is left out where it is not among them: nothing in the file then leads outside it.
+    """
+    wanted, digest = list(keys), Digest()
+    memories = Table(Memory)
+    belonging = [table for table in exported_tables() if table.model in BELONGING]
+    with snapshot():
+        rows = memories.rows.filter(pk__in=wanted)
+        actors = Actor.objects.filter(pk__in=rows.values("actor_id"))
+        agents = Agent.objects.filter(pk__in=actors.values("agent_id"))
+        counts = {AGENTS.name: agents.count(), ACTORS.name: actors.count(), memories.name: rows.count()}
+        yield digest.line(Part.HEADER, header(counts))
+        among = {str(key) for key in wanted}
+        for agent in _read(AGENTS, agents):
+            yield digest.line(Part.AGENT, agent)
+            for actor in _read(ACTORS, actors.filter(agent_id=agent["agent_id"])):
+                yield digest.line(Part.ACTOR, actor)
+                for row in _read(memories, rows.filter(actor_id=actor["id"])):
+                    yield digest.line(Part.ROW, _without_strangers(row, among), table=memories.name)
+                for table in belonging:
+                    of_these = table.rows.filter(actor_id=actor["id"], memory_id__in=wanted)
+                    for row in _read(table, of_these):
+                        yield digest.line(Part.ROW, row, table=table.name)
+    yield digest.end()
+
+
+def _read(table: Table, rows: Any) -> Iterator[dict[str, Any]]:
+    values = rows.order_by(*table.key_order).values_list(*table.codecs)
+    return (table.written(each) for each in values.iterator(chunk_size=ROWS_AT_ONCE))
+
+
+def _without_strangers(row: dict[str, Any], among: set[str]) -> dict[str, Any]:
+    return row if row["superseded_by_id"] in among else {**row, "superseded_by_id": None}

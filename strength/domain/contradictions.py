@@ -97,7 +97,7 @@ _HEADINGS: Final[Mapping[str, Mapping[str, str]]] = {
 }
 
 
-def blocks(known: Sequence[Known], new: Sequence[str], *, language: str) -> dict[str, str]:
+def statement_blocks(known: Sequence[Known], new: Sequence[str], *, language: str) -> dict[str, str]:
     """Return known and new statements, numbered from 1, by their headings, to be fenced."""
     words = _HEADINGS.get(language, _HEADINGS["en"])
     return {words["known"]: _numbered([each.text for each in known]), words["new"]: _numbered(new)}

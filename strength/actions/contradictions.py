@@ -1,22 +1,29 @@
-"""Holding what was extracted against what is known already, by its meaning (SPEC M8, M9).
+"""Compare extracted statements with known memories by a language model, and write them accordingly (SPEC M8–M10).
 
-Near words are found without a model (`strength.actions.alike`, `decisions`); other words for the same, and what
-contradicts it, need one. It is asked about all that a slice has brought, before anything of it is written; in portions
-where much is known.
+Near duplicates are found without a model; paraphrases and contradictions need one. It is asked once about everything
+that one slice of messages yielded, before any of it is written, and in portions where much is known.
 """
 
 import logging
+import secrets
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import Final
+from typing import Any, Final
 from uuid import UUID
 
 from django.db.models import Q, QuerySet
 
 from conversations.models import Message
-from memoryhub.llm.base import Operation
-from memoryhub.providers.errors import BadAnswer, ProviderError
+from memoryhub.auth.domain import Forbidden, Principal
+from memoryhub.auth.tenancy import UnknownRow
+from memoryhub.llm.base import ChatMessage, CompletionRequest, Operation
+from memoryhub.llm.delimiters import fenced
+from memoryhub.providers.asking import ask
+from memoryhub.providers.errors import BadAnswer, ProviderError, ProviderRejected
+from memoryhub.providers.patience import is_patient
+from memoryhub.providers.prompts import prompt
 from memoryhub.providers.spaces import active_space, embed_query
 from memoryhub.providers.spending import payer
 from memoryhub.search.analysis import analyse
@@ -27,21 +34,27 @@ from memoryhub.search.words import term_ids
 from memoryhub.tenancy.domain import Trust
 from memoryhub.tenancy.models import Actor
 from memoryhub.tenancy.namespaces import expand_namespace
-from strength.actions.questions import ask_about
-from strength.domain.contradiction import (
+from strength.actions.clock import take_off_clock
+from strength.actions.curate import WrongState
+from strength.actions.decisions import DecidedAgainst, counting_what_is_held_back
+from strength.actions.supersede import supersede_memory
+from strength.actions.write import NewMemory, say_again, write_memory
+from strength.domain.contradictions import (
     JUDGING_SCHEMA,
+    Course,
     Known,
     Ruling,
     Standing,
     Verdict,
-    blocks,
     rule,
+    statement_blocks,
     verdicts,
 )
-from strength.domain.likeness import fingerprint
-from strength.domain.memories import Kind, ScopeLevel, Status, default_namespace
+from strength.domain.duplicates import fingerprint
+from strength.domain.memories import Kind, MemoryRefused, ScopeLevel, Source, Status, default_namespace
 from strength.domain.revisions import Decision
 from strength.models import Memory, MemoryIndex, MemoryRevision, MemorySource, Tombstone
+from strength.models.rest import hold_awake
 
 NEAREST: Final = 6
 NEAREST_REFUSED: Final = 3
@@ -234,7 +247,7 @@ def _put_right(actor: Actor, namespaces: Sequence[str], text: str) -> list[Known
 def _judged(
     actor: Actor, known: Sequence[Known], new: Sequence[str], is_patient: bool
 ) -> dict[int, dict[int, Verdict]]:
-    asked = blocks(known, new, language=actor.agent.language)
+    asked = statement_blocks(known, new, language=actor.agent.language)
     try:
         data = ask_about(actor, Operation.JUDGE, "judge_facts", asked, JUDGING_SCHEMA)
     except ProviderError as error:
@@ -243,3 +256,156 @@ def _judged(
         log.warning("contradictions were judged by near words", extra={"code": error.code})
         return {}
     return verdicts(data, known=len(known), new=len(new))
+
+
+PLAIN = Ruling(Course.WRITE)
+REASON = "What was said later contradicts it."
+
+
+@dataclass(frozen=True)
+class Filed:
+    """What became of what was drawn: ids of what is new, and how many were known, held back or refused."""
+
+    new: tuple[UUID, ...] = ()
+    known: int = 0
+    held_back: int = 0
+    refused: int = 0
+
+
+def file_extracted(
+    *,
+    actor: Actor,
+    extracted: Sequence[Extracted],
+    rulings: Mapping[int, Ruling],
+    channel: str,
+    by: Principal,
+    now: datetime,
+) -> Filed:
+    """Write down what was drawn, as it was ruled; inside the caller's transaction, that of the cursor.
+
+    One that cannot be written is left out, and the others are written.
+    """
+    if not extracted:
+        return Filed()
+    hold_awake(actor.id)
+    _hold_known(actor, rulings)
+    new, known, held_back, refused = list[UUID](), 0, 0, 0
+    for place, each in enumerate(extracted):
+        try:
+            with counting_what_is_held_back():
+                memory_id, is_new = _file(actor, each, rulings.get(place, PLAIN), channel, by, now)
+        except DecidedAgainst:
+            held_back += 1
+        except MemoryRefused:
+            refused += 1
+        else:
+            held_back += memory_id is None
+            known += memory_id is not None and not is_new
+            new += [memory_id] if memory_id is not None and is_new else []
+    return Filed(tuple(new), known, held_back, refused)
+
+
+def _hold_known(actor: Actor, rulings: Mapping[int, Ruling]) -> None:
+    """Lock what the rulings are about, and its numbers, in the order of keys, as everybody does who locks several."""
+    keys = {known.memory_id for ruling in rulings.values() for known in ruling.about}
+    if keys:
+        list(
+            Memory.objects.of([actor.id]).filter(pk__in=keys).select_for_update().order_by("id").values("pk")
+        )
+        take_off_clock(actor.id, keys)
+
+
+def _file(
+    actor: Actor, extracted: Extracted, ruling: Ruling, channel: str, by: Principal, now: datetime
+) -> tuple[UUID | None, bool]:
+    """Do as it was ruled; return the memory that now says it, and whether it is new; None for what is held back."""
+    if ruling.course is Course.HOLD_BACK:
+        return None, False
+    new = _new_memory(extracted, channel)
+    about = _rows(actor, ruling.about)
+    if ruling.course is Course.SAY_AGAIN:
+        # Deleted since the model was asked: that is a decision too, and this says the same.
+        return (say_again(memory=about[0], new=new, by=by, now=now).pk if about else None), False
+    new = replace(new, unlike=frozenset(known.memory_id for known in ruling.about))
+    if ruling.course is Course.FILE_AS_PAST:
+        new = replace(new, valid_from=extracted.said_at, valid_to=ruling.about[0].said_at)
+    if ruling.course is Course.SUPERSEDE and extracted.is_believed and about:
+        return _supersede(actor, about, new, extracted, by, now)
+    memory, is_new = write_memory(actor=actor, new=new, by=by, now=now)
+    return memory.pk, is_new
+
+
+def _supersede(
+    actor: Actor, about: Sequence[Memory], new: NewMemory, extracted: Extracted, by: Principal, now: datetime
+) -> tuple[UUID, bool]:
+    """End what no longer holds; what a person has pinned or put right holds on, and the new words wait."""
+    new = replace(new, waits=any(old.pinned or old.locked for old in about))
+    at = min(extracted.said_at, now)
+    for old in sorted(about, key=lambda each: each.kind != extracted.kind):
+        along = [each for each in about if each.pk != old.pk]
+        # It has changed since the model was asked: what is new is written, and nothing ends.
+        with suppress(WrongState, UnknownRow, Forbidden, MemoryRefused):
+            return supersede_memory(
+                memory=old, new=new, at=at, by=by, reason=REASON, now=now, along=along
+            ).pk, True
+    memory, is_new = write_memory(actor=actor, new=new, by=by, now=now)
+    return memory.pk, is_new
+
+
+def _new_memory(extracted: Extracted, channel: str) -> NewMemory:
+    return NewMemory(
+        content=extracted.content,
+        kind=extracted.kind,
+        namespace=extracted.namespace,
+        source=Source.EXTRACTION,
+        source_message_ids=extracted.message_ids,
+        channel=channel,
+        confidence=extracted.confidence,
+    )
+
+
+def _rows(actor: Actor, about: Sequence[Known]) -> list[Memory]:
+    """Return the memories that a ruling is about, as they are now, in its order."""
+    keys = [known.memory_id for known in about]
+    rows = Memory.objects.of([actor.id]).select_related("actor__agent").in_bulk(keys)
+    return [rows[key] for key in keys if key in rows]
+
+
+DEADLINE_SECONDS: Final = 60.0
+ANSWER_TOKENS: Final = 4_000
+FENCE_BYTES: Final = 16
+
+
+def ask_about(
+    actor: Actor,
+    operation: Operation,
+    name: str,
+    blocks: Mapping[str, str],
+    schema: Mapping[str, Any],
+    **values: object,
+) -> Any:
+    """Return a model's parsed answer to the prompt `name` about these texts; network, so outside any transaction.
+
+    Raises ProviderError.
+    """
+    fence = secrets.token_hex(FENCE_BYTES)
+    request = CompletionRequest(
+        operation=operation,
+        messages=(ChatMessage("user", fenced(blocks, fence)),),
+        max_output_tokens=ANSWER_TOKENS,
+        deadline_seconds=DEADLINE_SECONDS,
+        system=prompt(name, actor.agent.language, fence=fence, **values),
+        json_schema=schema,
+    )
+    return ask(request, actor=actor).data
+
+
+OF_CONTENT: Final = "refused"
+"""The code of a refusal that is about what was said; any other is about the request's form."""
+
+
+def must_fail(error: ProviderRejected | BadAnswer, *, spoilt: int, is_one: bool) -> bool:
+    """Say whether an error ends the attempt; otherwise half is asked for, and the last one is passed by."""
+    if isinstance(error, BadAnswer):
+        return not error.permanent and is_patient(spoilt)
+    return is_one and error.code != OF_CONTENT

@@ -1,28 +1,34 @@
-"""Memories over REST."""
+"""Memories over REST: read, write, curate."""
 
-from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
 
 from django.db.models import Value
 from django.db.models.functions import Coalesce
-from drf_spectacular.utils import extend_schema
-from rest_framework import status
+from drf_spectacular.utils import extend_schema, extend_schema_field
+from rest_framework import serializers, status
 from rest_framework.exceptions import APIException, ValidationError
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from conversations.actions.recall import FoundMessage, search_messages
 from memoryhub.api.etags import IF_MATCH, etag, expected_version
-from memoryhub.api.fields import ReasonSerializer
+from memoryhub.api.fields import (
+    IdField,
+    MomentField,
+    OneOf,
+    ReasonSerializer,
+    StrictSerializer,
+    StringField,
+    TenantQuery,
+    TenantSerializer,
+    TextField,
+)
 from memoryhub.api.pagination import PageQuery, page_of
 from memoryhub.api.problems import Problem
 from memoryhub.api.views import ApiView
 from memoryhub.auth.domain import Scope
 from memoryhub.auth.tenancy import Tenant, UnknownRow
-from memoryhub.providers.spaces import text_query, vector_query
-from memoryhub.search.query import SearchQuery
 from memoryhub.search.vectors import UnusableVector
 from memoryhub.tenancy.namespaces import expand_namespace
 from strength.actions.curate import (
@@ -34,37 +40,243 @@ from strength.actions.curate import (
     restore_revision,
 )
 from strength.actions.decisions import DecidedAgainst
-from strength.actions.search import (
-    FoundMemory,
-    MemorySearch,
-    retrieve_memories,
-    search_memories,
-)
 from strength.actions.supersede import supersede_memory
-from strength.actions.use import NotUsable
-from strength.actions.write import write_memory
-from strength.api.serializers import (
-    CountOut,
-    FiltersIn,
-    FoundMemoryOut,
-    FoundMessageOut,
-    MemoryIn,
-    MemoryListQuery,
-    MemoryOut,
-    MemoryPatch,
-    MemoryQuery,
-    RestoreIn,
-    RetrieveIn,
-    RetrieveOut,
-    RevisionOut,
-    SearchIn,
-    SearchOut,
-    SupersedeIn,
-)
-from strength.domain.memories import MemoryRefused
-from strength.models import Memory, MemoryQuerySet, MemoryRevision
+from strength.actions.tasks import GENERAL
+from strength.actions.usage import NotUsable
+from strength.actions.write import NewMemory, write_memory
+from strength.domain.memories import Kind, MemoryRefused, ScopeLevel, Source, Status
+from strength.models import Memory, MemoryQuerySet, MemoryRevision, MemorySource
 
-DEFAULT_LIMIT = 10
+LONGEST_CONTENT = 100_000
+MOST_DIMENSIONS = 16_000
+STRONGEST = 1_000_000.0
+DATE_TIME = serializers.DateTimeField()
+
+
+def _values(words: type[Kind] | type[ScopeLevel] | type[Source] | type[Status]) -> list[str]:
+    return [word.value for word in words]
+
+
+class EmbeddingField(serializers.ListField):
+    """A vector: finite numbers that fit half precision once scaled to unit length."""
+
+    child = serializers.FloatField(min_value=-1e30, max_value=1e30)
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(**{"min_length": 1, "max_length": MOST_DIMENSIONS, **kwargs})
+
+
+class StrengthsField(serializers.DictField):
+    """Strength by perspective."""
+
+    child = serializers.FloatField(min_value=0, max_value=STRONGEST)
+
+
+class LearningsField(serializers.DictField):
+    """What was learnt, by perspective."""
+
+    child = TextField(max_length=10_000)
+
+
+class TagsField(serializers.ListField):
+    """At most 50 tags of at most 100 characters."""
+
+    child = StringField(max_length=100)
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(**{"max_length": 50, **kwargs})
+
+
+def _short_keys(value: dict[Any, Any]) -> None:
+    if len(value) > 50 or any(not 0 < len(key) <= 100 for key in value):
+        raise serializers.ValidationError("has at most 50 perspectives of 1 to 100 characters.")
+
+
+class CuratedIn(StrictSerializer):
+    """The values that people decide about."""
+
+    content = TextField(max_length=LONGEST_CONTENT)
+    kind = OneOf(choices=_values(Kind))
+    namespace = StringField(max_length=500)
+    tags = TagsField()
+    scope_level = OneOf(choices=_values(ScopeLevel))
+    scope_domain = StringField(max_length=255, allow_blank=True)
+    scope_project = StringField(max_length=255, allow_blank=True)
+    learnings = LearningsField(validators=[_short_keys])
+    pinned = serializers.BooleanField()
+    confidence = serializers.FloatField(min_value=0, max_value=1, allow_null=True)
+    valid_from = MomentField(allow_null=True)
+    valid_to = MomentField(allow_null=True)
+
+    def get_fields(self) -> dict[str, serializers.Field]:
+        """Return the fields, none of them required."""
+        fields: dict[str, serializers.Field] = super().get_fields()
+        for field in fields.values():
+            field.required = False
+        return fields
+
+
+class MemoryPatch(CuratedIn):
+    """An edit: what is left out stays."""
+
+    reason = TextField(required=False, allow_blank=True, max_length=1000)
+
+
+class MemoryIn(CuratedIn, TenantSerializer):
+    """A memory to write."""
+
+    perspective = TextField(max_length=100)
+    learning = TextField(max_length=10_000)
+    strength = serializers.FloatField(min_value=0, max_value=STRONGEST)
+    strength_by_perspective = StrengthsField(validators=[_short_keys])
+    embedding = EmbeddingField()
+    source_message_ids = serializers.ListField(child=IdField(), max_length=500)
+    channel = StringField(max_length=100, allow_blank=True)
+
+    def get_fields(self) -> dict[str, serializers.Field]:
+        """Return the fields; whose memory it is, and its text, are required."""
+        fields = super().get_fields()
+        # `source` is a field's own attribute, so it cannot stand in the class body.
+        fields["source"] = OneOf(choices=_values(Source), required=False)
+        fields["agent_id"].required = fields["content"].required = True
+        return fields
+
+    @staticmethod
+    def memory(values: dict[str, Any]) -> NewMemory:
+        """Return validated values as a new memory."""
+        names = {"agent_id", "user_id", "perspective", "learning"}
+        given: dict[str, Any] = {key: value for key, value in values.items() if key not in names}
+        for name, words in (("kind", Kind), ("scope_level", ScopeLevel), ("source", Source)):
+            if name in given:
+                given[name] = words(given[name])
+        if "learning" in values:
+            perspective = values.get("perspective", GENERAL)
+            given["learnings"] = {**given.get("learnings", {}), perspective: values["learning"]}
+        return NewMemory(**given)
+
+
+class SupersedeIn(ReasonSerializer):
+    """What holds instead of a memory, and since when."""
+
+    content = TextField(max_length=LONGEST_CONTENT)
+    tags = TagsField(required=False)
+    source_message_ids = serializers.ListField(child=IdField(), max_length=500, required=False)
+    channel = StringField(max_length=100, allow_blank=True, required=False)
+    confidence = serializers.FloatField(min_value=0, max_value=1, allow_null=True, required=False)
+    valid_from = MomentField(required=False)
+
+    def get_fields(self) -> dict[str, serializers.Field]:
+        """Return the fields; `source` is a field's own attribute, so it cannot stand in the class body."""
+        return {**super().get_fields(), "source": OneOf(choices=_values(Source), required=False)}
+
+    @staticmethod
+    def memory(values: dict[str, Any]) -> NewMemory:
+        """Return validated values as a new memory."""
+        given = {key: value for key, value in values.items() if key not in {"reason", "valid_from"}}
+        if "source" in given:
+            given["source"] = Source(given["source"])
+        return NewMemory(**given)
+
+
+class SourceOut(serializers.ModelSerializer):
+    """A message that a memory comes from."""
+
+    class Meta:
+        model = MemorySource
+        fields = ("message_id", "session_id", "channel", "trust", "created_at")
+
+
+class MemoryOut(serializers.ModelSerializer):
+    """A memory with its numbers and where it comes from."""
+
+    agent_id = serializers.CharField(source="actor.agent_id", read_only=True)
+    user_id = serializers.CharField(source="actor.user_id", read_only=True)
+    strength = serializers.FloatField(source="numbers.strength", read_only=True)
+    access_count = serializers.IntegerField(source="numbers.access_count", read_only=True)
+    candidate_count = serializers.IntegerField(source="numbers.candidate_count", read_only=True)
+    last_accessed_at = serializers.DateTimeField(source="numbers.last_accessed_at", read_only=True)
+    impact_score = serializers.FloatField(source="numbers.impact_score", read_only=True)
+    consolidation_level = serializers.IntegerField(source="numbers.consolidation_level", read_only=True)
+    last_decay_at = serializers.SerializerMethodField()
+    strength_by_perspective = serializers.SerializerMethodField()
+    superseded_by = serializers.UUIDField(source="superseded_by_id", read_only=True, allow_null=True)
+    sources = SourceOut(many=True, read_only=True)
+
+    class Meta:
+        model = Memory
+        fields = (
+            "id", "agent_id", "user_id", "content", "namespace", "kind", "tags", "scope_level", "scope_domain",
+            "scope_project", "status", "pinned", "locked", "source", "channel", "trust", "confidence", "strength",
+            "strength_by_perspective", "access_count", "candidate_count", "last_accessed_at", "impact_score",
+            "consolidation_level", "learnings", "valid_from", "valid_to", "superseded_by", "sources", "version",
+            "created_at", "updated_at", "last_decay_at",
+        )  # fmt: skip
+
+    @extend_schema_field(serializers.DateTimeField(allow_null=True))
+    def get_last_decay_at(self, memory: Memory) -> str | None:
+        """Return up to when its decay is reckoned, None where it never decayed."""
+        moment = memory.numbers.last_decay_at
+        return None if moment == memory.created_at else DATE_TIME.to_representation(moment)
+
+    def get_strength_by_perspective(self, memory: Memory) -> dict[str, float]:
+        """Return the strength in each perspective that the memory was used from."""
+        return {each.perspective: each.now(memory.numbers) for each in memory.perspectives.all()}
+
+
+class MemoryQuery(TenantQuery):
+    """Which memories are listed or counted."""
+
+    status = OneOf(choices=[*_values(Status), "all"], default=Status.ACTIVE.value)
+    kind = OneOf(choices=_values(Kind), required=False)
+    namespace = StringField(required=False, max_length=500)
+    tag = StringField(required=False, max_length=100)
+    pinned = serializers.BooleanField(required=False, allow_null=True, default=None)
+
+
+class MemoryListQuery(MemoryQuery):
+    """Which memories are listed, and in which order."""
+
+    ordering = OneOf(
+        choices=[
+            "created_at",
+            "-created_at",
+            "strength",
+            "-strength",
+            "last_accessed_at",
+            "-last_accessed_at",
+        ],
+        default="-created_at",
+    )
+    limit = serializers.IntegerField(required=False, min_value=1, max_value=500)
+    cursor = StringField(required=False)
+
+
+class CountOut(serializers.Serializer):
+    """How many there are."""
+
+    count = serializers.IntegerField()
+
+
+class RevisionOut(serializers.ModelSerializer):
+    """One curated change."""
+
+    by = serializers.SerializerMethodField()
+
+    class Meta:
+        model = MemoryRevision
+        fields = ("id", "number", "verb", "by", "reason", "changed_before", "changed_after", "created_at")
+
+    def get_by(self, revision: MemoryRevision) -> dict[str, str]:
+        """Return who made the change."""
+        return {"kind": revision.who_kind, "id": revision.who_id, "name": revision.who_name}
+
+
+class RestoreIn(ReasonSerializer):
+    """Which revision to bring back."""
+
+    revision_id = IdField()
+
+
 ORDERINGS = {"created_at": "created_at", "strength": "numbers__strength", "last_accessed_at": "last_used"}
 # A memory that was never used is older than any use: a cursor cannot stand at a NULL.
 LAST_USED = Coalesce("numbers__last_accessed_at", Value(datetime(1, 1, 2, tzinfo=UTC)))
@@ -280,74 +492,3 @@ class MemoryRestore(MemoryView):
             reason=values["reason"], now=self.now,
         )  # fmt: skip
         return self.answer(restored)
-
-
-class MemorySearchView(MemoryView):
-    """Search memories."""
-
-    scopes = {"POST": Scope.READ}
-    idempotent_in_transaction = False
-
-    @extend_schema(request=SearchIn, responses=SearchOut)
-    def post(self, request: Request) -> Response:
-        """Return the best memories for a text or a vector, each with its score breakdown."""
-        values = self.validated(SearchIn)
-        tenant = self.reading(values)
-        text = values.get("query")
-        query = vector_query(values["embedding"]) if text is None else text_query(text, payer=tenant.payer)
-        search = MemorySearch(
-            query=query,
-            perspective=values["perspective"],
-            project=values["project"],
-            limit=values.get("limit"),
-            candidate_limit=values.get("candidate_limit"),
-            similarity_threshold=values.get("similarity_threshold"),
-            filters=FiltersIn.filters(values["filters"]),
-        )
-        results = search_memories(
-            tenant=tenant,
-            search=search,
-            by=self.principal,
-            mark=self._marks(values["mark_candidates"]),
-            now=self.now,
-        )
-        messages = self._messages(tenant, query, values) if values["include_messages"] else []
-        body = {
-            "results": [
-                *self.shown(FoundMemoryOut, results.found),
-                *self.shown(FoundMessageOut, messages),
-            ],
-            "candidate_count": results.candidate_count,
-            "degraded": list(results.degraded),
-        }
-        return Response(body)
-
-    def _marks(self, wanted: bool) -> bool:
-        return wanted and Scope.WRITE in self.principal.scopes
-
-    def _messages(self, tenant: Tenant, query: SearchQuery, values: dict[str, Any]) -> Sequence[FoundMessage]:
-        limit = values.get("limit", DEFAULT_LIMIT)
-        return search_messages(actor_id=tenant.actor_id, query=query, limit=limit, payer=tenant.payer)
-
-
-class MemoryRetrieve(MemoryView):
-    """Retrieve the best of each configured namespace."""
-
-    scopes = {"POST": Scope.READ}
-    idempotent_in_transaction = False
-
-    @extend_schema(request=RetrieveIn, responses=RetrieveOut)
-    def post(self, request: Request) -> Response:
-        """Return the best memories of each namespace prefix, across all sessions."""
-        values = self.validated(RetrieveIn)
-        tenant = self.reading(values)
-        query = text_query(values["query"], payer=tenant.payer)
-        found: dict[str, list[FoundMemory]] = retrieve_memories(
-            tenant=tenant, query=query, config=values.get("config"), by=self.principal,
-            mark=Scope.WRITE in self.principal.scopes, now=self.now,
-        )  # fmt: skip
-        body = {
-            "namespaces": {prefix: self.shown(FoundMemoryOut, each) for prefix, each in found.items()},
-            "degraded": ["embedder"] if query.degraded else [],
-        }
-        return Response(body)

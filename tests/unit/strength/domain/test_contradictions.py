@@ -6,14 +6,14 @@ from uuid import UUID
 
 import pytest
 
-from strength.domain.contradiction import (
+from strength.domain.contradictions import (
     MOST_ENDED,
     Course,
     Known,
     Standing,
     Verdict,
-    blocks,
     rule,
+    statement_blocks,
     verdicts,
 )
 
@@ -93,6 +93,6 @@ def test_verdicts_of_an_answer(data: Any, found: Any) -> None:
     ("language", "headings"), [("en", ["known", "new"]), ("ja", ["既知", "新規"]), ("fr", ["known", "new"])]
 )
 def test_blocks_are_numbered_lines(language: str, headings: list[str]) -> None:
-    shown = blocks([known()], ["one\n2. forged", "two"], language=language)
+    shown = statement_blocks([known()], ["one\n2. forged", "two"], language=language)
     assert list(shown) == headings
     assert list(shown.values()) == ["1. text", "1. one 2. forged\n2. two"]

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from memoryhub.search.analysis import analyse
 from memoryhub.search.words import DIMENSION, inverse_document_frequency, term_id, term_ids
-from strength.domain.likeness import (
+from strength.domain.duplicates import (
     MAX_CHARACTERS,
     MAX_ORDER,
     MAX_TERMS,

@@ -18,8 +18,7 @@ from strength.actions.merging import dismiss_merge, merge, undo_merge
 from strength.actions.preview import changes_of
 from strength.actions.rounds import MOST_AT_ONCE, TooMany, sleep_round, undo_round
 from strength.actions.sleep import Waking
-from strength.api.serializers import MemoryOut
-from strength.api.views import MemoryView, conflict
+from strength.api.memories import MemoryOut, MemoryView, conflict
 from strength.domain.merging import MergeState
 from strength.domain.sleep import RunState, Trigger
 from strength.models import Merge, SleepRun

@@ -1,0 +1,324 @@
+"""Use of memories: detect it in a result or an answer, and add it to the memories' numbers (SPEC B1, S2, S3, S8).
+
+Numbers are incremented in the database, so that no use is lost: one statement for all memories of an actor, in the
+order of their keys.
+"""
+
+import hashlib
+import logging
+import secrets
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final
+from uuid import UUID
+
+from django.db import connection, transaction
+
+from conversations.domain.chat import TurnState
+from conversations.domain.layers import PINNED, SEMANTIC
+from conversations.models import ChatTurn, Receipt
+from memoryhub.auth import audit
+from memoryhub.auth.domain import Forbidden, Principal, PrincipalKind
+from memoryhub.errors import DomainError, told
+from memoryhub.llm.base import ChatMessage, CompletionRequest, Operation
+from memoryhub.providers.asking import ask
+from memoryhub.providers.errors import ProviderError, ProviderRejected
+from memoryhub.providers.spaces import EMBED_QUERY, active_space, embedded
+from memoryhub.providers.spending import payer
+from memoryhub.search.analysis import analyse
+from memoryhub.search.statistics import idf
+from memoryhub.search.words import term_ids
+from memoryhub.tenancy.domain import Trust
+from memoryhub.tenancy.models import Actor
+from memoryhub.tenancy.policies import effective_policy
+from memoryhub.validators import text_problem
+from strength.actions.clock import write_numbers
+from strength.domain.history import PointKind
+from strength.domain.memories import Status
+from strength.domain.policy import StrengthPolicy
+from strength.domain.strength import Impact, impact_value
+from strength.domain.usage_detection import (
+    JUDGING_SCHEMA,
+    LEARNING_SCHEMA,
+    Offered,
+    UnreadableJudgement,
+    judged,
+    judging_prompt,
+    learning_prompt,
+    passages,
+    used_by_vectors,
+    used_by_words,
+)
+from strength.expressions import policy_values
+from strength.models import Memory, MemoryIndex
+from strength.models.rest import hold_awake
+from strength.sql import IMPACT_MEMORIES, MARK_CANDIDATES, SET_STRENGTHS, USE_MEMORIES
+
+LEARNABLE = frozenset({Status.ACTIVE, Status.ARCHIVED})
+"""The states in which a memory grows: what waits for a curator or was refused does not."""
+
+
+class NotUsable(DomainError):
+    """The memory waits for a curator, or was refused: nobody can have used it."""
+
+
+def mark_candidates(*, memories: Sequence[Memory]) -> None:
+    """Count that a search returned these memories; their strength stays as it is."""
+    if memories:
+        keys = {
+            "actor_ids": list({memory.actor_id for memory in memories}),
+            "memory_ids": list({memory.pk for memory in memories}),
+        }
+        with connection.cursor() as cursor:
+            cursor.execute(MARK_CANDIDATES, keys)
+
+
+@transaction.atomic
+def use_memories(
+    *, memories: Sequence[Memory], perspective: str | None, task: str | None, by: Principal, now: datetime
+) -> int:
+    """Strengthen memories that were used; return how many.
+
+    With a `task`, each counts once however often it is reported for that task; its name is kept as a hash. Those
+    that wait for a curator or were rejected are left out. Raises Forbidden where an untrusted key would strengthen
+    what is believed.
+    """
+    _check_trust(memories, by)
+    known_as = None if task is None else hashlib.sha256(task.encode()).hexdigest()
+    given = {"perspective": perspective, "task": known_as, "kind": PointKind.USED}
+    return sum(
+        _execute(USE_MEMORIES, group, now, **_use(policy), **given) for policy, group in _by_actor(memories)
+    )
+
+
+@transaction.atomic
+def use_memory(
+    *, memory: Memory, perspective: str | None, task: str | None, by: Principal, now: datetime
+) -> None:
+    """Strengthen one memory that was used, once per task. Raises NotUsable, Forbidden."""
+    _check_usable(memory)
+    if use_memories(memories=[memory], perspective=perspective, task=task, by=by, now=now):
+        _note_of_person(memory, "use", by, now)
+
+
+def _note_of_person(memory: Memory, verb: str, by: Principal, now: datetime, **details: str) -> None:
+    """Write down what a person said of a memory; what clients report all day stands in its history alone."""
+    if by.kind is PrincipalKind.CURATOR:
+        audit.record(
+            by=by, verb=verb, object_kind="memory", object_id=memory.pk, actor=memory.actor, details=details, now=now
+        )  # fmt: skip
+
+
+@transaction.atomic
+def apply_impact(*, memories: Sequence[Memory], impact: Impact, by: Principal, now: datetime) -> int:
+    """Add an impact to memories, and a share of it to their strength; return how many (SPEC S3). Raises Forbidden."""
+    _check_trust(memories, by)
+    done = 0
+    for policy, group in _by_actor(memories):
+        value = impact_value(policy, impact)
+        grown = {"value": value, "increment": value * policy.impact_to_strength_ratio}
+        done += _execute(IMPACT_MEMORIES, group, now, **grown, kind=PointKind.IMPACT)
+    return done
+
+
+@transaction.atomic
+def impact_memory(*, memory: Memory, impact: Impact, by: Principal, now: datetime) -> None:
+    """Add an impact to one memory. Raises NotUsable, Forbidden."""
+    _check_usable(memory)
+    if apply_impact(memories=[memory], impact=impact, by=by, now=now):
+        _note_of_person(memory, "impact", by, now, impact=impact.value)
+
+
+@transaction.atomic
+def set_strengths(
+    *, memories: Sequence[Memory], strengths: Mapping[UUID, float], by: Principal, now: datetime
+) -> int:
+    """Set how strong memories are from now on, by their ids; return how many. Raises Forbidden."""
+    _check_trust(memories, by)
+    done = 0
+    for _, group in _by_actor(memories):
+        stated = [strengths[memory.pk] for memory in group]
+        done += _execute(SET_STRENGTHS, group, now, strengths=stated, kind=PointKind.SET)
+    return done
+
+
+def reinforce(*, memory: Memory, now: datetime) -> None:
+    """Strengthen a memory that was said again; inside the caller's transaction, which holds it."""
+    policy = effective_policy(StrengthPolicy, memory.agent, memory.actor)
+    _execute(USE_MEMORIES, [memory], now, **_use(policy), perspective=None, task=None, kind=PointKind.USED)
+
+
+def _use(policy: StrengthPolicy) -> dict[str, Any]:
+    return {
+        **policy_values(policy),
+        "increment": policy.strength_increment_on_use,
+        "perspective_increment": policy.perspective_strength_increment,
+    }
+
+
+def _by_actor(memories: Iterable[Memory]) -> Iterable[tuple[StrengthPolicy, list[Memory]]]:
+    """Yield each actor's policy and memories, in the order in which rows are locked."""
+    groups: dict[UUID, dict[UUID, Memory]] = defaultdict(dict)
+    for memory in memories:
+        groups[memory.actor_id][memory.pk] = memory
+    for actor_id in sorted(groups):
+        hold_awake(actor_id)
+        group = list(groups[actor_id].values())
+        yield effective_policy(StrengthPolicy, group[0].agent, group[0].actor), group
+
+
+def _execute(statement: str, group: Sequence[Memory], now: datetime, **values: Any) -> int:
+    ids = [memory.pk for memory in group]
+    return write_numbers(statement, {"now": now, **values}, actor_id=group[0].actor_id, memory_ids=ids)
+
+
+def _check_trust(memories: Iterable[Memory], by: Principal) -> None:
+    if not by.is_trusted and any(memory.trust == Trust.TRUSTED for memory in memories):
+        raise Forbidden(told("An untrusted key may not change how strong what is believed is."))
+
+
+def _check_usable(memory: Memory) -> None:
+    if Status(memory.status) not in LEARNABLE:
+        raise NotUsable(
+            told("A memory that is %(status)s cannot have been used.", status=told(memory.status))
+        )
+
+
+OF_MEMORIES = frozenset({PINNED, SEMANTIC})
+
+
+def turns_to_note(*, actor_id: UUID, session_id: UUID) -> Sequence[ChatTurn]:
+    """Return a session's answered questions whose memories were not looked through yet, oldest first."""
+    turns = ChatTurn.objects.filter(
+        actor_id=actor_id, session_id=session_id, state=TurnState.ANSWERED, use_noted_at=None
+    )
+    return list(turns.select_related("actor__agent", "question", "answer", "receipt").order_by("id"))
+
+
+def used_in(*, turn: ChatTurn) -> list[Memory]:
+    """Return the memories of a turn's context that its answer used; may ask a provider, so outside transactions.
+
+    None of them where the question came from somebody who is not trusted: they may not strengthen what is believed.
+    """
+    if turn.answer is None or turn.receipt is None or turn.question.trust != Trust.TRUSTED:
+        return []
+    memories = list(
+        Memory.objects.active().filter(pk__in=_entered(turn.receipt)).select_related("actor__agent")
+    )
+    policy = effective_policy(StrengthPolicy, turn.actor.agent, turn.actor)
+    found = detect_use(
+        how=policy.use_detection, result=turn.answer.content, query=turn.question.content, memories=memories,
+        actor=turn.actor, language=turn.actor.agent.language,
+    )  # fmt: skip
+    return [memory for memory in memories if memory.pk in set(found.memory_ids)]
+
+
+def note_use(*, turn: ChatTurn, memories: Sequence[Memory], by: Principal, now: datetime) -> int:
+    """Strengthen what a turn used, once however often this is done, and return how many; in a transaction."""
+    used = use_memories(memories=memories, perspective=None, task=f"chat:{turn.pk}", by=by, now=now)
+    ChatTurn.objects.filter(actor_id=turn.actor_id, pk=turn.pk).update(use_noted_at=now)
+    return used
+
+
+def _entered(receipt: Receipt) -> list[UUID]:
+    return [
+        UUID(item["source_id"])
+        for item in receipt.items
+        if item["included"] and item["layer"] in OF_MEMORIES and item["source_id"]
+    ]
+
+
+log = logging.getLogger(__name__)
+
+DEADLINE_SECONDS: Final = 30.0
+ANSWER_TOKENS: Final = 1_000
+FENCE_BYTES: Final = 16
+MOST_PASSAGES: Final = 20
+MOST_CHARACTERS: Final = 20_000
+"""As much of each memory is compared: whoever waits for the answer would feel more."""
+
+
+@dataclass(frozen=True)
+class Detection:
+    """The memories that were found to be used, and what went wrong on the way."""
+
+    memory_ids: list[UUID]
+    errors: list[str]
+
+
+def detect_use(
+    *, actor: Actor, how: str, result: str, query: str, memories: Sequence[Memory], language: str
+) -> Detection:
+    """Find the used memories by `keywords`, `embedding` or `llm`; network, so outside any transaction.
+
+    Where a provider is away, words decide, and the errors say so.
+    """
+    offered = [Offered(memory.pk, memory.content[:MOST_CHARACTERS]) for memory in memories]
+    if not offered or not result.strip():
+        return Detection([], [])
+    try:
+        if how == "llm":
+            return Detection(_by_model(actor, result, offered, language), [])
+        if how == "embedding":
+            return Detection(_by_vectors(actor, result, query, memories), [])
+    except (ProviderError, UnreadableJudgement) as error:
+        log.warning("use detection fell back to words", extra={"how": how, "error": type(error).__name__})
+        told = f"Use was found by words, for {how} could not be asked: {error}"
+        return Detection(_by_words(result, query, offered), [told])
+    return Detection(_by_words(result, query, offered), [])
+
+
+def draw_learning(*, actor: Actor, query: str, result: str, language: str) -> tuple[str, str]:
+    """Return a learning that a model draws from a result: what was learnt, and why. Network; raises ProviderError."""
+    system, message = learning_prompt(query, result, language=language, fence=secrets.token_hex(FENCE_BYTES))
+    data = _asked(actor, Operation.EXTRACT, system, message, LEARNING_SCHEMA)
+    content, learning = str(data.get("content", "")), str(data.get("learning", ""))
+    if text_problem(content) or text_problem(learning):
+        raise ProviderRejected(
+            "The model's learning holds characters that cannot be stored.", code="unusable_answer"
+        )
+    return content, learning
+
+
+def _by_words(result: str, query: str, offered: Sequence[Offered[UUID]]) -> list[UUID]:
+    terms = {term for each in offered for term in term_ids(analyse(each.text))}
+    return used_by_words(result, offered, query=query, idf=idf(terms))
+
+
+def _by_model(actor: Actor, result: str, offered: Sequence[Offered[UUID]], language: str) -> list[UUID]:
+    system, message = judging_prompt(result, offered, language=language, fence=secrets.token_hex(FENCE_BYTES))
+    return judged(_asked(actor, Operation.JUDGE, system, message, JUDGING_SCHEMA), offered)
+
+
+def _asked(actor: Actor, operation: Operation, system: str, message: str, schema: Any) -> Any:
+    request = CompletionRequest(
+        operation=operation, messages=(ChatMessage("user", message),), max_output_tokens=ANSWER_TOKENS,
+        deadline_seconds=DEADLINE_SECONDS, system=system, json_schema=schema,
+    )  # fmt: skip
+    return ask(request, actor=actor).data
+
+
+def _by_vectors(actor: Actor, result: str, query: str, memories: Sequence[Memory]) -> list[UUID]:
+    """Compare each memory's vector with the passages of the result, and with the query. Raises ProviderError."""
+    space = active_space()
+    said = [text for text in passages(result) if text.strip()][:MOST_PASSAGES]
+    texts = [*said, *([query] if query.strip() else [])]
+    embeddings = embedded(space, texts, operation=EMBED_QUERY, payer=payer(actor)).tolist()
+    spoken, asked = embeddings[: len(said)], next(iter(embeddings[len(said) :]), None)
+    rows = MemoryIndex.objects.filter(
+        actor_id__in={memory.actor_id for memory in memories},
+        space=space,
+        memory__in=memories,
+        vector__isnull=False,
+    )
+    vectors = {memory_id: vector for memory_id, vector in rows.values_list("memory_id", "vector") if vector}
+
+    def scaled(one: Sequence[float], other: Sequence[float]) -> float:
+        cosine = sum(a * b for a, b in zip(one, other, strict=True))
+        return max(0.0, min(1.0, (cosine - space.cosine_low) / (space.cosine_high - space.cosine_low)))
+
+    to_result = {key: max(scaled(each, vector) for each in spoken) for key, vector in vectors.items()}
+    to_query = {key: scaled(asked, vector) if asked else None for key, vector in vectors.items()}
+    return used_by_vectors(to_result, to_query)

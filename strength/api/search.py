@@ -1,0 +1,207 @@
+"""Search and retrieval of memories over REST."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from drf_spectacular.utils import extend_schema
+from rest_framework import serializers
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from conversations.actions.recall import FoundMessage, search_messages
+from conversations.api.serializers import MessageOut
+from memoryhub.api.fields import (
+    MomentField,
+    ObjectField,
+    OneOf,
+    StrictSerializer,
+    StringField,
+    TenantSerializer,
+    TextField,
+)
+from memoryhub.auth.domain import Scope
+from memoryhub.auth.tenancy import Tenant
+from memoryhub.providers.spaces import text_query, vector_query
+from memoryhub.search.query import SearchQuery
+from strength.actions.search import (
+    FoundMemory,
+    MemoryFilters,
+    MemorySearch,
+    retrieve_memories,
+    search_memories,
+)
+from strength.api.memories import (
+    LONGEST_CONTENT,
+    EmbeddingField,
+    MemoryOut,
+    MemoryView,
+    TagsField,
+    _values,
+)
+from strength.domain.memories import Kind, Status
+
+DEFAULT_LIMIT = 10
+
+
+class KindsField(serializers.ListField):
+    """One kind, or a list of kinds."""
+
+    child = OneOf(choices=_values(Kind))
+
+    def to_internal_value(self, data: Any) -> list[str]:
+        """Return the kinds as a list."""
+        return list(super().to_internal_value([data] if isinstance(data, str) else data))
+
+
+class FiltersIn(StrictSerializer):
+    """What a search is narrowed to."""
+
+    kind = KindsField(required=False)
+    namespace = StringField(required=False, max_length=500)
+    tags = TagsField(required=False)
+    status = OneOf(choices=_values(Status), required=False)
+    created_after = MomentField(required=False)
+    created_before = MomentField(required=False)
+    as_of = MomentField(required=False)
+
+    @staticmethod
+    def filters(values: dict[str, Any]) -> MemoryFilters:
+        """Return validated values as filters."""
+        renamed = {"kind": "kinds"}
+        return MemoryFilters(**{renamed.get(key, key): value for key, value in values.items()})
+
+
+class SearchIn(TenantSerializer):
+    """What to search for: a text, or a vector."""
+
+    query = TextField(required=False, max_length=LONGEST_CONTENT)
+    embedding = EmbeddingField(required=False)
+    perspective = TextField(required=False, allow_null=True, max_length=100, default=None)
+    project = TextField(required=False, allow_null=True, max_length=255, default=None)
+    limit = serializers.IntegerField(required=False, min_value=0, max_value=200)
+    candidate_limit = serializers.IntegerField(required=False, min_value=1, max_value=1000)
+    similarity_threshold = serializers.FloatField(required=False, min_value=-1, max_value=1)
+    filters = FiltersIn(required=False, default=dict)
+    include_messages = serializers.BooleanField(default=False)
+    mark_candidates = serializers.BooleanField(default=True)
+
+    def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
+        """Return the values; raises a validation error without exactly one of query and embedding."""
+        if ("query" in attrs) == ("embedding" in attrs):
+            raise serializers.ValidationError({"query": ["Send either a query or an embedding."]})
+        return attrs
+
+
+class RetrieveIn(TenantSerializer):
+    """What to retrieve the best of each namespace for."""
+
+    query = TextField(max_length=LONGEST_CONTENT)
+    config = ObjectField(required=False)
+
+
+class FoundMemoryOut(serializers.Serializer):
+    """A memory with the scores that brought it here."""
+
+    memory = MemoryOut()
+    similarity = serializers.FloatField(source="breakdown.similarity_raw", allow_null=True)
+    final_score = serializers.FloatField()
+    score_breakdown = serializers.SerializerMethodField()
+
+    def get_score_breakdown(self, found: FoundMemory) -> dict[str, float | None]:
+        """Return the parts of the score by name."""
+        return found.breakdown.as_dict()
+
+
+class FoundMessageOut(serializers.Serializer):
+    """A past message with the scores that brought it here."""
+
+    message = MessageOut()
+    similarity = serializers.FloatField(source="similarity_raw", allow_null=True)
+    final_score = serializers.FloatField(source="relevance")
+    score_breakdown = serializers.DictField(source="breakdown")
+
+
+class SearchOut(serializers.Serializer):
+    """The best memories; with `include_messages`, the best past messages after them."""
+
+    results = serializers.ListField(child=serializers.DictField())
+    candidate_count = serializers.IntegerField()
+    degraded = serializers.ListField(child=serializers.CharField())
+
+
+class RetrieveOut(serializers.Serializer):
+    """The best of each namespace."""
+
+    namespaces = serializers.DictField(child=serializers.ListField(child=serializers.DictField()))
+    degraded = serializers.ListField(child=serializers.CharField())
+
+
+class MemorySearchView(MemoryView):
+    """Search memories."""
+
+    scopes = {"POST": Scope.READ}
+    idempotent_in_transaction = False
+
+    @extend_schema(request=SearchIn, responses=SearchOut)
+    def post(self, request: Request) -> Response:
+        """Return the best memories for a text or a vector, each with its score breakdown."""
+        values = self.validated(SearchIn)
+        tenant = self.reading(values)
+        text = values.get("query")
+        query = vector_query(values["embedding"]) if text is None else text_query(text, payer=tenant.payer)
+        search = MemorySearch(
+            query=query,
+            perspective=values["perspective"],
+            project=values["project"],
+            limit=values.get("limit"),
+            candidate_limit=values.get("candidate_limit"),
+            similarity_threshold=values.get("similarity_threshold"),
+            filters=FiltersIn.filters(values["filters"]),
+        )
+        results = search_memories(
+            tenant=tenant,
+            search=search,
+            by=self.principal,
+            mark=self._marks(values["mark_candidates"]),
+            now=self.now,
+        )
+        messages = self._messages(tenant, query, values) if values["include_messages"] else []
+        body = {
+            "results": [
+                *self.shown(FoundMemoryOut, results.found),
+                *self.shown(FoundMessageOut, messages),
+            ],
+            "candidate_count": results.candidate_count,
+            "degraded": list(results.degraded),
+        }
+        return Response(body)
+
+    def _marks(self, wanted: bool) -> bool:
+        return wanted and Scope.WRITE in self.principal.scopes
+
+    def _messages(self, tenant: Tenant, query: SearchQuery, values: dict[str, Any]) -> Sequence[FoundMessage]:
+        limit = values.get("limit", DEFAULT_LIMIT)
+        return search_messages(actor_id=tenant.actor_id, query=query, limit=limit, payer=tenant.payer)
+
+
+class MemoryRetrieve(MemoryView):
+    """Retrieve the best of each configured namespace."""
+
+    scopes = {"POST": Scope.READ}
+    idempotent_in_transaction = False
+
+    @extend_schema(request=RetrieveIn, responses=RetrieveOut)
+    def post(self, request: Request) -> Response:
+        """Return the best memories of each namespace prefix, across all sessions."""
+        values = self.validated(RetrieveIn)
+        tenant = self.reading(values)
+        query = text_query(values["query"], payer=tenant.payer)
+        found: dict[str, list[FoundMemory]] = retrieve_memories(
+            tenant=tenant, query=query, config=values.get("config"), by=self.principal,
+            mark=Scope.WRITE in self.principal.scopes, now=self.now,
+        )  # fmt: skip
+        body = {
+            "namespaces": {prefix: self.shown(FoundMemoryOut, each) for prefix, each in found.items()},
+            "degraded": ["embedder"] if query.degraded else [],
+        }
+        return Response(body)
