@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from summaries.domain.projects import described
+from summaries.domain.documents import described
 from summaries.domain.routing import (
     Action,
     Confidence,

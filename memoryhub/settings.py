@@ -340,7 +340,7 @@ AFTER_SUMMARY: dict[str, dict[str, Any]] = {
 }
 
 # Who tells what a session was about; "" where nobody does.
-SESSION_SUMMARIES = "summaries.actions.reading.session_summary"
+SESSION_SUMMARIES = "summaries.actions.summaries.session_summary"
 
 # Who finds the project that a message belongs to; "" where nobody does.
 PROJECT_ROUTER = "summaries.actions.routing.route"
@@ -410,7 +410,7 @@ RECEIPT_DAYS = ENVIRONMENT.receipt_days
 
 # What `manage.py backfill` catches up with: who names the jobs that are missing.
 BACKFILLS = {
-    "summaries": "summaries.actions.backfill.pieces",
+    "summaries": "summaries.actions.triggers.backfill_pieces",
     "extraction": "strength.actions.extraction.pieces",
     "embeddings": "memoryhub.providers.backfill.pieces",
 }
@@ -483,8 +483,8 @@ POLICIES = [
     "conversations.domain.policy.SessionPolicy",
     "conversations.domain.policy.ChatPolicy",
     "summaries.domain.policy.SummaryPolicy",
-    "summaries.domain.project_policy.ProjectPolicy",
-    "summaries.domain.compaction_policy.CompactionPolicy",
+    "summaries.domain.policy.ProjectPolicy",
+    "summaries.domain.policy.CompactionPolicy",
     "strength.domain.policy.SearchPolicy",
     "strength.domain.policy.StrengthPolicy",
     "strength.domain.policy.ExtractionPolicy",

@@ -13,9 +13,9 @@ from memoryhub.jobs.running import RunningJob
 from memoryhub.providers.patience import counting_spoilt, spoilt_answers
 from memoryhub.tenancy.models import Actor
 from summaries.actions.compaction import compact as compact_document
-from summaries.actions.due import due_sessions
-from summaries.actions.updating import Updating, update_projects
-from summaries.actions.writing import summarize as summarize_session
+from summaries.actions.summaries import summarize as summarize_session
+from summaries.actions.triggers import due_sessions
+from summaries.actions.updates import Updating, update_projects
 from summaries.domain.summaries import JOB
 
 AT_ONCE: Final = 200

@@ -5,38 +5,50 @@ that came first stays, and the work is begun anew.
 """
 
 import secrets
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime
+from enum import StrEnum
 from typing import Final
 from uuid import UUID
 
 from django.conf import settings
+from django.db import transaction
 
+from memoryhub.auth import audit
 from memoryhub.auth.actions import VersionMismatch
-from memoryhub.auth.domain import job_principal
-from memoryhub.auth.tenancy import UnknownRow
+from memoryhub.auth.domain import Principal, job_principal
+from memoryhub.auth.tenancy import UnknownRow, hold
 from memoryhub.jobs.domain import FIRST_PAUSE_SECONDS, Postponed
 from memoryhub.jobs.kinds import Writes
+from memoryhub.jobs.models import Job
+from memoryhub.jobs.queue import enqueue
 from memoryhub.jobs.running import RunningJob
 from memoryhub.llm.base import ChatMessage, CompletionRequest, Operation
 from memoryhub.llm.delimiters import ForgedFence, fenced
+from memoryhub.llm.none import NOT_CONFIGURED
 from memoryhub.providers.asking import ask
+from memoryhub.providers.errors import ProviderUnavailable
 from memoryhub.providers.prompts import prompt
 from memoryhub.tenancy.domain import Trust
 from memoryhub.tenancy.models import Actor
 from memoryhub.tenancy.policies import effective_policy
 from memoryhub.tokens.counter import count_raw
-from summaries.actions.documents import write_document
-from summaries.actions.oversize import note_outcome
+from summaries.actions.documents import COMPACT_KIND, _payload, note_outcome, write_document
+from summaries.actions.projects import check_trusted
 from summaries.domain.compaction import (
+    COMPACTED,
     NEVER_COMPACTED,
     YOUNG,
+    Block,
     CannotCompact,
     Outcome,
     Protection,
     Rewritten,
     Section,
+    blocks_of,
     checked,
+    kept_places,
     mark_of,
     pieces_of,
     rewritten,
@@ -45,10 +57,11 @@ from summaries.domain.compaction import (
     shares,
     sheet,
 )
-from summaries.domain.compaction_policy import CompactionPolicy
-from summaries.domain.projects import DocumentKind
-from summaries.domain.wording import answer_without, room_for_words
-from summaries.models import Document, DocumentEntry
+from summaries.domain.documents import PIN, DocumentKind, line_digest
+from summaries.domain.policy import CompactionPolicy
+from summaries.domain.projects import EventKind
+from summaries.domain.rolling import answer_without, room_for_words
+from summaries.models import Document, DocumentEntry, Project, ProjectEvent
 
 CALL_SECONDS: Final = 180.0
 FENCE_BYTES: Final = 16
@@ -202,3 +215,158 @@ def _fenced(messages: list[ChatMessage]) -> tuple[str, list[ChatMessage]]:
             return fence, [ChatMessage("user", fenced({DOCUMENT: first.content}, fence)), *others]
         except ForgedFence:
             continue
+
+
+class NotCompacted(ValueError):
+    """The document that is never rewritten: a person keeps it by hand."""
+
+
+@transaction.atomic
+def order_compaction(*, document: Document, by: Principal, now: datetime) -> UUID:
+    """Enqueue a document's compaction, due or not, and return the job's id; the actor of its project is loaded.
+
+    Raises NotCompacted, ProviderUnavailable where there is no language model, Forbidden for an untrusted key,
+    UnknownRow where the actor was erased meanwhile.
+    """
+    check_trusted(by)
+    if document.name == NEVER_COMPACTED:
+        raise NotCompacted(f"{NEVER_COMPACTED} is never rewritten.")
+    if settings.LLM.provider == "none":
+        raise ProviderUnavailable(NOT_CONFIGURED, code="not_configured", permanent=True)
+    hold(document.actor_id)
+    actor = document.project.actor
+    audit.record(by=by, verb="order", object_kind="compaction", object_id=document.pk, actor=actor, now=now)
+    # A key of its own: an automatic job that waits would find the document short enough, and do nothing.
+    payload = {**_payload(document), "asked": True}
+    return enqueue(COMPACT_KIND, actor_id=document.actor_id, key=f"asked:{document.pk}", payload=payload)
+
+
+LATEST: Final = 200
+"""Compactions of a project that are looked at for each document's last."""
+
+
+@dataclass(frozen=True)
+class CompactionState:
+    """One document's length in tokens, and how its compaction stands.
+
+    `limit` is from where it is compacted by itself, None for a document that is not; `outcome` is of the last time.
+    """
+
+    tokens: int
+    limit: int | None
+    target: int
+    may_be_asked: bool
+    is_waiting: bool
+    has_model: bool
+    outcome: str = ""
+    missing: int = 0
+    at: datetime | None = None
+
+    @property
+    def percent(self) -> int:
+        """Return how much of the limit is taken, at most 100."""
+        return min(100, 100 * self.tokens // max(1, self.limit)) if self.limit is not None else 0
+
+    @property
+    def is_too_long(self) -> bool:
+        """Say whether the document has passed its limit."""
+        return self.limit is not None and self.tokens > self.limit
+
+
+def policy_of(actor: Actor) -> CompactionPolicy:
+    """Return when an actor's documents are compacted; the actor's agent is loaded."""
+    return effective_policy(CompactionPolicy, actor.agent, actor)
+
+
+def compaction_states(*, project: Project, documents: Sequence[Document]) -> dict[UUID, CompactionState]:
+    """Return the state of each of a project's documents; the actor of the project is loaded."""
+    policy, last = policy_of(project.actor), _last_events(project)
+    waiting = _waiting(project.actor_id, documents)
+    return {each.pk: _state(each, policy, last, waiting) for each in documents}
+
+
+def _state(
+    document: Document, policy: CompactionPolicy, last: Mapping[str, ProjectEvent], waiting: set[str]
+) -> CompactionState:
+    key = str(document.pk)
+    event = last.get(key)
+    return CompactionState(
+        tokens=document.token_count,
+        limit=policy.limit if document.name in COMPACTED else None,
+        target=policy.target,
+        may_be_asked=document.name != NEVER_COMPACTED and document.token_count > policy.target,
+        is_waiting=key in waiting,
+        has_model=settings.LLM.provider != "none",
+        outcome=event.outcome if event else "",
+        missing=int(event.details.get("missing") or 0) if event else 0,
+        at=event.created_at if event else None,
+    )
+
+
+def _last_events(project: Project) -> dict[str, ProjectEvent]:
+    rows = ProjectEvent.objects.filter(
+        actor_id=project.actor_id, project_id=project.pk, kind=EventKind.COMPACT
+    )
+    last: dict[str, ProjectEvent] = {}
+    for event in rows.order_by("-created_at", "-id")[:LATEST]:
+        last.setdefault(str(event.details.get("document_id")), event)
+    return last
+
+
+def _waiting(actor_id: UUID, documents: Iterable[Document]) -> set[str]:
+    keys = [str(each.pk) for each in documents]
+    rows = Job.objects.open().filter(actor_id=actor_id, kind=COMPACT_KIND, payload__document_id__in=keys)
+    return set(rows.values_list("payload__document_id", flat=True))
+
+
+class Why(StrEnum):
+    """Why a block stays as it is."""
+
+    WHOLE = "whole"
+    PINNED = "pinned"
+    DOUBTED = "doubted"
+    YOUNG = "young"
+    FRAME = "frame"
+    """It is the title, what the project is about, or stands above or below what is protected."""
+
+
+@dataclass(frozen=True)
+class Kept:
+    """A block that stays word for word."""
+
+    text: str = field(repr=False)
+    why: Why
+
+
+def kept_blocks(*, document: Document, now: datetime) -> list[Kept]:
+    """Return the blocks of a document that no compaction rewrites, in their order."""
+    blocks = blocks_of(document.text)
+    if document.name == NEVER_COMPACTED:
+        return [Kept(block.text, Why.WHOLE) for block in blocks if block.text.strip()]
+    digests = _digests(document, now)
+    protection = Protection.at(now, frozenset(digests))
+    places = sorted(kept_places(blocks, protection))
+    return [Kept(blocks[place].text, _why(blocks[place], digests, protection)) for place in places]
+
+
+def _digests(document: Document, now: datetime) -> dict[bytes, Why]:
+    """Return the digests of the entries that are kept; of several reasons the strongest counts."""
+    rows = DocumentEntry.objects.filter(actor_id=document.actor_id, document=document)
+    whys: dict[bytes, Why] = {}
+    for digest, pinned, trust, created_at in rows.values_list("text_digest", "pinned", "trust", "created_at"):
+        if pinned:
+            whys[bytes(digest)] = Why.PINNED
+        elif trust == Trust.UNTRUSTED:
+            whys[bytes(digest)] = Why.DOUBTED
+        elif created_at > now - YOUNG:
+            whys[bytes(digest)] = Why.YOUNG
+    return whys
+
+
+def _why(block: Block, digests: dict[bytes, Why], protection: Protection) -> Why:
+    if PIN in block.text:
+        return Why.PINNED
+    for line in block.text.splitlines():
+        if line_digest(line) in digests:
+            return digests[line_digest(line)]
+    return Why.YOUNG if protection.covers(block) else Why.FRAME

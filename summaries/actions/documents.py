@@ -1,19 +1,23 @@
 """Reading and writing what a project remembers: every change keeps the text that it replaces (SPEC P1, P4, P6)."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from datetime import datetime
 from typing import Any, Final
+from uuid import UUID
 
+from django.conf import settings
 from django.db import transaction
 
 from memoryhub.auth import audit
 from memoryhub.auth.actions import VersionMismatch
 from memoryhub.auth.domain import Principal
-from memoryhub.auth.tenancy import UnknownRow
+from memoryhub.auth.tenancy import UnknownRow, hold
 from memoryhub.errors import DomainError, told
+from memoryhub.jobs.queue import enqueue
 from memoryhub.tenancy.domain import Trust
-from summaries.actions.oversize import order_if_too_long
+from memoryhub.tenancy.policies import effective_policy
 from summaries.actions.projects import (
+    change_project,
     check_trusted,
     first_text,
     hold_project,
@@ -21,15 +25,27 @@ from summaries.actions.projects import (
     note_event,
     replace_text,
 )
-from summaries.domain.documents import LONGEST_DOCUMENT, appended, entry_line, line_digest, without_lines
-from summaries.domain.projects import (
+from summaries.domain.compaction import COMPACTED, FOLLOW_UP, Outcome
+from summaries.domain.documents import (
+    LONGEST_DOCUMENT,
     MEMORY,
     DocumentKind,
-    EventKind,
+    appended,
     check_document_name,
     description_in,
+    entry_line,
+    line_digest,
+    without_lines,
 )
-from summaries.models import Document, DocumentEntry, DocumentVersion, Project
+from summaries.domain.policy import CompactionPolicy
+from summaries.domain.projects import EventKind, free_name, is_stand_in, one_line, propose_name
+from summaries.models import (
+    Document,
+    DocumentEntry,
+    DocumentVersion,
+    Project,
+    ProjectEvent,
+)
 
 BACKUPS: Final = 3
 """How many texts from before a compaction are offered as backups; versions are all kept."""
@@ -173,7 +189,7 @@ def is_waiting(*, document: Document, text: str, pinned: bool = False, at: datet
 
 
 @transaction.atomic
-def restore_version(
+def restore_document(
     *,
     document: Document,
     number: int,
@@ -314,3 +330,181 @@ def _believe(document: Document, line: str, trust: Trust) -> None:
             text_digest=line_digest(line),
             trust=Trust.UNTRUSTED,
         ).update(trust=trust)
+
+
+COMPACT_KIND: Final = "compact"
+
+
+def order_if_too_long(*, project: Project, document: Document, now: datetime) -> None:
+    """Enqueue the compaction of a document that has passed its limit, in the transaction that let it grow.
+
+    Without a language model that is noted once. After a refusal the document is left alone for a day.
+    """
+    if document.name not in COMPACTED:
+        return
+    limit = effective_policy(CompactionPolicy, project.actor.agent, project.actor).limit
+    if document.token_count <= limit:
+        return
+    last = _last_outcome(document)
+    if settings.LLM.provider == "none":
+        if last is None or last.outcome != Outcome.NO_MODEL:
+            note_outcome(project=project, document=document, outcome=Outcome.NO_MODEL, now=now)
+    elif not (last and last.outcome in _REFUSALS and last.created_at > now - FOLLOW_UP):
+        enqueue(COMPACT_KIND, actor_id=document.actor_id, key=str(document.pk), payload=_payload(document))
+
+
+_REFUSALS: Final = frozenset({Outcome.REFUSED, Outcome.TOO_MUCH_PROTECTED})
+
+
+def note_outcome(
+    *, project: Project, document: Document, outcome: Outcome, missing: int = 0, now: datetime
+) -> None:
+    """Write down what became of a compaction that changed nothing; one that did is noted as any new text is."""
+    details = {"document_id": str(document.pk), "version": document.version, "missing": missing}
+    note_event(
+        actor=project.actor, project=project, kind=EventKind.COMPACT, tokens=document.token_count, outcome=outcome,
+        details=details, now=now,
+    )  # fmt: skip
+
+
+def _payload(document: Document) -> dict[str, str]:
+    return {"document_id": str(document.pk)}
+
+
+def _last_outcome(document: Document) -> ProjectEvent | None:
+    rows = ProjectEvent.objects.filter(
+        actor_id=document.actor_id, project_id=document.project_id, kind=EventKind.COMPACT
+    )
+    return rows.filter(details__document_id=str(document.pk)).order_by("-created_at", "-id").first()
+
+
+class NotAdded(DomainError):
+    """The document is there already."""
+
+
+class NotEmpty(DomainError):
+    """Something was written into the document; it goes with its project alone."""
+
+
+@transaction.atomic
+def add_document(
+    *, project: Project, name: str = "", topic: str = "", by: Principal, reason: str = "", now: datetime
+) -> Document:
+    """Make an empty document: the one that is named, or one about a topic, under a name that is free.
+
+    Where the name cannot say the topic, for want of Latin letters, the text begins with it.
+
+    Raises NotAdded, BadDocumentName, UnknownRow, Forbidden.
+    """
+    check_trusted(by)
+    project = locked_project(project)
+    taken = set(Document.objects.of(project.actor_id).filter(project=project).values_list("name", flat=True))
+    topic = one_line(topic)
+    name, text = (name, "") if name else _detail(topic, taken)
+    check_document_name(name)
+    if name in taken:
+        raise NotAdded(told("The project has a document %(name)s already.", name=name))
+    return put_document(project=project, name=name, text=text, by=by, reason=reason, now=now)
+
+
+def _detail(topic: str, taken: set[str]) -> tuple[str, str]:
+    """Return the name of a document about a topic, and what it says at first."""
+    topics = {name.removeprefix("detail-").removesuffix(".md") for name in taken}
+    name = f"detail-{free_name(propose_name(topic), topics)}.md"
+    return name, f"# {topic}\n" if topic and is_stand_in(name) else ""
+
+
+@transaction.atomic
+def remove_empty_document(*, document: Document, by: Principal, reason: str = "", now: datetime) -> None:
+    """Remove a document that nothing was ever written into. Raises NotEmpty, UnknownRow, Forbidden."""
+    check_trusted(by)
+    project = locked_project(Project(pk=document.project_id, actor_id=document.actor_id))
+    rows = Document.objects.of(document.actor_id).select_for_update().filter(pk=document.pk)
+    locked = rows.first()
+    if locked is None:
+        raise UnknownRow(told("No such document."))
+    if locked.version > 1 or not _says_nothing(locked):
+        raise NotEmpty(
+            told("Something was written into this document meanwhile; it can be emptied, not removed.")
+        )
+    audit.record(
+        by=by, verb="delete", object_kind="document", object_id=locked.pk, actor=project.actor, reason=reason, now=now
+    )  # fmt: skip
+    locked.delete()
+
+
+def _says_nothing(document: Document) -> bool:
+    """Say whether a document says nothing, or no more than the topic that its name was made of."""
+    topic = document.text.removeprefix("# ").removesuffix("\n")
+    is_topic = document.text == f"# {topic}\n" and document.name.startswith(f"detail-{propose_name(topic)}")
+    return not document.text or (is_topic and is_stand_in(document.name))
+
+
+VERBS = {Trust.TRUSTED: "believe", Trust.UNTRUSTED: "doubt"}
+
+
+@transaction.atomic
+def set_trust(
+    *,
+    document: Document,
+    entry_ids: Collection[UUID],
+    trust: Trust,
+    by: Principal,
+    reason: str = "",
+    now: datetime,
+) -> list[UUID]:
+    """Believe these entries of a document, or doubt them again; return those that were thought of otherwise before.
+
+    Raises Forbidden for an untrusted key, UnknownRow where the actor was erased meanwhile.
+    """
+    check_trusted(by)
+    hold(document.actor_id)
+    rows = DocumentEntry.objects.select_for_update().filter(actor_id=document.actor_id, document=document)
+    others = list(rows.filter(pk__in=entry_ids).exclude(trust=trust).values_list("pk", flat=True))
+    if others:
+        DocumentEntry.objects.filter(actor_id=document.actor_id, pk__in=others).update(trust=trust)
+        audit.record(
+            by=by, verb=VERBS[trust], object_kind="document", object_id=document.pk, actor=document.project.actor,
+            reason=reason, details={"entries": len(others)}, now=now,
+        )  # fmt: skip
+    return others
+
+
+@transaction.atomic
+def undo_project_change(
+    *,
+    project: Project,
+    name: str,
+    memory_version: int | None,
+    expected_version: int | None,
+    by: Principal,
+    reason: str = "",
+    now: datetime,
+) -> Project:
+    """Give a project its former name, and MEMORY.md what it said at a version, which tells the description.
+
+    Raises as `change_project` and `restore_version`.
+    """
+    project = locked_project(project, expected_version)
+    if name != project.name:
+        change_project(project=project, values={"name": name}, by=by, reason=reason, now=now)
+    if memory_version is not None:
+        memory = Document.objects.of(project.actor_id).filter(project=project, name=MEMORY).first()
+        if memory is None:
+            raise UnknownRow(told("No such document."))
+        restore_document(
+            document=memory, number=memory_version, expected_version=memory_version + 1, by=by, reason=reason, now=now
+        )  # fmt: skip
+        project = locked_project(project)
+        _describe_as_before(project, by, reason, now)
+    return project
+
+
+def _describe_as_before(project: Project, by: Principal, reason: str, now: datetime) -> None:
+    """Follow a MEMORY.md that says nothing of what the project is about: a text with a quote is followed already."""
+    text = (
+        Document.objects.of(project.actor_id).values_list("text", flat=True).get(project=project, name=MEMORY)
+    )
+    if project.description and not description_in(text):
+        project.description, project.version, project.updated_at = "", project.version + 1, now
+        project.save(update_fields=["description", "version", "updated_at"])

@@ -1,169 +1,414 @@
-"""Reading and writing a tree of small text files without ever leaving it (SPEC P9).
+"""What an export and a sync tell of each file, and the manifest by which they know what was exported."""
 
-Whoever works in the tree may put anything there: links, pipes, devices, huge files. Everything is reached through an
-open folder's descriptor and by one name at a time, no link is followed, and a file is replaced as a whole.
-"""
-
-import contextlib
-import errno
-import os
-import secrets
-import stat
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from datetime import datetime
+from io import BytesIO
 from pathlib import Path
 from typing import Final
+from zipfile import ZIP_DEFLATED, ZipFile
 
-from memoryhub.validators import text_problem
-from summaries.domain.documents import LONGEST_DOCUMENT
-from summaries.domain.tree import digest_of
+from django.db import transaction
 
-FOLDER_MODE: Final = 0o700
-FILE_MODE: Final = 0o600
-MOST_BYTES: Final = 4 * LONGEST_DOCUMENT
-OPENING: Final = os.O_CLOEXEC | os.O_NOFOLLOW
+from memoryhub.auth import audit
+from memoryhub.auth.actions import VersionMismatch
+from memoryhub.auth.domain import Principal
+from memoryhub.auth.tenancy import UnknownRow
+from memoryhub.tenancy.models import Actor
+from summaries.actions.documents import DocumentTooLong, backups_of, believed_text, put_document
+from summaries.actions.folder import EditedMeanwhile, Folder, Unusable
+from summaries.actions.projects import (
+    ProjectExists,
+    create_project,
+    documents_of,
+    hold_project,
+    locked_project,
+    note_event,
+)
+from summaries.domain.documents import (
+    MEMORY,
+    BadDocumentName,
+    DocumentKind,
+    check_document_name,
+    description_in,
+    line_digest,
+    without_lines,
+)
+from summaries.domain.files import (
+    BACKUP,
+    FOLDER,
+    MANIFEST,
+    Exported,
+    Manifest,
+    Verdict,
+    backup_name,
+    digest_of,
+    is_backup,
+    manifest_of,
+    on_export,
+    on_sync,
+    with_hidden,
+)
+from summaries.domain.projects import BadProjectName, EventKind, check_name, one_line
+from summaries.models import Document, Project
+
+LONGEST_SHOWN: Final = 80
+PROBLEMS: Final = frozenset({Verdict.CONFLICT})
 
 
-class Unusable(Exception):
-    """A file or folder that is neither read nor written; the message says why, and holds no text."""
+@dataclass(frozen=True)
+class Told:
+    """What became of one file, or of a whole folder; without a verdict it was refused, and `why` tells the reason."""
+
+    project: str
+    document: str = ""
+    verdict: Verdict | None = None
+    why: str = ""
+
+    @property
+    def is_problem(self) -> bool:
+        """Whether somebody must look at it: nothing was read or written."""
+        return self.verdict is None or self.verdict in PROBLEMS
+
+    @property
+    def path(self) -> str:
+        """Return where it lies in the tree, fit to be printed."""
+        return "/".join(shown(part) for part in (FOLDER, self.project, self.document) if part)
 
 
-class EditedMeanwhile(Exception):
-    """A file changed while it was replaced; what it said then lies beside it."""
+def shown(name: str) -> str:
+    """Return a file's name as it can be printed: it may be of any bytes."""
+    line = one_line(name.encode("utf-8", "replace").decode())
+    return line if len(line) <= LONGEST_SHOWN else f"{line[:LONGEST_SHOWN]}…"
 
 
-class Folder:
-    """An open folder."""
+class TreeOfAnother(Exception):
+    """The folder holds the projects of another agent or user."""
 
-    def __init__(self, descriptor: int) -> None:
-        self.descriptor = descriptor
 
-    @classmethod
-    @contextmanager
-    def at(cls, path: Path, *, make: bool = False) -> Iterator["Folder"]:
-        """Open the folder that an operator names, wherever it leads. Raises Unusable."""
+def whose_tree(root: Path) -> Manifest | None:
+    """Return the manifest of a tree, None where it has none. Raises Unusable, BadManifest."""
+    with Folder.at(root) as top:
         try:
-            if make:
-                path.mkdir(mode=FOLDER_MODE, parents=True, exist_ok=True)
-            descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        except OSError as error:
-            raise Unusable(f"the folder cannot be opened ({error.strerror})") from None
-        try:
-            yield cls(descriptor)
-        finally:
-            os.close(descriptor)
-
-    @contextmanager
-    def folder(self, name: str, *, make: bool = False) -> Iterator["Folder"]:
-        """Open a folder in this one. Raises Unusable, for a link too; FileNotFoundError."""
-        _check(name)
-        if make:
-            with contextlib.suppress(FileExistsError):
-                os.mkdir(name, FOLDER_MODE, dir_fd=self.descriptor)
-        try:
-            descriptor = os.open(name, os.O_RDONLY | os.O_DIRECTORY | OPENING, dir_fd=self.descriptor)
-        except FileNotFoundError:
-            raise
-        except OSError as error:
-            raise Unusable(_why(error)) from None
-        try:
-            yield Folder(descriptor)
-        finally:
-            os.close(descriptor)
-
-    def names(self) -> list[str]:
-        """Return what lies in it, in order."""
-        with os.scandir(self.descriptor) as entries:
-            return sorted(entry.name for entry in entries)
-
-    def read(self, name: str) -> str | None:
-        """Return a file's text, None where there is none. Raises Unusable."""
-        _check(name)
-        try:
-            # A pipe would be waited for without O_NONBLOCK.
-            descriptor = os.open(name, os.O_RDONLY | os.O_NONBLOCK | OPENING, dir_fd=self.descriptor)
+            with top.folder(FOLDER) as tree:
+                return _manifest(tree)
         except FileNotFoundError:
             return None
-        except OSError as error:
-            raise Unusable(_why(error)) from None
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            os.close(descriptor)
-            raise Unusable("it is no ordinary file")
-        with os.fdopen(descriptor, "rb") as file:
-            return _text(file.read(MOST_BYTES + 1))
 
-    def write(self, name: str, text: str, *, expected: str | None) -> None:
-        """Write a file as a whole, for its owner alone, in the place of one with the digest `expected`.
 
-        Raises Unusable, and EditedMeanwhile where somebody changed it just then: that text lies in `<name>.edited-…`.
-        """
-        _check(name)
-        part, former = f".{name}.part", f"{name}.edited-{secrets.token_hex(4)}"
-        self._write_new(part, text)
+def _manifest(tree: Folder) -> Manifest | None:
+    text = tree.read(MANIFEST)
+    return manifest_of(text) if text is not None else None
+
+
+@contextmanager
+def opened(root: Path, actor: Actor, *, make: bool, keep: bool = True) -> Iterator[tuple[Folder, "Known"]]:
+    """Open an actor's tree; what is known of it is written back at the end, also where it ends early.
+
+    Raises Unusable, BadManifest, TreeOfAnother, FileNotFoundError.
+    """
+    with Folder.at(root, make=make) as top, top.folder(FOLDER, make=make) as tree:
+        found = _manifest(tree)
+        if found is not None and (found.agent_id, found.user_id) != (actor.agent_id, actor.user_id):
+            raise TreeOfAnother("This folder holds the projects of another agent or user.")
+        known = Known(found or Manifest(actor.agent_id, actor.user_id))
         try:
-            if expected is None:
-                os.link(part, name, src_dir_fd=self.descriptor, dst_dir_fd=self.descriptor)
-                return
-            os.link(
-                name, former, src_dir_fd=self.descriptor, dst_dir_fd=self.descriptor, follow_symlinks=False
-            )
-            os.replace(part, name, src_dir_fd=self.descriptor, dst_dir_fd=self.descriptor)
-            self._check_former(former, expected)
-        except FileExistsError:
-            raise EditedMeanwhile from None
-        except OSError as error:
-            raise Unusable(_why(error)) from None
+            yield tree, known
         finally:
-            self.remove(part)
-
-    def remove(self, name: str) -> None:
-        """Remove a file that this module wrote, if it is there."""
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(name, dir_fd=self.descriptor)
-
-    def _write_new(self, name: str, text: str) -> None:
-        try:
-            self.remove(name)
-            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | OPENING
-            descriptor = os.open(name, flags, FILE_MODE, dir_fd=self.descriptor)
-        except OSError as error:
-            raise Unusable(_why(error)) from None
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(text.encode("utf-8"))
-            file.flush()
-            os.fsync(file.fileno())
-
-    def _check_former(self, former: str, expected: str) -> None:
-        """Remove what was replaced if it is what one thought it was."""
-        try:
-            text = self.read(former)
-        except Unusable:
-            raise EditedMeanwhile from None
-        if text is None or digest_of(text) != expected:
-            raise EditedMeanwhile
-        self.remove(former)
+            if keep and known.manifest != found:
+                old = digest_of(found.dumped()) if found else None
+                _write_manifest(tree, known.manifest.dumped(), old)
 
 
-def _check(name: str) -> None:
-    if name in ("", ".", "..") or "/" in name or "\0" in name:
-        raise Unusable("it is no name of a file")
-
-
-def _text(raw: bytes) -> str:
-    if len(raw) > MOST_BYTES:
-        raise Unusable("it is too large")
+def _write_manifest(tree: Folder, text: str, old: str | None) -> None:
     try:
-        text = raw.decode("utf-8")
-    except UnicodeDecodeError as error:
-        raise Unusable(f"it is not UTF-8 (byte {error.start})") from None
-    if problem := text_problem(text):
-        raise Unusable(problem.rstrip("."))
-    if len(text) > LONGEST_DOCUMENT:
-        raise Unusable(f"it has more than {LONGEST_DOCUMENT:,} characters")
-    return text
+        tree.write(MANIFEST, text, expected=old)
+    except EditedMeanwhile as error:
+        raise Unusable("somebody changed the manifest meanwhile") from error
 
 
-def _why(error: OSError) -> str:
-    if error.errno in (errno.ELOOP, errno.ENOTDIR):
-        return "it is a link, or not what it should be"
-    return f"it cannot be used ({error.strerror})"
+class Known:
+    """The manifest as it changes."""
+
+    def __init__(self, manifest: Manifest) -> None:
+        self.manifest = manifest
+
+    def base(self, project: str, document: str) -> str | None:
+        """Return the digest of what was exported last."""
+        return self.manifest.base(project, document)
+
+    def note(self, document: Document, digest: str) -> None:
+        """Note what the file of a document holds, and that it is this version."""
+        key = (document.project.name, document.name)
+        documents = {**self.manifest.documents, key: Exported(document.version, digest)}
+        self.manifest = replace(self.manifest, documents=documents)
+
+    def has(self, project: str) -> bool:
+        """Say whether any of a project's documents was exported."""
+        return any(name == project for name, _ in self.manifest.documents)
+
+    def named(self, project: str) -> list[str]:
+        """Return which of a project's documents were exported."""
+        return sorted(document for name, document in self.manifest.documents if name == project)
+
+    @property
+    def projects(self) -> list[str]:
+        """Return the projects of which anything was exported."""
+        return sorted({name for name, _ in self.manifest.documents})
+
+
+def file_text(document: Document) -> str:
+    """Return what a file of a document says: no entry that nobody believes, for agents read it as it stands."""
+    return believed_text(document)
+
+
+_STAMP: Final = re.compile(r"\d{8}T\d{12}Z")
+
+
+def export_projects(*, actor: Actor, root: Path, by: Principal, now: datetime) -> list[Told]:
+    """Write an actor's projects into `root`/projects and tell of each document.
+
+    A file that somebody changed since the last export is left as it is, and told. Raises Unusable, BadManifest,
+    TreeOfAnother.
+    """
+    told: list[Told] = []
+    with opened(root, actor, make=True) as (tree, known):
+        projects = list(Project.objects.of(actor.pk).select_related("actor__agent").order_by("name"))
+        for project in projects:
+            told += _project(project, tree, known)
+            note_event(actor=actor, project=project, kind=EventKind.EXPORT, outcome="exported", now=now)
+        gone = set(known.projects) - {project.name for project in projects}
+        told += [Told(name, verdict=Verdict.DOCUMENT_GONE) for name in sorted(gone)]
+    audit.record(
+        by=by,
+        verb="export",
+        object_kind="projects",
+        actor=actor,
+        details={"projects": len(projects)},
+        now=now,
+    )
+    return told
+
+
+def _project(project: Project, tree: Folder, known: Known) -> list[Told]:
+    try:
+        with tree.folder(project.name, make=True) as folder:
+            documents = documents_of(project)
+            return [_told(project, document, folder, known) for document in documents]
+    except Unusable as error:
+        return [Told(project.name, why=str(error))]
+
+
+def _told(project: Project, document: Document, folder: Folder, known: Known) -> Told:
+    document.project = project
+    try:
+        verdict = _written(document, folder, known)
+        _write_backups(document, folder)
+        return Told(project.name, document.name, verdict)
+    except EditedMeanwhile:
+        return Told(project.name, document.name, Verdict.CONFLICT)
+    except Unusable as error:
+        return Told(project.name, document.name, why=str(error))
+
+
+def _written(document: Document, folder: Folder, known: Known) -> Verdict:
+    text, lies = file_text(document), folder.read(document.name)
+    file, stored = digest_of(lies) if lies is not None else None, digest_of(text)
+    verdict = on_export(base=known.base(document.project.name, document.name), file=file, stored=stored)
+    if verdict is Verdict.WRITE:
+        folder.write(document.name, text, expected=file)
+    if verdict in (Verdict.WRITE, Verdict.SAME):
+        known.note(document, stored)
+    return verdict
+
+
+def _write_backups(document: Document, folder: Folder) -> None:
+    """Write the last texts from before a compaction beside the document, and remove older ones."""
+    wanted = {
+        backup_name(document.name, version.created_at): version.text for version in backups_of(document)
+    }
+    for name, text in wanted.items():
+        if folder.read(name) is None:
+            former = Document(pk=document.pk, actor_id=document.actor_id, text=text)
+            folder.write(name, believed_text(former), expected=None)
+    for name in folder.names():
+        stamp = name.removeprefix(f"{document.name}{BACKUP}")
+        if name not in wanted and stamp != name and _STAMP.fullmatch(stamp):
+            folder.remove(name)
+
+
+@transaction.atomic
+def zip_project(*, project: Project, by: Principal, now: datetime) -> bytes:
+    """Return an archive with a project's documents, backups and manifest; the actor of the project is loaded.
+
+    What nobody believes stays out, as in a tree. Raises UnknownRow where the project is gone.
+    """
+    hold_project(project)
+    known, files = Known(Manifest(project.actor.agent_id, project.actor.user_id)), BytesIO()
+    with ZipFile(files, "w", ZIP_DEFLATED) as archive:
+        for document in documents_of(project):
+            document.project = project
+            for name, text in _files(document, known).items():
+                archive.writestr(f"{FOLDER}/{project.name}/{name}", text)
+        archive.writestr(f"{FOLDER}/{MANIFEST}", known.manifest.dumped())
+    note_event(actor=project.actor, project=project, kind=EventKind.EXPORT, outcome="exported", now=now)
+    audit.record(
+        by=by, verb="export", object_kind="project", object_id=project.pk, actor=project.actor, now=now
+    )
+    return files.getvalue()
+
+
+def _files(document: Document, known: Known) -> dict[str, str]:
+    text = file_text(document)
+    known.note(document, digest_of(text))
+    files = {document.name: text}
+    for version in backups_of(document):
+        former = Document(pk=document.pk, actor_id=document.actor_id, text=version.text)
+        files[backup_name(document.name, version.created_at)] = believed_text(former)
+    return files
+
+
+TAKEN: Final = (Verdict.EDITED, Verdict.NEW)
+
+
+@dataclass(frozen=True)
+class Syncing:
+    """For whom, by whom and when; a dry run only tells."""
+
+    actor: Actor
+    by: Principal
+    now: datetime
+    dry_run: bool = False
+
+
+def sync_projects(*, syncing: Syncing, root: Path) -> list[Told]:
+    """Take over what was changed in `root`/projects and tell of every file; in a dry run, of what would happen.
+
+    Raises Unusable, BadManifest, TreeOfAnother, and FileNotFoundError where there is no such tree.
+    """
+    told: list[Told] = []
+    with opened(root, syncing.actor, make=False, keep=not syncing.dry_run) as (tree, known):
+        found = Project.objects.of(syncing.actor.pk).select_related("actor__agent")
+        projects = {project.name: project for project in found}
+        names = [name for name in tree.names() if not name.startswith(".")]
+        for name in names:
+            told += _folder(syncing, name, projects.get(name), tree, known)
+        for name in sorted({*projects, *known.projects} - set(names)):
+            told += _without_files(name, projects.get(name), known)
+    return told
+
+
+def _without_files(name: str, project: Project | None, known: Known) -> Iterator[Told]:
+    """Tell of documents whose folder is not there."""
+    documents = [each.name for each in documents_of(project)] if project else []
+    for document in sorted({*documents, *known.named(name)}):
+        is_known = known.base(name, document) is not None
+        verdict = Verdict.FILE_GONE if is_known else Verdict.NEWER
+        if project or is_known:
+            yield Told(name, document, verdict if project else Verdict.DOCUMENT_GONE)
+
+
+def _folder(syncing: Syncing, name: str, project: Project | None, tree: Folder, known: Known) -> list[Told]:
+    try:
+        check_name(name)
+        with tree.folder(name) as folder:
+            return _documents(syncing, name, project, folder, known)
+    except (BadProjectName, Unusable, FileNotFoundError) as error:
+        return [Told(name, why=str(error) or "it is gone")]
+
+
+def _documents(
+    syncing: Syncing, name: str, project: Project | None, folder: Folder, known: Known
+) -> list[Told]:
+    stored = {document.name: document for document in documents_of(project)} if project else {}
+    files = [each for each in folder.names() if not is_backup(each) and not each.startswith(".")]
+    told: list[Told] = []
+    for file in sorted({*files, *stored, *known.named(name)}, key=lambda each: (each != MEMORY, each)):
+        one, project = _document(syncing, _Place(name, file, folder, known), project, stored.get(file))
+        told.append(one)
+    return told
+
+
+@dataclass(frozen=True)
+class _Place:
+    """Where a file lies, or should."""
+
+    project: str
+    name: str
+    folder: Folder
+    known: Known
+
+    @property
+    def base(self) -> str | None:
+        """Return the digest of what was exported last."""
+        return self.known.base(self.project, self.name)
+
+
+def _document(
+    syncing: Syncing, place: _Place, project: Project | None, document: Document | None
+) -> tuple[Told, Project | None]:
+    """Deal with one file; also return its project, which may be new."""
+    try:
+        check_document_name(place.name)
+        text = place.folder.read(place.name)
+        verdict = _verdict(place, project, document, text)
+        if text is not None and verdict in TAKEN and not syncing.dry_run:
+            taken = _take(syncing, place, project, document, text)
+            place.known.note(taken, digest_of(text))
+            project = taken.project
+        elif text is not None and verdict is Verdict.SAME and document is not None:
+            place.known.note(document, digest_of(text))
+    except VersionMismatch:
+        return Told(place.project, place.name, Verdict.CONFLICT), project
+    except (BadDocumentName, Unusable, DocumentTooLong, ProjectExists, UnknownRow) as error:
+        return Told(place.project, place.name, why=str(error)), project
+    return Told(place.project, place.name, verdict), project
+
+
+def _verdict(place: _Place, project: Project | None, document: Document | None, text: str | None) -> Verdict:
+    file = digest_of(text) if text is not None else None
+    stored = digest_of(file_text(document)) if document else None
+    verdict = on_sync(base=place.base, file=file, stored=stored)
+    # A project that was deleted here does not come back by a file that somebody adds to its folder.
+    if verdict is Verdict.NEW and project is None and place.known.has(place.project):
+        return Verdict.DOCUMENT_GONE
+    return verdict
+
+
+@transaction.atomic
+def _take(
+    syncing: Syncing, place: _Place, project: Project | None, document: Document | None, text: str
+) -> Document:
+    """Write a file's text as a version of its document, with the lines behind it that the file was not given.
+
+    Raises VersionMismatch where somebody changed, or made, the document since it was looked at.
+    """
+    if project is None:
+        project, document = _new_project(syncing, place, text)
+    elif document is None:
+        project = locked_project(project)
+        if Document.objects.of(project.actor_id).filter(project=project, name=place.name).exists():
+            raise VersionMismatch(1)
+    return put_document(
+        project=project, name=place.name, text=with_hidden(text, _hidden(document)), kind=DocumentKind.SYNC,
+        by=syncing.by, now=syncing.now, expected_version=document.version if document else None,
+    )  # fmt: skip
+
+
+def _new_project(syncing: Syncing, place: _Place, text: str) -> tuple[Project, Document | None]:
+    """Create a project as its folder is called; also return the document that it has from the first, if it is meant."""
+    description = description_in(text) if place.name == MEMORY else ""
+    project = create_project(
+        actor=syncing.actor, name=place.project, description=description, by=syncing.by, now=syncing.now
+    )
+    return project, next((each for each in documents_of(project) if each.name == place.name), None)
+
+
+def _hidden(document: Document | None) -> str:
+    """Return the lines of a document that nobody believes yet, which its file does not hold."""
+    if document is None:
+        return ""
+    seen = {line_digest(line) for line in file_text(document).splitlines()}
+    return without_lines(document.text, seen)

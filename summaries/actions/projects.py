@@ -1,11 +1,13 @@
 """Making, changing and deleting projects, and noting what is done with them (SPEC P1, P8)."""
 
 from collections.abc import Mapping
-from datetime import datetime
-from typing import Any
+from datetime import UTC, date, datetime, time, timedelta
+from typing import Any, Final
 from uuid import UUID
 
 from django.db import IntegrityError, connection, transaction
+from django.db.models import Count, DateField, QuerySet, Sum
+from django.db.models.functions import Cast
 
 from conversations.actions.receipts import forget_source
 from memoryhub.api.idempotency import forget_answers
@@ -16,19 +18,16 @@ from memoryhub.auth.tenancy import UnknownRow, hold
 from memoryhub.errors import DomainError, told
 from memoryhub.tenancy.models import Actor
 from memoryhub.tokens.counter import count_raw
+from summaries.domain.documents import MEMORY, DocumentKind, described, document_order, with_description
+from summaries.domain.events import Day, Happened, days_of
 from summaries.domain.projects import (
     LONGEST_DESCRIPTION,
-    MEMORY,
-    DocumentKind,
     EventKind,
     Listed,
     catalog,
     check_name,
-    described,
-    document_order,
     is_name,
     one_line,
-    with_description,
 )
 from summaries.models import Document, DocumentVersion, Project, ProjectEvent
 
@@ -254,3 +253,48 @@ def documents_of(project: Project) -> list[Document]:
         Document.objects.of(project.actor_id).filter(project=project),
         key=lambda each: document_order(each.name),
     )
+
+
+MOST_DAYS: Final = 366
+
+
+def daily_events(
+    *, actor_id: UUID, days: int, now: datetime, project: str | None = None
+) -> list[dict[str, Any]]:
+    """Return how many events there were, and of how many tokens, by day, project and sort; the latest days first."""
+    today = now.astimezone(UTC).date()
+    rows = _of_days(actor_id, today - timedelta(days=days - 1), today, project)
+    found = _grouped(rows, "day", "project_name", "kind").order_by("-day", "project_name", "kind")
+    return [
+        {
+            "day": row["day"],
+            "project": row["project_name"],
+            "kind": row["kind"],
+            "events": row["times"],
+            "tokens": row["all_tokens"],
+        }
+        for row in found
+    ]
+
+
+def daily(*, actor_id: UUID, first: date, last: date, project: str | None = None) -> list[Day]:
+    """Return the sums of each day from the first to the last on which anything was done, the latest first."""
+    names = ("day", "project_name", "kind", "outcome")
+    rows = _grouped(_of_days(actor_id, first, last, project), *names).order_by(*names)
+    return days_of(
+        Happened(
+            row["day"], row["project_name"], row["kind"], row["outcome"], row["times"], row["all_tokens"]
+        )
+        for row in rows
+    )
+
+
+def _of_days(actor_id: UUID, first: date, last: date, project: str | None) -> QuerySet[ProjectEvent]:
+    begin, end = (datetime.combine(day, time.min, UTC) for day in (first, last + timedelta(days=1)))
+    rows = ProjectEvent.objects.filter(actor_id=actor_id, created_at__gte=begin, created_at__lt=end)
+    return rows if project is None else rows.filter(project_name=project)
+
+
+def _grouped(rows: QuerySet[ProjectEvent], *names: str) -> Any:
+    days: Any = rows.order_by().annotate(day=Cast("created_at", DateField()))
+    return days.values(*names).annotate(times=Count("id"), all_tokens=Sum("tokens"))

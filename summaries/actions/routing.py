@@ -6,27 +6,29 @@ A language model is asked once for each message (SPEC P3); without one, or where
 import logging
 import secrets
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Final
+from uuid import UUID
 
 from django.conf import settings
 from django.db import transaction
-from django.db.models import Case, Q, QuerySet, TextField, When
-from django.db.models.functions import Left, Right
+from django.db.models import Case, F, Q, QuerySet, TextField, When, Window
+from django.db.models.functions import Left, Right, RowNumber
 
 from conversations.actions.routed import Routing
 from conversations.models import Session
 from memoryhub.auth import audit
 from memoryhub.auth.domain import Principal, Scope
 from memoryhub.auth.tenancy import Tenant, UnknownRow, ensure_actor, hold
-from memoryhub.errors import told
+from memoryhub.errors import DomainError, told
 from memoryhub.llm.base import ChatMessage, CompletionRequest, Operation
 from memoryhub.llm.delimiters import ForgedFence, fenced
 from memoryhub.providers.asking import ask
 from memoryhub.providers.errors import ProviderError
 from memoryhub.providers.prompts import prompt
+from memoryhub.search.analysis import analyse
 from memoryhub.tenancy.domain import Trust, TrustPolicy
 from memoryhub.tenancy.models import Actor
 from memoryhub.tenancy.policies import effective_policy
@@ -35,12 +37,14 @@ from summaries.actions.projects import (
     ProjectExists,
     check_trusted,
     create_project,
+    delete_project,
+    locked_project,
     note_event,
     project_named,
 )
 from summaries.domain.documents import without_lines
-from summaries.domain.project_policy import AUTO, ProjectPolicy
-from summaries.domain.projects import EventKind, Listed, catalog, one_line
+from summaries.domain.policy import AUTO, ProjectPolicy
+from summaries.domain.projects import EventKind, Listed, catalog, free_name, is_name, one_line, propose_name
 from summaries.domain.routing import (
     COMPARED,
     MOST_DOCUMENTS,
@@ -48,9 +52,11 @@ from summaries.domain.routing import (
     Confidence,
     Decided,
     Example,
+    Profile,
     Verdict,
     action_of,
     answer_schema,
+    evidence,
     listed,
     most_alike,
     profile_of,
@@ -388,3 +394,116 @@ def correct_routing(
         details={"decision_id": str(locked.pk)}, now=now,
     )  # fmt: skip
     return locked
+
+
+NAMED_AFTER = 200
+"""Characters of a message that a project can be named after."""
+
+
+class NotCorrected(DomainError):
+    """Nobody put the decision right, or somebody else did since."""
+
+
+def proposed_name(decision: RoutingDecision) -> str:
+    """Return what a new project for a message could be called: the router's proposal, else its first words."""
+    wanted = decision.proposed_name or propose_name(" ".join(decision.message[:NAMED_AFTER].split()[:4]))
+    taken = Project.objects.of(decision.actor_id).filter(name__startswith=wanted[:40])
+    return free_name(wanted, taken.values_list("name", flat=True))
+
+
+@transaction.atomic
+def correct_to_new_project(
+    *, decision: RoutingDecision, name: str, by: Principal, reason: str = "", now: datetime
+) -> Project:
+    """Make a project for a message and say that it belongs there. Raises as `create_project`, `correct_routing`."""
+    hold(decision.actor_id)
+    project = create_project(actor=decision.actor, name=name, description="", by=by, now=now)
+    correct_routing(decision=decision, project_name=name, by=by, reason=reason, now=now)
+    return project
+
+
+@transaction.atomic
+def take_back_correction(
+    *,
+    decision: RoutingDecision,
+    said: str,
+    former: str = "",
+    with_project: bool = False,
+    by: Principal,
+    reason: str = "",
+    now: datetime,
+) -> bool:
+    """Let a message's routing stand as it did before somebody said that it belongs to the project `said`.
+
+    `former` is what a person had said before that; `with_project` deletes the project where this very correction made
+    it and nothing has come into it since. Return whether it was deleted. Raises NotCorrected, UnknownRow, Forbidden.
+    """
+    check_trusted(by)
+    hold(decision.actor_id)
+    rows = RoutingDecision.objects.select_for_update(of=["self"], no_key=True)
+    rows = rows.select_related("actor__agent", "corrected_project")
+    locked = rows.filter(pk=decision.pk, actor_id=decision.actor_id).first()
+    if locked is None:
+        raise UnknownRow(told("No such decision."))
+    project = locked.corrected_project
+    if project is None or project.name != said:
+        raise NotCorrected(told("This was put right otherwise meanwhile, or not at all."))
+    # `correct_to_new_project` gives both the same moment, so nobody else's project is taken for its own.
+    was_made_for_it = project.created_at == locked.corrected_at
+    if is_name(former):
+        correct_routing(decision=locked, project_name=former, by=by, reason=reason, now=now)
+    else:
+        _cleared(locked, project, by, reason, now)
+    goes = with_project and was_made_for_it and _is_as_made(locked_project(project))
+    if goes:
+        delete_project(project=project, by=by, reason=reason, now=now)
+    return goes
+
+
+def _cleared(decision: RoutingDecision, project: Project, by: Principal, reason: str, now: datetime) -> None:
+    decision.corrected_project, decision.corrected_by, decision.corrected_at = None, "", None
+    decision.save(update_fields=["corrected_project", "corrected_by", "corrected_at"])
+    audit.record(
+        by=by, verb="uncorrect", object_kind="routing", object_id=decision.pk, actor=decision.actor, reason=reason,
+        now=now,
+    )  # fmt: skip
+    note_event(
+        actor=decision.actor, project=project, kind=EventKind.CORRECT, outcome="taken_back",
+        details={"decision_id": str(decision.pk)}, now=now,
+    )  # fmt: skip
+
+
+def _is_as_made(project: Project) -> bool:
+    """Say whether nobody has done anything with a project but make it."""
+    documents = list(
+        Document.objects.of(project.actor_id).filter(project=project).values_list("version", flat=True)
+    )
+    routed = RoutingDecision.objects.filter(actor_id=project.actor_id)
+    is_used = routed.filter(project=project).exists() or routed.filter(corrected_project=project).exists()
+    return documents == [1] and project.version == 1 and not is_used
+
+
+MOST_WEIGHED: Final = 40
+"""Projects of an actor, those changed last."""
+
+LONGEST_WEIGHED: Final = 1_000
+"""Characters of a message."""
+
+
+def profiles_of(actor_ids: Iterable[UUID]) -> Mapping[UUID, Sequence[Profile]]:
+    """Return what the names and descriptions of each actor's latest projects say."""
+    place = Window(RowNumber(), partition_by=F("actor_id"), order_by=[F("updated_at").desc(), F("id").desc()])
+    rows = Project.objects.filter(actor_id__in=set(actor_ids)).annotate(place=place)
+    profiles: dict[UUID, list[Profile]] = defaultdict(list)
+    latest = rows.filter(place__lte=MOST_WEIGHED).order_by("place")
+    for actor_id, name, description in latest.values_list("actor_id", "name", "description"):
+        profiles[actor_id].append(profile_of(name, description=description, texts=()))
+    return profiles
+
+
+def likeliest(message: str, profiles: Sequence[Profile], *, first: str | None = None, most: int) -> list[str]:
+    """Return the names of projects that share most with a message; `first` is what was decided, and comes first."""
+    found = evidence(analyse(message[:LONGEST_WEIGHED]), profiles)
+    ranked = sorted(found, key=lambda name: -found[name])  # stable: else those changed last
+    names = [first, *(name for name in ranked if name != first)] if first else ranked
+    return names[:most]

@@ -25,20 +25,28 @@ from memoryhub.llm.none import NOT_CONFIGURED
 from memoryhub.providers.errors import ProviderUnavailable
 from memoryhub.tenancy.domain import Trust
 from memoryhub.tokens.counter import count_raw
-from summaries.actions.adding import remove_empty_document
-from summaries.actions.believing import set_trust
-from summaries.actions.compaction_states import CompactionState, compaction_states
-from summaries.actions.documents import DocumentTooLong, backups_of, restore_version, write_document
-from summaries.actions.oversize import NotCompacted, order_compaction
-from summaries.actions.protecting import kept_blocks
+from summaries.actions.compaction import (
+    CompactionState,
+    NotCompacted,
+    compaction_states,
+    kept_blocks,
+    order_compaction,
+)
+from summaries.actions.documents import (
+    DocumentTooLong,
+    backups_of,
+    remove_empty_document,
+    restore_document,
+    set_trust,
+    write_document,
+)
 from summaries.admin.curated import CuratedForm, address
 from summaries.admin.entries import entries_of, ids_of
 from summaries.admin.file_names import file_name, topic_of
 from summaries.admin.histories import HistoryAdmin, Version, restored
 from summaries.admin.passages import differences
 from summaries.admin.words import DOCUMENT_KINDS, OUTCOMES, WHYS
-from summaries.domain.documents import LONGEST_DOCUMENT
-from summaries.domain.projects import DocumentKind
+from summaries.domain.documents import LONGEST_DOCUMENT, DocumentKind
 from summaries.models import Document, DocumentVersion, Project
 
 LONGEST_EDITED = 310_000
@@ -338,7 +346,7 @@ class DocumentAdmin(HistoryAdmin):
 
     def restore(self, request: HttpRequest, row: Any, number: int, reason: str) -> Done:
         """Bring back what the document said at a version."""
-        done = restore_version(
+        done = restore_document(
             document=row, number=number, expected_version=small_number(request, "version"), by=principal(request),
             reason=reason, now=clock(),
         )  # fmt: skip

@@ -34,28 +34,20 @@ from memoryhub.admin.pressing import Done, button_urls, in_words, posted, reason
 from memoryhub.auth.tenancy import UnknownRow, tenant_for_reading
 from memoryhub.errors import DomainError
 from memoryhub.providers.errors import ProviderError
-from summaries.actions.adding import add_document
-from summaries.actions.compaction_states import compaction_states
-from summaries.actions.daily import daily
-from summaries.actions.digesting import Digest, digest
-from summaries.actions.going_back import put_project_back
-from summaries.actions.projects import ProjectExists, change_project, delete_project
-from summaries.actions.zipping import zip_project
+from summaries.actions.compaction import compaction_states
+from summaries.actions.digests import Digest, digest
+from summaries.actions.documents import add_document, undo_project_change
+from summaries.actions.files import zip_project
+from summaries.actions.projects import ProjectExists, change_project, daily, delete_project
 from summaries.admin.curated import CuratedAdmin, CuratedForm, address, goes_along, person_may
 from summaries.admin.documents import length_in_words
 from summaries.admin.entries import entries_of
 from summaries.admin.file_names import file_name
 from summaries.admin.words import CONFIDENCES, EVENT_OUTCOMES, EVENTS, OUTCOMES
-from summaries.domain.daily import Day
-from summaries.domain.daily import in_words as day_in_words
-from summaries.domain.projects import (
-    DOCUMENTS,
-    LONGEST_DESCRIPTION,
-    LONGEST_NAME,
-    MEMORY,
-    BadProjectName,
-    document_order,
-)
+from summaries.domain.documents import DOCUMENTS, MEMORY, document_order
+from summaries.domain.events import Day
+from summaries.domain.events import in_words as day_in_words
+from summaries.domain.projects import LONGEST_DESCRIPTION, LONGEST_NAME, BadProjectName
 from summaries.domain.rolling import NoRoom
 from summaries.models import (
     Document,
@@ -186,7 +178,7 @@ class ProjectAdmin(CuratedAdmin):
         """Take back a change of the name or the description."""
 
         def press(project: Project, reason: str) -> Done:
-            put_project_back(
+            undo_project_change(
                 project=project, name=typed(request, "name"), memory_version=small_number(request, "memory"),
                 expected_version=small_number(request, "version"), by=principal(request), reason=reason, now=clock(),
             )  # fmt: skip

@@ -27,12 +27,18 @@ from memoryhub.admin.base import HubAdmin, UserFilter, clock, excerpt, labelled,
 from memoryhub.admin.pressing import Done, button_urls, posted, typed
 from memoryhub.admin.titles import dated
 from memoryhub.tenancy.policies import effective_policy
-from summaries.actions.correcting import correct_to_new_project, proposed_name, take_back_correction
-from summaries.actions.likely import likeliest, profiles_of
-from summaries.actions.routing import correct_routing, corrections_of
+from summaries.actions.routing import (
+    correct_routing,
+    correct_to_new_project,
+    corrections_of,
+    likeliest,
+    profiles_of,
+    proposed_name,
+    take_back_correction,
+)
 from summaries.admin.curated import address, person_may, wide
 from summaries.admin.words import ACTIONS, CONFIDENCE_COLOURS, CONFIDENCES, USER_TOLD
-from summaries.domain.project_policy import ProjectPolicy
+from summaries.domain.policy import ProjectPolicy
 from summaries.domain.projects import LONGEST_NAME
 from summaries.domain.routing import Action, Confidence, alike, most_alike
 from summaries.models import Project, RoutingDecision

@@ -25,9 +25,8 @@ from memoryhub.admin.titles import dated
 from memoryhub.admin.trail import WHO
 from memoryhub.auth.tenancy import UnknownRow
 from memoryhub.errors import told
-from summaries.actions.curate import delete_summary, edit_summary, restore_version
-from summaries.actions.going_back import put_summary_back
-from summaries.actions.ordering import order_summary
+from summaries.actions.summaries import delete_summary, edit_summary, restore_summary, undo_summary_change
+from summaries.actions.triggers import order_summary
 from summaries.admin.curated import CuratedForm, address, goes_along, wide
 from summaries.admin.histories import HistoryAdmin, Version, restored
 from summaries.admin.routing import timeline_link
@@ -272,7 +271,7 @@ class SummaryAdmin(HistoryAdmin):
         version, by = small_number(request, "version"), principal(request)
         former = row.version
         if typed(request, "exactly"):
-            done = put_summary_back(
+            done = undo_summary_change(
                 summary=row, number=number, expected_version=version, by=by, reason=reason, now=clock()
             )
         else:
@@ -280,7 +279,7 @@ class SummaryAdmin(HistoryAdmin):
             wanted = rows.filter(number=number).first()
             if wanted is None:
                 raise UnknownRow(told("There is no such version."))
-            done = restore_version(
+            done = restore_summary(
                 summary=row, version=wanted, expected_version=version, by=by, reason=reason, now=clock()
             )
         return restored(done, number, former, exactly=1)

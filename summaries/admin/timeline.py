@@ -18,7 +18,7 @@ from memoryhub.admin.numbers import grouped
 from memoryhub.admin.pages import Page
 from memoryhub.admin.pressing import in_words, next_of, tell
 from memoryhub.errors import DomainError
-from summaries.actions.ordering import order_summary
+from summaries.actions.triggers import order_summary
 from summaries.admin.words import CONFIDENCES
 from summaries.domain.routing import Action
 from summaries.domain.summaries import Verb

@@ -6,9 +6,10 @@ from typing import Any, Final
 from django.utils.translation import gettext_lazy as _
 
 from memoryhub.tenancy.domain import Trust
-from summaries.actions.protecting import Why
+from summaries.actions.compaction import Why
 from summaries.domain.compaction import Outcome
-from summaries.domain.projects import DocumentKind, EventKind
+from summaries.domain.documents import DocumentKind
+from summaries.domain.projects import EventKind
 from summaries.domain.routing import Action, Confidence
 from summaries.domain.summaries import Generator, Verb
 

@@ -16,7 +16,7 @@ from memoryhub.api.fields import (
     TextField,
 )
 from memoryhub.api.pagination import MAX_LIMIT
-from summaries.actions.daily import MOST_DAYS
+from summaries.actions.projects import MOST_DAYS
 from summaries.domain.documents import LONGEST_DOCUMENT, LONGEST_ENTRY
 from summaries.domain.projects import LONGEST_DESCRIPTION, EventKind
 from summaries.models import (

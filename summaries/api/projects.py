@@ -15,15 +15,16 @@ from rest_framework.response import Response
 from conversations.actions.routed import CHANNEL
 from conversations.models import Session
 from memoryhub.api.etags import IF_MATCH, etag, expected_version, wants_none
-from memoryhub.api.fields import TenantQuery
+from memoryhub.api.fields import NoBody, TenantQuery
 from memoryhub.api.pagination import PageQuery, page_of
 from memoryhub.api.problems import Problem
 from memoryhub.api.views import ApiView
 from memoryhub.auth.domain import Scope
 from memoryhub.auth.tenancy import Tenant
+from memoryhub.providers.errors import ProviderUnavailable
 from memoryhub.tenancy.domain import TrustPolicy
 from memoryhub.tenancy.policies import effective_policy
-from summaries.actions.daily import daily_events
+from summaries.actions.compaction import NotCompacted, order_compaction
 from summaries.actions.documents import (
     DocumentTooLong,
     append_entry,
@@ -32,13 +33,14 @@ from summaries.actions.documents import (
     is_waiting,
     put_document,
     read_document,
-    restore_version,
+    restore_document,
 )
 from summaries.actions.projects import (
     ProjectExists,
     catalog_of,
     change_project,
     create_project,
+    daily_events,
     delete_project,
     documents_of,
     project_named,
@@ -67,16 +69,10 @@ from summaries.api.project_serializers import (
     RouteIn,
     RouteOut,
 )
-from summaries.api.views import IF_NONE_MATCH, conflict
-from summaries.domain.projects import BadDocumentName, BadProjectName
-from summaries.models import (
-    Document,
-    DocumentEntry,
-    DocumentVersion,
-    Project,
-    ProjectEvent,
-    RoutingDecision,
-)
+from summaries.api.summaries import IF_NONE_MATCH, JobIdOut, conflict, llm_problem
+from summaries.domain.documents import BadDocumentName
+from summaries.domain.projects import BadProjectName
+from summaries.models import Document, DocumentEntry, DocumentVersion, Project, ProjectEvent, RoutingDecision
 
 PLAIN = "text/plain"
 
@@ -277,7 +273,7 @@ class DocumentRestore(ProjectView):
     def post(self, request: Request, project_name: str, document_name: str) -> Response:
         """Bring back what a document said at a version; a backup is one."""
         values = self.validated(DocumentRestoreIn)
-        document = restore_version(
+        document = restore_document(
             document=self.document(project_name, document_name), number=values["number"],
             expected_version=expected_version(request), by=self.principal, reason=values["reason"], now=self.now,
         )  # fmt: skip
@@ -398,3 +394,22 @@ class DailyEvents(ProjectView):
             actor_id=self.reading(values).actor_id, days=values["days"], now=self.now, project=values.get("project")
         )  # fmt: skip
         return Response(DaysOut({"results": found}).data)
+
+
+class DocumentCompaction(ProjectView):
+    """Have a document rewritten shorter."""
+
+    scopes = {"POST": Scope.WRITE}
+    problems = {
+        **ProjectView.problems,
+        NotCompacted: conflict("not_compacted"),
+        ProviderUnavailable: llm_problem,
+    }
+
+    @extend_schema(request=NoBody, parameters=[TenantQuery], responses={202: JobIdOut})
+    def post(self, request: Request, project_name: str, document_name: str) -> Response:
+        """Rewrite a document in the background, also before it is too long; pinned.md never is."""
+        self.validated(NoBody)
+        document = self.document(project_name, document_name)
+        job_id = order_compaction(document=document, by=self.principal, now=self.now)
+        return Response({"job_id": job_id}, status=status.HTTP_202_ACCEPTED)

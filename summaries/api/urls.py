@@ -2,21 +2,23 @@
 
 from django.urls import path
 
-from summaries.api import compacting, projects, views
+from summaries.api import projects, summaries
 
 DOCUMENT = "projects/<str:project_name>/documents/<str:document_name>"
 
 urlpatterns = [
-    path("summaries", views.Summaries.as_view(), name="summaries"),
-    path("summaries/digest", views.SummariesDigest.as_view(), name="summaries-digest"),
-    path("sessions/<uuid:session_id>/summary", views.OneSummary.as_view(), name="summary"),
+    path("summaries", summaries.Summaries.as_view(), name="summaries"),
+    path("summaries/digest", summaries.SummariesDigest.as_view(), name="summaries-digest"),
+    path("sessions/<uuid:session_id>/summary", summaries.OneSummary.as_view(), name="summary"),
     path(
         "sessions/<uuid:session_id>/summary/versions",
-        views.SummaryVersions.as_view(),
+        summaries.SummaryVersions.as_view(),
         name="summary-versions",
     ),
     path(
-        "sessions/<uuid:session_id>/summary/restore", views.SummaryRestore.as_view(), name="summary-restore"
+        "sessions/<uuid:session_id>/summary/restore",
+        summaries.SummaryRestore.as_view(),
+        name="summary-restore",
     ),
     path("projects", projects.Projects.as_view(), name="projects"),
     path("projects/catalog", projects.Catalog.as_view(), name="projects-catalog"),
@@ -31,5 +33,5 @@ urlpatterns = [
     path(f"{DOCUMENT}/backups", projects.DocumentBackups.as_view(), name="document-backups"),
     path(f"{DOCUMENT}/restore", projects.DocumentRestore.as_view(), name="document-restore"),
     path(f"{DOCUMENT}/entries", projects.DocumentEntries.as_view(), name="document-entries"),
-    path(f"{DOCUMENT}/compact", compacting.DocumentCompaction.as_view(), name="document-compact"),
+    path(f"{DOCUMENT}/compact", projects.DocumentCompaction.as_view(), name="document-compact"),
 ]

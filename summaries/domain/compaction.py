@@ -14,8 +14,7 @@ from itertools import chain, groupby
 from typing import Final
 
 from conversations.domain.cleaning import visible
-from summaries.domain.documents import PIN, line_digest
-from summaries.domain.projects import MEMORY, PINNED, TIMELINE
+from summaries.domain.documents import MEMORY, PIN, PINNED, TIMELINE, line_digest
 
 COMPACTED: Final = frozenset({MEMORY, TIMELINE})
 """What grows by itself, and is compacted by itself; other documents are where somebody asks for it."""

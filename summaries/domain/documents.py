@@ -2,12 +2,14 @@
 
 import re
 import unicodedata
-from collections.abc import Callable, Set
+from collections.abc import Callable, Sequence, Set
 from datetime import datetime
+from enum import StrEnum
 from hashlib import sha256
 from typing import Final
 
-from summaries.domain.projects import TIMELINE, one_line
+from memoryhub.errors import DomainError, told
+from summaries.domain.projects import LONGEST_DESCRIPTION, LONGEST_NAME, one_line
 
 PIN: Final = "[PINNED]"
 LONGEST_ENTRY: Final = 4_000
@@ -66,3 +68,79 @@ def best_sections(
             used += tokens
     best = scored[0][0] if chosen else 0.0
     return [sections[place] for place in sorted(chosen)], best
+
+
+MEMORY: Final = "MEMORY.md"
+PINNED: Final = "pinned.md"
+DECISIONS: Final = "decisions.md"
+TIMELINE: Final = "timeline.md"
+DOCUMENTS: Final = (MEMORY, PINNED, DECISIONS, TIMELINE)
+_DETAIL: Final = re.compile(r"detail-([a-z0-9]+(?:-[a-z0-9]+)*)\.md")
+
+
+class DocumentKind(StrEnum):
+    """What gave a document its next text."""
+
+    CREATE = "create"
+    EDIT = "edit"
+    APPEND = "append"
+    COMPACTION = "compaction"
+    RESTORE = "restore"
+    SYNC = "sync"
+
+
+class BadDocumentName(DomainError, ValueError):
+    """A text that is no document's name."""
+
+
+def check_document_name(name: str) -> None:
+    """Raise BadDocumentName for what is not `MEMORY.md`, `pinned.md`, … or `detail-<topic>.md`."""
+    detail = _DETAIL.fullmatch(name)
+    if name not in DOCUMENTS and not (detail and len(detail[1]) <= LONGEST_NAME):
+        raise BadDocumentName(
+            told("A document is called %(names)s or detail-<topic>.md.", names=", ".join(DOCUMENTS))
+        )
+
+
+def document_order(name: str) -> tuple[int, str]:
+    """Return what documents are sorted by: the four that every project may have, then details by topic."""
+    return (DOCUMENTS.index(name) if name in DOCUMENTS else len(DOCUMENTS), name)
+
+
+def description_in(memory: str) -> str:
+    """Return MEMORY.md's first block quote as one line, "" where it has none; what the catalog shows (SPEC P2)."""
+    quoted: list[str] = []
+    for line in memory.splitlines():
+        if line.lstrip().startswith(">"):
+            quoted.append(line.lstrip()[1:])
+        elif quoted:
+            break
+    return one_line(" ".join(quoted))[:LONGEST_DESCRIPTION]
+
+
+def described(name: str, description: str) -> str:
+    """Return what a new project's MEMORY.md says: its name and, in a block quote, what it is about."""
+    quote = f"> {one_line(description)}\n" if description.strip() else ""
+    return f"# {name}\n\n{quote}"
+
+
+def with_description(memory: str, name: str, description: str) -> str:
+    """Return MEMORY.md with another description in its first block quote, which is added where it has none."""
+    lines = memory.splitlines(keepends=True)
+    quote = f"> {one_line(description)}\n" if description.strip() else ""
+    at = next((place for place, line in enumerate(lines) if line.lstrip().startswith(">")), None)
+    if at is None:
+        return described(name, description) + memory if not lines else _below_title(lines, quote)
+    end = next(
+        (place for place in range(at, len(lines)) if not lines[place].lstrip().startswith(">")), len(lines)
+    )
+    return "".join([*lines[:at], quote, *lines[end:]])
+
+
+def _below_title(lines: Sequence[str], quote: str) -> str:
+    first = 1 if lines[0].startswith("# ") else 0
+    head = [line if line.endswith("\n") else f"{line}\n" for line in lines[:first]]
+    gap = "\n" if first else ""
+    return "".join(
+        [*head, gap, quote, "" if lines[first:] and not lines[first].strip() else "\n", *lines[first:]]
+    )

@@ -14,8 +14,7 @@ from uuid import UUID
 from conversations.domain.cleaning import label, one_line
 from memoryhub.search.analysis import analyse, fold
 from memoryhub.validators import text_problem
-from summaries.domain.documents import PIN
-from summaries.domain.projects import DECISIONS, MEMORY, TIMELINE
+from summaries.domain.documents import DECISIONS, MEMORY, PIN, TIMELINE
 from summaries.domain.rolling import NoRoom, shortened
 
 LISTS: Final[Mapping[str, str]] = {"facts": MEMORY, "decisions": DECISIONS, "timeline": TIMELINE}

@@ -1,8 +1,9 @@
 """When a session is summarised, and how much goes into it and comes out (SPEC U2, U3)."""
 
 from dataclasses import dataclass
+from typing import Final
 
-from memoryhub.tenancy.domain import Policy, switch, whole
+from memoryhub.tenancy.domain import Policy, number, one_of, switch, whole
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,3 +25,55 @@ class SummaryPolicy(Policy):
         "summary_max_tokens": whole(500, 1_000_000),
         "summary_output_limit": whole(100, 1_000),
     }
+
+
+OFF: Final = "off"
+AUTO: Final = "auto"
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProjectPolicy(Policy):
+    """The values that an agent or a user may override; tokens are counted by o200k.
+
+    `project_routing` `auto` routes what names no project as well. `project_search_tokens` is how much of the
+    documents beside `MEMORY.md` and `pinned.md` may enter a context; 0: none.
+    """
+
+    project_routing: str = OFF
+    project_auto_create: bool = False
+    routing_examples: int = 10
+    routing_deadline_seconds: int = 20
+    project_search_tokens: int = 1500
+
+    CHECKS = {
+        "project_routing": one_of(OFF, AUTO),
+        "project_auto_create": switch(),
+        "routing_examples": whole(0, 50),
+        "routing_deadline_seconds": whole(1, 120),
+        "project_search_tokens": whole(0, 20_000),
+    }
+
+
+@dataclass(frozen=True, kw_only=True)
+class CompactionPolicy(Policy):
+    """The values that an agent or a user may override; documents are counted by o200k."""
+
+    model_context_window: int = 200_000
+    compaction_trigger: float = 0.10
+    compaction_target: float = 0.60
+
+    CHECKS = {
+        "model_context_window": whole(4_000, 10_000_000),
+        "compaction_trigger": number(0, 1, above=True),
+        "compaction_target": number(0.1, 0.95),
+    }
+
+    @property
+    def limit(self) -> int:
+        """Return how many tokens a document may have before it is compacted."""
+        return int(self.model_context_window * self.compaction_trigger)
+
+    @property
+    def target(self) -> int:
+        """Return how many tokens it may have afterwards."""
+        return int(self.limit * self.compaction_target)

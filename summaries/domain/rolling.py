@@ -1,18 +1,20 @@
-"""Cutting a conversation into calls: each takes the summary so far and as many messages as fit (SPEC U3).
+"""A summary is never more trusted than the least trusted of what it was made of (SPEC M10)."""
 
-Pure; what a text costs in tokens is a function that is handed in. Each message stands on one line of its own, so that
-nothing in it can begin a line and pass for somebody else's words.
-"""
-
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Final
 
-from conversations.domain.cleaning import label, one_line
+from conversations.domain.cleaning import label, one_line, visible
+from memoryhub.llm.delimiters import fenced
 from memoryhub.tenancy.domain import Trust
 from summaries.domain.policy import SummaryPolicy
-from summaries.domain.trusting import lowest
+
+
+def lowest(*trusts: Trust | str, among: Iterable[Trust | str] = ()) -> Trust:
+    """Return the lowest of these trusts; of none at all, trusted."""
+    return Trust.UNTRUSTED if Trust.UNTRUSTED in {*trusts, *among} else Trust.TRUSTED
+
 
 Count = Callable[[str], int]
 Line = Callable[["Said", "Said | None"], str]
@@ -211,3 +213,51 @@ class Draft:
     def condensed_to(self, text: str, *, model: str) -> "Draft":
         """Return the draft as covering what it did, in other words."""
         return replace(self, text=text, model=model)
+
+
+PREVIOUS: Final = "previous-summary"
+CONVERSATION: Final = "conversation"
+
+WORDS_PER_TOKEN: Final = 0.5
+CHARACTERS_PER_TOKEN: Final = 0.6
+"""As much as surely fits into a token of any model, so that an answer within them is never cut off."""
+
+
+def room_for_words(output_tokens: int) -> dict[str, int]:
+    """Return how long an answer may be, in words and in characters, as prompts say it."""
+    return {
+        "words": int(output_tokens * WORDS_PER_TOKEN),
+        "characters": int(output_tokens * CHARACTERS_PER_TOKEN),
+    }
+
+
+def material(call: Call, fence: str) -> str:
+    """Return a call's texts, each between its fences. Raises ForgedFence."""
+    blocks = {PREVIOUS: call.previous} if call.previous else {}
+    return fenced({**blocks, CONVERSATION: call.transcript}, fence)
+
+
+def answer_without(fence: str, text: str) -> str:
+    """Return a model's answer as it is kept: no characters that nobody sees, no line that repeats a fence."""
+    lines = (line.rstrip() for line in visible(text).splitlines())
+    return "\n".join(line for line in lines if fence not in line).strip()
+
+
+def latest_for(calls: int, summaries: Sequence[Said], limits: Limits, count: Count) -> Sequence[Said]:
+    """Return the latest summaries that about so many calls can hold, one at least; they are ordered by time.
+
+    Each call but the first holds the digest so far as well.
+    """
+    room = calls * max(0, limits.room - limits.output)
+    taken = 0
+    for said in reversed(summaries):
+        room -= min(count(f"{line_of(said)}\n"), limits.room)
+        if taken and room < 0:
+            break
+        taken += 1
+    return summaries[len(summaries) - taken :]
+
+
+def line_of(said: Said, before: Said | None = None) -> str:
+    """Return a session's summary as one line with its day."""
+    return f"[{said.said_at:%Y-%m-%d}] {one_line(said.text)}"

@@ -133,7 +133,7 @@ def test_a_session_that_takes_more_than_one_attempt_is_gone_on_with(
     client.post(f"{API}/agents", {"agent_id": "kana", "policy": {"summary_max_messages": 10}})
     talk(client, "kana", "hiroki", *(f"I drink tea number {number}." for number in range(30)))
     forget_jobs()
-    monkeypatch.setattr("summaries.actions.writing.RESERVE_SECONDS", 10_000.0)
+    monkeypatch.setattr("summaries.actions.summaries.RESERVE_SECONDS", 10_000.0)
     llm.answer(Reply("They talked about tea."))
     assert "1 done" in backfill("--summaries")
     assert len(llm.asked) == 3 and Summary.objects.get().message_count == 30

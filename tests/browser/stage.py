@@ -31,7 +31,7 @@ from strength.models import Memory, Merge
 from summaries.actions.documents import append_entry, write_document
 from summaries.actions.projects import create_project
 from summaries.actions.routing import route_message
-from summaries.domain.projects import DocumentKind
+from summaries.domain.documents import DocumentKind
 from summaries.models import Document, Summary
 from tests.conftest import run_jobs
 

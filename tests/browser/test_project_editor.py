@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from summaries.actions.documents import write_document
-from summaries.domain.projects import DocumentKind
+from summaries.domain.documents import DocumentKind
 from summaries.models import Document, DocumentEntry, DocumentVersion, Project
 from tests.browser.chromium import expect
 from tests.browser.seeing import accessible, scrolls_sideways

@@ -7,9 +7,9 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.utils import timezone
 
 from memoryhub.tenancy.models import Actor
-from summaries.actions.daily import daily
-from summaries.domain.daily import Day, in_words
-from summaries.management.whose import add_whose, named_actor
+from summaries.actions.projects import daily
+from summaries.domain.events import Day, in_words
+from summaries.management.actor_options import add_whose, named_actor
 from summaries.models import ProjectEvent
 
 

@@ -7,11 +7,10 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.utils import timezone
 
 from memoryhub.auth.domain import command
-from summaries.actions.exporting import export_projects
-from summaries.actions.files import Unusable
-from summaries.actions.trees import TreeOfAnother
-from summaries.domain.tree import BadManifest, Verdict
-from summaries.management.whose import add_whose, named_actor, only_actor
+from summaries.actions.files import TreeOfAnother, export_projects
+from summaries.actions.folder import Unusable
+from summaries.domain.files import BadManifest, Verdict
+from summaries.management.actor_options import add_whose, named_actor, only_actor
 
 WORDS = {
     Verdict.SAME: "unchanged",

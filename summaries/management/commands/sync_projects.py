@@ -9,11 +9,10 @@ from django.utils import timezone
 from memoryhub.auth.domain import command
 from memoryhub.tenancy.domain import actor_id
 from memoryhub.tenancy.models import Actor
-from summaries.actions.files import Unusable
-from summaries.actions.syncing import Syncing, sync_projects
-from summaries.actions.trees import TreeOfAnother, whose_tree
-from summaries.domain.tree import BadManifest, Verdict
-from summaries.management.whose import add_whose, named_actor, only_actor
+from summaries.actions.files import Syncing, TreeOfAnother, sync_projects, whose_tree
+from summaries.actions.folder import Unusable
+from summaries.domain.files import BadManifest, Verdict
+from summaries.management.actor_options import add_whose, named_actor, only_actor
 
 WORDS = {
     Verdict.SAME: "unchanged",

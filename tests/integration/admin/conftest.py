@@ -27,7 +27,7 @@ from memoryhub.tenancy.models import Actor, Agent
 from strength.actions.write import NewMemory, write_memory
 from strength.domain.memories import Kind
 from strength.models import Memory
-from summaries.actions.ordering import order_summary
+from summaries.actions.triggers import order_summary
 from summaries.models import Summary
 
 BY = command("test")

@@ -22,11 +22,10 @@ from memoryhub.jobs.models import Job
 from memoryhub.llm.none import NOT_CONFIGURED
 from memoryhub.providers.config import LLMConfig
 from memoryhub.tokens.counter import count_raw
-from summaries.actions.documents import append_entry, put_document, write_document
-from summaries.actions.oversize import note_outcome
+from summaries.actions.documents import append_entry, note_outcome, put_document, write_document
 from summaries.actions.projects import create_project
 from summaries.domain.compaction import Outcome
-from summaries.domain.projects import DocumentKind
+from summaries.domain.documents import DocumentKind
 from summaries.models import Document, DocumentEntry, DocumentVersion, Project, ProjectEvent
 from tests.integration.admin.conftest import BY, SCRIPT, form_of, page_of
 

@@ -14,10 +14,9 @@ from conversations.models import ChatTurn
 from memoryhub.auth.models import AuditEntry
 from memoryhub.auth.tenancy import actor_for_writing
 from memoryhub.tenancy.models import Actor
-from summaries.actions.correcting import NotCorrected, take_back_correction
 from summaries.actions.documents import append_entry
 from summaries.actions.projects import create_project
-from summaries.actions.routing import correct_routing, route_message
+from summaries.actions.routing import NotCorrected, correct_routing, route_message, take_back_correction
 from summaries.models import Project, RoutingDecision
 from tests.integration.admin.conftest import BY, SCRIPT, list_of, page_of
 

@@ -9,7 +9,7 @@ from django.test.utils import CaptureQueriesContext
 
 from memoryhub.auth.domain import command
 from memoryhub.auth.models import AuditEntry
-from summaries.actions.curate import edit_summary
+from summaries.actions.summaries import edit_summary
 from summaries.models import Summary, SummaryVersion
 from tests.integration.admin.conftest import NOW, SCRIPT, Hub, form_of, page_of
 

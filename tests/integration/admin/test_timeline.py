@@ -22,8 +22,8 @@ from memoryhub.checks import dotted_paths_import
 from memoryhub.jobs.models import Job
 from strength.admin.timeline import USED
 from strength.models import Memory, UseReport
-from summaries.actions.curate import edit_summary
 from summaries.actions.routing import route_message
+from summaries.actions.summaries import edit_summary
 from tests.integration.admin.conftest import BY, NOW, SCRIPT, Hub, page_of
 
 MOST_BYTES = 400_000

@@ -11,7 +11,7 @@ from memoryhub.jobs.queue import enqueue
 from memoryhub.tenancy.models import Actor
 from summaries.actions.documents import put_document
 from summaries.actions.projects import create_project
-from summaries.domain.projects import MEMORY
+from summaries.domain.documents import MEMORY
 from summaries.models import Document, Project
 from tests.integration.summaries.conftest import ran
 

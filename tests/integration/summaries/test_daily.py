@@ -10,8 +10,7 @@ from django.core.management import CommandError, call_command
 from memoryhub.auth.domain import command
 from memoryhub.auth.tenancy import actor_for_writing
 from memoryhub.tenancy.models import Actor
-from summaries.actions.daily import daily
-from summaries.actions.projects import note_event
+from summaries.actions.projects import daily, note_event
 from summaries.domain.projects import EventKind
 from tests.integration.summaries.project_files import a_project
 

@@ -12,10 +12,9 @@ from conversations.domain.cleaning import one_line
 from conversations.models import Message, Session
 from memoryhub.jobs.backfilling import Scope
 from memoryhub.jobs.models import Job
-from summaries.actions.backfill import pieces
-from summaries.actions.curate import edit_summary
-from summaries.actions.due import due_sessions
-from summaries.domain.blanks import IN_WORDS
+from summaries.actions.summaries import edit_summary
+from summaries.actions.triggers import backfill_pieces, due_sessions
+from summaries.domain.summaries import IN_WORDS
 from summaries.models import Summary, SummaryVersion
 from tests.conftest import client_with_key
 from tests.fakes.llm_server import Asked, LLMServer, Reply
@@ -173,7 +172,9 @@ def test_blank_messages_make_no_version_and_nobody_looks_at_them(
     talk.end()
     talk.summarize()
     assert len(llm.asked) == 1 and SummaryVersion.objects.count() == 1
-    assert not due_sessions(timezone.now() + timedelta(hours=2)).exists() and not list(pieces(Scope()))
+    assert not due_sessions(timezone.now() + timedelta(hours=2)).exists() and not list(
+        backfill_pieces(Scope())
+    )
 
 
 def test_the_database_calls_blank_what_python_does() -> None:
@@ -193,7 +194,9 @@ def test_a_backfill_leaves_those_alone_who_want_no_summaries(talk: Talk) -> None
     talk.set_policy(summarizes=False)
     other.actor.policy = {"summarizes": True}
     other.actor.save()
-    assert [piece.order.payload["session_id"] for piece in pieces(Scope())] == [str(other.session.pk)]
+    assert [piece.order.payload["session_id"] for piece in backfill_pieces(Scope())] == [
+        str(other.session.pk)
+    ]
 
 
 def test_all_that_a_person_wrote_is_read_before_messages_join(talk: Talk, llm: LLMServer) -> None:

@@ -14,11 +14,10 @@ from django.utils import timezone
 from memoryhub.auth.models import AuditEntry
 from memoryhub.tenancy.domain import Trust
 from summaries.actions.documents import append_entry, write_document
-from summaries.actions.files import EditedMeanwhile, Folder, Unusable
+from summaries.actions.folder import EditedMeanwhile, Folder, Unusable
 from summaries.actions.projects import delete_project
-from summaries.domain.documents import LONGEST_DOCUMENT
-from summaries.domain.projects import DocumentKind
-from summaries.domain.tree import digest_of
+from summaries.domain.documents import LONGEST_DOCUMENT, DocumentKind
+from summaries.domain.files import digest_of
 from summaries.models import Document, DocumentVersion, Project, ProjectEvent
 from tests.integration.summaries.project_files import BY, LONG_AGO, a_document, a_project, text_of
 

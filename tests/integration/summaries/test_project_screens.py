@@ -16,7 +16,7 @@ from memoryhub.auth.tenancy import actor_for_writing
 from summaries.actions.documents import append_entry, believed_text, write_document
 from summaries.actions.projects import create_project
 from summaries.actions.routing import route_message
-from summaries.domain.projects import DocumentKind
+from summaries.domain.documents import DocumentKind
 from summaries.models import Document, Project, ProjectEvent, RoutingDecision
 
 BY = command("test")

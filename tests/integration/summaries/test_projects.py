@@ -15,18 +15,18 @@ from memoryhub.auth.domain import Forbidden, Principal, PrincipalKind, command
 from memoryhub.auth.tenancy import actor_for_writing
 from memoryhub.tenancy.domain import Trust
 from memoryhub.tokens.counter import count_raw
-from summaries.actions.believing import set_trust
 from summaries.actions.documents import (
     append_entry,
     backups_of,
     believed_text,
     put_document,
-    restore_version,
+    restore_document,
+    set_trust,
     write_document,
 )
 from summaries.actions.projects import catalog_of, create_project, delete_project
-from summaries.domain.documents import line_digest
-from summaries.domain.projects import DocumentKind, EventKind
+from summaries.domain.documents import DocumentKind, line_digest
+from summaries.domain.projects import EventKind
 from summaries.models import Document, DocumentEntry, DocumentVersion, Project, ProjectEvent
 from tests.conftest import client_with_key
 
@@ -289,7 +289,7 @@ def test_backups_are_the_last_three_before_a_compaction(project: Project) -> Non
             document=memory, text=f"s{number}", kind=DocumentKind.COMPACTION, by=BY, now=NOW
         )
     assert [each.text for each in backups_of(memory)] == ["long 4", "long 3", "long 2"]
-    restored = restore_version(document=memory, number=backups_of(memory)[0].number, by=BY, now=NOW)
+    restored = restore_document(document=memory, number=backups_of(memory)[0].number, by=BY, now=NOW)
     assert restored.text == "long 4"
 
 
@@ -352,7 +352,7 @@ def test_trusted_hand_makes_a_line_believed(project: Project) -> None:
         lambda project: create_project(actor=project.actor, name="x", description="", by=STRANGER, now=NOW),
         lambda project: delete_project(project=project, by=STRANGER, now=NOW),
         lambda project: put_document(project=project, name="pinned.md", text="x", by=STRANGER, now=NOW),
-        lambda project: restore_version(document=memory_of(project), number=0, by=STRANGER, now=NOW),
+        lambda project: restore_document(document=memory_of(project), number=0, by=STRANGER, now=NOW),
     ],
 )
 def test_untrusted_key_changes_nothing_that_is_believed(

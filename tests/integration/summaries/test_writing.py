@@ -16,10 +16,9 @@ from memoryhub.auth.models import AuditEntry
 from memoryhub.jobs.models import Job
 from memoryhub.jobs.queue import enqueue
 from memoryhub.tokens.counter import counter_for
-from summaries.actions.backfill import sessions_to_summarize
-from summaries.actions.curate import edit_summary
-from summaries.actions.due import due_sessions
-from summaries.actions.writers import Asking, Written
+from summaries.actions.summaries import edit_summary
+from summaries.actions.summarizers import Asking, Written
+from summaries.actions.triggers import due_sessions, sessions_to_summarize
 from summaries.domain.rolling import Call
 from summaries.models import Summary, SummaryDraft, SummaryVersion
 from tests.conftest import run_jobs
@@ -212,14 +211,16 @@ def test_what_was_written_before_an_edit_is_not_gone_on_from(talk: Talk, llm: LL
 def test_a_model_that_fails_leaves_nothing_and_the_job_says_so(
     talk: Talk, llm: LLMServer, failure: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("summaries.actions.writing.CALL_SECONDS", 0.3)
+    monkeypatch.setattr("summaries.actions.summaries.CALL_SECONDS", 0.3)
     talk.say_many(20)
     llm.answer(Reply("Partial text of", failure=failure))
     job = talk.summarize()
     assert job.state in ("queued", "failed") and job.error and "Otaru" not in job.error
     assert talk.summary is None and not SummaryVersion.objects.exists()
     if job.state == "queued":
-        monkeypatch.setattr("summaries.actions.writing.CALL_SECONDS", 30.0)  # a busy machine must not fail it
+        monkeypatch.setattr(
+            "summaries.actions.summaries.CALL_SECONDS", 30.0
+        )  # a busy machine must not fail it
         llm.answer(Reply("Whole."))
         Job.objects.filter(pk=job.pk).update(due_at=timezone.now())
         assert ran(job.pk).state == "done" and talk.summary is not None and talk.summary.text == "Whole."
@@ -235,7 +236,7 @@ def test_an_answer_of_fences_alone_is_no_answer(talk: Talk, llm: LLMServer) -> N
 def test_when_the_attempts_time_is_over_the_next_one_goes_on(
     talk: Talk, llm: LLMServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("summaries.actions.writing.RESERVE_SECONDS", 10_000.0)
+    monkeypatch.setattr("summaries.actions.summaries.RESERVE_SECONDS", 10_000.0)
     talk.set_policy(summary_max_messages=10)
     talk.say_many(30)
     job = talk.summarize()

@@ -25,8 +25,8 @@ from summaries.domain.compaction import (
     shares,
     sheet,
 )
-from summaries.domain.compaction_policy import CompactionPolicy
 from summaries.domain.documents import line_digest
+from summaries.domain.policy import CompactionPolicy
 
 NOW = datetime(2026, 3, 15, 12, 0, tzinfo=UTC)
 CODE = "c0de"

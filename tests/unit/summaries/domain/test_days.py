@@ -2,7 +2,7 @@
 
 from datetime import date
 
-from summaries.domain.daily import Happened, days_of
+from summaries.domain.events import Happened, days_of
 
 MONDAY, TUESDAY = date(2026, 3, 2), date(2026, 3, 3)
 

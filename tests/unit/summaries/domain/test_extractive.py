@@ -7,9 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memoryhub.tokens.counter import count_raw
-from summaries.domain.extractive import LONGEST_SENTENCE, MOST_SENTENCES, extract
+from summaries.domain.extractive import LONGEST_SENTENCE, MOST_SENTENCES, extract, sentences
 from summaries.domain.rolling import GAP, Call, Said
-from summaries.domain.sentences import sentences
 
 AT = datetime(2026, 3, 1, tzinfo=UTC)
 

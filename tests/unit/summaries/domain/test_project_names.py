@@ -5,23 +5,25 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memoryhub.tokens.counter import count_raw
-from summaries.domain.projects import (
-    LONGEST_NAME,
+from summaries.domain.documents import (
     BadDocumentName,
-    BadProjectName,
-    Listed,
-    catalog,
     check_document_name,
-    check_name,
     described,
     description_in,
     document_order,
+    with_description,
+)
+from summaries.domain.projects import (
+    LONGEST_NAME,
+    BadProjectName,
+    Listed,
+    catalog,
+    check_name,
     free_name,
     is_name,
     is_stand_in,
     one_line,
     propose_name,
-    with_description,
 )
 
 

@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from conversations.domain.cleaning import one_line
 from memoryhub.tenancy.domain import Trust
 from memoryhub.tokens.counter import count_raw, counter_for
-from summaries.domain.digesting import latest_for, line_of
 from summaries.domain.policy import SummaryPolicy
 from summaries.domain.rolling import (
     GAP,
@@ -21,6 +20,8 @@ from summaries.domain.rolling import (
     NoRoom,
     Said,
     call_to_condense,
+    latest_for,
+    line_of,
     next_call,
     shortened,
     written,

@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from summaries.domain.tree import (
+from summaries.domain.files import (
     BadManifest,
     Exported,
     Manifest,

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from memoryhub.tenancy.domain import PolicyError, Trust
 from summaries.domain.policy import SummaryPolicy
-from summaries.domain.triggers import Standing, Trigger, trigger
-from summaries.domain.trusting import lowest
+from summaries.domain.rolling import lowest
+from summaries.domain.summaries import Standing, Trigger, trigger
 
 POLICY = SummaryPolicy()
 TWENTY = POLICY.summary_trigger_message_count

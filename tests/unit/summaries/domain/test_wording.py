@@ -7,8 +7,8 @@ import pytest
 from memoryhub.llm.delimiters import ForgedFence
 from memoryhub.providers.prompts import LANGUAGES, prompt
 from memoryhub.tokens.counter import counter_for
-from summaries.domain.rolling import Call
-from summaries.domain.wording import answer_without, introduced, material, room_for_words
+from summaries.context_layers import introduced
+from summaries.domain.rolling import Call, answer_without, material, room_for_words
 
 ENDED = datetime(2026, 3, 1, tzinfo=UTC)
 

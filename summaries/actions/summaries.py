@@ -6,29 +6,34 @@ may work on one session at a time; whoever is second looks again and mostly find
 
 import logging
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from datetime import datetime
 from typing import Any, Final, Self
 from uuid import UUID
 
+from django.db import transaction
 from django.utils.dateparse import parse_datetime
 
+from conversations.actions.condensed import Condensed
+from conversations.actions.receipts import forget_source
 from conversations.models import Message, MessageQuerySet, Session
-from memoryhub.auth.domain import job_principal
+from memoryhub.api.idempotency import forget_answers
+from memoryhub.auth import audit
+from memoryhub.auth.actions import VersionMismatch
+from memoryhub.auth.domain import Forbidden, Principal, PrincipalKind, job_principal
+from memoryhub.auth.tenancy import UnknownRow, hold
+from memoryhub.errors import told
 from memoryhub.jobs.domain import FIRST_PAUSE_SECONDS, Postponed
 from memoryhub.jobs.followers import follow
 from memoryhub.jobs.kinds import Writes
 from memoryhub.jobs.running import RunningJob
 from memoryhub.tenancy.domain import Trust
 from memoryhub.tenancy.policies import effective_policy
-from summaries.actions.steps import take_step
-from summaries.actions.versions import keep_version
-from summaries.actions.writers import Writer, writer_for
-from summaries.domain.blanks import IN_WORDS
+from summaries.actions.summarizers import Writer, take_step, writer_for
 from summaries.domain.policy import SummaryPolicy
 from summaries.domain.rolling import Call, Draft, Said, call_to_condense, next_call
-from summaries.domain.summaries import Extent, Verb
-from summaries.domain.triggers import Standing, Trigger, trigger
+from summaries.domain.summaries import IN_WORDS, Extent, Standing, Trigger, Verb, trigger
 from summaries.models import Summary, SummaryDraft, SummaryVersion
 
 CALL_SECONDS: Final = 60.0
@@ -305,3 +310,179 @@ def _locked(found: Found, now: datetime) -> Summary:
     current.version += 1
     current.written += 1
     return current
+
+
+TOLD: Final = ("text", "message_count", "start_time", "end_time", "model", "generator", "trust")
+"""What a version brings back when it is restored."""
+
+
+def keep_version(
+    *,
+    summary: Summary,
+    verb: Verb,
+    by: Principal,
+    reason: str = "",
+    seconds: float | None = None,
+    now: datetime,
+) -> SummaryVersion:
+    """Write down a change that was just made to a locked row."""
+    version = SummaryVersion.objects.create(
+        actor_id=summary.actor_id,
+        summary=summary,
+        number=summary.version,
+        verb=verb,
+        locked=summary.locked,
+        who_kind=by.kind,
+        who_id=by.id,
+        who_name=by.name[:150],
+        reason=reason,
+        seconds=seconds,
+        created_at=now,
+        **{name: getattr(summary, name) for name in TOLD},
+    )
+    audit.record(
+        by=by, verb=verb, object_kind="summary", object_id=summary.pk, actor=summary.actor, reason=reason, now=now
+    )  # fmt: skip
+    return version
+
+
+@transaction.atomic
+def edit_summary(
+    *,
+    summary: Summary,
+    values: Mapping[str, Any],
+    expected_version: int | None,
+    by: Principal,
+    reason: str = "",
+    now: datetime,
+) -> Summary:
+    """Change `text` or `locked`; a new text locks the summary unless the values say otherwise.
+
+    Raises VersionMismatch, UnknownRow, and Forbidden where an untrusted key would touch what is believed.
+    """
+    summary = _lock(summary, expected_version, by)
+    is_new_text = values.get("text", summary.text) != summary.text
+    locked = values.get("locked", summary.locked or is_new_text)
+    if not is_new_text and locked == summary.locked:
+        return summary
+    if is_new_text:
+        summary.text = values["text"]
+        summary.trust = _trust_of(summary, by)
+    verb = Verb.EDIT if is_new_text else Verb.LOCK if locked else Verb.UNLOCK
+    summary.locked = locked
+    return _changed(summary, verb, by, reason, now)
+
+
+@transaction.atomic
+def restore_summary(
+    *,
+    summary: Summary,
+    version: SummaryVersion,
+    expected_version: int | None,
+    by: Principal,
+    reason: str = "",
+    now: datetime,
+) -> Summary:
+    """Bring back what a version says and covers, and lock it: what was said since joins once it is unlocked.
+
+    Raises as `edit_summary`.
+    """
+    if version.summary_id != summary.pk:
+        raise UnknownRow(told("No version %(number)s of this summary.", number=version.number))
+    summary = _lock(summary, expected_version, by)
+    for name in TOLD:
+        setattr(summary, name, getattr(version, name))
+    if not by.is_trusted:
+        summary.trust = Trust.UNTRUSTED
+    summary.locked = True
+    return _changed(summary, Verb.RESTORE, by, reason, now)
+
+
+@transaction.atomic
+def delete_summary(
+    *, summary: Summary, expected_version: int | None, by: Principal, reason: str = "", now: datetime
+) -> None:
+    """Delete a summary with its versions; its text leaves receipts and recorded answers too. Raises as `edit_summary`.
+
+    The next trigger writes another, from the session's beginning.
+    """
+    summary = _lock(summary, expected_version, by)
+    forget_source(source_id=summary.pk)
+    forget_answers(actor=summary.actor, row_id=summary.pk)
+    SummaryDraft.objects.filter(actor_id=summary.actor_id, session_id=summary.session_id).delete()
+    audit.record(
+        by=by, verb=Verb.DELETE, object_kind="summary", object_id=summary.pk, actor=summary.actor, reason=reason,
+        now=now,
+    )  # fmt: skip
+    follow("AFTER_SUMMARY", actor_id=summary.actor_id, session_id=summary.session_id)
+    summary.delete()
+
+
+def _lock(summary: Summary, expected_version: int | None, by: Principal) -> Summary:
+    hold(summary.actor_id)
+    mine = {"actor_id": summary.actor_id}
+    # The session first, as whoever writes a summary does.
+    Session.objects.select_for_update(no_key=True).filter(pk=summary.session_id, **mine).first()
+    rows = Summary.objects.select_for_update(of=["self"]).select_related("actor__agent")
+    locked = rows.filter(pk=summary.pk, **mine).first()
+    if locked is None:
+        raise UnknownRow(told("No summary %(id)s.", id=summary.pk))
+    if not by.is_trusted and locked.trust == Trust.TRUSTED:
+        raise Forbidden(told("An untrusted key may not touch what is believed; a curator can."))
+    if expected_version is not None and locked.version != expected_version:
+        raise VersionMismatch(locked.version)
+    return locked
+
+
+def _trust_of(summary: Summary, by: Principal) -> str:
+    """Return the trust of a text from this hand: a curator vouches for it, a client's is never above what it was."""
+    if by.kind is PrincipalKind.CURATOR:
+        return Trust.TRUSTED
+    return summary.trust if by.is_trusted else Trust.UNTRUSTED
+
+
+def _changed(summary: Summary, verb: Verb, by: Principal, reason: str, now: datetime) -> Summary:
+    summary.version += 1
+    summary.updated_at = now
+    summary.save()
+    keep_version(summary=summary, verb=verb, by=by, reason=reason, now=now)
+    follow("AFTER_SUMMARY", actor_id=summary.actor_id, session_id=summary.session_id)
+    return summary
+
+
+@transaction.atomic
+def undo_summary_change(
+    *,
+    summary: Summary,
+    number: int,
+    expected_version: int | None,
+    by: Principal,
+    reason: str = "",
+    now: datetime,
+) -> Summary:
+    """Bring back what a summary was at a version, and whether it was locked. Raises as `edit_summary`."""
+    versions = SummaryVersion.objects.filter(actor_id=summary.actor_id, summary=summary)
+    version = versions.filter(number=number).first()
+    if version is None:
+        raise UnknownRow(told("There is no such version."))
+    restored = restore_summary(
+        summary=summary, version=version, expected_version=expected_version, by=by, reason=reason, now=now
+    )
+    return edit_summary(
+        summary=restored, values={"locked": version.locked}, expected_version=None, by=by, reason=reason, now=now
+    )  # fmt: skip
+
+
+def session_summary(*, actor_id: UUID, session_id: UUID) -> Condensed | None:
+    """Return a session's summary as it is now; None where there is none yet."""
+    summary = Summary.objects.of(actor_id).filter(session_id=session_id).first()
+    if summary is None:
+        return None
+    return Condensed(
+        session_id=summary.session_id,
+        text=summary.text,
+        trust=Trust(summary.trust),
+        message_count=summary.message_count,
+        generator=summary.generator,
+        updated_at=summary.updated_at,
+    )

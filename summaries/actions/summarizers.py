@@ -2,6 +2,7 @@
 
 import secrets
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
@@ -17,9 +18,8 @@ from memoryhub.tenancy.models import Actor
 from memoryhub.tokens.counter import TokenCounter, count_raw
 from summaries.domain.extractive import extract
 from summaries.domain.policy import SummaryPolicy
-from summaries.domain.rolling import Call, Limits
+from summaries.domain.rolling import Call, Limits, answer_without, material, room_for_words
 from summaries.domain.summaries import Generator
-from summaries.domain.wording import answer_without, material, room_for_words
 
 FENCE_BYTES: Final = 8
 """Drawn anew for each question, so nobody tries twice; a longer one would only cost tokens."""
@@ -154,3 +154,26 @@ def writer_for(actor: Actor, policy: SummaryPolicy, *, task: str = "summarize") 
     """Return who writes for an actor, its agent loaded: as the installation is configured."""
     kind = Extracting if settings.LLM.provider == "none" else Asking
     return kind(actor, policy, task=task)
+
+
+TOO_LONG: Final = frozenset({"truncated", "too_large"})
+ASKED_AGAIN: Final = 3
+"""How often: each time for half as many words, and from the second on of half as many messages."""
+
+LEAST_SECONDS: Final = 5.0
+"""What must be left of the time for another question."""
+
+
+def take_step(writer: Writer, call: Call, *, seconds_left: Callable[[], float]) -> tuple[Call, Written]:
+    """Return a call that was answered whole, and its answer: the one given, or one with fewer of its messages.
+
+    Raises ProviderError; the one about length only where shorter questions do not help either.
+    """
+    for again in range(ASKED_AGAIN + 1):
+        call = call.half if again > 1 else call
+        try:
+            return call, writer.write(call, deadline_seconds=seconds_left(), shorter=again)
+        except BadAnswer as error:
+            if error.code not in TOO_LONG or again == ASKED_AGAIN or seconds_left() < LEAST_SECONDS:
+                raise
+    raise AssertionError("the last question either answers or raises")

@@ -11,11 +11,9 @@ from memoryhub.auth.tenancy import Tenant
 from memoryhub.errors import DomainError, told
 from memoryhub.providers.errors import ProviderTimeout
 from memoryhub.tenancy.policies import effective_policy
-from summaries.actions.steps import LEAST_SECONDS, take_step
-from summaries.actions.writers import Writer, Written, writer_for
-from summaries.domain.digesting import latest_for, line_of
+from summaries.actions.summarizers import LEAST_SECONDS, Writer, Written, take_step, writer_for
 from summaries.domain.policy import SummaryPolicy
-from summaries.domain.rolling import Said, next_call
+from summaries.domain.rolling import Said, latest_for, line_of, next_call
 from summaries.domain.summaries import Generator
 from summaries.models import Summary, SummaryQuerySet
 
