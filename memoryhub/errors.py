@@ -1,6 +1,6 @@
 """What an action has against what it was asked, in words that an edge can say in another language.
 
-Programs get the English text; the admin looks the template up in its catalogue (`memoryhub.admin.pressing.in_words`).
+Programs get the English text; the admin looks the template up in its catalogue (`admin.object_actions.error_message`).
 """
 
 from collections.abc import Callable

@@ -255,25 +255,25 @@ LOGIN_REDIRECT_URL = "admin:index"
 ADMIN_PAGES: list[str] = [
     "strength.admin.review.PAGES",
     "conversations.admin.playground.PAGES",
-    "summaries.admin.timeline.PAGES",
-    "memoryhub.admin.people.PAGES",
-    "memoryhub.admin.spending.PAGES",
+    "summaries.admin.panels.PAGES",
+    "memoryhub.admin.users.PAGES",
+    "memoryhub.admin.usage.PAGES",
 ]
 
 # What a session's timeline tells besides its messages; each app offers its own sorts of events.
 TIMELINE_EVENTS = [
     "conversations.admin.timeline.QUESTIONS",
     "conversations.admin.timeline.CONTEXTS",
-    "summaries.admin.timeline.SUMMARIES",
-    "summaries.admin.timeline.ROUTES",
-    "strength.admin.timeline.BORN",
-    "strength.admin.timeline.USED",
+    "summaries.admin.panels.SUMMARIES",
+    "summaries.admin.panels.ROUTES",
+    "strength.admin.panels.BORN",
+    "strength.admin.panels.USED",
 ]
 
 # The figures of the admin's first page, in order; each app offers its own.
 DASHBOARD_PANELS = [
     "memoryhub.admin.dashboard.ground_tiles",
-    "memoryhub.admin.ledger.tiles",
+    "memoryhub.admin.usage.usage_tiles",
     "conversations.admin.tiles",
     "summaries.admin.tiles",
     "strength.admin.tiles",

@@ -37,10 +37,9 @@ from conversations.domain.fitting import ContextTooLarge
 from conversations.domain.layers import SESSION_SUMMARY
 from conversations.domain.validation import InvalidContext
 from conversations.models import Receipt, Session
-from memoryhub.admin.base import as_uuid, clock, excerpt, principal
-from memoryhub.admin.numbers import grouped
-from memoryhub.admin.pages import Page, shown
-from memoryhub.admin.pressing import typed
+from memoryhub.admin.base import as_uuid, clock, excerpt, grouped, principal
+from memoryhub.admin.object_actions import submitted_text
+from memoryhub.admin.pages import Page, render_page
 from memoryhub.auth.tenancy import Tenant, tenant_for_reading
 from memoryhub.errors import DomainError, words_of
 from memoryhub.providers.counting import counter_in_use
@@ -105,17 +104,19 @@ class Result:
 def playground(request: HttpRequest) -> HttpResponse:
     """Show the form, filled in with what an address of this page still knows; run what is posted."""
     may_keep = request.user.has_perm(KEEP)
-    is_to_keep = request.method == "POST" and bool(typed(request, "keep"))
+    is_to_keep = request.method == "POST" and bool(submitted_text(request, "keep"))
     if is_to_keep and not may_keep:
         raise PermissionDenied
     before, settings = _asked(request)
     form = PlaygroundForm(settings if request.method == "POST" else None, initial=settings)
     result = _result(request, form) if form.is_bound and form.is_valid() else None
-    if result is not None and typed(request, "as") == "json":
+    if result is not None and submitted_text(request, "as") == "json":
         return _file(result)
     context: dict[str, Any] = {"form": form, "suggested": _suggested(form, result), "may_keep": may_keep}
-    if not form.is_bound and typed(request, "run"):
-        context |= {"run": typed(request, "run"), "comes_back": True} if before else {"is_forgotten": True}
+    if not form.is_bound and submitted_text(request, "run"):
+        context |= (
+            {"run": submitted_text(request, "run"), "comes_back": True} if before else {"is_forgotten": True}
+        )
     if result is None and form.is_bound and before is not None:
         # What was refused or could not be asked is no run: the next is compared with the one before it.
         context["run"] = keep_run(request, before)
@@ -123,12 +124,12 @@ def playground(request: HttpRequest) -> HttpResponse:
         if is_to_keep:
             context["kept"] = _keep(request, result)
         context |= _shown(request, form, result, before)
-    return shown(request, TEMPLATE, title=_("Playground"), **context)
+    return render_page(request, TEMPLATE, title=_("Playground"), **context)
 
 
 def _asked(request: HttpRequest) -> tuple[Run | None, dict[str, str]]:
     """Return the run before this one, and the settings: posted, a receipt's, a kept run's, or a session's."""
-    before = run_kept(request, typed(request, "run"))
+    before = run_kept(request, submitted_text(request, "run"))
     receipt = _receipt(request)
     if receipt is not None:
         outcome = outcome_of(receipt.items, total=receipt.total_tokens, limit=receipt.token_limit)
@@ -136,7 +137,7 @@ def _asked(request: HttpRequest) -> tuple[Run | None, dict[str, str]]:
         return Run(settings, outcome, receipt.actor_id), settings
     if request.method == "POST":
         settings = {name: request.POST.get(name, "") for name in PlaygroundForm.base_fields}
-        if budget := typed(request, "instead"):
+        if budget := submitted_text(request, "instead"):
             settings["max_tokens"] = budget
         return before, settings
     return before, before.settings if before else _prefilled(request)

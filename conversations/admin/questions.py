@@ -16,8 +16,16 @@ from unfold.contrib.filters.admin import (
 
 from conversations.domain.chat import TurnState
 from conversations.models import ChatTurn, Message
-from memoryhub.admin.base import ReadOnlyAdmin, UserFilter, clock, excerpt, labelled, link_to, whose
-from memoryhub.admin.titles import dated
+from memoryhub.admin.base import (
+    ReadOnlyAdmin,
+    clock,
+    coloured,
+    excerpt,
+    link_to,
+    owner_label,
+    title_with_time,
+)
+from memoryhub.admin.filters import UserFilter
 
 BROKEN_OFF = "broken_off"
 STATE_COLOURS: Mapping[str, str] = {
@@ -91,13 +99,13 @@ class ChatTurnAdmin(ReadOnlyAdmin):
     @admin.display(description=_("whose"), ordering="actor")
     def owner(self, turn: ChatTurn) -> str:
         """Return whose question it was."""
-        return whose(turn.actor)
+        return owner_label(turn.actor)
 
     def title_of(self, row: Any) -> str:
         """Return what became of it, and when it was asked."""
-        return dated(self.shown_state(row)[1], row.created_at)
+        return title_with_time(self.shown_state(row)[1], row.created_at)
 
-    @labelled(STATE_COLOURS)
+    @coloured(STATE_COLOURS)
     @admin.display(description=_("state"), ordering="state")
     def shown_state(self, turn: ChatTurn) -> tuple[str, Any]:
         """Return what became of it; what a server that was killed has left is nobody's any more."""

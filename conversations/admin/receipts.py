@@ -15,9 +15,9 @@ from conversations.actions.routed import UNNAMED
 from conversations.admin.asked import project_in_words
 from conversations.admin.weighing import budget_of, groups_of
 from conversations.models import Receipt
-from memoryhub.admin.base import ReadOnlyAdmin, UserFilter, as_uuid, excerpt, link_to, whose
+from memoryhub.admin.base import ReadOnlyAdmin, as_uuid, excerpt, link_to, owner_label, title_with_time
+from memoryhub.admin.filters import UserFilter
 from memoryhub.admin.pages import needs_of
-from memoryhub.admin.titles import dated
 
 NO_FIGURES: Final = frozenset({"asked", "is_trial", "layer_budgets", "total_tokens", "token_limit"})
 """What a receipt's metadata hold besides single figures, or what stands elsewhere on the page."""
@@ -55,7 +55,7 @@ class ReceiptAdmin(ReadOnlyAdmin):
 
     def title_of(self, row: Any) -> str:
         """Return when the context was put together."""
-        return dated(self.opts.verbose_name, row.created_at)
+        return title_with_time(self.opts.verbose_name, row.created_at)
 
     def get_queryset(self, request: HttpRequest) -> Any:
         """Return the receipts; a list leaves out what only a receipt's own page shows."""
@@ -82,7 +82,7 @@ class ReceiptAdmin(ReadOnlyAdmin):
     @admin.display(description=_("whose"), ordering="actor")
     def owner(self, receipt: Receipt) -> str:
         """Return whose context it was."""
-        return whose(receipt.actor)
+        return owner_label(receipt.actor)
 
     @admin.display(description=_("session"))
     def of_session(self, receipt: Any) -> str:

@@ -22,17 +22,18 @@ from conversations.admin.timeline import summarise_address, timeline_of
 from conversations.models import Message, Session
 from memoryhub.admin.base import (
     ReadOnlyAdmin,
-    UserFilter,
     clock,
+    coloured,
     excerpt,
-    labelled,
     link_to,
+    owner_label,
     principal,
-    whose,
+    title_with_time,
+    truncated,
 )
-from memoryhub.admin.pages import needs_of, shown
-from memoryhub.admin.pressing import Done, posted
-from memoryhub.admin.titles import dated, shortened
+from memoryhub.admin.filters import UserFilter
+from memoryhub.admin.object_actions import Done, run_object_action
+from memoryhub.admin.pages import needs_of, render_page
 
 SESSION_FILTER = "session__id__exact"
 TRUST_COLOURS = {"trusted": "success", "untrusted": "warning"}
@@ -75,11 +76,11 @@ class SessionAdmin(ReadOnlyAdmin):
     @admin.display(description=_("whose"), ordering="actor")
     def owner(self, session: Session) -> str:
         """Return whose conversation it is."""
-        return whose(session.actor)
+        return owner_label(session.actor)
 
     def title_of(self, row: Any) -> str:
         """Return the title; of a session without one its channel, and when it began."""
-        return shortened(row.title) if row.title else dated(row.channel, row.started_at)
+        return truncated(row.title) if row.title else title_with_time(row.channel, row.started_at)
 
     def get_urls(self) -> list[URLPattern]:
         """Return the addresses, with the timeline and what its button posts to."""
@@ -109,7 +110,7 @@ class SessionAdmin(ReadOnlyAdmin):
         if session is None:
             missing: HttpResponse = self._get_obj_does_not_exist_redirect(request, self.opts, object_id)
             return missing
-        return shown(
+        return render_page(
             request,
             "admin/conversations/session/timeline.html",
             title=session.title or gettext("Session"),
@@ -136,7 +137,7 @@ class SessionAdmin(ReadOnlyAdmin):
             return Done(gettext("The session was ended; what follows it was ordered."))
 
         may = lambda session: self.has_end_permission(request)  # noqa: E731
-        return posted(self, request, object_id, act, may=may, logged="end")
+        return run_object_action(self, request, object_id, act, may=may, logged="end")
 
 
 def _may_read(request: HttpRequest) -> bool:
@@ -188,14 +189,14 @@ class MessageAdmin(ReadOnlyAdmin):
     @admin.display(description=_("whose"), ordering="actor")
     def owner(self, message: Message) -> str:
         """Return whose message it is."""
-        return whose(message.actor)
+        return owner_label(message.actor)
 
     @admin.display(description=_("session"))
     def in_session(self, message: Any) -> str:
         """Return a link to the session."""
         return link_to("admin:conversations_session_change", message.session_id, str(message.session_id)[:13])
 
-    @labelled(TRUST_COLOURS)
+    @coloured(TRUST_COLOURS)
     @admin.display(description=_("trust"), ordering="trust")
     def shown_trust(self, message: Message) -> tuple[str, str]:
         """Return whether contexts may use it."""

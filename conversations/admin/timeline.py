@@ -23,9 +23,8 @@ from conversations.admin.stretches import MOST_OF_A_SORT, Event, Sort, Stretch, 
 from conversations.domain.chat import TurnState
 from conversations.domain.messages import Role
 from conversations.models import ChatTurn, Message, Receipt, Session
-from memoryhub.admin.base import as_uuid
-from memoryhub.admin.numbers import grouped
-from memoryhub.admin.pressing import small_number, typed
+from memoryhub.admin.base import as_uuid, grouped
+from memoryhub.admin.object_actions import submitted_number, submitted_text
 
 PAGE: Final = 50
 SEARCHED_AT_ONCE: Final = 20_000
@@ -112,12 +111,12 @@ class Cut:
 def wish_of(request: HttpRequest) -> Wish:
     """Return what the address asks for; what cannot be read is not asked."""
     return Wish(
-        after=small_number(request, "after"),
-        before=small_number(request, "before"),
-        at=as_uuid(typed(request, "at")),
-        day=_day(typed(request, "date")),
-        is_last=bool(typed(request, "last")),
-        words=typed(request, "q")[:LONGEST_QUERY],
+        after=submitted_number(request, "after"),
+        before=submitted_number(request, "before"),
+        at=as_uuid(submitted_text(request, "at")),
+        day=_day(submitted_text(request, "date")),
+        is_last=bool(submitted_text(request, "last")),
+        words=submitted_text(request, "q")[:LONGEST_QUERY],
         chosen=frozenset(request.GET.getlist("show")),
     )
 

@@ -22,7 +22,7 @@ from conversations.domain.layers import (
     USER_MESSAGE,
     WORKING,
 )
-from memoryhub.admin.numbers import grouped
+from memoryhub.admin.base import grouped
 
 Item = Mapping[str, Any]
 

@@ -1,5 +1,5 @@
-"""The ground's screens, and what the apps' screens are built on. No app is known here."""
+"""Admin screens of the core, and the base classes of the apps' screens. Imports no app."""
 
-from memoryhub.admin import agents, jobs, keys, ledger, people, records
+from memoryhub.admin import agents, audit, jobs, keys, system, usage, users
 
-__all__ = ["agents", "jobs", "keys", "ledger", "people", "records"]
+__all__ = ["agents", "audit", "jobs", "keys", "system", "usage", "users"]

@@ -17,19 +17,19 @@ from unfold.contrib.filters.admin import (
 from unfold.widgets import UnfoldAdminCheckboxSelectMultipleWidget
 
 from memoryhub.admin.base import (
-    ActingAdmin,
-    ActingForm,
-    Refused,
-    about,
-    about_its_field,
-    about_policy,
+    ActionAdmin,
+    ActionForm,
+    FormRejected,
+    actor_title,
     clock,
+    error_on,
+    error_on_own_field,
     excerpt,
-    outdated,
+    policy_errors,
     principal,
+    version_conflict,
 )
 from memoryhub.admin.fields import LinesField, ObjectField, ProseField
-from memoryhub.admin.titles import named
 from memoryhub.auth.actions import (
     AgentExists,
     AgentUnknown,
@@ -70,7 +70,7 @@ _STRATEGIES_IN_WORDS = {
 }
 
 
-class AgentForm(ActingForm):
+class AgentForm(ActionForm):
     """What can be set on an agent."""
 
     expected_version = forms.IntegerField(required=False, widget=forms.HiddenInput())
@@ -118,12 +118,12 @@ class AgentForm(ActingForm):
         return values
 
 
-def _new_agent_refused(error: Any) -> Refused:
-    return about("agent_id")(error) if "agent_id" in error.errors else about_policy(error)
+def _new_agent_refused(error: Any) -> FormRejected:
+    return error_on("agent_id")(error) if "agent_id" in error.errors else policy_errors(error)
 
 
 @admin.register(Agent)
-class AgentAdmin(ActingAdmin):
+class AgentAdmin(ActionAdmin):
     """Agents: added and changed through the actions; an agent with memories is not deleted here."""
 
     form = AgentForm
@@ -152,11 +152,11 @@ class AgentAdmin(ActingAdmin):
     add_fieldsets = fieldsets[:-1]
     refusals = {
         PolicyError: _new_agent_refused,
-        AgentExists: about("agent_id"),
-        AgentUnknown: about(None),
-        VersionMismatch: outdated,
-        NamespaceError: about_its_field,
-        Forbidden: about(None),
+        AgentExists: error_on("agent_id"),
+        AgentUnknown: error_on(None),
+        VersionMismatch: version_conflict,
+        NamespaceError: error_on_own_field,
+        Forbidden: error_on(None),
     }
 
     @admin.display(description=_("name"), ordering="name")
@@ -192,7 +192,7 @@ class AgentAdmin(ActingAdmin):
         return {"effective_policy": _effective(row, None)}
 
 
-class ActorForm(ActingForm):
+class ActorForm(ActionForm):
     """What a user overrides."""
 
     policy = ObjectField(
@@ -205,7 +205,7 @@ class ActorForm(ActingForm):
 
 
 @admin.register(Actor)
-class ActorAdmin(ActingAdmin):
+class ActorAdmin(ActionAdmin):
     """Actors: made by the first write, erased through the API; people change what they override."""
 
     form = ActorForm
@@ -216,7 +216,7 @@ class ActorAdmin(ActingAdmin):
     fields = ("id", ("agent", "user_id"), "created_at", "policy")
     change_form_outer_after_template = "admin/memoryhub/includes/effective_policy.html"
     list_select_related = ("agent",)
-    refusals = {PolicyError: about_policy}
+    refusals = {PolicyError: policy_errors}
 
     @admin.display(description=_("user"), ordering="user_id")
     def shown_user(self, actor: Actor) -> Any:
@@ -230,7 +230,7 @@ class ActorAdmin(ActingAdmin):
 
     def title_of(self, row: Actor) -> str:
         """Return the agent, and the user where there is one."""
-        return named(row)
+        return actor_title(row)
 
     def has_add_permission(self, request: HttpRequest) -> bool:
         """Return no: the first write makes an actor."""

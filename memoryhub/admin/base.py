@@ -20,13 +20,14 @@ from django.db.models.functions import Left
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import NoReverseMatch, reverse
 from django.utils import timezone, translation
+from django.utils.formats import date_format, number_format
 from django.utils.functional import cached_property
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
+from django.utils.text import capfirst
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 from unfold.admin import ModelAdmin
-from unfold.contrib.filters.admin import TextFilter
 
 from memoryhub.auth.domain import Principal, curator
 from memoryhub.errors import said, words_of
@@ -48,7 +49,7 @@ def clock() -> datetime:
     return timezone.now()
 
 
-class Refused(Exception):
+class FormRejected(Exception):
     """What an action had against a change: messages by form field (None: the form as a whole)."""
 
     def __init__(self, errors: Mapping[str | None, Sequence[Any]], *, version: int | None = None) -> None:
@@ -57,37 +58,39 @@ class Refused(Exception):
         super().__init__("An action refused a change made in the admin.")
 
 
-Refusal = Callable[[Any], Refused]
+Refusal = Callable[[Any], FormRejected]
 
 
-def about(field: str | None) -> Refusal:
+def error_on(field: str | None) -> Refusal:
     """Return a translation of exceptions into an error beside one field."""
-    return lambda error: Refused({field: [words_of(error, gettext)]})
+    return lambda error: FormRejected({field: [words_of(error, gettext)]})
 
 
-def about_its_field(error: Any) -> Refused:
+def error_on_own_field(error: Any) -> FormRejected:
     """Translate an exception that names the field it is about."""
-    return Refused({error.field: [words_of(error, gettext)]})
+    return FormRejected({error.field: [words_of(error, gettext)]})
 
 
-def about_policy(error: Any) -> Refused:
+def policy_errors(error: Any) -> FormRejected:
     """Translate a PolicyError, whose keys are policy values: they stand in one field."""
-    return Refused({"policy": [f"{key}: {said(problem, gettext)}" for key, problem in error.errors.items()]})
+    return FormRejected(
+        {"policy": [f"{key}: {said(problem, gettext)}" for key, problem in error.errors.items()]}
+    )
 
 
-def outdated(error: Any) -> Refused:
+def version_conflict(error: Any) -> FormRejected:
     """Translate a VersionMismatch; what was typed stays, and can be saved over the other change."""
     problem = _(
         "This was changed while you edited it. What you typed is kept here and not saved: open the page anew to see "
         "the other change, or save again to replace it."
     )
-    return Refused({None: [problem]}, version=error.current)
+    return FormRejected({None: [problem]}, version=error.current)
 
 
-class ActingForm(forms.ModelForm):
+class ActionForm(forms.ModelForm):
     """A form whose values go to an action; shows what the action had against them."""
 
-    refused: Refused | None = None
+    refused: FormRejected | None = None
     # Fields whose values have another form here than in the model; the instance itself is never saved.
     not_checked_as_stored: frozenset[str] = frozenset()
 
@@ -115,7 +118,7 @@ class ActingForm(forms.ModelForm):
         return {name: self.cleaned_data[name] for name in self.changed_data if name in names}
 
 
-def as_stored() -> AbstractContextManager[None]:
+def untranslated() -> AbstractContextManager[None]:
     """Return a stretch in which nothing is translated: what is kept does not depend on who made it happen."""
     return translation.override(None)
 
@@ -174,17 +177,17 @@ class HubAdmin(ModelAdmin):
 
     def log_addition(self, request: HttpRequest, obj: Any, message: Any) -> Any:
         """Note in the admin's log what was made, called as the models declare it."""
-        with as_stored():
+        with untranslated():
             return super().log_addition(request, obj, message)
 
     def log_change(self, request: HttpRequest, obj: Any, message: Any) -> Any:
         """Note in the admin's log what was changed, called as the models declare it."""
-        with as_stored():
+        with untranslated():
             return super().log_change(request, obj, message)
 
     def log_deletions(self, request: HttpRequest, queryset: Any) -> Any:
         """Note in the admin's log what was deleted, called as the models declare it."""
-        with as_stored():
+        with untranslated():
             return super().log_deletions(request, queryset)
 
     def history_view(self, request: HttpRequest, object_id: str, extra_context: Any = None) -> HttpResponse:
@@ -251,10 +254,10 @@ class ReadOnlyAdmin(HubAdmin):
         return False
 
 
-class ActingAdmin(HubAdmin):
+class ActionAdmin(HubAdmin):
     """Screens whose forms go to actions. `act` does it; `refusals` translates what the action raises."""
 
-    add_form: type[ActingForm] | None = None
+    add_form: type[ActionForm] | None = None
     refusals: Mapping[type[Exception], Refusal] = {}
 
     def act(self, request: HttpRequest, row: Any, form: Any, change: bool) -> Model:
@@ -270,7 +273,7 @@ class ActingAdmin(HubAdmin):
         obj.pk = saved.pk
         obj.refresh_from_db()
 
-    def refusal(self, error: Exception) -> Refused:
+    def refusal(self, error: Exception) -> FormRejected:
         """Return what an action raised as errors of a form."""
         translate = next(each for kind, each in self.refusals.items() if isinstance(error, kind))
         return translate(error)
@@ -296,22 +299,10 @@ class ActingAdmin(HubAdmin):
         view = super().changeform_view
         try:
             answer: HttpResponse = view(request, object_id, form_url, extra_context)
-        except Refused as refused:
+        except FormRejected as refused:
             request.refused = refused  # type: ignore[attr-defined]
             answer = view(request, object_id, form_url, extra_context)
         return answer
-
-
-class UserFilter(TextFilter):
-    """Narrows a list to one user's rows, by the exact id."""
-
-    title = _("user")
-    parameter_name = "user"
-
-    def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
-        """Filter to the actors of this user, of any agent."""
-        user_id = self.value()
-        return queryset.filter(actor__user_id=user_id) if user_id else queryset
 
 
 def excerpt(text: str | None, length: int = EXCERPT) -> str:
@@ -323,7 +314,7 @@ def excerpt(text: str | None, length: int = EXCERPT) -> str:
     return format_html("<bdi>{}</bdi>", short) if short else gettext("(no text)")
 
 
-def whose(actor: Actor) -> str:
+def owner_label(actor: Actor) -> str:
     """Return whose a row is, for people who may see it: the agent, and the user where there is one."""
     if not actor.user_id:
         return format_html("<bdi>{}</bdi>", actor.agent_id)
@@ -339,7 +330,7 @@ def link_to(page: str, key: object, text: object) -> SafeString:
     return format_html('<a class="text-primary-600 dark:text-primary-500" href="{}">{}</a>', address, text)
 
 
-def labelled(colours: Mapping[str, str]) -> Callable[[Any], Any]:
+def coloured(colours: Mapping[str, str]) -> Callable[[Any], Any]:
     """Mark a list's column as shown in unfold's coloured labels, by value."""
 
     def mark(function: Any) -> Any:
@@ -355,3 +346,31 @@ def as_uuid(text: str) -> UUID | None:
         return UUID(text.strip())
     except ValueError:
         return None
+
+
+LONGEST_USER = 60
+LONGEST_TITLE = 80
+
+
+def actor_title(actor: Actor) -> str:
+    """Return whose a row is as plain text; the user's id is isolated, so that its direction ends where it ends."""
+    if not actor.user_id:
+        return actor.agent_id
+    return f"{actor.agent_id} / \u2068{truncated(actor.user_id, LONGEST_USER)}\u2069"
+
+
+def title_with_time(what: Any, at: datetime) -> str:
+    """Return what a row without a name is, and when it came to be."""
+    when = date_format(timezone.localtime(at), "SHORT_DATETIME_FORMAT")
+    return capfirst(gettext("%(what)s, %(time)s") % {"what": what, "time": when})
+
+
+def truncated(text: str, length: int = LONGEST_TITLE) -> str:
+    """Return the beginning of a text on one line."""
+    line = " ".join(text.split())
+    return line if len(line) <= length else f"{line[:length].rstrip()}…"
+
+
+def grouped(number: int) -> str:
+    """Return a whole number with its thousands apart, as the reader's language has it."""
+    return str(number_format(number, use_l10n=True, force_grouping=True))

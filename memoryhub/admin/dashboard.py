@@ -21,9 +21,9 @@ from django.utils.module_loading import import_string
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
-from memoryhub.admin.background import MOODS, Told, told
 from memoryhub.admin.base import clock
-from memoryhub.admin.trail import deed, model_of
+from memoryhub.admin.jobs import MOODS, BackgroundStatus, background_status
+from memoryhub.admin.labels import audit_title, model_of
 from memoryhub.auth.domain import PrincipalKind
 from memoryhub.auth.models import ApiKey, AuditEntry
 from memoryhub.jobs.domain import State
@@ -94,7 +94,7 @@ class Tile:
     section: Section = Section.HOLDINGS
     recent: Any = None
     page: str = ""
-    alarm: Told | None = None
+    alarm: BackgroundStatus | None = None
 
     @property
     def href(self) -> str:
@@ -123,7 +123,7 @@ class Happening:
     """Something that was done lately: when, what in words, by whom, and the row's page."""
 
     at: datetime
-    told: Any
+    background_status: Any
     who: str
     model: type[Model]
     key: object = None
@@ -214,7 +214,7 @@ def _background_tile(now: datetime) -> Tile:
     if ended_badly and state.mood in (Mood.IDLE, Mood.WORKING):
         query = "?state__in=failed,dead"
         return Tile(_("Jobs"), Count(ended_badly), _("ended badly"), Job, query, section=Section.BACKGROUND)
-    waiting, words = Count(state.jobs.get(State.QUEUED, 0)), told(state)
+    waiting, words = Count(state.jobs.get(State.QUEUED, 0)), background_status(state)
     alarm = None if words.is_well else words
     return Tile(_("Jobs"), waiting, MOODS[state.mood], Job, section=Section.BACKGROUND, alarm=alarm)
 
@@ -225,7 +225,7 @@ def _done_by_people() -> Iterator[Happening]:
         model = model_of(entry.object_kind)
         if model is not None:
             yield Happening(
-                entry.at, deed(entry.verb, entry.object_kind), entry.who_name, model, entry.object_id
+                entry.at, audit_title(entry.verb, entry.object_kind), entry.who_name, model, entry.object_id
             )
 
 

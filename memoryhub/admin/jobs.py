@@ -11,25 +11,39 @@ from django.core.exceptions import PermissionDenied
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.urls import URLPattern, path, reverse
+from django.utils.formats import date_format
 from django.utils.html import format_html
+from django.utils.translation import gettext, ngettext
 from django.utils.translation import gettext_lazy as _
-from django.utils.translation import ngettext
 from django_q.models import Failure, OrmQ, Schedule, Success
 from unfold.contrib.filters.admin import ChoicesDropdownFilter, DropdownFilter
 
-from memoryhub.admin.background import told
-from memoryhub.admin.base import ReadOnlyAdmin, clock, excerpt, labelled, principal, whose
-from memoryhub.admin.confirming import Question, asked, chosen, is_confirmed
+from memoryhub.admin.base import (
+    ReadOnlyAdmin,
+    clock,
+    coloured,
+    excerpt,
+    owner_label,
+    principal,
+    title_with_time,
+)
 from memoryhub.admin.fields import choices_of
-from memoryhub.admin.periods import PeriodFilter
-from memoryhub.admin.pressing import Done, posted, reason_of
-from memoryhub.admin.titles import dated
+from memoryhub.admin.filters import PeriodFilter
+from memoryhub.admin.object_actions import (
+    Confirmation,
+    Done,
+    confirmation_page,
+    is_confirmed,
+    run_object_action,
+    selected_ids,
+    submitted_reason,
+)
 from memoryhub.auth.models import AuditEntry
 from memoryhub.auth.retrying import cancel_jobs, retry_jobs
 from memoryhub.errors import DomainError
 from memoryhub.jobs.domain import ENDED_BADLY, State
-from memoryhub.jobs.models import Crew, Job, ScheduleState
-from memoryhub.jobs.watching import SEEN_WITHIN, background
+from memoryhub.jobs.models import Job
+from memoryhub.jobs.watching import Background, Mood, background
 
 # django-q2's own screens: a row of its schedules is code that runs, and all of its tables stay empty here.
 for unused in (Success, Failure, Schedule, OrmQ):
@@ -113,7 +127,7 @@ class Decision:
     title: Any
     button: Any
     will: Callable[[int], str]
-    told: Callable[[int], str]
+    background_status: Callable[[int], str]
     left: Callable[[int], str]
 
 
@@ -191,14 +205,14 @@ class JobAdmin(ReadOnlyAdmin):
             {"title": title, "count": sum(state.jobs.get(each, 0) for each in states), "query": f"?{query}"}
             for title, states, query in PRESETS
         ]
-        extra = {"background": told(state), "presets": presets}
+        extra = {"background": background_status(state), "presets": presets}
         return super().changelist_view(request, {**(extra_context or {}), **extra})
 
     def title_of(self, row: Any) -> str:
         """Return what kind of job it is, and when it was ordered."""
-        return dated(row.kind, row.created_at)
+        return title_with_time(row.kind, row.created_at)
 
-    @labelled(
+    @coloured(
         {"queued": "info", "running": "warning", "done": "success", "failed": "danger", "dead": "danger"}
     )
     @admin.display(description=_("state"), ordering="state")
@@ -214,7 +228,7 @@ class JobAdmin(ReadOnlyAdmin):
     @admin.display(description=_("actor"))
     def whose(self, job: Job) -> str:
         """Return whose job it is."""
-        return whose(job.actor) if job.actor else "-"
+        return owner_label(job.actor) if job.actor else "-"
 
     @admin.display(description=_("error"))
     def shown_error(self, job: Job) -> str:
@@ -234,10 +248,12 @@ class JobAdmin(ReadOnlyAdmin):
         return self._decide_many(request, queryset, "take_out")
 
     def _decide_many(self, request: HttpRequest, queryset: QuerySet[Job], verb: str) -> HttpResponse | None:
-        decision, keys = DECISIONS[verb], chosen(queryset)
+        decision, keys = DECISIONS[verb], selected_ids(queryset)
         if not is_confirmed(request):
-            return asked(self, request, _question(decision, keys), action=verb, keys=keys)
-        count = decision.do(job_ids=keys, by=principal(request), reason=reason_of(request), now=clock())
+            return confirmation_page(self, request, _question(decision, keys), action=verb, keys=keys)
+        count = decision.do(
+            job_ids=keys, by=principal(request), reason=submitted_reason(request), now=clock()
+        )
         left = len(keys) - count
         text = " ".join([decision.told(count), *([decision.left(left)] if left else [])])
         self.message_user(request, text, messages.SUCCESS if count else messages.WARNING)
@@ -272,7 +288,7 @@ class JobAdmin(ReadOnlyAdmin):
             undo = reverse(f"admin:memoryhub_job_{OPPOSITE[verb]}", args=[job.pk])
             return Done(decision.told(count), undo=undo)
 
-        return posted(self, request, object_id, act, may=lambda job: True, logged=verb)
+        return run_object_action(self, request, object_id, act, may=lambda job: True, logged=verb)
 
     def has_retry_permission(self, request: HttpRequest) -> bool:
         """Return whether this person may decide about jobs: administrators."""
@@ -290,10 +306,10 @@ class JobAdmin(ReadOnlyAdmin):
         }
 
 
-def _question(decision: Decision, keys: Sequence[UUID]) -> Question:
+def _question(decision: Decision, keys: Sequence[UUID]) -> Confirmation:
     fitting = list(Job.objects.filter(pk__in=keys, state__in=decision.states).order_by("kind", "pk"))
     left = len(keys) - len(fitting)
-    return Question(
+    return Confirmation(
         title=decision.title,
         sentences=[decision.will(len(fitting)), *([decision.left(left)] if left else [])],
         examples=[_example(job) for job in fitting],
@@ -308,29 +324,63 @@ def _example(job: Job) -> Any:
     )
 
 
-@admin.register(Crew)
-class CrewAdmin(ReadOnlyAdmin):
-    """The crews that work on jobs, and when each was last seen."""
-
-    list_display = ("__str__", "shown_state", "started_at", "seen_at")
-    ordering = ("-seen_at",)
-    search_fields = ("host",)
-
-    @labelled({"alive": "success", "lost": "danger"})
-    @admin.display(description=_("state"))
-    def shown_state(self, crew: Crew) -> tuple[str, Any]:
-        """Return whether the crew was seen just now."""
-        return ("alive", _("alive")) if clock() - crew.seen_at < SEEN_WITHIN else ("lost", _("lost"))
+MOODS: dict[Mood, Any] = {
+    Mood.IDLE: _("idle"),
+    Mood.WORKING: _("at work"),
+    Mood.BEHIND: _("behind"),
+    Mood.DOWN: _("no worker is there"),
+}
 
 
-@admin.register(ScheduleState)
-class ScheduleAdmin(ReadOnlyAdmin):
-    """When each schedule of the settings comes next."""
+@dataclass(frozen=True)
+class BackgroundStatus:
+    """The background in words: how it is, and what to do where something is to be done."""
 
-    list_display = ("name", "next_at", "last_at")
-    ordering = ("name",)
-    search_fields = ("name",)
+    mood: Mood
+    sentence: str
+    advice: str
 
-    def get_queryset(self, request: HttpRequest) -> QuerySet[ScheduleState]:
-        """Return the schedules that the settings name today."""
-        return super().get_queryset(request).filter(name__in=settings.SCHEDULES)
+    @property
+    def is_well(self) -> bool:
+        """Whether nobody need do anything about the workers."""
+        return self.mood in (Mood.IDLE, Mood.WORKING)
+
+
+def background_status(state: Background) -> BackgroundStatus:
+    """Return what to say of the background."""
+    return BackgroundStatus(state.mood, f"{_workers(state)} {_counts(state)}", _advice(state))
+
+
+def _workers(state: Background) -> str:
+    if state.mood is not Mood.DOWN:
+        words = ngettext("%(count)d worker, %(mood)s:", "%(count)d workers, %(mood)s:", state.crews)
+        return words % {"count": state.crews, "mood": MOODS[state.mood]}
+    if state.last_seen_at is None:
+        return gettext("No worker is there (none was ever seen); the background may be down:")
+    seen = date_format(state.last_seen_at, "DATETIME_FORMAT")
+    return gettext("No worker is there (the last was seen at %(time)s); the background may be down:") % {
+        "time": seen
+    }
+
+
+def _counts(state: Background) -> str:
+    counts = {each.value: state.jobs.get(each, 0) for each in State}
+    return gettext("%(queued)d jobs wait, %(running)d run, %(failed)d failed, %(dead)d are dead.") % counts
+
+
+def _advice(state: Background) -> str:
+    if state.mood is Mood.DOWN:
+        return gettext(
+            "Start the workers with “manage.py serve” (all in one) or “manage.py work” (workers alone). "
+            "Nothing is lost meanwhile: what waits is done once they are there."
+        )
+    if state.mood is Mood.BEHIND:
+        minutes = int(state.waited.total_seconds() // 60)
+        return ngettext(
+            "The oldest job has waited for %(minutes)d minute. Add workers (MEMORYHUB_WORKERS), or look below for jobs "
+            "that fail again and again.",
+            "The oldest job has waited for %(minutes)d minutes. Add workers (MEMORYHUB_WORKERS), or look below for "
+            "jobs that fail again and again.",
+            minutes,
+        ) % {"minutes": minutes}
+    return ""

@@ -1,6 +1,9 @@
 """Screens of API keys: issued and shown once, revoked, never edited."""
 
+import json
 from collections.abc import Sequence
+from dataclasses import dataclass
+from string import Template
 from typing import Any, Final
 
 from django import forms
@@ -10,28 +13,23 @@ from django.contrib.auth.models import AnonymousUser
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.template.response import TemplateResponse
+from django.urls import reverse
 from django.utils.formats import date_format
 from django.utils.html import format_html
 from django.utils.text import format_lazy
 from django.utils.translation import gettext, ngettext
 from django.utils.translation import gettext_lazy as _
 from unfold.contrib.filters.admin import BooleanRadioFilter, DropdownFilter
-from unfold.widgets import (
-    UnfoldAdminCheckboxSelectMultipleWidget,
-    UnfoldAdminSelect2MultipleWidget,
-)
+from unfold.widgets import UnfoldAdminCheckboxSelectMultipleWidget, UnfoldAdminSelect2MultipleWidget
 
-from memoryhub.admin.base import (
-    ActingAdmin,
-    ActingForm,
-    clock,
-    excerpt,
-    labelled,
-    principal,
+from memoryhub.admin.base import ActionAdmin, ActionForm, clock, coloured, excerpt, principal
+from memoryhub.admin.object_actions import (
+    Confirmation,
+    confirmation_page,
+    is_confirmed,
+    selected_ids,
+    submitted_reason,
 )
-from memoryhub.admin.confirming import Question, asked, chosen, is_confirmed
-from memoryhub.admin.pressing import reason_of
-from memoryhub.admin.snippets import snippets
 from memoryhub.auth.actions import issue_key, revoke_key
 from memoryhub.auth.domain import Scope
 from memoryhub.auth.models import ApiKey
@@ -50,7 +48,7 @@ NOT_TRUSTED: Final = _(
 )
 
 
-class KeyForm(ActingForm):
+class KeyForm(ActionForm):
     """What a new key may do."""
 
     scopes = forms.MultipleChoiceField(
@@ -118,7 +116,7 @@ class StateFilter(DropdownFilter):
 
 
 @admin.register(ApiKey)
-class KeyAdmin(ActingAdmin):
+class KeyAdmin(ActionAdmin):
     """API keys. The text is in the answer to the form that issued it, and nowhere else, ever."""
 
     form = KeyForm
@@ -177,7 +175,7 @@ class KeyAdmin(ActingAdmin):
         """Return the one user it may speak for."""
         return excerpt(key.user_id) if key.user_id else _("any user of its agents")
 
-    @labelled({"usable": "success", "expired": "warning", "revoked": "danger"})
+    @coloured({"usable": "success", "expired": "warning", "revoked": "danger"})
     @admin.display(description=_("state"))
     def state(self, key: ApiKey) -> tuple[str, Any]:
         """Return whether the key opens anything."""
@@ -207,10 +205,12 @@ class KeyAdmin(ActingAdmin):
     @admin.action(description=_("Revoke the selected keys"), permissions=["revoke"])
     def revoke(self, request: HttpRequest, queryset: QuerySet[ApiKey]) -> HttpResponse | None:
         """Close the selected keys for good, once somebody has said why."""
-        ids, reason = chosen(queryset), reason_of(request)
+        ids, reason = selected_ids(queryset), submitted_reason(request)
         if not is_confirmed(request) or not reason:
             problem = _("Say why: it is kept in the audit trail.") if is_confirmed(request) else None
-            return asked(self, request, _question(ids), action="revoke", keys=ids, problem=problem)
+            return confirmation_page(
+                self, request, _question(ids), action="revoke", keys=ids, problem=problem
+            )
         closed = 0
         for key in ApiKey.objects.filter(pk__in=ids):
             if revoke_key(key=key, reason=reason, by=principal(request), now=clock()):
@@ -277,7 +277,7 @@ class KeyAdmin(ActingAdmin):
         return {"may_revoke": may, "action_checkbox_name": helpers.ACTION_CHECKBOX_NAME}
 
 
-def _question(ids: Sequence[Any]) -> Question:
+def _question(ids: Sequence[Any]) -> Confirmation:
     keys = list(ApiKey.objects.filter(pk__in=ids))
     going = [key for key in keys if key.revoked_at is None]
     stay = len(keys) - len(going)
@@ -289,7 +289,7 @@ def _question(ids: Sequence[Any]) -> Question:
     left = ngettext(
         "%(count)d is revoked already and stays as it is.", "%(count)d are revoked already and stay.", stay
     )
-    return Question(
+    return Confirmation(
         title=_("Revoke API keys"),
         sentences=[
             will % {"count": len(going)},
@@ -309,3 +309,78 @@ def _example(key: ApiKey) -> Any:
         return format_html("<bdi>{}</bdi>: {}", str(key), _("never used"))
     used = gettext("last used %(time)s") % {"time": date_format(key.last_used_at, "DATETIME_FORMAT")}
     return format_html("<bdi>{}</bdi>: {}", str(key), used)
+
+
+@dataclass(frozen=True)
+class Snippet:
+    """A program of a few lines: an id for the page, what it is written in, and the text."""
+
+    name: str
+    title: Any
+    text: str
+
+
+CURL: Final = Template(
+    """curl -s $address \\
+  -H "Authorization: Bearer $key" \\
+  -H "Content-Type: application/json" \\
+  -d '$body'"""
+)
+URLLIB: Final = Template(
+    """import json
+import urllib.request
+
+request = urllib.request.Request(
+    "$address",
+    data=json.dumps($python).encode(),
+    headers={"Authorization": "Bearer $key", "Content-Type": "application/json"},
+)
+with urllib.request.urlopen(request) as answer:
+    print(json.load(answer))"""
+)
+REQUESTS: Final = Template(
+    """import requests
+
+answer = requests.post(
+    "$address",
+    json=$python,
+    headers={"Authorization": "Bearer $key"},
+    timeout=30,
+)
+answer.raise_for_status()
+print(answer.json())"""
+)
+FETCH: Final = Template(
+    """const answer = await fetch("$address", {
+  method: "POST",
+  headers: {"Authorization": "Bearer $key", "Content-Type": "application/json"},
+  body: JSON.stringify($body),
+});
+console.log(await answer.json());"""
+)
+SNIPPETS: Final = (
+    ("curl", _("Shell (curl)"), CURL),
+    ("urllib", _("Python (standard library)"), URLLIB),
+    ("requests", _("Python (requests)"), REQUESTS),
+    ("fetch", _("JavaScript (fetch)"), FETCH),
+)
+
+
+def snippets(
+    request: HttpRequest, key: str, *, agent_ids: Sequence[str] | None, user_id: str | None
+) -> list[Snippet]:
+    """Return calls that ask this server, at the address the person sees it under, for a context."""
+    body = {
+        "agent_id": (agent_ids or ["my-agent"])[0],
+        **({"user_id": user_id} if user_id else {}),
+        "message": "What do you remember?",
+    }
+    # ASCII alone, and no quote that would end the shell's: ids of agents are slugs, a user's may hold anything.
+    text = json.dumps(body).replace("'", "\\u0027")
+    values = {
+        "address": request.build_absolute_uri(reverse("context")),
+        "key": key,
+        "body": text,
+        "python": text,
+    }
+    return [Snippet(name, title, template.substitute(values)) for name, title, template in SNIPPETS]

@@ -55,7 +55,7 @@ def closed(view: View, needs: tuple[str, ...]) -> View:
     return behind
 
 
-def shown(request: HttpRequest, template: str, *, title: Any, **context: Any) -> HttpResponse:
+def render_page(request: HttpRequest, template: str, *, title: Any, **context: Any) -> HttpResponse:
     """Return a page in the admin's frame."""
     frame = admin.site.each_context(request)
     return TemplateResponse(request, template, {**frame, "title": title, **context})

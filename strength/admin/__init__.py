@@ -1,10 +1,10 @@
 """Screens of memories and their nights, for the people who curate them."""
 
-from strength.admin.decisions import TombstoneAdmin
-from strength.admin.figures import tiles
 from strength.admin.memories import MemoryAdmin
 from strength.admin.merges import MergeAdmin
-from strength.admin.sleeps import SleepRunAdmin
+from strength.admin.panels import tiles
+from strength.admin.sleep import SleepRunAdmin
 from strength.admin.tasks import TaskAdmin
+from strength.admin.tombstones import TombstoneAdmin
 
 __all__ = ["MemoryAdmin", "MergeAdmin", "SleepRunAdmin", "TaskAdmin", "TombstoneAdmin", "tiles"]

@@ -23,8 +23,16 @@ from django.urls import reverse
 from django.utils.translation import gettext, ngettext
 from django.utils.translation import gettext_lazy as _
 
-from memoryhub.admin.base import MOST_AT_ONCE, MOST_LISTED, as_stored, as_uuid, clock, excerpt, principal
-from memoryhub.admin.pressing import in_words, next_of, reason_of, small_number, tell, tell_left, typed
+from memoryhub.admin.base import MOST_AT_ONCE, MOST_LISTED, as_uuid, clock, excerpt, principal, untranslated
+from memoryhub.admin.object_actions import (
+    error_message,
+    next_url,
+    report_done,
+    report_skipped,
+    submitted_number,
+    submitted_reason,
+    submitted_text,
+)
 from memoryhub.api.exports import JSON_LINES, in_a_thread_of_its_own
 from memoryhub.auth import audit
 from memoryhub.auth.domain import Principal
@@ -140,7 +148,7 @@ def _plan(rows: Sequence[Memory], verb: str) -> dict[str, Any]:
         "examples": [_shown(memory) for memory in plan.changed[:EXAMPLES]],
         "more": max(0, len(plan.changed) - EXAMPLES),
         "left": [
-            _left(in_words(plan.refusals[problem]), plan.whom[problem])
+            _left(error_message(plan.refusals[problem]), plan.whom[problem])
             for problem, _count in plan.left.most_common()
         ],
     }
@@ -151,7 +159,7 @@ def _join_plan(rows: Sequence[Memory]) -> dict[str, Any]:
     try:
         check_joinable(one, other)
     except WrongState as error:
-        return {"changing": 0, "left": [_left(in_words(error), [one, other])]}
+        return {"changing": 0, "left": [_left(error_message(error), [one, other])]}
     return {
         "changing": 2,
         "sides": [_shown(one), _shown(other)],
@@ -179,7 +187,7 @@ def _shown(memory: Any) -> dict[str, Any]:
 
 
 def _do(screen: Any, request: HttpRequest, rows: Sequence[Memory], verb: str) -> None:
-    by, reason = principal(request), reason_of(request)
+    by, reason = principal(request), submitted_reason(request)
     if verb == DELETE:
         done = delete_many(memories=rows, by=by, reason=reason, now=clock())
     else:
@@ -187,36 +195,38 @@ def _do(screen: Any, request: HttpRequest, rows: Sequence[Memory], verb: str) ->
             memories=rows, versions=_versions(request), verb=verb, by=by, reason=reason, now=clock()
         )
     _log(request, done.changed, verb)
-    tell_left(screen, request, {in_words(done.refusals[each]): count for each, count in done.left.items()})
+    report_skipped(
+        screen, request, {error_message(done.refusals[each]): count for each, count in done.left.items()}
+    )
     if done.changed:
         count = len(done.changed)
         told = ngettext("%(verb)s: %(count)d memory.", "%(verb)s: %(count)d memories.", count)
         undo = None if verb == DELETE else undo_of_batch(request, done.batch)
-        tell(request, told % {"verb": LABELS[verb], "count": count}, undo=undo)
+        report_done(request, told % {"verb": LABELS[verb], "count": count}, undo=undo)
 
 
 def _join(screen: Any, request: HttpRequest, rows: Sequence[Memory]) -> None:
     kept, absorbed = would_stay(*rows)
-    if typed(request, "keep") == str(absorbed.pk):
+    if submitted_text(request, "keep") == str(absorbed.pk):
         kept, absorbed = absorbed, kept
     try:
         merge = join(
             kept=kept, absorbed=absorbed, versions=_versions(request), by=principal(request),
-            reason=reason_of(request), now=clock(),
+            reason=submitted_reason(request), now=clock(),
         )  # fmt: skip
     except DomainError as error:
-        screen.message_user(request, in_words(error), messages.ERROR)
+        screen.message_user(request, error_message(error), messages.ERROR)
         return
     _log(request, [kept, absorbed], "merge")
     address = reverse("admin:strength_memory_part", args=[kept.pk])
     query = urlencode({"merge": str(merge.pk), "next": request.get_full_path()})
-    tell(request, gettext("The two are one now."), undo=f"{address}?{query}")
+    report_done(request, gettext("The two are one now."), undo=f"{address}?{query}")
 
 
 def _versions(request: HttpRequest) -> dict[str, int]:
     """Return the versions that the page showed, by id: what was edited meanwhile is not decided about unread."""
     shown = {
-        key: small_number(request, f"version-{key}") for key in request.POST.getlist(ACTION_CHECKBOX_NAME)
+        key: submitted_number(request, f"version-{key}") for key in request.POST.getlist(ACTION_CHECKBOX_NAME)
     }
     return {key: number for key, number in shown.items() if number is not None}
 
@@ -225,7 +235,7 @@ def _log(request: HttpRequest, memories: Sequence[Memory], verb: str) -> None:
     if memories:
         flag = DELETION if verb == DELETE else CHANGE
         user: Any = request.user
-        with as_stored():
+        with untranslated():
             LogEntry.objects.log_actions(user.pk, memories, flag, change_message=verb)
 
 
@@ -244,14 +254,16 @@ def take_back_many(screen: Any, request: HttpRequest) -> HttpResponse:
         return HttpResponseNotAllowed(["POST"])
     if not screen.has_change_permission(request):
         raise PermissionDenied
-    to = next_of(request) or reverse("admin:strength_memory_changelist")
-    batch = as_uuid(typed(request, "batch"))
+    to = next_url(request) or reverse("admin:strength_memory_changelist")
+    batch = as_uuid(submitted_text(request, "batch"))
     if batch is None:
         screen.message_user(request, gettext("There is nothing to take back."), messages.ERROR)
         return HttpResponseRedirect(to)
-    undone = take_back_batch(batch=batch, by=principal(request), reason=reason_of(request), now=clock())
-    tell_left(
-        screen, request, {in_words(undone.refusals[each]): count for each, count in undone.left.items()}
+    undone = take_back_batch(
+        batch=batch, by=principal(request), reason=submitted_reason(request), now=clock()
+    )
+    report_skipped(
+        screen, request, {error_message(undone.refusals[each]): count for each, count in undone.left.items()}
     )
     if undone.done:
         told = ngettext(
@@ -259,7 +271,7 @@ def take_back_many(screen: Any, request: HttpRequest) -> HttpResponse:
             "%(count)d memories are as they were before.",
             undone.done,
         )
-        tell(request, told % {"count": undone.done})
+        report_done(request, told % {"count": undone.done})
     elif not undone.left:
         screen.message_user(request, gettext("There is nothing to take back."), messages.ERROR)
     return HttpResponseRedirect(to)
@@ -273,7 +285,7 @@ def _export(screen: Any, request: HttpRequest, queryset: QuerySet[Memory]) -> An
     if not keys:
         screen.message_user(request, gettext("What was chosen is not there any more."), messages.ERROR)
         return None
-    form = typed(request, "format")
+    form = submitted_text(request, "format")
     may_import = bool(screen.may_see_agents(request))
     if request.POST.get("post") == "yes" and form in FORMATS and (form == "csv" or may_import):
         return _sent(request, keys[:MOST_EXPORTED], form)

@@ -3,27 +3,17 @@
 from typing import Any
 
 from django import forms
-from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 from unfold.widgets import (
     UnfoldAdminDecimalFieldWidget,
     UnfoldAdminSelect2Widget,
     UnfoldAdminTextInputWidget,
-    UnfoldBooleanWidget,
 )
 
-from memoryhub.admin.base import ActingForm
-from memoryhub.admin.fields import (
-    LinesField,
-    ObjectField,
-    ProseField,
-    ReasonField,
-    text_values,
-)
-from memoryhub.auth.domain import Principal
-from memoryhub.auth.tenancy import UnknownRow, tenant_for_reading
+from memoryhub.admin.base import ActionForm
+from memoryhub.admin.fields import LinesField, ObjectField, ProseField, ReasonField, text_values
 from memoryhub.tenancy.domain import MAX_USER_ID
-from memoryhub.tenancy.models import Actor, Agent
+from memoryhub.tenancy.models import Agent
 from strength.actions.curate import EDITABLE
 from strength.actions.write import NewMemory
 from strength.domain.memories import Kind, ScopeLevel
@@ -33,7 +23,7 @@ LONGEST_CONTENT = 100_000
 LONGEST_LEARNING = 10_000
 
 
-class CuratedForm(ActingForm):
+class CuratedForm(ActionForm):
     """The values that people decide about."""
 
     content = ProseField(max_length=LONGEST_CONTENT, label=_("Content"))
@@ -116,35 +106,3 @@ class MemoryForm(CuratedForm):
     def values(self) -> dict[str, Any]:
         """Return what a person changed."""
         return self.changed_values(EDITABLE)
-
-
-class SleepForm(forms.Form):
-    """Whose memory is to sleep."""
-
-    agent = forms.ModelChoiceField(
-        queryset=Agent.objects.all(), widget=UnfoldAdminSelect2Widget(), label=_("Agent"), empty_label=""
-    )
-    user_id = forms.CharField(
-        required=False,
-        max_length=MAX_USER_ID,
-        widget=UnfoldAdminTextInputWidget(),
-        label=_("User"),
-        help_text=_("Empty: what the agent itself remembers."),
-    )
-    all_users = forms.BooleanField(
-        required=False,
-        widget=UnfoldBooleanWidget(),
-        label=_("The agent and all its users"),
-        help_text=_("Each sleeps by itself; the user above is then of no importance."),
-    )
-
-    def actor(self, by: Principal) -> Actor:
-        """Return whose memory was named; raises UnknownRow where nothing was ever remembered of them."""
-        agent, everyone = self.cleaned_data["agent"], self.cleaned_data["all_users"]
-        if everyone:
-            actor = Actor.objects.filter(agent=agent).select_related("agent").first()
-        else:
-            actor = tenant_for_reading(by, agent.pk, self.cleaned_data["user_id"]).actor
-        if actor is None:
-            raise UnknownRow(gettext("Nothing was ever remembered there: the first write makes an actor."))
-        return actor

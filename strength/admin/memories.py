@@ -24,20 +24,30 @@ from unfold.contrib.filters.admin import (
 )
 
 from memoryhub.admin.base import (
-    ActingAdmin,
-    UserFilter,
-    about,
-    about_its_field,
+    ActionAdmin,
     as_uuid,
     clock,
+    coloured,
+    error_on,
+    error_on_own_field,
     excerpt,
-    labelled,
-    outdated,
+    owner_label,
     principal,
-    whose,
+    title_with_time,
+    version_conflict,
 )
-from memoryhub.admin.pressing import NEXT, UNDO, Act, Done, next_of, posted, reason_of, small_number, typed
-from memoryhub.admin.titles import dated
+from memoryhub.admin.filters import UserFilter
+from memoryhub.admin.object_actions import (
+    NEXT,
+    UNDO,
+    Act,
+    Done,
+    next_url,
+    run_object_action,
+    submitted_number,
+    submitted_reason,
+    submitted_text,
+)
 from memoryhub.auth.actions import VersionMismatch
 from memoryhub.auth.domain import Forbidden
 from memoryhub.auth.tenancy import UnknownRow, actor_for_writing
@@ -59,10 +69,16 @@ from strength.actions.usage import LEARNABLE, impact_memory, use_memory
 from strength.actions.write import write_memory
 from strength.admin.bulk import DELETE, LABELS, bulk, take_back_many
 from strength.admin.forms import MemoryForm, NewMemoryForm
-from strength.admin.meaning import MemoryList, asked, best_first, found_by_meaning, shown_score, told_about
-from strength.admin.sources import retrieved
-from strength.admin.stories import fits_the_form, story_of
-from strength.admin.words import FIELDS, IMPACTS, STATUS_COLOURS, STATUSES, said
+from strength.admin.labels import FIELDS, IMPACTS, STATUS_COLOURS, STATUSES, coloured_label
+from strength.admin.memory_detail import fits_the_form, memory_context, retrieved
+from strength.admin.semantic_search import (
+    MemoryList,
+    best_first,
+    requested_search,
+    search_context,
+    search_semantically,
+    shown_score,
+)
 from strength.domain.memories import MemoryRefused, Status
 from strength.domain.strength import Impact
 from strength.models import Memory, MemoryRevision, Merge
@@ -84,7 +100,7 @@ VERB_LABELS: Final = {verb: LABELS[verb] for verb in TRANSITIONS}
 
 
 @admin.register(Memory)
-class MemoryAdmin(ActingAdmin):
+class MemoryAdmin(ActionAdmin):
     """Memories: written, edited, curated and deleted through the actions alone."""
 
     form = MemoryForm
@@ -157,18 +173,18 @@ class MemoryAdmin(ActingAdmin):
     change_form_outer_before_template = "admin/strength/memory/head.html"
     change_form_outer_after_template = "admin/strength/memory/story.html"
     refusals = {
-        MemoryRefused: about_its_field,
-        NamespaceError: about_its_field,
-        DuplicateMemory: about("content"),
-        VersionMismatch: outdated,
-        WrongState: about(None),
-        UnknownRow: about(None),
-        Forbidden: about(None),
+        MemoryRefused: error_on_own_field,
+        NamespaceError: error_on_own_field,
+        DuplicateMemory: error_on("content"),
+        VersionMismatch: version_conflict,
+        WrongState: error_on(None),
+        UnknownRow: error_on(None),
+        Forbidden: error_on(None),
     }
 
     def title_of(self, row: Memory) -> str:
         """Return what kind of memory it is, and when it was made: the page of deleting shows no text."""
-        return dated(row.get_kind_display(), row.created_at)
+        return title_with_time(row.get_kind_display(), row.created_at)
 
     @admin.display(description=_("content"))
     def shown_content(self, memory: Any) -> str:
@@ -178,13 +194,13 @@ class MemoryAdmin(ActingAdmin):
     @admin.display(description=_("whose"), ordering="actor")
     def owner(self, memory: Memory) -> str:
         """Return whose memory it is."""
-        return whose(memory.actor)
+        return owner_label(memory.actor)
 
-    @labelled(STATUS_COLOURS)
+    @coloured(STATUS_COLOURS)
     @admin.display(description=_("status"), ordering="status")
     def shown_status(self, memory: Memory) -> tuple[Any, Any]:
         """Return where the memory stands."""
-        return said(STATUSES, memory.status)
+        return coloured_label(STATUSES, memory.status)
 
     @admin.display(description=_("status"))
     def state_in_words(self, memory: Memory) -> Any:
@@ -242,7 +258,7 @@ class MemoryAdmin(ActingAdmin):
                 memory=obj,
                 expected_version=None,
                 by=principal(request),
-                reason=reason_of(request),
+                reason=submitted_reason(request),
                 now=clock(),
             )
 
@@ -261,7 +277,7 @@ class MemoryAdmin(ActingAdmin):
     def get_list_display(self, request: HttpRequest) -> list[str]:
         """Return the columns; a search by meaning shows its scores."""
         columns = list(super().get_list_display(request))
-        question = asked(request)
+        question = requested_search(request)
         if question is not None and question.is_answerable:
             columns.insert(columns.index("shown_content") + 1, "shown_score")
         return columns
@@ -270,10 +286,10 @@ class MemoryAdmin(ActingAdmin):
         self, request: HttpRequest, queryset: QuerySet[Any], search_term: str
     ) -> tuple[QuerySet[Any], bool]:
         """Find by meaning where the address asks for it, and names whose memory; by words or an id otherwise."""
-        question = asked(request)
+        question = requested_search(request)
         if question is None or not question.is_answerable:
             return super().get_search_results(request, queryset, search_term)
-        meaning = found_by_meaning(question, by=principal(request), now=clock())
+        meaning = search_semantically(question, by=principal(request), now=clock())
         request.meaning = meaning  # type: ignore[attr-defined]
         return best_first(queryset, meaning), False
 
@@ -283,7 +299,7 @@ class MemoryAdmin(ActingAdmin):
         """Show the list; what is to be said about a search by meaning is known once that was done."""
         answer: Any = super().changelist_view(request, extra_context)
         if isinstance(answer, TemplateResponse) and answer.context_data is not None:
-            answer.context_data.update(told_about(request))
+            answer.context_data.update(search_context(request))
         return answer  # type: ignore[no-any-return]
 
     def may_see_agents(self, request: HttpRequest) -> bool:
@@ -307,23 +323,23 @@ class MemoryAdmin(ActingAdmin):
 
     def curate_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
         """Do what a button of the memory's page, or of its row in the list, says."""
-        verb = typed(request, "verb")
+        verb = submitted_text(request, "verb")
 
         def act(memory: Memory, reason: str) -> Done:
             if verb not in TRANSITIONS:
                 raise WrongState(told("There is no such button."))
             # The version that the page showed: an approval is bound to the text that was read (SPEC M10).
-            check_was_read(verb, small_number(request, "version"))
+            check_was_read(verb, submitted_number(request, "version"))
             changed = apply_transition(
                 memory=memory, verb=verb, by=principal(request), reason=reason,
-                expected_version=small_number(request, "version"), now=clock(),
+                expected_version=submitted_number(request, "version"), now=clock(),
             )  # fmt: skip
             is_new = changed.version != memory.version
             undo = undo_of(request, changed) if is_new else None
             return Done(gettext("Done: %(verb)s.") % {"verb": VERB_LABELS[verb]}, undo=undo)
 
         answer = self._posted(request, object_id, act, logged=verb)
-        if next_of(request) and "Location" in answer:
+        if next_url(request) and "Location" in answer:
             answer["Location"] += _place(request, object_id)
         return answer
 
@@ -341,7 +357,7 @@ class MemoryAdmin(ActingAdmin):
 
         def act(memory: Memory, reason: str) -> Done:
             of_memory = Merge.objects.filter(actor_id=memory.actor_id, kept_id=memory.pk)
-            key = as_uuid(typed(request, "merge"))
+            key = as_uuid(submitted_text(request, "merge"))
             proposal = of_memory.filter(pk=key).first() if key else None
             if proposal is None:
                 raise UnknownRow(told("There is no such merge."))
@@ -364,7 +380,7 @@ class MemoryAdmin(ActingAdmin):
             return memory
         if not request.user.has_perm("conversations.view_receipt"):
             raise PermissionDenied
-        context = {"memory": memory, **retrieved(memory, place=small_number(request, "from") or 0)}
+        context = {"memory": memory, **retrieved(memory, place=submitted_number(request, "from") or 0)}
         if request.headers.get("HX-Request") == "true":
             return TemplateResponse(request, "admin/strength/memory/retrieved.html", context)
         frame = self.admin_site.each_context(request)
@@ -385,7 +401,7 @@ class MemoryAdmin(ActingAdmin):
         def act(memory: Memory, reason: str) -> Done:
             revision = _revision(request, memory)
             changed = restore_revision(
-                memory=memory, revision=revision, expected_version=small_number(request, "version"),
+                memory=memory, revision=revision, expected_version=submitted_number(request, "version"),
                 by=principal(request), reason=reason, now=clock(),
             )  # fmt: skip
             undo = undo_of(request, changed) if changed.version != memory.version else None
@@ -395,7 +411,7 @@ class MemoryAdmin(ActingAdmin):
 
     def use_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
         """Strengthen the memory: somebody says that it was used."""
-        perspective = typed(request, "perspective")
+        perspective = submitted_text(request, "perspective")
 
         def act(memory: Memory, reason: str) -> Done:
             if len(perspective) > LONGEST_PERSPECTIVE:
@@ -423,7 +439,7 @@ class MemoryAdmin(ActingAdmin):
     def _posted(self, request: HttpRequest, object_id: str, act: Act, *, logged: str) -> HttpResponse:
         """Do what a button posts and go back to the memory's page."""
         may = partial(self.has_change_permission, request)
-        return posted(self, request, object_id, act, may=may, logged=logged)
+        return run_object_action(self, request, object_id, act, may=may, logged=logged)
 
     # What the page tells besides the fields.
 
@@ -476,13 +492,13 @@ class MemoryAdmin(ActingAdmin):
             "has_ended": stored.valid_to is not None and stored.valid_to <= clock(),
             "edits_whole": may_change and bool(_too_long(request, stored)),
             "left_out_of_form": [FIELDS[name] for name in LONG_FIELDS if name in _too_long(request, stored)],
-            **story_of(request, stored, now=clock()),
+            **memory_context(request, stored, now=clock()),
         }
 
 
 def undo_of(request: HttpRequest, changed: Memory) -> str:
     """Return the address that takes a memory's latest change back, and leads to where that was made."""
-    back = typed(request, NEXT)
+    back = submitted_text(request, NEXT)
     query = {
         "number": str(changed.version),
         **({NEXT: f"{back}{_place(request, changed.pk)}"} if back else {}),
@@ -492,13 +508,13 @@ def undo_of(request: HttpRequest, changed: Memory) -> str:
 
 def _place(request: HttpRequest, key: object) -> str:
     """Return where on the list a row's button was pressed, as the end of an address."""
-    return f"#row-{key}" if typed(request, ROW) else ""
+    return f"#row-{key}" if submitted_text(request, ROW) else ""
 
 
 def _revision(request: HttpRequest, memory: Memory) -> MemoryRevision:
     """Return the revision that a button names. Raises UnknownRow."""
     rows = MemoryRevision.objects.filter(actor_id=memory.actor_id, memory=memory)
-    revision = rows.filter(number=small_number(request, "number") or 0).first()
+    revision = rows.filter(number=submitted_number(request, "number") or 0).first()
     if revision is None:
         raise UnknownRow(told("There is no such revision."))
     return revision

@@ -7,7 +7,7 @@ from uuid import UUID
 
 from django.contrib import admin, messages
 from django.core.exceptions import PermissionDenied
-from django.db.models import QuerySet
+from django.db.models import Count, Q, QuerySet
 from django.db.models.functions import Left
 from django.http import HttpRequest, HttpResponse, HttpResponseNotAllowed, HttpResponseRedirect
 from django.urls import URLPattern, path, reverse
@@ -18,28 +18,41 @@ from unfold.contrib.filters.admin import DropdownFilter, RangeDateTimeFilter, Re
 from memoryhub.admin.base import (
     MOST_AT_ONCE,
     READ_FOR_EXCERPT,
-    UserFilter,
     as_uuid,
     clock,
+    coloured,
     excerpt,
-    labelled,
+    owner_label,
     principal,
-    whose,
+    title_with_time,
 )
-from memoryhub.admin.confirming import Question, asked, is_confirmed
-from memoryhub.admin.pressing import ButtonsAdmin, Done, each_of, page_of, reason_of, tell, typed
-from memoryhub.admin.titles import dated
+from memoryhub.admin.differences import Piece, Row, aligned
+from memoryhub.admin.filters import UserFilter
+from memoryhub.admin.object_actions import (
+    Confirmation,
+    DecisionAdmin,
+    Done,
+    act_on_each,
+    change_url,
+    confirmation_page,
+    is_confirmed,
+    report_done,
+    submitted_reason,
+    submitted_text,
+)
 from memoryhub.errors import told
 from memoryhub.ids import new_id
+from memoryhub.tenancy.policies import effective_policy
 from strength.actions.curate import WrongState
 from strength.actions.merging import dismiss_merge, is_as_compared, merge, reopen_merge, undo_merge
 from strength.actions.review import merges_that_wait
-from strength.admin.pairs import merge_of, other_merges, pair_of
-from strength.admin.shown import may_read_memories
-from strength.admin.words import MERGE_COLOURS, MERGE_STATES, said
+from strength.admin.labels import MERGE_COLOURS, MERGE_STATES, STATUSES, coloured_label
+from strength.admin.memory_detail import may_read_memories
 from strength.domain.memories import Status
-from strength.domain.merging import MergeState
-from strength.models import Merge
+from strength.domain.merging import MergeState, joined
+from strength.domain.policy import StrengthPolicy
+from strength.domain.strength import Numbers
+from strength.models import Memory, Merge, NumbersOfMemory
 
 VERBS: Final[Mapping[str, Callable[..., Merge]]] = {
     "accept": merge,
@@ -84,7 +97,7 @@ class MergeStateFilter(DropdownFilter):
 
 
 @admin.register(Merge)
-class MergeAdmin(ButtonsAdmin):
+class MergeAdmin(DecisionAdmin):
     """Proposals to merge, and what became of them; whoever may change them decides."""
 
     list_display = (
@@ -119,7 +132,7 @@ class MergeAdmin(ButtonsAdmin):
 
     def title_of(self, row: Merge) -> str:
         """Return when it was proposed."""
-        return dated(row._meta.verbose_name, row.created_at)
+        return title_with_time(row._meta.verbose_name, row.created_at)
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Merge]:
         """Return the merges with the beginnings of both texts, for those who may read them."""
@@ -149,13 +162,13 @@ class MergeAdmin(ButtonsAdmin):
     @admin.display(description=_("whose"), ordering="actor")
     def owner(self, proposal: Merge) -> str:
         """Return whose memories they are."""
-        return whose(proposal.actor)
+        return owner_label(proposal.actor)
 
-    @labelled(MERGE_COLOURS)
+    @coloured(MERGE_COLOURS)
     @admin.display(description=_("state"), ordering="state")
     def shown_state(self, proposal: Merge) -> tuple[Any, Any]:
         """Return what became of it."""
-        return said(MERGE_STATES, proposal.state)
+        return coloured_label(MERGE_STATES, proposal.state)
 
     @admin.display(description=_("state"))
     def state_in_words(self, proposal: Merge) -> Any:
@@ -185,17 +198,17 @@ class MergeAdmin(ButtonsAdmin):
             return None
         if not is_confirmed(request):
             keys = [row.pk for row in rows]
-            return asked(self, request, _question(request, rows, verb), action=verb, keys=keys)
-        by, reason, now, batch = principal(request), reason_of(request), clock(), new_id()
+            return confirmation_page(self, request, _question(request, rows, verb), action=verb, keys=keys)
+        by, reason, now, batch = principal(request), submitted_reason(request), clock(), new_id()
 
         def act(proposal: Merge) -> None:
             VERBS[verb](proposal=proposal, by=by, reason=reason, now=now, batch=batch)
 
         rows.sort(key=lambda row: row.pk)  # undone in the opposite order, whichever way the list was sorted
-        done = each_of(self, request, rows, act, logged=verb)
+        done = act_on_each(self, request, rows, act, logged=verb)
         if done:
             told = ngettext("%(verb)s: %(count)d pair.", "%(verb)s: %(count)d pairs.", done)
-            tell(request, told % {"verb": LABELS[verb], "count": done}, undo=_undo_of(batch))
+            report_done(request, told % {"verb": LABELS[verb], "count": done}, undo=_undo_of(batch))
         return None
 
     def undo_many_view(self, request: HttpRequest) -> HttpResponse:
@@ -204,15 +217,15 @@ class MergeAdmin(ButtonsAdmin):
             return HttpResponseNotAllowed(["POST"])
         if not self.has_decide_permission(request):
             raise PermissionDenied
-        by, batch = principal(request), as_uuid(typed(request, "batch"))
+        by, batch = principal(request), as_uuid(submitted_text(request, "batch"))
         rows = Merge.objects.filter(batch=batch, state__in=LEAVES.values())
 
         def act(proposal: Merge) -> None:
-            reopen_merge(proposal=proposal, by=by, reason=reason_of(request), now=clock())
+            reopen_merge(proposal=proposal, by=by, reason=submitted_reason(request), now=clock())
 
         # The last first: what was merged into another is parted before that one is.
         newest = list(rows.select_related("actor").order_by("-id")[:MOST_AT_ONCE]) if batch else []
-        done = each_of(self, request, newest, act, logged="reopen")
+        done = act_on_each(self, request, newest, act, logged="reopen")
         told = ngettext("Undone: %(count)d pair waits again.", "Undone: %(count)d pairs wait again.", done)
         self.message_user(request, told % {"count": done}, messages.SUCCESS if done else messages.WARNING)
         return HttpResponseRedirect(reverse("admin:strength_merge_changelist"))
@@ -228,7 +241,7 @@ class MergeAdmin(ButtonsAdmin):
 
     def decide_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
         """Do what a button says; after a decision the next proposal is shown, with the way to take it back."""
-        verb, stays = typed(request, "verb"), as_uuid(typed(request, "stays"))
+        verb, stays = submitted_text(request, "verb"), as_uuid(submitted_text(request, "stays"))
 
         def act(proposal: Merge, reason: str) -> Done:
             if verb not in VERBS:
@@ -256,7 +269,7 @@ class MergeAdmin(ButtonsAdmin):
         }
 
 
-def _question(request: HttpRequest, rows: list[Merge], verb: str) -> Question:
+def _question(request: HttpRequest, rows: list[Merge], verb: str) -> Confirmation:
     """Return what is asked before many pairs are decided: how many are, how many stay as they are, and why."""
     open_ = [row for row in rows if row.state == MergeState.PROPOSED]
     ready = [row for row in open_ if is_as_compared(row, clock())] if verb == "accept" else open_
@@ -277,7 +290,7 @@ def _question(request: HttpRequest, rows: list[Merge], verb: str) -> Question:
         )
         sentences.append(told % {"count": outdated})
     reads = may_read_memories(request)
-    return Question(
+    return Confirmation(
         title=_("Merge these pairs?") if verb == "accept" else _("Keep these pairs apart?"),
         sentences=sentences,
         examples=[excerpt(row.kept.content if reads else str(row.kept_id)) for row in ready],
@@ -311,7 +324,7 @@ def _next_after(proposal: Merge) -> str:
     """Return the address of the next proposal that waits, of the same actor first; the list where there is none."""
     open_ = merges_that_wait(clock()).exclude(pk=proposal.pk).defer("undo")
     following = open_.filter(actor_id=proposal.actor_id).first() or open_.first()
-    return page_of(following) if following else reverse("admin:strength_merge_changelist")
+    return change_url(following) if following else reverse("admin:strength_merge_changelist")
 
 
 def _verbs(proposal: Merge) -> list[str]:
@@ -321,3 +334,82 @@ def _verbs(proposal: Merge) -> list[str]:
     if proposal.state == MergeState.MERGED and proposal.absorbed.status == Status.ARCHIVED:
         return ["undo"]
     return []
+
+
+LONGEST_SHOWN: Final = 20_000
+
+
+def merge_of(key: UUID, actor_id: UUID) -> Merge:
+    """Return a merge with both memories and what is shown of them."""
+    return Merge.objects.with_memories().select_related("actor__agent").get(pk=key, actor_id=actor_id)
+
+
+def pair_of(request: HttpRequest, merge: Merge) -> dict[str, Any]:
+    """Return both memories of a merge, what each says alone, and what the one that stays will have."""
+    kept, absorbed = merge.kept, merge.absorbed
+    reads = may_read_memories(request)
+    rows = aligned(kept.content, absorbed.content) if reads else None
+    return {
+        "sides": [
+            _side(kept, merge.kept_version, is_kept=True),
+            _side(absorbed, merge.absorbed_version, is_kept=False),
+        ],
+        "rows": rows
+        if rows is not None
+        else [Row(_whole(kept.content), _whole(absorbed.content))]
+        if reads
+        else [],
+        "reads_memories": reads,
+        "is_compared": rows is not None,
+        "is_cut": reads and max(len(kept.content), len(absorbed.content)) > LONGEST_SHOWN,
+        "is_outdated": merge.state == MergeState.PROPOSED and not is_as_compared(merge, clock()),
+        "as_one": _as_one(merge),
+    }
+
+
+def other_merges(merge: Merge) -> dict[str, int]:
+    """Return how many further open proposals are about the one that goes; they are withdrawn then.
+
+    By who stays: the one that was proposed to stay, or the other.
+    """
+    open_ = Merge.objects.filter(actor_id=merge.actor_id, state=MergeState.PROPOSED).exclude(pk=merge.pk)
+    about = {
+        "as_proposed": Q(kept_id=merge.absorbed_id) | Q(absorbed_id=merge.absorbed_id),
+        "turned": Q(kept_id=merge.kept_id) | Q(absorbed_id=merge.kept_id),
+    }
+    return open_.aggregate(**{name: Count("pk", filter=either) for name, either in about.items()})
+
+
+def _whole(text: str) -> list[Piece]:
+    ending = "…" if len(text) > LONGEST_SHOWN else ""
+    return [Piece(text[:LONGEST_SHOWN] + ending, own=False)]
+
+
+def _side(memory: Memory, version: int, *, is_kept: bool) -> dict[str, Any]:
+    return {
+        "memory": memory,
+        "status": STATUSES.get(memory.status, memory.status),
+        "numbers": memory.numbers,
+        "is_kept": is_kept,
+        "place": "one" if is_kept else "other",
+        "sources": len(memory.sources.all()),
+        "compared_version": version,
+        "was_changed": memory.version != version,
+    }
+
+
+def _as_one(merge: Merge) -> dict[str, Any]:
+    """Return the numbers, tags and sources of the one that stays, whichever of the two that is."""
+    kept, absorbed = merge.kept, merge.absorbed
+    policy = effective_policy(StrengthPolicy, merge.actor.agent, merge.actor)
+    numbers = joined(_numbers(kept.numbers), _numbers(absorbed.numbers), policy)
+    messages = {source.message_id for memory in (kept, absorbed) for source in memory.sources.all()}
+    return {
+        "numbers": numbers,
+        "sources": len(messages),
+        "tags": list(dict.fromkeys([*kept.tags, *absorbed.tags])),
+    }
+
+
+def _numbers(row: NumbersOfMemory) -> Numbers:
+    return Numbers(row.strength, row.access_count, row.impact_score, row.consolidation_level, row.faded)

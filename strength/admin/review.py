@@ -5,21 +5,28 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
 from urllib.parse import urlencode
+from uuid import UUID
 
 from django.contrib import admin, messages
+from django.db.models.functions import Left
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
-from django.urls import reverse
+from django.urls import NoReverseMatch, reverse
+from django.utils import timezone
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
-from memoryhub.admin.base import clock, principal
+from conversations.models import Message
+from memoryhub.admin.base import READ_FOR_EXCERPT, clock, excerpt, principal
 from memoryhub.admin.fields import with_plain_line_ends
-from memoryhub.admin.pages import Page, shown
-from memoryhub.admin.pressing import in_words, reason_of, small_number, typed
+from memoryhub.admin.object_actions import error_message, submitted_number, submitted_reason, submitted_text
+from memoryhub.admin.pages import Page, render_page
 from memoryhub.auth.actions import VersionMismatch
 from memoryhub.errors import DomainError, told
+from memoryhub.tenancy.domain import Trust, TrustPolicy
 from memoryhub.tenancy.models import Agent
+from memoryhub.tenancy.policies import effective_policy
 from strength.actions.curate import WrongState, apply_transition, approve_memory
+from strength.actions.decisions import decision_against
 from strength.actions.merging import dismiss_merge, merge, reopen_merge
 from strength.actions.review import (
     MOST_COUNTED,
@@ -27,13 +34,14 @@ from strength.actions.review import (
     count_waiting,
     memories_that_wait,
     merges_that_wait,
+    near_memories,
     next_item,
     still_waiting,
 )
 from strength.actions.taking_back import take_back
 from strength.admin.forms import LONGEST_CONTENT
-from strength.admin.review_items import about_item
-from strength.admin.shown import shown_memories
+from strength.admin.memory_detail import memory_links
+from strength.admin.merges import LONGEST_SHOWN, merge_of, other_merges, pair_of
 from strength.domain.memories import MemoryRefused, Status
 from strength.domain.review import (
     Decided,
@@ -41,10 +49,13 @@ from strength.domain.review import (
     Order,
     Round,
     Sort,
+    Waiting,
+    WaitsFor,
     item_of,
     round_of,
+    why_it_waits,
 )
-from strength.models import Memory, MemoryRevision, Merge
+from strength.models import Memory, MemoryRevision, MemorySource, Merge
 
 ROUND: Final = "review"
 REVISION: Final = "revision"
@@ -70,7 +81,7 @@ DONE: Final[Mapping[str, Any]] = {
 
 
 @dataclass(frozen=True)
-class Asked:
+class ReviewRequest:
     """What the address asks for."""
 
     narrowed: Narrowed
@@ -94,7 +105,7 @@ class Asked:
         return reverse("review") + (f"?{query}" if query else "")
 
 
-class Elsewhere(DomainError):
+class AlreadyDecided(DomainError):
     """What was to be decided does not wait any more: somebody else was quicker."""
 
 
@@ -104,10 +115,10 @@ class Changed(DomainError):
 
 def review_view(request: HttpRequest) -> HttpResponse:
     """Show what waits next, or do what a button says and go on to what waits then."""
-    asked = _asked(request)
+    asked = _review_request(request)
     if request.method != "POST":
         return _page(request, asked)
-    verb, item = typed(request, "verb"), item_of(typed(request, "item"))
+    verb, item = submitted_text(request, "verb"), item_of(submitted_text(request, "item"))
     if verb == "undo":
         return _undo(request, asked)
     if item is None:
@@ -118,7 +129,7 @@ def review_view(request: HttpRequest) -> HttpResponse:
     return _decide(request, asked, verb, item)
 
 
-def _asked(request: HttpRequest) -> Asked:
+def _review_request(request: HttpRequest) -> ReviewRequest:
     sort, order = request.GET.get("sort", ""), request.GET.get("order", "")
     narrowed = Narrowed(
         agent_id=_from_address(request, "agent"),
@@ -126,7 +137,7 @@ def _asked(request: HttpRequest) -> Asked:
         sort=Sort(sort) if sort in list(Sort) else None,
         order=Order(order) if order in list(Order) else Order.OLDEST,
     )
-    return Asked(narrowed, item_of(request.GET.get("at", "")))
+    return ReviewRequest(narrowed, item_of(request.GET.get("at", "")))
 
 
 def _from_address(request: HttpRequest, name: str) -> str:
@@ -136,7 +147,7 @@ def _from_address(request: HttpRequest, name: str) -> str:
 # The round: in the person's session, so that nothing of it is anybody else's.
 
 
-def _round(request: HttpRequest, asked: Asked) -> Round:
+def _round(request: HttpRequest, asked: ReviewRequest) -> Round:
     return round_of(request.session.get(ROUND)).narrowed(asked.about)
 
 
@@ -144,7 +155,7 @@ def _store(request: HttpRequest, round_: Round) -> None:
     request.session[ROUND] = round_.as_json()
 
 
-def _move(request: HttpRequest, asked: Asked, verb: str, item: Item) -> HttpResponse:
+def _move(request: HttpRequest, asked: ReviewRequest, verb: str, item: Item) -> HttpResponse:
     """Skip an item, or go back to the one that was skipped before it."""
     round_ = _round(request, asked)
     if verb == "skip":
@@ -161,22 +172,22 @@ def _move(request: HttpRequest, asked: Asked, verb: str, item: Item) -> HttpResp
 # Decisions
 
 
-def _decide(request: HttpRequest, asked: Asked, verb: str, item: Item) -> HttpResponse:
+def _decide(request: HttpRequest, asked: ReviewRequest, verb: str, item: Item) -> HttpResponse:
     act = ACTS.get((item.is_merge, verb))
     try:
         if act is None:
             raise WrongState(told("There is no such button."))
         way_back = act(request, item)
-    except Elsewhere as error:
-        messages.warning(request, in_words(error))
+    except AlreadyDecided as error:
+        messages.warning(request, error_message(error))
         return HttpResponseRedirect(asked.address())
     except Changed as error:
-        messages.warning(request, in_words(error))
+        messages.warning(request, error_message(error))
         return HttpResponseRedirect(asked.address(item))
     except DomainError as error:
-        messages.error(request, in_words(error))
+        messages.error(request, error_message(error))
         # What was typed is not lost.
-        return _page(request, Asked(asked.narrowed, item), text=_typed_text(request))
+        return _page(request, ReviewRequest(asked.narrowed, item), text=_typed_text(request))
     _store(request, _round(request, asked).decide(item, verb, way_back))
     _log(request, item, verb)
     return HttpResponseRedirect(asked.address())
@@ -185,8 +196,8 @@ def _decide(request: HttpRequest, asked: Asked, verb: str, item: Item) -> HttpRe
 def _judge(request: HttpRequest, item: Item, *, verb: str) -> dict[str, Any]:
     memory = Memory.objects.select_related("actor__agent").filter(pk=item.key).first()
     if memory is None or memory.status != Status.PENDING:
-        raise _elsewhere(memory)
-    version = small_number(request, "version")
+        raise _already_decided(memory)
+    version = submitted_number(request, "version")
     if version is None:
         raise Changed(told("The page did not say which text was read. Nothing was decided."))
     text = _typed_text(request)
@@ -195,7 +206,7 @@ def _judge(request: HttpRequest, item: Item, *, verb: str) -> dict[str, Any]:
     except VersionMismatch as error:
         now = Memory.objects.filter(pk=item.key, actor_id=memory.actor_id).first()
         if now is None or now.status != Status.PENDING:
-            raise _elsewhere(now) from error
+            raise _already_decided(now) from error
         problem = told(
             "It was changed since you read it, and nothing was decided: this is how it stands now."
         )
@@ -206,7 +217,7 @@ def _judge(request: HttpRequest, item: Item, *, verb: str) -> dict[str, Any]:
 def _approve_or_reject(
     request: HttpRequest, memory: Memory, verb: str, version: int, text: str | None
 ) -> Memory:
-    by, reason, now = principal(request), reason_of(request), clock()
+    by, reason, now = principal(request), submitted_reason(request), clock()
     if verb == "approve":
         return approve_memory(
             memory=memory,
@@ -237,7 +248,7 @@ def _typed_text(request: HttpRequest) -> str | None:
 
 
 def _merge(request: HttpRequest, item: Item) -> dict[str, Any]:
-    stays = item_of(f"{Sort.MEMORY}:{typed(request, 'stays')}")
+    stays = item_of(f"{Sort.MEMORY}:{submitted_text(request, 'stays')}")
     key = stays.key if stays else None
     return _settle(request, item, partial(merge, stays=key))
 
@@ -246,12 +257,12 @@ def _settle(request: HttpRequest, item: Item, verb: Callable[..., Merge]) -> dic
     waits = merges_that_wait(clock()).filter(pk=item.key)
     proposal = waits.first()
     if proposal is None:
-        raise _elsewhere(None)
+        raise _already_decided(None)
     try:
-        verb(proposal=proposal, by=principal(request), reason=reason_of(request), now=clock())
+        verb(proposal=proposal, by=principal(request), reason=submitted_reason(request), now=clock())
     except WrongState as error:
         if not waits.exists():
-            raise _elsewhere(None) from error
+            raise _already_decided(None) from error
         raise
     return {}
 
@@ -264,30 +275,30 @@ ACTS: Final[Mapping[tuple[bool, str], Callable[[HttpRequest, Item], dict[str, An
 }
 
 
-def _elsewhere(memory: Memory | None) -> Elsewhere:
+def _already_decided(memory: Memory | None) -> AlreadyDecided:
     if memory is None:
-        return Elsewhere(
+        return AlreadyDecided(
             told("It does not wait any more: somebody else was quicker, or it was changed. Here is the next.")
         )
     problem = told(
         "Somebody else has decided about it: it is %(status)s now. Here is the next.",
         status=told(memory.status),
     )
-    return Elsewhere(problem)
+    return AlreadyDecided(problem)
 
 
-def _undo(request: HttpRequest, asked: Asked) -> HttpResponse:
+def _undo(request: HttpRequest, asked: ReviewRequest) -> HttpResponse:
     """Take the last decision of the round back, and show what it was about again."""
     round_ = _round(request, asked)
     last = round_.last
-    if last is None or last.number != small_number(request, "number"):
+    if last is None or last.number != submitted_number(request, "number"):
         messages.info(request, gettext("There is nothing to undo, or it was undone already."))
         return HttpResponseRedirect(asked.address())
     _store(request, round_.take_back())
     try:
         _take_back(request, last)
     except DomainError as error:
-        messages.error(request, in_words(error))
+        messages.error(request, error_message(error))
         return HttpResponseRedirect(asked.address())
     _log(request, last.item, "undo")
     messages.success(request, gettext("Undone: it waits again."))
@@ -298,15 +309,15 @@ def _take_back(request: HttpRequest, last: Decided) -> None:
     model: Any = Merge if last.item.is_merge else Memory
     row = model.objects.select_related("actor__agent").filter(pk=last.item.key).first()
     if row is None:
-        raise Elsewhere(told("It is not there any more."))
-    by, reason, now = principal(request), reason_of(request), clock()
+        raise AlreadyDecided(told("It is not there any more."))
+    by, reason, now = principal(request), submitted_reason(request), clock()
     if last.item.is_merge:
         reopen_merge(proposal=row, by=by, reason=reason, now=now)
     else:
         number = last.way_back.get(REVISION, 0)
         revision = MemoryRevision.objects.filter(actor_id=row.actor_id, memory=row, number=number).first()
         if revision is None:
-            raise Elsewhere(told("It is not there any more."))
+            raise AlreadyDecided(told("It is not there any more."))
         take_back(revision=revision, by=by, reason=reason, now=now)
 
 
@@ -321,7 +332,7 @@ def _log(request: HttpRequest, item: Item, verb: str) -> None:
 # What is shown
 
 
-def _page(request: HttpRequest, asked: Asked, *, text: str | None = None) -> HttpResponse:
+def _page(request: HttpRequest, asked: ReviewRequest, *, text: str | None = None) -> HttpResponse:
     round_, now = _round(request, asked), clock()
     skipped = still_waiting(round_.skipped, asked.narrowed, now=now)
     wanted = still_waiting([asked.at], Narrowed(), now=now) if asked.at else []
@@ -330,10 +341,10 @@ def _page(request: HttpRequest, asked: Asked, *, text: str | None = None) -> Htt
     # What was typed is about what was asked for, and about nothing else.
     about = about_item(request, item, text if wanted else None) if item else {}
     if about is None:
-        messages.warning(request, in_words(_elsewhere(None)))
+        messages.warning(request, error_message(_already_decided(None)))
         return HttpResponseRedirect(asked.address())
     open_ = count_waiting(asked.narrowed, now=now)
-    return shown(
+    return render_page(
         request,
         "admin/strength/review/page.html",
         title=_("Review"),
@@ -365,7 +376,7 @@ def _place(
     return None if is_asked_for else round_.count + 1
 
 
-def _filters(asked: Asked) -> dict[str, Any]:
+def _filters(asked: ReviewRequest) -> dict[str, Any]:
     agents = list(Agent.objects.order_by("pk").values_list("pk", flat=True)[:MOST_AGENTS])
     return {
         "agents": agents,
@@ -388,7 +399,7 @@ def _shown_last(request: HttpRequest, round_: Round) -> dict[str, Any] | None:
         key, actor_id = ids or (key, None)
     else:
         actor_id = Memory.objects.filter(pk=key).values_list("actor_id", flat=True).first()
-    memory = shown_memories(request, actor_id, [key])[str(key)] if actor_id else ""
+    memory = memory_links(request, actor_id, [key])[str(key)] if actor_id else ""
     return {"words": DONE[last.verb], "memory": memory, "number": last.number}
 
 
@@ -403,3 +414,119 @@ def badge(request: HttpRequest) -> str:
 
 
 PAGES = [Page("review/", "review", review_view, NEEDS)]
+
+MOST_SOURCES: Final = 5
+MOST_ENDED: Final = 10
+
+WHYS: Final[Mapping[WaitsFor, Any]] = {
+    WaitsFor.UNTRUSTED_SOURCE: _("It comes from a channel or a message that is not trusted."),
+    WaitsFor.UNTRUSTED_WRITER: _("It was written through a key, or in a channel, that is not trusted."),
+    WaitsFor.DECIDED_AGAINST: _("A person has decided against a memory that says this."),
+    WaitsFor.CONTRADICTS: _("It contradicts what is believed now."),
+    WaitsFor.UNSURE: _("Whoever drew it from the conversation was not sure enough."),
+    WaitsFor.ASKED: _("It was written down to wait for a person."),
+}
+
+
+def about_item(request: HttpRequest, item: Item, text: str | None) -> dict[str, Any] | None:
+    """Return what is shown of an item; None where it went just now."""
+    if item.is_merge:
+        whose = Merge.objects.filter(pk=item.key).values_list("actor_id", flat=True).first()
+        return _about_merge(request, item.key, whose) if whose else None
+    memory = Memory.objects.with_numbers().select_related("actor__agent").filter(pk=item.key).first()
+    return _about_memory(request, memory, text) if memory else None
+
+
+def _about_merge(request: HttpRequest, key: UUID, actor_id: UUID) -> dict[str, Any]:
+    proposal = merge_of(key, actor_id)
+    return {
+        "proposal": proposal,
+        "actor": proposal.actor,
+        "percent": round(100 * proposal.likeness),
+        "others": other_merges(proposal),
+        **pair_of(request, proposal),
+    }
+
+
+def _about_memory(request: HttpRequest, memory: Memory, text: str | None) -> dict[str, Any]:
+    policy = effective_policy(TrustPolicy, memory.agent, memory.actor)
+    sources = list(memory.sources.all())
+    ended = _would_end(memory)
+    return {
+        "memory": memory,
+        "actor": memory.actor,
+        "opening": memory.content[:LONGEST_SHOWN],
+        "is_cut": len(memory.content) > LONGEST_SHOWN,
+        "text": text,
+        "is_edited": text is not None,
+        "whys": [WHYS[why] for why in _whys(memory, sources, policy)],
+        "confidence": memory.confidence,
+        "confidence_floor": policy.confidence_floor,
+        "sources": _shown_sources(request, memory, sources[:MOST_SOURCES]),
+        "sources_left_out": max(0, len(sources) - MOST_SOURCES),
+        "ended": [(each, excerpt(each.content, 400)) for each in ended],
+        "near": [
+            {
+                "memory": each.memory,
+                "opening": excerpt(each.memory.content, 300),
+                "percent": round(100 * each.relevance),
+                "is_ended": each.memory in ended,
+            }
+            for each in near_memories(memory, now=timezone.now())
+        ],
+    }
+
+
+def _whys(memory: Memory, sources: list[MemorySource], policy: TrustPolicy) -> list[WaitsFor]:
+    untrusted = {*policy.untrusted_channels}
+    against = decision_against(actor_id=memory.actor_id, text=memory.content)
+    return why_it_waits(
+        Waiting(
+            is_trusted=memory.trust == Trust.TRUSTED,
+            has_untrusted_source=memory.channel in untrusted
+            or any(each.trust == Trust.UNTRUSTED or each.channel in untrusted for each in sources),
+            confidence=memory.confidence,
+            confidence_floor=policy.confidence_floor,
+            contradicts=bool(memory.supersedes),
+            was_decided_against=against is not None,
+        )
+    )
+
+
+def _would_end(memory: Memory) -> list[Memory]:
+    """Return what no longer holds once the memory is approved."""
+    if not memory.supersedes:
+        return []
+    rows = Memory.objects.of([memory.actor_id]).active().filter(pk__in=memory.supersedes, superseded_by=None)
+    return list(rows.order_by("pk")[:MOST_ENDED])
+
+
+def _shown_sources(request: HttpRequest, memory: Memory, sources: list[MemorySource]) -> list[dict[str, Any]]:
+    """Return the messages that a memory comes from, as far as this person may read them."""
+    user: Any = request.user
+    said = {}
+    if sources and user.has_perm("conversations.view_message"):
+        rows = Message.objects.of([memory.actor_id]).filter(pk__in=[each.message_id for each in sources])
+        said = {
+            row.pk: row
+            for row in rows.defer("content", "blocks").annotate(opening=Left("content", READ_FOR_EXCERPT))
+        }
+    links = user.has_perm("conversations.view_session")
+    return [
+        {
+            "source": each,
+            "message": said.get(each.message_id),
+            "text": excerpt(said[each.message_id].opening, 300) if each.message_id in said else "",
+            "link": _session_link(each) if links else "",
+        }
+        for each in sources
+    ]
+
+
+def _session_link(source: MemorySource) -> str:
+    """Return the address of a message in its session."""
+    try:
+        address = reverse("admin:conversations_session_timeline", args=[source.session_id])
+    except NoReverseMatch:
+        address = reverse("admin:conversations_session_change", args=[source.session_id])
+    return f"{address}#message-{source.message_id}"

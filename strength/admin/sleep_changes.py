@@ -6,10 +6,10 @@ from typing import Any, Final
 from django.http import HttpRequest
 from django.utils.translation import gettext_lazy as _
 
-from memoryhub.admin.pressing import page_of, small_number
+from memoryhub.admin.object_actions import change_url, submitted_number
 from strength.actions.foreseen import foreseen_of
-from strength.admin.shown import shown_memories
-from strength.admin.words import CHANGE_COLOURS, CHANGES, WHYS
+from strength.admin.labels import CHANGE_COLOURS, CHANGES, WHYS
+from strength.admin.memory_detail import memory_links
 from strength.domain.sleep import ChangeKind
 from strength.models import Memory, SleepRun
 
@@ -49,7 +49,7 @@ def groups_of(request: HttpRequest, run: SleepRun, changes: Sequence[dict[str, A
     by_kind = {kind: [each for each in changes if each["change"] == kind] for kind in KINDS}
     is_narrowed = bool(by_kind.get(wanted))  # type: ignore[call-overload]
     size = MOST_ON_A_PAGE if is_narrowed else MOST_OF_KIND
-    page = max(1, small_number(request, "page") or 1) if is_narrowed else 1
+    page = max(1, submitted_number(request, "page") or 1) if is_narrowed else 1
     parts = {
         kind: rows[(page - 1) * size : page * size]
         for kind, rows in by_kind.items()
@@ -80,7 +80,7 @@ def as_foreseen(request: HttpRequest, run: SleepRun, changes: Sequence[dict[str,
         return {"preview": None}
     lists = {"unforeseen": compared.unforeseen, "missed": compared.missed}
     return {
-        "preview": page_of(compared.preview),
+        "preview": change_url(compared.preview),
         "is_as_foreseen": not any(lists.values()),
         **{name: _shown_changes(request, run, rows[:MOST_OF_KIND]) for name, rows in lists.items()},
         **{f"{name}_count": len(rows) for name, rows in lists.items()},
@@ -92,7 +92,7 @@ def _shown_changes(
 ) -> list[dict[str, Any]]:
     """Return changes as people read them."""
     keys = [change.get(name) for change in changes for name in ("memory_id", "into")]
-    memories = shown_memories(request, run.actor_id, keys) if changes else {}
+    memories = memory_links(request, run.actor_id, keys) if changes else {}
     pinned = _pinned(run, changes) if run.dry_run else set()
     return [
         {

@@ -11,10 +11,10 @@ from django.utils.html import format_html
 from django.utils.translation import gettext_lazy as _
 from unfold.contrib.filters.admin import ChoicesDropdownFilter, RangeDateTimeFilter, RelatedDropdownFilter
 
-from memoryhub.admin.base import ReadOnlyAdmin, UserFilter, excerpt, labelled, whose
-from memoryhub.admin.titles import shortened
-from strength.admin.shown import shown_memories
-from strength.admin.words import TASK_COLOURS, TASK_STATES, said
+from memoryhub.admin.base import ReadOnlyAdmin, coloured, excerpt, owner_label, truncated
+from memoryhub.admin.filters import UserFilter
+from strength.admin.labels import TASK_COLOURS, TASK_STATES, coloured_label
+from strength.admin.memory_detail import memory_links
 from strength.models import Task
 
 LONGEST_SHOWN: Final = 20_000
@@ -57,7 +57,7 @@ class TaskAdmin(ReadOnlyAdmin):
 
     def title_of(self, row: Task) -> str:
         """Return how what was asked begins."""
-        return shortened(row.query)
+        return truncated(row.query)
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Task]:
         """Return the tasks; a list leaves out what only a task's own page shows."""
@@ -86,13 +86,13 @@ class TaskAdmin(ReadOnlyAdmin):
     @admin.display(description=_("whose"), ordering="actor")
     def owner(self, task: Task) -> str:
         """Return whose task it is."""
-        return whose(task.actor)
+        return owner_label(task.actor)
 
-    @labelled(TASK_COLOURS)
+    @coloured(TASK_COLOURS)
     @admin.display(description=_("state"), ordering="state")
     def shown_state(self, task: Task) -> tuple[Any, Any]:
         """Return where the task stands."""
-        return said(TASK_STATES, task.state)
+        return coloured_label(TASK_STATES, task.state)
 
     @admin.display(description=_("state"))
     def state_in_words(self, task: Task) -> Any:
@@ -113,7 +113,7 @@ class TaskAdmin(ReadOnlyAdmin):
         """Return the memories it was given, used and left behind, and what could not be done."""
         given, used = row.offered[:MOST_SHOWN], row.used_memory_ids[:MOST_SHOWN]
         ids = [*(each["id"] for each in given), *used, row.recorded_memory_id]
-        memories = shown_memories(request, row.actor_id, ids)
+        memories = memory_links(request, row.actor_id, ids)
         was_used = {str(key) for key in row.used_memory_ids}
         return {
             "given": [

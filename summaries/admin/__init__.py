@@ -1,11 +1,10 @@
 """Screens of summaries and of projects."""
 
 from summaries.admin.documents import DocumentAdmin
-from summaries.admin.events import ProjectEventAdmin
-from summaries.admin.figures import tiles
-from summaries.admin.projects import ProjectAdmin
+from summaries.admin.panels import tiles
+from summaries.admin.projects import ProjectAdmin, ProjectEventAdmin
 from summaries.admin.routing import RoutingDecisionAdmin
-from summaries.admin.sessions import SummaryAdmin
+from summaries.admin.summaries import SummaryAdmin
 
 __all__ = [
     "DocumentAdmin",

@@ -1,8 +1,11 @@
 """The editor of a project's documents: everything is written, restored and believed through the actions alone."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
 from functools import partial
 from typing import Any
+from uuid import UUID
 
 from django.contrib import admin
 from django.core.exceptions import PermissionDenied
@@ -14,12 +17,18 @@ from django.utils.translation import gettext, ngettext
 from django.utils.translation import gettext_lazy as _
 from unfold.contrib.filters.admin import RangeDateTimeFilter, RelatedDropdownFilter
 
-from memoryhub.admin.base import UserFilter, about, clock, link_to, principal, whose
+from memoryhub.admin.base import as_uuid, clock, error_on, grouped, link_to, owner_label, principal
 from memoryhub.admin.fields import ProseField, with_plain_line_ends
-from memoryhub.admin.ledger import tokens_in_words
-from memoryhub.admin.numbers import grouped
-from memoryhub.admin.pressing import Done, button_urls, posted, small_number, typed
-from memoryhub.admin.trail import WHO
+from memoryhub.admin.filters import UserFilter
+from memoryhub.admin.labels import PRINCIPAL_KINDS
+from memoryhub.admin.object_actions import (
+    Done,
+    object_action_urls,
+    run_object_action,
+    submitted_number,
+    submitted_text,
+)
+from memoryhub.admin.usage import token_count_label
 from memoryhub.errors import DomainError, said, told
 from memoryhub.llm.none import NOT_CONFIGURED
 from memoryhub.providers.errors import ProviderUnavailable
@@ -40,14 +49,19 @@ from summaries.actions.documents import (
     set_trust,
     write_document,
 )
-from summaries.admin.curated import CuratedForm, address
-from summaries.admin.entries import entries_of, ids_of
-from summaries.admin.file_names import file_name, topic_of
-from summaries.admin.histories import HistoryAdmin, Version, restored
+from summaries.admin.base import (
+    CuratedForm,
+    HistoryAdmin,
+    Version,
+    address,
+    file_name,
+    restored_version,
+    topic_of,
+)
+from summaries.admin.labels import DOCUMENT_KINDS, OUTCOMES, WHYS
 from summaries.admin.passages import differences
-from summaries.admin.words import DOCUMENT_KINDS, OUTCOMES, WHYS
-from summaries.domain.documents import LONGEST_DOCUMENT, DocumentKind
-from summaries.models import Document, DocumentVersion, Project
+from summaries.domain.documents import LONGEST_DOCUMENT, DocumentKind, line_digest
+from summaries.models import Document, DocumentEntry, DocumentVersion, Project
 
 LONGEST_EDITED = 310_000
 """Bytes of HTML of a text that the page shows at once; a longer one is opened by a click more."""
@@ -125,7 +139,7 @@ class DocumentAdmin(HistoryAdmin):
             },
         ),
     )
-    refusals = {**HistoryAdmin.refusals, DocumentTooLong: about("text")}
+    refusals = {**HistoryAdmin.refusals, DocumentTooLong: error_on("text")}
     change_form_before_template = "admin/summaries/document/counter.html"
     change_form_outer_before_template = "admin/summaries/document/above.html"
     change_form_outer_after_template = "admin/summaries/document/below.html"
@@ -151,7 +165,7 @@ class DocumentAdmin(HistoryAdmin):
     @admin.display(description=_("whose"), ordering="actor")
     def owner(self, document: Document) -> str:
         """Return whose project it is."""
-        return whose(document.actor)
+        return owner_label(document.actor)
 
     @admin.display(description=_("Text"))
     def beginning(self, document: Document) -> str:
@@ -203,23 +217,28 @@ class DocumentAdmin(HistoryAdmin):
             "protected": self.protected_view,
             "remove": self.remove_view,
         }
-        return [*button_urls(self, pages), *super().get_urls()]
+        return [*object_action_urls(self, pages), *super().get_urls()]
 
     # The buttons.
 
     def _pressed(self, request: HttpRequest, object_id: str, press: Any, logged: str) -> HttpResponse:
         may = partial(self.has_change_permission, request)
-        return posted(self, request, object_id, press, may=may, logged=logged)
+        return run_object_action(self, request, object_id, press, may=may, logged=logged)
 
     def trust_view(self, request: HttpRequest, object_id: str, *, name: str) -> HttpResponse:
         """Believe the entries that the page showed, or one of them; or believe them no longer."""
         trust, opposite, in_words = TRUSTED_BY[name]
 
         def press(document: Document, reason: str) -> Done:
+            ids = ids_of(submitted_text(request, "entries"))
             ids = set_trust(
-                document=document, entry_ids=ids_of(typed(request, "entries")), trust=trust, by=principal(request),
-                reason=reason, now=clock(),
-            )  # fmt: skip
+                document=document,
+                entry_ids=ids,
+                trust=trust,
+                by=principal(request),
+                reason=reason,
+                now=clock(),
+            )
             return Done(in_words(len(ids)), undo=_entries_address(opposite, document, ids))
 
         return self._pressed(request, object_id, press, name)
@@ -251,11 +270,11 @@ class DocumentAdmin(HistoryAdmin):
                 "document/compact",
                 title=_("Compact %(name)s now?") % {"name": document.name},
                 state=state,
-                tokens=tokens_in_words(state.tokens),
+                tokens=token_count_label(state.tokens),
                 target=grouped(state.target),
                 not_configured=said(NOT_CONFIGURED, gettext),
                 kept_number=len(kept),
-                kept_tokens=tokens_in_words(sum(count_raw(block.text) for block in kept)),
+                kept_tokens=token_count_label(sum(count_raw(block.text) for block in kept)),
             )
 
         return self.seen(request, object_id, see)
@@ -324,7 +343,7 @@ class DocumentAdmin(HistoryAdmin):
                 number=each.number + 1,
                 verb=DOCUMENT_KINDS[each.kind],
                 who=each.who_name,
-                who_kind=WHO[each.who_kind],
+                who_kind=PRINCIPAL_KINDS[each.who_kind],
                 at=each.created_at,
                 why=each.reason,
                 is_now=each.number + 1 == row.version,
@@ -347,12 +366,12 @@ class DocumentAdmin(HistoryAdmin):
     def restore(self, request: HttpRequest, row: Any, number: int, reason: str) -> Done:
         """Bring back what the document said at a version."""
         done = restore_document(
-            document=row, number=number, expected_version=small_number(request, "version"), by=principal(request),
+            document=row, number=number, expected_version=submitted_number(request, "version"), by=principal(request),
             reason=reason, now=clock(),
         )  # fmt: skip
         if done.version == row.version:
             return Done(gettext("It says already what it said at version %(number)d.") % {"number": number})
-        return restored(done, number, row.version)
+        return restored_version(done, number, row.version)
 
     # What the page tells besides the fields.
 
@@ -384,7 +403,7 @@ class DocumentAdmin(HistoryAdmin):
         if refused is None or refused.version is None:
             return None
         mine = with_plain_line_ends(request.POST.get("text", stored.text))
-        base = small_number(request, "expected_version")
+        base = submitted_number(request, "expected_version")
         was = self.text_at(stored, base) if base is not None else None
         latest = self.versions_of(stored, stored.version + 1, 1)
         return {
@@ -428,3 +447,78 @@ def _is_cut(request: HttpRequest, document: Document) -> bool:
 
 def _entries_address(name: str, document: Document, ids: Sequence[Any]) -> str | None:
     return address(name, document, entries=",".join(str(each) for each in ids)) if ids else None
+
+
+MOST_WAITING = 50
+LONGEST_LINE = 2_000
+
+
+@dataclass(frozen=True)
+class Waiting:
+    """An entry that nobody believes yet; `text` is "" where a person rewrote its line since."""
+
+    id: UUID
+    document: Document
+    text: str
+    is_cut: bool
+    channel: str
+    created_at: datetime
+
+
+def entries_of(documents: Sequence[Document]) -> dict[str, Any]:
+    """Return the latest entries of an actor's documents that nobody believes yet, and how many there are."""
+    by_id = {each.pk: each for each in documents}
+    actor_ids = {each.actor_id for each in documents}
+    rows = DocumentEntry.objects.filter(actor_id__in=actor_ids, document_id__in=by_id, trust=Trust.UNTRUSTED)
+    latest = list(rows[: MOST_WAITING + 1])
+    texts = _texts(actor_ids, {each.document_id for each in latest})
+    waiting = [_waiting(each, by_id[each.document_id], texts) for each in latest[:MOST_WAITING]]
+    return {
+        "waiting": waiting,
+        "more": max(0, rows.count() - MOST_WAITING) if len(latest) > MOST_WAITING else 0,
+        "groups": _grouped(waiting),
+    }
+
+
+def _texts(actor_ids: set[UUID], wanted: set[Any]) -> dict[tuple[Any, bytes], str]:
+    """Return the lines of the documents with entries that wait, by document and digest."""
+    rows = Document.objects.filter(actor_id__in=actor_ids, pk__in=wanted).values_list("pk", "text")
+    return {
+        (pk, line_digest(line)): line.strip()
+        for pk, text in rows
+        for line in text.splitlines()
+        if line.strip()
+    }
+
+
+def _waiting(entry: DocumentEntry, document: Document, texts: dict[tuple[Any, bytes], str]) -> Waiting:
+    text = texts.get((document.pk, bytes(entry.text_digest)), "")
+    channel = entry.source.get("channel") if isinstance(entry.source, dict) else ""
+    return Waiting(
+        entry.pk,
+        document,
+        text[:LONGEST_LINE],
+        len(text) > LONGEST_LINE,
+        str(channel or ""),
+        entry.created_at,
+    )
+
+
+def _grouped(waiting: Sequence[Waiting]) -> list[dict[str, Any]]:
+    """Return the entries by document, with the ids that a button for all of a document posts."""
+    groups: dict[Any, list[Waiting]] = {}
+    for each in waiting:
+        groups.setdefault(each.document.pk, []).append(each)
+    return [
+        {
+            "document": entries[0].document,
+            "entries": entries,
+            "ids": ",".join(str(each.id) for each in entries),
+        }
+        for entries in groups.values()
+    ]
+
+
+def ids_of(text: str) -> list[UUID]:
+    """Return the ids that a page posted, joined by commas; what is none is passed over."""
+    return [key for part in text.split(",")[: 2 * MOST_WAITING] if (key := as_uuid(part)) is not None]

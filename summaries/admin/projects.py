@@ -17,20 +17,31 @@ from django.urls import URLPattern
 from django.utils.http import content_disposition_header
 from django.utils.translation import get_language, gettext
 from django.utils.translation import gettext_lazy as _
-from unfold.contrib.filters.admin import RangeDateTimeFilter, RelatedDropdownFilter
+from unfold.contrib.filters.admin import ChoicesDropdownFilter, RangeDateTimeFilter, RelatedDropdownFilter
 from unfold.widgets import UnfoldAdminTextInputWidget
 
 from memoryhub.admin.base import (
     READ_FOR_EXCERPT,
-    UserFilter,
-    about,
+    ReadOnlyAdmin,
     clock,
+    error_on,
     excerpt,
+    link_to,
+    owner_label,
     principal,
-    whose,
+    title_with_time,
 )
-from memoryhub.admin.ledger import tokens_in_words
-from memoryhub.admin.pressing import Done, button_urls, in_words, posted, reason_of, small_number, typed
+from memoryhub.admin.filters import UserFilter
+from memoryhub.admin.object_actions import (
+    Done,
+    error_message,
+    object_action_urls,
+    run_object_action,
+    submitted_number,
+    submitted_reason,
+    submitted_text,
+)
+from memoryhub.admin.usage import token_count_label
 from memoryhub.auth.tenancy import UnknownRow, tenant_for_reading
 from memoryhub.errors import DomainError
 from memoryhub.providers.errors import ProviderError
@@ -39,24 +50,15 @@ from summaries.actions.digests import Digest, digest
 from summaries.actions.documents import add_document, undo_project_change
 from summaries.actions.files import zip_project
 from summaries.actions.projects import ProjectExists, change_project, daily, delete_project
-from summaries.admin.curated import CuratedAdmin, CuratedForm, address, goes_along, person_may
-from summaries.admin.documents import length_in_words
-from summaries.admin.entries import entries_of
-from summaries.admin.file_names import file_name
-from summaries.admin.words import CONFIDENCES, EVENT_OUTCOMES, EVENTS, OUTCOMES
+from summaries.admin.base import CuratedAdmin, CuratedForm, address, file_name, goes_along, person_may
+from summaries.admin.documents import entries_of, length_in_words
+from summaries.admin.labels import CONFIDENCES, EVENT_OUTCOMES, EVENTS, OUTCOMES
 from summaries.domain.documents import DOCUMENTS, MEMORY, document_order
 from summaries.domain.events import Day
 from summaries.domain.events import in_words as day_in_words
 from summaries.domain.projects import LONGEST_DESCRIPTION, LONGEST_NAME, BadProjectName
 from summaries.domain.rolling import NoRoom
-from summaries.models import (
-    Document,
-    DocumentEntry,
-    DocumentVersion,
-    Project,
-    ProjectEvent,
-    RoutingDecision,
-)
+from summaries.models import Document, DocumentEntry, DocumentVersion, Project, ProjectEvent, RoutingDecision
 
 SHOWN_DAYS = 7
 LATEST_EVENTS = 20
@@ -103,7 +105,7 @@ class ProjectAdmin(CuratedAdmin):
         (None, {"fields": ("name", "description", "reason")}),
         (_("Whose, and since when"), {"fields": (("owner", "version"), ("created_at", "updated_at"), "id")}),
     )
-    refusals = {**CuratedAdmin.refusals, BadProjectName: about("name"), ProjectExists: about("name")}
+    refusals = {**CuratedAdmin.refusals, BadProjectName: error_on("name"), ProjectExists: error_on("name")}
     change_form_before_template = "admin/memoryhub/includes/version.html"
     change_form_outer_before_template = "admin/summaries/project/above.html"
     change_form_outer_after_template = "admin/summaries/project/below.html"
@@ -116,7 +118,7 @@ class ProjectAdmin(CuratedAdmin):
     @admin.display(description=_("whose"), ordering="actor")
     def owner(self, project: Project) -> str:
         """Return whose project it is."""
-        return whose(project.actor)
+        return owner_label(project.actor)
 
     def title_of(self, row: Any) -> str:
         """Return what the project is called."""
@@ -147,7 +149,7 @@ class ProjectAdmin(CuratedAdmin):
     def delete_model(self, request: HttpRequest, obj: Project) -> None:
         """Delete a project with its documents. One that is gone already is deleted."""
         with suppress(UnknownRow):
-            delete_project(project=obj, by=principal(request), reason=reason_of(request), now=clock())
+            delete_project(project=obj, by=principal(request), reason=submitted_reason(request), now=clock())
 
     def delete_queryset(self, request: HttpRequest, queryset: QuerySet[Project]) -> None:
         """Delete projects one by one, so that each leaves its audit entry."""
@@ -172,34 +174,43 @@ class ProjectAdmin(CuratedAdmin):
             "export": self.export_view,
             "day": self.day_view,
         }
-        return [*button_urls(self, pages), *super().get_urls()]
+        return [*object_action_urls(self, pages), *super().get_urls()]
 
     def back_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
         """Take back a change of the name or the description."""
 
         def press(project: Project, reason: str) -> Done:
             undo_project_change(
-                project=project, name=typed(request, "name"), memory_version=small_number(request, "memory"),
-                expected_version=small_number(request, "version"), by=principal(request), reason=reason, now=clock(),
-            )  # fmt: skip
+                project=project,
+                name=submitted_text(request, "name"),
+                memory_version=submitted_number(request, "memory"),
+                expected_version=submitted_number(request, "version"),
+                by=principal(request),
+                reason=reason,
+                now=clock(),
+            )
             return Done(gettext("The change was taken back."))
 
         may = partial(self.has_change_permission, request)
-        return posted(self, request, object_id, press, may=may, logged="back")
+        return run_object_action(self, request, object_id, press, may=may, logged="back")
 
     def add_document_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
         """Add a document: one of those that every project may have, or one about a topic that a person names."""
 
         def press(project: Project, reason: str) -> Done:
             made = add_document(
-                project=project, name=typed(request, "name"), topic=typed(request, "topic")[:LONGEST_DESCRIPTION],
-                by=principal(request), reason=reason, now=clock(),
-            )  # fmt: skip
+                project=project,
+                name=submitted_text(request, "name"),
+                topic=submitted_text(request, "topic")[:LONGEST_DESCRIPTION],
+                by=principal(request),
+                reason=reason,
+                now=clock(),
+            )
             words = gettext("%(name)s was added; write into it here.")
             return Done(words % {"name": made.name}, to=address("change", made), undo=address("remove", made))
 
         may = partial(self.has_change_permission, request)
-        return posted(self, request, object_id, press, may=may, logged="document")
+        return run_object_action(self, request, object_id, press, may=may, logged="document")
 
     def export_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
         """Hand out the project's files in one archive; that is noted, so it is a POST."""
@@ -221,7 +232,7 @@ class ProjectAdmin(CuratedAdmin):
         """Show what was done with the project in a day; a POST has a digest of the day's sessions written."""
 
         def see(project: Project) -> HttpResponse:
-            day = _day(typed(request, "day"), clock())
+            day = _day(submitted_text(request, "day"), clock())
             made = self._digest(request, project, day) if request.method == "POST" else None
             sees_events = person_may(request, "view_projectevent")
             events = _events(project, day, MOST_OF_A_DAY + 1) if sees_events else []
@@ -235,7 +246,7 @@ class ProjectAdmin(CuratedAdmin):
                 events=events[:MOST_OF_A_DAY],
                 more=len(events) > MOST_OF_A_DAY,
                 may_digest=self._may_digest(request, project),
-                whose_sessions=typed(request, "of") or "project",
+                whose_sessions=submitted_text(request, "of") or "project",
                 digest=made,
             )
 
@@ -250,11 +261,11 @@ class ProjectAdmin(CuratedAdmin):
             raise PermissionDenied
         tenant = tenant_for_reading(principal(request), project.actor.agent_id, project.actor.user_id or None)
         begin = datetime.combine(day, time.min, UTC)
-        name = project.name if typed(request, "of") != "all" else None
+        name = project.name if submitted_text(request, "of") != "all" else None
         try:
             return digest(tenant=tenant, since=begin, until=begin + timedelta(days=1), project=name)
         except DomainError as error:
-            messages.warning(request, in_words(error))
+            messages.warning(request, error_message(error))
         except (ProviderError, NoRoom):
             messages.error(request, gettext("The language model could not be asked. Try again later."))
         return None
@@ -321,7 +332,7 @@ def _events(project: Project, day: date, most: int) -> list[dict[str, Any]]:
             "event": each,
             "kind": EVENTS[each.kind],
             "outcome": EVENT_OUTCOMES.get(each.outcome, each.outcome),
-            "tokens": tokens_in_words(each.tokens) if each.tokens else "",
+            "tokens": token_count_label(each.tokens) if each.tokens else "",
         }
         for each in rows.order_by("-created_at", "-id")[:most]
     ]
@@ -359,3 +370,52 @@ def _day(text: str, now: datetime) -> date:
         return date.fromisoformat(text)
     except ValueError:
         return now.astimezone(UTC).date()
+
+
+@admin.register(ProjectEvent)
+class ProjectEventAdmin(ReadOnlyAdmin):
+    """Reads, routes, updates and compactions of projects, newest first (SPEC P8)."""
+
+    list_display = ("created_at", "shown_kind", "of_project", "owner", "shown_outcome", "tokens")
+    list_filter = (
+        ("kind", ChoicesDropdownFilter),
+        ("actor__agent", RelatedDropdownFilter),
+        UserFilter,
+        ("created_at", RangeDateTimeFilter),
+    )
+    list_select_related = ("actor",)
+    search_fields = ("project_name", "outcome")
+    search_help_text = _("A project's name, an outcome, or the id of an event or a project.")
+    id_fields = ("pk", "project_id")
+    ordering = ("-id",)
+    fields = (
+        ("created_at", "shown_kind", "of_project", "owner"),
+        ("shown_outcome", "tokens", "details", "id"),
+    )
+    readonly_fields = ("shown_kind", "of_project", "owner", "shown_outcome")
+
+    def title_of(self, row: ProjectEvent) -> str:
+        """Return what was done, with which project, and when."""
+        return title_with_time(f"{EVENTS[row.kind]} {row.project_name}".rstrip(), row.created_at)
+
+    @admin.display(description=_("kind"), ordering="kind")
+    def shown_kind(self, event: ProjectEvent) -> Any:
+        """Return what was done, in words."""
+        return EVENTS[event.kind]
+
+    @admin.display(description=_("outcome"), ordering="outcome")
+    def shown_outcome(self, event: ProjectEvent) -> Any:
+        """Return what came of it, in words, where that is more than the kind says."""
+        return EVENT_OUTCOMES.get(event.outcome, event.outcome) or "–"
+
+    @admin.display(description=_("project"), ordering="project_name")
+    def of_project(self, event: ProjectEvent) -> str:
+        """Return the project, with a link while it is there."""
+        if event.project_id is None:
+            return event.project_name
+        return link_to("admin:summaries_project_change", event.project_id, event.project_name)
+
+    @admin.display(description=_("whose"), ordering="actor")
+    def owner(self, event: ProjectEvent) -> str:
+        """Return whose project it is."""
+        return owner_label(event.actor)

@@ -23,9 +23,18 @@ from unfold.contrib.filters.admin import (
 
 from conversations.domain.chat import TurnState
 from conversations.models import ChatTurn
-from memoryhub.admin.base import HubAdmin, UserFilter, clock, excerpt, labelled, link_to, principal, whose
-from memoryhub.admin.pressing import Done, button_urls, posted, typed
-from memoryhub.admin.titles import dated
+from memoryhub.admin.base import (
+    HubAdmin,
+    clock,
+    coloured,
+    excerpt,
+    link_to,
+    owner_label,
+    principal,
+    title_with_time,
+)
+from memoryhub.admin.filters import UserFilter
+from memoryhub.admin.object_actions import Done, object_action_urls, run_object_action, submitted_text
 from memoryhub.tenancy.policies import effective_policy
 from summaries.actions.routing import (
     correct_routing,
@@ -36,8 +45,8 @@ from summaries.actions.routing import (
     proposed_name,
     take_back_correction,
 )
-from summaries.admin.curated import address, person_may, wide
-from summaries.admin.words import ACTIONS, CONFIDENCE_COLOURS, CONFIDENCES, USER_TOLD
+from summaries.admin.base import address, person_may, wide
+from summaries.admin.labels import ACTIONS, CONFIDENCE_COLOURS, CONFIDENCES, USER_TOLD
 from summaries.domain.policy import ProjectPolicy
 from summaries.domain.projects import LONGEST_NAME
 from summaries.domain.routing import Action, Confidence, alike, most_alike
@@ -138,7 +147,7 @@ class RoutingDecisionAdmin(HubAdmin):
 
     def title_of(self, row: Any) -> str:
         """Return what followed, and when."""
-        return dated(ACTIONS[row.action], row.created_at)
+        return title_with_time(ACTIONS[row.action], row.created_at)
 
     # The columns and fields.
 
@@ -157,14 +166,14 @@ class RoutingDecisionAdmin(HubAdmin):
     @admin.display(description=_("whose"), ordering="actor")
     def owner(self, decision: RoutingDecision) -> str:
         """Return whose message it is."""
-        return whose(decision.actor)
+        return owner_label(decision.actor)
 
     @admin.display(description=_("project"), ordering="project__name")
     def of_project(self, decision: RoutingDecision) -> str:
         """Return a link to the project that was found."""
         return _linked(decision.project)
 
-    @labelled(CONFIDENCE_COLOURS)
+    @coloured(CONFIDENCE_COLOURS)
     @admin.display(description=_("confidence"), ordering="confidence")
     def shown_confidence(self, decision: RoutingDecision) -> Any:
         """Return how sure the router was."""
@@ -240,7 +249,7 @@ class RoutingDecisionAdmin(HubAdmin):
     def get_urls(self) -> list[URLPattern]:
         """Return the addresses, with those that the buttons post to."""
         pages = {"correct": self.correct_view, "uncorrect": self.uncorrect_view}
-        return [*button_urls(self, pages), *super().get_urls()]
+        return [*object_action_urls(self, pages), *super().get_urls()]
 
     def correct_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
         """Say which project the message belongs to; or, who may add one, that it begins a new one."""
@@ -248,16 +257,19 @@ class RoutingDecisionAdmin(HubAdmin):
         def press(decision: RoutingDecision, reason: str) -> Done:
             former = decision.corrected_project
             values: dict[str, Any] = {"former": former.name} if former is not None else {}
-            take = typed(request, "take")
+            take = submitted_text(request, "take")
             if take == "new":
                 if not person_may(request, MAKES):
                     raise PermissionDenied
-                name, made = typed(request, "new_name") or proposed_name(decision), {"made": 1}
+                name, made = submitted_text(request, "new_name") or proposed_name(decision), {"made": 1}
                 correct_to_new_project(
                     decision=decision, name=name, by=principal(request), reason=reason, now=clock()
                 )
             else:
-                name, made = typed(request, "chosen" if take == "chosen" else "project")[:LONGEST_NAME], {}
+                name, made = (
+                    submitted_text(request, "chosen" if take == "chosen" else "project")[:LONGEST_NAME],
+                    {},
+                )
                 correct_routing(
                     decision=decision, project_name=name, by=principal(request), reason=reason, now=clock()
                 )
@@ -272,9 +284,9 @@ class RoutingDecisionAdmin(HubAdmin):
         """Take back what a person said, for whoever may delete one with the project that was made for it."""
 
         def press(decision: RoutingDecision, reason: str) -> Done:
-            said, made = typed(request, "said"), bool(typed(request, "made"))
+            said, made = submitted_text(request, "said"), bool(submitted_text(request, "made"))
             went = take_back_correction(
-                decision=decision, said=said, former=typed(request, "former"),
+                decision=decision, said=said, former=submitted_text(request, "former"),
                 with_project=made and person_may(request, UNMAKES), by=principal(request), reason=reason, now=clock(),
             )  # fmt: skip
             # Where the project that was made for the message is gone with it, there is nothing to go back to.
@@ -290,7 +302,7 @@ class RoutingDecisionAdmin(HubAdmin):
         self, request: HttpRequest, object_id: str, press: Callable[[Any, str], Done], logged: str
     ) -> HttpResponse:
         may = partial(self.has_change_permission, request)
-        return posted(self, request, object_id, press, may=may, logged=logged)
+        return run_object_action(self, request, object_id, press, may=may, logged=logged)
 
     def context_of(self, request: HttpRequest, row: Any) -> dict[str, Any]:
         """Return the projects that the message may belong to, and the corrections that a router is shown for it."""

@@ -15,9 +15,9 @@ from django.test import Client
 from django.urls import reverse
 from django.utils import translation
 
-from memoryhub.admin.base import about_policy
+from memoryhub.admin.base import policy_errors
+from memoryhub.admin.object_actions import error_message
 from memoryhub.admin.pages import pages
-from memoryhub.admin.pressing import in_words
 from memoryhub.auth.models import AuditEntry
 from memoryhub.auth.roles import ROLES
 from memoryhub.tenancy.domain import PolicyError, Trust
@@ -187,7 +187,7 @@ def test_refusals_are_in_the_readers_language(hub: Hub) -> None:
     with pytest.raises(WrongState) as refused:
         apply_transition(memory=hub.memory, verb="approve", by=BY, reason="", now=NOW)
     with translation.override("ja"):
-        told = in_words(refused.value)
+        told = error_message(refused.value)
     assert not WORD.search(told), told
     assert str(refused.value) == "A memory that is active cannot be approved."
 
@@ -196,7 +196,7 @@ def test_policy_problems_are_in_the_readers_language() -> None:
     with pytest.raises(PolicyError) as refused:
         check_overrides({"recall_limit": -1, "untrusted_channels": "slack"})
     with translation.override("ja"):
-        problems: Any = about_policy(refused.value).errors["policy"]
+        problems: Any = policy_errors(refused.value).errors["policy"]
     assert len(problems) == 2
     for problem in problems:
         _key, _colon, words = problem.partition(": ")

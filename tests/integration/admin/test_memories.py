@@ -15,14 +15,14 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
-from memoryhub.admin.pressing import UNDO
+from memoryhub.admin.object_actions import UNDO
 from memoryhub.auth.models import AuditEntry
 from memoryhub.importexport.lines import read_lines
 from memoryhub.providers import spaces
 from strength.actions.curate import apply_transition, edit_memory
 from strength.actions.supersede import supersede_memory
 from strength.actions.write import NewMemory
-from strength.admin.changes import CUT, GONE, LONGEST_SHOWN, NEW, SAME, difference
+from strength.admin.memory_detail import CUT, GONE, LONGEST_SHOWN, NEW, SAME, difference
 from strength.models import Memory, MemoryRevision, Merge, Tombstone
 from tests.integration.admin.conftest import BY, NOW, SCRIPT, SECRET_USER, Hub, form_of, list_of, page_of
 
@@ -519,7 +519,7 @@ def test_why_it_was_retrieved_is_a_part_and_a_page(boss: Client, hub: Hub) -> No
 
 
 def test_contexts_are_read_some_at_a_time(boss: Client, hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("strength.admin.sources.RECEIPTS_AT_ONCE", 1)
+    monkeypatch.setattr("strength.admin.memory_detail.RECEIPTS_AT_ONCE", 1)
     hub.ask("Some ice cream?")
     page = page_of(hub.memory, "retrieved")
     assert "Some ice cream?" in text_of(boss, page) and "?from=1" in text_of(boss, page)

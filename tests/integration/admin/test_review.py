@@ -25,7 +25,7 @@ from strength.actions.curate import delete_memory, edit_memory
 from strength.actions.sleep import Waking, sleep
 from strength.actions.supersede import supersede_memory
 from strength.actions.write import NewMemory, write_memory
-from strength.admin.review import Elsewhere, _settle
+from strength.admin.review import AlreadyDecided, _settle
 from strength.domain.memories import Source
 from strength.domain.review import Item, Sort
 from strength.domain.sleep import Trigger
@@ -658,7 +658,7 @@ def test_many_pairs_that_wait_are_not_counted_to_the_end(
     boss: Client, hub: Hub, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     proposed(hub)
-    monkeypatch.setattr("strength.admin.figures.MOST_COUNTED", 0)
+    monkeypatch.setattr("strength.admin.panels.MOST_COUNTED", 0)
     assert waits_by_the_first_page(boss)["Merge proposals"] == "about 0"
 
 
@@ -692,7 +692,7 @@ def test_a_post_needs_its_token(hub: Hub, boss: Client) -> None:
 
 
 def test_what_is_refused_is_told_from_a_template(boss: Client, hub: Hub) -> None:
-    with translation.override("ja"), pytest.raises(Elsewhere) as caught:
+    with translation.override("ja"), pytest.raises(AlreadyDecided) as caught:
         _settle(None, Item(Sort.MERGE, new_id()), Merge.objects.get)  # type: ignore[arg-type]
     assert isinstance(caught.value.args[0], Told) and "does not wait any more" in str(caught.value)
 

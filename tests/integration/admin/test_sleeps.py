@@ -151,7 +151,7 @@ def test_thousands_of_changes_are_paged(boss: Client, hub: Hub) -> None:
 def test_a_whole_agent_sleeps_step_by_step_and_tells_how_far_it_is(
     boss: Client, hub: Hub, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("strength.admin.sleeps.STEP", 2)
+    monkeypatch.setattr("strength.admin.sleep.STEP", 2)
     actors(4)
     response = begin(boss, verb="sleep")
     seen = []
@@ -175,7 +175,7 @@ def test_a_whole_agent_sleeps_step_by_step_and_tells_how_far_it_is(
 def test_a_whole_agent_is_previewed_step_by_step(
     boss: Client, hub: Hub, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("strength.admin.sleeps.STEP", 1)
+    monkeypatch.setattr("strength.admin.sleep.STEP", 1)
     actors(1)
     page = boss.get(begin(boss)["Location"])
     assert "Previewing" in page.content.decode() and 'id="go-on-form"' in page.content.decode()

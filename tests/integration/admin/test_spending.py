@@ -12,7 +12,7 @@ from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 from django.utils import timezone
 
-from memoryhub.admin.spending import MOST_ROWS
+from memoryhub.admin.usage import MOST_ROWS
 from memoryhub.llm.usage.models import LedgerEntry
 from memoryhub.tenancy.models import Agent
 

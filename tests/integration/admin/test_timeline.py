@@ -20,7 +20,7 @@ from conversations.models import ChatTurn, Message, Session
 from memoryhub.auth.models import AuditEntry
 from memoryhub.checks import dotted_paths_import
 from memoryhub.jobs.models import Job
-from strength.admin.timeline import USED
+from strength.admin.panels import USED
 from strength.models import Memory, UseReport
 from summaries.actions.routing import route_message
 from summaries.actions.summaries import edit_summary
@@ -300,7 +300,7 @@ def test_people_see_what_they_may(staff: Callable[..., Client], hub: Hub) -> Non
 
 def test_a_sort_that_cannot_be_imported_is_found_at_the_start(settings: Any) -> None:
     assert dotted_paths_import(None) == []
-    settings.TIMELINE_EVENTS = ["strength.admin.timeline.NOWHERE"]
+    settings.TIMELINE_EVENTS = ["strength.admin.panels.NOWHERE"]
     (error,) = dotted_paths_import(None)
     assert error.id == "memoryhub.E001" and "TIMELINE_EVENTS" in error.msg
 

@@ -9,7 +9,7 @@ from django.contrib.auth.models import Group, User
 from django.test import Client
 from django.utils import timezone
 
-from memoryhub.admin.trail import VERBS, WHO, deed, kind_in_words, model_of
+from memoryhub.admin.labels import PRINCIPAL_KINDS, VERBS, audit_title, kind_label, model_of
 from memoryhub.auth import audit
 from memoryhub.auth.domain import PrincipalKind
 from memoryhub.auth.models import ApiKey, AuditEntry
@@ -19,7 +19,7 @@ from memoryhub.tenancy.models import Agent
 from strength.actions.curate import TRANSITIONS
 from strength.actions.moving import move_memories
 from strength.actions.revisions import keep_revision
-from strength.admin import words
+from strength.admin import labels
 from tests.integration.admin.conftest import Hub, form_of, list_of, logged_in, page_of
 from tests.integration.admin.test_roles import person
 from tests.integration.admin.verbs import verbs_given_to
@@ -64,19 +64,19 @@ def test_the_trail_is_narrowed_to_a_period(boss: Client) -> None:
 
 def test_a_row_without_a_screen_is_told_without_a_link(boss: Client) -> None:
     odd = entry(object_kind="odd_thing", object_id="<b>1</b>", verb="do_it")
-    assert model_of("odd_thing") is None and deed("do_it", "odd_thing") == "Odd thing do it"
+    assert model_of("odd_thing") is None and audit_title("do_it", "odd_thing") == "Odd thing do it"
     page = boss.get(page_of(odd)).content.decode()
     assert "<b>1</b>" not in page and "&lt;b&gt;1&lt;/b&gt;" in page
 
 
 def test_kinds_are_called_as_their_screens() -> None:
-    assert kind_in_words("api_key") == "API key" and kind_in_words("sleep_run") == "sleep"
-    assert kind_in_words("person") == "user" and kind_in_words("routing") == "routing decision"
+    assert kind_label("api_key") == "API key" and kind_label("sleep_run") == "sleep"
+    assert kind_label("person") == "user" and kind_label("routing") == "routing decision"
 
 
 WRITERS = {
     "the trail": ((audit.record, audit.record_each), VERBS),
-    "a memory's story": ((keep_revision, move_memories), words.VERBS),
+    "a memory's story": ((keep_revision, move_memories), labels.VERBS),
 }
 
 
@@ -89,7 +89,7 @@ def test_the_verbs_that_are_written_are_those_that_have_words(where: str) -> Non
 
 
 def test_the_one_table_of_hands_knows_every_kind() -> None:
-    assert set(WHO) == set(PrincipalKind)
+    assert set(PRINCIPAL_KINDS) == set(PrincipalKind)
 
 
 def test_a_long_reason_is_cut_in_the_list_and_whole_on_its_page(boss: Client) -> None:

@@ -16,7 +16,7 @@ from memoryhub.providers.errors import ProviderError
 from memoryhub.tenancy.models import Actor
 from strength.actions import contradictions
 from strength.actions.extraction import messages_passed_over, messages_waiting, rewind
-from strength.admin.figures import tiles
+from strength.admin.panels import tiles
 from strength.diagnosis import strategies
 from strength.domain.extraction import MOST_ITEMS, Strategy
 from strength.models import Memory, StrategyCursor

@@ -2,7 +2,7 @@
 
 from random import Random
 
-from strength.admin.changes import MOST_STEPS, changes_of
+from strength.admin.memory_detail import MOST_STEPS, changes_of
 from strength.models import MemoryRevision
 from tests.counting import work
 

@@ -33,7 +33,7 @@ LONGEST_ASKED: Final = 2_000
 
 
 @dataclass(frozen=True)
-class Asked:
+class SemanticQuery:
     """A search by meaning as the address states it; without an agent, nobody's memory can be searched yet."""
 
     words: str
@@ -48,7 +48,7 @@ class Asked:
 
 
 @dataclass(frozen=True)
-class Meaning:
+class SemanticResult:
     """What was found by meaning, best first; `degraded` where the embedder is away, and words decided alone."""
 
     found: Mapping[UUID, FoundMemory] = field(default_factory=dict)
@@ -60,7 +60,7 @@ class Meaning:
         return len(self.found) >= MOST_FOUND
 
 
-def asked(request: HttpRequest) -> Asked | None:
+def requested_search(request: HttpRequest) -> SemanticQuery | None:
     """Return what is searched for by meaning; None where words are, an id is, or nothing."""
     words = request.GET.get("q", "").replace("\x00", "").strip()
     if request.GET.get(BY) != MEANING or not words or as_uuid(words) is not None:
@@ -68,7 +68,7 @@ def asked(request: HttpRequest) -> Asked | None:
     agent = request.GET.get(AGENT_FILTER, "")
     user = request.GET.get("user", "").replace("\x00", "")[:MAX_USER_ID]
     status = request.GET.get(STATUS_FILTER, "")
-    return Asked(
+    return SemanticQuery(
         words[:LONGEST_ASKED],
         agent if AGENT_ID_PATTERN.match(agent) else "",
         user,
@@ -76,7 +76,7 @@ def asked(request: HttpRequest) -> Asked | None:
     )
 
 
-def found_by_meaning(question: Asked, *, by: Principal, now: datetime) -> Meaning:
+def search_semantically(question: SemanticQuery, *, by: Principal, now: datetime) -> SemanticResult:
     """Search one memory as its agent would; nothing is counted as a candidate."""
     tenant = tenant_for_reading(by, question.agent_id, question.user_id)
     search = MemorySearch(
@@ -84,10 +84,10 @@ def found_by_meaning(question: Asked, *, by: Principal, now: datetime) -> Meanin
         filters=MemoryFilters(status=question.status), details=False,
     )  # fmt: skip
     results = search_memories(tenant=tenant, search=search, by=by, mark=False, now=now)
-    return Meaning({each.memory.pk: each for each in results.found}, bool(results.degraded))
+    return SemanticResult({each.memory.pk: each for each in results.found}, bool(results.degraded))
 
 
-def best_first(rows: QuerySet[Memory], meaning: Meaning) -> QuerySet[Memory]:
+def best_first(rows: QuerySet[Memory], meaning: SemanticResult) -> QuerySet[Memory]:
     """Narrow rows to what was found, in its order."""
     places = [When(pk=key, then=Value(place)) for place, key in enumerate(meaning.found)]
     if not places:
@@ -128,7 +128,7 @@ class MemoryList(ChangeList):
     def get_results(self, request: HttpRequest) -> None:
         """Read the page, and note with each row what its buttons need."""
         super().get_results(request)
-        meaning: Meaning | None = getattr(request, "meaning", None)
+        meaning: SemanticResult | None = getattr(request, "meaning", None)
         may_change = self.model_admin.has_change_permission(request)
         for row in self.result_list:
             row.found = meaning.found.get(row.pk) if meaning else None
@@ -140,10 +140,10 @@ class MemoryList(ChangeList):
         return MEANING if self.params.get(BY) == MEANING else "words"
 
 
-def told_about(request: HttpRequest) -> dict[str, Any]:
+def search_context(request: HttpRequest) -> dict[str, Any]:
     """Return what a list says about its search by meaning."""
-    question = asked(request)
-    meaning: Meaning | None = getattr(request, "meaning", None)
+    question = requested_search(request)
+    meaning: SemanticResult | None = getattr(request, "meaning", None)
     if question is None:
         return {}
     rest = [(name, value) for name, value in request.GET.items() if name not in (AGENT_FILTER, "user", "p")]

@@ -10,18 +10,18 @@ from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 from unfold.contrib.filters.admin import ChoicesDropdownFilter, RangeDateTimeFilter, RelatedDropdownFilter
 
-from memoryhub.admin.base import UserFilter, clock, labelled, link_to, principal, whose
-from memoryhub.admin.pressing import ButtonsAdmin, Done
-from memoryhub.admin.titles import dated
-from memoryhub.admin.trail import who_did_it
+from memoryhub.admin.base import clock, coloured, link_to, owner_label, principal, title_with_time
+from memoryhub.admin.filters import UserFilter
+from memoryhub.admin.labels import principal_label
+from memoryhub.admin.object_actions import DecisionAdmin, Done
 from strength.actions.decisions import lift_tombstone
-from strength.admin.shown import shown_memories
-from strength.admin.words import DECISION_COLOURS, DECISIONS, said
+from strength.admin.labels import DECISION_COLOURS, DECISIONS, coloured_label
+from strength.admin.memory_detail import memory_links
 from strength.models import Tombstone
 
 
 @admin.register(Tombstone)
-class TombstoneAdmin(ButtonsAdmin):
+class TombstoneAdmin(DecisionAdmin):
     """Decisions that hold; whoever may change them may lift them. Nobody can read what they were about."""
 
     list_display = (
@@ -56,7 +56,7 @@ class TombstoneAdmin(ButtonsAdmin):
 
     def title_of(self, row: Tombstone) -> str:
         """Return what was decided when; what it was about is not kept."""
-        return dated(row.get_decision_display(), row.created_at)
+        return title_with_time(row.get_decision_display(), row.created_at)
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Tombstone]:
         """Return the decisions without what only programs compare."""
@@ -65,13 +65,13 @@ class TombstoneAdmin(ButtonsAdmin):
     @admin.display(description=_("whose"), ordering="actor")
     def owner(self, tombstone: Tombstone) -> str:
         """Return whose memory it is kept out of."""
-        return whose(tombstone.actor)
+        return owner_label(tombstone.actor)
 
-    @labelled(DECISION_COLOURS)
+    @coloured(DECISION_COLOURS)
     @admin.display(description=_("decision"), ordering="decision")
     def shown_decision(self, tombstone: Tombstone) -> tuple[Any, Any]:
         """Return what was decided."""
-        return said(DECISIONS, tombstone.decision)
+        return coloured_label(DECISIONS, tombstone.decision)
 
     @admin.display(description=_("decision"))
     def decision_in_words(self, tombstone: Tombstone) -> Any:
@@ -81,7 +81,7 @@ class TombstoneAdmin(ButtonsAdmin):
     @admin.display(description=_("who"), ordering="who_name")
     def who(self, tombstone: Tombstone) -> str:
         """Return who decided."""
-        return who_did_it(tombstone.who_name, tombstone.who_kind)
+        return principal_label(tombstone.who_name, tombstone.who_kind)
 
     @admin.display(description=_("in its place"))
     def stands_in(self, tombstone: Tombstone) -> str:
@@ -106,5 +106,5 @@ class TombstoneAdmin(ButtonsAdmin):
 
     def context_of(self, request: HttpRequest, row: Any) -> dict[str, Any]:
         """Return what stands in its place, and whether it can be lifted by this person."""
-        shown = shown_memories(request, row.actor_id, [row.memory_id]) if row.memory_id else {}
+        shown = memory_links(request, row.actor_id, [row.memory_id]) if row.memory_id else {}
         return {"may_lift": self.has_decide_permission(request), "stands_in": shown.get(str(row.memory_id))}

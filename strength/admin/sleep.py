@@ -7,6 +7,7 @@ from typing import Any, Final
 from urllib.parse import urlencode
 from uuid import UUID
 
+from django import forms
 from django.contrib import admin, messages
 from django.core.exceptions import PermissionDenied
 from django.db.models import QuerySet, Sum
@@ -23,34 +24,36 @@ from unfold.contrib.filters.admin import (
     RangeDateTimeFilter,
     RelatedDropdownFilter,
 )
-
-from memoryhub.admin.base import UserFilter, as_uuid, clock, labelled, principal, whose
-from memoryhub.admin.pressing import (
-    ButtonsAdmin,
-    Done,
-    in_words,
-    page_of,
-    reason_of,
-    tell,
-    typed,
+from unfold.widgets import (
+    UnfoldAdminSelect2Widget,
+    UnfoldAdminTextInputWidget,
+    UnfoldBooleanWidget,
 )
-from memoryhub.admin.titles import dated
-from memoryhub.admin.trail import who_did_it
+
+from memoryhub.admin.base import as_uuid, clock, coloured, owner_label, principal, title_with_time
+from memoryhub.admin.filters import UserFilter
+from memoryhub.admin.labels import principal_label
+from memoryhub.admin.object_actions import (
+    DecisionAdmin,
+    Done,
+    change_url,
+    error_message,
+    report_done,
+    submitted_reason,
+    submitted_text,
+)
+from memoryhub.auth.domain import Principal
+from memoryhub.auth.tenancy import UnknownRow, tenant_for_reading
 from memoryhub.errors import DomainError
 from memoryhub.ids import new_id
-from memoryhub.tenancy.models import Actor
+from memoryhub.tenancy.domain import MAX_USER_ID
+from memoryhub.tenancy.models import Actor, Agent
 from strength.actions.preview import MOST_CHANGES, changes_of
 from strength.actions.rounds import sleep_round, undo_round
 from strength.actions.sleep import Waking
 from strength.actions.undo import undo_sleep
-from strength.admin.forms import SleepForm
+from strength.admin.labels import RUN_COLOURS, RUN_STATES, TRIGGERS, coloured_label
 from strength.admin.sleep_changes import FIGURES, as_foreseen, figures_of, groups_of
-from strength.admin.words import (
-    RUN_COLOURS,
-    RUN_STATES,
-    TRIGGERS,
-    said,
-)
 from strength.domain.sleep import RunState, Trigger
 from strength.models import Rhythm, SleepRun
 
@@ -64,7 +67,7 @@ GOING: Final = "sleep_round"
 
 
 @admin.register(SleepRun)
-class SleepRunAdmin(ButtonsAdmin):
+class SleepRunAdmin(DecisionAdmin):
     """Sleeps and previews; whoever may change them may begin and undo them."""
 
     list_display = (
@@ -105,7 +108,7 @@ class SleepRunAdmin(ButtonsAdmin):
 
     def title_of(self, row: SleepRun) -> str:
         """Return for which moment it was."""
-        return dated(gettext("Preview") if row.dry_run else row._meta.verbose_name, row.now)
+        return title_with_time(gettext("Preview") if row.dry_run else row._meta.verbose_name, row.now)
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[SleepRun]:
         """Return the sleeps; a list leaves out what only a sleep's own page shows."""
@@ -121,13 +124,13 @@ class SleepRunAdmin(ButtonsAdmin):
     @admin.display(description=_("whose"), ordering="actor")
     def owner(self, run: SleepRun) -> str:
         """Return whose memory slept."""
-        return whose(run.actor)
+        return owner_label(run.actor)
 
-    @labelled(RUN_COLOURS)
+    @coloured(RUN_COLOURS)
     @admin.display(description=_("state"), ordering="state")
     def shown_state(self, run: SleepRun) -> tuple[Any, Any]:
         """Return where it stands, or that it is a preview."""
-        return said(RUN_STATES, "preview" if run.dry_run else run.state)
+        return coloured_label(RUN_STATES, "preview" if run.dry_run else run.state)
 
     @admin.display(description=_("state"))
     def state_in_words(self, run: SleepRun) -> Any:
@@ -142,7 +145,7 @@ class SleepRunAdmin(ButtonsAdmin):
     @admin.display(description=_("who"))
     def who(self, run: SleepRun) -> str:
         """Return in whose name it acts."""
-        return who_did_it(run.who_name, run.who_kind)
+        return principal_label(run.who_name, run.who_kind)
 
     @admin.display(description=_("faded"), ordering="decayed_count")
     def faded(self, run: SleepRun) -> int:
@@ -197,13 +200,13 @@ class SleepRunAdmin(ButtonsAdmin):
             try:
                 actor = form.actor(principal(request))
                 if form.cleaned_data["all_users"]:
-                    begun = Begun(new_id(), actor.agent_id, dry_run=request.POST.get("verb") != SLEEP)
+                    begun = SleepRound(new_id(), actor.agent_id, dry_run=request.POST.get("verb") != SLEEP)
                     return self._go_on(request, begun)
                 runs = self._one(request, actor)
             except DomainError as error:
-                form.add_error(None, in_words(error))
+                form.add_error(None, error_message(error))
             else:
-                return HttpResponseRedirect(page_of(runs[0]))
+                return HttpResponseRedirect(change_url(runs[0]))
         context = {
             **self.admin_site.each_context(request),
             "title": _("Let memory sleep"),
@@ -217,11 +220,11 @@ class SleepRunAdmin(ButtonsAdmin):
         """Tell how far an agent's round has come, or go on with it."""
         if not self.has_decide_permission(request):
             raise PermissionDenied
-        begun = Begun(
+        begun = SleepRound(
             group,
-            typed(request, "agent"),
-            as_uuid(typed(request, "after")),
-            dry_run=typed(request, "dry") == "1",
+            submitted_text(request, "agent"),
+            as_uuid(submitted_text(request, "after")),
+            dry_run=submitted_text(request, "dry") == "1",
         )
         if request.method == "POST":
             return self._go_on(request, begun)
@@ -240,7 +243,7 @@ class SleepRunAdmin(ButtonsAdmin):
         }
         return TemplateResponse(request, "admin/strength/sleeprun/round.html", context)
 
-    def _go_on(self, request: HttpRequest, begun: "Begun") -> HttpResponse:
+    def _go_on(self, request: HttpRequest, begun: "SleepRound") -> HttpResponse:
         """Let the next actors of a round sleep; where there are more, their page tells so and goes on."""
         actors = begun.next()
         runs = []
@@ -254,7 +257,7 @@ class SleepRunAdmin(ButtonsAdmin):
         request.session.pop(GOING, None)
         group = _group_of(runs) or begun.group
         undo = None if begun.dry_run else reverse("admin:strength_sleeprun_undo_round", args=[group])
-        tell(request, _told(begun.total, dry_run=begun.dry_run), undo=undo)
+        report_done(request, _told(begun.total, dry_run=begun.dry_run), undo=undo)
         return HttpResponseRedirect(_round_list(group))
 
     def undo_round_view(self, request: HttpRequest, group: UUID) -> HttpResponse:
@@ -270,12 +273,12 @@ class SleepRunAdmin(ButtonsAdmin):
         )
         try:
             undone = (
-                undo_round(runs=runs, by=principal(request), reason=reason_of(request), now=clock())
+                undo_round(runs=runs, by=principal(request), reason=submitted_reason(request), now=clock())
                 if runs
                 else []
             )
         except DomainError as error:
-            self.message_user(request, in_words(error), messages.ERROR)
+            self.message_user(request, error_message(error), messages.ERROR)
             return HttpResponseRedirect(_round_list(group))
         count = sum(run.state == RunState.UNDONE for run in undone)
         for run in undone:
@@ -293,7 +296,7 @@ class SleepRunAdmin(ButtonsAdmin):
             actor = Actor.objects.select_related("agent").get(pk=run.actor_id)
             [slept] = _sleep(request, actor, group=None, dry_run=False)
             undo = reverse("admin:strength_sleeprun_undo", args=[slept.pk]) if _can_be_undone(slept) else None
-            return Done(_told(1, dry_run=False), page_of(slept), undo)
+            return Done(_told(1, dry_run=False), change_url(slept), undo)
 
         return self.posted(request, object_id, act, logged="sleep")
 
@@ -309,7 +312,7 @@ class SleepRunAdmin(ButtonsAdmin):
             return missing
         if not _can_be_undone(run):
             self.message_user(request, _("This sleep cannot be undone, or not any more."), messages.ERROR)
-            return HttpResponseRedirect(page_of(run))
+            return HttpResponseRedirect(change_url(run))
         context = {
             **self.admin_site.each_context(request),
             "title": _("Undo this sleep?"),
@@ -336,7 +339,7 @@ class SleepRunAdmin(ButtonsAdmin):
             self.log_change(request, run, PREVIEW if dry_run else SLEEP)
         may_undo = not dry_run and _can_be_undone(runs[0])
         undo = reverse("admin:strength_sleeprun_undo", args=[runs[0].pk]) if may_undo else None
-        tell(request, _told(len(runs), dry_run=dry_run), undo=undo)
+        report_done(request, _told(len(runs), dry_run=dry_run), undo=undo)
         return runs
 
     # What a sleep's page tells.
@@ -364,7 +367,7 @@ class SleepRunAdmin(ButtonsAdmin):
 
 
 @dataclass(frozen=True)
-class Begun:
+class SleepRound:
     """A round through all of an agent's actors, as far as it has come: behind the actor `after`."""
 
     group: UUID
@@ -380,9 +383,9 @@ class Begun:
         rows = self._actors()
         return list((rows.filter(pk__gt=self.after) if self.after else rows)[:STEP])
 
-    def behind(self, actor: Actor) -> "Begun":
+    def behind(self, actor: Actor) -> "SleepRound":
         """Return the round behind an actor."""
-        return Begun(self.group, self.agent_id, actor.pk, self.dry_run)
+        return SleepRound(self.group, self.agent_id, actor.pk, self.dry_run)
 
     @property
     def done(self) -> int:
@@ -443,3 +446,35 @@ def _can_be_undone(run: SleepRun) -> bool:
     if run.dry_run or run.state != RunState.DONE or run.number is None:
         return False
     return Rhythm.objects.filter(actor_id=run.actor_id, runs=run.number).exists()
+
+
+class SleepForm(forms.Form):
+    """Whose memory is to sleep."""
+
+    agent = forms.ModelChoiceField(
+        queryset=Agent.objects.all(), widget=UnfoldAdminSelect2Widget(), label=_("Agent"), empty_label=""
+    )
+    user_id = forms.CharField(
+        required=False,
+        max_length=MAX_USER_ID,
+        widget=UnfoldAdminTextInputWidget(),
+        label=_("User"),
+        help_text=_("Empty: what the agent itself remembers."),
+    )
+    all_users = forms.BooleanField(
+        required=False,
+        widget=UnfoldBooleanWidget(),
+        label=_("The agent and all its users"),
+        help_text=_("Each sleeps by itself; the user above is then of no importance."),
+    )
+
+    def actor(self, by: Principal) -> Actor:
+        """Return whose memory was named; raises UnknownRow where nothing was ever remembered of them."""
+        agent, everyone = self.cleaned_data["agent"], self.cleaned_data["all_users"]
+        if everyone:
+            actor = Actor.objects.filter(agent=agent).select_related("agent").first()
+        else:
+            actor = tenant_for_reading(by, agent.pk, self.cleaned_data["user_id"]).actor
+        if actor is None:
+            raise UnknownRow(gettext("Nothing was ever remembered there: the first write makes an actor."))
+        return actor

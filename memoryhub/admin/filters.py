@@ -1,4 +1,4 @@
-"""A list's filter by time that takes a day alone as well, and times as those of the admin's time zone."""
+"""List filters shared by all screens."""
 
 from datetime import datetime
 from typing import Any
@@ -7,7 +7,8 @@ from django.db.models import QuerySet
 from django.http import HttpRequest
 from django.utils import timezone
 from django.utils.dateparse import parse_datetime
-from unfold.contrib.filters.admin import RangeDateTimeFilter
+from django.utils.translation import gettext_lazy as _
+from unfold.contrib.filters.admin import RangeDateTimeFilter, TextFilter
 
 DAY_BEGINS = "00:00:00"
 DAY_ENDS = "23:59:59.999999"
@@ -33,3 +34,15 @@ class PeriodFilter(RangeDateTimeFilter):
         except ValueError:
             return None
         return None if moment is None else timezone.make_aware(moment)
+
+
+class UserFilter(TextFilter):
+    """Narrows a list to one user's rows, by the exact id."""
+
+    title = _("user")
+    parameter_name = "user"
+
+    def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
+        """Filter to the actors of this user, of any agent."""
+        user_id = self.value()
+        return queryset.filter(actor__user_id=user_id) if user_id else queryset

@@ -18,19 +18,33 @@ from unfold.contrib.filters.admin import (
     RelatedDropdownFilter,
 )
 
-from memoryhub.admin.base import UserFilter, clock, excerpt, labelled, principal, whose
+from memoryhub.admin.base import clock, coloured, excerpt, owner_label, principal, title_with_time
 from memoryhub.admin.fields import ProseField
-from memoryhub.admin.pressing import Done, button_urls, posted, reason_of, small_number, typed
-from memoryhub.admin.titles import dated
-from memoryhub.admin.trail import WHO
+from memoryhub.admin.filters import UserFilter
+from memoryhub.admin.labels import PRINCIPAL_KINDS
+from memoryhub.admin.object_actions import (
+    Done,
+    object_action_urls,
+    run_object_action,
+    submitted_number,
+    submitted_reason,
+    submitted_text,
+)
 from memoryhub.auth.tenancy import UnknownRow
 from memoryhub.errors import told
 from summaries.actions.summaries import delete_summary, edit_summary, restore_summary, undo_summary_change
 from summaries.actions.triggers import order_summary
-from summaries.admin.curated import CuratedForm, address, goes_along, wide
-from summaries.admin.histories import HistoryAdmin, Version, restored
+from summaries.admin.base import (
+    CuratedForm,
+    HistoryAdmin,
+    Version,
+    address,
+    goes_along,
+    restored_version,
+    wide,
+)
+from summaries.admin.labels import GENERATORS, SUMMARY_VERBS, TRUSTS
 from summaries.admin.routing import timeline_link
-from summaries.admin.words import GENERATORS, SUMMARY_VERBS, TRUSTS
 from summaries.domain.summaries import LONGEST_TEXT
 from summaries.models import Summary, SummaryVersion
 
@@ -119,20 +133,20 @@ class SummaryAdmin(HistoryAdmin):
     @admin.display(description=_("whose"), ordering="actor")
     def owner(self, summary: Summary) -> str:
         """Return whose session it is of."""
-        return whose(summary.actor)
+        return owner_label(summary.actor)
 
     @admin.display(description=_("session"))
     def in_session(self, summary: Summary) -> str:
         """Return a link to the session."""
         return timeline_link(summary.session_id, str(summary.session_id)[:13])
 
-    @labelled(GENERATOR_COLOURS)
+    @coloured(GENERATOR_COLOURS)
     @admin.display(description=_("written by"), ordering="generator")
     def shown_generator(self, summary: Summary) -> Any:
         """Return how its text came to be."""
         return summary.generator, GENERATORS[summary.generator]
 
-    @labelled(TRUST_COLOURS)
+    @coloured(TRUST_COLOURS)
     @admin.display(description=_("trust"), ordering="trust")
     def shown_trust(self, summary: Summary) -> Any:
         """Return whether contexts of other sessions may use it."""
@@ -148,7 +162,7 @@ class SummaryAdmin(HistoryAdmin):
         """Return whether contexts of other sessions may use it, in words alone."""
         return TRUSTS[summary.trust]
 
-    @labelled({"locked": "warning"})
+    @coloured({"locked": "warning"})
     @admin.display(description=_("locked"), ordering="locked")
     def shown_locked(self, summary: Summary) -> Any:
         """Return a label for locked summaries alone."""
@@ -158,7 +172,7 @@ class SummaryAdmin(HistoryAdmin):
 
     def title_of(self, row: Any) -> str:
         """Return when it was written."""
-        return dated(self.opts.verbose_name, row.written_at)
+        return title_with_time(self.opts.verbose_name, row.written_at)
 
     def act(self, request: HttpRequest, row: Any, form: Any, change: bool) -> Summary:
         """Put the text right, where a person changed it."""
@@ -185,7 +199,7 @@ class SummaryAdmin(HistoryAdmin):
                 summary=obj,
                 expected_version=None,
                 by=principal(request),
-                reason=reason_of(request),
+                reason=submitted_reason(request),
                 now=clock(),
             )
 
@@ -207,16 +221,16 @@ class SummaryAdmin(HistoryAdmin):
     def get_urls(self) -> list[URLPattern]:
         """Return the addresses, with those that the page's buttons post to."""
         pages = {"lock": self.lock_view, "rewrite": self.rewrite_view}
-        return [*button_urls(self, pages), *super().get_urls()]
+        return [*object_action_urls(self, pages), *super().get_urls()]
 
     def lock_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
         """Lock or unlock the summary."""
-        locked = typed(request, "locked") == "1"
+        locked = submitted_text(request, "locked") == "1"
 
         def press(summary: Summary, reason: str) -> Done:
             former = summary.version
             saved = edit_summary(
-                summary=summary, values={"locked": locked}, expected_version=small_number(request, "version"),
+                summary=summary, values={"locked": locked}, expected_version=submitted_number(request, "version"),
                 by=principal(request), reason=reason, now=clock(),
             )  # fmt: skip
             words = gettext("It is locked.") if locked else gettext("It is unlocked.")
@@ -224,7 +238,9 @@ class SummaryAdmin(HistoryAdmin):
             return Done(words, undo=undo if saved.version != former else None)
 
         may = partial(self.has_change_permission, request)
-        return posted(self, request, object_id, press, may=may, logged="lock" if locked else "unlock")
+        return run_object_action(
+            self, request, object_id, press, may=may, logged="lock" if locked else "unlock"
+        )
 
     def rewrite_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
         """Have the summary written from the session's beginning."""
@@ -239,7 +255,7 @@ class SummaryAdmin(HistoryAdmin):
             return Done(words)
 
         may = partial(self.has_change_permission, request)
-        return posted(self, request, object_id, press, may=may, logged="rewrite")
+        return run_object_action(self, request, object_id, press, may=may, logged="rewrite")
 
     # Versions.
 
@@ -251,7 +267,7 @@ class SummaryAdmin(HistoryAdmin):
                 number=each.number,
                 verb=SUMMARY_VERBS.get(each.verb, each.verb),
                 who=each.who_name,
-                who_kind=WHO[each.who_kind],
+                who_kind=PRINCIPAL_KINDS[each.who_kind],
                 at=each.created_at,
                 why=each.reason,
                 is_now=each.number == row.version,
@@ -268,9 +284,9 @@ class SummaryAdmin(HistoryAdmin):
 
     def restore(self, request: HttpRequest, row: Any, number: int, reason: str) -> Done:
         """Bring back what a version says and lock it; with `exactly`, be locked or not as it was then."""
-        version, by = small_number(request, "version"), principal(request)
+        version, by = submitted_number(request, "version"), principal(request)
         former = row.version
-        if typed(request, "exactly"):
+        if submitted_text(request, "exactly"):
             done = undo_summary_change(
                 summary=row, number=number, expected_version=version, by=by, reason=reason, now=clock()
             )
@@ -282,7 +298,7 @@ class SummaryAdmin(HistoryAdmin):
             done = restore_summary(
                 summary=row, version=wanted, expected_version=version, by=by, reason=reason, now=clock()
             )
-        return restored(done, number, former, exactly=1)
+        return restored_version(done, number, former, exactly=1)
 
     # What the page tells besides the fields.
 

@@ -1,6 +1,7 @@
 """What summaries tell in a session's timeline: versions of its summary, and which projects it was routed to."""
 
 from collections.abc import Iterator
+from datetime import datetime, timedelta
 from typing import Any, Final
 from uuid import UUID
 
@@ -13,16 +14,18 @@ from django.utils.translation import gettext_lazy as _
 
 from conversations.admin.stretches import MOST_OF_A_SORT, Event, Sort, Stretch
 from conversations.models import Session
-from memoryhub.admin.base import clock, principal
-from memoryhub.admin.numbers import grouped
+from memoryhub.admin.base import clock, grouped, principal
+from memoryhub.admin.dashboard import RECENT, Section, Tile, count
+from memoryhub.admin.object_actions import error_message, next_url, report_done
 from memoryhub.admin.pages import Page
-from memoryhub.admin.pressing import in_words, next_of, tell
 from memoryhub.errors import DomainError
 from summaries.actions.triggers import order_summary
-from summaries.admin.words import CONFIDENCES
-from summaries.domain.routing import Action
+from summaries.admin.labels import CONFIDENCES
+from summaries.domain.compaction import Outcome
+from summaries.domain.projects import EventKind
+from summaries.domain.routing import Action, Confidence
 from summaries.domain.summaries import Verb
-from summaries.models import RoutingDecision, SummaryVersion
+from summaries.models import Project, ProjectEvent, RoutingDecision, Summary, SummaryVersion
 
 EXCERPT: Final = 300
 
@@ -113,10 +116,10 @@ def summarise(request: HttpRequest, session_id: UUID) -> HttpResponse:
     try:
         order_summary(session=session, by=principal(request), now=clock())
     except DomainError as error:
-        messages.error(request, in_words(error))
+        messages.error(request, error_message(error))
     else:
-        tell(request, gettext("The summary will be written in the background."))
-    return HttpResponseRedirect(next_of(request) or _page_of(session))
+        report_done(request, gettext("The summary will be written in the background."))
+    return HttpResponseRedirect(next_url(request) or _page_of(session))
 
 
 def _page_of(session: Any) -> str:
@@ -131,3 +134,38 @@ PAGES = [
         ("conversations.view_session", "summaries.change_summary"),
     )
 ]
+
+UNDECIDED_FOR = timedelta(days=30)
+"""Nobody looks further back: later messages have found their projects since."""
+
+REFUSED = (Outcome.REFUSED, Outcome.TOO_MUCH_PROTECTED)
+
+
+def tiles(now: datetime) -> list[Tile]:
+    """Return the figures of the admin's first page."""
+    unsure = RoutingDecision.objects.filter(
+        confidence=Confidence.LOW, corrected_at=None, created_at__gte=now - UNDECIDED_FOR
+    )
+    refused = ProjectEvent.objects.filter(
+        kind=EventKind.COMPACT, outcome__in=REFUSED, created_at__gte=now - RECENT
+    )
+    summaries = Summary.objects.all()
+    return [
+        Tile(
+            _("Unsure routings"), count(unsure), _("of 30 days, that nobody has put right"), RoutingDecision,
+            f"?confidence__exact={Confidence.LOW}", section=Section.DECIDE,
+        ),
+        Tile(
+            _("Refused compactions"), count(refused), _("in 7 days: a document stays too long"), ProjectEvent,
+            f"?kind__exact={EventKind.COMPACT}", section=Section.DECIDE,
+        ),
+        Tile(
+            _("Summaries"), count(summaries), _("of sessions"), Summary,
+            recent=count(summaries.filter(created_at__gte=now - RECENT)),
+        ),
+        Tile(
+            _("Locked summaries"), count(summaries.filter(locked=True)), _("no job rewrites them"), Summary,
+            "?locked__exact=1",
+        ),
+        Tile(_("Projects"), count(Project.objects.all()), _("with their documents"), Project),
+    ]  # fmt: skip

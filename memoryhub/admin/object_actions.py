@@ -4,19 +4,23 @@ Many rows behind the screens have no form: nobody types what a sleep did, or tha
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 from urllib.parse import urlencode
 
-from django.contrib import messages
+from django.contrib import admin, messages
+from django.contrib.admin import helpers
 from django.core.exceptions import PermissionDenied
+from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse, HttpResponseNotAllowed, HttpResponseRedirect
+from django.template.response import TemplateResponse
 from django.urls import URLPattern, path, reverse
 from django.utils.http import url_has_allowed_host_and_scheme
 from django.utils.translation import gettext, ngettext
 
-from memoryhub.admin.base import ReadOnlyAdmin
+from memoryhub.admin.base import MOST_AT_ONCE, ReadOnlyAdmin
 from memoryhub.admin.fields import LONGEST_REASON
 from memoryhub.errors import DomainError, words_of
 
@@ -36,7 +40,7 @@ class Done:
 Act = Callable[[Any, str], Done]
 
 
-class ButtonsAdmin(ReadOnlyAdmin):
+class DecisionAdmin(ReadOnlyAdmin):
     """Screens of rows that are changed by buttons alone: whoever may change the model may press them."""
 
     def has_decide_permission(self, request: HttpRequest) -> bool:
@@ -45,12 +49,12 @@ class ButtonsAdmin(ReadOnlyAdmin):
 
     def posted(self, request: HttpRequest, object_id: str, act: Act, *, logged: str) -> HttpResponse:
         """Do what a button posts and say so."""
-        return posted(
+        return run_object_action(
             self, request, object_id, act, may=lambda row: self.has_decide_permission(request), logged=logged
         )
 
 
-def button_urls(screen: Any, views: Mapping[str, Callable[..., HttpResponse]]) -> list[URLPattern]:
+def object_action_urls(screen: Any, views: Mapping[str, Callable[..., HttpResponse]]) -> list[URLPattern]:
     """Return the addresses of a row's buttons and pages, by their names: they stand before the screen's own."""
     view, model = screen.admin_site.admin_view, f"{screen.opts.app_label}_{screen.opts.model_name}"
     return [
@@ -58,7 +62,7 @@ def button_urls(screen: Any, views: Mapping[str, Callable[..., HttpResponse]]) -
     ]
 
 
-def posted(
+def run_object_action(
     screen: Any, request: HttpRequest, object_id: str, act: Act, *, may: Callable[[Any], bool], logged: str
 ) -> HttpResponse:
     """Do what a button posts, say what came of it, and go on: to `next` where the page names one of ours.
@@ -73,27 +77,27 @@ def posted(
     if row is None:
         missing: HttpResponse = screen._get_obj_does_not_exist_redirect(request, screen.opts, object_id)
         return missing
-    to = page_of(row)
+    to = change_url(row)
     try:
-        done = act(row, reason_of(request))
+        done = act(row, submitted_reason(request))
     except DomainError as error:
-        screen.message_user(request, in_words(error), messages.ERROR)
+        screen.message_user(request, error_message(error), messages.ERROR)
     else:
         screen.log_change(request, row, logged)
-        tell(request, done.told, undo=_back_here(request, done.undo))
+        report_done(request, done.told, undo=_back_here(request, done.undo))
         to = done.to or to
-    return HttpResponseRedirect(next_of(request) or to)
+    return HttpResponseRedirect(next_url(request) or to)
 
 
 def _back_here(request: HttpRequest, undo: str | None) -> str | None:
     """Let what takes a press back lead to where it was pressed, unless it leads somewhere already."""
-    back = next_of(request)
+    back = next_url(request)
     if undo is None or back is None or f"{NEXT}=" in undo:
         return undo
     return f"{undo}{'&' if '?' in undo else '?'}{urlencode({NEXT: back})}"
 
 
-def tell(request: HttpRequest, told: Any, *, undo: str | None = None) -> None:
+def report_done(request: HttpRequest, told: Any, *, undo: str | None = None) -> None:
     """Say on the next page what was done, beside a button that posts to `undo` where that takes it back.
 
     The button is made where the message is shown (templates/unfold/helpers/messages.html), so no token is stored.
@@ -101,12 +105,12 @@ def tell(request: HttpRequest, told: Any, *, undo: str | None = None) -> None:
     messages.success(request, told, extra_tags=f"{UNDO}{undo}" if undo else "")
 
 
-def in_words(error: Exception) -> str:
+def error_message(error: Exception) -> str:
     """Return what an action has against it, in the reader's language."""
     return words_of(error, gettext)
 
 
-def each_of(
+def act_on_each(
     screen: Any, request: HttpRequest, rows: Iterable[Any], act: Callable[[Any], object], *, logged: str
 ) -> int:
     """Do something to each row; tell why not to those that were refused, and return how many it was done to."""
@@ -116,15 +120,15 @@ def each_of(
         try:
             act(row)
         except DomainError as error:
-            refusals[in_words(error)] += 1
+            refusals[error_message(error)] += 1
         else:
             screen.log_change(request, row, logged)
             done += 1
-    tell_left(screen, request, refusals)
+    report_skipped(screen, request, refusals)
     return done
 
 
-def tell_left(screen: Any, request: HttpRequest, refusals: Mapping[str, int]) -> None:
+def report_skipped(screen: Any, request: HttpRequest, refusals: Mapping[str, int]) -> None:
     """Tell how many rows were left as they were, for each reason."""
     for problem, count in refusals.items():
         words = ngettext(
@@ -133,30 +137,84 @@ def tell_left(screen: Any, request: HttpRequest, refusals: Mapping[str, int]) ->
         screen.message_user(request, words % {"count": count, "problem": problem}, messages.WARNING)
 
 
-def reason_of(request: HttpRequest) -> str:
+def submitted_reason(request: HttpRequest) -> str:
     """Return the reason that a person typed, as far as it can be kept."""
-    return typed(request, "reason")[:LONGEST_REASON]
+    return submitted_text(request, "reason")[:LONGEST_REASON]
 
 
-def typed(request: HttpRequest, name: str) -> str:
+def submitted_text(request: HttpRequest, name: str) -> str:
     """Return a text that a form posted, or that its address carries, without what no database stores."""
     text = request.POST.get(name, request.GET.get(name, ""))
     return str(text).replace("\x00", "").strip()
 
 
-def small_number(request: HttpRequest, name: str) -> int | None:
+def submitted_number(request: HttpRequest, name: str) -> int | None:
     """Return a small number that a page posted, or None."""
-    text = typed(request, name)
+    text = submitted_text(request, name)
     return int(text) if text.isascii() and text.isdecimal() and len(text) < 10 else None
 
 
-def next_of(request: HttpRequest) -> str | None:
+def next_url(request: HttpRequest) -> str | None:
     """Return the page to go on to, where the form names one of this server's."""
-    address = typed(request, NEXT)
+    address = submitted_text(request, NEXT)
     is_ours = url_has_allowed_host_and_scheme(address, {request.get_host()}, request.is_secure())
     return address if address and is_ours else None
 
 
-def page_of(row: Any) -> str:
+def change_url(row: Any) -> str:
     """Return the address of a row's page."""
     return reverse(f"admin:{row._meta.app_label}_{row._meta.model_name}_change", args=[row.pk])
+
+
+CONFIRMED = "confirmed"
+EXAMPLES = 5
+
+
+@dataclass(frozen=True)
+class Confirmation:
+    """What is asked: the title, what will happen in sentences, some of the rows, and the button's words."""
+
+    title: Any
+    sentences: Sequence[Any]
+    examples: Sequence[Any]
+    button: Any
+    may_go_on: bool = True
+    is_danger: bool = False
+    needs_reason: bool = False
+
+
+def is_confirmed(request: HttpRequest) -> bool:
+    """Return whether the person has seen the question and said yes."""
+    return CONFIRMED in request.POST
+
+
+def selected_ids(queryset: QuerySet[Any]) -> list[Any]:
+    """Return the chosen rows' keys, no more than are changed at once."""
+    return list(queryset.values_list("pk", flat=True)[:MOST_AT_ONCE])
+
+
+def confirmation_page(
+    screen: Any,
+    request: HttpRequest,
+    question: Confirmation,
+    *,
+    action: str,
+    keys: Sequence[Any],
+    problem: Any = None,
+) -> HttpResponse:
+    """Return the page that asks; it posts the keys that it speaks of, whatever else the filters find by then."""
+    context = {
+        **admin.site.each_context(request),
+        "title": question.title,
+        "opts": screen.opts,
+        "question": question,
+        "examples": list(islice(question.examples, EXAMPLES)),
+        "left_out": max(0, len(question.examples) - EXAMPLES),
+        "keys": keys,
+        "problem": problem,
+        "action": action,
+        "action_checkbox_name": helpers.ACTION_CHECKBOX_NAME,
+        "confirmed_name": CONFIRMED,
+        "back": request.get_full_path(),
+    }
+    return TemplateResponse(request, "admin/memoryhub/includes/confirm.html", context)

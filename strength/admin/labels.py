@@ -145,6 +145,6 @@ TASK_STATES: Final[Words] = {
 TASK_COLOURS: Final = {"begun": "info", "completed": "success", "failed": "danger"}
 
 
-def said(words: Words, value: Any) -> tuple[Any, Any]:
+def coloured_label(words: Words, value: Any) -> tuple[Any, Any]:
     """Return a value with what it is called, as a list's coloured label takes it."""
     return str(value), words.get(value, value)

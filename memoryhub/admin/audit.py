@@ -1,4 +1,4 @@
-"""Screens of what the hub writes down by itself: the audit trail, embedding spaces, repeated answers."""
+"""Screen of the audit trail: who did what to which row, when and why."""
 
 from typing import Any
 
@@ -8,20 +8,13 @@ from django.db.models import QuerySet
 from django.http import HttpRequest
 from django.utils.html import format_html
 from django.utils.translation import gettext_lazy as _
-from unfold.contrib.filters.admin import (
-    ChoicesDropdownFilter,
-    DropdownFilter,
-    FieldTextFilter,
-)
+from unfold.contrib.filters.admin import ChoicesDropdownFilter, DropdownFilter, FieldTextFilter
 
-from memoryhub.admin.base import ReadOnlyAdmin, excerpt, labelled, link_to
-from memoryhub.admin.periods import PeriodFilter
-from memoryhub.admin.titles import dated
-from memoryhub.admin.trail import deed, model_of, who_did_it
-from memoryhub.api.models import IdempotencyRecord
+from memoryhub.admin.base import ReadOnlyAdmin, excerpt, link_to, title_with_time
+from memoryhub.admin.filters import PeriodFilter
+from memoryhub.admin.labels import audit_title, model_of, principal_label
 from memoryhub.auth.domain import PrincipalKind
 from memoryhub.auth.models import AuditEntry
-from memoryhub.search.models import EmbeddingSpace
 
 MOST_PEOPLE = 200
 
@@ -73,19 +66,19 @@ class AuditAdmin(ReadOnlyAdmin):
 
     def title_of(self, row: AuditEntry) -> str:
         """Return what was done, and when."""
-        return dated(deed(row.verb, row.object_kind), row.at)
+        return title_with_time(audit_title(row.verb, row.object_kind), row.at)
 
     @admin.display(description=_("who"), ordering="who_name")
     def who(self, entry: AuditEntry) -> str:
         """Return who did it, a person by the name alone."""
         if entry.who_kind == PrincipalKind.CURATOR:
             return excerpt(entry.who_name, 60)
-        return who_did_it(entry.who_name, entry.who_kind)
+        return principal_label(entry.who_name, entry.who_kind)
 
     @admin.display(description=_("what"), ordering="verb")
     def deed(self, entry: AuditEntry) -> str:
         """Return what was done, in words."""
-        return deed(entry.verb, entry.object_kind)
+        return audit_title(entry.verb, entry.object_kind)
 
     @admin.display(description=_("verb"))
     def stored_verb(self, entry: AuditEntry) -> str:
@@ -120,39 +113,3 @@ class AuditAdmin(ReadOnlyAdmin):
     def why(self, entry: AuditEntry) -> str:
         """Return the beginning of the reason."""
         return excerpt(entry.reason) if entry.reason else "-"
-
-
-@admin.register(EmbeddingSpace)
-class SpaceAdmin(ReadOnlyAdmin):
-    """Embedding spaces: filled and switched by commands."""
-
-    list_display = (
-        "provider",
-        "model",
-        "dimension",
-        "shown_state",
-        "cosine_low",
-        "cosine_high",
-        "vector_weight",
-    )
-    list_filter = (("state", ChoicesDropdownFilter),)
-    search_fields = ("provider", "model")
-    ordering = ("id",)
-
-    @labelled({"active": "success", "filling": "info", "retired": ""})
-    @admin.display(description=_("state"), ordering="state")
-    def shown_state(self, space: EmbeddingSpace) -> tuple[str, str]:
-        """Return where the space is on its way."""
-        return space.state, space.get_state_display()
-
-
-@admin.register(IdempotencyRecord)
-class IdempotencyAdmin(ReadOnlyAdmin):
-    """Answers kept to be repeated for a day; their bodies hold people's texts and are not shown."""
-
-    list_display = ("created_at", "route", "status", "api_key")
-    list_filter = (("route", FieldTextFilter), ("created_at", PeriodFilter))
-    list_select_related = ("api_key",)
-    search_fields = ("route", "key")
-    ordering = ("-created_at", "-id")
-    fields = ("created_at", "route", "status", "api_key", "actor", "key", "body_digest")

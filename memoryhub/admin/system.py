@@ -1,0 +1,85 @@
+"""Screens of workers, schedules, embedding spaces and idempotency records. Read-only."""
+
+from typing import Any
+
+from django.conf import settings
+from django.contrib import admin
+from django.db.models import QuerySet
+from django.http import HttpRequest
+from django.utils.translation import gettext_lazy as _
+from unfold.contrib.filters.admin import ChoicesDropdownFilter, FieldTextFilter
+
+from memoryhub.admin.base import (
+    ReadOnlyAdmin,
+    clock,
+    coloured,
+)
+from memoryhub.admin.filters import PeriodFilter
+from memoryhub.api.models import IdempotencyRecord
+from memoryhub.jobs.models import Crew, ScheduleState
+from memoryhub.jobs.watching import SEEN_WITHIN
+from memoryhub.search.models import EmbeddingSpace
+
+
+@admin.register(EmbeddingSpace)
+class EmbeddingSpaceAdmin(ReadOnlyAdmin):
+    """Embedding spaces: filled and switched by commands."""
+
+    list_display = (
+        "provider",
+        "model",
+        "dimension",
+        "shown_state",
+        "cosine_low",
+        "cosine_high",
+        "vector_weight",
+    )
+    list_filter = (("state", ChoicesDropdownFilter),)
+    search_fields = ("provider", "model")
+    ordering = ("id",)
+
+    @coloured({"active": "success", "filling": "info", "retired": ""})
+    @admin.display(description=_("state"), ordering="state")
+    def shown_state(self, space: EmbeddingSpace) -> tuple[str, str]:
+        """Return where the space is on its way."""
+        return space.state, space.get_state_display()
+
+
+@admin.register(IdempotencyRecord)
+class IdempotencyAdmin(ReadOnlyAdmin):
+    """Answers kept to be repeated for a day; their bodies hold people's texts and are not shown."""
+
+    list_display = ("created_at", "route", "status", "api_key")
+    list_filter = (("route", FieldTextFilter), ("created_at", PeriodFilter))
+    list_select_related = ("api_key",)
+    search_fields = ("route", "key")
+    ordering = ("-created_at", "-id")
+    fields = ("created_at", "route", "status", "api_key", "actor", "key", "body_digest")
+
+
+@admin.register(Crew)
+class CrewAdmin(ReadOnlyAdmin):
+    """The crews that work on jobs, and when each was last seen."""
+
+    list_display = ("__str__", "shown_state", "started_at", "seen_at")
+    ordering = ("-seen_at",)
+    search_fields = ("host",)
+
+    @coloured({"alive": "success", "lost": "danger"})
+    @admin.display(description=_("state"))
+    def shown_state(self, crew: Crew) -> tuple[str, Any]:
+        """Return whether the crew was seen just now."""
+        return ("alive", _("alive")) if clock() - crew.seen_at < SEEN_WITHIN else ("lost", _("lost"))
+
+
+@admin.register(ScheduleState)
+class ScheduleAdmin(ReadOnlyAdmin):
+    """When each schedule of the settings comes next."""
+
+    list_display = ("name", "next_at", "last_at")
+    ordering = ("name",)
+    search_fields = ("name",)
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[ScheduleState]:
+        """Return the schedules that the settings name today."""
+        return super().get_queryset(request).filter(name__in=settings.SCHEDULES)

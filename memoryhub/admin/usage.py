@@ -1,0 +1,396 @@
+"""Screens of what calls to providers cost, and of how tokens are counted. For administrators."""
+
+import csv
+from dataclasses import dataclass
+from datetime import date, datetime, timedelta
+from decimal import Decimal
+from typing import Any
+
+from django import forms
+from django.contrib import admin
+from django.http import HttpRequest, HttpResponse
+from django.urls import reverse
+from django.utils.formats import number_format
+from django.utils.translation import gettext, ngettext
+from django.utils.translation import gettext_lazy as _
+from unfold.contrib.filters.admin import FieldTextFilter
+from unfold.widgets import UnfoldAdminDateWidget
+
+from memoryhub.admin.base import ReadOnlyAdmin, clock, coloured, title_with_time
+from memoryhub.admin.dashboard import Section, Tile
+from memoryhub.admin.filters import PeriodFilter
+from memoryhub.admin.pages import Page, render_page
+from memoryhub.llm.usage.domain import OK, LedgerPolicy, day_start
+from memoryhub.llm.usage.models import LedgerEntry, TokenFactors
+from memoryhub.llm.usage.spending import (
+    Standing,
+    between,
+    by_agent_and_day,
+    by_day,
+    capped_agents,
+    paused,
+    spent_in,
+)
+from memoryhub.tenancy.policies import effective_policy
+
+MOST_DAYS_SHOWN = 20
+ADDED_UP = timedelta(days=31)
+"""Older calls are listed, and no longer added up above the list."""
+
+
+def dollars(amount: Any) -> str:
+    """Return an amount of US dollars as people read it."""
+    return "-" if amount is None else f"{number_format(amount, decimal_pos=4, force_grouping=True)} USD"
+
+
+def usage_tiles(now: datetime) -> list[Tile]:
+    """Return what today cost, and whether the providers answer or anybody's background work is paused."""
+    today = LedgerEntry.objects.filter(created_at__gte=day_start(now))
+    spent = spent_in(today)
+    title, figure = _("Spent today"), dollars(spent.cost)
+    if spent.tokens and not spent.cost:  # no price is known: nought would be a lie
+        title, figure = _("Tokens today"), number_format(spent.tokens, force_grouping=True)
+    tile = Tile(title, figure, _state(now), LedgerEntry, section=Section.BACKGROUND, page="spending")
+    return [tile]
+
+
+def _state(now: datetime) -> str:
+    """Return the worst news of the providers: work that is paused, calls that fail, or that all is well."""
+    waiting = [standing.agent_id for standing in paused(now=now)]
+    if waiting:
+        return gettext("cap reached: %(agents)s") % {"agents": ", ".join(waiting[:3])}
+    latest = LedgerEntry.objects.order_by("-created_at", "-id").first()
+    if latest is None:
+        return gettext("no calls yet")
+    if latest.outcome == OK:
+        return gettext("%(provider)s answers") % {"provider": latest.provider}
+    return gettext("%(provider)s failed last: %(code)s") % {
+        "provider": latest.provider,
+        "code": latest.outcome,
+    }
+
+
+@admin.register(LedgerEntry)
+class LedgerAdmin(ReadOnlyAdmin):
+    """Calls to providers: figures only; above the list, totals of what the filters show, by agent and day."""
+
+    list_per_page = 30  # wide rows: a page stays under 400 KB
+    list_display = (
+        "created_at", "agent_id", "operation", "model", "shown_outcome", "input_tokens", "estimated_tokens",
+        "output_tokens", "latency_ms", "cost",
+    )  # fmt: skip
+    list_filter = (
+        ("agent_id", FieldTextFilter),
+        ("operation", FieldTextFilter),
+        ("outcome", FieldTextFilter),
+        ("model", FieldTextFilter),
+        ("created_at", PeriodFilter),
+    )
+    search_fields = ("agent_id", "operation", "model", "outcome")
+    ordering = ("-created_at", "-id")
+    fields = (
+        ("created_at", "latency_ms"),
+        ("agent_id", "actor"),
+        ("operation", "outcome"),
+        ("provider", "model"),
+        ("input_tokens", "output_tokens", "cost"),
+        ("cache_read_tokens", "cache_write_tokens"),
+        ("estimated_tokens", "messages", "is_sample"),
+        ("raw_latin", "raw_japanese", "raw_code", "raw_other"),
+    )
+    list_before_template = "admin/memoryhub/ledgerentry/totals.html"
+
+    def title_of(self, row: LedgerEntry) -> str:
+        """Return what was asked for, and when."""
+        return title_with_time(row.operation, row.created_at)
+
+    @coloured({OK: "success", "failed": "danger"})
+    @admin.display(description=_("outcome"), ordering="outcome")
+    def shown_outcome(self, entry: LedgerEntry) -> tuple[str, str]:
+        """Return how the call ended."""
+        return (OK if entry.outcome == OK else "failed", entry.outcome)
+
+    def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> Any:
+        """Add the totals of the rows that the filters leave."""
+        answer = super().changelist_view(request, extra_context)
+        listed = getattr(answer, "context_data", {}).get("cl")
+        if listed is not None:
+            answer.context_data.update(_totals(listed.queryset))
+        return answer
+
+
+def _totals(listed: Any) -> dict[str, Any]:
+    rows = listed.filter(created_at__gte=day_start(clock()) - ADDED_UP)
+    days = by_agent_and_day(rows)[:MOST_DAYS_SHOWN]
+    caps = cap_labels()
+    table = {
+        "headers": [
+            _("day"), _("agent"), _("calls"), _("failures"), _("tokens"), _("cost"), _("daily cap"),
+        ],
+        "rows": [
+            [
+                day["day"].isoformat(), day["agent_id"] or "-", day["calls"], day["failures"],
+                number_format(day["read"] + day["written"], force_grouping=True), dollars(day["dollars"]),
+                caps.get(day["agent_id"], "-"),
+            ]
+            for day in days
+        ],
+    }  # fmt: skip
+    spent = spent_in(rows)
+    return {
+        "by_day": table,
+        "total": {"cost": dollars(spent.cost), "tokens": number_format(spent.tokens, force_grouping=True)},
+        "paused": [paused_sentence(standing) for standing in paused(now=clock())],
+    }
+
+
+def cap_labels() -> dict[str, str]:
+    """Return the caps of each agent that has one, in words."""
+    found = {}
+    for agent in capped_agents():
+        policy = effective_policy(LedgerPolicy, agent, None)
+        parts = [
+            *([f"{policy.daily_spend_cap} USD"] if policy.daily_spend_cap is not None else []),
+            *([token_count_label(policy.daily_token_cap)] if policy.daily_token_cap is not None else []),
+        ]
+        found[agent.agent_id] = ", ".join(parts) or "-"
+    return found
+
+
+def token_count_label(number: int) -> str:
+    """Return a number of tokens as people read it."""
+    shown = number_format(number, force_grouping=True)
+    return ngettext("%(number)s token", "%(number)s tokens", number) % {"number": shown}
+
+
+CAPS_IN_WORDS = {"daily_token_cap": _("daily token cap"), "daily_spend_cap": _("daily spend cap")}
+
+
+def paused_sentence(standing: Standing) -> str:
+    """Say that an agent's background work waits, and until when."""
+    if standing.reached == "daily_token_cap":
+        cap, used = (
+            token_count_label(standing.policy.daily_token_cap or 0),
+            token_count_label(standing.spent.tokens),
+        )
+    else:
+        cap, used = f"{standing.policy.daily_spend_cap} USD", dollars(standing.spent.cost)
+    return gettext(
+        "The agent %(agent)s has reached its %(name)s of %(cap)s (used: %(used)s). Its background work is paused "
+        "until %(time)s UTC; chat goes on."
+    ) % {
+        "agent": standing.agent_id,
+        "name": CAPS_IN_WORDS[standing.reached or ""],
+        "cap": cap,
+        "used": used,
+        "time": standing.ends_at.strftime("%Y-%m-%d %H:%M"),
+    }
+
+
+@admin.register(TokenFactors)
+class FactorsAdmin(ReadOnlyAdmin):
+    """How each model counts, fitted to its own answers, with the error before and after."""
+
+    list_display = (
+        "model", "provider", "latin", "japanese", "code", "other", "per_message", "per_request", "samples",
+        "before", "after", "fitted_at",
+    )  # fmt: skip
+    search_fields = ("provider", "model")
+    fields = (
+        ("provider", "model"),
+        ("latin", "japanese", "code", "other"),
+        ("per_message", "per_request"),
+        ("samples", "fitted_at"),
+        ("error_before_median", "error_before_p95"),
+        ("error_after_median", "error_after_p95"),
+    )
+
+    @admin.display(description=_("error before (median, p95)"))
+    def before(self, row: TokenFactors) -> str:
+        """Return how far estimates lay off with the factors of the table."""
+        return f"{row.error_before_median:.1%}, {row.error_before_p95:.1%}"
+
+    @admin.display(description=_("error after (median, p95)"))
+    def after(self, row: TokenFactors) -> str:
+        """Return how far they lie off with these."""
+        return f"{row.error_after_median:.1%}, {row.error_after_p95:.1%}"
+
+
+PERIODS = (7, 30, 90)
+DAYS = 30
+MOST_DAYS = 400
+"""No row of the ledger is kept for longer."""
+
+MOST_ROWS = 300
+MOST_LINES = 100_000
+NEEDS = ("memoryhub.view_ledgerentry",)
+COLUMNS = ("day", "agent_id", "calls", "failures", "input_tokens", "output_tokens", "cost_usd")
+
+
+FIRST_DAY = date(1970, 1, 1)
+LAST_DAY = date(9000, 1, 1)
+
+
+def _is_told_of(day: date) -> None:
+    """Raise a validation error for a day beyond which nothing can be reckoned."""
+    if not FIRST_DAY <= day <= LAST_DAY:
+        raise forms.ValidationError(_("There are no calls that day."))
+
+
+class PeriodForm(forms.Form):
+    """The first and the last day, in UTC."""
+
+    first = forms.DateField(
+        label=_("From"), widget=UnfoldAdminDateWidget(attrs={"type": "date"}), validators=[_is_told_of]
+    )
+    last = forms.DateField(
+        label=_("To"), widget=UnfoldAdminDateWidget(attrs={"type": "date"}), validators=[_is_told_of]
+    )
+
+    @property
+    def media(self) -> forms.Media:
+        """Return nothing: the browser's own calendar does."""
+        return forms.Media()
+
+    def clean(self) -> dict[str, Any]:
+        """Return the days; raises a validation error where they come in the wrong order, or are too many."""
+        values = super().clean() or self.cleaned_data
+        first, last = values.get("first"), values.get("last")
+        if first and last and not 0 <= (last - first).days < MOST_DAYS:
+            problem = _("This must be 0 to %(most)d days after the first.")
+            self.add_error("last", forms.ValidationError(problem, params={"most": MOST_DAYS - 1}))
+        return values
+
+
+@dataclass(frozen=True)
+class Bar:
+    """A day in the chart: its length in percent of the longest, and what it stands for in words."""
+
+    day: date
+    percent: str
+    words: str
+
+
+def _today() -> date:
+    return clock().date()
+
+
+def _period(request: HttpRequest) -> tuple[PeriodForm, date, date]:
+    """Return the form and the days that it says; the last thirty where it says none that can be used."""
+    last, first = _today(), _today() - timedelta(days=DAYS - 1)
+    asked = {name: request.GET[name] for name in ("first", "last") if name in request.GET}
+    form = PeriodForm({"first": first.isoformat(), "last": last.isoformat(), **asked})
+    if form.is_valid():
+        return form, form.cleaned_data["first"], form.cleaned_data["last"]
+    return form, first, last
+
+
+def spending(request: HttpRequest) -> HttpResponse:
+    """Show what a period cost."""
+    form, first, last = _period(request)
+    calls = between(first, last)
+    rows = list(by_agent_and_day(calls)[: MOST_ROWS + 1])
+    spent = spent_in(calls)
+    return render_page(
+        request,
+        "admin/memoryhub/spending.html",
+        title=_("Spending"),
+        form=form,
+        periods=[_preset(days) for days in PERIODS],
+        total=_words(spent.cost, spent.tokens),
+        bars=_bars(list(by_day(calls))),
+        by_cost=bool(spent.cost),
+        rows=[_row(row) for row in rows[:MOST_ROWS]],
+        left_out=len(rows) > MOST_ROWS,
+        caps=_caps(),
+        paused=[paused_sentence(standing) for standing in paused(now=clock())],
+        file=f"{reverse('spending_totals')}?first={first.isoformat()}&last={last.isoformat()}",
+    )
+
+
+def totals(request: HttpRequest) -> HttpResponse:
+    """Return the totals of a period as CSV, one line for each agent and day."""
+    form, first, last = _period(request)
+    if not form.is_valid():
+        return HttpResponse(status=400, content=_("The days cannot be used."))
+    answer = HttpResponse(content_type="text/csv; charset=utf-8")
+    answer["Content-Disposition"] = f'attachment; filename="spending-{first}-{last}.csv"'
+    writer = csv.writer(answer)
+    writer.writerow(COLUMNS)
+    for row in by_agent_and_day(between(first, last))[:MOST_LINES]:
+        cost = "" if row["dollars"] is None else f"{row['dollars']:f}"
+        values = [
+            row["day"],
+            _harmless(row["agent_id"]),
+            row["calls"],
+            row["failures"],
+            row["read"],
+            row["written"],
+            cost,
+        ]
+        writer.writerow(values)
+    return answer
+
+
+def _harmless(name: str) -> str:
+    """Return a name that no spreadsheet takes for a formula."""
+    return f"'{name}" if name.startswith(("=", "+", "-", "@")) else name
+
+
+def _preset(days: int) -> dict[str, Any]:
+    first, last = _today() - timedelta(days=days - 1), _today()
+    return {"days": days, "query": f"?first={first.isoformat()}&last={last.isoformat()}"}
+
+
+def _words(cost: Decimal | None, tokens: int) -> str:
+    """Return an amount in words: what it cost where prices are known, and the tokens."""
+    used = token_count_label(tokens)
+    return f"{dollars(cost)}, {used}" if cost else used
+
+
+def _bars(days: list[dict[str, Any]]) -> list[Bar]:
+    """Return a bar for each day: by cost where any is known, else by tokens."""
+    costs = [float(day["dollars"] or 0) for day in days]
+    lengths = costs if any(costs) else [float(day["read"] + day["written"]) for day in days]
+    longest = max(lengths, default=0.0) or 1.0
+    return [
+        Bar(day["day"], f"{100 * length / longest:.1f}", _words(day["dollars"], day["read"] + day["written"]))
+        for day, length in zip(days, lengths, strict=True)
+    ]
+
+
+def _row(row: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "day": row["day"],
+        "agent": row["agent_id"],
+        "calls": row["calls"],
+        "failures": row["failures"],
+        "tokens": number_format(row["read"] + row["written"], force_grouping=True),
+        "cost": dollars(row["dollars"]),
+    }
+
+
+def _caps() -> list[dict[str, Any]]:
+    """Return each agent that has a cap, with what it used of it today."""
+    agents = {agent.agent_id: agent for agent in capped_agents()}
+    words = cap_labels()
+    spent = {row["agent_id"]: row for row in by_agent_and_day(between(_today(), _today()))}
+    return [_cap(agent, words[agent_id], spent.get(agent_id)) for agent_id, agent in agents.items()]
+
+
+def _cap(agent: Any, words: str, row: dict[str, Any] | None) -> dict[str, Any]:
+    policy = effective_policy(LedgerPolicy, agent, None)
+    cost, tokens = (row["dollars"] or Decimal(0), row["read"] + row["written"]) if row else (Decimal(0), 0)
+    shares = [
+        float(cost) / policy.daily_spend_cap if policy.daily_spend_cap else 0.0,
+        tokens / policy.daily_token_cap if policy.daily_token_cap else 0.0,
+        1.0 if 0 in (policy.daily_spend_cap, policy.daily_token_cap) else 0.0,
+    ]
+    percent = min(100, round(100 * max(shares)))
+    return {"agent": agent.agent_id, "cap": words, "used": _words(cost, tokens), "percent": percent}
+
+
+PAGES = [
+    Page("spending/", "spending", spending, needs=NEEDS),
+    Page("spending/totals.csv", "spending_totals", totals, needs=NEEDS),
+]

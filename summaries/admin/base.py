@@ -1,0 +1,293 @@
+"""What the screens of projects, documents and summaries share: forms with a version and a reason, and a way back."""
+
+import unicodedata
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from functools import partial
+from typing import Any
+from urllib.parse import urlencode
+
+from django import forms
+from django.core.exceptions import PermissionDenied
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
+from django.urls import URLPattern, reverse
+from django.utils.html import format_html
+from django.utils.http import content_disposition_header
+from django.utils.translation import gettext
+from django.utils.translation import gettext_lazy as _
+
+from memoryhub.admin.base import ActionAdmin, ActionForm, error_on, truncated, version_conflict
+from memoryhub.admin.fields import ReasonField
+from memoryhub.admin.object_actions import (
+    Done,
+    change_url,
+    object_action_urls,
+    report_done,
+    run_object_action,
+    submitted_number,
+)
+from memoryhub.admin.pages import render_page
+from memoryhub.auth.actions import VersionMismatch
+from memoryhub.auth.domain import Forbidden
+from memoryhub.auth.tenancy import UnknownRow
+from memoryhub.errors import told
+from summaries.admin.passages import differences
+from summaries.domain.projects import is_stand_in
+
+FETCHED = "fetch"
+
+
+class CuratedForm(ActionForm):
+    """A form whose row has a version, and whose change has a reason."""
+
+    expected_version = forms.IntegerField(required=False, widget=forms.HiddenInput())
+    reason = ReasonField()
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.initial["expected_version"] = self.instance.version
+
+
+class CuratedAdmin(ActionAdmin):
+    """Nothing is added here, who may only look is not asked for a reason, and a saved form can be taken back."""
+
+    refusals: Mapping[type[Exception], Any] = {
+        VersionMismatch: version_conflict,
+        UnknownRow: error_on(None),
+        Forbidden: error_on(None),
+    }
+    delete_confirmation_template = "admin/summaries/delete.html"
+    warn_unsaved_form = True
+
+    class Media:
+        js = ("memoryhub/editor.js",)
+
+    def has_add_permission(self, request: HttpRequest) -> bool:
+        """Return no: rows are made elsewhere, where it is known whose they are."""
+        return False
+
+    def get_fieldsets(self, request: HttpRequest, obj: Any = None) -> Any:
+        """Return the fields; who may only look is not asked for a reason."""
+        fieldsets = super().get_fieldsets(request, obj)
+        if self.has_change_permission(request, obj):
+            return fieldsets
+        return [
+            (title, {**rest, "fields": [name for name in rest["fields"] if name != "reason"]})
+            for title, rest in fieldsets
+        ]
+
+    def can_be_taken_back(self, request: HttpRequest, told: Any, undo: str) -> None:
+        """Note what a form's action did, in words, and what a POST to takes it back."""
+        request.done = (told, undo)  # type: ignore[attr-defined]
+
+    def response_change(self, request: HttpRequest, obj: Any) -> HttpResponse:
+        """Say what was saved, beside a button that takes it back."""
+        done = getattr(request, "done", None)
+        if done is None:
+            plain: HttpResponse = super().response_change(request, obj)
+            return plain
+        report_done(request, done[0], undo=done[1])
+        if "_continue" in request.POST:
+            return HttpResponseRedirect(change_url(obj))
+        answer: HttpResponse = self.response_post_save_change(request, obj)
+        return answer
+
+    def seen(self, request: HttpRequest, object_id: str, see: Callable[[Any], HttpResponse]) -> HttpResponse:
+        """Return what `see` makes of a row, for whoever may look at it; 403 else, and the list where it is gone."""
+        row = self.get_object(request, object_id)
+        if not self.has_view_permission(request, row):
+            raise PermissionDenied
+        if row is None:
+            missing: HttpResponse = self._get_obj_does_not_exist_redirect(request, self.opts, object_id)
+            return missing
+        return see(row)
+
+    def subpage(
+        self, request: HttpRequest, row: Any, template: str, *, title: Any, **context: Any
+    ) -> HttpResponse:
+        """Return a page about a row; its part alone where a script asks for it to put it into another page."""
+        is_part = request.headers.get("X-Requested-With") == FETCHED
+        return render_page(
+            request,
+            f"admin/summaries/{template}.html" if is_part else "admin/summaries/subpage.html",
+            title=title,
+            heading=title,
+            part=f"admin/summaries/{template}.html",
+            opts=self.opts,
+            original=row,
+            back=change_url(row),
+            **context,
+        )
+
+
+def person_may(request: HttpRequest, codename: str) -> bool:
+    """Return whether this person has a permission of this app."""
+    user: Any = request.user
+    return bool(user.has_perm(f"summaries.{codename}"))
+
+
+def address(name: str, row: Any, /, **values: Any) -> str:
+    """Return the address of one of a row's pages or buttons, with these values behind it."""
+    page = reverse(f"admin:{row._meta.app_label}_{row._meta.model_name}_{name}", args=[row.pk])
+    return f"{page}?{urlencode(values)}" if values else page
+
+
+def wide(text: str) -> str:
+    """Return a list's column that keeps room for words."""
+    return format_html('<div class="pro-column">{}</div>', text)
+
+
+def goes_along(rows: Sequence[Any], counted: Mapping[Any, int]) -> list[Any]:
+    """Return the rows that are deleted and, of one alone, how many of what go with it, as Django nests them."""
+    names: list[Any] = [getattr(row, "name", str(row)) for row in rows]
+    told = [
+        _("%(what)s: %(number)d") % {"what": what, "number": number}
+        for what, number in counted.items()
+        if number
+    ]
+    return [*names, told] if told else names
+
+
+ON_A_PAGE = 20
+
+
+@dataclass(frozen=True)
+class Version:
+    """One version of a text: what made it, who, when and why."""
+
+    number: int
+    verb: Any
+    who: str
+    who_kind: Any
+    at: datetime
+    why: str
+    is_now: bool
+    note: Any = ""
+    what_changed: str = ""
+
+
+class HistoryAdmin(CuratedAdmin):
+    """A screen of texts that keep what they were."""
+
+    def versions_of(self, row: Any, before: int, number: int) -> Sequence[Version]:
+        """Return so many versions of a row's text, the newest first, all older than `before`."""
+        raise NotImplementedError
+
+    def text_at(self, row: Any, number: int) -> str | None:
+        """Return what a row's text was at a version; None where that was not kept."""
+        raise NotImplementedError
+
+    def file_name_of(self, row: Any, text: str) -> str:
+        """Return what a file with a version's text is called; "" where that is the browser's to say."""
+        return ""
+
+    def restore(self, request: HttpRequest, row: Any, number: int, reason: str) -> Done:
+        """Bring back what a row's text was at a version, through an action."""
+        raise NotImplementedError
+
+    def get_urls(self) -> list[URLPattern]:
+        """Return the addresses, with those of comparing and restoring."""
+        pages = {"compare": self.compare_view, "text": self.text_view, "restore": self.restore_view}
+        return [*object_action_urls(self, pages), *super().get_urls()]
+
+    def compare_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
+        """Show what changed between two versions."""
+
+        def see(row: Any) -> HttpResponse:
+            to = submitted_number(request, "to") or row.version
+            before = submitted_number(request, "from")
+            before = to - 1 if before is None else before
+            was, now = self.text_at(row, before), self.text_at(row, to)
+            if before == 0:
+                was = was or ""
+            is_known = was is not None and now is not None
+            first = submitted_number(request, "first") or 0
+            changes = differences(was or "", now or "", first=first) if is_known else None
+            return self.subpage(
+                request,
+                row,
+                "history/differences",
+                title=_("What changed from version %(one)d to version %(other)d")
+                % {"one": before, "other": to},
+                changes=changes,
+                texts=[
+                    {"number": each, "at": address("text", row, number=each)} for each in (before, to) if each
+                ],
+                following=changes
+                and changes.following is not None
+                and self._following(row, before, to, changes),
+            )
+
+        return self.seen(request, object_id, see)
+
+    def text_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
+        """Show the whole text of a version as nothing but text."""
+
+        def see(row: Any) -> HttpResponse:
+            text = self.text_at(row, submitted_number(request, "number") or row.version)
+            if text is None:
+                raise Http404
+            answer = HttpResponse(text, content_type="text/plain; charset=utf-8")
+            if header := content_disposition_header(False, self.file_name_of(row, text)):
+                answer["Content-Disposition"] = header
+            return answer
+
+        return self.seen(request, object_id, see)
+
+    @staticmethod
+    def _following(row: Any, before: int, to: int, changes: Any) -> str:
+        return address("compare", row, **{"from": before, "to": to, "first": changes.following})
+
+    def restore_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
+        """Bring back what the text was at a version."""
+
+        def press(row: Any, reason: str) -> Done:
+            number = submitted_number(request, "number")
+            if number is None:
+                raise UnknownRow(told("There is no such version."))
+            return self.restore(request, row, number, reason)
+
+        may = partial(self.has_change_permission, request)
+        return run_object_action(self, request, object_id, press, may=may, logged="restore")
+
+    def history_of(self, request: HttpRequest, row: Any) -> dict[str, Any]:
+        """Return what the page tells of versions; `before` in the address begins with older ones."""
+        before = submitted_number(request, "before") or row.version + 1
+        rows = self.versions_of(row, before, ON_A_PAGE + 1)
+        versions = rows[:ON_A_PAGE]
+        return {
+            "versions": versions,
+            "older": f"?before={versions[-1].number}#versions" if len(rows) > ON_A_PAGE else "",
+            "is_older": before <= row.version,
+            "compare": address("compare", row),
+            "restore": address("restore", row),
+        }
+
+
+def restored_version(row: Any, number: int, former: int, **values: Any) -> Done:
+    """Return that a version of a row was restored, and how to go back to the one before."""
+    undo = address("restore", row, number=former, version=row.version, **values)
+    words = gettext("Version %(number)d was restored, as version %(now)d.")
+    return Done(words % {"number": number, "now": row.version}, undo=undo)
+
+
+UNUSABLE = frozenset('/\\:*?"<>|')
+"""What some system has no room for in a file's name."""
+
+
+def file_name(name: str, topic: str) -> str:
+    """Return a file's name; one that is a digest, for words in another script, with these words behind it."""
+    stem, dot, ending = name.rpartition(".")
+    words = truncated("".join(" " if _is_unusable(each) else each for each in topic))
+    return f"{stem} {words}{dot}{ending}" if words and is_stand_in(stem) else name
+
+
+def topic_of(text: str) -> str:
+    """Return a text's first heading, "" where it has none."""
+    headings = (line.lstrip("#").strip() for line in text.splitlines() if line.startswith("#"))
+    return next(headings, "")
+
+
+def _is_unusable(character: str) -> bool:
+    return character in UNUSABLE or unicodedata.category(character).startswith("C")
