@@ -18,8 +18,8 @@ from summaries.domain.documents import described
 from summaries.domain.routing import (
     Action,
     Confidence,
+    Prediction,
     Profile,
-    Verdict,
     action_of,
     profile_of,
     route_by_words,
@@ -35,7 +35,7 @@ class Routed:
     """One message of the set, and what the router said of it."""
 
     message: dict[str, Any]
-    verdict: Verdict
+    verdict: Prediction
 
     @property
     def is_right(self) -> bool:

@@ -15,7 +15,7 @@ from memoryhub.tenancy.models import Actor
 from summaries.actions.compaction import compact as compact_document
 from summaries.actions.summaries import summarize as summarize_session
 from summaries.actions.triggers import due_sessions
-from summaries.actions.updates import Updating, update_projects
+from summaries.actions.updates import UpdateContext, update_projects
 from summaries.domain.summaries import JOB
 
 AT_ONCE: Final = 200
@@ -48,7 +48,7 @@ def update_project(job: RunningJob) -> None:
     spoilt = spoilt_answers(job)
     with counting_spoilt(job):
         update_projects(
-            updating=Updating(actor, by, timezone.now(), spoilt),
+            updating=UpdateContext(actor, by, timezone.now(), spoilt),
             session_id=UUID(job.payload["session_id"]),
             step=partial(job.step, cursor=spoilt),
             may_go_on=lambda: job.seconds_left > READING_SECONDS,

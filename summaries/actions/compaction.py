@@ -48,19 +48,19 @@ from summaries.domain.compaction import (
     Section,
     blocks_of,
     checked,
-    kept_places,
+    free_tokens,
     mark_of,
+    masked_text,
     pieces_of,
+    protected_places,
     rewritten,
-    room_of,
     sections_of,
     shares,
-    sheet,
 )
 from summaries.domain.documents import PIN, DocumentKind, line_digest
 from summaries.domain.policy import CompactionPolicy
 from summaries.domain.projects import EventKind
-from summaries.domain.rolling import answer_without, room_for_words
+from summaries.domain.rolling import cleaned_answer, length_limits
 from summaries.models import Document, DocumentEntry, Project, ProjectEvent
 
 CALL_SECONDS: Final = 180.0
@@ -131,7 +131,7 @@ def _store(job: RunningJob, document: Document, text: str, now: datetime) -> Non
 def _shorter(document: Document, policy: CompactionPolicy, now: datetime) -> str:
     """Return a document's text within the target, all that is protected in it. Raises CannotCompact, ProviderError."""
     pieces = pieces_of(document.text, Protection.at(now, _protected_lines(document, now)))
-    room = room_of(pieces, target=policy.target, count=count_raw)
+    room = free_tokens(pieces, target=policy.target, count=count_raw)
     sections = sections_of(pieces, count=count_raw)
     asking = _Asking(document.project.actor)
     parts = [
@@ -162,7 +162,7 @@ class _Asking:
     def section(self, section: Section, share: int) -> str:
         """Return a section in at most about `share` tokens beside what is kept; asks a second time at most."""
         code = _code(section)
-        shown = ChatMessage("user", sheet(section, code))
+        shown = ChatMessage("user", masked_text(section, code))
         answer = self._answer([shown], share)
         done = rewritten(section, answer, code)
         if done.can_be_kept and _size(section, done) <= share:
@@ -184,13 +184,13 @@ class _Asking:
             messages=tuple(texts),
             max_output_tokens=3 * share + 1_000,
             deadline_seconds=CALL_SECONDS,
-            system=prompt("compact", self.actor.agent.language, fence=fence, **room_for_words(share)),
+            system=prompt("compact", self.actor.agent.language, fence=fence, **length_limits(share)),
         )
-        return answer_without(fence, ask(request, actor=self.actor).text)
+        return cleaned_answer(fence, ask(request, actor=self.actor).text)
 
     def _complaint(self, section: Section, code: str, share: int) -> str:
         marks = " ".join(mark_of(number, code) for number in range(1, len(section.kept) + 1)) or "–"
-        return prompt("compact_again", self.actor.agent.language, marks=marks, **room_for_words(share))
+        return prompt("compact_again", self.actor.agent.language, marks=marks, **length_limits(share))
 
 
 def _size(section: Section, done: Rewritten) -> int:
@@ -222,7 +222,7 @@ class NotCompacted(ValueError):
 
 
 @transaction.atomic
-def order_compaction(*, document: Document, by: Principal, now: datetime) -> UUID:
+def enqueue_compaction(*, document: Document, by: Principal, now: datetime) -> UUID:
     """Enqueue a document's compaction, due or not, and return the job's id; the actor of its project is loaded.
 
     Raises NotCompacted, ProviderUnavailable where there is no language model, Forbidden for an untrusted key,
@@ -319,7 +319,7 @@ def _waiting(actor_id: UUID, documents: Iterable[Document]) -> set[str]:
     return set(rows.values_list("payload__document_id", flat=True))
 
 
-class Why(StrEnum):
+class ProtectionReason(StrEnum):
     """Why a block stays as it is."""
 
     WHOLE = "whole"
@@ -331,42 +331,42 @@ class Why(StrEnum):
 
 
 @dataclass(frozen=True)
-class Kept:
+class ProtectedBlock:
     """A block that stays word for word."""
 
     text: str = field(repr=False)
-    why: Why
+    why: ProtectionReason
 
 
-def kept_blocks(*, document: Document, now: datetime) -> list[Kept]:
+def protected_blocks(*, document: Document, now: datetime) -> list[ProtectedBlock]:
     """Return the blocks of a document that no compaction rewrites, in their order."""
     blocks = blocks_of(document.text)
     if document.name == NEVER_COMPACTED:
-        return [Kept(block.text, Why.WHOLE) for block in blocks if block.text.strip()]
+        return [ProtectedBlock(block.text, ProtectionReason.WHOLE) for block in blocks if block.text.strip()]
     digests = _digests(document, now)
     protection = Protection.at(now, frozenset(digests))
-    places = sorted(kept_places(blocks, protection))
-    return [Kept(blocks[place].text, _why(blocks[place], digests, protection)) for place in places]
+    places = sorted(protected_places(blocks, protection))
+    return [ProtectedBlock(blocks[place].text, _why(blocks[place], digests, protection)) for place in places]
 
 
-def _digests(document: Document, now: datetime) -> dict[bytes, Why]:
+def _digests(document: Document, now: datetime) -> dict[bytes, ProtectionReason]:
     """Return the digests of the entries that are kept; of several reasons the strongest counts."""
     rows = DocumentEntry.objects.filter(actor_id=document.actor_id, document=document)
-    whys: dict[bytes, Why] = {}
+    whys: dict[bytes, ProtectionReason] = {}
     for digest, pinned, trust, created_at in rows.values_list("text_digest", "pinned", "trust", "created_at"):
         if pinned:
-            whys[bytes(digest)] = Why.PINNED
+            whys[bytes(digest)] = ProtectionReason.PINNED
         elif trust == Trust.UNTRUSTED:
-            whys[bytes(digest)] = Why.DOUBTED
+            whys[bytes(digest)] = ProtectionReason.DOUBTED
         elif created_at > now - YOUNG:
-            whys[bytes(digest)] = Why.YOUNG
+            whys[bytes(digest)] = ProtectionReason.YOUNG
     return whys
 
 
-def _why(block: Block, digests: dict[bytes, Why], protection: Protection) -> Why:
+def _why(block: Block, digests: dict[bytes, ProtectionReason], protection: Protection) -> ProtectionReason:
     if PIN in block.text:
-        return Why.PINNED
+        return ProtectionReason.PINNED
     for line in block.text.splitlines():
         if line_digest(line) in digests:
             return digests[line_digest(line)]
-    return Why.YOUNG if protection.covers(block) else Why.FRAME
+    return ProtectionReason.YOUNG if protection.covers(block) else ProtectionReason.FRAME

@@ -11,9 +11,15 @@ from memoryhub.auth.tenancy import Tenant
 from memoryhub.errors import DomainError, told
 from memoryhub.providers.errors import ProviderTimeout
 from memoryhub.tenancy.policies import effective_policy
-from summaries.actions.summarizers import LEAST_SECONDS, Writer, Written, take_step, writer_for
+from summaries.actions.summarizers import (
+    LEAST_SECONDS,
+    Summarizer,
+    SummaryText,
+    summarize_call,
+    summarizer_for,
+)
 from summaries.domain.policy import SummaryPolicy
-from summaries.domain.rolling import Said, latest_for, line_of, next_call
+from summaries.domain.rolling import SpokenMessage, digest_line, latest_that_fit, next_call
 from summaries.domain.summaries import Generator
 from summaries.models import Summary, SummaryQuerySet
 
@@ -64,13 +70,13 @@ def digest(
     if not summaries:
         raise NothingToDigest(told("There are no summaries to make a digest of."))
     policy = effective_policy(SummaryPolicy, tenant.agent, tenant.actor)
-    writer = writer_for(tenant.actor, policy, task="digest")
+    writer = summarizer_for(tenant.actor, policy, task="digest")
     # By the day, for whoever chooses sentences: a digest tells when, a summary who.
     said = [
-        Said(place, "", f"{each.end_time:%Y-%m-%d}", each.text, each.end_time)
+        SpokenMessage(place, "", f"{each.end_time:%Y-%m-%d}", each.text, each.end_time)
         for place, each in enumerate(summaries)
     ]
-    latest = latest_for(MOST_CALLS, said, writer.limits, writer.count)
+    latest = latest_that_fit(MOST_CALLS, said, writer.limits, writer.count)
     taken, left_out = summaries[-len(latest) :], rows.count() - len(latest)
     written = _rolled(latest, writer)
     return Digest(
@@ -84,15 +90,15 @@ def digest(
     )
 
 
-def _rolled(waiting: Sequence[Said], writer: Writer) -> Written:
+def _rolled(waiting: Sequence[SpokenMessage], writer: Summarizer) -> SummaryText:
     """Return one text of summaries, each in exactly one question with the digest so far. Raises ProviderError."""
     ends_at = time.monotonic() + DEADLINE_SECONDS
-    done = Written("")
+    done = SummaryText("")
     while waiting:
         if ends_at - time.monotonic() < LEAST_SECONDS:
             raise ProviderTimeout("The model was too slow for so many sessions.", code="timeout")
-        call = next_call(done.text, waiting, writer.limits, writer.count, line_of=line_of)
-        call, done = take_step(writer, call, seconds_left=lambda: ends_at - time.monotonic())
+        call = next_call(done.text, waiting, writer.limits, writer.count, line_of=digest_line)
+        call, done = summarize_call(writer, call, seconds_left=lambda: ends_at - time.monotonic())
         waiting = waiting[len(call.said) :]
     return done
 

@@ -50,7 +50,7 @@ from summaries.models import (
 BACKUPS: Final = 3
 """How many texts from before a compaction are offered as backups; versions are all kept."""
 
-NOTED_AS: Final = {
+EVENT_KINDS: Final = {
     DocumentKind.CREATE: EventKind.UPDATE,
     DocumentKind.EDIT: EventKind.UPDATE,
     DocumentKind.APPEND: EventKind.UPDATE,
@@ -181,7 +181,7 @@ def append_entry(
     return document
 
 
-def is_waiting(*, document: Document, text: str, pinned: bool = False, at: datetime) -> bool:
+def is_pending(*, document: Document, text: str, pinned: bool = False, at: datetime) -> bool:
     """Return whether a line appended at that time waits for somebody to believe it."""
     line = entry_line(text, pinned=pinned, document=document.name, at=at)
     rows = DocumentEntry.objects.filter(actor_id=document.actor_id, document=document)
@@ -214,12 +214,12 @@ def backups_of(document: Document) -> list[DocumentVersion]:
     return list(versions.filter(kind=DocumentKind.COMPACTION).order_by("-number")[:BACKUPS])
 
 
-def believed_text(document: Document) -> str:
+def trusted_text(document: Document) -> str:
     """Return a document's text without the entries that nobody believes (SPEC M10)."""
-    return believed_texts([document])[document.pk]
+    return trusted_texts([document])[document.pk]
 
 
-def believed_texts(documents: list[Document]) -> dict[Any, str]:
+def trusted_texts(documents: list[Document]) -> dict[Any, str]:
     """Return the texts of an actor's documents, by id, without the entries that nobody believes."""
     doubted: dict[Any, set[bytes]] = {}
     entries = DocumentEntry.objects.filter(
@@ -309,10 +309,10 @@ def _noted(
         now=now,
     )
     note_event(
-        actor=project.actor, project=project, kind=NOTED_AS[kind], tokens=document.token_count, outcome=kind,
+        actor=project.actor, project=project, kind=EVENT_KINDS[kind], tokens=document.token_count, outcome=kind,
         details={"document_id": str(document.pk), "version": document.version}, now=now,
     )  # fmt: skip
-    order_if_too_long(project=project, document=document, now=now)
+    enqueue_compaction_if_due(project=project, document=document, now=now)
     document.project = project
     return document
 
@@ -335,7 +335,7 @@ def _believe(document: Document, line: str, trust: Trust) -> None:
 COMPACT_KIND: Final = "compact"
 
 
-def order_if_too_long(*, project: Project, document: Document, now: datetime) -> None:
+def enqueue_compaction_if_due(*, project: Project, document: Document, now: datetime) -> None:
     """Enqueue the compaction of a document that has passed its limit, in the transaction that let it grow.
 
     Without a language model that is noted once. After a refusal the document is left alone for a day.
@@ -444,7 +444,7 @@ VERBS = {Trust.TRUSTED: "believe", Trust.UNTRUSTED: "doubt"}
 
 
 @transaction.atomic
-def set_trust(
+def set_entry_trust(
     *,
     document: Document,
     entry_ids: Collection[UUID],

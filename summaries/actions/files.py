@@ -17,8 +17,8 @@ from memoryhub.auth.actions import VersionMismatch
 from memoryhub.auth.domain import Principal
 from memoryhub.auth.tenancy import UnknownRow
 from memoryhub.tenancy.models import Actor
-from summaries.actions.documents import DocumentTooLong, backups_of, believed_text, put_document
-from summaries.actions.folder import EditedMeanwhile, Folder, Unusable
+from summaries.actions.documents import DocumentTooLong, backups_of, put_document, trusted_text
+from summaries.actions.folder import EditedMeanwhile, Folder, UnusableFile
 from summaries.actions.projects import (
     ProjectExists,
     create_project,
@@ -41,30 +41,30 @@ from summaries.domain.files import (
     FOLDER,
     MANIFEST,
     Exported,
+    FileStatus,
     Manifest,
-    Verdict,
     backup_name,
     digest_of,
+    export_status,
     is_backup,
     manifest_of,
-    on_export,
-    on_sync,
-    with_hidden,
+    sync_status,
+    with_untrusted_lines,
 )
 from summaries.domain.projects import BadProjectName, EventKind, check_name, one_line
 from summaries.models import Document, Project
 
 LONGEST_SHOWN: Final = 80
-PROBLEMS: Final = frozenset({Verdict.CONFLICT})
+PROBLEMS: Final = frozenset({FileStatus.CONFLICT})
 
 
 @dataclass(frozen=True)
-class Told:
+class FileReport:
     """What became of one file, or of a whole folder; without a verdict it was refused, and `why` tells the reason."""
 
     project: str
     document: str = ""
-    verdict: Verdict | None = None
+    verdict: FileStatus | None = None
     why: str = ""
 
     @property
@@ -84,7 +84,7 @@ def shown(name: str) -> str:
     return line if len(line) <= LONGEST_SHOWN else f"{line[:LONGEST_SHOWN]}…"
 
 
-class TreeOfAnother(Exception):
+class ForeignTree(Exception):
     """The folder holds the projects of another agent or user."""
 
 
@@ -104,7 +104,9 @@ def _manifest(tree: Folder) -> Manifest | None:
 
 
 @contextmanager
-def opened(root: Path, actor: Actor, *, make: bool, keep: bool = True) -> Iterator[tuple[Folder, "Known"]]:
+def opened(
+    root: Path, actor: Actor, *, make: bool, keep: bool = True
+) -> Iterator[tuple[Folder, "ManifestEditor"]]:
     """Open an actor's tree; what is known of it is written back at the end, also where it ends early.
 
     Raises Unusable, BadManifest, TreeOfAnother, FileNotFoundError.
@@ -112,8 +114,8 @@ def opened(root: Path, actor: Actor, *, make: bool, keep: bool = True) -> Iterat
     with Folder.at(root, make=make) as top, top.folder(FOLDER, make=make) as tree:
         found = _manifest(tree)
         if found is not None and (found.agent_id, found.user_id) != (actor.agent_id, actor.user_id):
-            raise TreeOfAnother("This folder holds the projects of another agent or user.")
-        known = Known(found or Manifest(actor.agent_id, actor.user_id))
+            raise ForeignTree("This folder holds the projects of another agent or user.")
+        known = ManifestEditor(found or Manifest(actor.agent_id, actor.user_id))
         try:
             yield tree, known
         finally:
@@ -126,10 +128,10 @@ def _write_manifest(tree: Folder, text: str, old: str | None) -> None:
     try:
         tree.write(MANIFEST, text, expected=old)
     except EditedMeanwhile as error:
-        raise Unusable("somebody changed the manifest meanwhile") from error
+        raise UnusableFile("somebody changed the manifest meanwhile") from error
 
 
-class Known:
+class ManifestEditor:
     """The manifest as it changes."""
 
     def __init__(self, manifest: Manifest) -> None:
@@ -161,26 +163,26 @@ class Known:
 
 def file_text(document: Document) -> str:
     """Return what a file of a document says: no entry that nobody believes, for agents read it as it stands."""
-    return believed_text(document)
+    return trusted_text(document)
 
 
 _STAMP: Final = re.compile(r"\d{8}T\d{12}Z")
 
 
-def export_projects(*, actor: Actor, root: Path, by: Principal, now: datetime) -> list[Told]:
+def export_projects(*, actor: Actor, root: Path, by: Principal, now: datetime) -> list[FileReport]:
     """Write an actor's projects into `root`/projects and tell of each document.
 
     A file that somebody changed since the last export is left as it is, and told. Raises Unusable, BadManifest,
     TreeOfAnother.
     """
-    told: list[Told] = []
+    told: list[FileReport] = []
     with opened(root, actor, make=True) as (tree, known):
         projects = list(Project.objects.of(actor.pk).select_related("actor__agent").order_by("name"))
         for project in projects:
             told += _project(project, tree, known)
             note_event(actor=actor, project=project, kind=EventKind.EXPORT, outcome="exported", now=now)
         gone = set(known.projects) - {project.name for project in projects}
-        told += [Told(name, verdict=Verdict.DOCUMENT_GONE) for name in sorted(gone)]
+        told += [FileReport(name, verdict=FileStatus.DOCUMENT_GONE) for name in sorted(gone)]
     audit.record(
         by=by,
         verb="export",
@@ -192,34 +194,34 @@ def export_projects(*, actor: Actor, root: Path, by: Principal, now: datetime) -
     return told
 
 
-def _project(project: Project, tree: Folder, known: Known) -> list[Told]:
+def _project(project: Project, tree: Folder, known: ManifestEditor) -> list[FileReport]:
     try:
         with tree.folder(project.name, make=True) as folder:
             documents = documents_of(project)
             return [_told(project, document, folder, known) for document in documents]
-    except Unusable as error:
-        return [Told(project.name, why=str(error))]
+    except UnusableFile as error:
+        return [FileReport(project.name, why=str(error))]
 
 
-def _told(project: Project, document: Document, folder: Folder, known: Known) -> Told:
+def _told(project: Project, document: Document, folder: Folder, known: ManifestEditor) -> FileReport:
     document.project = project
     try:
         verdict = _written(document, folder, known)
         _write_backups(document, folder)
-        return Told(project.name, document.name, verdict)
+        return FileReport(project.name, document.name, verdict)
     except EditedMeanwhile:
-        return Told(project.name, document.name, Verdict.CONFLICT)
-    except Unusable as error:
-        return Told(project.name, document.name, why=str(error))
+        return FileReport(project.name, document.name, FileStatus.CONFLICT)
+    except UnusableFile as error:
+        return FileReport(project.name, document.name, why=str(error))
 
 
-def _written(document: Document, folder: Folder, known: Known) -> Verdict:
+def _written(document: Document, folder: Folder, known: ManifestEditor) -> FileStatus:
     text, lies = file_text(document), folder.read(document.name)
     file, stored = digest_of(lies) if lies is not None else None, digest_of(text)
-    verdict = on_export(base=known.base(document.project.name, document.name), file=file, stored=stored)
-    if verdict is Verdict.WRITE:
+    verdict = export_status(base=known.base(document.project.name, document.name), file=file, stored=stored)
+    if verdict is FileStatus.WRITE:
         folder.write(document.name, text, expected=file)
-    if verdict in (Verdict.WRITE, Verdict.SAME):
+    if verdict in (FileStatus.WRITE, FileStatus.SAME):
         known.note(document, stored)
     return verdict
 
@@ -232,7 +234,7 @@ def _write_backups(document: Document, folder: Folder) -> None:
     for name, text in wanted.items():
         if folder.read(name) is None:
             former = Document(pk=document.pk, actor_id=document.actor_id, text=text)
-            folder.write(name, believed_text(former), expected=None)
+            folder.write(name, trusted_text(former), expected=None)
     for name in folder.names():
         stamp = name.removeprefix(f"{document.name}{BACKUP}")
         if name not in wanted and stamp != name and _STAMP.fullmatch(stamp):
@@ -246,7 +248,7 @@ def zip_project(*, project: Project, by: Principal, now: datetime) -> bytes:
     What nobody believes stays out, as in a tree. Raises UnknownRow where the project is gone.
     """
     hold_project(project)
-    known, files = Known(Manifest(project.actor.agent_id, project.actor.user_id)), BytesIO()
+    known, files = ManifestEditor(Manifest(project.actor.agent_id, project.actor.user_id)), BytesIO()
     with ZipFile(files, "w", ZIP_DEFLATED) as archive:
         for document in documents_of(project):
             document.project = project
@@ -260,21 +262,21 @@ def zip_project(*, project: Project, by: Principal, now: datetime) -> bytes:
     return files.getvalue()
 
 
-def _files(document: Document, known: Known) -> dict[str, str]:
+def _files(document: Document, known: ManifestEditor) -> dict[str, str]:
     text = file_text(document)
     known.note(document, digest_of(text))
     files = {document.name: text}
     for version in backups_of(document):
         former = Document(pk=document.pk, actor_id=document.actor_id, text=version.text)
-        files[backup_name(document.name, version.created_at)] = believed_text(former)
+        files[backup_name(document.name, version.created_at)] = trusted_text(former)
     return files
 
 
-TAKEN: Final = (Verdict.EDITED, Verdict.NEW)
+TAKEN: Final = (FileStatus.EDITED, FileStatus.NEW)
 
 
 @dataclass(frozen=True)
-class Syncing:
+class SyncContext:
     """For whom, by whom and when; a dry run only tells."""
 
     actor: Actor
@@ -283,12 +285,12 @@ class Syncing:
     dry_run: bool = False
 
 
-def sync_projects(*, syncing: Syncing, root: Path) -> list[Told]:
+def sync_projects(*, syncing: SyncContext, root: Path) -> list[FileReport]:
     """Take over what was changed in `root`/projects and tell of every file; in a dry run, of what would happen.
 
     Raises Unusable, BadManifest, TreeOfAnother, and FileNotFoundError where there is no such tree.
     """
-    told: list[Told] = []
+    told: list[FileReport] = []
     with opened(root, syncing.actor, make=False, keep=not syncing.dry_run) as (tree, known):
         found = Project.objects.of(syncing.actor.pk).select_related("actor__agent")
         projects = {project.name: project for project in found}
@@ -300,31 +302,33 @@ def sync_projects(*, syncing: Syncing, root: Path) -> list[Told]:
     return told
 
 
-def _without_files(name: str, project: Project | None, known: Known) -> Iterator[Told]:
+def _without_files(name: str, project: Project | None, known: ManifestEditor) -> Iterator[FileReport]:
     """Tell of documents whose folder is not there."""
     documents = [each.name for each in documents_of(project)] if project else []
     for document in sorted({*documents, *known.named(name)}):
         is_known = known.base(name, document) is not None
-        verdict = Verdict.FILE_GONE if is_known else Verdict.NEWER
+        verdict = FileStatus.FILE_GONE if is_known else FileStatus.NEWER
         if project or is_known:
-            yield Told(name, document, verdict if project else Verdict.DOCUMENT_GONE)
+            yield FileReport(name, document, verdict if project else FileStatus.DOCUMENT_GONE)
 
 
-def _folder(syncing: Syncing, name: str, project: Project | None, tree: Folder, known: Known) -> list[Told]:
+def _folder(
+    syncing: SyncContext, name: str, project: Project | None, tree: Folder, known: ManifestEditor
+) -> list[FileReport]:
     try:
         check_name(name)
         with tree.folder(name) as folder:
             return _documents(syncing, name, project, folder, known)
-    except (BadProjectName, Unusable, FileNotFoundError) as error:
-        return [Told(name, why=str(error) or "it is gone")]
+    except (BadProjectName, UnusableFile, FileNotFoundError) as error:
+        return [FileReport(name, why=str(error) or "it is gone")]
 
 
 def _documents(
-    syncing: Syncing, name: str, project: Project | None, folder: Folder, known: Known
-) -> list[Told]:
+    syncing: SyncContext, name: str, project: Project | None, folder: Folder, known: ManifestEditor
+) -> list[FileReport]:
     stored = {document.name: document for document in documents_of(project)} if project else {}
     files = [each for each in folder.names() if not is_backup(each) and not each.startswith(".")]
-    told: list[Told] = []
+    told: list[FileReport] = []
     for file in sorted({*files, *stored, *known.named(name)}, key=lambda each: (each != MEMORY, each)):
         one, project = _document(syncing, _Place(name, file, folder, known), project, stored.get(file))
         told.append(one)
@@ -338,7 +342,7 @@ class _Place:
     project: str
     name: str
     folder: Folder
-    known: Known
+    known: ManifestEditor
 
     @property
     def base(self) -> str | None:
@@ -347,8 +351,8 @@ class _Place:
 
 
 def _document(
-    syncing: Syncing, place: _Place, project: Project | None, document: Document | None
-) -> tuple[Told, Project | None]:
+    syncing: SyncContext, place: _Place, project: Project | None, document: Document | None
+) -> tuple[FileReport, Project | None]:
     """Deal with one file; also return its project, which may be new."""
     try:
         check_document_name(place.name)
@@ -358,28 +362,30 @@ def _document(
             taken = _take(syncing, place, project, document, text)
             place.known.note(taken, digest_of(text))
             project = taken.project
-        elif text is not None and verdict is Verdict.SAME and document is not None:
+        elif text is not None and verdict is FileStatus.SAME and document is not None:
             place.known.note(document, digest_of(text))
     except VersionMismatch:
-        return Told(place.project, place.name, Verdict.CONFLICT), project
-    except (BadDocumentName, Unusable, DocumentTooLong, ProjectExists, UnknownRow) as error:
-        return Told(place.project, place.name, why=str(error)), project
-    return Told(place.project, place.name, verdict), project
+        return FileReport(place.project, place.name, FileStatus.CONFLICT), project
+    except (BadDocumentName, UnusableFile, DocumentTooLong, ProjectExists, UnknownRow) as error:
+        return FileReport(place.project, place.name, why=str(error)), project
+    return FileReport(place.project, place.name, verdict), project
 
 
-def _verdict(place: _Place, project: Project | None, document: Document | None, text: str | None) -> Verdict:
+def _verdict(
+    place: _Place, project: Project | None, document: Document | None, text: str | None
+) -> FileStatus:
     file = digest_of(text) if text is not None else None
     stored = digest_of(file_text(document)) if document else None
-    verdict = on_sync(base=place.base, file=file, stored=stored)
+    verdict = sync_status(base=place.base, file=file, stored=stored)
     # A project that was deleted here does not come back by a file that somebody adds to its folder.
-    if verdict is Verdict.NEW and project is None and place.known.has(place.project):
-        return Verdict.DOCUMENT_GONE
+    if verdict is FileStatus.NEW and project is None and place.known.has(place.project):
+        return FileStatus.DOCUMENT_GONE
     return verdict
 
 
 @transaction.atomic
 def _take(
-    syncing: Syncing, place: _Place, project: Project | None, document: Document | None, text: str
+    syncing: SyncContext, place: _Place, project: Project | None, document: Document | None, text: str
 ) -> Document:
     """Write a file's text as a version of its document, with the lines behind it that the file was not given.
 
@@ -392,12 +398,12 @@ def _take(
         if Document.objects.of(project.actor_id).filter(project=project, name=place.name).exists():
             raise VersionMismatch(1)
     return put_document(
-        project=project, name=place.name, text=with_hidden(text, _hidden(document)), kind=DocumentKind.SYNC,
+        project=project, name=place.name, text=with_untrusted_lines(text, _hidden(document)), kind=DocumentKind.SYNC,
         by=syncing.by, now=syncing.now, expected_version=document.version if document else None,
     )  # fmt: skip
 
 
-def _new_project(syncing: Syncing, place: _Place, text: str) -> tuple[Project, Document | None]:
+def _new_project(syncing: SyncContext, place: _Place, text: str) -> tuple[Project, Document | None]:
     """Create a project as its folder is called; also return the document that it has from the first, if it is meant."""
     description = description_in(text) if place.name == MEMORY else ""
     project = create_project(

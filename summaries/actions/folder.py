@@ -24,7 +24,7 @@ MOST_BYTES: Final = 4 * LONGEST_DOCUMENT
 OPENING: Final = os.O_CLOEXEC | os.O_NOFOLLOW
 
 
-class Unusable(Exception):
+class UnusableFile(Exception):
     """A file or folder that is neither read nor written; the message says why, and holds no text."""
 
 
@@ -47,7 +47,7 @@ class Folder:
                 path.mkdir(mode=FOLDER_MODE, parents=True, exist_ok=True)
             descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         except OSError as error:
-            raise Unusable(f"the folder cannot be opened ({error.strerror})") from None
+            raise UnusableFile(f"the folder cannot be opened ({error.strerror})") from None
         try:
             yield cls(descriptor)
         finally:
@@ -65,7 +65,7 @@ class Folder:
         except FileNotFoundError:
             raise
         except OSError as error:
-            raise Unusable(_why(error)) from None
+            raise UnusableFile(_why(error)) from None
         try:
             yield Folder(descriptor)
         finally:
@@ -85,10 +85,10 @@ class Folder:
         except FileNotFoundError:
             return None
         except OSError as error:
-            raise Unusable(_why(error)) from None
+            raise UnusableFile(_why(error)) from None
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
             os.close(descriptor)
-            raise Unusable("it is no ordinary file")
+            raise UnusableFile("it is no ordinary file")
         with os.fdopen(descriptor, "rb") as file:
             return _text(file.read(MOST_BYTES + 1))
 
@@ -112,7 +112,7 @@ class Folder:
         except FileExistsError:
             raise EditedMeanwhile from None
         except OSError as error:
-            raise Unusable(_why(error)) from None
+            raise UnusableFile(_why(error)) from None
         finally:
             self.remove(part)
 
@@ -127,7 +127,7 @@ class Folder:
             flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | OPENING
             descriptor = os.open(name, flags, FILE_MODE, dir_fd=self.descriptor)
         except OSError as error:
-            raise Unusable(_why(error)) from None
+            raise UnusableFile(_why(error)) from None
         with os.fdopen(descriptor, "wb") as file:
             file.write(text.encode("utf-8"))
             file.flush()
@@ -137,7 +137,7 @@ class Folder:
         """Remove what was replaced if it is what one thought it was."""
         try:
             text = self.read(former)
-        except Unusable:
+        except UnusableFile:
             raise EditedMeanwhile from None
         if text is None or digest_of(text) != expected:
             raise EditedMeanwhile
@@ -146,20 +146,20 @@ class Folder:
 
 def _check(name: str) -> None:
     if name in ("", ".", "..") or "/" in name or "\0" in name:
-        raise Unusable("it is no name of a file")
+        raise UnusableFile("it is no name of a file")
 
 
 def _text(raw: bytes) -> str:
     if len(raw) > MOST_BYTES:
-        raise Unusable("it is too large")
+        raise UnusableFile("it is too large")
     try:
         text = raw.decode("utf-8")
     except UnicodeDecodeError as error:
-        raise Unusable(f"it is not UTF-8 (byte {error.start})") from None
+        raise UnusableFile(f"it is not UTF-8 (byte {error.start})") from None
     if problem := text_problem(text):
-        raise Unusable(problem.rstrip("."))
+        raise UnusableFile(problem.rstrip("."))
     if len(text) > LONGEST_DOCUMENT:
-        raise Unusable(f"it has more than {LONGEST_DOCUMENT:,} characters")
+        raise UnusableFile(f"it has more than {LONGEST_DOCUMENT:,} characters")
     return text
 
 

@@ -19,7 +19,7 @@ from memoryhub.errors import DomainError, told
 from memoryhub.tenancy.models import Actor
 from memoryhub.tokens.counter import count_raw
 from summaries.domain.documents import MEMORY, DocumentKind, described, document_order, with_description
-from summaries.domain.events import Day, Happened, days_of
+from summaries.domain.events import DayTotals, EventCount, totals_by_day
 from summaries.domain.projects import (
     LONGEST_DESCRIPTION,
     EventKind,
@@ -277,12 +277,12 @@ def daily_events(
     ]
 
 
-def daily(*, actor_id: UUID, first: date, last: date, project: str | None = None) -> list[Day]:
+def daily(*, actor_id: UUID, first: date, last: date, project: str | None = None) -> list[DayTotals]:
     """Return the sums of each day from the first to the last on which anything was done, the latest first."""
     names = ("day", "project_name", "kind", "outcome")
     rows = _grouped(_of_days(actor_id, first, last, project), *names).order_by(*names)
-    return days_of(
-        Happened(
+    return totals_by_day(
+        EventCount(
             row["day"], row["project_name"], row["kind"], row["outcome"], row["times"], row["all_tokens"]
         )
         for row in rows

@@ -50,22 +50,22 @@ from summaries.domain.routing import (
     MOST_DOCUMENTS,
     Action,
     Confidence,
-    Decided,
     Example,
+    PastDecision,
+    Prediction,
     Profile,
-    Verdict,
     action_of,
     answer_schema,
+    characters_per_document,
     evidence,
-    listed,
-    most_alike,
+    exact_correction,
+    most_similar,
+    parse_prediction,
     profile_of,
-    project_so_far,
-    put_right_before,
     route_by_words,
-    settled,
-    share_of,
-    verdict_of,
+    session_project,
+    shortlist,
+    usable_prediction,
 )
 from summaries.models import Document, DocumentEntry, Project, RoutingDecision
 
@@ -90,7 +90,7 @@ log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
-class Asked:
+class RoutingRequest:
     """A message whose project is wanted, where it comes from, and whether that is believed.
 
     A trial's decision is not kept, and makes no project.
@@ -110,10 +110,10 @@ class Asked:
 
 
 @dataclass(frozen=True)
-class Told:
+class RouterResult:
     """A verdict, what asking for it cost, and whether a model should have given it and could not be asked."""
 
-    verdict: Verdict
+    verdict: Prediction
     tokens: int = 0
     degraded: bool = False
 
@@ -171,7 +171,7 @@ def _decided(
     trust = effective_policy(TrustPolicy, actor.agent, actor).trust(
         channel=channel, source_is_trusted=by.is_trusted
     )
-    asked = Asked(actor, message, channel, session, trust, is_trial)
+    asked = RoutingRequest(actor, message, channel, session, trust, is_trial)
     projects = list(Project.objects.of(actor.pk).order_by("name"))
     told = _told(asked, projects, policy)
     verdict, project = told.verdict, None
@@ -187,7 +187,7 @@ def _decided(
     return decision, told.degraded
 
 
-def _may_make(asked: Asked, by: Principal) -> bool:
+def _may_make(asked: RoutingRequest, by: Principal) -> bool:
     """Say whether a message may begin a project: a key that only reads, or a channel nobody believes, makes none."""
     return asked.trust is Trust.TRUSTED and Scope.WRITE in by.scopes and not asked.is_trial
 
@@ -201,7 +201,7 @@ def _made(actor: Actor, name: str, by: Principal, now: datetime) -> Project:
 
 
 def _decision(
-    asked: Asked, project: Project | None, verdict: Verdict, action: Action, now: datetime
+    asked: RoutingRequest, project: Project | None, verdict: Prediction, action: Action, now: datetime
 ) -> RoutingDecision:
     return RoutingDecision(
         actor=asked.actor, message=asked.message, channel=asked.channel, session=asked.session, trust=asked.trust,
@@ -212,7 +212,12 @@ def _decision(
 
 @transaction.atomic
 def _kept(
-    asked: Asked, project: Project | None, verdict: Verdict, action: Action, tokens: int, now: datetime
+    asked: RoutingRequest,
+    project: Project | None,
+    verdict: Prediction,
+    action: Action,
+    tokens: int,
+    now: datetime,
 ) -> RoutingDecision:
     actor = asked.actor
     hold(actor.pk)
@@ -229,20 +234,20 @@ def _kept(
     return decision
 
 
-def _told(asked: Asked, projects: Sequence[Project], policy: ProjectPolicy) -> Told:
+def _told(asked: RoutingRequest, projects: Sequence[Project], policy: ProjectPolicy) -> RouterResult:
     examples, so_far = corrections_of(asked.actor), _so_far(asked)
-    if known := put_right_before(asked.looked_at, examples, [each.name for each in projects], so_far=so_far):
-        return Told(known)
+    if known := exact_correction(asked.looked_at, examples, [each.name for each in projects], so_far=so_far):
+        return RouterResult(known)
     if settings.LLM.provider == "none" or not projects:
-        return Told(_by_words(asked, projects, examples, so_far))
-    shown = most_alike(asked.looked_at, examples, policy.routing_examples)
+        return RouterResult(_by_words(asked, projects, examples, so_far))
+    shown = most_similar(asked.looked_at, examples, policy.routing_examples)
     try:
         return _by_model(asked, projects, shown, so_far, policy)
     except ProviderError as error:
         log.warning("routed by words", extra={"code": error.code})
         verdict = _by_words(asked, projects, examples, so_far)
         reason = f"The language model could not be asked ({error.code}), so words decided. {verdict.reason}"
-        return Told(replace(verdict, reason=reason), degraded=True)
+        return RouterResult(replace(verdict, reason=reason), degraded=True)
 
 
 def corrections_of(actor: Actor) -> list[Example]:
@@ -253,7 +258,7 @@ def corrections_of(actor: Actor) -> list[Example]:
     return [Example(*row) for row in latest[:NEWEST_CORRECTIONS]]
 
 
-def _so_far(asked: Asked) -> str | None:
+def _so_far(asked: RoutingRequest) -> str | None:
     """Return the project that the message's session is about.
 
     What nobody believes decides for nobody else: a believed message goes by decisions on believed ones.
@@ -264,8 +269,8 @@ def _so_far(asked: Asked) -> str | None:
     latest = rows.order_by("-created_at", "-id").values_list(
         "project__name", "confidence", "action", "corrected_project__name"
     )
-    return project_so_far(
-        Decided(project, Confidence(confidence), Action(action), corrected)
+    return session_project(
+        PastDecision(project, Confidence(confidence), Action(action), corrected)
         for project, confidence, action, corrected in latest[:EARLIER_DECISIONS]
     )
 
@@ -277,8 +282,8 @@ def decisions_in(session: Session, *, believed: bool) -> QuerySet[RoutingDecisio
 
 
 def _by_words(
-    asked: Asked, projects: Sequence[Project], examples: Sequence[Example], so_far: str | None
-) -> Verdict:
+    asked: RoutingRequest, projects: Sequence[Project], examples: Sequence[Example], so_far: str | None
+) -> Prediction:
     texts = _texts(asked.actor)
     profiles = [
         profile_of(
@@ -303,7 +308,7 @@ def _texts(actor: Actor) -> dict[Any, list[str]]:
     for document_id, digest in entries.values_list("document_id", "text_digest"):
         doubted[document_id].add(bytes(digest))
     rows = Document.objects.of(actor.pk)
-    share = share_of(rows.count())
+    share = characters_per_document(rows.count())
     first = share * 2 // 3
     # A line is known by its whole text: where lines are doubted they go before the text is cut, never after.
     first_part = Case(
@@ -323,12 +328,12 @@ def _texts(actor: Actor) -> dict[Any, list[str]]:
 
 
 def _by_model(
-    asked: Asked,
+    asked: RoutingRequest,
     projects: Sequence[Project],
     examples: Sequence[Example],
     so_far: str | None,
     policy: ProjectPolicy,
-) -> Told:
+) -> RouterResult:
     fence, material = _fenced(asked, projects, examples, so_far)
     request = CompletionRequest(
         operation=Operation.ROUTE,
@@ -339,17 +344,19 @@ def _by_model(
         json_schema=answer_schema(),
     )
     completion = ask(request, actor=asked.actor)
-    verdict = settled(verdict_of(completion.data), [each.name for each in projects], so_far=so_far)
-    return Told(verdict, completion.input_tokens + completion.output_tokens)
+    verdict = usable_prediction(
+        parse_prediction(completion.data), [each.name for each in projects], so_far=so_far
+    )
+    return RouterResult(verdict, completion.input_tokens + completion.output_tokens)
 
 
 def _fenced(
-    asked: Asked, projects: Sequence[Project], examples: Sequence[Example], so_far: str | None
+    asked: RoutingRequest, projects: Sequence[Project], examples: Sequence[Example], so_far: str | None
 ) -> tuple[str, str]:
     """Return a fence, and the material between lines with it."""
     profiles = [profile_of(each.name, description=each.description, texts=[]) for each in projects]
     first = [*(each.project for each in examples), *([so_far] if so_far else [])]
-    names = set(listed(asked.looked_at, profiles, first=first))
+    names = set(shortlist(asked.looked_at, profiles, first=first))
     shown = (Listed(each.name, each.description) for each in projects if each.name in names)
     blocks = {"projects": catalog(shown, count_raw)}
     if examples:
@@ -423,7 +430,7 @@ def correct_to_new_project(
 
 
 @transaction.atomic
-def take_back_correction(
+def undo_correction(
     *,
     decision: RoutingDecision,
     said: str,
@@ -501,7 +508,9 @@ def profiles_of(actor_ids: Iterable[UUID]) -> Mapping[UUID, Sequence[Profile]]:
     return profiles
 
 
-def likeliest(message: str, profiles: Sequence[Profile], *, first: str | None = None, most: int) -> list[str]:
+def likely_projects(
+    message: str, profiles: Sequence[Profile], *, first: str | None = None, most: int
+) -> list[str]:
     """Return the names of projects that share most with a message; `first` is what was decided, and comes first."""
     found = evidence(analyse(message[:LONGEST_WEIGHED]), profiles)
     ranked = sorted(found, key=lambda name: -found[name])  # stable: else those changed last

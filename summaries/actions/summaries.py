@@ -30,10 +30,10 @@ from memoryhub.jobs.kinds import Writes
 from memoryhub.jobs.running import RunningJob
 from memoryhub.tenancy.domain import Trust
 from memoryhub.tenancy.policies import effective_policy
-from summaries.actions.summarizers import Writer, take_step, writer_for
+from summaries.actions.summarizers import Summarizer, summarize_call, summarizer_for
 from summaries.domain.policy import SummaryPolicy
-from summaries.domain.rolling import Call, Draft, Said, call_to_condense, next_call
-from summaries.domain.summaries import IN_WORDS, Extent, Standing, Trigger, Verb, trigger
+from summaries.domain.rolling import Call, Draft, SpokenMessage, call_to_condense, next_call
+from summaries.domain.summaries import VISIBLE_CHARACTER, Extent, SessionActivity, Trigger, Verb, trigger
 from summaries.models import Summary, SummaryDraft, SummaryVersion
 
 CALL_SECONDS: Final = 60.0
@@ -46,7 +46,7 @@ log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Asked:
+class SummaryRequest:
     """That somebody asked for a summary by hand: from the start, or of a time alone.
 
     `written` is how often it had been written by then: one that was written since is what they asked for.
@@ -94,14 +94,14 @@ class Asked:
 
 
 @dataclass(frozen=True)
-class Found:
+class SessionState:
     """A session as it stands when a job looks at it."""
 
     session: Session
     summary: Summary | None
     policy: SummaryPolicy
     trigger: Trigger | None
-    asked: Asked | None
+    asked: SummaryRequest | None
 
     @property
     def base(self) -> tuple[UUID | None, int]:
@@ -118,14 +118,14 @@ def summarize(*, job: RunningJob, now: datetime) -> Writes | None:
     found = _look(job, now)
     if found is None or found.trigger is None:
         return None
-    writer = writer_for(found.session.actor, found.policy)
+    writer = summarizer_for(found.session.actor, found.policy)
     draft = _written(job, found, writer, now)
     if not draft.text:
         return None
     return lambda: _store(job, found, draft, writer, seconds=time.monotonic() - began, now=now)
 
 
-def _look(job: RunningJob, now: datetime) -> Found | None:
+def _look(job: RunningJob, now: datetime) -> SessionState | None:
     session_id = UUID(job.payload["session_id"])
     assert job.actor_id is not None
     rows = Session.objects.select_related("actor__agent").filter(actor_id=job.actor_id, pk=session_id)
@@ -134,18 +134,20 @@ def _look(job: RunningJob, now: datetime) -> Found | None:
         return None
     summary = Summary.objects.of(session.actor_id).filter(session_id=session.pk).first()
     policy = effective_policy(SummaryPolicy, session.actor.agent, session.actor)
-    asked = Asked.of(job.payload)
+    asked = SummaryRequest.of(job.payload)
     standing = _standing(session, summary, asked, now)
     if standing.is_locked:
         log.info("summary is locked", extra={"job": str(job.id), "summary": str(summary and summary.pk)})
-    return Found(
+    return SessionState(
         session, summary, policy, trigger(standing, policy), asked if standing.is_asked_for else None
     )
 
 
-def _standing(session: Session, summary: Summary | None, asked: Asked | None, now: datetime) -> Standing:
+def _standing(
+    session: Session, summary: Summary | None, asked: SummaryRequest | None, now: datetime
+) -> SessionActivity:
     since = summary.written_at if summary else session.started_at
-    return Standing(
+    return SessionActivity(
         new_messages=_spoken(session, after=summary.message_count if summary else 0).count(),
         seconds_since=(now - since).total_seconds(),
         has_ended=session.ended_at is not None,
@@ -157,7 +159,7 @@ def _standing(session: Session, summary: Summary | None, asked: Asked | None, no
 def _spoken(session: Session, *, after: int) -> MessageQuerySet:
     """Return what people and assistants said in words after a `seq`, and before the session was looked at."""
     rows = Message.objects.of([session.actor_id]).filter(session_id=session.pk).spoken()
-    return rows.filter(seq__gt=after, seq__lte=session.message_count, content__regex=IN_WORDS)
+    return rows.filter(seq__gt=after, seq__lte=session.message_count, content__regex=VISIBLE_CHARACTER)
 
 
 def _reasons(summary: Summary) -> list[str]:
@@ -166,7 +168,7 @@ def _reasons(summary: Summary) -> list[str]:
     return list(rows.order_by("number").values_list("reason", flat=True))
 
 
-def _wanted(found: Found, *, after: int) -> MessageQuerySet:
+def _wanted(found: SessionState, *, after: int) -> MessageQuerySet:
     rows = _spoken(found.session, after=after)
     if found.asked and found.asked.start_time:
         rows = rows.filter(created_at__gte=found.asked.start_time)
@@ -175,7 +177,7 @@ def _wanted(found: Found, *, after: int) -> MessageQuerySet:
     return rows.order_by("seq").only("seq", "role", "author", "content", "created_at", "trust")
 
 
-def _written(job: RunningJob, found: Found, writer: Writer, now: datetime) -> Draft:
+def _written(job: RunningJob, found: SessionState, writer: Summarizer, now: datetime) -> Draft:
     """Return the summary with all messages in it, each in exactly one call; what a break left is gone on from."""
     draft = _kept(job, found) or _beginning(found)
     is_first = True
@@ -183,7 +185,7 @@ def _written(job: RunningJob, found: Found, writer: Writer, now: datetime) -> Dr
         if not is_first:
             _keep(job, found, draft, writer, now)
             _check_time(job)
-        call, done = take_step(writer, step[0], seconds_left=lambda: min(CALL_SECONDS, job.seconds_left))
+        call, done = summarize_call(writer, step[0], seconds_left=lambda: min(CALL_SECONDS, job.seconds_left))
         if step[1] is None:
             draft = draft.joined_by(call, text=done.text, model=done.model)
         else:
@@ -192,7 +194,7 @@ def _written(job: RunningJob, found: Found, writer: Writer, now: datetime) -> Dr
     return draft if found.asked and found.asked.has_window else _up_to_the_end(draft, found)
 
 
-def _next_step(found: Found, draft: Draft, writer: Writer) -> tuple[Call, str | None] | None:
+def _next_step(found: SessionState, draft: Draft, writer: Summarizer) -> tuple[Call, str | None] | None:
     """Return what to ask next, None at the end; with it what is left of a summary that is condensed first."""
     waiting = _waiting(found, after=draft.covered)
     if not waiting:
@@ -204,20 +206,21 @@ def _next_step(found: Found, draft: Draft, writer: Writer) -> tuple[Call, str | 
     return next_call(draft.text, waiting, writer.limits, writer.count), None
 
 
-def _up_to_the_end(draft: Draft, found: Found) -> Draft:
+def _up_to_the_end(draft: Draft, found: SessionState) -> Draft:
     """Return the draft as covering what was not spoken at the end as well."""
     return replace(draft, covered=found.session.message_count)
 
 
-def _waiting(found: Found, *, after: int) -> list[Said]:
+def _waiting(found: SessionState, *, after: int) -> list[SpokenMessage]:
     """Return the next messages, no more than one call may hold; none at the end."""
     rows = _wanted(found, after=after)[: found.policy.summary_max_messages]
     return [
-        Said(row.seq, row.role, row.author, row.content, row.created_at, Trust(row.trust)) for row in rows
+        SpokenMessage(row.seq, row.role, row.author, row.content, row.created_at, Trust(row.trust))
+        for row in rows
     ]
 
 
-def _beginning(found: Found) -> Draft:
+def _beginning(found: SessionState) -> Draft:
     """Return the summary as it is, to roll forward from; an empty one where it is written from the start."""
     summary, asked = found.summary, found.asked
     if asked is not None and asked.has_window:
@@ -244,14 +247,14 @@ def _is_of_a_time(summary: Summary) -> bool:
     return told is not None and told.verb == Verb.WRITE and told.reason == Extent.WINDOW
 
 
-def _reason(found: Found) -> str:
+def _reason(found: SessionState) -> str:
     asked = found.asked
     if asked is not None and (asked.has_window or asked.anew):
         return Extent.WINDOW if asked.has_window else Extent.ANEW
     return found.trigger.value if found.trigger else ""
 
 
-def _kept(job: RunningJob, found: Found) -> Draft | None:
+def _kept(job: RunningJob, found: SessionState) -> Draft | None:
     """Return what an earlier attempt of this job has written, where nothing has changed under it."""
     if job.cursor is None:
         return None
@@ -262,7 +265,7 @@ def _kept(job: RunningJob, found: Found) -> Draft | None:
     return Draft(**{each.name: getattr(kept, each.name) for each in fields(Draft)})
 
 
-def _keep(job: RunningJob, found: Found, draft: Draft, writer: Writer, now: datetime) -> None:
+def _keep(job: RunningJob, found: SessionState, draft: Draft, writer: Summarizer, now: datetime) -> None:
     """Keep a part of the work, so that a break costs one question and not all of them. Raises LeaseLost."""
     values = {each.name: getattr(draft, each.name) for each in fields(Draft)}
     values |= {"job_id": job.id, "base_version": found.base[1], "updated_at": now}
@@ -278,7 +281,7 @@ def _check_time(job: RunningJob) -> None:
 
 
 def _store(
-    job: RunningJob, found: Found, draft: Draft, writer: Writer, *, seconds: float, now: datetime
+    job: RunningJob, found: SessionState, draft: Draft, writer: Summarizer, *, seconds: float, now: datetime
 ) -> None:
     """Write the summary, its version and what follows; in the transaction that says that the job is done."""
     session = found.session
@@ -295,7 +298,7 @@ def _store(
     follow("AFTER_SUMMARY", actor_id=session.actor_id, session_id=session.pk)
 
 
-def _locked(found: Found, now: datetime) -> Summary:
+def _locked(found: SessionState, now: datetime) -> Summary:
     """Return the summary to be written, its session locked. Raises Postponed where it is another than was read."""
     session = found.session
     Session.objects.select_for_update(no_key=True).filter(actor_id=session.actor_id, pk=session.pk).first()
@@ -312,7 +315,7 @@ def _locked(found: Found, now: datetime) -> Summary:
     return current
 
 
-TOLD: Final = ("text", "message_count", "start_time", "end_time", "model", "generator", "trust")
+VERSIONED_FIELDS: Final = ("text", "message_count", "start_time", "end_time", "model", "generator", "trust")
 """What a version brings back when it is restored."""
 
 
@@ -338,7 +341,7 @@ def keep_version(
         reason=reason,
         seconds=seconds,
         created_at=now,
-        **{name: getattr(summary, name) for name in TOLD},
+        **{name: getattr(summary, name) for name in VERSIONED_FIELDS},
     )
     audit.record(
         by=by, verb=verb, object_kind="summary", object_id=summary.pk, actor=summary.actor, reason=reason, now=now
@@ -390,7 +393,7 @@ def restore_summary(
     if version.summary_id != summary.pk:
         raise UnknownRow(told("No version %(number)s of this summary.", number=version.number))
     summary = _lock(summary, expected_version, by)
-    for name in TOLD:
+    for name in VERSIONED_FIELDS:
         setattr(summary, name, getattr(version, name))
     if not by.is_trusted:
         summary.trust = Trust.UNTRUSTED

@@ -18,7 +18,7 @@ from memoryhub.tenancy.models import Actor
 from memoryhub.tokens.counter import TokenCounter, count_raw
 from summaries.domain.extractive import extract
 from summaries.domain.policy import SummaryPolicy
-from summaries.domain.rolling import Call, Limits, answer_without, material, room_for_words
+from summaries.domain.rolling import Call, Limits, cleaned_answer, fenced_material, length_limits
 from summaries.domain.summaries import Generator
 
 FENCE_BYTES: Final = 8
@@ -32,14 +32,14 @@ EMPTY: Final = Call(previous=" ", lines=(), said=())
 
 
 @dataclass(frozen=True)
-class Written:
+class SummaryText:
     """A text, and the model that wrote it; "" where sentences were chosen."""
 
     text: str
     model: str = ""
 
 
-class Writer(ABC):
+class Summarizer(ABC):
     """Writes one step of a summary."""
 
     generator: Generator
@@ -60,14 +60,14 @@ class Writer(ABC):
         """Return a text's tokens."""
 
     @abstractmethod
-    def write(self, call: Call, *, deadline_seconds: float, shorter: int = 0) -> Written:
+    def write(self, call: Call, *, deadline_seconds: float, shorter: int = 0) -> SummaryText:
         """Return the text that stands for a step from now on; `shorter` halves its words so often.
 
         Raises ProviderError.
         """
 
 
-class Extracting(Writer):
+class ExtractiveSummarizer(Summarizer):
     """Chooses sentences; asks nobody."""
 
     generator = Generator.EXTRACTIVE
@@ -81,14 +81,14 @@ class Extracting(Writer):
         """Return a text's tokens, as counted for no model in particular."""
         return count_raw(text)
 
-    def write(self, call: Call, *, deadline_seconds: float, shorter: int = 0) -> Written:
+    def write(self, call: Call, *, deadline_seconds: float, shorter: int = 0) -> SummaryText:
         """Return the sentences that tell most, which are never too long."""
-        return Written(
+        return SummaryText(
             extract(call, language=self.language, most_tokens=self.limits.output, count=self.count)
         )
 
 
-class Asking(Writer):
+class LLMSummarizer(Summarizer):
     """Asks the language model."""
 
     generator = Generator.LLM
@@ -106,7 +106,7 @@ class Asking(Writer):
     def _measured(self) -> Limits:
         fence = _fence()
         instructions = self._instructions(fence, self.policy.summary_output_limit)
-        around = self.count(instructions) + self.count(material(EMPTY, fence))
+        around = self.count(instructions) + self.count(fenced_material(EMPTY, fence))
         overhead = self.counter.request_overhead + 2 * self.counter.message_overhead
         return Limits.of(self.policy, overhead=around + overhead + SEAMS)
 
@@ -114,7 +114,7 @@ class Asking(Writer):
         """Return a text's tokens as the model is expected to count them."""
         return self.counter.count(text)
 
-    def write(self, call: Call, *, deadline_seconds: float, shorter: int = 0) -> Written:
+    def write(self, call: Call, *, deadline_seconds: float, shorter: int = 0) -> SummaryText:
         """Return the model's answer. Raises ProviderError; an answer that says nothing is one.
 
         Fewer words are asked for within the same limit, so that a model which thinks aloud has room for them.
@@ -128,20 +128,20 @@ class Asking(Writer):
             system=self._instructions(fence, self.limits.output >> shorter),
         )
         completion = ask(request, actor=self.actor)
-        answer = answer_without(fence, completion.text)
+        answer = cleaned_answer(fence, completion.text)
         if not answer:
             raise BadAnswer("The model answered with nothing that could be kept.", code="empty_answer")
-        return Written(answer, completion.model)
+        return SummaryText(answer, completion.model)
 
     def _instructions(self, fence: str, output: int) -> str:
-        return prompt(self.task, self.language, fence=fence, **room_for_words(output))
+        return prompt(self.task, self.language, fence=fence, **length_limits(output))
 
     @staticmethod
     def _fenced(call: Call) -> tuple[str, str]:
         while True:
             fence = _fence()
             try:
-                return fence, material(call, fence)
+                return fence, fenced_material(call, fence)
             except ForgedFence:
                 continue  # a text that holds this very fence cannot hold the next one as well
 
@@ -150,30 +150,32 @@ def _fence() -> str:
     return secrets.token_hex(FENCE_BYTES)
 
 
-def writer_for(actor: Actor, policy: SummaryPolicy, *, task: str = "summarize") -> Writer:
+def summarizer_for(actor: Actor, policy: SummaryPolicy, *, task: str = "summarize") -> Summarizer:
     """Return who writes for an actor, its agent loaded: as the installation is configured."""
-    kind = Extracting if settings.LLM.provider == "none" else Asking
+    kind = ExtractiveSummarizer if settings.LLM.provider == "none" else LLMSummarizer
     return kind(actor, policy, task=task)
 
 
 TOO_LONG: Final = frozenset({"truncated", "too_large"})
-ASKED_AGAIN: Final = 3
+RETRIES: Final = 3
 """How often: each time for half as many words, and from the second on of half as many messages."""
 
 LEAST_SECONDS: Final = 5.0
 """What must be left of the time for another question."""
 
 
-def take_step(writer: Writer, call: Call, *, seconds_left: Callable[[], float]) -> tuple[Call, Written]:
+def summarize_call(
+    writer: Summarizer, call: Call, *, seconds_left: Callable[[], float]
+) -> tuple[Call, SummaryText]:
     """Return a call that was answered whole, and its answer: the one given, or one with fewer of its messages.
 
     Raises ProviderError; the one about length only where shorter questions do not help either.
     """
-    for again in range(ASKED_AGAIN + 1):
+    for again in range(RETRIES + 1):
         call = call.half if again > 1 else call
         try:
             return call, writer.write(call, deadline_seconds=seconds_left(), shorter=again)
         except BadAnswer as error:
-            if error.code not in TOO_LONG or again == ASKED_AGAIN or seconds_left() < LEAST_SECONDS:
+            if error.code not in TOO_LONG or again == RETRIES or seconds_left() < LEAST_SECONDS:
                 raise
     raise AssertionError("the last question either answers or raises")

@@ -33,9 +33,9 @@ from memoryhub.jobs.backfilling import Piece, Scope
 from memoryhub.jobs.models import Job
 from memoryhub.jobs.queue import Order, enqueue
 from memoryhub.tenancy.domain import Trust
-from summaries.actions.summaries import Asked
+from summaries.actions.summaries import SummaryRequest
 from summaries.domain.policy import SummaryPolicy
-from summaries.domain.summaries import IN_WORDS, JOB
+from summaries.domain.summaries import JOB, VISIBLE_CHARACTER
 from summaries.models import Summary
 
 
@@ -48,7 +48,7 @@ class SummaryLocked(DomainError):
 
 
 @transaction.atomic
-def order_summary(
+def enqueue_summary(
     *,
     session: Session,
     start_time: datetime | None = None,
@@ -71,7 +71,7 @@ def order_summary(
     if summary is not None and summary.trust == Trust.TRUSTED and not by.is_trusted:
         raise Forbidden(told("An untrusted key may not touch what is believed; a curator can."))
     _check_messages(session, start_time, end_time)
-    asked = Asked(
+    asked = SummaryRequest(
         written=summary.written if summary else 0, anew=anew, start_time=start_time, end_time=end_time,
         is_trusted=by.is_trusted,
     )  # fmt: skip
@@ -86,7 +86,7 @@ def order_summary(
 
 def _check_messages(session: Session, start_time: datetime | None, end_time: datetime | None) -> None:
     rows = Message.objects.of([session.actor_id]).filter(session_id=session.pk).spoken()
-    rows = rows.filter(content__regex=IN_WORDS)
+    rows = rows.filter(content__regex=VISIBLE_CHARACTER)
     if start_time is not None:
         rows = rows.filter(created_at__gte=start_time)
     if end_time is not None:
@@ -122,7 +122,7 @@ def uncovered(sessions: QuerySet[Session]) -> QuerySet[Session]:
         actor_id=OuterRef("actor_id"),
         session_id=OuterRef("pk"),
         seq__gt=OuterRef("covered"),
-        content__regex=IN_WORDS,
+        content__regex=VISIBLE_CHARACTER,
     ).spoken()
     covered = Coalesce(Subquery(own.values("message_count")), Value(0))
     written = Coalesce(Subquery(own.values("written")), Value(0))
@@ -145,7 +145,7 @@ def backfill_pieces(scope: Scope) -> Iterator[Piece]:
     for session in sessions_to_summarize(scope.agent_id, scope.user_id, scope.since).iterator(
         chunk_size=1000
     ):
-        asked = Asked(written=session.written).payload()  # type: ignore[attr-defined]
+        asked = SummaryRequest(written=session.written).payload()  # type: ignore[attr-defined]
         order = Order(JOB, f"{session.pk}:backfill", {"session_id": str(session.pk), **asked})
         yield Piece(session.actor_id, order, session.message_count - session.covered)  # type: ignore[attr-defined]
 

@@ -32,18 +32,18 @@ from memoryhub.providers.patience import is_patient
 from memoryhub.providers.prompts import prompt
 from memoryhub.tenancy.domain import Trust
 from memoryhub.tenancy.models import Actor
-from summaries.actions.documents import DocumentTooLong, append_entry, believed_texts
+from summaries.actions.documents import DocumentTooLong, append_entry, trusted_texts
 from summaries.actions.projects import documents_of, locked_project, project_named
 from summaries.domain.entries import (
     LISTS,
     MOST_ENTRIES,
-    Heard,
     Passage,
+    ProjectMessage,
     answer_schema,
-    blocks,
     known_lines,
-    learned_from,
     next_passage,
+    parse_entries,
+    prompt_blocks,
 )
 from summaries.models import Project, ProjectCursor, RoutingDecision
 
@@ -59,7 +59,7 @@ log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
-class Updating:
+class UpdateContext:
     """Who reads for whom, for which moment, and after how many attempts whose answers could not be used."""
 
     actor: Actor
@@ -69,7 +69,7 @@ class Updating:
 
 
 def update_projects(
-    *, updating: Updating, session_id: UUID, step: Step, may_go_on: Callable[[], bool] = lambda: True
+    *, updating: UpdateContext, session_id: UUID, step: Step, may_go_on: Callable[[], bool] = lambda: True
 ) -> int:
     """Read what was not read of a session, add what it tells to its projects, and return how many entries that were.
 
@@ -101,13 +101,13 @@ def _read_until(session: Session) -> int:
     return rows.values_list("read_until", flat=True).first() or 0
 
 
-def _next_passage(session: Session, read: int, updating: Updating) -> Passage | None:
+def _next_passage(session: Session, read: int, updating: UpdateContext) -> Passage | None:
     """Return what comes next; None where nothing does, or an answer is being written whose project is not known yet."""
     spoken = Message.objects.of([session.actor_id]).spoken().filter(session_id=session.pk)
     rows = list(spoken.filter(seq__gt=read, seq__lte=session.message_count).order_by("seq")[:MOST_MESSAGES])
     about = [row.pk for row in rows]
-    belonging = _Belonging(session, about, updating.now, updating.actor.agent.current_project)
-    ready: list[Heard] = []
+    belonging = _MessageProjects(session, about, updating.now, updating.actor.agent.current_project)
+    ready: list[ProjectMessage] = []
     for row in rows:
         if belonging.is_open(row):
             break
@@ -115,15 +115,15 @@ def _next_passage(session: Session, read: int, updating: Updating) -> Passage | 
     return next_passage(ready, count=counter_in_use(Operation.EXTRACT).count) if ready else None
 
 
-def _heard(row: Message, project: str) -> Heard:
-    return Heard(
+def _heard(row: Message, project: str) -> ProjectMessage:
+    return ProjectMessage(
         id=row.pk, seq=row.seq, project=project, is_users=row.role == Role.USER, author=row.author, text=row.content,
         is_trusted=row.trust == Trust.TRUSTED, said_at=row.created_at,
     )  # fmt: skip
 
 
 @dataclass(frozen=True)
-class _Belonging:
+class _MessageProjects:
     """Which project each message of a session belongs to: its turn's, else that of the last decision before it."""
 
     session: Session
@@ -193,7 +193,7 @@ def _text(value: Any) -> str:
     return value if isinstance(value, str) else ""
 
 
-def _deal_with(updating: Updating, session: Session, passage: Passage, read: int, step: Step) -> int:
+def _deal_with(updating: UpdateContext, session: Session, passage: Passage, read: int, step: Step) -> int:
     """Write what a passage tells and that it was read, as one; return how many entries that were."""
     project = _project(updating.actor, passage.project)
     data = _asked(updating, session, project, passage) if project and passage.messages else None
@@ -221,13 +221,13 @@ def _move(session: Session, read: int, until: int) -> bool:
     return True
 
 
-def _asked(updating: Updating, session: Session, project: Project, passage: Passage) -> Any:
+def _asked(updating: UpdateContext, session: Session, project: Project, passage: Passage) -> Any:
     """Return a model's answer about a passage; None where no model will deal with it, which is logged."""
     actor = updating.actor
     known = _texts(project) if passage.is_trusted else {}
     count = counter_in_use(Operation.EXTRACT).count
     fence = secrets.token_hex(FENCE_BYTES)
-    texts = blocks(passage, known_lines(known.values(), count=count), language=actor.agent.language)
+    texts = prompt_blocks(passage, known_lines(known.values(), count=count), language=actor.agent.language)
     request = CompletionRequest(
         operation=Operation.EXTRACT,
         messages=(ChatMessage("user", fenced(texts, fence)),),
@@ -249,11 +249,11 @@ def _asked(updating: Updating, session: Session, project: Project, passage: Pass
 def _texts(project: Project) -> dict[str, str]:
     """Return what the documents that grow by themselves say, without what nobody believes."""
     documents = [each for each in documents_of(project) if each.name in LISTS.values()]
-    believed = believed_texts(documents)
+    believed = trusted_texts(documents)
     return {each.name: believed[each.pk] for each in documents}
 
 
-def _add(updating: Updating, session: Session, project: Project, passage: Passage, data: Any) -> int:
+def _add(updating: UpdateContext, session: Session, project: Project, passage: Passage, data: Any) -> int:
     """Append what is new, with its origin; what untrusted messages tell is kept out of contexts until it is believed.
 
     The documents are looked at under the project's lock: another session may just have told the same.
@@ -263,7 +263,7 @@ def _add(updating: Updating, session: Session, project: Project, passage: Passag
     except UnknownRow:  # deleted meanwhile
         return 0
     trust = Trust.TRUSTED if passage.is_trusted else Trust.UNTRUSTED
-    learned = learned_from(data, passage, _all_texts(project))
+    learned = parse_entries(data, passage, _all_texts(project))
     for each in learned:
         try:
             append_entry(
@@ -279,5 +279,5 @@ def _all_texts(project: Project) -> dict[str, str]:
     return {each.name: each.text for each in documents_of(project) if each.name in LISTS.values()}
 
 
-def _sources(messages: Sequence[Heard], session: Session) -> dict[str, Any]:
+def _sources(messages: Sequence[ProjectMessage], session: Session) -> dict[str, Any]:
     return {"message_ids": [str(message.id) for message in messages], "channel": session.channel}

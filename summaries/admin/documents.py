@@ -38,15 +38,15 @@ from summaries.actions.compaction import (
     CompactionState,
     NotCompacted,
     compaction_states,
-    kept_blocks,
-    order_compaction,
+    enqueue_compaction,
+    protected_blocks,
 )
 from summaries.actions.documents import (
     DocumentTooLong,
     backups_of,
     remove_empty_document,
     restore_document,
-    set_trust,
+    set_entry_trust,
     write_document,
 )
 from summaries.admin.base import (
@@ -231,7 +231,7 @@ class DocumentAdmin(HistoryAdmin):
 
         def press(document: Document, reason: str) -> Done:
             ids = ids_of(submitted_text(request, "entries"))
-            ids = set_trust(
+            ids = set_entry_trust(
                 document=document,
                 entry_ids=ids,
                 trust=trust,
@@ -248,7 +248,7 @@ class DocumentAdmin(HistoryAdmin):
 
         def press(document: Document, reason: str) -> Done:
             try:
-                order_compaction(document=document, by=principal(request), now=clock())
+                enqueue_compaction(document=document, by=principal(request), now=clock())
             except NotCompacted:
                 raise DomainError(told("This document is never rewritten.")) from None
             except ProviderUnavailable:
@@ -263,7 +263,7 @@ class DocumentAdmin(HistoryAdmin):
         def see(document: Document) -> HttpResponse:
             if not self.has_change_permission(request, document):
                 raise PermissionDenied
-            kept, state = kept_blocks(document=document, now=clock()), state_of(document)
+            kept, state = protected_blocks(document=document, now=clock()), state_of(document)
             return self.subpage(
                 request,
                 document,
@@ -314,7 +314,7 @@ class DocumentAdmin(HistoryAdmin):
         """Show what no compaction rewrites."""
 
         def see(document: Document) -> HttpResponse:
-            kept = kept_blocks(document=document, now=clock())
+            kept = protected_blocks(document=document, now=clock())
             shown = [
                 {
                     "text": each.text[:LONGEST_KEPT],

@@ -6,7 +6,7 @@ from typing import Any, Final
 from django.utils.translation import gettext_lazy as _
 
 from memoryhub.tenancy.domain import Trust
-from summaries.actions.compaction import Why
+from summaries.actions.compaction import ProtectionReason
 from summaries.domain.compaction import Outcome
 from summaries.domain.documents import DocumentKind
 from summaries.domain.projects import EventKind
@@ -88,9 +88,9 @@ ACTIONS: Final[Words] = {
 USER_TOLD: Final = _("routed, and the user was told")
 """Of a guess that a chat's answer was made with: there alone the model is told to name the project."""
 WHYS: Final[Words] = {
-    Why.WHOLE: _("this document is never rewritten"),
-    Why.PINNED: _("pinned"),
-    Why.DOUBTED: _("nobody believes it yet"),
-    Why.YOUNG: _("younger than seven days"),
-    Why.FRAME: _("title, description, or around what is protected"),
+    ProtectionReason.WHOLE: _("this document is never rewritten"),
+    ProtectionReason.PINNED: _("pinned"),
+    ProtectionReason.DOUBTED: _("nobody believes it yet"),
+    ProtectionReason.YOUNG: _("younger than seven days"),
+    ProtectionReason.FRAME: _("title, description, or around what is protected"),
 }

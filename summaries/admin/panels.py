@@ -19,7 +19,7 @@ from memoryhub.admin.dashboard import RECENT, Section, Tile, count
 from memoryhub.admin.object_actions import error_message, next_url, report_done
 from memoryhub.admin.pages import Page
 from memoryhub.errors import DomainError
-from summaries.actions.triggers import order_summary
+from summaries.actions.triggers import enqueue_summary
 from summaries.admin.labels import CONFIDENCES
 from summaries.domain.compaction import Outcome
 from summaries.domain.projects import EventKind
@@ -114,7 +114,7 @@ def summarise(request: HttpRequest, session_id: UUID) -> HttpResponse:
     if session is None:
         raise Http404
     try:
-        order_summary(session=session, by=principal(request), now=clock())
+        enqueue_summary(session=session, by=principal(request), now=clock())
     except DomainError as error:
         messages.error(request, error_message(error))
     else:

@@ -54,8 +54,8 @@ from summaries.admin.base import CuratedAdmin, CuratedForm, address, file_name, 
 from summaries.admin.documents import entries_of, length_in_words
 from summaries.admin.labels import CONFIDENCES, EVENT_OUTCOMES, EVENTS, OUTCOMES
 from summaries.domain.documents import DOCUMENTS, MEMORY, document_order
-from summaries.domain.events import Day
-from summaries.domain.events import in_words as day_in_words
+from summaries.domain.events import DayTotals
+from summaries.domain.events import describe_day as day_in_words
 from summaries.domain.projects import LONGEST_DESCRIPTION, LONGEST_NAME, BadProjectName
 from summaries.domain.rolling import NoRoom
 from summaries.models import Document, DocumentEntry, DocumentVersion, Project, ProjectEvent, RoutingDecision
@@ -317,7 +317,7 @@ def _sums(project: Project, first: date, last: date) -> list[dict[str, Any]]:
     language = "ja" if (get_language() or "").startswith("ja") else "en"
     days = daily(actor_id=project.actor_id, first=first, last=last, project=project.name)
     if not days and first == last:
-        days = [Day(first)]
+        days = [DayTotals(first)]
     return [{"day": each.day, "words": day_in_words(each, language=language)} for each in days]
 
 

@@ -40,16 +40,16 @@ from summaries.actions.routing import (
     correct_routing,
     correct_to_new_project,
     corrections_of,
-    likeliest,
+    likely_projects,
     profiles_of,
     proposed_name,
-    take_back_correction,
+    undo_correction,
 )
 from summaries.admin.base import address, person_may, wide
 from summaries.admin.labels import ACTIONS, CONFIDENCE_COLOURS, CONFIDENCES, USER_TOLD
 from summaries.domain.policy import ProjectPolicy
 from summaries.domain.projects import LONGEST_NAME
-from summaries.domain.routing import Action, Confidence, alike, most_alike
+from summaries.domain.routing import Action, Confidence, most_similar, similarity
 from summaries.models import Project, RoutingDecision
 
 MOST_OFFERED = 200
@@ -285,7 +285,7 @@ class RoutingDecisionAdmin(HubAdmin):
 
         def press(decision: RoutingDecision, reason: str) -> Done:
             said, made = submitted_text(request, "said"), bool(submitted_text(request, "made"))
-            went = take_back_correction(
+            went = undo_correction(
                 decision=decision, said=said, former=submitted_text(request, "former"),
                 with_project=made and person_may(request, UNMAKES), by=principal(request), reason=reason, now=clock(),
             )  # fmt: skip
@@ -356,19 +356,19 @@ def _offer(decisions: Sequence[Any], *, may_make: bool) -> None:
 def _likely(decision: Any, profiles: Sequence[Any], most: int) -> list[str]:
     message = getattr(decision, "opening", None) or decision.message
     first = decision.project.name if decision.project is not None else None
-    return likeliest(message, profiles, first=first, most=most)
+    return likely_projects(message, profiles, first=first, most=most)
 
 
 def _examples(decision: RoutingDecision) -> list[dict[str, Any]]:
     policy = effective_policy(ProjectPolicy, decision.actor.agent, decision.actor)
-    shown = most_alike(decision.message, corrections_of(decision.actor), policy.routing_examples)
+    shown = most_similar(decision.message, corrections_of(decision.actor), policy.routing_examples)
     return [
         {
             "message": link_to(
                 "admin:summaries_routingdecision_change", each.decision_id, excerpt(each.message, 80)
             ),
             "project": each.project,
-            "percent": round(100 * alike(decision.message, each.message)),
+            "percent": round(100 * similarity(decision.message, each.message)),
             "is_this": each.decision_id == decision.pk,
         }
         for each in shown

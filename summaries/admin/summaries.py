@@ -33,7 +33,7 @@ from memoryhub.admin.object_actions import (
 from memoryhub.auth.tenancy import UnknownRow
 from memoryhub.errors import told
 from summaries.actions.summaries import delete_summary, edit_summary, restore_summary, undo_summary_change
-from summaries.actions.triggers import order_summary
+from summaries.actions.triggers import enqueue_summary
 from summaries.admin.base import (
     CuratedForm,
     HistoryAdmin,
@@ -248,7 +248,7 @@ class SummaryAdmin(HistoryAdmin):
         def press(summary: Summary, reason: str) -> Done:
             session = summary.session
             session.actor = summary.actor
-            order_summary(session=session, anew=True, by=principal(request), now=clock())
+            enqueue_summary(session=session, anew=True, by=principal(request), now=clock())
             words = gettext(
                 "It will be written anew in the background. What it says now stays among its versions."
             )

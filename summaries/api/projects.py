@@ -24,13 +24,13 @@ from memoryhub.auth.tenancy import Tenant
 from memoryhub.providers.errors import ProviderUnavailable
 from memoryhub.tenancy.domain import TrustPolicy
 from memoryhub.tenancy.policies import effective_policy
-from summaries.actions.compaction import NotCompacted, order_compaction
+from summaries.actions.compaction import NotCompacted, enqueue_compaction
 from summaries.actions.documents import (
     DocumentTooLong,
     append_entry,
     backups_of,
     find_document,
-    is_waiting,
+    is_pending,
     put_document,
     read_document,
     restore_document,
@@ -308,7 +308,7 @@ class DocumentEntries(ProjectView):
             trust=policy.trust(channel=values["channel"], source_is_trusted=self.principal.is_trusted),
             by=self.principal, now=self.now, expected_version=expected_version(request),
         )  # fmt: skip
-        waits = is_waiting(document=document, text=values["text"], pinned=values["pinned"], at=self.now)
+        waits = is_pending(document=document, text=values["text"], pinned=values["pinned"], at=self.now)
         body = {**DocumentOut(document).data, "status": PENDING if waits else ACTIVE}
         return self.tagged(body, document.version, status.HTTP_201_CREATED)
 
@@ -411,5 +411,5 @@ class DocumentCompaction(ProjectView):
         """Rewrite a document in the background, also before it is too long; pinned.md never is."""
         self.validated(NoBody)
         document = self.document(project_name, document_name)
-        job_id = order_compaction(document=document, by=self.principal, now=self.now)
+        job_id = enqueue_compaction(document=document, by=self.principal, now=self.now)
         return Response({"job_id": job_id}, status=status.HTTP_202_ACCEPTED)

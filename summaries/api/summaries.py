@@ -32,7 +32,7 @@ from memoryhub.providers.spending import SpendCapReached
 from summaries import metrics as metrics  # its collector registers itself
 from summaries.actions.digests import NothingToDigest, digest
 from summaries.actions.summaries import delete_summary, edit_summary, restore_summary
-from summaries.actions.triggers import NothingToSummarize, SummaryLocked, order_summary
+from summaries.actions.triggers import NothingToSummarize, SummaryLocked, enqueue_summary
 from summaries.domain.rolling import NoRoom
 from summaries.domain.summaries import LONGEST_TEXT
 from summaries.models import Summary, SummaryVersion
@@ -217,7 +217,7 @@ class OneSummary(SummaryView):
     def post(self, request: Request, session_id: UUID) -> Response:
         """Write the summary in the background, due or not; with a time, of what was said then alone."""
         values = self.validated(SummaryOrderIn)
-        job_id = order_summary(session=self.session(session_id), by=self.principal, now=self.now, **values)
+        job_id = enqueue_summary(session=self.session(session_id), by=self.principal, now=self.now, **values)
         return Response({"job_id": job_id}, status=status.HTTP_202_ACCEPTED)
 
     @extend_schema(request=SummaryPatch, responses=SummaryOut, parameters=[IF_MATCH])

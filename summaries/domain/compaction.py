@@ -186,7 +186,7 @@ def _block(lines: Sequence[str]) -> Block:
     return Block(text, indent=len(item[1].expandtabs(4))) if item else Block(text)
 
 
-def kept_places(blocks: Sequence[Block], protection: Protection) -> set[int]:
+def protected_places(blocks: Sequence[Block], protection: Protection) -> set[int]:
     """Return which blocks are kept word for word.
 
     With a heading its whole section is, with a list item all below it; the headings above what is kept stay as well,
@@ -221,7 +221,7 @@ def _frame(blocks: Sequence[Block]) -> Iterator[int]:
 def pieces_of(text: str, protection: Protection) -> list[Piece]:
     """Return a document's blocks as pieces, each kept or free; joined they are the text."""
     blocks = blocks_of(text)
-    kept = kept_places(blocks, protection)
+    kept = protected_places(blocks, protection)
     return [
         Piece(block.text, place in kept, block.text.strip() if block.level and place in kept else "")
         for place, block in enumerate(blocks)
@@ -266,7 +266,7 @@ def _merged(pieces: Sequence[Piece]) -> tuple[Piece, ...]:
     )
 
 
-def room_of(pieces: Sequence[Piece], *, target: int, count: Count) -> int:
+def free_tokens(pieces: Sequence[Piece], *, target: int, count: Count) -> int:
     """Return how many tokens the rewritten text may have. Raises CannotCompact where what is protected takes them."""
     room = target - count("".join(piece.text for piece in pieces if piece.is_kept))
     if room < LEAST_ROOM:
@@ -285,7 +285,7 @@ def mark_of(number: int, code: str) -> str:
     return f"[[kept-{number}-{code}]]"
 
 
-def sheet(section: Section, code: str) -> str:
+def masked_text(section: Section, code: str) -> str:
     """Return a section as a model is shown it: marks in place of what is kept, with its headings behind them."""
     lines: list[str] = []
     number = 0
@@ -363,7 +363,7 @@ def _faults(wanted: Sequence[int], found: Sequence[int]) -> Iterator[int]:
     yield from (number for number in wanted if number not in found)
 
 
-def lost(pieces: Sequence[Piece], text: str) -> int:
+def missing_pieces(pieces: Sequence[Piece], text: str) -> int:
     """Return how many kept pieces a text does not hold word for word, as whole lines, one after the other."""
     missing, at = 0, 0
     for piece in pieces:
@@ -390,7 +390,7 @@ def _line_place(text: str, wanted: str, at: int) -> int:
 
 def checked(pieces: Sequence[Piece], text: str, *, target: int, count: Count) -> str:
     """Return the text. Raises CannotCompact where a protected piece is missing, or it is longer than it may be."""
-    missing = lost(pieces, text)
+    missing = missing_pieces(pieces, text)
     if missing or count(text) > target:
         raise CannotCompact(Outcome.REFUSED, missing=missing)
     return text

@@ -46,7 +46,7 @@ Count = Callable[[str], int]
 
 
 @dataclass(frozen=True)
-class Heard:
+class ProjectMessage:
     """A message as it is read for a project; `project` is the name of that it belongs to, "" where it has none."""
 
     id: UUID
@@ -68,7 +68,7 @@ class Passage:
 
     project: str
     lines: tuple[str, ...] = field(repr=False)
-    messages: tuple[Heard, ...]
+    messages: tuple[ProjectMessage, ...]
     until: int
 
     @property
@@ -78,22 +78,22 @@ class Passage:
 
 
 @dataclass(frozen=True)
-class Learned:
+class NewEntry:
     """Something new for a document, and the messages that it is drawn from."""
 
     document: str
     text: str = field(repr=False)
-    sources: tuple[Heard, ...] = field(repr=False)
+    sources: tuple[ProjectMessage, ...] = field(repr=False)
 
 
-def next_passage(messages: Sequence[Heard], *, count: Count, most: int = PASSAGE_TOKENS) -> Passage:
+def next_passage(messages: Sequence[ProjectMessage], *, count: Count, most: int = PASSAGE_TOKENS) -> Passage:
     """Return the first messages that one call can read; they are ordered by `seq`, and not none.
 
     A message without a project, or without words, is passed by. One that is too long loses its middle.
     """
     first = messages[0]
     lines: list[str] = []
-    taken: list[Heard] = []
+    taken: list[ProjectMessage] = []
     until, left = first.seq, most
     for message in messages:
         if message.project != first.project or message.is_trusted != first.is_trusted:
@@ -117,7 +117,7 @@ def _shortened(line: str, most: int, count: Count) -> str:
         return line[:most]
 
 
-def _who(message: Heard) -> str:
+def _who(message: ProjectMessage) -> str:
     role = "user" if message.is_users else "assistant"
     name = label(message.author)
     return f"{message.said_at:%Y-%m-%d} {role}{f' ({name})' if name else ''}"
@@ -138,7 +138,7 @@ def known_lines(documents: Iterable[str], *, count: Count, most: int = KNOWN_TOK
     return shown
 
 
-def blocks(passage: Passage, known: Sequence[str], *, language: str) -> dict[str, str]:
+def prompt_blocks(passage: Passage, known: Sequence[str], *, language: str) -> dict[str, str]:
     """Return the texts of a question by their headings, to be fenced."""
     words = _HEADINGS.get(language, _HEADINGS["en"])
     before = {words["known"]: "\n".join(known)} if known else {}
@@ -151,9 +151,9 @@ def answer_schema() -> dict[str, Any]:
     return _object({name: {"type": "array", "items": entry} for name in LISTS})
 
 
-def learned_from(data: Any, passage: Passage, known: Mapping[str, str]) -> list[Learned]:
+def parse_entries(data: Any, passage: Passage, known: Mapping[str, str]) -> list[NewEntry]:
     """Return what counts of an answer, at most MOST_ENTRIES; `known` is what the documents say, by their names."""
-    found: list[Learned] = []
+    found: list[NewEntry] = []
     said = {
         name: [_Words.of(line) for line in text.splitlines() if line.strip()] for name, text in known.items()
     }
@@ -168,17 +168,17 @@ def learned_from(data: Any, passage: Passage, known: Mapping[str, str]) -> list[
     return found[:MOST_ENTRIES]
 
 
-def _learned(raw: Any, document: str, passage: Passage) -> Learned | None:
+def _learned(raw: Any, document: str, passage: Passage) -> NewEntry | None:
     if not isinstance(raw, Mapping) or not isinstance(raw.get("text"), str):
         return None
     text = one_line(raw["text"].replace(PIN, "").lstrip(" -*+#>\t"))
     sources = _cited(passage.messages, raw.get("sources"))
     if not text or len(text) > LONGEST_ENTRY or text_problem(text) or not sources:
         return None
-    return Learned(document, text, sources)
+    return NewEntry(document, text, sources)
 
 
-def _cited(messages: Sequence[Heard], numbers: Any) -> tuple[Heard, ...]:
+def _cited(messages: Sequence[ProjectMessage], numbers: Any) -> tuple[ProjectMessage, ...]:
     """Return the messages that an answer names by their numbers from 1 on; what is no such number is ignored."""
     given = numbers if isinstance(numbers, list) else []
     whole = {number for number in given if isinstance(number, int) and not isinstance(number, bool)}

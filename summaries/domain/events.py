@@ -9,11 +9,11 @@ from typing import Final
 from summaries.domain.projects import EventKind
 
 COUNTED: Final = (EventKind.READ, EventKind.ROUTE, EventKind.CORRECT, EventKind.UPDATE, EventKind.COMPACT)
-TOLD_PROJECTS: Final = 5
+SHOWN_PROJECTS: Final = 5
 
 
 @dataclass(frozen=True)
-class Happened:
+class EventCount:
     """How often something was done with a project in a day, and how many tokens that came to."""
 
     day: date
@@ -25,7 +25,7 @@ class Happened:
 
 
 @dataclass(frozen=True)
-class Day:
+class DayTotals:
     """The sums of one day; `tokens` are those that were read into prompts or by clients."""
 
     day: date
@@ -90,15 +90,15 @@ _WORDS: Final[Mapping[str, _Words]] = {
 }
 
 
-def days_of(happened: Iterable[Happened]) -> list[Day]:
+def totals_by_day(happened: Iterable[EventCount]) -> list[DayTotals]:
     """Return the sums of each day on which anything was done, the latest first."""
-    days: dict[date, list[Happened]] = {}
+    days: dict[date, list[EventCount]] = {}
     for each in happened:
         days.setdefault(each.day, []).append(each)
     return [_summed(day, days[day]) for day in sorted(days, reverse=True)]
 
 
-def _summed(day: date, happened: Iterable[Happened]) -> Day:
+def _summed(day: date, happened: Iterable[EventCount]) -> DayTotals:
     kinds: Counter[str] = Counter()
     outcomes: Counter[tuple[str, str]] = Counter()
     projects: Counter[str] = Counter()
@@ -109,10 +109,10 @@ def _summed(day: date, happened: Iterable[Happened]) -> Day:
         if each.project:
             projects[each.project] += each.times
         tokens += each.tokens if each.kind == EventKind.READ else 0
-    return Day(day, kinds, outcomes, dict(projects.most_common()), tokens)
+    return DayTotals(day, kinds, outcomes, dict(projects.most_common()), tokens)
 
 
-def in_words(day: Day, *, language: str) -> str:
+def describe_day(day: DayTotals, *, language: str) -> str:
     """Return a day's sums as sentences: what was done, what came of it, and with which projects most."""
     words = _WORDS.get(language, _WORDS["en"])
     done = [_number(words, kind, day.times(kind)) for kind in COUNTED if day.times(kind)]
@@ -125,7 +125,7 @@ def in_words(day: Day, *, language: str) -> str:
         for (of, outcome), times in sorted(day.outcomes.items())
         if of == kind and outcome
     ]
-    busiest = [f"{name} {times}" for name, times in list(day.projects.items())[:TOLD_PROJECTS]]
+    busiest = [f"{name} {times}" for name, times in list(day.projects.items())[:SHOWN_PROJECTS]]
     for heading, each in ((words.outcomes, told), (words.projects, busiest)):
         if each:
             parts.append(f"{heading}{words.comma.join(each)}{words.end}")

@@ -15,7 +15,7 @@ from conversations.domain.cleaning import label, visible
 from conversations.domain.messages import Role
 from conversations.domain.speaking import asks
 from memoryhub.search.analysis import COMPOUND, analyse, is_unspaced
-from summaries.domain.rolling import Call, Said, shortened
+from summaries.domain.rolling import Call, SpokenMessage, shortened
 
 LONGEST_READ: Final = 20_000
 """Characters of a message that are looked at: its sentences are chosen from the beginning of a pasted book."""
@@ -178,7 +178,7 @@ def _candidates(call: Call, language: str, count: Callable[[str], int]) -> list[
     ]
 
 
-def _speaker(said: Said, language: str) -> str:
+def _speaker(said: SpokenMessage, language: str) -> str:
     words = _SPEAKERS.get(language, _SPEAKERS["en"])
     return label(said.author) or words.get(said.role, said.role)
 

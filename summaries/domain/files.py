@@ -18,7 +18,7 @@ FORMAT: Final = 1
 BACKUP: Final = ".bak."
 
 
-class Verdict(StrEnum):
+class FileStatus(StrEnum):
     """What becomes of one document or file."""
 
     SAME = "same"
@@ -93,26 +93,26 @@ def digest_of(text: str) -> str:
     return sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
-def on_export(*, base: str | None, file: str | None, stored: str) -> Verdict:
+def export_status(*, base: str | None, file: str | None, stored: str) -> FileStatus:
     """Say what an export does with a document: a file that somebody changed is left as it is."""
     if file == stored:
-        return Verdict.SAME
+        return FileStatus.SAME
     if file is None or file == base:
-        return Verdict.WRITE
-    return Verdict.EDITED if stored == base else Verdict.CONFLICT
+        return FileStatus.WRITE
+    return FileStatus.EDITED if stored == base else FileStatus.CONFLICT
 
 
-def on_sync(*, base: str | None, file: str | None, stored: str | None) -> Verdict:
+def sync_status(*, base: str | None, file: str | None, stored: str | None) -> FileStatus:
     """Say what a sync does with a file: it arrives where only the file was changed."""
     if file == stored:
-        return Verdict.SAME
+        return FileStatus.SAME
     if file is None:
-        return Verdict.FILE_GONE if base is not None else Verdict.NEWER
+        return FileStatus.FILE_GONE if base is not None else FileStatus.NEWER
     if stored is None:
-        return Verdict.NEW if base is None else Verdict.DOCUMENT_GONE
+        return FileStatus.NEW if base is None else FileStatus.DOCUMENT_GONE
     if file == base:
-        return Verdict.NEWER
-    return Verdict.EDITED if stored == base else Verdict.CONFLICT
+        return FileStatus.NEWER
+    return FileStatus.EDITED if stored == base else FileStatus.CONFLICT
 
 
 def backup_name(document: str, at: datetime) -> str:
@@ -125,7 +125,7 @@ def is_backup(name: str) -> bool:
     return BACKUP in name
 
 
-def with_hidden(text: str, hidden: str) -> str:
+def with_untrusted_lines(text: str, hidden: str) -> str:
     """Return an edited file's text with the lines behind it that the file was not given."""
     if not hidden:
         return text

@@ -11,13 +11,13 @@ from memoryhub.tenancy.domain import Trust
 from summaries.domain.policy import SummaryPolicy
 
 
-def lowest(*trusts: Trust | str, among: Iterable[Trust | str] = ()) -> Trust:
+def lowest_trust(*trusts: Trust | str, among: Iterable[Trust | str] = ()) -> Trust:
     """Return the lowest of these trusts; of none at all, trusted."""
     return Trust.UNTRUSTED if Trust.UNTRUSTED in {*trusts, *among} else Trust.TRUSTED
 
 
 Count = Callable[[str], int]
-Line = Callable[["Said", "Said | None"], str]
+Line = Callable[["SpokenMessage", "SpokenMessage | None"], str]
 """Writes a message as one line, from it and the one before."""
 
 PREVIOUS_SHARE: Final = 2
@@ -42,7 +42,7 @@ class NoRoom(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class SpokenMessage:
     """One message as it is summarised; its text is kept out of the repr."""
 
     seq: int
@@ -59,7 +59,7 @@ class Call:
 
     previous: str = field(repr=False)
     lines: tuple[str, ...] = field(repr=False)
-    said: tuple[Said, ...] = field(repr=False)
+    said: tuple[SpokenMessage, ...] = field(repr=False)
 
     @property
     def transcript(self) -> str:
@@ -97,13 +97,18 @@ class Limits:
 
 
 def next_call(
-    previous: str, waiting: Sequence[Said], limits: Limits, count: Count, *, line_of: "Line | None" = None
+    previous: str,
+    waiting: Sequence[SpokenMessage],
+    limits: Limits,
+    count: Count,
+    *,
+    line_of: "Line | None" = None,
 ) -> Call:
     """Return the next call: the first of the waiting messages that fit, one at least; `line_of` writes one.
 
     A message that does not even fit by itself is shortened in its middle, visibly. Raises NoRoom.
     """
-    line_of = line_of or written
+    line_of = line_of or transcript_line
     so_far = shortened(previous, limits.room // PREVIOUS_SHARE, count) if previous else ""
     room = limits.room - count(so_far)
     lines: list[str] = []
@@ -129,7 +134,7 @@ def call_to_condense(draft: "Draft", limits: Limits, count: Count) -> tuple[Call
     if _fits(draft.text, limits.room // PREVIOUS_SHARE, count) or draft.end_time is None:
         return None
     beginning = _beginning(one_line(draft.text), limits.room, count)
-    said = Said(draft.covered, "", "", beginning, draft.end_time, draft.trust)
+    said = SpokenMessage(draft.covered, "", "", beginning, draft.end_time, draft.trust)
     return Call("", (beginning,), (said,)), one_line(draft.text)[len(beginning) :]
 
 
@@ -146,14 +151,14 @@ def _beginning(text: str, room: int, count: Count) -> str:
     return text[: max((text.rfind(end, low // 2, low) for end in SENTENCE_ENDS), default=-1) + 1 or low]
 
 
-def written(said: Said, before: Said | None) -> str:
+def transcript_line(said: SpokenMessage, before: SpokenMessage | None) -> str:
     """Return a message as one line: its time, the day where it is another than the line's before, who, and what."""
     same_day = before is not None and before.said_at.date() == said.said_at.date()
     time = f"{said.said_at:%H:%M}" if same_day else f"{said.said_at:%Y-%m-%d %H:%M}"
     return f"[{time}] {speaker(said)}: {one_line(said.text)}"
 
 
-def speaker(said: Said) -> str:
+def speaker(said: SpokenMessage) -> str:
     """Return who speaks: the role, and the name where there is one."""
     name = label(said.author)
     return f"{said.role} ({name})" if name else said.role
@@ -206,7 +211,7 @@ class Draft:
             covered=call.said[-1].seq,
             start_time=min([*times, *([self.start_time] if self.start_time else [])]),
             end_time=max([*times, *([self.end_time] if self.end_time else [])]),
-            trust=lowest(self.trust, among=(said.trust for said in call.said)),
+            trust=lowest_trust(self.trust, among=(said.trust for said in call.said)),
             model=model,
         )
 
@@ -223,7 +228,7 @@ CHARACTERS_PER_TOKEN: Final = 0.6
 """As much as surely fits into a token of any model, so that an answer within them is never cut off."""
 
 
-def room_for_words(output_tokens: int) -> dict[str, int]:
+def length_limits(output_tokens: int) -> dict[str, int]:
     """Return how long an answer may be, in words and in characters, as prompts say it."""
     return {
         "words": int(output_tokens * WORDS_PER_TOKEN),
@@ -231,19 +236,21 @@ def room_for_words(output_tokens: int) -> dict[str, int]:
     }
 
 
-def material(call: Call, fence: str) -> str:
+def fenced_material(call: Call, fence: str) -> str:
     """Return a call's texts, each between its fences. Raises ForgedFence."""
     blocks = {PREVIOUS: call.previous} if call.previous else {}
     return fenced({**blocks, CONVERSATION: call.transcript}, fence)
 
 
-def answer_without(fence: str, text: str) -> str:
+def cleaned_answer(fence: str, text: str) -> str:
     """Return a model's answer as it is kept: no characters that nobody sees, no line that repeats a fence."""
     lines = (line.rstrip() for line in visible(text).splitlines())
     return "\n".join(line for line in lines if fence not in line).strip()
 
 
-def latest_for(calls: int, summaries: Sequence[Said], limits: Limits, count: Count) -> Sequence[Said]:
+def latest_that_fit(
+    calls: int, summaries: Sequence[SpokenMessage], limits: Limits, count: Count
+) -> Sequence[SpokenMessage]:
     """Return the latest summaries that about so many calls can hold, one at least; they are ordered by time.
 
     Each call but the first holds the digest so far as well.
@@ -251,13 +258,13 @@ def latest_for(calls: int, summaries: Sequence[Said], limits: Limits, count: Cou
     room = calls * max(0, limits.room - limits.output)
     taken = 0
     for said in reversed(summaries):
-        room -= min(count(f"{line_of(said)}\n"), limits.room)
+        room -= min(count(f"{digest_line(said)}\n"), limits.room)
         if taken and room < 0:
             break
         taken += 1
     return summaries[len(summaries) - taken :]
 
 
-def line_of(said: Said, before: Said | None = None) -> str:
+def digest_line(said: SpokenMessage, before: SpokenMessage | None = None) -> str:
     """Return a session's summary as one line with its day."""
     return f"[{said.said_at:%Y-%m-%d}] {one_line(said.text)}"

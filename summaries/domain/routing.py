@@ -45,7 +45,7 @@ MOST_PROPOSED_WORDS: Final = 4
 
 
 @dataclass(frozen=True)
-class Verdict:
+class Prediction:
     """What a router found: a project's name or None, what a new one could be called, how sure, and why."""
 
     project: str | None
@@ -54,7 +54,7 @@ class Verdict:
     reason: str = field(default="", repr=False)
 
 
-def action_of(verdict: Verdict) -> Action:
+def action_of(verdict: Prediction) -> Action:
     """Return what follows from a verdict (SPEC P3)."""
     if verdict.project is not None and verdict.confidence in CONSEQUENCES:
         return CONSEQUENCES[verdict.confidence]
@@ -62,7 +62,7 @@ def action_of(verdict: Verdict) -> Action:
 
 
 @dataclass(frozen=True)
-class Decided:
+class PastDecision:
     """What was decided of an earlier message of a session, and what a person made of it."""
 
     project: str | None
@@ -71,7 +71,7 @@ class Decided:
     corrected: str | None = None
 
 
-def project_so_far(decided: Iterable[Decided]) -> str | None:
+def session_project(decided: Iterable[PastDecision]) -> str | None:
     """Return the project that a session is about, by its decisions, latest first; None where that is open.
 
     What a person put right counts, or what a router was sure of, unless another project was guessed or a new one
@@ -89,7 +89,9 @@ def project_so_far(decided: Iterable[Decided]) -> str | None:
     return None
 
 
-def settled(verdict: Verdict, projects: Sequence[str], *, so_far: str | None = None) -> Verdict:
+def usable_prediction(
+    verdict: Prediction, projects: Sequence[str], *, so_far: str | None = None
+) -> Prediction:
     """Return a model's verdict with names that can be used: an unknown project is none, a proposal is free.
 
     At low confidence there is no project: nobody is routed by a guess, but for the project that the session is about
@@ -97,9 +99,9 @@ def settled(verdict: Verdict, projects: Sequence[str], *, so_far: str | None = N
     """
     known = verdict.project if verdict.project in projects else None
     if known is not None and known == so_far and verdict.confidence is Confidence.LOW:
-        return Verdict(known, None, Confidence.MEDIUM, verdict.reason[:LONGEST_REASON])
+        return Prediction(known, None, Confidence.MEDIUM, verdict.reason[:LONGEST_REASON])
     if known is not None and verdict.confidence is not Confidence.LOW:
-        return Verdict(known, None, verdict.confidence, verdict.reason[:LONGEST_REASON])
+        return Prediction(known, None, verdict.confidence, verdict.reason[:LONGEST_REASON])
     wanted = verdict.proposed_name or (verdict.project if known is None else None)
     proposed = None
     if wanted and wanted not in projects:
@@ -107,7 +109,7 @@ def settled(verdict: Verdict, projects: Sequence[str], *, so_far: str | None = N
     confidence = (
         verdict.confidence if proposed and known is None and verdict.project is None else Confidence.LOW
     )
-    return Verdict(None, proposed, confidence, verdict.reason[:LONGEST_REASON])
+    return Prediction(None, proposed, confidence, verdict.reason[:LONGEST_REASON])
 
 
 def answer_schema() -> dict[str, Any]:
@@ -126,9 +128,9 @@ def answer_schema() -> dict[str, Any]:
     }
 
 
-def verdict_of(data: Mapping[str, Any]) -> Verdict:
+def parse_prediction(data: Mapping[str, Any]) -> Prediction:
     """Return the verdict that an answer under `answer_schema` holds."""
-    return Verdict(
+    return Prediction(
         data["project"] or None, data["proposed_name"] or None, Confidence(data["confidence"]), data["reason"]
     )
 
@@ -155,8 +157,8 @@ FAR_AHEAD: Final = 0.5
 AHEAD: Final = 0.25
 """How much of its evidence the best project must have over the next, to be sure and to be guessed."""
 
-ALIKE: Final = 0.45
-VERY_ALIKE: Final = 0.7
+SIMILAR: Final = 0.45
+VERY_SIMILAR: Final = 0.7
 """From which likeness on a message is routed as one that was put right, and when that is sure."""
 
 COMPARED: Final = 1_000
@@ -215,7 +217,7 @@ def _terms(text: str) -> Set[str]:
     return frozenset(analyse(text))
 
 
-def share_of(documents: int) -> int:
+def characters_per_document(documents: int) -> int:
     """Return how many characters of each document count, where there are so many of them."""
     share = WHOLE_SHARE
     while share > LEAST_SHARE and share * documents > MOST_TEXT:
@@ -223,7 +225,7 @@ def share_of(documents: int) -> int:
     return share
 
 
-def listed(message: str, profiles: Sequence[Profile], *, first: Sequence[str]) -> list[str]:
+def shortlist(message: str, profiles: Sequence[Profile], *, first: Sequence[str]) -> list[str]:
     """Return the names of at most MOST_LISTED projects, in their order: `first`, then the likest ones."""
     names = [each.name for each in profiles]
     if len(names) <= MOST_LISTED:
@@ -234,9 +236,9 @@ def listed(message: str, profiles: Sequence[Profile], *, first: Sequence[str]) -
     return [name for name in names if name in kept]
 
 
-def put_right_before(
+def exact_correction(
     message: str, examples: Sequence[Example], names: Sequence[str], *, so_far: str | None = None
-) -> Verdict | None:
+) -> Prediction | None:
     """Return where people put the very same message, which nothing decides anew; None where they put it nowhere.
 
     `examples` come latest first. "Thanks, it works" was put right in one session; in another, which is about `so_far`,
@@ -247,13 +249,13 @@ def put_right_before(
     folded = fold(message).split()
     for each in examples:
         if len(each.message) < COMPARED and each.project in names and fold(each.message).split() == folded:
-            return Verdict(each.project, None, Confidence.HIGH, "The same message was put right before.")
+            return Prediction(each.project, None, Confidence.HIGH, "The same message was put right before.")
     return None
 
 
 def route_by_words(
     message: str, profiles: Sequence[Profile], examples: Sequence[Example], *, so_far: str | None = None
-) -> Verdict:
+) -> Prediction:
     """Return the verdict of words: as a message like it was put right, else by what it shares with each project.
 
     `examples` come latest first; of equally like ones the latest counts. What names no project stays with `so_far`,
@@ -263,7 +265,7 @@ def route_by_words(
     names = [each.name for each in profiles]
     so_far = so_far if so_far in names else None
     says = _says(terms)
-    if told := put_right_before(message, examples, names, so_far=so_far):
+    if told := exact_correction(message, examples, names, so_far=so_far):
         return told
     if (so_far is None or says >= SAYS_SOMETHING) and (told := _like_one_put_right(message, examples, names)):
         return told
@@ -276,13 +278,13 @@ def route_by_words(
     second = scored[1][0] if len(scored) > 1 else 0.0
     lead = (best - second) / best if best else 0.0
     if lead >= FAR_AHEAD and evidence(terms, profiles, most=1.0).get(name, 0.0) >= ENOUGH:
-        return Verdict(name, None, Confidence.HIGH, f"Its words are those of {name}.")
+        return Prediction(name, None, Confidence.HIGH, f"Its words are those of {name}.")
     if best >= SOME and lead >= AHEAD:
-        return Verdict(name, None, Confidence.MEDIUM, f"Some of its words are those of {name}.")
+        return Prediction(name, None, Confidence.MEDIUM, f"Some of its words are those of {name}.")
     if so_far is not None and _stays(message, says, best, found[so_far]):
-        return Verdict(so_far, None, Confidence.MEDIUM, f"Its session is about {so_far}.")
+        return Prediction(so_far, None, Confidence.MEDIUM, f"Its session is about {so_far}.")
     if best >= SOME:
-        return Verdict(
+        return Prediction(
             None, None, Confidence.LOW, f"Its words are those of {name} and of {scored[1][1]} alike."
         )
     return _unknown(message, terms, names)
@@ -325,29 +327,32 @@ def _says(terms: Iterable[str]) -> float:
     return sum(_size(term) for term in set(terms))
 
 
-def likeness(one: Set[str], other: Set[str]) -> float:
+def weighted_overlap(one: Set[str], other: Set[str]) -> float:
     """Return in [0, 1] how much of what two messages say they both say."""
     union = sum(_size(term) for term in one | other)
     return sum(_size(term) for term in one & other) / union if union else 0.0
 
 
-def _like_one_put_right(message: str, examples: Sequence[Example], names: Sequence[str]) -> Verdict | None:
+def _like_one_put_right(message: str, examples: Sequence[Example], names: Sequence[str]) -> Prediction | None:
     known, terms = set(names), _terms(message[:COMPARED])
     usable = [each for each in examples if each.project in known]
-    scored = [(likeness(terms, _terms(each.message[:COMPARED])), -place) for place, each in enumerate(usable)]
+    scored = [
+        (weighted_overlap(terms, _terms(each.message[:COMPARED])), -place)
+        for place, each in enumerate(usable)
+    ]
     like, place = max(scored, default=(0.0, 0))
-    if like < ALIKE:
+    if like < SIMILAR:
         return None
-    confidence = Confidence.HIGH if like >= VERY_ALIKE else Confidence.MEDIUM
-    return Verdict(usable[-place].project, None, confidence, "A message like it was put right before.")
+    confidence = Confidence.HIGH if like >= VERY_SIMILAR else Confidence.MEDIUM
+    return Prediction(usable[-place].project, None, confidence, "A message like it was put right before.")
 
 
-def _unknown(message: str, terms: Set[str], names: Sequence[str]) -> Verdict:
+def _unknown(message: str, terms: Set[str], names: Sequence[str]) -> Prediction:
     """Return that no project is known for a message; one that begins something is proposed a name for it."""
     if _says(terms) < SAYS_SOMETHING or not _BEGINS.search(fold(message)):
-        return Verdict(None, None, Confidence.LOW, "Its words are those of no project.")
+        return Prediction(None, None, Confidence.LOW, "Its words are those of no project.")
     proposed = free_name(propose_name(_gist(message, terms)), names)
-    return Verdict(None, proposed, Confidence.LOW, "It seems to begin something that no project is about.")
+    return Prediction(None, proposed, Confidence.LOW, "It seems to begin something that no project is about.")
 
 
 SAYS_SOMETHING: Final = 2.0
@@ -369,13 +374,13 @@ def _gist(message: str, terms: Set[str]) -> str:
     return " ".join(kept[:MOST_PROPOSED_WORDS])
 
 
-def most_alike(message: str, examples: Sequence[Example], number: int) -> list[Example]:
+def most_similar(message: str, examples: Sequence[Example], number: int) -> list[Example]:
     """Return so many of the examples, most like the message first; of equally like ones the latest."""
     terms = _terms(message[:COMPARED])
-    ranked = sorted(examples, key=lambda each: -likeness(terms, _terms(each.message[:COMPARED])))
+    ranked = sorted(examples, key=lambda each: -weighted_overlap(terms, _terms(each.message[:COMPARED])))
     return ranked[:number]  # sorted as they came, where they are equally alike
 
 
-def alike(one: str, other: str) -> float:
+def similarity(one: str, other: str) -> float:
     """Return in [0, 1] how alike two messages are, by as much of each as is compared."""
-    return likeness(_terms(one[:COMPARED]), _terms(other[:COMPARED]))
+    return weighted_overlap(_terms(one[:COMPARED]), _terms(other[:COMPARED]))

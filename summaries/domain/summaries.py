@@ -49,7 +49,7 @@ class Trigger(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Standing:
+class SessionActivity:
     """How a session stands to its summary.
 
     `new_messages` counts what people and assistants said since; `seconds_since` is the age of the summary's last
@@ -63,7 +63,7 @@ class Standing:
     is_asked_for: bool = False
 
 
-def trigger(standing: Standing, policy: SummaryPolicy) -> Trigger | None:
+def trigger(standing: SessionActivity, policy: SummaryPolicy) -> Trigger | None:
     """Return why a summary is due; None where it is not. What a person has locked never is."""
     if standing.is_locked:
         return None
@@ -85,5 +85,5 @@ _UNSEEN: Final = (
     r"\u0001-\u0008\u000e-\u001b\u007f-\u0084\u0086-\u009f\u00ad\u061c\u180e\u200b\u200e\u200f\u202a-\u202e"
     r"\u2060-\u2064\u2066-\u206f\ufeff\ufff9-\ufffb\U000e0000-\U000e007f"
 )
-IN_WORDS: Final = f"[^{_SPACES}{_UNSEEN}]"
+VISIBLE_CHARACTER: Final = f"[^{_SPACES}{_UNSEEN}]"
 """A character that somebody sees. Spelt out: what else counts as a space depends on the database's locale."""

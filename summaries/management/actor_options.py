@@ -9,7 +9,7 @@ from memoryhub.tenancy.models import Actor, Agent
 from summaries.models import Project
 
 
-def add_whose(parser: CommandParser) -> None:
+def add_actor_options(parser: CommandParser) -> None:
     """Take an agent and a user."""
     parser.add_argument("--agent", help="The agent. Needed where several agents or users have projects.")
     parser.add_argument("--user", help="One user of the agent; without it the agent itself.")

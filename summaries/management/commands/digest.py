@@ -8,8 +8,8 @@ from django.utils import timezone
 
 from memoryhub.tenancy.models import Actor
 from summaries.actions.projects import daily
-from summaries.domain.events import Day, in_words
-from summaries.management.actor_options import add_whose, named_actor
+from summaries.domain.events import DayTotals, describe_day
+from summaries.management.actor_options import add_actor_options, named_actor
 from summaries.models import ProjectEvent
 
 
@@ -23,7 +23,7 @@ class Command(BaseCommand):
 
     def add_arguments(self, parser: CommandParser) -> None:
         """Take whose and which day."""
-        add_whose(parser)
+        add_actor_options(parser)
         parser.add_argument("--day", help="The day, as 2026-03-01; today where it is left out.")
 
     def handle(self, *args: Any, **options: Any) -> None:
@@ -34,7 +34,7 @@ class Command(BaseCommand):
         for actor in [named] if named else _active():
             sums = daily(actor_id=actor.pk, first=day, last=day)
             if sums or named:
-                told = in_words(sums[0] if sums else Day(day), language=actor.agent.language)
+                told = describe_day(sums[0] if sums else DayTotals(day), language=actor.agent.language)
                 self.stdout.write(f"{actor.agent_id}/{actor.user_id or '–'} {told}")
                 told_any = True
         if not told_any:

@@ -7,17 +7,17 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.utils import timezone
 
 from memoryhub.auth.domain import command
-from summaries.actions.files import TreeOfAnother, export_projects
-from summaries.actions.folder import Unusable
-from summaries.domain.files import BadManifest, Verdict
-from summaries.management.actor_options import add_whose, named_actor, only_actor
+from summaries.actions.files import ForeignTree, export_projects
+from summaries.actions.folder import UnusableFile
+from summaries.domain.files import BadManifest, FileStatus
+from summaries.management.actor_options import add_actor_options, named_actor, only_actor
 
 WORDS = {
-    Verdict.SAME: "unchanged",
-    Verdict.WRITE: "written",
-    Verdict.EDITED: "left as it is: the file was changed; sync it first",
-    Verdict.CONFLICT: "CONFLICT: the file was changed, and so was the document; nothing was overwritten",
-    Verdict.DOCUMENT_GONE: "left as it is: the project was deleted here",
+    FileStatus.SAME: "unchanged",
+    FileStatus.WRITE: "written",
+    FileStatus.EDITED: "left as it is: the file was changed; sync it first",
+    FileStatus.CONFLICT: "CONFLICT: the file was changed, and so was the document; nothing was overwritten",
+    FileStatus.DOCUMENT_GONE: "left as it is: the project was deleted here",
 }
 
 
@@ -29,7 +29,7 @@ class Command(BaseCommand):
     def add_arguments(self, parser: CommandParser) -> None:
         """Take where to, and whose."""
         parser.add_argument("dir", metavar="DIR", help="The folder; it is made where there is none.")
-        add_whose(parser)
+        add_actor_options(parser)
 
     def handle(self, *args: Any, **options: Any) -> None:
         """Export; CommandError where a file was not written, or the folder cannot be used."""
@@ -37,7 +37,7 @@ class Command(BaseCommand):
         root = Path(options["dir"])
         try:
             told = export_projects(actor=actor, root=root, by=command("export_projects"), now=timezone.now())
-        except (Unusable, BadManifest, TreeOfAnother) as error:
+        except (UnusableFile, BadManifest, ForeignTree) as error:
             raise CommandError(f"{root}: {error}") from error
         for each in told:
             self.stdout.write(

@@ -9,21 +9,21 @@ from django.utils import timezone
 from memoryhub.auth.domain import command
 from memoryhub.tenancy.domain import actor_id
 from memoryhub.tenancy.models import Actor
-from summaries.actions.files import Syncing, TreeOfAnother, sync_projects, whose_tree
-from summaries.actions.folder import Unusable
-from summaries.domain.files import BadManifest, Verdict
-from summaries.management.actor_options import add_whose, named_actor, only_actor
+from summaries.actions.files import ForeignTree, SyncContext, sync_projects, whose_tree
+from summaries.actions.folder import UnusableFile
+from summaries.domain.files import BadManifest, FileStatus
+from summaries.management.actor_options import add_actor_options, named_actor, only_actor
 
 WORDS = {
-    Verdict.SAME: "unchanged",
-    Verdict.EDITED: "taken over",
-    Verdict.NEW: "new, taken over",
-    Verdict.NEWER: "changed here; export it again",
-    Verdict.CONFLICT: "CONFLICT: the file was changed, and so was the document; nothing was written",
-    Verdict.FILE_GONE: "the file is gone; the document stays",
-    Verdict.DOCUMENT_GONE: "deleted here; the file stays",
+    FileStatus.SAME: "unchanged",
+    FileStatus.EDITED: "taken over",
+    FileStatus.NEW: "new, taken over",
+    FileStatus.NEWER: "changed here; export it again",
+    FileStatus.CONFLICT: "CONFLICT: the file was changed, and so was the document; nothing was written",
+    FileStatus.FILE_GONE: "the file is gone; the document stays",
+    FileStatus.DOCUMENT_GONE: "deleted here; the file stays",
 }
-WOULD_BE = {Verdict.EDITED: "would be taken over", Verdict.NEW: "new, would be taken over"}
+WOULD_BE = {FileStatus.EDITED: "would be taken over", FileStatus.NEW: "new, would be taken over"}
 
 
 class Command(BaseCommand):
@@ -38,18 +38,18 @@ class Command(BaseCommand):
         """Take from where, and whose if the tree does not say so."""
         parser.add_argument("dir", metavar="DIR", help="The folder that projects were exported into.")
         parser.add_argument("--dry-run", action="store_true", help="Say what would happen; change nothing.")
-        add_whose(parser)
+        add_actor_options(parser)
 
     def handle(self, *args: Any, **options: Any) -> None:
         """Sync; CommandError where a file was not taken over, or the folder cannot be used."""
         root, dry_run = Path(options["dir"]), options["dry_run"]
         try:
             actor = named_actor(options) or _exported_from(root) or only_actor()
-            syncing = Syncing(actor, command("sync_projects"), timezone.now(), dry_run)
+            syncing = SyncContext(actor, command("sync_projects"), timezone.now(), dry_run)
             told = sync_projects(syncing=syncing, root=root)
         except FileNotFoundError:
             raise CommandError(f"{root} holds no projects.") from None
-        except (Unusable, BadManifest, TreeOfAnother) as error:
+        except (UnusableFile, BadManifest, ForeignTree) as error:
             raise CommandError(f"{root}: {error}") from error
         words = {**WORDS, **(WOULD_BE if dry_run else {})}
         for each in told:

@@ -27,7 +27,7 @@ from memoryhub.tenancy.models import Actor, Agent
 from strength.actions.write import NewMemory, write_memory
 from strength.domain.memories import Kind
 from strength.models import Memory
-from summaries.actions.triggers import order_summary
+from summaries.actions.triggers import enqueue_summary
 from summaries.models import Summary
 
 BY = command("test")
@@ -82,7 +82,7 @@ def hub(db: None) -> Hub:
         tags=["food, sweet"],
     )
     made.receipt = made.ask("matcha ice cream in Kyoto?")
-    job_id = order_summary(session=session, by=BY, now=NOW)
+    job_id = enqueue_summary(session=session, by=BY, now=NOW)
     run(Offer(job_id, "summarize"), crew=new_id())
     made.summary = Summary.objects.select_related("actor__agent").get()
     question = Question(message="Which ice cream?", session_id=session.pk, with_memory=False)

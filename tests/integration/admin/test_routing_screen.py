@@ -16,7 +16,7 @@ from memoryhub.auth.tenancy import actor_for_writing
 from memoryhub.tenancy.models import Actor
 from summaries.actions.documents import append_entry
 from summaries.actions.projects import create_project
-from summaries.actions.routing import NotCorrected, correct_routing, route_message, take_back_correction
+from summaries.actions.routing import NotCorrected, correct_routing, route_message, undo_correction
 from summaries.models import Project, RoutingDecision
 from tests.integration.admin.conftest import BY, SCRIPT, list_of, page_of
 
@@ -310,4 +310,4 @@ def test_long_messages_are_cut(boss: Client, actor: Actor) -> None:
 
 def test_a_correction_that_is_none_cannot_be_taken_back(actor: Actor) -> None:
     with pytest.raises(NotCorrected):
-        take_back_correction(decision=routed(actor), said="tea-shop", by=BY, now=NOW)
+        undo_correction(decision=routed(actor), said="tea-shop", by=BY, now=NOW)

@@ -19,7 +19,7 @@ from memoryhub.providers.config import LLMConfig
 from memoryhub.tenancy.domain import Trust
 from memoryhub.tokens.counter import count_raw
 from summaries.actions.documents import append_entry, backups_of
-from summaries.domain.compaction import Outcome, Protection, lost, pieces_of
+from summaries.domain.compaction import Outcome, Protection, missing_pieces, pieces_of
 from summaries.models import Document, DocumentVersion, ProjectEvent
 from tests.conftest import run_jobs
 from tests.fakes.llm_server import Asked, LLMServer, Reply
@@ -237,7 +237,7 @@ def test_sixty_thousand_tokens_end_short_and_whole_or_as_they_were(llm: LLMServe
     text = text_of(document.project)
     protected = pieces_of(old, Protection(frozenset(), datetime.max.replace(tzinfo=UTC)))
     if job.state == "done":
-        assert count_raw(text) <= 12_000 and lost(protected, text) == 0
+        assert count_raw(text) <= 12_000 and missing_pieces(protected, text) == 0
     else:
         assert job.state == "failed" and text == old and outcomes() == ["refused"]
     assert seed or job.state == "done", "a model that loses no mark is kept"

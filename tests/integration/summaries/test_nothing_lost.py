@@ -14,7 +14,7 @@ from memoryhub.jobs.backfilling import Scope
 from memoryhub.jobs.models import Job
 from summaries.actions.summaries import edit_summary
 from summaries.actions.triggers import backfill_pieces, due_sessions
-from summaries.domain.summaries import IN_WORDS
+from summaries.domain.summaries import VISIBLE_CHARACTER
 from summaries.models import Summary, SummaryVersion
 from tests.conftest import client_with_key
 from tests.fakes.llm_server import Asked, LLMServer, Reply
@@ -182,10 +182,11 @@ def test_the_database_calls_blank_what_python_does() -> None:
     blank = {letter for letter in letters if not one_line(letter)}
     with connection.cursor() as cursor:
         cursor.execute(
-            "SELECT letter FROM unnest(%s::text[]) AS letter WHERE NOT letter ~ %s", [letters, IN_WORDS]
+            "SELECT letter FROM unnest(%s::text[]) AS letter WHERE NOT letter ~ %s",
+            [letters, VISIBLE_CHARACTER],
         )
         assert {row[0] for row in cursor.fetchall()} == blank
-    assert Message.objects.filter(content__regex=IN_WORDS).count() == 0
+    assert Message.objects.filter(content__regex=VISIBLE_CHARACTER).count() == 0
 
 
 def test_a_backfill_leaves_those_alone_who_want_no_summaries(talk: Talk) -> None:

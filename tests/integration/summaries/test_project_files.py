@@ -14,7 +14,7 @@ from django.utils import timezone
 from memoryhub.auth.models import AuditEntry
 from memoryhub.tenancy.domain import Trust
 from summaries.actions.documents import append_entry, write_document
-from summaries.actions.folder import EditedMeanwhile, Folder, Unusable
+from summaries.actions.folder import EditedMeanwhile, Folder, UnusableFile
 from summaries.actions.projects import delete_project
 from summaries.domain.documents import LONGEST_DOCUMENT, DocumentKind
 from summaries.domain.files import digest_of
@@ -309,11 +309,11 @@ def test_an_edit_while_a_file_is_replaced_is_kept_beside_it(tmp_path: Path) -> N
         folder.write("a.md", "three", expected=digest_of("two"))
         assert folder.names() == ["a.md", kept.name], "what was kept once stays"
         for name in ("../x", "", ".", "..", "a/b", "a\0b"):
-            with pytest.raises(Unusable):
+            with pytest.raises(UnusableFile):
                 folder.write(name, "text", expected=None)
-            with pytest.raises(Unusable):
+            with pytest.raises(UnusableFile):
                 folder.read(name)
-            with pytest.raises(Unusable), folder.folder(name):
+            with pytest.raises(UnusableFile), folder.folder(name):
                 pass
 
 

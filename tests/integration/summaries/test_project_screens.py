@@ -13,7 +13,7 @@ from django.urls import reverse
 from memoryhub.auth.domain import Principal, PrincipalKind, command
 from memoryhub.auth.models import AuditEntry
 from memoryhub.auth.tenancy import actor_for_writing
-from summaries.actions.documents import append_entry, believed_text, write_document
+from summaries.actions.documents import append_entry, trusted_text, write_document
 from summaries.actions.projects import create_project
 from summaries.actions.routing import route_message
 from summaries.domain.documents import DocumentKind
@@ -160,10 +160,10 @@ def test_former_text_is_restored(project: Project) -> None:
 
 def test_entries_are_believed(project: Project) -> None:
     curator, document = browser(*CURATES), Document.objects.get(project=project)
-    assert "Mallory" not in believed_text(document)
+    assert "Mallory" not in trusted_text(document)
     waiting = curator.get(page(document)).context["entries"]["groups"]
     curator.post(page(document, "believe"), {"entries": waiting[0]["ids"], "reason": "I asked."})
-    assert "Mallory" in believed_text(document)
+    assert "Mallory" in trusted_text(document)
 
 
 def test_project_is_renamed_described_and_deleted(project: Project) -> None:

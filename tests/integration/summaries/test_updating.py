@@ -12,7 +12,7 @@ from conversations.models import ChatTurn, Message
 from memoryhub.jobs.models import Job
 from memoryhub.providers.config import LLMConfig
 from memoryhub.tenancy.domain import Trust
-from summaries.actions.documents import believed_text
+from summaries.actions.documents import trusted_text
 from summaries.models import Document, DocumentEntry, Project, ProjectCursor, RoutingDecision
 from tests.fakes.llm_server import Asked, LLMServer, Reply
 from tests.integration.summaries.conftest import NOW, Talk, open_talk, ran
@@ -151,7 +151,7 @@ def test_what_untrusted_messages_tell_waits_outside_of_contexts(llm: LLMServer) 
     a_document(project, "# otaru\n\n- Secret plan\n")
     updated(talk)
     document = Document.objects.get(project=project, name="MEMORY.md")
-    assert "evil.example" in document.text and "evil.example" not in believed_text(document)
+    assert "evil.example" in document.text and "evil.example" not in trusted_text(document)
     assert DocumentEntry.objects.get().trust == Trust.UNTRUSTED
     assert "Secret plan" not in llm.asked[0].text
 

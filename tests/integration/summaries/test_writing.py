@@ -17,7 +17,7 @@ from memoryhub.jobs.models import Job
 from memoryhub.jobs.queue import enqueue
 from memoryhub.tokens.counter import counter_for
 from summaries.actions.summaries import edit_summary
-from summaries.actions.summarizers import Asking, Written
+from summaries.actions.summarizers import LLMSummarizer, SummaryText
 from summaries.actions.triggers import due_sessions, sessions_to_summarize
 from summaries.domain.rolling import Call
 from summaries.models import Summary, SummaryDraft, SummaryVersion
@@ -305,15 +305,15 @@ def test_an_edit_while_the_model_writes_wins(
     talk.summarize()
     talk.say_many(20, first=21)
 
-    write = Asking.write
+    write = LLMSummarizer.write
 
-    def edited_meanwhile(writer: Asking, call: Call, **options: Any) -> Written:
+    def edited_meanwhile(writer: LLMSummarizer, call: Call, **options: Any) -> SummaryText:
         written = write(writer, call, **options)
         assert talk.summary is not None
         edit_summary(summary=talk.summary, values={"text": "Mine."}, expected_version=None, by=BY, now=NOW)
         return written
 
-    monkeypatch.setattr(Asking, "write", edited_meanwhile)
+    monkeypatch.setattr(LLMSummarizer, "write", edited_meanwhile)
     job = talk.summarize()
     assert job.state == "queued" and "changed while" in job.error
     Job.objects.filter(pk=job.pk).update(due_at=timezone.now())

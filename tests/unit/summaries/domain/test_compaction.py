@@ -16,14 +16,14 @@ from summaries.domain.compaction import (
     blocks_of,
     checked,
     day_in,
-    lost,
+    free_tokens,
     mark_of,
+    masked_text,
+    missing_pieces,
     pieces_of,
     rewritten,
-    room_of,
     sections_of,
     shares,
-    sheet,
 )
 from summaries.domain.documents import line_digest
 from summaries.domain.policy import CompactionPolicy
@@ -118,7 +118,7 @@ SECTION = Section((
 
 
 def test_a_sheet_shows_marks_and_nothing_that_is_kept() -> None:
-    assert sheet(SECTION, CODE) == "- a\n- b\n[[kept-1-c0de]] ## H\n- c\n[[kept-2-c0de]]"
+    assert masked_text(SECTION, CODE) == "- a\n- b\n[[kept-1-c0de]] ## H\n- c\n[[kept-2-c0de]]"
 
 
 def test_kept_pieces_take_the_places_of_their_marks() -> None:
@@ -176,10 +176,10 @@ def test_room_is_what_protected_text_leaves() -> None:
         Piece("b " * 900, is_kept=False),
         Piece("c " * 300, is_kept=False),
     ]
-    assert room_of(pieces, target=700, count=words) == 200
+    assert free_tokens(pieces, target=700, count=words) == 200
     assert shares([Section((piece,)) for piece in pieces], room=200, count=words) == [0, 150, 50]
     with pytest.raises(CannotCompact) as refused:
-        room_of(pieces, target=599, count=words)
+        free_tokens(pieces, target=599, count=words)
     assert refused.value.outcome is Outcome.TOO_MUCH_PROTECTED
 
 
@@ -200,7 +200,7 @@ def test_lost_counts_what_is_not_there_word_for_word(text: str, missing: int) ->
         Piece("x\n", is_kept=False),
         Piece("- q\n  more\n\n", is_kept=True),
     ]
-    assert lost(pieces, text) == missing
+    assert missing_pieces(pieces, text) == missing
 
 
 def test_what_lost_a_piece_or_is_too_long_is_refused() -> None:
@@ -219,7 +219,7 @@ def test_whatever_lines_are_dropped_protected_ones_are_there_or_the_answer_is_no
     text = "# T\n\n> about\n\n## S\n" + "\n".join(lines) + "\n"
     pieces = pieces_of(text, NOTHING)
     for section in sections_of(pieces, count=words, most=30):
-        given_back = [line for line in sheet(section, CODE).splitlines() if draw.random() > 0.05]
+        given_back = [line for line in masked_text(section, CODE).splitlines() if draw.random() > 0.05]
         done = rewritten(section, "\n".join(given_back), CODE)
         own = [piece for piece in pieces if piece.text in section.text]
-        assert not done.can_be_kept or lost(own, done.text) == 0
+        assert not done.can_be_kept or missing_pieces(own, done.text) == 0

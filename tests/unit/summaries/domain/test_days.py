@@ -2,17 +2,17 @@
 
 from datetime import date
 
-from summaries.domain.events import Happened, days_of
+from summaries.domain.events import EventCount, totals_by_day
 
 MONDAY, TUESDAY = date(2026, 3, 2), date(2026, 3, 3)
 
 
 def test_days_are_summed_latest_first_and_what_names_no_project_counts_all_the_same() -> None:
-    days = days_of(
+    days = totals_by_day(
         [
-            Happened(MONDAY, "atlas", "read", "ok", 2, 300),
-            Happened(TUESDAY, "", "route", "ask", 1, 50),
-            Happened(TUESDAY, "atlas", "read", "ok", 1, 100),
+            EventCount(MONDAY, "atlas", "read", "ok", 2, 300),
+            EventCount(TUESDAY, "", "route", "ask", 1, 50),
+            EventCount(TUESDAY, "atlas", "read", "ok", 1, 100),
         ]
     )
     assert [each.day for each in days] == [TUESDAY, MONDAY]

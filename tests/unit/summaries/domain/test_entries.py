@@ -9,13 +9,13 @@ import pytest
 from summaries.domain.entries import (
     LONGEST_ENTRY,
     MOST_ENTRIES,
-    Heard,
     Passage,
+    ProjectMessage,
     answer_schema,
-    blocks,
     known_lines,
-    learned_from,
     next_passage,
+    parse_entries,
+    prompt_blocks,
     says_the_same,
 )
 
@@ -26,8 +26,10 @@ def words(text: str) -> int:
     return len(text.split())
 
 
-def heard(seq: int, text: str, *, project: str = "otaru", trusted: bool = True, user: bool = True) -> Heard:
-    return Heard(uuid4(), seq, project, user, "Mika" if user else "", text, trusted, NOW)
+def heard(
+    seq: int, text: str, *, project: str = "otaru", trusted: bool = True, user: bool = True
+) -> ProjectMessage:
+    return ProjectMessage(uuid4(), seq, project, user, "Mika" if user else "", text, trusted, NOW)
 
 
 def passage_of(*texts: str) -> Passage:
@@ -77,8 +79,8 @@ def test_known_lines_are_the_last_of_each_document() -> None:
     ("language", "headings"), [("en", ["known-already", "messages"]), ("ja", ["記録済み", "メッセージ"])]
 )
 def test_blocks_name_what_is_known(language: str, headings: list[str]) -> None:
-    assert list(blocks(passage_of("a"), ["b"], language=language)) == headings
-    assert list(blocks(passage_of("a"), [], language=language)) == headings[1:]
+    assert list(prompt_blocks(passage_of("a"), ["b"], language=language)) == headings
+    assert list(prompt_blocks(passage_of("a"), [], language=language)) == headings[1:]
 
 
 def test_schema_asks_for_a_list_for_each_document() -> None:
@@ -96,7 +98,7 @@ def test_entries_go_to_their_documents() -> None:
         "decisions": [entry("Release on Friday.", (2,))],
         "timeline": [entry("Django was chosen.", (1, 2))],
     }
-    learned = learned_from(data, passage, {})
+    learned = parse_entries(data, passage, {})
     assert [(each.document, each.text) for each in learned] == [
         ("MEMORY.md", "The server is written in Django."),
         ("decisions.md", "Release on Friday."),
@@ -114,13 +116,13 @@ def test_entries_go_to_their_documents() -> None:
     ],
 )  # fmt: skip
 def test_what_is_no_entry_is_left_out(data: Any) -> None:
-    kept = learned_from(data, passage_of("a"), {})
+    kept = parse_entries(data, passage_of("a"), {})
     assert [each.text for each in kept if "half" not in each.text] == []
 
 
 def test_no_more_than_a_few_entries_are_taken() -> None:
     data = {"facts": [entry(f"fact number {number} holds") for number in range(40)]}
-    assert len(learned_from(data, passage_of("a"), {})) == MOST_ENTRIES
+    assert len(parse_entries(data, passage_of("a"), {})) == MOST_ENTRIES
 
 
 def test_what_is_known_is_not_said_again() -> None:
@@ -131,7 +133,7 @@ def test_what_is_known_is_not_said_again() -> None:
             entry("New fact here."),
         ]
     }
-    learned = learned_from(data, passage_of("a"), {"MEMORY.md": "- Our team uses PostgreSQL daily.\n\n"})
+    learned = parse_entries(data, passage_of("a"), {"MEMORY.md": "- Our team uses PostgreSQL daily.\n\n"})
     assert [each.text for each in learned] == ["New fact here."]
 
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from memoryhub.tokens.counter import count_raw
 from summaries.domain.extractive import LONGEST_SENTENCE, MOST_SENTENCES, extract, sentences
-from summaries.domain.rolling import GAP, Call, Said
+from summaries.domain.rolling import GAP, Call, SpokenMessage
 
 AT = datetime(2026, 3, 1, tzinfo=UTC)
 
@@ -47,7 +47,7 @@ user: ありがとう！"""
 
 def call_of(conversation: str, previous: str = "") -> Call:
     pairs = [line.split(": ", 1) for line in conversation.splitlines()]
-    said = tuple(Said(seq, role, "", text, AT) for seq, (role, text) in enumerate(pairs, start=1))
+    said = tuple(SpokenMessage(seq, role, "", text, AT) for seq, (role, text) in enumerate(pairs, start=1))
     return Call(previous, tuple(f"{each.role}: {each.text}" for each in said), said)
 
 
@@ -105,7 +105,7 @@ def test_a_rolling_summary_keeps_how_it_began_and_how_it_stands() -> None:
 
 
 def test_names_go_before_roles() -> None:
-    said = (Said(1, "assistant", "Yuno", "The release is planned for Friday in Kyoto.", AT),)
+    said = (SpokenMessage(1, "assistant", "Yuno", "The release is planned for Friday in Kyoto.", AT),)
     call = Call("", ("x",), said)
     text = extract(call, language="en", most_tokens=100, count=count_raw)
     assert text == "Yuno: The release is planned for Friday in Kyoto."
@@ -121,14 +121,14 @@ def test_a_sentence_without_an_end_is_shortened_where_everybody_sees_it() -> Non
 
 
 def test_unknown_roles_and_languages_are_written_as_they_are() -> None:
-    call = Call("", ("x",), (Said(1, "narrator", "", "The lantern festival begins on Friday.", AT),))
+    call = Call("", ("x",), (SpokenMessage(1, "narrator", "", "The lantern festival begins on Friday.", AT),))
     text = extract(call, language="fr", most_tokens=100, count=count_raw)
     assert text.startswith("narrator: ")
 
 
 @given(st.lists(st.text(min_size=1, max_size=200), min_size=1, max_size=12), st.integers(20, 200))
 def test_of_any_conversation_it_is_within_the_limit_and_says_something(batch: list[str], tokens: int) -> None:
-    said = tuple(Said(seq, "user", "", text, AT) for seq, text in enumerate(batch, start=1))
+    said = tuple(SpokenMessage(seq, "user", "", text, AT) for seq, text in enumerate(batch, start=1))
     call = Call("", ("user: something was said",), said)
     text = extract(call, language="en", most_tokens=tokens, count=count_raw)
     assert text.strip() and count_raw(text) <= tokens

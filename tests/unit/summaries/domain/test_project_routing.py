@@ -8,22 +8,22 @@ from summaries.domain.routing import (
     MOST_LISTED,
     Action,
     Confidence,
-    Decided,
     Example,
-    Verdict,
+    PastDecision,
+    Prediction,
     action_of,
     answer_schema,
+    characters_per_document,
     evidence,
-    likeness,
-    listed,
-    most_alike,
+    exact_correction,
+    most_similar,
+    parse_prediction,
     profile_of,
-    project_so_far,
-    put_right_before,
     route_by_words,
-    settled,
-    share_of,
-    verdict_of,
+    session_project,
+    shortlist,
+    usable_prediction,
+    weighted_overlap,
 )
 
 HIGH, MEDIUM, LOW = Confidence.HIGH, Confidence.MEDIUM, Confidence.LOW
@@ -47,7 +47,7 @@ HIGH, MEDIUM, LOW = Confidence.HIGH, Confidence.MEDIUM, Confidence.LOW
 def test_consequences(
     project: str | None, proposed: str | None, confidence: Confidence, action: Action
 ) -> None:
-    assert action_of(Verdict(project, proposed, confidence)) is action
+    assert action_of(Prediction(project, proposed, confidence)) is action
 
 
 @pytest.mark.parametrize(
@@ -67,20 +67,20 @@ def test_consequences(
 def test_a_models_names_are_settled(
     said: tuple[str | None, str | None, Confidence], kept: tuple[str | None, str | None, Confidence]
 ) -> None:
-    verdict = settled(Verdict(*said, "because " * 100), ["tea", "coffee"])
+    verdict = usable_prediction(Prediction(*said, "because " * 100), ["tea", "coffee"])
     assert (verdict.project, verdict.proposed_name, verdict.confidence) == kept
     assert len(verdict.reason) <= 500
 
 
 def test_a_models_guess_at_the_sessions_project_counts() -> None:
-    guess = Verdict("tea", None, LOW)
-    assert settled(guess, ["tea"], so_far="tea") == Verdict("tea", None, MEDIUM)
-    assert settled(guess, ["tea", "coffee"], so_far="coffee").project is None
+    guess = Prediction("tea", None, LOW)
+    assert usable_prediction(guess, ["tea"], so_far="tea") == Prediction("tea", None, MEDIUM)
+    assert usable_prediction(guess, ["tea", "coffee"], so_far="coffee").project is None
 
 
-ROUTED, GUESSED = Decided("tea", HIGH, Action.ROUTE), Decided("tea", MEDIUM, Action.DISCLOSE)
-ASKED, PROPOSED = Decided(None, LOW, Action.ASK), Decided(None, LOW, Action.PROPOSE)
-ELSEWHERE = Decided("coffee", MEDIUM, Action.DISCLOSE)
+ROUTED, GUESSED = PastDecision("tea", HIGH, Action.ROUTE), PastDecision("tea", MEDIUM, Action.DISCLOSE)
+ASKED, PROPOSED = PastDecision(None, LOW, Action.ASK), PastDecision(None, LOW, Action.PROPOSE)
+ELSEWHERE = PastDecision("coffee", MEDIUM, Action.DISCLOSE)
 
 
 @pytest.mark.parametrize(
@@ -93,20 +93,20 @@ ELSEWHERE = Decided("coffee", MEDIUM, Action.DISCLOSE)
         ([ASKED, ROUTED], "tea"),
         ([PROPOSED, ROUTED], None),
         ([ELSEWHERE, ROUTED], None),
-        ([Decided("coffee", MEDIUM, Action.DISCLOSE, corrected="tea"), ROUTED], "tea"),
-        ([Decided(None, LOW, Action.ASK, corrected="coffee"), ROUTED], "coffee"),
-        ([Decided("tea", HIGH, Action.ROUTE, corrected="coffee")], "coffee"),
+        ([PastDecision("coffee", MEDIUM, Action.DISCLOSE, corrected="tea"), ROUTED], "tea"),
+        ([PastDecision(None, LOW, Action.ASK, corrected="coffee"), ROUTED], "coffee"),
+        ([PastDecision("tea", HIGH, Action.ROUTE, corrected="coffee")], "coffee"),
     ],
 )
 def test_a_session_is_about_what_was_sure_or_put_right(
-    latest_first: list[Decided], project: str | None
+    latest_first: list[PastDecision], project: str | None
 ) -> None:
-    assert project_so_far(latest_first) == project
+    assert session_project(latest_first) == project
 
 
 def test_answer_is_read() -> None:
     data = {"project": "", "proposed_name": None, "confidence": "medium", "reason": "So."}
-    assert verdict_of(data) == Verdict(None, None, MEDIUM, "So.")
+    assert parse_prediction(data) == Prediction(None, None, MEDIUM, "So.")
     assert set(answer_schema()["required"]) == set(data)
 
 
@@ -176,11 +176,11 @@ def test_long_messages_that_begin_alike_are_not_the_same() -> None:
     letterhead = "Weekly report of the shop, sent to everybody. " * 30
     examples = [Example(f"{letterhead} About coffee."[:COMPARED], "coffee-bar")]
     names = ["coffee-bar", "tea-shop"]
-    assert put_right_before(f"{letterhead} About tea.", examples, names) is None
-    assert put_right_before(letterhead[: COMPARED - 1], examples, names) is None
+    assert exact_correction(f"{letterhead} About tea.", examples, names) is None
+    assert exact_correction(letterhead[: COMPARED - 1], examples, names) is None
     short = [Example("About  Coffee?", "coffee-bar")]
-    assert put_right_before("about coffee?", short, names) is not None
-    assert put_right_before("about coffee?", short, ["tea-shop"]) is None, "the project is gone"
+    assert exact_correction("about coffee?", short, names) is not None
+    assert exact_correction("about coffee?", short, ["tea-shop"]) is None, "the project is gone"
 
 
 def test_what_begins_something_is_named() -> None:
@@ -203,14 +203,14 @@ def test_the_words_of_a_name_alone_are_never_sure() -> None:
     ("documents", "share"), [(0, 6_000), (40, 6_000), (41, 3_000), (640, 375), (100_000, 375)]
 )
 def test_many_documents_are_looked_at_in_less_of_each(documents: int, share: int) -> None:
-    assert share_of(documents) == share
+    assert characters_per_document(documents) == share
 
 
 def test_a_model_is_shown_the_projects_that_may_be_meant() -> None:
     names = [f"project-{number}" for number in range(MOST_LISTED + 50)]
     profiles = [profile_of(name, description=f"About word{name[8:]}.", texts=[]) for name in names]
-    assert listed("word340", profiles[:MOST_LISTED], first=[]) == names[:MOST_LISTED]
-    shown = listed("word340", profiles, first=["project-349"])
+    assert shortlist("word340", profiles[:MOST_LISTED], first=[]) == names[:MOST_LISTED]
+    shown = shortlist("word340", profiles, first=["project-349"])
     assert len(shown) == MOST_LISTED and {"project-340", "project-349"} <= set(shown)
     assert shown == [name for name in names if name in set(shown)], "in the catalog's order"
 
@@ -219,7 +219,7 @@ def test_a_long_message_is_compared_by_its_beginning() -> None:
     long = "gyokuro " * 1_000
     examples = [Example(long, "coffee-bar")]
     assert route_by_words(long, PROFILES, examples).project == "coffee-bar"
-    assert most_alike(long, [Example("no", "tea-shop"), *examples], 1) == examples
+    assert most_similar(long, [Example("no", "tea-shop"), *examples], 1) == examples
 
 
 def test_shared_words_tell_less() -> None:
@@ -259,12 +259,12 @@ def test_message_like_one_put_right_goes_where_that_went(
 
 def test_likeness_is_a_share() -> None:
     one, other = analyse("green tea"), analyse("green coffee")
-    assert likeness(one, one) == 1.0
-    assert likeness(one, other) == pytest.approx(1 / 3)
-    assert likeness(analyse(""), analyse("")) == 0.0
+    assert weighted_overlap(one, one) == 1.0
+    assert weighted_overlap(one, other) == pytest.approx(1 / 3)
+    assert weighted_overlap(analyse(""), analyse("")) == 0.0
 
 
 def test_most_alike_come_first_and_of_equals_the_latest() -> None:
     examples = [Example("coffee", "a"), Example("green tea", "b"), Example("cake", "c")]
-    assert [each.project for each in most_alike("tea", examples, 2)] == ["b", "a"]
-    assert most_alike("tea", examples, 0) == []
+    assert [each.project for each in most_similar("tea", examples, 2)] == ["b", "a"]
+    assert most_similar("tea", examples, 0) == []

@@ -7,60 +7,60 @@ import pytest
 from summaries.domain.files import (
     BadManifest,
     Exported,
+    FileStatus,
     Manifest,
-    Verdict,
     backup_name,
     digest_of,
+    export_status,
     is_backup,
     manifest_of,
-    on_export,
-    on_sync,
-    with_hidden,
+    sync_status,
+    with_untrusted_lines,
 )
 
 
 @pytest.mark.parametrize(
     ("base", "file", "stored", "verdict"),
     [
-        (None, None, "a", Verdict.WRITE),
-        (None, "a", "a", Verdict.SAME),
-        (None, "b", "a", Verdict.CONFLICT),
-        ("a", "a", "a", Verdict.SAME),
-        ("a", "a", "b", Verdict.WRITE),
-        ("a", None, "b", Verdict.WRITE),
-        ("a", "b", "a", Verdict.EDITED),
-        ("a", "b", "c", Verdict.CONFLICT),
-        ("a", "b", "b", Verdict.SAME),
+        (None, None, "a", FileStatus.WRITE),
+        (None, "a", "a", FileStatus.SAME),
+        (None, "b", "a", FileStatus.CONFLICT),
+        ("a", "a", "a", FileStatus.SAME),
+        ("a", "a", "b", FileStatus.WRITE),
+        ("a", None, "b", FileStatus.WRITE),
+        ("a", "b", "a", FileStatus.EDITED),
+        ("a", "b", "c", FileStatus.CONFLICT),
+        ("a", "b", "b", FileStatus.SAME),
     ],
 )
 def test_an_export_writes_only_what_nobody_changed_there(
-    base: str | None, file: str | None, stored: str, verdict: Verdict
+    base: str | None, file: str | None, stored: str, verdict: FileStatus
 ) -> None:
-    assert on_export(base=base, file=file, stored=stored) is verdict
+    assert export_status(base=base, file=file, stored=stored) is verdict
 
 
 @pytest.mark.parametrize(
     ("base", "file", "stored", "verdict"),
     [
-        ("a", "a", "a", Verdict.SAME),
-        ("a", "b", "b", Verdict.SAME),
-        ("a", "b", "a", Verdict.EDITED),
-        ("a", "a", "b", Verdict.NEWER),
-        ("a", "b", "c", Verdict.CONFLICT),
-        (None, "b", "c", Verdict.CONFLICT),
-        (None, "b", None, Verdict.NEW),
-        ("a", "b", None, Verdict.DOCUMENT_GONE),
-        ("a", "a", None, Verdict.DOCUMENT_GONE),
-        ("a", None, "a", Verdict.FILE_GONE),
-        ("a", None, "b", Verdict.FILE_GONE),
-        (None, None, "b", Verdict.NEWER),
-        ("a", None, None, Verdict.SAME),
+        ("a", "a", "a", FileStatus.SAME),
+        ("a", "b", "b", FileStatus.SAME),
+        ("a", "b", "a", FileStatus.EDITED),
+        ("a", "a", "b", FileStatus.NEWER),
+        ("a", "b", "c", FileStatus.CONFLICT),
+        (None, "b", "c", FileStatus.CONFLICT),
+        (None, "b", None, FileStatus.NEW),
+        ("a", "b", None, FileStatus.DOCUMENT_GONE),
+        ("a", "a", None, FileStatus.DOCUMENT_GONE),
+        ("a", None, "a", FileStatus.FILE_GONE),
+        ("a", None, "b", FileStatus.FILE_GONE),
+        (None, None, "b", FileStatus.NEWER),
+        ("a", None, None, FileStatus.SAME),
     ],
 )
 def test_a_sync_takes_only_what_nobody_changed_here(
-    base: str | None, file: str | None, stored: str | None, verdict: Verdict
+    base: str | None, file: str | None, stored: str | None, verdict: FileStatus
 ) -> None:
-    assert on_sync(base=base, file=file, stored=stored) is verdict
+    assert sync_status(base=base, file=file, stored=stored) is verdict
 
 
 def test_a_manifest_is_read_as_it_was_written() -> None:
@@ -90,7 +90,7 @@ def test_backups_are_named_by_their_moment() -> None:
     [("a\n", "", "a\n"), ("a\n", "- h\n", "a\n- h\n"), ("a", "- h\n", "a\n- h\n"), ("", "- h\n", "- h\n")],
 )
 def test_hidden_lines_stay_behind_an_edited_text(text: str, hidden: str, whole: str) -> None:
-    assert with_hidden(text, hidden) == whole
+    assert with_untrusted_lines(text, hidden) == whole
 
 
 def test_digests_tell_texts_apart() -> None:

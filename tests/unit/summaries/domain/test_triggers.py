@@ -8,16 +8,16 @@ from hypothesis import strategies as st
 
 from memoryhub.tenancy.domain import PolicyError, Trust
 from summaries.domain.policy import SummaryPolicy
-from summaries.domain.rolling import lowest
-from summaries.domain.summaries import Standing, Trigger, trigger
+from summaries.domain.rolling import lowest_trust
+from summaries.domain.summaries import SessionActivity, Trigger, trigger
 
 POLICY = SummaryPolicy()
 TWENTY = POLICY.summary_trigger_message_count
 HOUR = POLICY.summary_trigger_interval_seconds
 
 
-def standing(new: int, *, seconds: float = 0, ended: bool = False, **rest: bool) -> Standing:
-    return Standing(new_messages=new, seconds_since=seconds, has_ended=ended, **rest)
+def standing(new: int, *, seconds: float = 0, ended: bool = False, **rest: bool) -> SessionActivity:
+    return SessionActivity(new_messages=new, seconds_since=seconds, has_ended=ended, **rest)
 
 
 @pytest.mark.parametrize(
@@ -38,7 +38,7 @@ def standing(new: int, *, seconds: float = 0, ended: bool = False, **rest: bool)
         (standing(50, ended=True, seconds=HOUR, is_asked_for=True, is_locked=True), None),
     ],
 )
-def test_when_a_summary_is_due(given: Standing, expected: Trigger | None) -> None:
+def test_when_a_summary_is_due(given: SessionActivity, expected: Trigger | None) -> None:
     assert trigger(given, POLICY) is expected
 
 
@@ -111,7 +111,7 @@ def test_values_out_of_range_are_refused(key: str, low: int, high: int | None) -
 
 
 def test_a_summary_is_as_trusted_as_its_least_trusted_source() -> None:
-    assert lowest() is Trust.TRUSTED
-    assert lowest(Trust.TRUSTED, "trusted") is Trust.TRUSTED
-    assert lowest(Trust.TRUSTED, among=["trusted", "untrusted"]) is Trust.UNTRUSTED
-    assert lowest(Trust.UNTRUSTED, among=["trusted"]) is Trust.UNTRUSTED
+    assert lowest_trust() is Trust.TRUSTED
+    assert lowest_trust(Trust.TRUSTED, "trusted") is Trust.TRUSTED
+    assert lowest_trust(Trust.TRUSTED, among=["trusted", "untrusted"]) is Trust.UNTRUSTED
+    assert lowest_trust(Trust.UNTRUSTED, among=["trusted"]) is Trust.UNTRUSTED
