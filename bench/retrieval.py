@@ -178,7 +178,7 @@ def _check_same(text: Text, stored: str) -> None:
 def fill_memories(collection: Collection, tick: Callable[[int], None]) -> Filled:
     """Store a collection's texts as memories, all of one age and one strength."""
     from memoryhub.auth.tenancy import tenant_for_reading
-    from strength.actions.write import NewMemory, write_memory
+    from strength.actions.memories import NewMemory, write_memory
     from strength.domain.memories import Kind
     from strength.models import MemoryIndex
 

@@ -110,12 +110,12 @@ def _use(actors: list[Any], now: datetime) -> None:
 def _night(actors: list[Any], now: datetime, at_once: int) -> dict[str, Any]:
     from memoryhub.auth.domain import command
     from memoryhub.management.side_by_side import side_by_side
-    from strength.actions.sleep import Waking, sleep
+    from strength.actions.sleep import SleepRequest, sleep
     from strength.domain.sleep import Trigger
 
     plain = _plain()
     started = time.perf_counter()
-    waking = Waking(Trigger.COMMAND, command("bench"), now)
+    waking = SleepRequest(Trigger.COMMAND, command("bench"), now)
     runs = list(
         side_by_side(
             lambda actor, may_go_on: sleep(actor=actor, waking=waking, may_go_on=may_go_on),
@@ -145,7 +145,7 @@ def _plain() -> float:
 
 def _compare(actor: Any, now: datetime) -> dict[str, Any]:
     """Time how long it takes to look for near-duplicates of one memory among an actor's."""
-    from strength.actions.comparing import pairs_among
+    from strength.actions.duplicates import pairs_among
     from strength.models import Memory
 
     memories = list(Memory.objects.of([actor.pk]).active().select_related("numbers")[:COMPARED])

@@ -154,7 +154,7 @@ class Agent:
 
     def tell(self, item: Item, at: float, text: str | None = None) -> None:
         """Write an item down, and end the fact that it contradicts where that is told."""
-        from strength.actions.curate import edit_memory
+        from strength.actions.curation import edit_memory
 
         if item.replaces is not None and text is None and self.life.items[item.replaces].is_ended:
             edit_memory(
@@ -171,7 +171,7 @@ class Agent:
             self._stands_in(item, former, memory)
 
     def _write(self, text: str, at: float) -> Any:
-        from strength.actions.write import NewMemory, write_memory
+        from strength.actions.memories import NewMemory, write_memory
 
         return write_memory(actor=self.actor, new=NewMemory(content=text), by=self.by, now=moment(at))[0]
 
@@ -259,7 +259,7 @@ class Agent:
         self._plan(at + chance.uniform(1, 3), lambda at: self._bring_back(key, again, at))
 
     def _bring_back(self, key: int, again: bool, at: float) -> None:
-        from strength.actions.curate import apply_transition
+        from strength.actions.curation import apply_transition
 
         self.awaited.discard(key)
         item, former = self.life.items[key], self.memory_of[key]
@@ -282,10 +282,10 @@ class Agent:
 
     def sleep(self, day: int) -> None:
         """Sleep one night."""
-        from strength.actions.sleep import Waking, sleep
+        from strength.actions.sleep import SleepRequest, sleep
         from strength.domain.sleep import Trigger
 
-        sleep(actor=self.actor, waking=Waking(Trigger.COMMAND, self.by, moment(day + NIGHT)))
+        sleep(actor=self.actor, waking=SleepRequest(Trigger.COMMAND, self.by, moment(day + NIGHT)))
 
     def look(self, day: int) -> None:
         """Note how memories stand in the morning; each tenth day, judge what is active."""

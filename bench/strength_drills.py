@@ -75,7 +75,7 @@ def an_actor(user: str) -> Any:
 def a_memory(actor: Any, content: str, **values: Any) -> Any:
     """Return a new memory of an actor."""
     from memoryhub.auth.domain import command
-    from strength.actions.write import NewMemory, write_memory
+    from strength.actions.memories import NewMemory, write_memory
 
     memory, _ = write_memory(
         actor=actor, new=NewMemory(content=content, **values), by=command("bench"), now=BEGUN
@@ -117,7 +117,7 @@ def reports() -> dict[str, Any]:
 def marks() -> dict[str, Any]:
     """Mark and use overlapping sets from many threads while the actor sleeps again and again."""
     from memoryhub.auth.domain import command
-    from strength.actions.sleep import Waking, sleep
+    from strength.actions.sleep import SleepRequest, sleep
     from strength.actions.usage import mark_candidates, use_memories
     from strength.domain.sleep import Trigger
     from strength.models import MemoryNumbers
@@ -131,7 +131,9 @@ def marks() -> dict[str, Any]:
         if number == THREADS:
             while not over.is_set():
                 moment = BEGUN + timedelta(seconds=len(nights) + 1)
-                nights.append(sleep(actor=actor, waking=Waking(Trigger.COMMAND, command("bench"), moment)))
+                nights.append(
+                    sleep(actor=actor, waking=SleepRequest(Trigger.COMMAND, command("bench"), moment))
+                )
             return
         chance = random.Random(number)
         for _ in range(rounds):
@@ -153,7 +155,7 @@ def marks() -> dict[str, Any]:
 def triggers(rounds: int = 20) -> dict[str, Any]:
     """Wake one actor from several threads at once."""
     from memoryhub.auth.domain import command
-    from strength.actions.sleep import Waking, sleep
+    from strength.actions.sleep import SleepRequest, sleep
     from strength.domain.sleep import Trigger
     from strength.models import SleepRun
 
@@ -167,7 +169,7 @@ def triggers(rounds: int = 20) -> dict[str, Any]:
         now = datetime.now(UTC)
 
         def act(number: int, now: datetime = now, answers: list[Any] = answers) -> None:
-            waking = Waking(Trigger.API, command("bench"), now)
+            waking = SleepRequest(Trigger.API, command("bench"), now)
             answers.append(sleep(actor=actor, waking=waking).pk)
 
         errors += at_once(TRIGGERS, act)
@@ -289,7 +291,7 @@ def _sleep_slowly(user: str, night: int) -> None:
     sleeping.SLICE, sleeping.COMPARED_AT_ONCE = 100, 3
     actor = an_actor(user)
     print("ready", flush=True)
-    waking = sleeping.Waking(Trigger.COMMAND, command("bench"), BEGUN + timedelta(days=night))
+    waking = sleeping.SleepRequest(Trigger.COMMAND, command("bench"), BEGUN + timedelta(days=night))
     sleeping.sleep(actor=actor, waking=waking)
 
 

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from strength.expressions import A_DAY, BY_CLOCK, DAYS, DECAY, DECAYED, LEFT, LEVEL
+from strength.sql import A_DAY, BY_CLOCK, DAYS, DECAY, DECAYED, LEFT, LEVEL
 
 # An actor's row of rhythm, made where it is missing, and held: who begins, ends or undoes a sleep queues here. From
 # here on an actor's rows are visited in the order of their keys, as everybody locks them: only an index has that order.

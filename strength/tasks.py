@@ -21,8 +21,8 @@ from memoryhub.tenancy.policies import effective_policy
 from strength.actions import reflection, summary_memories
 from strength.actions.extraction import Reading
 from strength.actions.extraction import extract as extract_of
-from strength.actions.history import thin_history
-from strength.actions.sleep import Waking
+from strength.actions.revisions import thin_history
+from strength.actions.sleep import SleepRequest
 from strength.actions.sleep import sleep as sleep_actor
 from strength.actions.tasks import SLEEP_KEY, SLEEP_KIND
 from strength.actions.usage import note_use as strengthen_used
@@ -59,7 +59,7 @@ def sleep(job: RunningJob) -> None:
     actor = Actor.objects.select_related("agent").filter(id__in=[job.actor_id]).first()
     if actor is None:
         return
-    waking = Waking(
+    waking = SleepRequest(
         trigger=Trigger(job.payload.get("trigger", Trigger.SCHEDULE)),
         by=job_principal(job.kind.name, job.id),
         now=timezone.now(),

@@ -36,9 +36,9 @@ from memoryhub.demo.story import (
     Use,
 )
 from memoryhub.tenancy.models import Agent
-from strength.actions.curate import apply_transition, edit_memory, restore_revision
+from strength.actions.curation import apply_transition, edit_memory, restore_revision
+from strength.actions.memories import NewMemory, write_memory
 from strength.actions.usage import use_memories
-from strength.actions.write import NewMemory, write_memory
 from strength.models import Memory, MemoryRevision
 
 SESSION_PLACEHOLDER = "{sessionId}"

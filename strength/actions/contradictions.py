@@ -34,11 +34,8 @@ from memoryhub.search.words import term_ids
 from memoryhub.tenancy.domain import Trust
 from memoryhub.tenancy.models import Actor
 from memoryhub.tenancy.namespaces import expand_namespace
-from strength.actions.clock import take_off_clock
-from strength.actions.curate import WrongState
-from strength.actions.decisions import DecidedAgainst, counting_what_is_held_back
-from strength.actions.supersede import supersede_memory
-from strength.actions.write import NewMemory, say_again, write_memory
+from strength.actions.memories import NewMemory, say_again, supersede_memory, write_memory
+from strength.actions.tombstones import BlockedByTombstone, atomic_but_for_tombstones
 from strength.domain.contradictions import (
     JUDGING_SCHEMA,
     Course,
@@ -51,10 +48,18 @@ from strength.domain.contradictions import (
     verdicts,
 )
 from strength.domain.duplicates import fingerprint
-from strength.domain.memories import Kind, MemoryRefused, ScopeLevel, Source, Status, default_namespace
-from strength.domain.revisions import Decision
+from strength.domain.memories import (
+    Kind,
+    MemoryRefused,
+    ScopeLevel,
+    Source,
+    Status,
+    TombstoneReason,
+    WrongState,
+    default_namespace,
+)
 from strength.models import Memory, MemoryIndex, MemoryRevision, MemorySource, Tombstone
-from strength.models.rest import hold_awake
+from strength.models.locks import lock_shared, settle_numbers
 
 NEAREST: Final = 6
 NEAREST_REFUSED: Final = 3
@@ -223,7 +228,7 @@ def _put_right(actor: Actor, namespaces: Sequence[str], text: str) -> list[Known
     By an edit or by going back to what had stood before; a text that was brought back has lost its tombstone.
     """
     tombstones = Tombstone.objects.filter(
-        actor_id=actor.id, decision=Decision.EDITED, memory_id__isnull=False
+        actor_id=actor.id, decision=TombstoneReason.EDITED, memory_id__isnull=False
     )
     edited = list(tombstones.values_list("memory_id", "digest")[:MOST_PUT_RIGHT])
     standing = {bytes(digest) for _, digest in edited}
@@ -287,14 +292,14 @@ def file_extracted(
     """
     if not extracted:
         return Filed()
-    hold_awake(actor.id)
+    lock_shared(actor.id)
     _hold_known(actor, rulings)
     new, known, held_back, refused = list[UUID](), 0, 0, 0
     for place, each in enumerate(extracted):
         try:
-            with counting_what_is_held_back():
+            with atomic_but_for_tombstones():
                 memory_id, is_new = _file(actor, each, rulings.get(place, PLAIN), channel, by, now)
-        except DecidedAgainst:
+        except BlockedByTombstone:
             held_back += 1
         except MemoryRefused:
             refused += 1
@@ -312,7 +317,7 @@ def _hold_known(actor: Actor, rulings: Mapping[int, Ruling]) -> None:
         list(
             Memory.objects.of([actor.id]).filter(pk__in=keys).select_for_update().order_by("id").values("pk")
         )
-        take_off_clock(actor.id, keys)
+        settle_numbers(actor.id, keys)
 
 
 def _file(

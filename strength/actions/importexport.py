@@ -26,8 +26,8 @@ from memoryhub.importexport.tables import ACTORS, AGENTS, Table, exported_tables
 from memoryhub.importexport.writing import Whose, snapshot
 from memoryhub.tenancy.models import Actor, Agent
 from memoryhub.tenancy.namespaces import expand_namespace
-from strength.actions.decisions import DecidedAgainst
-from strength.actions.write import NewMemory, write_memory
+from strength.actions.memories import NewMemory, write_memory
+from strength.actions.tombstones import BlockedByTombstone
 from strength.domain.imports import (
     CHANNEL,
     ImportedConversation,
@@ -174,7 +174,7 @@ def _remember(
     )  # fmt: skip
     try:
         written, is_new = write_memory(actor=actor, new=new, by=order.by, now=order.now)
-    except (MemoryRefused, DecidedAgainst, UnknownRow) as error:
+    except (MemoryRefused, BlockedByTombstone, UnknownRow) as error:
         report.refuse(line, MEMORIES, str(error))
         return
     (report.made if is_new else report.known)[MEMORIES] += 1

@@ -15,7 +15,7 @@ from memoryhub.search.query import build_query
 from memoryhub.tenancy.domain import actor_id
 from memoryhub.tenancy.policies import effective_policy
 from strength.domain.memories import Status
-from strength.domain.merging import MergeState
+from strength.domain.merges import MergeState
 from strength.domain.policy import SearchPolicy
 from strength.domain.review import Item, Order, Sort
 from strength.models import Memory, MemoryIndex, Merge

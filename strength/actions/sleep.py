@@ -4,7 +4,7 @@ Set-based, in slices: each is one transaction that also says where to go on, so 
 point; whoever wakes it next goes on with the same run and the same moment. Several that wake one actor share a run.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -20,16 +20,16 @@ from memoryhub.tenancy.domain import PolicyError
 from memoryhub.tenancy.models import Actor
 from memoryhub.tenancy.policies import effective_policy
 from strength import sleep_sql as sql
-from strength.actions.clock import clock_of, move_clock, take_off_clock
-from strength.actions.comparing import Pair, note_pairs, pairs_among, to_compare, withdraw_stale
-from strength.actions.moving import move_memories
-from strength.domain.memories import Status
+from strength.actions.duplicates import Pair, pairs_among, to_compare
+from strength.actions.merges import record_pairs, withdraw_stale
+from strength.domain.memories import SLEEP_VERB, Status
 from strength.domain.policy import StrengthPolicy
-from strength.domain.revisions import SLEEP_VERB
 from strength.domain.sleep import Phase, RunState, Trigger, Why
-from strength.expressions import policy_values
-from strength.models import Memory, Rhythm, SleepRun
-from strength.models.rest import hold_asleep
+from strength.domain.strength import Clock
+from strength.models import Memory, SleepRun, SleepState
+from strength.models.locks import lock_exclusive, settle_numbers
+from strength.sleep_sql import MOVE_MEMORIES
+from strength.sql import policy_values
 
 SLICE: Final = 10_000
 """Memories that one transaction looks at: some 30 ms, 90 where all are written; those who use them wait so long."""
@@ -64,7 +64,7 @@ Step = Callable[[], AbstractContextManager[None]]
 
 
 @dataclass(frozen=True)
-class Waking:
+class SleepRequest:
     """Who begins a sleep, why, and for which moment."""
 
     trigger: Trigger
@@ -76,7 +76,7 @@ class Waking:
 def sleep(
     *,
     actor: Actor,
-    waking: Waking,
+    waking: SleepRequest,
     most_compared: int | None = None,
     step: Step = transaction.atomic,
     may_go_on: Callable[[], bool] = lambda: True,
@@ -105,10 +105,10 @@ def sleep(
     return run
 
 
-def _fade_on(actor: Actor, waking: Waking, begun: UUID | None = None) -> SleepRun:
+def _fade_on(actor: Actor, waking: SleepRequest, begun: UUID | None = None) -> SleepRun:
     """Fade the next slice of the actor's run, or begin one; the last slice ends the phase."""
-    hold_asleep(actor.id)
-    rhythm = hold_rhythm(actor)
+    lock_exclusive(actor.id)
+    rhythm = lock_state(actor)
     run = _answering(actor, rhythm, waking, begun) or _begin(actor, rhythm, waking)
     if run.state == RunState.RUNNING and run.phase == Phase.FADE:
         _fade_slice(run, rhythm)
@@ -117,15 +117,15 @@ def _fade_on(actor: Actor, waking: Waking, begun: UUID | None = None) -> SleepRu
     return run
 
 
-def hold_rhythm(actor: Actor) -> Rhythm:
+def lock_state(actor: Actor) -> SleepState:
     """Return the actor's clock of sleeps, held until the transaction ends."""
     with connection.cursor() as cursor:
         cursor.execute(sql.HOLD_RHYTHM, {"actor_id": actor.id})
         tasks, *values = cursor.fetchone()[: 1 + len(KEPT)]
-    return Rhythm(actor=actor, tasks_completed=tasks, **dict(zip(KEPT, values, strict=True)))
+    return SleepState(actor=actor, tasks_completed=tasks, **dict(zip(KEPT, values, strict=True)))
 
 
-def note_rhythm(rhythm: Rhythm) -> tuple[datetime, datetime]:
+def store_state(rhythm: SleepState) -> tuple[datetime, datetime]:
     """Store the clock of sleeps; return the time by the wall, and when the transaction began."""
     values = {name: getattr(rhythm, name) for name in ("actor_id", *KEPT)}
     with connection.cursor() as cursor:
@@ -134,7 +134,7 @@ def note_rhythm(rhythm: Rhythm) -> tuple[datetime, datetime]:
     return moment, began
 
 
-def _answering(actor: Actor, rhythm: Rhythm, waking: Waking, begun: UUID | None) -> SleepRun | None:
+def _answering(actor: Actor, rhythm: SleepState, waking: SleepRequest, begun: UUID | None) -> SleepRun | None:
     """Return the latest run where it is not over, is the one we go on with, or ended after the waking."""
     latest = SleepRun.objects.filter(actor=actor, number=rhythm.runs).first()
     if latest is None:
@@ -145,7 +145,7 @@ def _answering(actor: Actor, rhythm: Rhythm, waking: Waking, begun: UUID | None)
     return latest if answers or latest.pk == begun else None
 
 
-def _begin(actor: Actor, rhythm: Rhythm, waking: Waking) -> SleepRun:
+def _begin(actor: Actor, rhythm: SleepState, waking: SleepRequest) -> SleepRun:
     rhythm.runs += 1
     return SleepRun(
         actor=actor, number=rhythm.runs, group=waking.group, trigger=waking.trigger, now=waking.now,
@@ -190,7 +190,7 @@ def run_values(run: SleepRun, policy: StrengthPolicy) -> dict[str, Any]:
     }
 
 
-def _fade_slice(run: SleepRun, rhythm: Rhythm) -> None:
+def _fade_slice(run: SleepRun, rhythm: SleepState) -> None:
     """Fade a slice by the clock: only what was written since the last night is written, and what falls due."""
     policy = policy_of(run)
     clock = clock_of(rhythm).moved(policy, now=run.now, tasks=run.tasks_completed)
@@ -202,8 +202,8 @@ def _fade_slice(run: SleepRun, rhythm: Rhythm) -> None:
         cursor.execute(sql.LOOK, values)
         looked, slept, decayed, written, these, ended, pinned, _setting = cursor.fetchone()
     if ended:  # by itself, for what the slice writes is locked in the order of keys
-        take_off_clock(run.actor_id, ended)
-        note_rhythm(rhythm)
+        settle_numbers(run.actor_id, ended)
+        store_state(rhythm)
         run.save()
         return
     until = _end_of_slice(run) if looked == SLICE else None
@@ -220,7 +220,7 @@ def _fade_slice(run: SleepRun, rhythm: Rhythm) -> None:
     if until is None and not is_crowded:
         _begin_comparing(run, rhythm, policy)
     else:
-        note_rhythm(rhythm)
+        store_state(rhythm)
     run.save()
 
 
@@ -234,11 +234,11 @@ def _write_faded(run: SleepRun, values: dict[str, Any]) -> None:
     run.archived_count += _archive(run, weak or [], Why.WEAK)
 
 
-def _thin_crowd(run: SleepRun, rhythm: Rhythm) -> None:
+def _thin_crowd(run: SleepRun, rhythm: SleepState) -> None:
     """Archive the weakest beyond the most; by itself, for the last slice has locked other rows than these."""
     policy = policy_of(run)
     excess = _excess(run, policy)
-    take_off_clock(run.actor_id, excess)
+    settle_numbers(run.actor_id, excess)
     run.archived_count += _archive(run, excess, Why.CROWDED)
     _begin_comparing(run, rhythm, policy)
     run.save()
@@ -258,23 +258,23 @@ def _archive(run: SleepRun, memory_ids: list[UUID], why: Why) -> int:
     return len(moved)
 
 
-def _begin_comparing(run: SleepRun, rhythm: Rhythm, policy: StrengthPolicy) -> None:
+def _begin_comparing(run: SleepRun, rhythm: SleepState, policy: StrengthPolicy) -> None:
     """Go on to what is new since the last sleep; where nothing is, the run is done."""
     run.phase, run.after, run.compared_at = Phase.COMPARE, rhythm.compared_after, run.compared_since
     if policy.near_duplicates == "off" or not to_compare(run, 1):
         _end(run, rhythm)
     else:
-        note_rhythm(rhythm)
+        store_state(rhythm)
 
 
 def _compare_on(actor: Actor, seen: SleepRun, batch: list[Memory], pairs: list[Pair], ends: Ends) -> SleepRun:
     """Note the pairs of a batch, unless somebody else has gone on meanwhile; the last batch ends the run."""
-    hold_asleep(actor.id)
-    rhythm = hold_rhythm(actor)
+    lock_exclusive(actor.id)
+    rhythm = lock_state(actor)
     run = SleepRun.objects.select_related("actor__agent").get(pk=seen.pk, actor_id=actor.id)
     if run.state != RunState.RUNNING or (run.after, run.compared_at) != (seen.after, seen.compared_at):
         return run
-    noted = note_pairs(run, pairs, merges_itself=policy_of(run).near_duplicates == "merge")
+    noted = record_pairs(run, pairs, merges_itself=policy_of(run).near_duplicates == "merge")
     run.proposed_count += noted.proposed
     run.merged_count += noted.merged
     run.errors = [*run.errors, *noted.errors]
@@ -286,7 +286,7 @@ def _compare_on(actor: Actor, seen: SleepRun, batch: list[Memory], pairs: list[P
     return run
 
 
-def _end(run: SleepRun, rhythm: Rhythm, *, leaves_some: bool = False) -> None:
+def _end(run: SleepRun, rhythm: SleepState, *, leaves_some: bool = False) -> None:
     """Say that a run is done, in the time that it reckoned for: its moment, and how long it took."""
     if leaves_some:
         run.errors = [*run.errors, NOT_ALL_COMPARED]
@@ -294,7 +294,7 @@ def _end(run: SleepRun, rhythm: Rhythm, *, leaves_some: bool = False) -> None:
     rhythm.slept_at = run.now
     rhythm.compared_until = run.compared_at if leaves_some else run.now - LATE
     rhythm.compared_after = run.after if leaves_some else None
-    moment, began = note_rhythm(rhythm)
+    moment, began = store_state(rhythm)
     run.processed_at = run.now + (moment - (began if run._state.adding else run.started_at))
     run.state = RunState.DONE
     audit.record(
@@ -302,3 +302,50 @@ def _end(run: SleepRun, rhythm: Rhythm, *, leaves_some: bool = False) -> None:
         details={"decayed": run.decayed_count, "archived": run.archived_count, "merged": run.merged_count},
         now=run.now,
     )  # fmt: skip
+
+
+def clock_of(rhythm: SleepState) -> Clock:
+    """Return where an actor's clock stands."""
+    return Clock(rhythm.clock, rhythm.clock_at, rhythm.clock_task)
+
+
+def move_clock(rhythm: SleepState, clock: Clock) -> None:
+    """Let the clock stand where the actor's latest sleep moves it, and remember where it stood before."""
+    rhythm.before_clock, rhythm.before_clock_at = rhythm.clock, rhythm.clock_at
+    rhythm.before_clock_task = rhythm.clock_task
+    rhythm.clock, rhythm.clock_at, rhythm.clock_task = list(clock.left), clock.at, clock.tasks
+    rhythm.clock_of = rhythm.runs
+
+
+def put_clock_back(rhythm: SleepState) -> None:
+    """Let the clock stand where it stood before the actor's latest sleep, where that has moved it."""
+    if rhythm.clock_of == rhythm.runs:
+        rhythm.clock, rhythm.clock_at = rhythm.before_clock, rhythm.before_clock_at
+        rhythm.clock_task = rhythm.before_clock_task
+
+
+def move_memories(
+    *,
+    actor_id: UUID,
+    memory_ids: Sequence[UUID],
+    from_: Status,
+    to: Status,
+    verb: str,
+    by: Principal,
+    reason: str,
+    now: datetime,
+) -> list[UUID]:
+    """Move those of the memories that are still in the state `from_`, and not pinned; return which.
+
+    Inside the caller's transaction, which keeps others from changing them. One whose text has come into use again
+    does not become active.
+    """
+    if not memory_ids:
+        return []
+    values: dict[str, Any] = {
+        "actor_id": actor_id, "memory_ids": list(memory_ids), "from": from_.value, "to": to.value, "verb": verb,
+        "who_kind": by.kind.value, "who_id": by.id, "who_name": by.name[:150], "reason": reason, "now": now,
+    }  # fmt: skip
+    with connection.cursor() as cursor:
+        cursor.execute(MOVE_MEMORIES, values)
+        return [memory_id for (memory_id,) in cursor.fetchall()]

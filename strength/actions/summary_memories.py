@@ -16,14 +16,13 @@ from conversations.models import Session
 from memoryhub.auth.domain import Principal
 from memoryhub.tenancy.domain import Trust
 from memoryhub.tenancy.models import Actor
-from strength.actions.curate import LockedByPerson, apply_transition, delete_memory, edit_memory
-from strength.actions.decisions import DecidedAgainst
-from strength.actions.write import NewMemory, write_memory
+from strength.actions.curation import apply_transition, delete_memory, edit_memory
+from strength.actions.memories import NewMemory, write_memory
+from strength.actions.tombstones import BlockedByTombstone
 from strength.domain.extraction import Strategy, namespace_of
-from strength.domain.memories import Kind, Source, Status
-from strength.domain.revisions import SLEEP_VERB
+from strength.domain.memories import SLEEP_VERB, Kind, LockedByPerson, Source, Status
 from strength.models import Memory, MemoryRevision, StrategyCursor
-from strength.models.rest import hold_awake
+from strength.models.locks import lock_shared
 
 REASON = "The session's summary was rewritten."
 DELETED = "The session's summary was deleted."
@@ -32,7 +31,7 @@ DELETED = "The session's summary was deleted."
 @transaction.atomic
 def remember_summary(*, actor: Actor, session_id: UUID, by: Principal, now: datetime) -> Memory | None:
     """Write a session's summary into its memory; None where there is none, or a person decided otherwise."""
-    hold_awake(actor.id)
+    lock_shared(actor.id)
     session = Session.objects.filter(actor_id=actor.id, pk=session_id).first()
     told = condensed(actor_id=actor.id, session_id=session_id)
     if told is None:
@@ -79,7 +78,7 @@ def _written(actor: Actor, session: Session, told: Condensed, by: Principal, now
         content=told.text.strip(), kind=Kind.SUMMARY, namespace=namespace_of(Strategy.SUMMARY, session.pk),
         source=Source.EXTRACTION, channel=session.channel,
     )  # fmt: skip
-    with suppress(DecidedAgainst):
+    with suppress(BlockedByTombstone):
         memory, _ = write_memory(actor=actor, new=new, by=_as_trusted_as(told, by), now=now)
         return memory
     return None
@@ -94,7 +93,7 @@ def _rewritten(actor: Actor, memory_id: UUID, told: Condensed, by: Principal, no
     memory = Memory.objects.of([actor.id]).select_related("actor__agent").filter(pk=memory_id).first()
     if memory is None or not _may_be_rewritten(memory, told):
         return None
-    with suppress(LockedByPerson, DecidedAgainst):
+    with suppress(LockedByPerson, BlockedByTombstone):
         memory = edit_memory(
             memory=memory,
             values={"content": told.text.strip()},

@@ -18,10 +18,10 @@ from memoryhub.providers.spaces import text_query
 from memoryhub.tenancy.models import Actor
 from memoryhub.tenancy.policies import effective_policy
 from memoryhub.validators import check_storable, storable_text
-from strength.actions.decisions import DecidedAgainst
+from strength.actions.memories import NewMemory, write_memory
 from strength.actions.search import FoundMemory, MemorySearch, search_memories
+from strength.actions.tombstones import BlockedByTombstone
 from strength.actions.usage import LEARNABLE, apply_impact, detect_use, draw_learning, use_memories
-from strength.actions.write import NewMemory, write_memory
 from strength.domain.memories import Kind, MemoryRefused, Source, Status
 from strength.domain.policy import StrengthPolicy
 from strength.domain.ranking import ScoreBreakdown
@@ -29,8 +29,8 @@ from strength.domain.sleep import Trigger
 from strength.domain.strength import Impact
 from strength.domain.usage_detection import result_text
 from strength.models import Memory, Task
-from strength.models.rest import hold_awake
-from strength.models.use import TaskState
+from strength.models.locks import lock_shared
+from strength.models.task import TaskState
 from strength.sleep_sql import COUNT_TASK
 
 SLEEP_KIND: Final = "sleep"
@@ -167,7 +167,7 @@ def complete_task(*, task: Task, completion: Completion, by: Principal, now: dat
     _record(task, drawn, completion, by, now)
     with transaction.atomic():
         # A sleep locks what follows here in another order, and is kept away by this.
-        hold_awake(task.actor_id)
+        lock_shared(task.actor_id)
         task = Task.objects.select_for_update(of=["self"]).select_related("actor__agent").get(
             pk=task.pk, actor_id=task.actor_id
         )  # fmt: skip
@@ -267,7 +267,7 @@ def _record(task: Task, drawn: _Drawn, completion: Completion, by: Principal, no
     """Write the learning in a transaction of its own: it may lock the very memories that others report as used."""
     perspective = completion.perspective if completion.perspective is not None else task.perspective
     with transaction.atomic():
-        hold_awake(task.actor_id)
+        lock_shared(task.actor_id)
         fresh = Task.objects.select_for_update(of=["self"]).get(pk=task.pk, actor_id=task.actor_id)
         if fresh.state == TaskState.BEGUN and fresh.recorded_memory_id is None:
             fresh.recorded_memory_id = _learn(task, drawn, perspective, by, now)
@@ -286,7 +286,7 @@ def _learn(task: Task, drawn: _Drawn, perspective: str | None, by: Principal, no
             by=by,
             now=now,
         )
-    except (DecidedAgainst, MemoryRefused) as error:
+    except (BlockedByTombstone, MemoryRefused) as error:
         drawn.errors.append(f"The learning was not recorded: {error}")
         return None
     return memory.pk

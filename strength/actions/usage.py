@@ -34,11 +34,9 @@ from memoryhub.tenancy.domain import Trust
 from memoryhub.tenancy.models import Actor
 from memoryhub.tenancy.policies import effective_policy
 from memoryhub.validators import text_problem
-from strength.actions.clock import write_numbers
-from strength.domain.history import PointKind
 from strength.domain.memories import Status
 from strength.domain.policy import StrengthPolicy
-from strength.domain.strength import Impact, impact_value
+from strength.domain.strength import Impact, PointKind, impact_value
 from strength.domain.usage_detection import (
     JUDGING_SCHEMA,
     LEARNING_SCHEMA,
@@ -51,10 +49,9 @@ from strength.domain.usage_detection import (
     used_by_vectors,
     used_by_words,
 )
-from strength.expressions import policy_values
 from strength.models import Memory, MemoryIndex
-from strength.models.rest import hold_awake
-from strength.sql import IMPACT_MEMORIES, MARK_CANDIDATES, SET_STRENGTHS, USE_MEMORIES
+from strength.models.locks import lock_shared, write_numbers
+from strength.sql import IMPACT_MEMORIES, MARK_CANDIDATES, SET_STRENGTHS, USE_MEMORIES, policy_values
 
 LEARNABLE = frozenset({Status.ACTIVE, Status.ARCHIVED})
 """The states in which a memory grows: what waits for a curator or was refused does not."""
@@ -164,7 +161,7 @@ def _by_actor(memories: Iterable[Memory]) -> Iterable[tuple[StrengthPolicy, list
     for memory in memories:
         groups[memory.actor_id][memory.pk] = memory
     for actor_id in sorted(groups):
-        hold_awake(actor_id)
+        lock_shared(actor_id)
         group = list(groups[actor_id].values())
         yield effective_policy(StrengthPolicy, group[0].agent, group[0].actor), group
 

@@ -37,11 +37,12 @@ from memoryhub.api.exports import JSON_LINES, in_a_thread_of_its_own
 from memoryhub.auth import audit
 from memoryhub.auth.domain import Principal
 from memoryhub.errors import DomainError
-from strength.actions.curate import WrongState
-from strength.actions.curating_many import Many, curate_many, delete_many, expected
+from strength.actions.curation import Many, curate_many, delete_many, expected
+from strength.actions.duplicates import likeness_of, would_stay
 from strength.actions.importexport import some_as_csv, some_as_lines
-from strength.actions.joining import check_joinable, join, likeness_of, would_stay
-from strength.actions.taking_back import take_back_batch
+from strength.actions.merges import check_mergeable, merge_pair
+from strength.actions.revisions import take_back_batch
+from strength.domain.memories import WrongState
 from strength.models import Memory
 
 EXAMPLES: Final = 5
@@ -157,7 +158,7 @@ def _plan(rows: Sequence[Memory], verb: str) -> dict[str, Any]:
 def _join_plan(rows: Sequence[Memory]) -> dict[str, Any]:
     one, other = would_stay(*rows)
     try:
-        check_joinable(one, other)
+        check_mergeable(one, other)
     except WrongState as error:
         return {"changing": 0, "left": [_left(error_message(error), [one, other])]}
     return {
@@ -210,7 +211,7 @@ def _join(screen: Any, request: HttpRequest, rows: Sequence[Memory]) -> None:
     if submitted_text(request, "keep") == str(absorbed.pk):
         kept, absorbed = absorbed, kept
     try:
-        merge = join(
+        merge = merge_pair(
             kept=kept, absorbed=absorbed, versions=_versions(request), by=principal(request),
             reason=submitted_reason(request), now=clock(),
         )  # fmt: skip

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
 
-from strength.domain.history import Point, PointKind
+from strength.domain.strength import Point, PointKind
 
 WIDTH: Final = 720
 HEIGHT: Final = 240

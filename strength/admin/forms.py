@@ -14,8 +14,8 @@ from memoryhub.admin.base import ActionForm
 from memoryhub.admin.fields import LinesField, ObjectField, ProseField, ReasonField, text_values
 from memoryhub.tenancy.domain import MAX_USER_ID
 from memoryhub.tenancy.models import Agent
-from strength.actions.curate import EDITABLE
-from strength.actions.write import NewMemory
+from strength.actions.curation import EDITABLE
+from strength.actions.memories import NewMemory
 from strength.domain.memories import Kind, ScopeLevel
 from strength.models import Memory
 

@@ -5,13 +5,11 @@ from typing import Any, Final
 
 from django.utils.translation import gettext_lazy as _
 
-from strength.domain.history import PointKind
-from strength.domain.memories import Status
-from strength.domain.merging import MergeState
-from strength.domain.revisions import Decision
+from strength.domain.memories import Status, TombstoneReason
+from strength.domain.merges import MergeState
 from strength.domain.sleep import ChangeKind, RunState, Trigger, Why
-from strength.domain.strength import Impact
-from strength.models.use import TaskState
+from strength.domain.strength import Impact, PointKind
+from strength.models.task import TaskState
 
 Words = Mapping[Any, Any]
 
@@ -132,9 +130,9 @@ MERGE_COLOURS: Final = {
     "undone": "danger",
 }
 DECISIONS: Final[Words] = {
-    Decision.DELETED: _("deleted"),
-    Decision.REJECTED: _("rejected"),
-    Decision.EDITED: _("edited"),
+    TombstoneReason.DELETED: _("deleted"),
+    TombstoneReason.REJECTED: _("rejected"),
+    TombstoneReason.EDITED: _("edited"),
 }
 DECISION_COLOURS: Final = {"deleted": "danger", "rejected": "warning", "edited": "info"}
 TASK_STATES: Final[Words] = {

@@ -53,20 +53,18 @@ from memoryhub.auth.domain import Forbidden
 from memoryhub.auth.tenancy import UnknownRow, actor_for_writing
 from memoryhub.errors import told
 from memoryhub.tenancy.namespaces import NamespaceError
-from strength.actions.curate import (
+from strength.actions.curation import (
     TRANSITIONS,
-    DuplicateMemory,
-    WrongState,
     apply_transition,
+    check_was_read,
     delete_memory,
     edit_memory,
     restore_revision,
 )
-from strength.actions.curating_many import check_was_read
-from strength.actions.merging import undo_merge
-from strength.actions.taking_back import take_back
+from strength.actions.memories import write_memory
+from strength.actions.merges import undo_merge
+from strength.actions.revisions import take_back
 from strength.actions.usage import LEARNABLE, impact_memory, use_memory
-from strength.actions.write import write_memory
 from strength.admin.bulk import DELETE, LABELS, bulk, take_back_many
 from strength.admin.forms import MemoryForm, NewMemoryForm
 from strength.admin.labels import FIELDS, IMPACTS, STATUS_COLOURS, STATUSES, coloured_label
@@ -79,7 +77,7 @@ from strength.admin.semantic_search import (
     search_semantically,
     shown_score,
 )
-from strength.domain.memories import MemoryRefused, Status
+from strength.domain.memories import DuplicateMemory, MemoryRefused, Status, WrongState
 from strength.domain.strength import Impact
 from strength.models import Memory, MemoryRevision, Merge
 

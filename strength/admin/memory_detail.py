@@ -24,12 +24,11 @@ from memoryhub.admin.comparing import Effort
 from memoryhub.admin.differences import Piece, compared
 from memoryhub.admin.labels import principal_label
 from memoryhub.tenancy.policies import effective_policy
-from strength.actions.history import strength_history
-from strength.actions.succession import succession_of
+from strength.actions.revisions import strength_history, succession_of
 from strength.admin.charts import HEIGHT, LEFT, RIGHT, SHAPES, WIDTH, strength_chart
 from strength.admin.labels import FIELDS, IMPACTS, MERGE_STATES, POINT_COLOURS, POINTS, STATUSES, VERBS
-from strength.domain.history import PointKind
 from strength.domain.policy import StrengthPolicy
+from strength.domain.strength import PointKind
 from strength.models import Memory, MemoryRevision, MemorySource, Merge
 
 REVISIONS_AT_ONCE: Final = 10

@@ -43,13 +43,12 @@ from memoryhub.admin.object_actions import (
 from memoryhub.errors import told
 from memoryhub.ids import new_id
 from memoryhub.tenancy.policies import effective_policy
-from strength.actions.curate import WrongState
-from strength.actions.merging import dismiss_merge, is_as_compared, merge, reopen_merge, undo_merge
+from strength.actions.merges import dismiss_merge, is_as_compared, merge, reopen_merge, undo_merge
 from strength.actions.review import merges_that_wait
 from strength.admin.labels import MERGE_COLOURS, MERGE_STATES, STATUSES, coloured_label
 from strength.admin.memory_detail import may_read_memories
-from strength.domain.memories import Status
-from strength.domain.merging import MergeState, joined
+from strength.domain.memories import Status, WrongState
+from strength.domain.merges import MergeState, joined
 from strength.domain.policy import StrengthPolicy
 from strength.domain.strength import Numbers
 from strength.models import Memory, Merge, NumbersOfMemory

@@ -25,9 +25,8 @@ from memoryhub.errors import DomainError, told
 from memoryhub.tenancy.domain import Trust, TrustPolicy
 from memoryhub.tenancy.models import Agent
 from memoryhub.tenancy.policies import effective_policy
-from strength.actions.curate import WrongState, apply_transition, approve_memory
-from strength.actions.decisions import decision_against
-from strength.actions.merging import dismiss_merge, merge, reopen_merge
+from strength.actions.curation import apply_transition, approve_memory
+from strength.actions.merges import dismiss_merge, merge, reopen_merge
 from strength.actions.review import (
     MOST_COUNTED,
     Narrowed,
@@ -38,11 +37,12 @@ from strength.actions.review import (
     next_item,
     still_waiting,
 )
-from strength.actions.taking_back import take_back
+from strength.actions.revisions import take_back
+from strength.actions.tombstones import find_tombstone
 from strength.admin.forms import LONGEST_CONTENT
 from strength.admin.memory_detail import memory_links
 from strength.admin.merges import LONGEST_SHOWN, merge_of, other_merges, pair_of
-from strength.domain.memories import MemoryRefused, Status
+from strength.domain.memories import MemoryRefused, Status, WrongState
 from strength.domain.review import (
     Decided,
     Item,
@@ -479,7 +479,7 @@ def _about_memory(request: HttpRequest, memory: Memory, text: str | None) -> dic
 
 def _whys(memory: Memory, sources: list[MemorySource], policy: TrustPolicy) -> list[WaitsFor]:
     untrusted = {*policy.untrusted_channels}
-    against = decision_against(actor_id=memory.actor_id, text=memory.content)
+    against = find_tombstone(actor_id=memory.actor_id, text=memory.content)
     return why_it_waits(
         Waiting(
             is_trusted=memory.trust == Trust.TRUSTED,

@@ -48,14 +48,12 @@ from memoryhub.errors import DomainError
 from memoryhub.ids import new_id
 from memoryhub.tenancy.domain import MAX_USER_ID
 from memoryhub.tenancy.models import Actor, Agent
-from strength.actions.preview import MOST_CHANGES, changes_of
-from strength.actions.rounds import sleep_round, undo_round
-from strength.actions.sleep import Waking
-from strength.actions.undo import undo_sleep
+from strength.actions.sleep import SleepRequest
+from strength.actions.sleep_runs import MOST_CHANGES, changes_of, sleep_many, undo_sleep, undo_sleeps
 from strength.admin.labels import RUN_COLOURS, RUN_STATES, TRIGGERS, coloured_label
 from strength.admin.sleep_changes import FIGURES, as_foreseen, figures_of, groups_of
 from strength.domain.sleep import RunState, Trigger
-from strength.models import Rhythm, SleepRun
+from strength.models import SleepRun, SleepState
 
 MOST_ERRORS: Final = 50
 STEP: Final = 10
@@ -273,7 +271,7 @@ class SleepRunAdmin(DecisionAdmin):
         )
         try:
             undone = (
-                undo_round(runs=runs, by=principal(request), reason=submitted_reason(request), now=clock())
+                undo_sleeps(runs=runs, by=principal(request), reason=submitted_reason(request), now=clock())
                 if runs
                 else []
             )
@@ -405,8 +403,8 @@ class SleepRound:
 
 
 def _sleep(request: HttpRequest, actor: Actor, *, group: UUID | None, dry_run: bool) -> list[SleepRun]:
-    waking = Waking(trigger=Trigger.CURATOR, by=principal(request), now=clock(), group=group)
-    return sleep_round(actor=actor, waking=waking, all_users=False, dry_run=dry_run)
+    waking = SleepRequest(trigger=Trigger.CURATOR, by=principal(request), now=clock(), group=group)
+    return sleep_many(actor=actor, waking=waking, all_users=False, dry_run=dry_run)
 
 
 def _told(count: int, *, dry_run: bool) -> str:
@@ -445,7 +443,7 @@ def _can_be_undone(run: SleepRun) -> bool:
     """Say whether the button has a chance; whether it works is for the action to say."""
     if run.dry_run or run.state != RunState.DONE or run.number is None:
         return False
-    return Rhythm.objects.filter(actor_id=run.actor_id, runs=run.number).exists()
+    return SleepState.objects.filter(actor_id=run.actor_id, runs=run.number).exists()
 
 
 class SleepForm(forms.Form):

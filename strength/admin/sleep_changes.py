@@ -7,7 +7,7 @@ from django.http import HttpRequest
 from django.utils.translation import gettext_lazy as _
 
 from memoryhub.admin.object_actions import change_url, submitted_number
-from strength.actions.foreseen import foreseen_of
+from strength.actions.sleep_runs import compare_with_preview
 from strength.admin.labels import CHANGE_COLOURS, CHANGES, WHYS
 from strength.admin.memory_detail import memory_links
 from strength.domain.sleep import ChangeKind
@@ -75,7 +75,7 @@ def groups_of(request: HttpRequest, run: SleepRun, changes: Sequence[dict[str, A
 
 def as_foreseen(request: HttpRequest, run: SleepRun, changes: Sequence[dict[str, Any]]) -> dict[str, Any]:
     """Return how a sleep differs from the preview before it, where there was one."""
-    compared = foreseen_of(run=run, changes=changes)
+    compared = compare_with_preview(run=run, changes=changes)
     if compared is None:
         return {"preview": None}
     lists = {"unforeseen": compared.unforeseen, "missed": compared.missed}

@@ -14,7 +14,7 @@ from memoryhub.admin.base import clock, coloured, link_to, owner_label, principa
 from memoryhub.admin.filters import UserFilter
 from memoryhub.admin.labels import principal_label
 from memoryhub.admin.object_actions import DecisionAdmin, Done
-from strength.actions.decisions import lift_tombstone
+from strength.actions.tombstones import lift_tombstone
 from strength.admin.labels import DECISION_COLOURS, DECISIONS, coloured_label
 from strength.admin.memory_detail import memory_links
 from strength.models import Tombstone

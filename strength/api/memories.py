@@ -31,20 +31,20 @@ from memoryhub.auth.domain import Scope
 from memoryhub.auth.tenancy import Tenant, UnknownRow
 from memoryhub.search.vectors import UnusableVector
 from memoryhub.tenancy.namespaces import expand_namespace
-from strength.actions.curate import (
-    DuplicateMemory,
-    WrongState,
-    apply_transition,
-    delete_memory,
-    edit_memory,
-    restore_revision,
-)
-from strength.actions.decisions import DecidedAgainst
-from strength.actions.supersede import supersede_memory
+from strength.actions.curation import apply_transition, delete_memory, edit_memory, restore_revision
+from strength.actions.memories import NewMemory, supersede_memory, write_memory
 from strength.actions.tasks import GENERAL
+from strength.actions.tombstones import BlockedByTombstone
 from strength.actions.usage import NotUsable
-from strength.actions.write import NewMemory, write_memory
-from strength.domain.memories import Kind, MemoryRefused, ScopeLevel, Source, Status
+from strength.domain.memories import (
+    DuplicateMemory,
+    Kind,
+    MemoryRefused,
+    ScopeLevel,
+    Source,
+    Status,
+    WrongState,
+)
 from strength.models import Memory, MemoryQuerySet, MemoryRevision, MemorySource
 
 LONGEST_CONTENT = 100_000
@@ -303,7 +303,7 @@ class MemoryView(ApiView):
         UnusableVector: _unusable_vector,
         WrongState: conflict("wrong_state"),
         DuplicateMemory: conflict("duplicate_memory"),
-        DecidedAgainst: conflict("decided_against"),
+        BlockedByTombstone: conflict("decided_against"),
         NotUsable: conflict("wrong_state"),
     }
 
@@ -362,7 +362,7 @@ class Memories(MemoryView):
             memory, is_new = write_memory(
                 actor=self.writing(values), new=MemoryIn.memory(values), by=self.principal, now=self.now
             )
-        except DecidedAgainst as error:
+        except BlockedByTombstone as error:
             return self.handle_exception(error)  # returned, not raised: that it was held back is kept
         return self.answer(memory, 201 if is_new else 200)
 
@@ -452,7 +452,7 @@ class MemorySupersede(MemoryView):
                 now=self.now,
                 expected_version=expected_version(request),
             )
-        except DecidedAgainst as error:
+        except BlockedByTombstone as error:
             return self.handle_exception(error)  # returned, not raised: that it was held back is kept
         return self.answer(memory, 201)
 

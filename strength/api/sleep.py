@@ -14,12 +14,11 @@ from memoryhub.api.pagination import page_of
 from memoryhub.auth.domain import Scope
 from memoryhub.auth.tenancy import UnknownRow, seen_by
 from memoryhub.ids import new_id
-from strength.actions.merging import dismiss_merge, merge, undo_merge
-from strength.actions.preview import changes_of
-from strength.actions.rounds import MOST_AT_ONCE, TooMany, sleep_round, undo_round
-from strength.actions.sleep import Waking
+from strength.actions.merges import dismiss_merge, merge, undo_merge
+from strength.actions.sleep import SleepRequest
+from strength.actions.sleep_runs import MOST_AT_ONCE, TooMany, changes_of, sleep_many, undo_sleeps
 from strength.api.memories import MemoryOut, MemoryView, conflict
-from strength.domain.merging import MergeState
+from strength.domain.merges import MergeState
 from strength.domain.sleep import RunState, Trigger
 from strength.models import Merge, SleepRun
 
@@ -137,8 +136,8 @@ class SleepRuns(SleepView):
         values = self.validated(SleepIn)
         actor = self.writing(values)
         round_id = new_id() if values["all_users"] else None
-        waking = Waking(trigger=Trigger.API, by=self.principal, now=self.now, group=round_id)
-        runs = sleep_round(
+        waking = SleepRequest(trigger=Trigger.API, by=self.principal, now=self.now, group=round_id)
+        runs = sleep_many(
             actor=actor,
             waking=waking,
             all_users=values["all_users"],
@@ -173,7 +172,7 @@ class SleepUndo(SleepView):
         """Take a sleep back as a unit, but for what was used or decided since."""
         reason = self.validated(ReasonSerializer)["reason"]
         runs, round_id = self.runs(run_id)
-        undone = undo_round(runs=runs, by=self.principal, reason=reason, now=self.now)
+        undone = undo_sleeps(runs=runs, by=self.principal, reason=reason, now=self.now)
         return Response(self.shown_runs(undone, round_id))
 
 

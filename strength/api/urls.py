@@ -2,7 +2,7 @@
 
 from django.urls import path
 
-from strength.actions.curate import TRANSITIONS
+from strength.actions.curation import TRANSITIONS
 from strength.api import memories, search, sleep, usage
 
 urlpatterns = [

@@ -23,8 +23,8 @@ from memoryhub.api.fields import (
 )
 from memoryhub.auth.domain import Scope
 from memoryhub.auth.tenancy import UnknownRow, resolve_many
-from strength.actions.curate import archive_memories
-from strength.actions.history import strength_history
+from strength.actions.curation import archive_memories
+from strength.actions.revisions import strength_history
 from strength.actions.tasks import Completion, begin_task, complete_task, outcome_of
 from strength.actions.usage import impact_memory, mark_candidates, set_strengths, use_memories, use_memory
 from strength.api.memories import LONGEST_CONTENT, STRONGEST, MemoryOut, MemoryView

@@ -1,7 +1,9 @@
 """What a memory is: its kinds, its states, the namespace it lies in, and when two are the same text."""
 
 import hashlib
+from collections.abc import Mapping
 from enum import StrEnum
+from typing import Any
 
 from memoryhub.errors import DomainError, told
 from memoryhub.tenancy.namespaces import ACTOR_PLACEHOLDER
@@ -89,3 +91,63 @@ def check_scope(level: ScopeLevel, *, domain: str, user_id: str) -> None:
         raise MemoryRefused(
             "scope_domain", told("A memory of scope `domain` needs a domain, of its own or its agent's.")
         )
+
+
+class WrongState(DomainError):
+    """The memory is in a state from which this cannot be done."""
+
+
+class LockedByPerson(DomainError):
+    """A person has put this text right; nothing rewrites it automatically."""
+
+
+class DuplicateMemory(DomainError):
+    """Another memory in the same namespace has this text already."""
+
+
+SLEEP_VERB = "sleep"
+"""What a sleep did, and not a person."""
+
+
+class TombstoneReason(StrEnum):
+    """What a person decided about a text that is not to come back."""
+
+    DELETED = "deleted"
+    REJECTED = "rejected"
+    EDITED = "edited"
+
+
+# Written by a program on its own account, not because somebody asked for it.
+AUTOMATIC = frozenset({Source.EXTRACTION, Source.TASK, Source.EDUCATION})
+
+# The curated fields: what people decide about. Strength has a history of its own.
+CURATED = (
+    "content",
+    "namespace",
+    "kind",
+    "tags",
+    "scope_level",
+    "scope_domain",
+    "scope_project",
+    "status",
+    "pinned",
+    "locked",
+    "learnings",
+    "confidence",
+    "valid_from",
+    "valid_to",
+)
+
+
+def changed(before: Mapping[str, Any], after: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the curated values that differ, as they were and as they are."""
+    keys = [key for key in CURATED if before.get(key) != after.get(key)]
+    return {key: before.get(key) for key in keys}, {key: after.get(key) for key in keys}
+
+
+def values_after(snapshot: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what a restored memory gets: the curated values as they stood after that revision.
+
+    All but the lock: that a person has edited it stays true.
+    """
+    return {key: snapshot[key] for key in CURATED if key in snapshot and key != "locked"}

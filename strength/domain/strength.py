@@ -1,18 +1,20 @@
 """How strong a memory is when it is new, how it grows with use and fades without it: pure formulas (SPEC S1–S4).
 
-`strength.expressions` renders the same formulas for the database; one parity test feeds both the same cases.
+`strength.sql` renders the same formulas for the database; one parity test feeds both the same cases.
 `docs/algorithm.md` explains each with an example.
 """
 
 import math
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 from enum import StrEnum
+from itertools import pairwise
 from typing import Final
 
 from strength.domain.memories import Source
-from strength.domain.policy import StrengthPolicy
+from strength.domain.policy import LEVELS, StrengthPolicy
 
 SECONDS_PER_DAY: Final = 86_400.0
 
@@ -127,3 +129,123 @@ def left_of(strength: float, logarithm: float) -> float:
     if strength < NOTHING:
         return 0.0
     return strength * math.exp(max(-MOST_LOST, min(MOST_LOST, logarithm)))
+
+
+def new_clock() -> list[float]:
+    """Return a clock that has not moved yet."""
+    return [0.0] * LEVELS
+
+
+@dataclass(frozen=True, slots=True)
+class Clock:
+    """Where a clock stands: the logarithm of what is left, by level; at which moment, and after how many tasks."""
+
+    left: Sequence[float]
+    at: datetime | None = None
+    tasks: int = 0
+
+    def moved(self, policy: StrengthPolicy, *, now: datetime, tasks: int) -> "Clock":
+        """Return the clock moved on to a moment; one that never moved begins there. It never goes back."""
+        since = self.at or now
+        days = days_of_decay(policy, elapsed_seconds=(now - since).total_seconds(), tasks=tasks - self.tasks)
+        days = 0.0 if self.at is None else days
+        left = [
+            at + days * math.log(target) for at, target in zip(self.left, policy.decay_targets, strict=True)
+        ]
+        return Clock(left, max(since, now), tasks)
+
+
+def faded_by(clock: Sequence[float], *, level: int, then: float) -> float:
+    """Return the logarithm of what is left of what was put on the clock at `then`.
+
+    Nothing is lost before the clock gets there: a night puts memories on it before it moves it, slice by slice.
+    """
+    return min(0.0, clock[level] - then)
+
+
+class PointKind(StrEnum):
+    """What happened. `created`, `slept` and `now` are computed, the others kept."""
+
+    CREATED = "created"
+    USED = "used"
+    IMPACT = "impact"
+    SET = "set"
+    SLEPT = "slept"
+    NOW = "now"
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """How strong a memory was after an event, and before the first event of the same sort on that day."""
+
+    at: datetime
+    kind: PointKind
+    strength: float
+    before: float
+    faded: float
+    level: int
+    times: int = 1
+    began_at: datetime | None = None
+    """When the first event of the sort was, where that is known; and how far the memory had faded by then."""
+    faded_before: float | None = None
+
+    @property
+    def beginning(self) -> datetime:
+        """Return when the first event of the sort was, as far as is known."""
+        return self.at if self.began_at is None else self.began_at
+
+    @property
+    def born(self) -> float:
+        """Return how strong the memory was when it was made, where nothing else happened to it before."""
+        faded = self.faded if self.faded_before is None else self.faded_before
+        return left_of(self.before, -faded)
+
+
+def curve(
+    kept: Iterable[Point],
+    *,
+    created_at: datetime,
+    now: datetime,
+    strength: float,
+    faded: float,
+    level: int,
+    nights: Sequence[datetime],
+) -> list[Point]:
+    """Return a memory's points from its creation until now, the nights between them filled in, in order of time.
+
+    `strength`, `faded` and `level` are the memory's own now, `nights` the moments its actor's sleeps reckoned for.
+    """
+    events = sorted(kept, key=lambda point: point.at)
+    end = Point(now, PointKind.NOW, strength, strength, faded, level)
+    # What happened again and again may have begun before what ended before it.
+    born = min(events, key=lambda point: point.beginning, default=end).born
+    start = Point(created_at, PointKind.CREATED, born, born, 0.0, 0)
+    whole = [start, *events, end]
+    filled = [
+        point
+        for earlier, later in pairwise(whole)
+        for point in [earlier, *_nights_between(earlier, later, nights)]
+    ]
+    return [*filled, end]
+
+
+def _nights_between(earlier: Point, later: Point, nights: Sequence[datetime]) -> list[Point]:
+    """Return what each night left, so that all of them together leave what the later point says."""
+    within = [night for night in nights if earlier.at < night <= later.at]
+    lost = later.faded - earlier.faded
+    if not within or not lost:
+        return []
+    spans = _spans(earlier.at, within)
+    whole = sum(spans, timedelta())
+    points, passed = [], timedelta()
+    for night, span in zip(within, spans, strict=True):
+        passed += span
+        faded = lost * (passed / whole)
+        left = left_of(earlier.strength, faded)
+        points.append(Point(night, PointKind.SLEPT, left, left, earlier.faded + faded, earlier.level))
+    return points
+
+
+def _spans(begin: datetime, nights: Sequence[datetime]) -> list[timedelta]:
+    moments = [begin, *nights]
+    return [later - earlier for earlier, later in pairwise(moments)]

@@ -5,7 +5,7 @@ import django.db.models.deletion
 import django.db.models.functions.datetime
 import memoryhub.ids
 import strength.domain.memories
-import strength.domain.merging
+import strength.domain.merges
 import strength.domain.sleep
 from django.db import migrations, models
 
@@ -35,7 +35,7 @@ class Migration(migrations.Migration):
                 ('kept_version', models.PositiveIntegerField()),
                 ('absorbed_version', models.PositiveIntegerField()),
                 ('likeness', models.FloatField()),
-                ('state', models.CharField(choices=[('proposed', 'proposed'), ('merged', 'merged'), ('dismissed', 'dismissed'), ('withdrawn', 'withdrawn'), ('undone', 'undone')], default=strength.domain.merging.MergeState['PROPOSED'], max_length=10)),
+                ('state', models.CharField(choices=[('proposed', 'proposed'), ('merged', 'merged'), ('dismissed', 'dismissed'), ('withdrawn', 'withdrawn'), ('undone', 'undone')], default=strength.domain.merges.MergeState['PROPOSED'], max_length=10)),
                 ('undo', models.JSONField(default=dict)),
                 ('decided_by', models.CharField(blank=True, max_length=150)),
                 ('reason', models.TextField(blank=True)),

@@ -3,7 +3,7 @@
 import django.contrib.postgres.fields
 import django.db.models.deletion
 import django.db.models.functions.datetime
-import strength.domain.clock
+import strength.domain.strength
 import strength.domain.memories
 from django.db import migrations, models
 
@@ -91,7 +91,7 @@ class Migration(migrations.Migration):
         migrations.AddField(
             model_name='rhythm',
             name='before_clock',
-            field=django.contrib.postgres.fields.ArrayField(base_field=models.FloatField(), db_default=[0.0, 0.0, 0.0, 0.0, 0.0, 0.0], default=strength.domain.clock.standing, size=6),
+            field=django.contrib.postgres.fields.ArrayField(base_field=models.FloatField(), db_default=[0.0, 0.0, 0.0, 0.0, 0.0, 0.0], default=strength.domain.strength.new_clock, size=6),
         ),
         migrations.AddField(
             model_name='rhythm',
@@ -106,7 +106,7 @@ class Migration(migrations.Migration):
         migrations.AddField(
             model_name='rhythm',
             name='clock',
-            field=django.contrib.postgres.fields.ArrayField(base_field=models.FloatField(), db_default=[0.0, 0.0, 0.0, 0.0, 0.0, 0.0], default=strength.domain.clock.standing, size=6),
+            field=django.contrib.postgres.fields.ArrayField(base_field=models.FloatField(), db_default=[0.0, 0.0, 0.0, 0.0, 0.0, 0.0], default=strength.domain.strength.new_clock, size=6),
         ),
         migrations.AddField(
             model_name='rhythm',

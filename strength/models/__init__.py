@@ -1,7 +1,6 @@
 """The rows of `strength`, by what they are about."""
 
-from strength.models.curation import MemoryRevision, Merge, Tombstone
-from strength.models.memories import (
+from strength.models.memory import (
     CurrentNumbers,
     Facets,
     Memory,
@@ -12,9 +11,9 @@ from strength.models.memories import (
     NumbersOfMemory,
     PerspectiveStrength,
 )
-from strength.models.sleep import Rhythm, SleepRun
-from strength.models.strategies import ReflectionCursor, StrategyCursor
-from strength.models.use import StrengthPoint, Task, UseReport
+from strength.models.revision import MemoryRevision, Merge, Tombstone
+from strength.models.sleep import SleepRun, SleepState
+from strength.models.task import ReflectionCursor, StrategyCursor, StrengthPoint, Task, UseReport
 
 __all__ = [
     "CurrentNumbers",
@@ -29,8 +28,8 @@ __all__ = [
     "NumbersOfMemory",
     "PerspectiveStrength",
     "ReflectionCursor",
-    "Rhythm",
     "SleepRun",
+    "SleepState",
     "StrategyCursor",
     "StrengthPoint",
     "Task",

@@ -8,13 +8,13 @@ from django.db.models.functions import Now
 from memoryhub.auth.domain import Principal, PrincipalKind
 from memoryhub.ids import new_id
 from memoryhub.tenancy.models import Actor
-from strength.domain.clock import standing
 from strength.domain.policy import LEVELS
 from strength.domain.sleep import Phase, RunState, Trigger
-from strength.models.memories import choices
+from strength.domain.strength import new_clock
+from strength.models.memory import choices
 
 
-class Rhythm(models.Model):
+class SleepState(models.Model):
     """An actor's clock of tasks and sleeps; its row is what those who begin a sleep queue for.
 
     Memories changed after `compared_until` (or just then, behind `compared_after`) have not been looked at for
@@ -28,16 +28,19 @@ class Rhythm(models.Model):
     actor = models.OneToOneField(Actor, on_delete=models.CASCADE, primary_key=True, related_name="+")
     tasks_completed = models.PositiveIntegerField(default=0)
     runs = models.PositiveIntegerField(default=0)
-    clock = ArrayField(models.FloatField(), size=LEVELS, default=standing, db_default=standing())
+    clock = ArrayField(models.FloatField(), size=LEVELS, default=new_clock, db_default=new_clock())
     clock_at = models.DateTimeField(null=True)
     clock_task = models.IntegerField(db_default=0)
     clock_of = models.IntegerField(db_default=0)
-    before_clock = ArrayField(models.FloatField(), size=LEVELS, default=standing, db_default=standing())
+    before_clock = ArrayField(models.FloatField(), size=LEVELS, default=new_clock, db_default=new_clock())
     before_clock_at = models.DateTimeField(null=True)
     before_clock_task = models.IntegerField(db_default=0)
     slept_at = models.DateTimeField(null=True)
     compared_until = models.DateTimeField(null=True)
     compared_after = models.UUIDField(null=True)
+
+    class Meta:
+        db_table = "strength_rhythm"  # exports call tables by their names: files of before can be read
 
     def __str__(self) -> str:
         return str(self.actor_id)

@@ -23,7 +23,7 @@ from memoryhub.runtime.processes import wait_until
 from memoryhub.search import reindexing
 from memoryhub.search.words import WORDS_VERSION
 from memoryhub.tenancy.models import Actor, Agent
-from strength.actions.curate import apply_transition
+from strength.actions.curation import apply_transition
 from strength.models import Memory, MemoryIndex, MemoryNumbers, MemoryRevision
 from tests.acceptance.planting import API
 from tests.conftest import client_with_key

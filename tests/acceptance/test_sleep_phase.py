@@ -14,7 +14,7 @@ from django.utils import timezone
 from memoryhub.auth.domain import command
 from memoryhub.auth.tenancy import actor_for_writing
 from memoryhub.management.side_by_side import side_by_side
-from strength.actions.write import NewMemory, write_memory
+from strength.actions.memories import NewMemory, write_memory
 from strength.models import CurrentNumbers, Memory, SleepRun
 
 YESTERDAY = timezone.now() - timedelta(days=1)

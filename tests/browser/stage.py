@@ -23,9 +23,9 @@ from memoryhub.llm.usage.domain import Call, Payer, Size
 from memoryhub.llm.usage.models import TokenFactors
 from memoryhub.llm.usage.recording import record
 from memoryhub.tenancy.models import Actor
-from strength.actions.sleep import Waking, sleep
+from strength.actions.memories import NewMemory, write_memory
+from strength.actions.sleep import SleepRequest, sleep
 from strength.actions.tasks import begin_task
-from strength.actions.write import NewMemory, write_memory
 from strength.domain.sleep import Trigger
 from strength.models import Memory, Merge
 from summaries.actions.documents import append_entry, write_document
@@ -61,7 +61,7 @@ class Stage:
         """Write memories that say the same, let Maya's memory sleep, and return the proposal to merge them."""
         memories = [self.remember(text) for text in same]
         self.now += timedelta(hours=1)
-        sleep(actor=self.maya, waking=Waking(Trigger.SCHEDULE, BY, self.now))
+        sleep(actor=self.maya, waking=SleepRequest(Trigger.SCHEDULE, BY, self.now))
         return Merge.objects.get(kept__in=memories, absorbed__in=memories)
 
     def summary(self) -> Summary:
@@ -82,7 +82,7 @@ def set_stage(now: datetime) -> Stage:
     for actor, same in ((stage.maya, SAME[:2]), (stage.ken, SAME[2:])):
         for text in same:
             stage.remember(text, actor=actor)
-        sleep(actor=actor, waking=Waking(Trigger.SCHEDULE, BY, now))
+        sleep(actor=actor, waking=SleepRequest(Trigger.SCHEDULE, BY, now))
     _project(stage)
     _questions(stage)
     _machinery(stage)

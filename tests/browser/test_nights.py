@@ -4,9 +4,9 @@ import re
 from typing import Any
 
 from memoryhub.demo.story import RELEASE
-from strength.actions.curate import delete_memory
+from strength.actions.curation import delete_memory
 from strength.domain.memories import Status
-from strength.domain.merging import MergeState
+from strength.domain.merges import MergeState
 from strength.domain.sleep import RunState
 from strength.models import SleepRun, Tombstone
 from tests.browser.chromium import expect

@@ -3,7 +3,7 @@
 import factory
 
 from conversations.domain.messages import NewMessage, Role
-from strength.actions.write import NewMemory
+from strength.actions.memories import NewMemory
 from strength.domain.memories import Kind
 
 

@@ -20,8 +20,8 @@ from memoryhub.ids import new_id
 from memoryhub.search.models import EmbeddingSpace
 from memoryhub.search.reindexing import count_outdated
 from memoryhub.tenancy.models import Agent
-from strength.actions.sleep import Waking, sleep
-from strength.actions.write import NewMemory, write_memory
+from strength.actions.memories import NewMemory, write_memory
+from strength.actions.sleep import SleepRequest, sleep
 from strength.domain.memories import content_digest
 from strength.domain.sleep import Trigger
 from strength.models import CurrentNumbers, MemoryIndex
@@ -215,7 +215,7 @@ def test_numbers_are_settled_where_the_clock_is_taken_back(db: None) -> None:
     actor = actor_for_writing(by, "kana", "hiroki", now=AT)
     write_memory(actor=actor, new=NewMemory(content="Likes tea."), by=by, now=AT)
     for day in (1, 2, 3):
-        sleep(actor=actor, waking=Waking(Trigger.COMMAND, by, AT + timedelta(days=day)))
+        sleep(actor=actor, waking=SleepRequest(Trigger.COMMAND, by, AT + timedelta(days=day)))
     try:
         migrate([("strength", "0015_beside_has_a_default")])
         with connection.cursor() as cursor:

@@ -17,7 +17,7 @@ from conversations.actions.sessions import open_session
 from conversations.models import Session
 from memoryhub.auth.domain import command
 from memoryhub.auth.tenancy import actor_for_writing
-from strength.actions.write import write_memory
+from strength.actions.memories import write_memory
 from tests.factories.values import NewMemoryFactory, NewMessageFactory
 
 API = "/api/v1"

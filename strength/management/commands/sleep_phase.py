@@ -16,9 +16,8 @@ from memoryhub.auth.tenancy import UnknownRow
 from memoryhub.management.resumable import ResumableCommand
 from memoryhub.management.side_by_side import side_by_side
 from memoryhub.tenancy.models import Actor, Agent
-from strength.actions.preview import changes_of
-from strength.actions.rounds import sleep_round
-from strength.actions.sleep import Waking
+from strength.actions.sleep import SleepRequest
+from strength.actions.sleep_runs import changes_of, sleep_many
 from strength.domain.sleep import Trigger
 from strength.models import SleepRun
 
@@ -61,7 +60,7 @@ class Command(ResumableCommand):
         if options["at_once"] < 1:
             raise CommandError("--at-once is 1 or more.")
         actors = _actors(options["agent"], options["user"])
-        waking = Waking(trigger=Trigger.COMMAND, by=command("sleep_phase"), now=timezone.now())
+        waking = SleepRequest(trigger=Trigger.COMMAND, by=command("sleep_phase"), now=timezone.now())
         sums = {"decayed": 0, "archived": 0, "consolidated": 0, "merged": 0, "proposed merges": 0}
         with Progress(console=Console(stderr=True), disable=not self.stderr.isatty()) as bar:
             shown = bar.add_task("Sleeping", total=len(actors))
@@ -104,10 +103,10 @@ def _actors(agent_id: str | None, user_id: str | None) -> list[Actor]:
     return found
 
 
-def _sleeps(actors: list[Actor], waking: Waking, *, dry_run: bool, at_once: int) -> Iterator[SleepRun]:
+def _sleeps(actors: list[Actor], waking: SleepRequest, *, dry_run: bool, at_once: int) -> Iterator[SleepRun]:
     def sleep(actor: Actor, may_go_on: Callable[[], bool]) -> list[SleepRun]:
         with suppress(UnknownRow):  # erased meanwhile; the others sleep
-            return sleep_round(
+            return sleep_many(
                 actor=actor,
                 waking=waking,
                 all_users=False,

@@ -24,7 +24,7 @@ from memoryhub.ids import new_id
 from memoryhub.jobs.queue import Offer
 from memoryhub.jobs.runner import run
 from memoryhub.tenancy.models import Actor, Agent
-from strength.actions.write import NewMemory, write_memory
+from strength.actions.memories import NewMemory, write_memory
 from strength.domain.memories import Kind
 from strength.models import Memory
 from summaries.actions.triggers import enqueue_summary

@@ -16,7 +16,7 @@ from django.urls import reverse
 from memoryhub.auth.actions import update_agent
 from memoryhub.auth.models import ApiKey, AuditEntry
 from memoryhub.tenancy.models import Actor, Agent
-from strength.actions.curate import edit_memory
+from strength.actions.curation import edit_memory
 from strength.models import Memory, MemoryRevision
 from tests.integration.admin.conftest import (
     BY,

@@ -22,7 +22,8 @@ from memoryhub.auth.models import AuditEntry
 from memoryhub.auth.roles import ROLES
 from memoryhub.tenancy.domain import PolicyError, Trust
 from memoryhub.tenancy.policies import check_overrides
-from strength.actions.curate import WrongState, apply_transition
+from strength.actions.curation import apply_transition
+from strength.domain.memories import WrongState
 from strength.models import Memory
 from summaries.actions.documents import append_entry
 from summaries.actions.projects import create_project

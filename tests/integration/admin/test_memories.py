@@ -19,9 +19,8 @@ from memoryhub.admin.object_actions import UNDO
 from memoryhub.auth.models import AuditEntry
 from memoryhub.importexport.lines import read_lines
 from memoryhub.providers import spaces
-from strength.actions.curate import apply_transition, edit_memory
-from strength.actions.supersede import supersede_memory
-from strength.actions.write import NewMemory
+from strength.actions.curation import apply_transition, edit_memory
+from strength.actions.memories import NewMemory, supersede_memory
 from strength.admin.memory_detail import CUT, GONE, LONGEST_SHOWN, NEW, SAME, difference
 from strength.models import Memory, MemoryRevision, Merge, Tombstone
 from tests.integration.admin.conftest import BY, NOW, SCRIPT, SECRET_USER, Hub, form_of, list_of, page_of

@@ -21,10 +21,9 @@ from memoryhub.auth.models import AuditEntry
 from memoryhub.auth.tenancy import actor_for_writing
 from memoryhub.errors import Told
 from memoryhub.ids import new_id
-from strength.actions.curate import delete_memory, edit_memory
-from strength.actions.sleep import Waking, sleep
-from strength.actions.supersede import supersede_memory
-from strength.actions.write import NewMemory, write_memory
+from strength.actions.curation import delete_memory, edit_memory
+from strength.actions.memories import NewMemory, supersede_memory, write_memory
+from strength.actions.sleep import SleepRequest, sleep
 from strength.admin.review import AlreadyDecided, _settle
 from strength.domain.memories import Source
 from strength.domain.review import Item, Sort
@@ -78,7 +77,7 @@ def proposed(hub: Hub, *same: str) -> Merge:
     """Write two memories that say the same, and let a sleep propose to merge them."""
     for number, text in enumerate(same or SAME):
         hub.remember(text, strength=2.0 - number, tags=[f"tag{number}"])
-    sleep(actor=hub.actor, waking=Waking(Trigger.SCHEDULE, BY, NOW + DAY))
+    sleep(actor=hub.actor, waking=SleepRequest(Trigger.SCHEDULE, BY, NOW + DAY))
     return Merge.objects.get()
 
 

@@ -12,9 +12,9 @@ from django.urls import reverse
 
 from memoryhub.auth.tenancy import actor_for_writing
 from memoryhub.ids import new_id
-from strength.actions.preview import preview_sleep
-from strength.actions.sleep import Waking, sleep
-from strength.actions.write import NewMemory, write_memory
+from strength.actions.memories import NewMemory, write_memory
+from strength.actions.sleep import SleepRequest, sleep
+from strength.actions.sleep_runs import preview_sleep
 from strength.domain.sleep import Trigger
 from strength.models import Memory, SleepRun
 from tests.integration.admin.conftest import BY, NOW, Hub, list_of, page_of
@@ -41,11 +41,11 @@ def undo_of(response: Any) -> str:
 
 
 def preview(hub: Hub) -> SleepRun:
-    return preview_sleep(actor=hub.actor, waking=Waking(Trigger.CURATOR, BY, NOW + DAY))
+    return preview_sleep(actor=hub.actor, waking=SleepRequest(Trigger.CURATOR, BY, NOW + DAY))
 
 
 def slept(hub: Hub) -> SleepRun:
-    return sleep(actor=hub.actor, waking=Waking(Trigger.CURATOR, BY, SOON))
+    return sleep(actor=hub.actor, waking=SleepRequest(Trigger.CURATOR, BY, SOON))
 
 
 def actors(count: int) -> None:
@@ -125,7 +125,7 @@ def test_a_sleep_as_foreseen_says_so(boss: Client, hub: Hub) -> None:
     hub.remember("Said in passing", strength=0.05)
     preview(hub)
     assert "did what was foreseen" in boss.get(page_of(slept(hub))).content.decode()
-    later = sleep(actor=hub.actor, waking=Waking(Trigger.CURATOR, BY, NOW + 2 * DAY))
+    later = sleep(actor=hub.actor, waking=SleepRequest(Trigger.CURATOR, BY, NOW + 2 * DAY))
     assert boss.get(page_of(later)).context["preview"] is None
 
 

@@ -26,12 +26,12 @@ from memoryhub.auth.actions import create_agent
 from memoryhub.auth.models import AuditEntry
 from memoryhub.auth.tenancy import actor_for_writing, tenant_for_reading
 from memoryhub.ids import new_id
-from strength.actions.curate import apply_transition, delete_memory, edit_memory
-from strength.actions.decisions import note_held_back
-from strength.actions.sleep import Waking, sleep
+from strength.actions.curation import apply_transition, delete_memory, edit_memory
+from strength.actions.memories import NewMemory, write_memory
+from strength.actions.sleep import SleepRequest, sleep
 from strength.actions.tasks import Completion, begin_task, complete_task, fail_task
+from strength.actions.tombstones import count_held_back
 from strength.actions.usage import impact_memory, use_memories, use_memory
-from strength.actions.write import NewMemory, write_memory
 from strength.admin.charts import (
     BOTTOM,
     HEIGHT,
@@ -44,9 +44,8 @@ from strength.admin.charts import (
     WIDTH,
     strength_chart,
 )
-from strength.domain.history import Point, PointKind
 from strength.domain.sleep import ChangeKind, Trigger
-from strength.domain.strength import Impact
+from strength.domain.strength import Impact, Point, PointKind
 from strength.models import CurrentNumbers, Memory, Merge, SleepRun, StrengthPoint, Task, Tombstone
 from tests.integration.admin.conftest import BY, NOW, SCRIPT, SECRET_USER, Hub, list_of, logged_in, page_of
 
@@ -77,7 +76,7 @@ class Nights:
 
 def wake(hub: Hub, at: datetime, **options: Any) -> SleepRun:
     """Let the user's memory sleep."""
-    return sleep(actor=hub.actor, waking=Waking(Trigger.SCHEDULE, BY, at), **options)
+    return sleep(actor=hub.actor, waking=SleepRequest(Trigger.SCHEDULE, BY, at), **options)
 
 
 def use(memory: Memory, at: datetime, **options: Any) -> None:
@@ -685,7 +684,7 @@ def test_long_texts_are_cut_and_not_compared(boss: Client, nights: Nights) -> No
 
 
 def test_decision_is_told_without_its_text_and_lifted(boss: Client, nights: Nights) -> None:
-    note_held_back(nights.decision, now=NOW + DAY)
+    count_held_back(nights.decision, now=NOW + DAY)
     for page in (list_of(Tombstone), page_of(nights.decision)):
         text = text_of(boss, page)
         assert "deleted" in text and "rumour" not in text and "<bdi>test</bdi> (command)" in text

@@ -16,9 +16,9 @@ from memoryhub.auth.models import ApiKey, AuditEntry
 from memoryhub.auth.roles import ADMINISTRATOR
 from memoryhub.jobs.models import Job
 from memoryhub.tenancy.models import Agent
-from strength.actions.curate import TRANSITIONS
-from strength.actions.moving import move_memories
+from strength.actions.curation import TRANSITIONS
 from strength.actions.revisions import keep_revision
+from strength.actions.sleep import move_memories
 from strength.admin import labels
 from tests.integration.admin.conftest import Hub, form_of, list_of, logged_in, page_of
 from tests.integration.admin.test_roles import person

@@ -9,8 +9,8 @@ import pytest
 from memoryhub.auth.domain import command
 from memoryhub.auth.tenancy import actor_for_writing
 from memoryhub.tenancy.models import Actor
-from strength.actions.sleep import Waking, sleep
-from strength.actions.write import NewMemory, write_memory
+from strength.actions.memories import NewMemory, write_memory
+from strength.actions.sleep import SleepRequest, sleep
 from strength.domain.sleep import Trigger
 from strength.models import Memory, SleepRun
 from tests.fakes.plugin import llm, llm_server  # noqa: F401
@@ -46,6 +46,6 @@ def sleep_at(actor: Actor) -> Sleep:
     def sleeping(moment: datetime, **options: Any) -> SleepRun:
         actor.refresh_from_db()
         actor.agent.refresh_from_db()
-        return sleep(actor=actor, waking=Waking(Trigger.COMMAND, BY, moment), **options)
+        return sleep(actor=actor, waking=SleepRequest(Trigger.COMMAND, BY, moment), **options)
 
     return sleeping

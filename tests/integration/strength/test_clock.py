@@ -13,15 +13,14 @@ from memoryhub.auth.tenancy import actor_for_writing
 from memoryhub.importexport.tables import Table
 from memoryhub.tenancy.models import Actor
 from strength.actions import sleep as sleeping
-from strength.actions.clock import take_off_clock
-from strength.actions.curate import WrongState, apply_transition, edit_memory
-from strength.actions.merging import CannotMerge, merge
-from strength.actions.preview import changes_of
-from strength.actions.sleep import Waking, sleep
-from strength.actions.undo import undo_sleep
+from strength.actions.curation import apply_transition, edit_memory
+from strength.actions.memories import NewMemory, write_memory
+from strength.actions.merges import CannotMerge, merge
+from strength.actions.sleep import SleepRequest, sleep
+from strength.actions.sleep_runs import changes_of, undo_sleep
 from strength.actions.usage import apply_impact, mark_candidates, set_strengths, use_memories
-from strength.actions.write import NewMemory, write_memory
-from strength.domain.merging import MergeState
+from strength.domain.memories import WrongState
+from strength.domain.merges import MergeState
 from strength.domain.sleep import Trigger
 from strength.domain.strength import Impact
 from strength.models import (
@@ -30,9 +29,10 @@ from strength.models import (
     MemoryNumbers,
     Merge,
     PerspectiveStrength,
-    Rhythm,
     SleepRun,
+    SleepState,
 )
+from strength.models.locks import settle_numbers
 from tests.integration.strength.conftest import BY, NOW, Sleep, Write
 
 pytestmark = pytest.mark.django_db
@@ -155,7 +155,7 @@ def test_an_erased_actors_clock_is_nobodys(write: Write, sleep_at: Sleep, actor:
     sleep_at(NOW + DAY)
     sleep_at(NOW + 2 * DAY)
     actor.delete()
-    assert not CurrentNumbers.objects.exists() and not Rhythm.objects.exists()
+    assert not CurrentNumbers.objects.exists() and not SleepState.objects.exists()
 
 
 def test_exports_hold_numbers_as_they_are(write: Write, sleep_at: Sleep) -> None:
@@ -167,7 +167,7 @@ def test_exports_hold_numbers_as_they_are(write: Write, sleep_at: Sleep) -> None
     assert "clock_then" not in row
     assert row["strength"] == pytest.approx(0.95**3, rel=1e-12)
     assert (row["slept_in"], row["before_strength"]) == (3, pytest.approx(0.95**2, rel=1e-12))
-    take_off_clock(memory.actor_id, [memory.pk])
+    settle_numbers(memory.actor_id, [memory.pk])
     assert table.rows.values(*table.codecs).get() == row
 
 
@@ -180,7 +180,7 @@ def test_what_began_after_the_moment_of_a_late_night_does_not_fade_for_the_time_
     actor.agent.save()
     monkeypatch.setattr(sleeping, "SLICE", 1)
     write("early"), write("early too")
-    broken_off = Waking(Trigger.COMMAND, BY, NOW + DAY)
+    broken_off = SleepRequest(Trigger.COMMAND, BY, NOW + DAY)
     sleeping._fade_on(actor, broken_off)
     _tasks(actor, 300)
     late = write("late", at=NOW + 30 * DAY)
@@ -188,7 +188,7 @@ def test_what_began_after_the_moment_of_a_late_night_does_not_fade_for_the_time_
     assert numbers(late).strength == 1.0
     assert numbers(late).last_decay_at == NOW + 30 * DAY
     _tasks(actor, 10)
-    sleep(actor=actor, waking=Waking(Trigger.COMMAND, BY, NOW + 31 * DAY))
+    sleep(actor=actor, waking=SleepRequest(Trigger.COMMAND, BY, NOW + 31 * DAY))
     assert numbers(late).strength == pytest.approx(0.95, rel=1e-12)
 
 
@@ -219,8 +219,8 @@ def test_a_sleep_that_is_broken_off_in_the_middle_and_gone_on_with(
     monkeypatch.setattr(sleeping, "SLICE", 3)
     monkeypatch.setattr(sleeping, "FEW", few)
     memories = [write(f"memory {place}", strength=0.101 + place / 20) for place in range(10)]
-    sleep(actor=actor, waking=Waking(Trigger.COMMAND, BY, NOW + DAY))
-    waking = Waking(Trigger.COMMAND, BY, NOW + 2 * DAY)
+    sleep(actor=actor, waking=SleepRequest(Trigger.COMMAND, BY, NOW + DAY))
+    waking = SleepRequest(Trigger.COMMAND, BY, NOW + 2 * DAY)
     run = sleeping._fade_on(actor, waking)
     used(memories[1], NOW + 2.1 * DAY)  # behind the slice
     used(memories[9], NOW + 2.1 * DAY)  # ahead of it
@@ -258,10 +258,10 @@ def life(actor: Actor, draw: random.Random, *, by_clock: bool) -> list[Any]:
         for _ in range(draw.randint(0, 4)):
             _deed(draw, actor, Memory.objects.get(pk=draw.choice(memories).pk), now - draw.random() * DAY / 2)
         if draw.random() < 0.8:
-            waking = Waking(Trigger.COMMAND, BY, now)
+            waking = SleepRequest(Trigger.COMMAND, BY, now)
             run = sleep(actor=Actor.objects.select_related("agent").get(pk=actor.pk), waking=waking)
             if not by_clock:
-                take_off_clock(actor.pk, [memory.pk for memory in memories])
+                settle_numbers(actor.pk, [memory.pk for memory in memories])
             if draw.random() < 0.3:
                 used(draw.choice(memories), now, perspective="cost")
             if draw.random() < 0.25:
@@ -301,8 +301,8 @@ def _policy(actor: Actor, values: dict[str, Any]) -> None:
 
 
 def _tasks(actor: Actor, count: int) -> None:
-    row, _ = Rhythm.objects.get_or_create(actor=actor)
-    Rhythm.objects.filter(pk=row.pk).update(tasks_completed=row.tasks_completed + count)
+    row, _ = SleepState.objects.get_or_create(actor=actor)
+    SleepState.objects.filter(pk=row.pk).update(tasks_completed=row.tasks_completed + count)
 
 
 def _merge(actor: Actor, now: Any) -> None:

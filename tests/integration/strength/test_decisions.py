@@ -10,20 +10,12 @@ from rest_framework.test import APIClient
 from memoryhub.auth.domain import curator, job_principal
 from memoryhub.jobs.models import Job
 from memoryhub.tenancy.models import Actor
-from strength.actions.curate import (
-    LockedByPerson,
-    apply_transition,
-    delete_memory,
-    edit_memory,
-    restore_revision,
-)
-from strength.actions.decisions import DecidedAgainst, lift_tombstone
-from strength.actions.supersede import supersede_memory
+from strength.actions.curation import apply_transition, delete_memory, edit_memory, restore_revision
+from strength.actions.memories import NewMemory, supersede_memory, write_memory
+from strength.actions.tombstones import BlockedByTombstone, lift_tombstone
 from strength.actions.usage import use_memories
-from strength.actions.write import NewMemory, write_memory
-from strength.domain.memories import MemoryRefused, Source
-from strength.domain.revisions import Decision
-from strength.models import Memory, MemoryRevision, Rhythm, Tombstone
+from strength.domain.memories import LockedByPerson, MemoryRefused, Source, TombstoneReason
+from strength.models import Memory, MemoryRevision, SleepState, Tombstone
 from tests.conftest import client_with_key
 from tests.integration.strength.conftest import BY, NOW, Write
 from tests.integration.strength.test_use import a_message
@@ -81,7 +73,7 @@ def test_what_was_refused_does_not_come_back(
         waiting = write(text, confidence=0.1)
         apply_transition(memory=waiting, verb="reject", by=PERSON, reason="", now=NOW + DAY)
 
-    with pytest.raises(DecidedAgainst, match=f"A person {decide}"):
+    with pytest.raises(BlockedByTombstone, match=f"A person {decide}"):
         extract(actor, again)
 
     assert active() == set()
@@ -168,7 +160,7 @@ def test_restoring_a_text_turns_the_decision_round(actor: Actor, write: Write) -
     )  # fmt: skip
     restore_revision(memory=memory, revision=first, expected_version=None, by=PERSON, reason="", now=NOW)
     standing = Tombstone.objects.get()
-    assert (standing.decision, standing.memory_id) == (Decision.EDITED, memory.pk)
+    assert (standing.decision, standing.memory_id) == (TombstoneReason.EDITED, memory.pk)
     assert extract(actor, "The user likes coffee!")[0].content == "The user likes green tea."
     assert extract(actor, "The user likes green tea!")[0].pk == memory.pk
 
@@ -320,7 +312,7 @@ def test_insisting_twice_does_not_bring_it_back(actor: Actor, write: Write) -> N
     delete_memory(memory=write(text), expected_version=None, by=PERSON, reason="", now=NOW + DAY)
     for _ in range(3):
         assert write(text, at=NOW + DAY).status == "pending"
-    with pytest.raises(DecidedAgainst):
+    with pytest.raises(BlockedByTombstone):
         extract(actor, text)
     assert active() == set()
 
@@ -373,5 +365,5 @@ def test_an_untrusted_key_makes_no_time_pass(client: APIClient) -> None:
     body = {"result": "green tea", "run_sleep_phase": True}
     outcome = untrusted.post(f"/api/v1/tasks/{task['task_id']}/complete", body)
     assert outcome.status_code == 200 and "not trusted" in outcome.json()["errors"][0]
-    assert not Rhythm.objects.exists() and not Job.objects.filter(kind="sleep").exists()
+    assert not SleepState.objects.exists() and not Job.objects.filter(kind="sleep").exists()
     assert untrusted.post("/api/v1/sleep-runs", names).status_code == 403

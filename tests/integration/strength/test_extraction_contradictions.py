@@ -12,7 +12,7 @@ from memoryhub.auth.domain import curator
 from memoryhub.tenancy.models import Actor
 from strength.actions import contradictions
 from strength.actions.contradictions import Extracted, file_extracted
-from strength.actions.curate import apply_transition, delete_memory, edit_memory, restore_revision
+from strength.actions.curation import apply_transition, delete_memory, edit_memory, restore_revision
 from strength.domain.contradictions import Course, Known, Ruling, Standing
 from strength.domain.memories import Kind
 from strength.models import Memory

@@ -9,9 +9,9 @@ from rest_framework.test import APIClient
 from memoryhub.auth.domain import curator
 from memoryhub.auth.tenancy import actor_for_writing
 from memoryhub.tenancy.models import Actor
-from strength.actions.curate import apply_transition, delete_memory, edit_memory
+from strength.actions.curation import apply_transition, delete_memory, edit_memory
 from strength.actions.extraction import rewind
-from strength.actions.write import NewMemory, write_memory
+from strength.actions.memories import NewMemory, write_memory
 from strength.domain.extraction import Strategy
 from strength.models import CurrentNumbers, Memory, Tombstone
 from tests.fakes.llm_server import Asked, LLMServer, Reply

@@ -13,7 +13,7 @@ from memoryhub.jobs.models import Job
 from memoryhub.jobs.queue import enqueue
 from memoryhub.tenancy.domain import Trust
 from memoryhub.tenancy.models import Actor
-from strength.actions.curate import apply_transition, delete_memory, edit_memory
+from strength.actions.curation import apply_transition, delete_memory, edit_memory
 from strength.actions.summary_memories import remember_summary
 from strength.models import Memory, StrategyCursor, Tombstone
 from tests.conftest import run_jobs

@@ -7,18 +7,19 @@ from typing import Any
 import pytest
 from django.db import connection
 
-from strength.domain.clock import Clock, faded_by
 from strength.domain.policy import LEVELS, StrengthPolicy
 from strength.domain.strength import (
+    Clock,
     Numbers,
     consolidation_level,
     days_of_decay,
     decayed,
+    faded_by,
     impact_value,
     perspective_strength,
     used,
 )
-from strength.expressions import A_DAY, BY_CLOCK, DAYS, DECAY, DECAYED, LEVEL, OF_PERSPECTIVE, policy_values
+from strength.sql import A_DAY, BY_CLOCK, DAYS, DECAY, DECAYED, LEVEL, OF_PERSPECTIVE, policy_values
 
 CASES = 2_000
 NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)

@@ -11,17 +11,17 @@ from hypothesis import strategies as st
 
 from memoryhub.tenancy.models import Actor
 from strength.actions import sleep as sleeping
-from strength.actions.curate import WrongState, apply_transition, delete_memory, edit_memory
-from strength.actions.merging import dismiss_merge, merge, undo_merge
-from strength.actions.preview import changes_of, preview_sleep
+from strength.actions.curation import apply_transition, delete_memory, edit_memory
+from strength.actions.merges import dismiss_merge, merge, undo_merge
 from strength.actions.revisions import snapshot
-from strength.actions.sleep import Waking
-from strength.actions.undo import undo_sleep
+from strength.actions.sleep import SleepRequest
+from strength.actions.sleep_runs import changes_of, preview_sleep, undo_sleep
 from strength.actions.usage import set_strengths, use_memories
-from strength.domain.clock import standing
-from strength.domain.merging import MergeState
+from strength.domain.memories import WrongState
+from strength.domain.merges import MergeState
 from strength.domain.policy import StrengthPolicy
 from strength.domain.sleep import RunState, Trigger
+from strength.domain.strength import new_clock
 from strength.models import (
     CurrentNumbers,
     Memory,
@@ -30,8 +30,8 @@ from strength.models import (
     MemoryRevision,
     MemorySource,
     Merge,
-    Rhythm,
     SleepRun,
+    SleepState,
 )
 from tests.integration.strength.conftest import BY, NOW, Sleep, Write
 
@@ -78,7 +78,7 @@ def test_sleeping_often_is_sleeping_once(write: Write, sleep_at: Sleep, moments:
     MemoryNumbers.objects.all().delete()
     Memory.objects.all().delete()
     SleepRun.objects.all().delete()
-    Rhythm.objects.all().delete()
+    SleepState.objects.all().delete()
     often, pinned = write("often", strength=40.0), write("pinned", strength=2.0, pinned=True)
     strengths = [40.0]
     for second in moments:  # also backwards: a clock that was set back
@@ -312,7 +312,7 @@ def test_preview_says_what_then_happens_and_changes_nothing(
     before = world(actor)
     moment = NOW + 2 * DAY
 
-    preview = preview_sleep(actor=actor, waking=Waking(Trigger.API, BY, moment))
+    preview = preview_sleep(actor=actor, waking=SleepRequest(Trigger.API, BY, moment))
     assert world(actor) == before
     run = sleep_at(moment)
 
@@ -367,13 +367,13 @@ def test_a_second_trigger_for_the_same_occasion_is_the_same_sleep(write: Write, 
 
 def test_rows_are_visited_in_the_order_in_which_they_are_locked(actor: Actor, write: Write) -> None:
     """A sleep that scanned the table as it lies would meet those who mark and use memories half-way."""
-    from strength.expressions import policy_values
     from strength.sleep_sql import FADE, HOLD_RHYTHM, LOOK
+    from strength.sql import policy_values
 
     for place in range(50):
         write(f"memory {place}")
     values = {**policy_values(StrengthPolicy()), "actor_id": actor.id, "number": 1, "now": NOW, "tasks": 0,
-              "after": None, "until": None, "these": None, "clock": standing(), "next": standing(), "clock_at": None,
+              "after": None, "until": None, "these": None, "clock": new_clock(), "next": new_clock(), "clock_at": None,
               "clock_task": 0, "slice": 10,
               "few": 10}  # fmt: skip
     some = {**values, "these": [memory.pk for memory in Memory.objects.all()[:20]]}
@@ -596,7 +596,7 @@ def test_by_tasks_what_begins_later_fades_for_later_tasks_alone(
     memory = write("to come", valid_from=NOW + 30 * DAY)
     complete(actor, 500)
     moment = NOW + 31 * DAY
-    assert changes_of(preview_sleep(actor=actor, waking=Waking(Trigger.API, BY, moment))) == []
+    assert changes_of(preview_sleep(actor=actor, waking=SleepRequest(Trigger.API, BY, moment))) == []
     sleep_at(moment)
     assert numbers(memory).strength == 1.0
     complete(actor, 10)

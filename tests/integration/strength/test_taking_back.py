@@ -8,17 +8,16 @@ from memoryhub.auth.actions import VersionMismatch
 from memoryhub.auth.domain import Principal, PrincipalKind, Scope, command
 from memoryhub.auth.tenancy import actor_for_writing
 from memoryhub.tenancy.models import Actor
-from strength.actions.curate import (
-    DuplicateMemory,
+from strength.actions.curation import (
     apply_transition,
     approve_memory,
     delete_memory,
     edit_memory,
     restore_revision,
 )
-from strength.actions.supersede import supersede_memory
-from strength.actions.taking_back import ChangedSince, take_back
-from strength.actions.write import NewMemory, write_memory
+from strength.actions.memories import NewMemory, supersede_memory, write_memory
+from strength.actions.revisions import ChangedSince, take_back
+from strength.domain.memories import DuplicateMemory
 from strength.models import CurrentNumbers, Memory, MemoryIndex, MemoryRevision, Tombstone
 from tests.conftest import NOW
 

@@ -14,7 +14,7 @@ from memoryhub.tenancy.models import Actor
 from strength.actions.search import FoundMemory
 from strength.actions.tasks import Completion, TaskOutcome, execute_task
 from strength.domain.strength import Impact
-from strength.models import CurrentNumbers, Memory, Rhythm, SleepRun, Task
+from strength.models import CurrentNumbers, Memory, SleepRun, SleepState, Task
 from tests.conftest import run_jobs
 from tests.fakes.llm_server import Asked, LLMServer, Reply, plain
 from tests.integration.strength.conftest import BY, NOW, Write
@@ -55,7 +55,7 @@ def test_what_the_result_uses_is_strengthened_and_the_rest_is_not(actor: Actor, 
     assert (numbers(cost).access_count, numbers(time).access_count) == (1, 0)
     assert (numbers(cost).candidate_count, numbers(time).candidate_count) == (1, 1)
     assert cost.perspectives.get().perspective == "cost"
-    assert Rhythm.objects.get().tasks_completed == 1
+    assert SleepState.objects.get().tasks_completed == 1
 
 
 def test_use_is_found_in_japanese(actor: Actor, write: Write) -> None:
@@ -78,7 +78,7 @@ def test_a_function_that_raises_reinforces_nothing_and_is_reported(actor: Actor,
     assert (outcome.task_result, outcome.used_memory_ids, outcome.recorded_memory_id) == (None, [], None)
     assert numbers(memory).access_count == 0
     assert Task.objects.get().state == "failed"
-    assert not Rhythm.objects.exists()
+    assert not SleepState.objects.exists()
 
 
 class Price:

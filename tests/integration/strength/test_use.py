@@ -10,8 +10,8 @@ from conversations.actions.sessions import open_session
 from conversations.models import Message
 from memoryhub.auth.domain import Forbidden, Principal, PrincipalKind
 from memoryhub.tenancy.models import Actor
-from strength.actions.curate import apply_transition
-from strength.actions.history import strength_history, thin_history
+from strength.actions.curation import apply_transition
+from strength.actions.revisions import strength_history, thin_history
 from strength.actions.usage import (
     NotUsable,
     apply_impact,
@@ -20,8 +20,7 @@ from strength.actions.usage import (
     use_memories,
     use_memory,
 )
-from strength.domain.history import PointKind
-from strength.domain.strength import Impact
+from strength.domain.strength import Impact, PointKind
 from strength.models import CurrentNumbers, StrengthPoint, UseReport
 from tests.factories.values import NewMessageFactory
 from tests.integration.strength.conftest import BY, NOW, Sleep, Write

@@ -6,11 +6,12 @@ from strength.domain.memories import (
     Kind,
     MemoryRefused,
     ScopeLevel,
+    changed,
     check_scope,
     content_digest,
     default_namespace,
+    values_after,
 )
-from strength.domain.revisions import changed, values_after
 
 
 @pytest.mark.parametrize("kind", list(Kind))

@@ -7,14 +7,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strength.domain.history import Point, PointKind, curve
 from strength.domain.memories import Source
-from strength.domain.merging import Side, joined, kept_first
+from strength.domain.merges import Side, joined, kept_first
 from strength.domain.policy import LEVELS, StrengthPolicy
 from strength.domain.strength import (
     Impact,
     Numbers,
+    Point,
+    PointKind,
     consolidation_level,
+    curve,
     days_of_decay,
     decayed,
     impact_value,

@@ -4,12 +4,14 @@ from enum import StrEnum
 
 from django.contrib.postgres.fields import ArrayField
 from django.db import models
+from django.db.models import F, Q
 from django.db.models.functions import Now
 
 from memoryhub.ids import new_id
 from memoryhub.tenancy.models import Actor
-from strength.domain.history import PointKind
-from strength.models.memories import Memory, choices
+from strength.domain.extraction import FROM_MESSAGES, Strategy
+from strength.domain.strength import PointKind
+from strength.models.memory import Memory, choices
 
 
 class TaskState(StrEnum):
@@ -69,7 +71,7 @@ class UseReport(models.Model):
 class StrengthPoint(models.Model):
     """How strong a memory was after what happened to it: one row for each sort of thing and day, the last counts.
 
-    Decay has no rows: between two points it follows from `faded` and the actor's sleeps (`strength.domain.history`).
+    Decay has no rows: between two points it follows from `faded` and the actor's sleeps (`strength.domain.strength`).
     """
 
     pk = models.CompositePrimaryKey("actor_id", "memory_id", "day", "kind")
@@ -90,3 +92,54 @@ class StrengthPoint(models.Model):
 
     def __str__(self) -> str:
         return str(self.memory_id)
+
+
+READERS = (*FROM_MESSAGES, Strategy.SUMMARY)
+
+
+class StrategyCursor(models.Model):
+    """How far a strategy has looked at a session: up to the message `read_until`; no row means not at all.
+
+    Between `passed_after` and `passed_until` it passed messages over, because it was switched off when it looked or no
+    model would read them; a backfill goes back there. The session is a plain id, for `strength` must stay able to live
+    apart. Of the strategy `summary`, `memory_id` is the memory that stands for the session's summary: where that is
+    gone, a person has deleted it.
+    """
+
+    pk = models.CompositePrimaryKey("actor_id", "session_id", "strategy")
+    actor = models.ForeignKey(Actor, on_delete=models.CASCADE, related_name="+", db_index=False)
+    strategy = models.CharField(max_length=20, choices=choices(READERS))
+    session_id = models.UUIDField()
+    read_until = models.PositiveIntegerField(default=0)
+    passed_until = models.PositiveIntegerField(default=0)
+    passed_after = models.PositiveIntegerField(db_default=0)
+    memory_id = models.UUIDField(null=True)
+
+    class Meta:
+        constraints = [
+            models.CheckConstraint(
+                name="cursor_passed_is_read", condition=Q(passed_until__lte=F("read_until"))
+            ),
+            models.CheckConstraint(
+                name="cursor_passed_in_order", condition=Q(passed_after__lte=F("passed_until"))
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.strategy} {self.read_until}"
+
+
+class ReflectionCursor(models.Model):
+    """Which of an actor's episodes lessons were drawn from: those changed before `until`, or just then up to `after`.
+
+    An episode that a person approves or edits changes by that, and is reflected on once more. `has_passed` says that
+    episodes were passed over because the strategy was off.
+    """
+
+    actor = models.OneToOneField(Actor, on_delete=models.CASCADE, primary_key=True, related_name="+")
+    until = models.DateTimeField()
+    after = models.UUIDField(null=True)
+    has_passed = models.BooleanField(default=False)
+
+    def __str__(self) -> str:
+        return str(self.actor_id)

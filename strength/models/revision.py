@@ -10,9 +10,9 @@ from django.db.models.functions import Now
 from memoryhub.auth.domain import PrincipalKind
 from memoryhub.ids import new_id
 from memoryhub.tenancy.models import Actor
-from strength.domain.merging import MergeState
-from strength.domain.revisions import Decision
-from strength.models.memories import Memory, choices
+from strength.domain.memories import TombstoneReason
+from strength.domain.merges import MergeState
+from strength.models.memory import Memory, choices
 from strength.models.sleep import SleepRun
 
 
@@ -127,7 +127,7 @@ class Tombstone(models.Model):
 
     id = models.UUIDField(primary_key=True, default=new_id, editable=False)
     actor = models.ForeignKey(Actor, on_delete=models.CASCADE, related_name="+", db_index=False)
-    decision = models.CharField(max_length=10, choices=choices(Decision))
+    decision = models.CharField(max_length=10, choices=choices(TombstoneReason))
     digest = models.BinaryField(max_length=32)
     terms = ArrayField(models.IntegerField())
     marks = ArrayField(models.IntegerField())

@@ -21,18 +21,18 @@ from memoryhub.auth.tenancy import UnknownRow
 from memoryhub.errors import DomainError, told
 from memoryhub.search.statistics import idf
 from strength.domain.duplicates import NEAR, Fingerprint, fingerprint, likeness
-from strength.domain.revisions import Decision
+from strength.domain.memories import TombstoneReason
 from strength.models import Memory, MemorySource, Tombstone
-from strength.models.rest import hold_awake
+from strength.models.locks import lock_shared
 
 MOST_COMPARED = 500
 """Tombstones that share a word with a text and are compared with it, the newest first."""
 
 
-class DecidedAgainst(DomainError):
+class BlockedByTombstone(DomainError):
     """A person deleted or rejected this, and a program wrote it again; it was not stored."""
 
-    def __init__(self, decision: Decision) -> None:
+    def __init__(self, decision: TombstoneReason) -> None:
         self.decision = decision
         super().__init__(
             told(
@@ -44,23 +44,29 @@ class DecidedAgainst(DomainError):
 
 
 @contextmanager
-def counting_what_is_held_back() -> Iterator[None]:
+def atomic_but_for_tombstones() -> Iterator[None]:
     """Do all or nothing, in a transaction that DecidedAgainst alone does not undo: that it was held back is kept.
 
     For what writes nothing before it asks `write_memory`.
     """
-    decided: DecidedAgainst | None = None
+    decided: BlockedByTombstone | None = None
     with transaction.atomic():
         try:
             yield
-        except DecidedAgainst as error:
+        except BlockedByTombstone as error:
             decided = error
     if decided is not None:
         raise decided
 
 
 def leave_tombstone(
-    *, memory: Memory, text: str, decision: Decision, stands_in: UUID | None, by: Principal, now: datetime
+    *,
+    memory: Memory,
+    text: str,
+    decision: TombstoneReason,
+    stands_in: UUID | None,
+    by: Principal,
+    now: datetime,
 ) -> None:
     """Remember that a person decided against a text; `stands_in` is what they put in its place."""
     if by.kind is PrincipalKind.JOB:
@@ -91,21 +97,21 @@ def lift_tombstones(*, actor_id: UUID, text: str) -> None:
         standing.filter(digest=fingerprint(text).digest).delete()
 
 
-KEPT: Final = (
+RESTORED_FIELDS: Final = (
     "decision", "memory_id", "kind", "message_ids", "who_kind", "who_name", "held_back", "last_held_back_at",
     "created_at",
 )  # fmt: skip
 """What a decision knows besides the text that it is about."""
 
 
-def decision_kept(*, actor_id: UUID, text: str) -> dict[str, Any] | None:
+def tombstone_values(*, actor_id: UUID, text: str) -> dict[str, Any] | None:
     """Return the decision against exactly these words as JSON types, so that it can be brought back; None for none."""
     standing = Tombstone.objects.filter(actor_id=actor_id, digest=fingerprint(text).digest)
-    values: dict[str, Any] | None = standing.values(*KEPT).first()
+    values: dict[str, Any] | None = standing.values(*RESTORED_FIELDS).first()
     return None if values is None else json.loads(json.dumps(values, cls=DjangoJSONEncoder))
 
 
-def bring_back_decision(
+def restore_tombstone(
     *, actor_id: UUID, text: str, kept: Mapping[str, Any] | None, left_at: datetime
 ) -> None:
     """Let stand against exactly these words what stood before `left_at`, in place of what was left then.
@@ -131,7 +137,7 @@ def lift_tombstone(*, tombstone: Tombstone, by: Principal, reason: str, now: dat
     """Forget a decision, so that what it was about may be written again. Raises UnknownRow, Forbidden."""
     if not by.is_trusted:
         raise Forbidden(told("An untrusted key may not lift what a person decided; a curator can."))
-    hold_awake(tombstone.actor_id)
+    lock_shared(tombstone.actor_id)
     gone, _ = Tombstone.objects.filter(pk=tombstone.pk, actor_id=tombstone.actor_id).delete()
     if not gone:
         raise UnknownRow(told("No decision %(id)s.", id=tombstone.pk))
@@ -141,7 +147,7 @@ def lift_tombstone(*, tombstone: Tombstone, by: Principal, reason: str, now: dat
     )  # fmt: skip
 
 
-def decision_against(*, actor_id: UUID, text: str) -> Tombstone | None:
+def find_tombstone(*, actor_id: UUID, text: str) -> Tombstone | None:
     """Return the decision against what says the same as a text, the nearest; None where there is none."""
     standing = Tombstone.objects.filter(actor_id=actor_id)
     if not standing.exists():
@@ -154,7 +160,7 @@ def decision_against(*, actor_id: UUID, text: str) -> Tombstone | None:
     return _nearest(written, alike)
 
 
-def deletion_of(*, actor_id: UUID, kind: str, message_ids: Sequence[UUID]) -> Tombstone | None:
+def find_deletion(*, actor_id: UUID, kind: str, message_ids: Sequence[UUID]) -> Tombstone | None:
     """Return the decision to delete what was drawn from these messages before, whatever its words were.
 
     The messages of the one are all among those of the other; a message that told other things as well tells them still,
@@ -163,7 +169,7 @@ def deletion_of(*, actor_id: UUID, kind: str, message_ids: Sequence[UUID]) -> To
     if not message_ids:
         return None
     ids = list(message_ids)
-    deleted = Tombstone.objects.filter(actor_id=actor_id, decision=Decision.DELETED, kind=kind)
+    deleted = Tombstone.objects.filter(actor_id=actor_id, decision=TombstoneReason.DELETED, kind=kind)
     return (
         deleted.exclude(message_ids=[])
         .filter(Q(message_ids__contains=ids) | Q(message_ids__contained_by=ids))
@@ -171,13 +177,13 @@ def deletion_of(*, actor_id: UUID, kind: str, message_ids: Sequence[UUID]) -> To
     )
 
 
-def say_the_same(one: str, other: str) -> bool:
+def are_near_duplicates(one: str, other: str) -> bool:
     """Say whether two texts are near: a decision against one would meet the other as well."""
     first, second = fingerprint(one), fingerprint(other)
     return likeness(first, second, idf(first.terms | second.terms)) >= NEAR
 
 
-def note_held_back(tombstone: Tombstone, *, now: datetime) -> None:
+def count_held_back(tombstone: Tombstone, *, now: datetime) -> None:
     """Count that a decision kept something from being written, so that people can see what it does."""
     Tombstone.objects.filter(pk=tombstone.pk, actor_id=tombstone.actor_id).update(
         held_back=F("held_back") + 1, last_held_back_at=now

@@ -1,11 +1,12 @@
 """Making two memories that say the same into one, keeping where both came from; and taking that back (SPEC S5, S6)."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any
+from typing import Any, Final
 from uuid import UUID
 
-from django.db import IntegrityError, transaction
+from django.db import IntegrityError, connection, transaction
 from django.db.models import Q
 from django.utils.dateparse import parse_datetime
 
@@ -14,18 +15,18 @@ from memoryhub.auth.domain import Forbidden, Principal
 from memoryhub.auth.tenancy import UnknownRow
 from memoryhub.errors import told
 from memoryhub.tenancy.policies import effective_policy
-from strength.actions.clock import take_off_clock
-from strength.actions.curate import TEXT_ONCE, WrongState, is_about
-from strength.actions.decisions import decision_against
-from strength.actions.revisions import keep_revision, snapshot
+from strength.actions.duplicates import Pair, likeness_of, side
+from strength.actions.revisions import TEXT_ONCE, is_about, keep_revision, snapshot
 from strength.actions.search import follow_memories
-from strength.domain.memories import Status
-from strength.domain.merging import MergeState, joined
+from strength.actions.tombstones import find_tombstone
+from strength.domain.memories import Status, WrongState
+from strength.domain.merges import MergeState, joined
 from strength.domain.policy import StrengthPolicy
 from strength.domain.sleep import RunState
 from strength.domain.strength import Numbers, consolidation_level, left_of
-from strength.models import Memory, MemoryNumbers, MemorySource, Merge, PerspectiveStrength
-from strength.models.rest import hold_awake
+from strength.models import Memory, MemoryNumbers, MemorySource, Merge, PerspectiveStrength, SleepRun
+from strength.models.locks import lock_shared, settle_numbers
+from strength.sleep_sql import WITHDRAW_STALE
 
 MERGED, UNMERGED = "merge", "unmerge"
 
@@ -201,7 +202,7 @@ def _part(proposal: Merge, by: Principal, reason: str, now: datetime, leaves: Me
     undo = proposal.undo
     if absorbed.version != undo["absorbed_version"] or absorbed.status != Status.ARCHIVED:
         raise CannotMerge(told("The memory that was absorbed was changed since; bring it back by hand."))
-    decided = decision_against(actor_id=absorbed.actor_id, text=absorbed.content)
+    decided = find_tombstone(actor_id=absorbed.actor_id, text=absorbed.content)
     if decided is not None and proposal.decided_at and decided.created_at >= proposal.decided_at:
         raise CannotMerge(told("A person has decided against what the absorbed one says; it stays archived."))
     before_kept, before_absorbed = snapshot(kept), snapshot(absorbed)
@@ -221,7 +222,7 @@ def _part(proposal: Merge, by: Principal, reason: str, now: datetime, leaves: Me
 def _lock_proposal(proposal: Merge, state: MergeState, by: Principal) -> Merge:
     if not by.is_trusted:
         raise Forbidden(told("An untrusted key may not decide about memories; a curator can."))
-    hold_awake(proposal.actor_id)
+    lock_shared(proposal.actor_id)
     rows = Merge.objects.select_for_update(of=["self"])
     locked = rows.filter(pk=proposal.pk, actor_id=proposal.actor_id).first()
     if locked is None:
@@ -285,7 +286,7 @@ def _store(
 
 
 def _locked_numbers(memories: Sequence[Memory]) -> dict[UUID, MemoryNumbers]:
-    take_off_clock(memories[0].actor_id, [memory.pk for memory in memories])
+    settle_numbers(memories[0].actor_id, [memory.pk for memory in memories])
     rows = MemoryNumbers.objects.select_for_update().order_by("memory_id")
     return {row.memory_id: row for row in rows.filter(actor_id=memories[0].actor_id, memory__in=memories)}
 
@@ -420,3 +421,121 @@ def _plain(moment: datetime | None) -> str | None:
 
 def _moment(text: str | None) -> datetime | None:
     return parse_datetime(text) if text else None
+
+
+SAME: Final = ("scope_level", "scope_domain", "scope_project", "valid_from", "valid_to")
+"""One that fewer see, or that ends, cannot stand for the other; what sort they are of is the person's to say."""
+
+
+def check_mergeable(one: Memory, other: Memory) -> None:
+    """Raise WrongState where one of the two cannot stand for the other."""
+    if one.actor_id != other.actor_id:
+        raise WrongState(told("Two memories of one user, or of one agent, can be merged; these are not."))
+    if not one.status == other.status == Status.ACTIVE:
+        raise WrongState(told("Only active memories can be merged."))
+    if any(getattr(one, name) != getattr(other, name) for name in SAME):
+        raise WrongState(told("Their scope, or the time in which they hold, is not the same."))
+
+
+@transaction.atomic
+def merge_pair(
+    *, kept: Memory, absorbed: Memory, versions: Mapping[str, int], by: Principal, reason: str, now: datetime
+) -> Merge:
+    """Let one memory absorb another, whatever was decided about the pair before.
+
+    `versions` are those that the person saw, by id. Raises WrongState where they cannot be one, CannotMerge where one
+    was changed meanwhile, Forbidden.
+    """
+    check_mergeable(kept, absorbed)
+    lock_shared(kept.actor_id)
+    for memory in (kept, absorbed):
+        if versions.get(str(memory.pk), memory.version) != memory.version:
+            raise CannotMerge(told("One of the two was changed since you saw it."))
+    of_pair = Merge.objects.filter(actor_id=kept.actor_id).exclude(state=MergeState.MERGED)
+    of_pair.filter(Q(kept=kept, absorbed=absorbed) | Q(kept=absorbed, absorbed=kept)).delete()
+    proposal, _is_new = Merge.objects.update_or_create(
+        actor_id=kept.actor_id, kept=kept, absorbed=absorbed,
+        defaults={
+            "run": None, "kept_version": kept.version, "absorbed_version": absorbed.version,
+            "likeness": likeness_of(kept.content, absorbed.content), "state": MergeState.PROPOSED, "created_at": now,
+        },
+    )  # fmt: skip
+    return merge(proposal=proposal, by=by, reason=reason, now=now)
+
+
+AGAIN: Final = frozenset({MergeState.WITHDRAWN})
+"""What may be proposed again: a person has decided about the others."""
+
+
+@dataclass
+class PairCounts:
+    """What became of the pairs that a sleep found."""
+
+    proposed: int = 0
+    merged: int = 0
+    errors: list[str] = field(default_factory=list)
+
+
+def record_pairs(run: SleepRun, pairs: Sequence[Pair], *, merges_itself: bool) -> PairCounts:
+    """Propose the pairs, or merge those about which nobody has decided anything; inside the caller's transaction."""
+    noted = PairCounts()
+    for pair in _as_compared(run, pairs):
+        proposal = _propose(run, pair)
+        if proposal is None:
+            continue
+        if merges_itself and not side(pair.absorbed).is_decided:
+            _merge_or_discard(run, proposal, noted)
+        else:
+            noted.proposed += 1
+    return noted
+
+
+def _as_compared(run: SleepRun, pairs: Sequence[Pair]) -> list[Pair]:
+    """Return the pairs of which both are as they were compared, their rows held in the order of their keys."""
+    ids = {memory.pk for pair in pairs for memory in (pair.kept, pair.absorbed)}
+    rows = Memory.objects.of([run.actor_id]).active().filter(pk__in=ids).select_for_update().order_by("id")
+    versions = dict(rows.values_list("pk", "version"))
+    held = MemoryNumbers.objects.filter(actor_id=run.actor_id, memory__in=ids).select_for_update()
+    list(held.order_by("memory_id").values_list("pk"))
+    return [
+        pair
+        for pair in pairs
+        if all(versions.get(memory.pk) == memory.version for memory in (pair.kept, pair.absorbed))
+    ]
+
+
+def _propose(run: SleepRun, pair: Pair) -> Merge | None:
+    """Write the proposal down; None where there is one for this pair, or was and a person has decided."""
+    of_pair = Merge.objects.filter(actor_id=run.actor_id).filter(
+        Q(kept=pair.kept, absorbed=pair.absorbed) | Q(kept=pair.absorbed, absorbed=pair.kept)
+    )
+    if any(_stands(each, pair) for each in of_pair):
+        return None
+    of_pair.delete()
+    return Merge.objects.create(
+        actor_id=run.actor_id, run=run, kept=pair.kept, kept_version=pair.kept.version, absorbed=pair.absorbed,
+        absorbed_version=pair.absorbed.version, likeness=pair.likeness, created_at=run.now,
+    )  # fmt: skip
+
+
+def _stands(known: Merge, pair: Pair) -> bool:
+    """Say whether a proposal stands as it is: decided by a person, or open about the two as they are now."""
+    if known.state == MergeState.PROPOSED:
+        versions = {known.kept_id: known.kept_version, known.absorbed_id: known.absorbed_version}
+        return versions == {memory.pk: memory.version for memory in (pair.kept, pair.absorbed)}
+    return known.state not in AGAIN
+
+
+def withdraw_stale(run: SleepRun) -> None:
+    """Withdraw open proposals about memories that are not active any more; what was changed is compared anew."""
+    with connection.cursor() as cursor:
+        cursor.execute(WITHDRAW_STALE, {"actor_id": run.actor_id, "now": run.now})
+
+
+def _merge_or_discard(run: SleepRun, proposal: Merge, noted: PairCounts) -> None:
+    try:
+        merge(proposal=proposal, by=run.sleeper, reason=f"sleep {run.number}", now=run.now)
+    except CannotMerge:  # it was merged with another of this very batch, and is compared anew
+        proposal.delete()
+    else:
+        noted.merged += 1

@@ -18,7 +18,7 @@ from memoryhub.tenancy.models import Actor, Agent
 from memoryhub.tenancy.namespaces import LONGEST_NAMESPACE
 from strength.domain.memories import Kind, ScopeLevel, Source, Status
 from strength.domain.strength import perspective_strength
-from strength.models.rest import hold_awake
+from strength.models.locks import lock_shared
 from strength.sql import FACETS, FOLLOW_NUMBERS, FOLLOW_THESE, HOLD_MEMORIES, OFF_THE_CLOCK, STALE_MEMORIES
 
 
@@ -200,9 +200,9 @@ class CurrentNumbers(NumbersOfMemory):
 class MemoryNumbers(NumbersOfMemory):
     """A memory's numbers as they are stored: as of when somebody last wrote them, in a narrow row of their own.
 
-    A row with a `clock_then` is on its actor's clock (`Rhythm`): it has faded since by what the clock has moved on for
-    its level, and no night writes it again. So these numbers are read through CurrentNumbers, and whoever writes them
-    takes the row off the clock first (`strength.actions.clock`), which leaves it as if every night had written it.
+    A row with a `clock_then` is on its actor's clock (`SleepState`): it has faded since by what the clock has advanced
+    for its level, and no night writes it again. So these numbers are read through CurrentNumbers, and every write
+    settles the row first (`strength.models.locks.settle_numbers`), which leaves it as if each night had written it.
 
     No index but the key, and a low fill factor (set in the migration): every update then stays in its
     page (HOT). What the database alone writes is not checked row by row.
@@ -303,7 +303,7 @@ class MemoryIndex(Facets, SearchIndexRow):
         """Follow these memories while nobody can change them; what was erased meanwhile has no rows."""
         keys = {"actor_ids": [actor_id], "memory_ids": memory_ids}
         with suppress(UnknownRow), transaction.atomic(), connection.cursor() as cursor:
-            hold_awake(actor_id)
+            lock_shared(actor_id)
             cursor.execute(HOLD_MEMORIES, keys)
             cursor.execute(FOLLOW_THESE, keys)
             mended = cursor.rowcount

@@ -2,15 +2,18 @@
 
 A sleep locks numbers and then memories, in one scan of a table made for it; whoever changes a memory locks it the other
 way round. So both take a lock of the actor's first: changes and uses share it, a sleep has it alone, for a slice at a
-time. Who shares it knows where the actor's clock stands (`strength.actions.clock`).
+time. Who shares it knows where the actor's clock stands (`strength.actions.sleep`).
 """
 
+from collections.abc import Collection
+from typing import Any
 from uuid import UUID
 
 from django.db import connection
 
 from memoryhub.auth.tenancy import UnknownRow
 from memoryhub.errors import told
+from strength.sql import OFF_THE_CLOCK
 
 # In one statement: the subquery is not pulled up, for its function has effects, and rows are locked after the join.
 HOLD = """
@@ -26,7 +29,7 @@ def _whose(actor_id: UUID) -> int:
     return int.from_bytes(actor_id.bytes[:4], "big", signed=True)
 
 
-def hold_awake(actor_id: UUID) -> None:
+def lock_shared(actor_id: UUID) -> None:
     """Keep an actor from being erased, and its sleep from going on, until the transaction ends.
 
     Every change of a memory, or of its strength, takes this first. Raises UnknownRow where the actor is gone.
@@ -34,7 +37,7 @@ def hold_awake(actor_id: UUID) -> None:
     _hold(actor_id, HOLD.format(lock="pg_advisory_xact_lock_shared"))
 
 
-def hold_asleep(actor_id: UUID) -> None:
+def lock_exclusive(actor_id: UUID) -> None:
     """Keep everybody else from changing an actor's memories until the transaction ends. Raises UnknownRow."""
     _hold(actor_id, HOLD.format(lock="pg_advisory_xact_lock"))
 
@@ -44,3 +47,20 @@ def _hold(actor_id: UUID, statement: str) -> None:
         cursor.execute(statement, {"about": _ABOUT, "whose": _whose(actor_id), "actor_id": actor_id})
         if cursor.fetchone() is None:
             raise UnknownRow(told("The user was erased meanwhile."))
+
+
+def settle_numbers(actor_id: UUID, memory_ids: Collection[UUID]) -> None:
+    """Store these memories' numbers as they are now, held until the transaction ends."""
+    with connection.cursor() as cursor:
+        cursor.execute(OFF_THE_CLOCK, {"actor_ids": [actor_id], "memory_ids": list(memory_ids)})
+
+
+def write_numbers(
+    statement: str, values: dict[str, Any], *, actor_id: UUID, memory_ids: Collection[UUID]
+) -> int:
+    """Execute a statement that writes these memories' numbers, off the clock; return how many rows it says."""
+    keys = {"actor_ids": [actor_id], "memory_ids": list(memory_ids)}
+    with connection.cursor() as cursor:
+        cursor.execute(OFF_THE_CLOCK + statement, {"actor_id": actor_id, **keys, **values})
+        cursor.nextset()
+        return int(cursor.rowcount)

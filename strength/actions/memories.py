@@ -1,8 +1,10 @@
 """Writing memories: once each, with provenance, findable at once (SPEC M1–M3, M8, M10)."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from datetime import datetime
+from typing import Final
 from uuid import UUID
 
 from django.db import IntegrityError, transaction
@@ -10,7 +12,8 @@ from django.db.models import Subquery
 from django.db.models.functions import Coalesce
 
 from conversations.models import Message
-from memoryhub.auth.domain import Principal, PrincipalKind
+from memoryhub.auth.actions import VersionMismatch
+from memoryhub.auth.domain import Forbidden, Principal, PrincipalKind
 from memoryhub.auth.tenancy import UnknownRow
 from memoryhub.errors import told
 from memoryhub.providers.spaces import IndexEntry, index_entries, writing_spaces
@@ -20,30 +23,33 @@ from memoryhub.tenancy.domain import Trust, TrustPolicy
 from memoryhub.tenancy.models import Actor
 from memoryhub.tenancy.namespaces import expand_namespace
 from memoryhub.tenancy.policies import effective_policy
-from strength.actions.alike import alike_memories
-from strength.actions.decisions import (
-    DecidedAgainst,
-    decision_against,
-    deletion_of,
-    lift_tombstones,
-    note_held_back,
-)
-from strength.actions.ending import end_what_it_supersedes
+from strength.actions.duplicates import near_duplicates
 from strength.actions.revisions import keep_revision, snapshot
 from strength.actions.search import follow_memories, index_memory
+from strength.actions.tombstones import (
+    BlockedByTombstone,
+    atomic_but_for_tombstones,
+    count_held_back,
+    find_deletion,
+    find_tombstone,
+    lift_tombstones,
+)
 from strength.actions.usage import reinforce, set_strengths
 from strength.domain.memories import (
+    AUTOMATIC,
+    SLEEP_VERB,
     Kind,
     MemoryRefused,
     ScopeLevel,
     Source,
     Status,
+    TombstoneReason,
+    WrongState,
     check_scope,
     content_digest,
     default_namespace,
 )
 from strength.domain.policy import StrengthPolicy
-from strength.domain.revisions import AUTOMATIC, SLEEP_VERB, Decision
 from strength.domain.strength import initial_strength
 from strength.models import (
     CurrentNumbers,
@@ -52,9 +58,9 @@ from strength.models import (
     MemoryRevision,
     MemorySource,
     PerspectiveStrength,
-    Rhythm,
+    SleepState,
 )
-from strength.models.rest import hold_awake
+from strength.models.locks import lock_shared
 from strength.sql import FADES_BY
 
 
@@ -107,7 +113,7 @@ def write_memory(*, actor: Actor, new: NewMemory, by: Principal, now: datetime) 
     _judge(draft, actor, new, messages, by)
     entry = _entry(new, spaces)
     with transaction.atomic():
-        hold_awake(actor.id)
+        lock_shared(actor.id)
         known = _same_text(draft)
         believed = known is not None and known.status == Status.ACTIVE
         standing = Standing() if believed else _weigh(draft, new, by, now)
@@ -123,7 +129,7 @@ def write_memory(*, actor: Actor, new: NewMemory, by: Principal, now: datetime) 
             index_memory(draft, entry, spaces)
             keep_revision(memory=draft, verb="create", before={}, by=by, reason=standing.reason, now=now)
     if standing.against is not None:
-        raise DecidedAgainst(standing.against)
+        raise BlockedByTombstone(standing.against)
     return draft, True
 
 
@@ -137,7 +143,7 @@ def say_again(*, memory: Memory, new: NewMemory, by: Principal, now: datetime) -
     draft = _draft(memory.actor, new, now)
     messages = _source_messages(memory.actor, new.source_message_ids)
     _judge(draft, memory.actor, new, messages, by)
-    hold_awake(memory.actor_id)
+    lock_shared(memory.actor_id)
     rows = Memory.objects.select_for_update(of=["self"]).select_related("actor__agent")
     known = rows.filter(actor_id=memory.actor_id, pk=memory.pk).first()
     if known is None:
@@ -152,7 +158,7 @@ def say_again(*, memory: Memory, new: NewMemory, by: Principal, now: datetime) -
 class Standing:
     """How a text stands to what people decided: what keeps it out, what they put in its place, why it waits."""
 
-    against: Decision | None = None
+    against: TombstoneReason | None = None
     in_its_place: Memory | None = None
     reason: str = ""
 
@@ -162,16 +168,16 @@ def _weigh(draft: Memory, new: NewMemory, by: Principal, now: datetime) -> Stand
     if by.kind is PrincipalKind.CURATOR:
         lift_tombstones(actor_id=draft.actor_id, text=draft.content)
         return Standing()
-    decided = decision_against(actor_id=draft.actor_id, text=draft.content)
+    decided = find_tombstone(actor_id=draft.actor_id, text=draft.content)
     if decided is None and new.source is Source.EXTRACTION:
-        decided = deletion_of(actor_id=draft.actor_id, kind=draft.kind, message_ids=new.source_message_ids)
+        decided = find_deletion(actor_id=draft.actor_id, kind=draft.kind, message_ids=new.source_message_ids)
     if decided is None:
         return Standing()
-    decision = Decision(decided.decision)
+    decision = TombstoneReason(decided.decision)
     if not new.is_automatic and by.kind is not PrincipalKind.JOB:
         draft.status, draft.pinned = Status.PENDING, False
         return Standing(reason=f"A person {decision} a memory that says this.")
-    note_held_back(decided, now=now)
+    count_held_back(decided, now=now)
     put_right = Memory.objects.of([draft.actor_id]).active().filter(pk__in=[decided.memory_id]).first()
     return Standing(in_its_place=put_right) if put_right else Standing(against=decision)
 
@@ -185,7 +191,7 @@ def _said_before(
     """
     if new.source is not Source.EXTRACTION:
         return None
-    alike = alike_memories(
+    alike = near_duplicates(
         actor_id=draft.actor_id, namespace=draft.namespace, text=draft.content, space=spaces[0],
         vector=entry.vectors.get(spaces[0].id), now=draft.created_at,
         among=[Status.ACTIVE] if draft.status == Status.ACTIVE else [Status.ACTIVE, Status.PENDING],
@@ -340,7 +346,7 @@ def _seen_again(
             reason="A trusted source said the same.",
             now=now,
         )
-        end_what_it_supersedes(memory, by=by, now=now)
+        end_superseded(memory, by=by, now=now)
     if is_told_anew:
         reinforce(memory=memory, now=now)
     return memory
@@ -367,7 +373,7 @@ def _add_numbers(memory: Memory, new: NewMemory) -> None:
 
 def _tasks_completed(actor_id: UUID) -> Coalesce:
     """Return the actor's clock of tasks as the database knows it, 0 before the first."""
-    clock = Rhythm.objects.filter(actor_id=actor_id).values("tasks_completed")
+    clock = SleepState.objects.filter(actor_id=actor_id).values("tasks_completed")
     return Coalesce(Subquery(clock), 0)
 
 
@@ -391,3 +397,135 @@ def _add_sources(memory: Memory, messages: Sequence[Message], now: datetime) -> 
         ignore_conflicts=True,
     )
     return known < len(messages)
+
+
+APPROVED: Final = "What contradicts it was approved."
+
+
+def end_memory(old: Memory, new: Memory, at: datetime, *, by: Principal, reason: str, now: datetime) -> None:
+    """Let a locked memory have held until `at`, and name what holds since; it is kept, with its revision."""
+    before = snapshot(old)
+    old.valid_to, old.superseded_by, old.pinned = at, new, False
+    old.version, old.updated_at = old.version + 1, now
+    old.save(update_fields=["valid_to", "superseded_by", "pinned", "version", "updated_at"])
+    follow_memories([old])
+    keep_revision(memory=old, verb="supersede", before=before, by=by, reason=reason, now=now)
+
+
+def note_superseded(waiting: Memory, olds: Sequence[Memory], *, is_new: bool, now: datetime) -> None:
+    """Note with a memory that waits what no longer holds once it is approved.
+
+    One that waited before is another version by that: who read it without what it ends has not approved of it.
+    """
+    known = list(waiting.supersedes or [])
+    more = [old.pk for old in olds if old.pk not in known]
+    if not more:
+        return
+    waiting.supersedes = [*known, *more]
+    if not is_new:
+        waiting.version, waiting.updated_at = waiting.version + 1, now
+    waiting.save(update_fields=["supersedes", "version", "updated_at"])
+
+
+def end_superseded(approved: Memory, *, by: Principal, now: datetime) -> None:
+    """End what a memory that was just brought in contradicts, as far as it still holds; in its transaction.
+
+    A person who approves it has decided so; a job ends nothing that a person pinned or put right.
+    """
+    keys, at = approved.supersedes or [], min(approved.valid_from or now, now)
+    rows = Memory.objects.of([approved.actor_id]).active().filter(pk__in=keys, superseded_by=None)
+    for old in rows.select_for_update(of=["self"]).select_related("actor__agent").order_by("id"):
+        is_kept = by.kind is PrincipalKind.JOB and (old.pinned or old.locked)
+        has_ended = old.valid_to is not None and old.valid_to <= at
+        begins_later = old.valid_from is not None and old.valid_from > at
+        if not (is_kept or has_ended or begins_later):
+            end_memory(old, approved, at, by=by, reason=APPROVED, now=now)
+    if keys:
+        approved.supersedes = None
+        approved.save(update_fields=["supersedes"])
+
+
+def is_activated(memory: Memory, was: str) -> bool:
+    """Say whether a memory that waited has just become active."""
+    return memory.status == Status.ACTIVE and was == Status.PENDING
+
+
+@atomic_but_for_tombstones()
+def supersede_memory(
+    *,
+    memory: Memory,
+    new: NewMemory,
+    at: datetime,
+    by: Principal,
+    reason: str,
+    now: datetime,
+    along: Sequence[Memory] = (),
+    expected_version: int | None = None,
+) -> Memory:
+    """Write what holds from `at` on, and end what held until then; return the new memory.
+
+    What is not stated of the new one is as it was of the old. The old one is kept with its end, and found by those who
+    ask what held at a time before (`as_of`). Those `along` end with it where they can. Where the new text has to wait
+    for a curator, or a job would end what a person has put right, the new one waits and the old ones hold on until it
+    is approved. Raises VersionMismatch, WrongState for a memory that is not active or has ended, MemoryRefused for an
+    end before its begin, DecidedAgainst and others as `write_memory` does.
+    """
+    lock_shared(memory.actor_id)
+    rows = Memory.objects.of([memory.actor_id]).select_for_update(of=["self"]).select_related("actor__agent")
+    held = {
+        each.pk: each for each in rows.filter(pk__in=[memory.pk, *(each.pk for each in along)]).order_by("id")
+    }
+    old = held.pop(memory.pk, None)
+    if old is None:
+        raise UnknownRow(told("No memory %(id)s.", id=memory.pk))
+    if expected_version is not None and old.version != expected_version:
+        raise VersionMismatch(old.version)
+    _check(old, at, by)
+    olds = [old, *_endable(list(held.values()), at, by)]
+    waits = new.waits or (by.kind is PrincipalKind.JOB and any(each.locked for each in olds))
+    unlike = new.unlike.union(each.pk for each in olds)
+    written, is_new = write_memory(
+        actor=old.actor, new=_like(old, replace(new, waits=waits, unlike=unlike), at), by=by, now=now
+    )
+    if written.pk == old.pk:
+        raise MemoryRefused("content", told("The new text says what the memory says already."))
+    ending = [each for each in olds if each.pk != written.pk]
+    if written.status == Status.ACTIVE:
+        for each in ending:
+            end_memory(each, written, at, by=by, reason=reason, now=now)
+    elif written.status == Status.PENDING and by.is_trusted:
+        note_superseded(written, ending, is_new=is_new, now=now)
+    return written
+
+
+def _endable(memories: Sequence[Memory], at: datetime, by: Principal) -> list[Memory]:
+    found = []
+    for each in memories:
+        with suppress(Forbidden, WrongState, MemoryRefused):
+            _check(each, at, by)
+            found.append(each)
+    return found
+
+
+def _check(old: Memory, at: datetime, by: Principal) -> None:
+    if not by.is_trusted and old.trust == Trust.TRUSTED:
+        raise Forbidden(told("An untrusted key may not end what is believed; a curator can."))
+    if old.status != Status.ACTIVE or old.superseded_by_id or (old.valid_to and old.valid_to <= at):
+        raise WrongState(told("Only a memory that is active and still holds can be superseded."))
+    # What was said at one moment may replace itself more than once: it then held for no time at all.
+    if old.valid_from and at < old.valid_from:
+        raise MemoryRefused("valid_from", told("A memory cannot end before it begins."))
+
+
+def _like(old: Memory, new: NewMemory, at: datetime) -> NewMemory:
+    """Return the new memory where and of what sort the old one was, from its time on."""
+    return replace(
+        new,
+        kind=Kind(old.kind),
+        namespace=old.namespace,
+        tags=new.tags or old.tags,
+        scope_level=ScopeLevel(old.scope_level),
+        scope_domain=old.scope_domain or None,
+        scope_project=old.scope_project,
+        valid_from=at,
+    )

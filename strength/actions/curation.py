@@ -1,8 +1,9 @@
 """What people decide about memories: edit, pin, archive, approve, restore, delete (SPEC M9, M10)."""
 
-from collections.abc import Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from types import MappingProxyType
 from typing import Any
@@ -18,53 +19,43 @@ from memoryhub.auth.actions import VersionMismatch
 from memoryhub.auth.domain import Forbidden, Principal, PrincipalKind
 from memoryhub.auth.tenancy import UnknownRow
 from memoryhub.errors import DomainError, told
+from memoryhub.ids import new_id
 from memoryhub.providers.spaces import index_entries, writing_spaces
 from memoryhub.tenancy.domain import Trust
 from memoryhub.tenancy.namespaces import expand_namespace
 from memoryhub.tenancy.policies import effective_policy
-from strength.actions.beside import STRENGTH, stood_beside
-from strength.actions.decisions import (
-    DecidedAgainst,
-    decision_against,
+from strength.actions.memories import end_superseded, is_activated
+from strength.actions.revisions import STRENGTH, TEXT_ONCE, is_about, keep_revision, snapshot, state_beside
+from strength.actions.search import follow_memories, index_memory
+from strength.actions.tombstones import (
+    BlockedByTombstone,
+    are_near_duplicates,
+    find_tombstone,
     leave_tombstone,
     lift_tombstones,
-    say_the_same,
 )
-from strength.actions.ending import end_what_it_supersedes, is_brought_in
-from strength.actions.revisions import keep_revision, snapshot
-from strength.actions.search import follow_memories, index_memory
 from strength.actions.usage import set_strengths
 from strength.domain.memories import (
+    DuplicateMemory,
+    LockedByPerson,
     MemoryRefused,
     ScopeLevel,
     Status,
+    TombstoneReason,
+    WrongState,
+    changed,
     check_scope,
     content_digest,
+    values_after,
 )
 from strength.domain.policy import StrengthPolicy
-from strength.domain.revisions import Decision, changed, values_after
 from strength.models import CurrentNumbers, Memory, MemoryRevision
-from strength.models.rest import hold_awake
+from strength.models.locks import lock_shared
 
 EDITABLE = frozenset(
     {"content", "namespace", "kind", "tags", "scope_level", "scope_domain", "scope_project", "learnings", "confidence",
      "valid_from", "valid_to", "pinned"}
 )  # fmt: skip
-
-
-TEXT_ONCE = "memory_text_once"
-
-
-class WrongState(DomainError):
-    """The memory is in a state from which this cannot be done."""
-
-
-class LockedByPerson(DomainError):
-    """A person has put this text right; nothing rewrites it automatically."""
-
-
-class DuplicateMemory(DomainError):
-    """Another memory in the same namespace has this text already."""
 
 
 @dataclass(frozen=True)
@@ -201,7 +192,12 @@ def delete_memory(
     locked = _lock(memory, expected_version, by)
     if locked.trust == Trust.TRUSTED or by.is_trusted:
         leave_tombstone(
-            memory=locked, text=locked.content, decision=Decision.DELETED, stands_in=None, by=by, now=now
+            memory=locked,
+            text=locked.content,
+            decision=TombstoneReason.DELETED,
+            stands_in=None,
+            by=by,
+            now=now,
         )
     forget_source(source_id=locked.pk)
     forget_answers(actor=locked.actor, row_id=locked.pk)
@@ -229,7 +225,7 @@ def _change(
             locked = _lock(memory, expected_version, by)
             _check_state(locked, verb, allowed)
             before = snapshot(locked)
-            beside = {**stood_beside(locked, _decidable(locked, values)), **with_it}
+            beside = {**state_beside(locked, _decidable(locked, values)), **with_it}
             _apply(locked, values, by)
             _check_decisions(locked, before, by)
             if snapshot(locked) == before:
@@ -244,8 +240,8 @@ def _change(
             keep_revision(
                 memory=locked, verb=verb, before=before, by=by, reason=reason, now=now, beside=beside, batch=batch
             )  # fmt: skip
-            if is_brought_in(locked, before["status"]):
-                end_what_it_supersedes(locked, by=by, now=now)
+            if is_activated(locked, before["status"]):
+                end_superseded(locked, by=by, now=now)
             return locked
     except IntegrityError as error:
         if not is_about(error, TEXT_ONCE):
@@ -277,18 +273,13 @@ def _decidable(memory: Memory, values: Mapping[str, Any]) -> set[str]:
     return {memory.content, values.get("content", memory.content)}
 
 
-def is_about(error: IntegrityError, constraint: str) -> bool:
-    """Say whether it was this constraint that was broken."""
-    return getattr(getattr(error.__cause__, "diag", None), "constraint_name", None) == constraint
-
-
 def _check_decisions(memory: Memory, before: Mapping[str, Any], by: Principal) -> None:
     """Raise DecidedAgainst where a client would edit in what a person decided against about another memory."""
     if memory.content == before["content"] or by.kind in (PrincipalKind.CURATOR, PrincipalKind.COMMAND):
         return
-    decided = decision_against(actor_id=memory.actor_id, text=memory.content)
+    decided = find_tombstone(actor_id=memory.actor_id, text=memory.content)
     if decided is not None and decided.memory_id != memory.pk:
-        raise DecidedAgainst(Decision(decided.decision))
+        raise BlockedByTombstone(TombstoneReason(decided.decision))
 
 
 def _keep_decision(memory: Memory, before: Mapping[str, Any], by: Principal, now: datetime) -> None:
@@ -297,13 +288,18 @@ def _keep_decision(memory: Memory, before: Mapping[str, Any], by: Principal, now
         return
     if memory.status == Status.REJECTED != before["status"]:
         leave_tombstone(
-            memory=memory, text=memory.content, decision=Decision.REJECTED, stands_in=None, by=by, now=now
+            memory=memory,
+            text=memory.content,
+            decision=TombstoneReason.REJECTED,
+            stands_in=None,
+            by=by,
+            now=now,
         )
-    if memory.content != before["content"] and not say_the_same(memory.content, before["content"]):
+    if memory.content != before["content"] and not are_near_duplicates(memory.content, before["content"]):
         leave_tombstone(
             memory=memory,
             text=before["content"],
-            decision=Decision.EDITED,
+            decision=TombstoneReason.EDITED,
             stands_in=memory.pk,
             by=by,
             now=now,
@@ -317,7 +313,7 @@ def _keep_decision(memory: Memory, before: Mapping[str, Any], by: Principal, now
 
 
 def _lock(memory: Memory, expected_version: int | None, by: Principal) -> Memory:
-    hold_awake(memory.actor_id)
+    lock_shared(memory.actor_id)
     rows = Memory.objects.select_for_update(of=["self"]).select_related("actor__agent")
     # With what it would end, in the order of keys, as everybody locks who locks more than one.
     held = rows.filter(pk__in=[memory.pk, *(memory.supersedes or [])], actor_id=memory.actor_id)
@@ -389,3 +385,102 @@ def _take_new_text(memory: Memory, by: Principal) -> None:
 def _past(verb: str) -> str:
     irregular = {"pin": "pinned", "unpin": "unpinned"}
     return irregular.get(verb, f"{verb}d" if verb.endswith("e") else f"{verb}ed")
+
+
+class AlreadySo(WrongState):
+    """Nothing would change."""
+
+
+@dataclass
+class Many:
+    """What came of it: the memories that were changed; the refusals of the others, and whom, by what they say."""
+
+    batch: UUID
+    changed: list[Memory] = field(default_factory=list)
+    left: Counter[str] = field(default_factory=Counter)
+    refusals: dict[str, DomainError] = field(default_factory=dict)
+    whom: defaultdict[str, list[Memory]] = field(default_factory=lambda: defaultdict(list))
+
+    def leave(self, memory: Memory, error: DomainError) -> None:
+        """Note that a memory was left as it was."""
+        self.left[str(error)] += 1
+        self.refusals[str(error)] = error
+        self.whom[str(error)].append(memory)
+
+
+def expected(memories: Iterable[Memory], verb: str) -> Many:
+    """Return what doing this to the memories would change, as they stand now; nothing is done."""
+    plan = Many(new_id())
+    for memory in memories:
+        try:
+            check_transition(memory, verb)
+        except WrongState as error:
+            plan.leave(memory, error)
+        else:
+            plan.changed.append(memory)
+    return plan
+
+
+def check_transition(memory: Memory, verb: str) -> None:
+    """Raise WrongState where the verb does not suit a memory's state, AlreadySo where it changes nothing."""
+    transition = TRANSITIONS[verb]
+    if all(getattr(memory, name) == value for name, value in transition.sets.items()):
+        raise AlreadySo(told("It is so already."))
+    if Status(memory.status) not in transition.allowed:
+        raise WrongState(told("Its state (%(state)s) does not allow it.", state=told(memory.status)))
+
+
+def check_was_read(verb: str, version: int | None) -> None:
+    """Raise WrongState where an approval does not say which text was read: it is bound to that one (SPEC M10)."""
+    if verb == "approve" and version is None:
+        raise WrongState(told("The page did not say which text was read. Nothing was decided."))
+
+
+@transaction.atomic
+def curate_many(
+    *,
+    memories: Sequence[Memory],
+    versions: Mapping[str, int],
+    verb: str,
+    by: Principal,
+    reason: str,
+    now: datetime,
+) -> Many:
+    """Do what the verb says to each memory that allows it; the revisions share a batch, to be taken back as one.
+
+    `versions` are those that the person saw, by id. In the order of keys, as everybody locks who locks more than one.
+    """
+    done = Many(new_id())
+    for memory in sorted(memories, key=lambda each: (each.actor_id, each.pk)):
+        try:
+            check_transition(memory, verb)
+            seen = versions.get(str(memory.pk))
+            check_was_read(verb, seen)
+            new = apply_transition(
+                memory=memory,
+                verb=verb,
+                by=by,
+                reason=reason,
+                now=now,
+                expected_version=seen,
+                batch=done.batch,
+            )
+        except DomainError as error:
+            done.leave(memory, error)
+        else:
+            done.changed.append(new)
+    return done
+
+
+@transaction.atomic
+def delete_many(*, memories: Sequence[Memory], by: Principal, reason: str, now: datetime) -> Many:
+    """Delete memories, each with its audit entry and its decision; there is no way back."""
+    done = Many(new_id())
+    for memory in sorted(memories, key=lambda each: (each.actor_id, each.pk)):
+        try:
+            delete_memory(memory=memory, expected_version=None, by=by, reason=reason, now=now)
+        except DomainError as error:
+            done.leave(memory, error)
+        else:
+            done.changed.append(memory)
+    return done
