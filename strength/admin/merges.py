@@ -26,7 +26,7 @@ from memoryhub.admin.base import (
     principal,
     title_with_time,
 )
-from memoryhub.admin.differences import Piece, Row, aligned
+from memoryhub.admin.diff import Part, Row, side_by_side
 from memoryhub.admin.filters import UserFilter
 from memoryhub.admin.object_actions import (
     Confirmation,
@@ -347,7 +347,7 @@ def pair_of(request: HttpRequest, merge: Merge) -> dict[str, Any]:
     """Return both memories of a merge, what each says alone, and what the one that stays will have."""
     kept, absorbed = merge.kept, merge.absorbed
     reads = may_read_memories(request)
-    rows = aligned(kept.content, absorbed.content) if reads else None
+    rows = side_by_side(kept.content, absorbed.content) if reads else None
     return {
         "sides": [
             _side(kept, merge.kept_version, is_kept=True),
@@ -379,9 +379,9 @@ def other_merges(merge: Merge) -> dict[str, int]:
     return open_.aggregate(**{name: Count("pk", filter=either) for name, either in about.items()})
 
 
-def _whole(text: str) -> list[Piece]:
+def _whole(text: str) -> list[Part]:
     ending = "…" if len(text) > LONGEST_SHOWN else ""
-    return [Piece(text[:LONGEST_SHOWN] + ending, own=False)]
+    return [Part(text[:LONGEST_SHOWN] + ending, own=False)]
 
 
 def _side(memory: Memory, version: int, *, is_kept: bool) -> dict[str, Any]:

@@ -18,6 +18,7 @@ from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from memoryhub.admin.base import ActionAdmin, ActionForm, error_on, truncated, version_conflict
+from memoryhub.admin.diff import differences
 from memoryhub.admin.fields import ReasonField
 from memoryhub.admin.object_actions import (
     Done,
@@ -32,7 +33,6 @@ from memoryhub.auth.actions import VersionMismatch
 from memoryhub.auth.domain import Forbidden
 from memoryhub.auth.tenancy import UnknownRow
 from memoryhub.errors import told
-from summaries.admin.passages import differences
 from summaries.domain.projects import is_stand_in
 
 FETCHED = "fetch"

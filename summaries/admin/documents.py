@@ -18,6 +18,7 @@ from django.utils.translation import gettext_lazy as _
 from unfold.contrib.filters.admin import RangeDateTimeFilter, RelatedDropdownFilter
 
 from memoryhub.admin.base import as_uuid, clock, error_on, grouped, link_to, owner_label, principal
+from memoryhub.admin.diff import differences
 from memoryhub.admin.fields import ProseField, with_plain_line_ends
 from memoryhub.admin.filters import UserFilter
 from memoryhub.admin.labels import PRINCIPAL_KINDS
@@ -59,7 +60,6 @@ from summaries.admin.base import (
     topic_of,
 )
 from summaries.admin.labels import DOCUMENT_KINDS, OUTCOMES, WHYS
-from summaries.admin.passages import differences
 from summaries.domain.documents import LONGEST_DOCUMENT, DocumentKind, line_digest
 from summaries.models import Document, DocumentEntry, DocumentVersion, Project
 

@@ -21,7 +21,6 @@ from memoryhub.importexport.lines import read_lines
 from memoryhub.providers import spaces
 from strength.actions.curation import apply_transition, edit_memory
 from strength.actions.memories import NewMemory, supersede_memory
-from strength.admin.memory_detail import CUT, GONE, LONGEST_SHOWN, NEW, SAME, difference
 from strength.models import Memory, MemoryRevision, Merge, Tombstone
 from tests.integration.admin.conftest import BY, NOW, SCRIPT, SECRET_USER, Hub, form_of, list_of, page_of
 
@@ -632,33 +631,6 @@ def test_earlier_revisions_are_a_click_away(boss: Client, hub: Hub) -> None:
 
 def joined(runs: Any, *kinds: str) -> str:
     return "".join(run.text for run in runs if run.kind in kinds)
-
-
-@pytest.mark.parametrize(
-    ("before", "after"),
-    [
-        ("", ""),
-        ("", "new"),
-        ("old", ""),
-        ("a b c", "a x c"),
-        ("抹茶が好き", "珈琲が好き"),
-        ("x y", "y x"),
-        ("same", "same"),
-    ],
-)
-def test_a_difference_holds_both_texts(before: str, after: str) -> None:
-    runs = difference(before, after)
-    assert runs is not None
-    assert joined(runs, SAME, GONE) == before and joined(runs, SAME, NEW) == after
-
-
-def test_a_difference_leaves_out_what_stayed_and_is_cut() -> None:
-    same = "word " * 400
-    runs = difference(f"{same}old {same}", f"{same}new {same}")
-    assert runs is not None and [run.kind for run in runs] == [CUT, SAME, GONE, NEW, SAME, CUT]
-    long = difference("", "new " * 1200)
-    assert long is not None and long[-1].kind == CUT and len(joined(long, NEW)) <= LONGEST_SHOWN
-    assert difference("x" * 9000, "y") is None
 
 
 def test_a_page_compares_no_more_texts_than_it_has_time_for(boss: Client, hub: Hub) -> None:

@@ -21,7 +21,6 @@ from django.utils import timezone
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memoryhub.admin.differences import LONGEST_COMPARED, compared
 from memoryhub.auth.actions import create_agent
 from memoryhub.auth.models import AuditEntry
 from memoryhub.auth.tenancy import actor_for_writing, tenant_for_reading
@@ -240,41 +239,6 @@ def test_everything_lies_within_the_picture(
     for x, y in [*line, *marks, *heights]:
         assert LEFT - 0.1 <= x <= WIDTH - RIGHT + 0.1 and TOP - 0.1 <= y <= HEIGHT - BOTTOM + 0.1
     assert len(chart.heights) <= 6 and 0 < len(chart.moments) <= 7
-
-
-# Differences
-
-
-def test_what_only_one_says_is_marked() -> None:
-    pieces = compared("Likes green tea.", "Likes black tea.")
-    assert pieces is not None
-    first, second = pieces
-    assert [(piece.text, piece.own) for piece in first] == [
-        ("Likes ", False),
-        ("green ", True),
-        ("tea.", False),
-    ]
-    assert [piece.text for piece in second if piece.own] == ["black "]
-
-
-def test_scripts_without_spaces_are_compared_by_character() -> None:
-    pieces = compared("抹茶アイスが好き", "抹茶アイスが大好き")
-    assert pieces is not None and [piece.text for piece in pieces[1] if piece.own] == ["大"]
-
-
-@given(one=st.text(max_size=200), other=st.text(max_size=200))
-def test_the_pieces_are_the_whole_texts(one: str, other: str) -> None:
-    pieces = compared(one, other)
-    assert pieces is not None
-    for text, side in ((one, pieces[0]), (other, pieces[1])):
-        assert "".join(piece.text for piece in side) == text
-    assert (one == other) == all(not piece.own for side in pieces for piece in side)
-
-
-def test_long_texts_and_texts_that_repeat_themselves_are_not_compared() -> None:
-    assert compared("x" * (LONGEST_COMPARED + 1), "x") is None
-    one, other = ("".join(chr(0x4E00 + number * step % 101) for number in range(5000)) for step in (1, 7))
-    assert compared(one, other) is None
 
 
 # A memory's page

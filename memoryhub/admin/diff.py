@@ -1,0 +1,369 @@
+"""Differences between texts: words in one text or side by side, and the changed passages of long documents.
+
+Built on diff-match-patch, which stops at a deadline: what there was no time for counts as changed. Words and lines are
+encoded as single characters for it, so that no word is marked in part; for the same reason its own semantic clean-up,
+which moves single characters, is replaced by `_without_chance_matches`.
+"""
+
+import re
+import time
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Final
+
+from diff_match_patch import diff_match_patch
+
+SECONDS: Final = 0.5
+"""Time for all comparisons of one page."""
+
+LONGEST_COMPARED: Final = 5_000
+"""Characters of a text that is compared word by word as a whole."""
+
+LARGE: Final = 500
+"""Words or lines of both texts from which unique ones are matched first: the search alone takes quadratic time."""
+
+FIRST_CODE: Final = 0x10000
+LEAST_SHARED: Final = 3
+"""Characters between two differences that count as shared; fewer are chance, and make the text hard to read."""
+
+# Words with the white space behind them; everything else, such as scripts without spaces, one by one.
+_UNSPACED = r"\u3005-\u3007\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\uf900-\ufaff"
+_WORDS = re.compile(rf"[{_UNSPACED}]|[^\W{_UNSPACED}]+\s*|\s+|.\s*", re.DOTALL)
+# Where a row of the comparison ends: behind a sentence or a line.
+_END = re.compile(r"[.!?](?=\s)\s*|[。！？\n]\s*")
+
+_DIFFER = diff_match_patch()
+# No search for a shared half: it takes quadratic time of texts that repeat themselves, whatever the deadline.
+_DIFFER.Diff_Timeout = 0
+_Diffs = list[tuple[int, str]]
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """The next part of both texts: the same in both, or what each has there of its own."""
+
+    one: str
+    other: str
+    own: bool
+
+
+def page_deadline(seconds: float = SECONDS) -> float:
+    """Return the moment until which the texts of one page may be compared, in the clock of diff-match-patch."""
+    return time.time() + seconds
+
+
+def _tokens_compared(
+    one: Sequence[str], other: Sequence[str], deadline: float
+) -> Iterator[tuple[list[str], list[str], bool]]:
+    """Yield the next tokens of both, and whether they differ; equal and different parts take turns."""
+    numbers: dict[str, int] = {}
+
+    def encoded(tokens: Sequence[str]) -> str:
+        return "".join(chr(FIRST_CODE + numbers.setdefault(token, len(numbers))) for token in tokens)
+
+    texts = encoded(one), encoded(other)
+    tokens = list(numbers)
+    diffs = _diffs(*texts, deadline)
+    _DIFFER.diff_cleanupMerge(diffs)
+    pending: tuple[list[str], list[str]] = ([], [])
+    for operation, text in diffs:
+        decoded = [tokens[ord(each) - FIRST_CODE] for each in text]
+        if operation != _DIFFER.DIFF_EQUAL:
+            pending[operation == _DIFFER.DIFF_INSERT].extend(decoded)
+            continue
+        if any(pending):
+            yield *pending, True
+        yield decoded, decoded, False
+        pending = ([], [])
+    if any(pending):
+        yield *pending, True
+
+
+def _diffs(one: str, other: str, deadline: float) -> _Diffs:
+    """Match what is unique in both of large texts first (patience diff), and search in the gaps between."""
+    if len(one) + len(other) <= LARGE:
+        return _search(one, other, deadline)
+    begin = _DIFFER.diff_commonPrefix(one, other)
+    diffs: _Diffs = [(_DIFFER.DIFF_EQUAL, one[:begin])] if begin else []
+    one, other = one[begin:], other[begin:]
+    places = [(-1, -1), *_anchors(one, other), (len(one), len(other))]
+    for (a, b), (next_a, next_b) in pairwise(places):
+        diffs += _search(one[a + 1 : next_a], other[b + 1 : next_b], deadline)
+        if next_a < len(one):
+            diffs.append((_DIFFER.DIFF_EQUAL, one[next_a]))
+    return diffs
+
+
+def _search(one: str, other: str, deadline: float) -> _Diffs:
+    found: _Diffs = _DIFFER.diff_main(one, other, False, deadline)
+    return found
+
+
+def _anchors(one: str, other: str) -> list[tuple[int, int]]:
+    """Return the places of what is unique in both, as the longest sequence in the same order."""
+    theirs = _unique(other)
+    rows: list[list[tuple[int, int]]] = []
+    before: dict[tuple[int, int], tuple[int, int] | None] = {}
+    ends: list[int] = []
+    for each, at in _unique(one).items():
+        if each not in theirs:
+            continue
+        pair = (at, theirs[each])
+        length = bisect_left(ends, pair[1])
+        before[pair] = rows[length - 1][-1] if length else None
+        if length == len(rows):
+            rows.append([pair])
+            ends.append(pair[1])
+        else:
+            rows[length].append(pair)
+            ends[length] = pair[1]
+    found, last = [], rows[-1][-1] if rows else None
+    while last is not None:
+        found.append(last)
+        last = before[last]
+    return found[::-1]
+
+
+def _unique(text: str) -> dict[str, int]:
+    counts = Counter(text)
+    return {each: at for at, each in enumerate(text) if counts[each] == 1}
+
+
+# Words
+
+
+def word_spans(one: str, other: str, deadline: float | None = None) -> list[Span]:
+    """Return both texts in spans of words; of scripts without spaces, in spans of characters."""
+    compared = _tokens_compared(
+        _WORDS.findall(one), _WORDS.findall(other), page_deadline() if deadline is None else deadline
+    )
+    spans = [Span("".join(mine), "".join(theirs), own) for mine, theirs, own in compared]
+    return _joined(_without_chance_matches(spans))
+
+
+def _without_chance_matches(spans: Sequence[Span]) -> Iterator[Span]:
+    """Take what is shared by chance between two differences as different too: a letter, a space, a particle."""
+    last = len(spans) - 1
+    for place, span in enumerate(spans):
+        is_chance = not span.own and 0 < place < last and len(span.one.strip()) < LEAST_SHARED
+        yield Span(span.one, span.other, own=span.own or is_chance)
+
+
+def _joined(spans: Iterator[Span]) -> list[Span]:
+    joined: list[Span] = []
+    for span in spans:
+        if joined and joined[-1].own == span.own:
+            before = joined.pop()
+            span = Span(before.one + span.one, before.other + span.other, span.own)
+        joined.append(span)
+    return joined
+
+
+# In one text
+
+LONGEST_SHOWN: Final = 3_000
+"""Characters of one inline difference; what is left out is marked."""
+
+AROUND: Final = 120
+"""Characters that are shown around a change of what stayed as it was."""
+
+SAME, GONE, NEW, CUT = "same", "gone", "new", "cut"
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """A piece of an inline difference: SAME, GONE, NEW, or CUT where something is left out."""
+
+    kind: str
+    text: str
+
+
+def inline_diff(before: str, after: str, deadline: float | None = None) -> list[Run] | None:
+    """Return two texts as one, with what went and what came; None where they are too long."""
+    if max(len(before), len(after)) > LONGEST_COMPARED:
+        return None
+    runs: list[Run] = []
+    for span in word_spans(before, after, deadline):
+        parts = ((GONE, span.one), (NEW, span.other)) if span.own else ((SAME, span.one),)
+        runs += [Run(kind, text) for kind, text in parts if text]
+    return list(_limited(_with_context(runs)))
+
+
+def _with_context(runs: Sequence[Run]) -> Iterator[Run]:
+    """Yield the runs; of long ones that stayed, what is next to a change."""
+    last = len(runs) - 1
+    for place, run in enumerate(runs):
+        if run.kind != SAME or len(run.text) <= 2 * AROUND:
+            yield run
+            continue
+        if place > 0:
+            yield Run(SAME, run.text[:AROUND])
+        yield Run(CUT, "…")
+        if place < last:
+            yield Run(SAME, run.text[-AROUND:])
+
+
+def _limited(runs: Iterator[Run]) -> Iterator[Run]:
+    left = LONGEST_SHOWN
+    for run in runs:
+        if len(run.text) > left:
+            yield Run(run.kind, run.text[:left])
+            yield Run(CUT, "…")
+            return
+        left -= len(run.text)
+        yield run
+
+
+# Side by side
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A stretch of one side: `own` where only this side has it, `left_out` characters missing before `end`."""
+
+    text: str
+    own: bool
+    end: str = ""
+    left_out: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A sentence of one text beside what the other has for it."""
+
+    one: list[Part]
+    other: list[Part]
+
+    @property
+    def differs(self) -> bool:
+        return any(part.own for part in (*self.one, *self.other))
+
+
+def side_by_side(one: str, other: str) -> list[Row] | None:
+    """Return both texts as rows of a sentence or more each; None where they are too long."""
+    if max(len(one), len(other)) > LONGEST_COMPARED:
+        return None
+    rows: list[list[Span]] = [[]]
+    for span in word_spans(one, other):
+        if span.own:
+            rows[-1].append(span)
+            continue
+        first, *others = _sentences(span.one)
+        rows[-1].append(Span(first, first, own=False))
+        rows += [[Span(sentence, sentence, own=False)] for sentence in others]
+    return [row for spans in rows if (row := Row(*_sides(spans))).one or row.other]
+
+
+def _sentences(text: str) -> list[str]:
+    """Return a text in sentences, each with its end; the last one may be empty."""
+    ends = [found.end() for found in _END.finditer(text)]
+    return [text[begin:end] for begin, end in pairwise([0, *ends, len(text)])]
+
+
+def _sides(spans: Sequence[Span], shorten: bool = False) -> tuple[list[Part], list[Part]]:
+    joined = _joined(iter(spans))
+    make = _shortened if shorten else Part
+    return [make(span.one, span.own) for span in joined if span.one], [
+        make(span.other, span.own) for span in joined if span.other
+    ]
+
+
+# Passages of long texts
+
+LINES_AROUND: Final = 2
+"""Lines that are shown before and after a change."""
+
+MOST_SHOWN: Final = 60_000
+"""Characters on one page, of both sides."""
+
+LONGEST_PASSAGE: Final = 10_000
+"""Characters of both sides after which a passage ends: where every second line changed, all is one change."""
+
+LONGEST_SAME: Final = 400
+LONGEST_OWN: Final = 8_000
+"""Characters of one stretch; the middle of a longer one is left out."""
+
+
+@dataclass(frozen=True, slots=True)
+class Passage:
+    """One change with the lines around it; `line` is where it begins in the newer text, from 1 on."""
+
+    line: int
+    was: list[Part]
+    now: list[Part]
+
+    @property
+    def size(self) -> int:
+        return sum(len(part.text) + len(part.end) for part in (*self.was, *self.now))
+
+
+@dataclass(frozen=True, slots=True)
+class Differences:
+    """The changes that a page shows, from number `first` on; `following` is where the next page begins."""
+
+    passages: list[Passage]
+    total: int
+    first: int = 0
+    following: int | None = None
+
+
+def differences(
+    one: str, other: str, *, first: int = 0, most: int = MOST_SHOWN, seconds: float = SECONDS
+) -> Differences:
+    """Return what changed from one text to another, from the change number `first` (from 0) on."""
+    deadline = page_deadline(seconds)
+    groups = list(_groups(one.splitlines(keepends=True), other.splitlines(keepends=True), deadline))
+    passages: list[Passage] = []
+    used = 0
+    for number, (line, spans) in enumerate(groups[first:], start=first):
+        if passages and used >= most:
+            return Differences(passages, len(groups), first, number)
+        words = [
+            each
+            for span in spans
+            for each in (word_spans(span.one, span.other, deadline) if span.own else [span])
+        ]
+        passages.append(Passage(line, *_sides(words, shorten=True)))
+        used += passages[-1].size
+    return Differences(passages, len(groups), first)
+
+
+def _groups(mine: Sequence[str], theirs: Sequence[str], deadline: float) -> Iterator[tuple[int, list[Span]]]:
+    """Yield changes that are close to each other with the lines around them, and the line of each group."""
+    group: list[Span] = []
+    line, begins, size = 1, 1, 0
+    for one, other, own in _tokens_compared(mine, theirs, deadline):
+        if own:
+            group.append(Span("".join(one), "".join(other), own=True))
+            size += len(group[-1].one) + len(group[-1].other)
+        else:
+            has_change = any(span.own for span in group)
+            head, tail = one[:LINES_AROUND] if has_change else [], one[-LINES_AROUND:]
+            if has_change and (len(one) > 2 * LINES_AROUND or size >= LONGEST_PASSAGE):
+                yield begins, [*group, _same(head)]
+                group, size = [], 0
+                tail = tail if len(one) > 2 * LINES_AROUND else one[LINES_AROUND:]
+            elif has_change:
+                head, tail = [], one
+            if not group:
+                begins = line + len(one) - len(tail)
+            group.append(_same(tail))
+            size += 2 * len(group[-1].one)
+        line += len(other)
+    if any(span.own for span in group):
+        yield begins, group
+
+
+def _same(lines: Sequence[str]) -> Span:
+    return Span("".join(lines), "".join(lines), own=False)
+
+
+def _shortened(text: str, own: bool) -> Part:
+    longest = LONGEST_OWN if own else LONGEST_SAME
+    if len(text) <= longest:
+        return Part(text, own)
+    half = longest // 2
+    return Part(text[:half], own, end=text[-half:], left_out=len(text) - 2 * half)
