@@ -18,16 +18,16 @@ def main() -> None:
     from django.db import OperationalError
 
     from memoryhub.env import EnvironmentProblem
-    from memoryhub.outages import explain
     from memoryhub.providers.errors import ConfigurationError
     from memoryhub.runtime.postgres import PostgresError
+    from memoryhub.runtime.postgres.errors import explain_outage
 
     try:
         execute_from_command_line(sys.argv)
     except (EnvironmentProblem, ConfigurationError, PostgresError) as error:
         raise SystemExit(f"memoryhub: {error}") from None
     except OperationalError as error:
-        raise SystemExit(f"memoryhub: {explain(error)}") from None
+        raise SystemExit(f"memoryhub: {explain_outage(error)}") from None
 
 
 if __name__ == "__main__":

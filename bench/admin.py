@@ -166,7 +166,7 @@ def _empty() -> None:
     from django.apps import apps
     from django.db import connection
 
-    names = ("AuditEntry", "ApiKey", "Job", "Crew", "ScheduleState", "LedgerEntry", "TokenFactors")
+    names = ("AuditEntry", "ApiKey", "Job", "Worker", "ScheduleState", "LedgerEntry", "TokenFactors")
     tables = ", ".join(apps.get_model("memoryhub", name)._meta.db_table for name in names)
     with connection.cursor() as cursor:
         cursor.execute(f"TRUNCATE {tables} CASCADE")
@@ -175,7 +175,7 @@ def _empty() -> None:
 def _fill_ground(maker: Maker) -> None:
     from memoryhub.auth.models import ApiKey, AuditEntry
     from memoryhub.ids import new_id
-    from memoryhub.jobs.models import Crew, Job
+    from memoryhub.jobs.models import Job, Worker
     from memoryhub.llm.usage.models import LedgerEntry, TokenFactors
 
     states = ("done", "queued", "dead", "failed")
@@ -183,7 +183,7 @@ def _fill_ground(maker: Maker) -> None:
     usable = [state for state in states if state in known]
     maker.make(Job, 20_000, kind=lambda n: f"kind-{n % 9}", key="", state=lambda n: usable[n % len(usable)],
                error=lambda n: "x" * (n % 500), created_at=lambda n: maker.now - timedelta(minutes=n))  # fmt: skip
-    maker.make(Crew, 5, id=lambda n: new_id(), seen_at=maker.now)
+    maker.make(Worker, 5, id=lambda n: new_id(), seen_at=maker.now)
     maker.make(LedgerEntry, 30_000, agent_id=lambda n: f"bench-{n % 10}", outcome="ok", input_tokens=900,
                output_tokens=90, cost="0.01", model=lambda n: f"model-{n % 4}")  # fmt: skip
     maker.make(TokenFactors, 40, model=lambda n: f"model-{n}")

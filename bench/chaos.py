@@ -28,8 +28,8 @@ from bench.hub import Hub, eventually, hurt
 SHARED: dict[str, Callable[[Hub, Jobs, int], Outcome]] = {
     "busy-worker": drills.busy_worker,
     "idle-worker": drills.idle_worker,
-    "crews-killed": drills.whole_crew,
-    "crews-stopped": drills.stopped_crew,
+    "workers-killed": drills.whole_worker,
+    "workers-stopped": drills.stopped_worker,
     "killer-jobs": lambda hub, jobs, times: drills.killers(hub, jobs, max(1, times // 10)),
     "postgres": lambda hub, jobs, times: drills.postgres_kills(hub, jobs, max(1, times // 2), 50 * times),
     "throughput": lambda hub, jobs, times: drills.throughput(hub, jobs, 100 * times),
@@ -91,13 +91,13 @@ class Storm:
             self.killers += self.jobs.add("bench_kill")
 
     def _hurt_something(self) -> None:
-        crews = sorted(self.hub.crews().items())
+        workers = sorted(self.hub.worker_processes().items())
         faults: dict[str, Callable[[], object]] = {
-            "a worker killed": lambda: self._hurt_member(crews, 0, signal.SIGKILL),
-            "a listener killed": lambda: self._hurt_member(crews, 1, signal.SIGKILL),
-            "a fetcher killed": lambda: self._hurt_member(crews, 2, signal.SIGKILL),
-            "a guard killed": lambda: self._hurt_member(crews, -1, signal.SIGKILL),
-            "a crew stopped": lambda: self._stop_crew(crews),
+            "a worker killed": lambda: self._hurt_member(workers, 0, signal.SIGKILL),
+            "a listener killed": lambda: self._hurt_member(workers, 1, signal.SIGKILL),
+            "a fetcher killed": lambda: self._hurt_member(workers, 2, signal.SIGKILL),
+            "a guard killed": lambda: self._hurt_member(workers, -1, signal.SIGKILL),
+            "a worker stopped": lambda: self._stop_worker(workers),
             "PostgreSQL killed": lambda: (
                 hurt(self.hub.postmaster() or 0, signal.SIGKILL) if self.hub.postmaster() else None
             ),
@@ -106,25 +106,25 @@ class Storm:
         self.faults[name] += 1
         faults[name]()
 
-    def _hurt_member(self, crews: list[tuple[int, list[int]]], place: int, number: signal.Signals) -> None:
-        if crews:
-            guard, members = self.random.choice(crews)
+    def _hurt_member(self, workers: list[tuple[int, list[int]]], place: int, number: signal.Signals) -> None:
+        if workers:
+            guard, members = self.random.choice(workers)
             chosen = guard if place < 0 else members[place] if place < len(members) else None
             if chosen is not None:
                 hurt(chosen, number)
 
-    def _stop_crew(self, crews: list[tuple[int, list[int]]]) -> None:
-        if crews:
-            guard, members = self.random.choice(crews)
+    def _stop_worker(self, workers: list[tuple[int, list[int]]]) -> None:
+        if workers:
+            guard, members = self.random.choice(workers)
             for pid in (guard, *members):
                 hurt(pid, signal.SIGSTOP)
 
     def _recover(self) -> None:
-        """Measure until a new job is done and all crews are whole."""
+        """Measure until a new job is done and all workers are whole."""
         began = time.monotonic()
         canary = self.jobs.add("bench_effect")
         self.ids["bench_effect"] += canary
-        whole = eventually(lambda: len(self.hub.whole_crews()) == self.hub.workers, 90)
+        whole = eventually(lambda: len(self.hub.whole_workers()) == self.hub.workers, 90)
         done = eventually(lambda: self.jobs.are_done(canary), 90)
         if whole is None or done is None:
             self.wrong.append(f"not at work 90 s after {dict(self.faults)}")

@@ -24,7 +24,7 @@ from memoryhub.runtime.processes import wait_until
 LEASE_SECONDS = 6
 WITHIN_SECONDS = 60.0
 LISTENS_SECONDS = 25.0
-"""Longer than a crew waits for its canary."""
+"""Longer than a worker waits for its canary."""
 
 
 @dataclass
@@ -162,49 +162,49 @@ def busy_worker(hub: Hub, jobs: Jobs, times: int) -> Outcome:
 
 
 def idle_worker(hub: Hub, jobs: Jobs, times: int) -> Outcome:
-    """Kill an idle worker, fetcher or listener; all crews must work again."""
+    """Kill an idle worker, fetcher or listener; all workers must work again."""
 
     def fault(hub: Hub, number: int) -> None:
-        _, members = random.choice(sorted(hub.whole_crews().items()))
+        _, members = random.choice(sorted(hub.whole_workers().items()))
         hurt(members[number % 3], signal.SIGKILL)
 
     return _recovers(hub, jobs, "an idle worker, listener or fetcher killed", fault, times)
 
 
-def whole_crew(hub: Hub, jobs: Jobs, times: int) -> Outcome:
-    """Kill all processes of all crews at once."""
+def whole_worker(hub: Hub, jobs: Jobs, times: int) -> Outcome:
+    """Kill all processes of all workers at once."""
 
     def fault(hub: Hub, number: int) -> None:
-        for guard, members in hub.crews().items():
+        for guard, members in hub.worker_processes().items():
             for pid in (guard, *members):
                 hurt(pid, signal.SIGKILL)
 
-    return _recovers(hub, jobs, "all crews killed", fault, times)
+    return _recovers(hub, jobs, "all workers killed", fault, times)
 
 
-def stopped_crew(hub: Hub, jobs: Jobs, times: int) -> Outcome:
-    """Stop all crews with SIGSTOP: they live, and do nothing."""
+def stopped_worker(hub: Hub, jobs: Jobs, times: int) -> Outcome:
+    """Stop all workers with SIGSTOP: they live, and do nothing."""
 
     def fault(hub: Hub, number: int) -> None:
-        for guard, members in hub.crews().items():
+        for guard, members in hub.worker_processes().items():
             for pid in (guard, *members):
                 hurt(pid, signal.SIGSTOP)
 
-    return _recovers(hub, jobs, "all crews stopped with SIGSTOP", fault, times)
+    return _recovers(hub, jobs, "all workers stopped with SIGSTOP", fault, times)
 
 
 def _recovers(hub: Hub, jobs: Jobs, name: str, fault: Callable[[Hub, int], None], times: int) -> Outcome:
     """Repeat a fault; measure until as many jobs as there are workers run side by side again."""
     outcome = Outcome(name)
     for number in range(times):
-        if eventually(lambda: len(hub.whole_crews()) == hub.workers, WITHIN_SECONDS) is None:
-            outcome.took(None, "the crews were not whole before")
+        if eventually(lambda: len(hub.whole_workers()) == hub.workers, WITHIN_SECONDS) is None:
+            outcome.took(None, "the workers were not whole before")
             continue
         began = time.monotonic()
         fault(hub, number)
         ids = jobs.add("bench_effect", count=6, seconds=0.1)
         ended = done(jobs, ids, WITHIN_SECONDS)
-        whole = eventually(lambda: len(hub.whole_crews()) == hub.workers, WITHIN_SECONDS)
+        whole = eventually(lambda: len(hub.whole_workers()) == hub.workers, WITHIN_SECONDS)
         works = ended is not None and whole is not None
         outcome.took(time.monotonic() - began if works else None, f"not at work: {jobs.states(ids)}")
         effects = jobs.effects(ids)
@@ -232,8 +232,8 @@ def killers(hub: Hub, jobs: Jobs, times: int) -> Outcome:
 
 
 def many_claims(count: int, workers: int = 8) -> Outcome:
-    """Let many crews claim many jobs; each must run once."""
-    outcome = Outcome(f"{workers} crews claim {count} jobs")
+    """Let many workers claim many jobs; each must run once."""
+    outcome = Outcome(f"{workers} workers claim {count} jobs")
     with running(workers=workers) as (hub, jobs):
         ids = jobs.add("bench_effect", count=count)
         outcome.took(done(jobs, ids, 300), f"left: {jobs.states(ids)}")
@@ -414,7 +414,7 @@ def outage(seconds: float) -> Outcome:
 
 
 def throughput(hub: Hub, jobs: Jobs, count: int) -> Outcome:
-    """Let two workers run empty jobs; and see that the crews are content with themselves afterwards."""
+    """Let two workers run empty jobs; and see that the workers are content with themselves afterwards."""
     outcome = Outcome(f"{count} empty jobs, 2 workers")
     ids = jobs.add("bench_empty", count=count)
     outcome.notes["enqueue_median_ms"] = jobs.enqueue_ms
@@ -424,9 +424,9 @@ def throughput(hub: Hub, jobs: Jobs, count: int) -> Outcome:
     )
     spent = float(hub.rows(statement, ["bench_empty"])[0][0])
     outcome.notes["jobs_per_second"] = round(count / spent, 1)
-    crews = hub.whole_crews()
+    workers = hub.whole_workers()
     time.sleep(LISTENS_SECONDS)
-    outcome.check(hub.whole_crews() == crews, "a crew ended itself after the load")
+    outcome.check(hub.whole_workers() == workers, "a worker ended itself after the load")
     return outcome
 
 

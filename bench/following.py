@@ -16,7 +16,7 @@ django.setup()
 from django.db import transaction  # noqa: E402  the settings must be there first
 
 from conversations.models import Session  # noqa: E402
-from memoryhub.jobs.followers import follow  # noqa: E402
+from memoryhub.jobs.triggers import enqueue_triggered  # noqa: E402
 
 TABLES = ("AFTER_TURN", "AFTER_ANSWER")
 
@@ -36,7 +36,7 @@ def main() -> None:
 
 def _milliseconds(actor_id: UUID, session_id: UUID) -> float:
     began = time.perf_counter()
-    follow(*TABLES, actor_id=actor_id, session_id=session_id)
+    enqueue_triggered(*TABLES, actor_id=actor_id, session_id=session_id)
     return (time.perf_counter() - began) * 1000
 
 

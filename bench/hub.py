@@ -74,12 +74,12 @@ class Hub:
             raise RuntimeError(f"memoryhub ended:\n{self.said()}")
         self.key = self.key or self._key()
         if "web" not in arguments:
-            wait_until(lambda: len(self.crews()) == self.workers, timeout_seconds=60)
+            wait_until(lambda: len(self.worker_processes()) == self.workers, timeout_seconds=60)
         return self
 
     @property
     def workers(self) -> int:
-        """How many crews there shall be."""
+        """How many workers there shall be."""
         return int(self.environment["MEMORYHUB_WORKERS"])
 
     @property
@@ -117,16 +117,16 @@ class Hub:
                 continue
         return {pid: command for pid, command in found.items() if command}
 
-    def crews(self) -> dict[int, list[int]]:
-        """Return the crews' guards, each with its processes as they were started: worker, listener, fetcher."""
-        working = {pid for pid, command in self.processes().items() if " work " in command}
+    def worker_processes(self) -> dict[int, list[int]]:
+        """Return the workers' guards, each with its processes as they were started: worker, listener, fetcher."""
+        working = {pid for pid, command in self.processes().items() if " run_worker" in command}
         parents = {pid: parent_of(pid) for pid in working}
         guards = sorted(pid for pid in working if parents[pid] not in working)
         return {guard: sorted(pid for pid in working if parents[pid] == guard) for guard in guards}
 
-    def whole_crews(self) -> dict[int, list[int]]:
-        """Return the crews that have all their processes."""
-        return {guard: members for guard, members in self.crews().items() if len(members) == 3}
+    def whole_workers(self) -> dict[int, list[int]]:
+        """Return the workers that have all their processes."""
+        return {guard: members for guard, members in self.worker_processes().items() if len(members) == 3}
 
     def postmaster(self) -> int | None:
         """Return PostgreSQL's first process."""

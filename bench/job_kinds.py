@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 from django.db import connection
 
 if TYPE_CHECKING:
-    from memoryhub.jobs.kinds import Writes
-    from memoryhub.jobs.running import RunningJob
+    from memoryhub.jobs.context import JobContext
+    from memoryhub.jobs.registry import Writes
 
 TABLES = """
 CREATE TABLE IF NOT EXISTS bench_effect (job uuid, attempt int, at timestamptz DEFAULT clock_timestamp());
@@ -26,18 +26,18 @@ def make_tables() -> None:
         cursor.execute(TABLES)
 
 
-def empty(job: "RunningJob") -> None:
+def empty(job: "JobContext") -> None:
     """Do nothing."""
 
 
-def effect(job: "RunningJob") -> "Writes":
+def effect(job: "JobContext") -> "Writes":
     """Take `seconds` (none), then leave one row."""
     _begin(job)
     time.sleep(float(job.payload.get("seconds", 0)))
     return lambda: _leave(job)
 
 
-def steps(job: "RunningJob") -> None:
+def steps(job: "JobContext") -> None:
     """Leave `steps` rows, each in a step of its own, and go on after a break where it was."""
     _begin(job)
     done = int(job.cursor or 0)
@@ -48,18 +48,18 @@ def steps(job: "RunningJob") -> None:
         done += 1
 
 
-def kill(job: "RunningJob") -> None:
+def kill(job: "JobContext") -> None:
     """Kill the worker that runs it."""
     _begin(job)
     os.kill(os.getpid(), signal.SIGKILL)
 
 
-def breaks(job: "RunningJob") -> None:
+def breaks(job: "JobContext") -> None:
     """Break, as a fault in the code would."""
     raise KeyError("a text that somebody said")
 
 
-def _begin(job: "RunningJob") -> None:
+def _begin(job: "JobContext") -> None:
     with connection.cursor() as cursor:
         cursor.execute(
             "INSERT INTO bench_begun (job, attempt, pid) VALUES (%s, %s, %s)",
@@ -67,6 +67,6 @@ def _begin(job: "RunningJob") -> None:
         )
 
 
-def _leave(job: "RunningJob") -> None:
+def _leave(job: "JobContext") -> None:
     with connection.cursor() as cursor:
         cursor.execute("INSERT INTO bench_effect (job, attempt) VALUES (%s, %s)", [job.id, job.attempt])

@@ -109,7 +109,7 @@ def _use(actors: list[Any], now: datetime) -> None:
 
 def _night(actors: list[Any], now: datetime, at_once: int) -> dict[str, Any]:
     from memoryhub.auth.domain import command
-    from memoryhub.management.side_by_side import side_by_side
+    from memoryhub.db_pool import run_parallel
     from strength.actions.sleep import SleepRequest, sleep
     from strength.domain.sleep import Trigger
 
@@ -117,7 +117,7 @@ def _night(actors: list[Any], now: datetime, at_once: int) -> dict[str, Any]:
     started = time.perf_counter()
     waking = SleepRequest(Trigger.COMMAND, command("bench"), now)
     runs = list(
-        side_by_side(
+        run_parallel(
             lambda actor, may_go_on: sleep(actor=actor, waking=waking, may_go_on=may_go_on),
             actors,
             at_once=at_once,

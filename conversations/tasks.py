@@ -12,12 +12,12 @@ from conversations.domain.policy import SessionPolicy
 from conversations.models import Receipt, Session
 from memoryhub.auth.domain import job_principal
 from memoryhub.auth.tenancy import UnknownRow
-from memoryhub.jobs.running import RunningJob
+from memoryhub.jobs.context import JobContext
 
 AT_ONCE: Final = 200
 
 
-def end_idle_sessions(job: RunningJob) -> None:
+def end_idle_sessions(job: JobContext) -> None:
     """End the sessions in which nobody said anything for `session_idle_minutes` (SPEC C5)."""
     now = timezone.now()
     by = job_principal(job.kind.name, job.id)
@@ -36,7 +36,7 @@ def end_idle_sessions(job: RunningJob) -> None:
         sessions = list(idle.filter(id__gt=sessions[-1].pk)[:AT_ONCE])
 
 
-def forget_old_receipts(job: RunningJob) -> None:
+def forget_old_receipts(job: JobContext) -> None:
     """Delete receipts that are older than `MEMORYHUB_RECEIPT_DAYS`; none where that is 0."""
     if not settings.RECEIPT_DAYS:
         return

@@ -8,8 +8,8 @@ from django.core.checks import CheckMessage, Error, Tags, register
 from django.utils.module_loading import import_string
 
 from memoryhub.jobs.domain import rhythm
-from memoryhub.jobs.followers import Follower
-from memoryhub.jobs.kinds import LONGEST_NAME, Kind
+from memoryhub.jobs.registry import LONGEST_NAME, JobKind
+from memoryhub.jobs.triggers import Trigger
 from memoryhub.tenancy.domain import Policy
 
 
@@ -89,17 +89,17 @@ def _follower_problem(name: str, line: Mapping[str, Any]) -> str | None:
     if name not in settings.JOB_KINDS:
         return f"JOB_KINDS has no {name!r}."
     try:
-        Follower(kind=name, **line)
+        Trigger(kind=name, **line)
     except (TypeError, ValueError) as error:
-        return str(error).removeprefix("Follower.__init__() ")
+        return str(error).removeprefix("Trigger.__init__() ")
     return None
 
 
 def _kind_problem(name: str, line: Mapping[str, Any]) -> str | None:
     try:
-        return Kind(name=name, **line).problem()
+        return JobKind(name=name, **line).problem()
     except TypeError as error:
-        return str(error).removeprefix("Kind.__init__() ")
+        return str(error).removeprefix("JobKind.__init__() ")
 
 
 def _schedule_problem(name: str, entry: Mapping[str, Any]) -> str | None:

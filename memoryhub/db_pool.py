@@ -3,10 +3,12 @@
 import asyncio
 import threading
 from collections import deque
-from collections.abc import Callable, Coroutine, Iterator
-from concurrent.futures import Future
+from collections.abc import Callable, Coroutine, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from functools import cache
+from queue import Empty, SimpleQueue
+from threading import Event
 from typing import Any, Generic, ParamSpec, TypeVar
 
 from asgiref.sync import sync_to_async
@@ -18,7 +20,7 @@ Result = TypeVar("Result")
 Piece = TypeVar("Piece")
 
 
-def let_go_of_database() -> None:
+def return_connection() -> None:
     """Give this thread's connection back, where no transaction is open; the next query gets one by itself.
 
     The web process has a pool of few connections; whoever waits for a model for a minute must hold none. So nothing
@@ -29,14 +31,14 @@ def let_go_of_database() -> None:
 
 
 @contextmanager
-def alone_here(name: str, *, seconds: float) -> Iterator[bool]:
+def process_lock(name: str, *, seconds: float) -> Iterator[bool]:
     """Wait, without a connection, until nobody else in this process is at what has this name.
 
     Says whether that came true in time. Nothing of it outlives the process, and other processes know nothing of it.
     """
     with _gone:
         if name in _busy:
-            let_go_of_database()
+            return_connection()
         is_mine = _gone.wait_for(lambda: name not in _busy, seconds)
         if is_mine:
             _busy.add(name)
@@ -54,28 +56,28 @@ _gone = threading.Condition()
 
 
 @contextmanager
-def few_at_a_time() -> Iterator[None]:
+def limit_concurrency() -> Iterator[None]:
     """Wait, without a connection, until few others do the same: half of the pool at most works on what comes in crowds.
 
     A pool waits two seconds and then refuses; fifty chats that begin at once wait here instead.
     """
-    let_go_of_database()
+    return_connection()
     with _room():
         _held.room = True
         try:
             yield
         finally:
             _held.room = False
-            let_go_of_database()
+            return_connection()
 
 
 @contextmanager
-def waiting_for_network() -> Iterator[None]:
-    """Wait for others without a connection, and let somebody else into the room of `few_at_a_time` meanwhile.
+def release_connection() -> Iterator[None]:
+    """Wait for others without a connection, and let somebody else into the room of `limit_concurrency` meanwhile.
 
     Within a transaction neither can be given up.
     """
-    let_go_of_database()
+    return_connection()
     if connection.in_atomic_block or not getattr(_held, "room", False):
         yield
         return
@@ -84,7 +86,7 @@ def waiting_for_network() -> Iterator[None]:
     try:
         yield
     finally:
-        let_go_of_database()  # what was asked of it meanwhile, such as a row of the ledger, is over
+        return_connection()  # what was asked of it meanwhile, such as a row of the ledger, is over
         _room().acquire()
         _held.room = True
 
@@ -97,7 +99,7 @@ def _room() -> threading.BoundedSemaphore:
     return threading.BoundedSemaphore(max(1, settings.ENVIRONMENT.pool_max // 2))
 
 
-async def in_thread(
+async def run_in_thread(
     act: Callable[Arguments, Result], *args: Arguments.args, **kwargs: Arguments.kwargs
 ) -> Result:
     """Run database work off the event loop, in any free thread, and give its connection back."""
@@ -106,12 +108,12 @@ async def in_thread(
         try:
             return act(*args, **kwargs)
         finally:
-            let_go_of_database()
+            return_connection()
 
     return await sync_to_async(run, thread_sensitive=False)()
 
 
-def in_background(work: Coroutine[Any, Any, None]) -> Future[None]:
+def run_in_background(work: Coroutine[Any, Any, None]) -> Future[None]:
     """Run something that waits on this process's own event loop, which no request can take along when it goes."""
     return asyncio.run_coroutine_threadsafe(work, _loop())
 
@@ -123,7 +125,7 @@ def _loop() -> asyncio.AbstractEventLoop:
     return loop
 
 
-class Heard(Generic[Piece]):
+class Stream(Generic[Piece]):
     """What one loop says to one listener in another, who may come late, or never."""
 
     def __init__(self) -> None:
@@ -154,3 +156,53 @@ class Heard(Generic[Piece]):
         if isinstance(piece, Exception):
             raise piece
         return piece
+
+
+Item = TypeVar("Item")
+
+Act = Callable[[Item, Callable[[], bool]], Result]
+"""What is done for an item; it is also given what says whether it may go on."""
+
+
+def run_parallel(act: Act[Item, Result], items: Sequence[Item], *, at_once: int) -> Iterator[Result]:
+    """Yield what `act` returns for each item, as it comes; in this thread, where one at a time is enough.
+
+    Once this is broken off, or an item has failed, none may go on: what has begun is waited for, what has not is left.
+    Raises what `act` raises.
+    """
+    if min(at_once, len(items)) <= 1:
+        for item in items:
+            yield act(item, lambda: True)
+        return
+    over, waiting, done = Event(), SimpleQueue[Item](), SimpleQueue[Future[Result] | None]()
+    for item in items:
+        waiting.put(item)
+    with ThreadPoolExecutor(at_once, "side-by-side") as threads:
+        try:
+            for _ in range(at_once):
+                threads.submit(_work, act, waiting, done, over)
+            for _ in range(at_once):
+                while (future := done.get()) is not None:
+                    yield future.result()
+        finally:
+            over.set()
+
+
+def _work(act: Act[Any, Any], waiting: SimpleQueue[Any], done: SimpleQueue[Any], over: Event) -> None:
+    """Do one after the other until none is left; the last word of a thread is that it has ended."""
+    try:
+        while not over.is_set():
+            item, future = waiting.get_nowait(), Future[Any]()
+            try:
+                future.set_result(act(item, lambda: not over.is_set()))
+            except BaseException as error:
+                future.set_exception(error)
+                over.set()
+            done.put(future)
+    except Empty:
+        pass
+    finally:
+        try:
+            connection.close()
+        finally:
+            done.put(None)

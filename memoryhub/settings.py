@@ -236,7 +236,7 @@ UNFOLD = {
                     _screen(_("Ledger"), "payments", "memoryhub_ledgerentry"),
                     _screen(_("Token factors"), "tune", "memoryhub_tokenfactors"),
                     _screen(_("Jobs"), "work_history", "memoryhub_job"),
-                    _screen(_("Crews"), "engineering", "memoryhub_crew"),
+                    _screen(_("Workers"), "engineering", "memoryhub_worker"),
                     _screen(_("Schedules"), "schedule", "memoryhub_schedulestate"),
                     _screen(_("Repeated answers"), "replay", "memoryhub_idempotencyrecord"),
                     _screen(_("People"), "group", "auth_user"),
@@ -392,7 +392,7 @@ JOB_KINDS: dict[str, dict[str, Any]] = {
         "run": "strength.tasks.forget_old_uses", "lease_seconds": 60, "deadline_seconds": 600, "at_once": 1,
     },
     "forget_old_jobs": {
-        "run": "memoryhub.jobs.forgetting.forget_old_jobs", "lease_seconds": 60, "deadline_seconds": 300, "at_once": 1,
+        "run": "memoryhub.jobs.retention.forget_old_jobs", "lease_seconds": 60, "deadline_seconds": 300, "at_once": 1,
     },
     "forget_old_receipts": {
         "run": "conversations.tasks.forget_old_receipts", "lease_seconds": 60, "deadline_seconds": 600, "at_once": 1,
@@ -429,8 +429,8 @@ SCHEDULES: dict[str, dict[str, Any]] = {
     "calibrate tokens": {"job": "calibrate_tokens", "every_seconds": 604_800},
 }
 
-# A crew is one django-q2 cluster of one worker (`memoryhub.jobs.crew`), over the table of jobs. Its scheduler and its
-# own queue are off: a row of either is code that runs. Each task brings its kind's deadline as its `timeout`.
+# django-q2 over the table of jobs, with processes of our own (`memoryhub.jobs.worker`). Its scheduler and its own
+# queue are off: a row of either is code that runs. Each task brings its kind's deadline as its `timeout`.
 Q_CLUSTER = {
     "name": "memoryhub",
     "broker_class": "memoryhub.jobs.broker.JobBroker",

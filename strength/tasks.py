@@ -10,10 +10,10 @@ from django.db import connection
 from django.utils import timezone
 
 from memoryhub.auth.domain import job_principal
+from memoryhub.jobs.context import JobContext
 from memoryhub.jobs.domain import Postponed
-from memoryhub.jobs.kinds import Writes
 from memoryhub.jobs.queue import enqueue
-from memoryhub.jobs.running import RunningJob
+from memoryhub.jobs.registry import Writes
 from memoryhub.providers.patience import counting_spoilt, spoilt_answers
 from memoryhub.tenancy.domain import PolicyError
 from memoryhub.tenancy.models import Actor
@@ -54,7 +54,7 @@ log = logging.getLogger(__name__)
 NIL: Final = UUID(int=0)
 
 
-def sleep(job: RunningJob) -> None:
+def sleep(job: JobContext) -> None:
     """Let one actor's memory sleep; goes on where an interrupted attempt stopped."""
     actor = Actor.objects.select_related("agent").filter(id__in=[job.actor_id]).first()
     if actor is None:
@@ -69,7 +69,7 @@ def sleep(job: RunningJob) -> None:
     )
 
 
-def note_use(job: RunningJob) -> None:
+def note_use(job: JobContext) -> None:
     """Strengthen what the answers of a session used, question by question (SPEC B1)."""
     assert job.actor_id is not None
     by = job_principal(job.kind.name, job.id)
@@ -82,7 +82,7 @@ def note_use(job: RunningJob) -> None:
             raise Postponed("There are many answers; the next attempt goes on from here.", seconds=0)
 
 
-def extract(job: RunningJob) -> None:
+def extract(job: JobContext) -> None:
     """Draw facts, likings and episodes from what an actor's sessions have gained (SPEC L3)."""
     actor = _actor_of(job)
     if actor is None:
@@ -97,7 +97,7 @@ def extract(job: RunningJob) -> None:
         )
 
 
-def reflect(job: RunningJob) -> None:
+def reflect(job: JobContext) -> None:
     """Draw lessons from an actor's new episodes."""
     actor = _actor_of(job)
     if actor is None:
@@ -108,7 +108,7 @@ def reflect(job: RunningJob) -> None:
         reflection.reflect(actor=actor, by=by, now=timezone.now(), spoilt=spoilt, step=step)
 
 
-def remember_summary(job: RunningJob) -> Writes | None:
+def remember_summary(job: JobContext) -> Writes | None:
     """Write a session's summary as a memory."""
     actor = _actor_of(job)
     if actor is None:
@@ -119,11 +119,11 @@ def remember_summary(job: RunningJob) -> Writes | None:
     )
 
 
-def _actor_of(job: RunningJob) -> Actor | None:
+def _actor_of(job: JobContext) -> Actor | None:
     return Actor.objects.select_related("agent").filter(id__in=[job.actor_id]).first()
 
 
-def sleep_due(job: RunningJob) -> None:
+def sleep_due(job: JobContext) -> None:
     """Enqueue a sleep for each actor that is due, a batch at a time (SPEC S7)."""
     before = timezone.now() - DUE_AFTER
     after = UUID(job.cursor) if job.cursor else NIL
@@ -151,7 +151,7 @@ def _due(after: UUID, before: datetime) -> list[UUID]:
         return [actor_id for (actor_id,) in cursor.fetchall()]
 
 
-def forget_old_uses(job: RunningJob) -> None:
+def forget_old_uses(job: JobContext) -> None:
     """Forget old use reports and tasks, and thin out the history of strengths."""
     now, done = timezone.now(), 0
     for model in (UseReport, Task):

@@ -7,9 +7,9 @@ from uuid import UUID
 from django.utils import timezone
 
 from memoryhub.auth.domain import job_principal
-from memoryhub.jobs.kinds import Writes
+from memoryhub.jobs.context import JobContext
 from memoryhub.jobs.queue import enqueue
-from memoryhub.jobs.running import RunningJob
+from memoryhub.jobs.registry import Writes
 from memoryhub.providers.patience import counting_spoilt, spoilt_answers
 from memoryhub.tenancy.models import Actor
 from summaries.actions.compaction import compact as compact_document
@@ -24,12 +24,12 @@ READING_SECONDS: Final = 120.0
 """What is left of a job's time when no further passage is read: one question to a model, and the writing."""
 
 
-def summarize(job: RunningJob) -> Writes | None:
+def summarize(job: JobContext) -> Writes | None:
     """Summarise one session where that is due; goes on where an interrupted attempt stopped."""
     return summarize_session(job=job, now=timezone.now())
 
 
-def summarize_due(job: RunningJob) -> None:
+def summarize_due(job: JobContext) -> None:
     """Enqueue the sessions whose interval has passed, a batch at a time (SPEC U2)."""
     due, after = due_sessions(timezone.now()), UUID(job.cursor) if job.cursor else NIL
     while batch := list(due.filter(id__gt=after).values_list("pk", "actor_id")[:AT_ONCE]):
@@ -39,7 +39,7 @@ def summarize_due(job: RunningJob) -> None:
                 enqueue(JOB, actor_id=actor_id, key=str(session_id), payload={"session_id": str(session_id)})
 
 
-def update_project(job: RunningJob) -> None:
+def update_project(job: JobContext) -> None:
     """Add what a session has gained to the projects that it is about (SPEC P6)."""
     actor = Actor.objects.select_related("agent").filter(id__in=[job.actor_id]).first()
     if actor is None:
@@ -55,6 +55,6 @@ def update_project(job: RunningJob) -> None:
         )
 
 
-def compact(job: RunningJob) -> Writes | None:
+def compact(job: JobContext) -> Writes | None:
     """Rewrite a document that has grown too long (SPEC P7)."""
     return compact_document(job=job, now=timezone.now())

@@ -13,8 +13,8 @@ from rest_framework.test import APIClient
 
 from memoryhub.auth.actions import issue_key
 from memoryhub.auth.domain import Scope, command
+from memoryhub.jobs.executor import run
 from memoryhub.jobs.queue import offer
-from memoryhub.jobs.runner import run
 from memoryhub.llm.usage.calibrating import calibrated
 from memoryhub.providers import registry
 from memoryhub.providers.spaces import query_cache
@@ -62,10 +62,10 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None]:
 
 def run_jobs() -> int:
     """Run all jobs that are due, as a worker would, and return how many."""
-    crew, done = uuid4(), 0
+    worker, done = uuid4(), 0
     while offered := offer(1):
         for each in offered:
-            run(each, crew=crew)
+            run(each, worker=worker)
             done += 1
     return done
 

@@ -24,7 +24,7 @@ from conversations.domain.policy import ChatPolicy, ContextPolicy
 from conversations.models import ChatTurn, Session
 from memoryhub.auth.domain import Principal
 from memoryhub.auth.tenancy import Tenant, hold, seen_by
-from memoryhub.db_pool import Heard, few_at_a_time, in_background, in_thread, let_go_of_database
+from memoryhub.db_pool import Stream, limit_concurrency, return_connection, run_in_background, run_in_thread
 from memoryhub.llm.base import ChatMessage, Completion, CompletionRequest, Delta, Operation
 from memoryhub.providers.asking import ask, ask_streaming
 from memoryhub.providers.errors import ProviderError
@@ -111,41 +111,41 @@ def chat(*, actor: Actor, question: Question, by: Principal, now: datetime) -> A
     return replace(asked, turn=turn)
 
 
-def begin_answer(*, asked: Asked, by: Principal) -> Heard[Delta | ChatTurn]:
+def begin_answer(*, asked: Asked, by: Principal) -> Stream[Delta | ChatTurn]:
     """Have a posed question answered, and return where its pieces come as they are written, the stored turn last.
 
     Goes on to its end whether or not anybody listens. What comes instead of the turn may be ChatFailed, TurnLost or
     UnknownRow.
     """
-    heard: Heard[Delta | ChatTurn] = Heard()
-    in_background(_write_down(asked, by, heard))
+    heard: Stream[Delta | ChatTurn] = Stream()
+    run_in_background(_write_down(asked, by, heard))
     return heard
 
 
-async def _write_down(asked: Asked, by: Principal, heard: Heard[Delta | ChatTurn]) -> None:
+async def _write_down(asked: Asked, by: Principal, heard: Stream[Delta | ChatTurn]) -> None:
     """Whatever happens, whoever listens hears how it ended."""
     try:
         await _written(asked, by, heard)
     except Exception as error:
         heard.put(error)
         with suppress(DatabaseError):
-            await in_thread(_close, asked.turn, TurnState.FAILED, datetime.now(UTC), error=BROKE)
+            await run_in_thread(_close, asked.turn, TurnState.FAILED, datetime.now(UTC), error=BROKE)
     except BaseException:
         heard.put(TurnLost("The server was stopped."))
         raise
 
 
-async def _written(asked: Asked, by: Principal, heard: Heard[Delta | ChatTurn]) -> None:
+async def _written(asked: Asked, by: Principal, heard: Stream[Delta | ChatTurn]) -> None:
     assert asked.request is not None
     try:
-        turn = await in_thread(_turn_again, asked.turn)
+        turn = await run_in_thread(_turn_again, asked.turn)
         async for piece in ask_streaming(asked.request, actor=turn.actor):
             if isinstance(piece, Delta):
                 heard.put(piece)
             else:
-                heard.put(await in_thread(_answered_patiently, asked.turn, piece, by))
+                heard.put(await run_in_thread(_answered_patiently, asked.turn, piece, by))
     except ProviderError as error:
-        heard.put(await in_thread(fail, turn=asked.turn, error=error, now=datetime.now(UTC)))
+        heard.put(await run_in_thread(fail, turn=asked.turn, error=error, now=datetime.now(UTC)))
 
 
 def _turn_again(turn: ChatTurn) -> ChatTurn:
@@ -158,7 +158,7 @@ def _answered_patiently(turn: ChatTurn, completion: Completion, by: Principal) -
         try:
             return answer(turn=turn, completion=completion, by=by, now=datetime.now(UTC))
         except OperationalError:
-            let_go_of_database()
+            return_connection()
             time.sleep(STORE_AGAIN_SECONDS)
     return answer(turn=turn, completion=completion, by=by, now=datetime.now(UTC))
 
@@ -179,7 +179,7 @@ def pose(*, actor: Actor, question: Question, by: Principal, now: datetime) -> A
     policy = effective_policy(ChatPolicy, actor.agent, actor)
     effective_policy(ContextPolicy, actor.agent, actor).validated(**question.options)
     patience = timedelta(seconds=policy.chat_deadline_seconds + GRACE_SECONDS)
-    with few_at_a_time():
+    with limit_concurrency():
         turn, is_ours = _stored(actor, question, by, now, now + patience)
     if not is_ours:
         turn = _awaited(turn)
@@ -187,7 +187,7 @@ def pose(*, actor: Actor, question: Question, by: Principal, now: datetime) -> A
             return Asked(turn, None, is_repeat=True)
         now = datetime.now(UTC)
         turn = _taken_over(turn, now + patience)
-    with few_at_a_time():
+    with limit_concurrency():
         try:
             request = _request(turn, question, policy, by, now)
         except Exception:
@@ -251,7 +251,7 @@ def _awaited(turn: ChatTurn) -> ChatTurn:
     """Return the turn once nobody is answering it any more."""
     patience = time.monotonic() + max(0.0, (turn.until - datetime.now(UTC)).total_seconds())
     while turn.state == TurnState.ANSWERING and time.monotonic() < patience:
-        let_go_of_database()
+        return_connection()
         time.sleep(LOOK_AGAIN_SECONDS)
         turn = ChatTurn.objects.select_related("session", "question", "answer").get(
             pk=turn.pk, actor_id=turn.actor_id

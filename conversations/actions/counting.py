@@ -6,7 +6,7 @@ from typing import Final
 from conversations.domain.assembly import Assembly
 from conversations.domain.chat import split_system
 from conversations.domain.formats import Format
-from memoryhub.db_pool import waiting_for_network
+from memoryhub.db_pool import release_connection
 from memoryhub.llm.base import ChatMessage, CompletionRequest, Operation
 from memoryhub.providers.errors import ProviderError
 from memoryhub.providers.registry import llm_provider
@@ -33,7 +33,7 @@ def exact_tokens(*, assembly: Assembly, form: Format) -> int | None:
         system=plain.system,
     )
     try:
-        with waiting_for_network():
+        with release_connection():
             return provider.count_tokens(request)
     except ProviderError as error:
         log.warning("tokens not counted", extra={"code": error.code})

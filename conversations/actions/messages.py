@@ -12,7 +12,7 @@ from conversations.models import Message, MessageIndex, Session
 from memoryhub.auth.domain import Principal
 from memoryhub.auth.tenancy import UnknownRow, hold
 from memoryhub.errors import told
-from memoryhub.jobs.followers import follow
+from memoryhub.jobs.triggers import enqueue_triggered
 from memoryhub.providers.spaces import (
     IndexEntry,
     after_indexing,
@@ -64,7 +64,7 @@ def add_messages(
         _extend(locked, rows, now)
         after_indexing([each.entry for _, each in new if each.entry is not None], locked.actor_id)
         if rows:
-            follow(*followed_by, actor_id=locked.actor_id, session_id=locked.pk)
+            enqueue_triggered(*followed_by, actor_id=locked.actor_id, session_id=locked.pk)
     _follow(session, locked)
     return AddedMessages(_in_order(placement, rows, known), len(rows))
 

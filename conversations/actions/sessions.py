@@ -16,7 +16,7 @@ from memoryhub.auth.domain import Principal
 from memoryhub.auth.tenancy import hold, resolve
 from memoryhub.errors import DomainError, told
 from memoryhub.ids import new_id
-from memoryhub.jobs.followers import follow
+from memoryhub.jobs.triggers import enqueue_triggered
 from memoryhub.tenancy.models import Actor
 
 
@@ -86,7 +86,7 @@ def end_session(*, session: Session, by: Principal, now: datetime, only_if_silen
         audit.record(
             by=by, verb="end", object_kind="session", object_id=session.pk, actor=session.actor, now=now
         )
-        follow("AFTER_SESSION", actor_id=session.actor_id, session_id=session.pk)
+        enqueue_triggered("AFTER_SESSION", actor_id=session.actor_id, session_id=session.pk)
     session.refresh_from_db(fields=["ended_at", "message_count", "last_message_at"])
     return session
 

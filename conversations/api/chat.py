@@ -47,8 +47,8 @@ from memoryhub.api.idempotency import check_key
 from memoryhub.api.problems import Problem, problem
 from memoryhub.api.views import ApiView
 from memoryhub.auth.domain import Principal, Scope
-from memoryhub.db_pool import Heard, let_go_of_database
-from memoryhub.jobs.runner import described
+from memoryhub.db_pool import Stream, return_connection
+from memoryhub.jobs.executor import described
 from memoryhub.llm.base import Delta
 from memoryhub.tenancy.domain import PolicyError
 
@@ -203,11 +203,11 @@ def _streamed(asked: Asked, by: Principal) -> HttpResponseBase:
     headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no", **_repeated(asked)}
     # Begun here: whoever has gone by the time that the first event is due has asked all the same.
     heard = None if asked.request is None else begin_answer(asked=asked, by=by)
-    let_go_of_database()
+    return_connection()
     return StreamingHttpResponse(_events(asked.turn, heard), content_type=MEDIA_TYPE, headers=headers)
 
 
-async def _events(turn: ChatTurn, heard: Heard[Delta | ChatTurn] | None) -> AsyncIterator[bytes]:
+async def _events(turn: ChatTurn, heard: Stream[Delta | ChatTurn] | None) -> AsyncIterator[bytes]:
     """Yield a chat's events; the last is `done` or `error`. An answer that is there already comes in one piece."""
     yield event("session", {"session_id": turn.session_id, "message_id": turn.question_id})
     if heard is None:
@@ -226,7 +226,7 @@ async def _events(turn: ChatTurn, heard: Heard[Delta | ChatTurn] | None) -> Asyn
         yield event("error", _problem_of(error))
 
 
-async def _with_beats(heard: Heard[Delta | ChatTurn]) -> AsyncIterator[Delta | ChatTurn | None]:
+async def _with_beats(heard: Stream[Delta | ChatTurn]) -> AsyncIterator[Delta | ChatTurn | None]:
     """Yield the pieces up to the stored turn, and None whenever none came for a while."""
     piece: Delta | ChatTurn | None = None
     while not isinstance(piece, ChatTurn):

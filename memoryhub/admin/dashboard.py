@@ -28,7 +28,7 @@ from memoryhub.auth.domain import PrincipalKind
 from memoryhub.auth.models import ApiKey, AuditEntry
 from memoryhub.jobs.domain import State
 from memoryhub.jobs.models import Job
-from memoryhub.jobs.watching import Mood, background
+from memoryhub.jobs.status import Mood, jobs_status
 from memoryhub.llm.usage.domain import OK
 from memoryhub.llm.usage.models import LedgerEntry
 from memoryhub.search.models import EmbeddingSpace
@@ -209,7 +209,7 @@ def ground_tiles(now: datetime) -> list[Tile | Happening]:
 
 def _background_tile(now: datetime) -> Tile:
     """Return the figure of what waits or ended badly, and whether anybody works; the worst news first."""
-    state = background(now)
+    state = jobs_status(now)
     ended_badly = state.jobs.get(State.FAILED, 0) + state.jobs.get(State.DEAD, 0)
     if ended_badly and state.mood in (Mood.IDLE, Mood.WORKING):
         query = "?state__in=failed,dead"

@@ -1,4 +1,4 @@
-"""Screens of the background: jobs with what went wrong, and the crews that work on them. For administrators."""
+"""Screens of the background: jobs with what went wrong, and the workers that work on them. For administrators."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -43,7 +43,7 @@ from memoryhub.auth.retrying import cancel_jobs, retry_jobs
 from memoryhub.errors import DomainError
 from memoryhub.jobs.domain import ENDED_BADLY, State
 from memoryhub.jobs.models import Job
-from memoryhub.jobs.watching import Background, Mood, background
+from memoryhub.jobs.status import JobsStatus, Mood, jobs_status
 
 # django-q2's own screens: a row of its schedules is code that runs, and all of its tables stay empty here.
 for unused in (Success, Failure, Schedule, OrmQ):
@@ -191,7 +191,7 @@ class JobAdmin(ReadOnlyAdmin):
         "payload",
         ("progress_done", "progress_total"),
         ("created_at", "started_at", "finished_at"),
-        ("due_at", "lease_until", "crew"),
+        ("due_at", "lease_until", "worker"),
     )
     readonly_fields = ("shown_state_in_words", "whose")
     list_before_template = "admin/memoryhub/job/background.html"
@@ -200,7 +200,7 @@ class JobAdmin(ReadOnlyAdmin):
 
     def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> Any:
         """Add how the background is doing: an empty list means idle, or down."""
-        state = background(clock())
+        state = jobs_status(clock())
         presets = [
             {"title": title, "count": sum(state.jobs.get(each, 0) for each in states), "query": f"?{query}"}
             for title, states, query in PRESETS
@@ -346,15 +346,15 @@ class BackgroundStatus:
         return self.mood in (Mood.IDLE, Mood.WORKING)
 
 
-def background_status(state: Background) -> BackgroundStatus:
+def background_status(state: JobsStatus) -> BackgroundStatus:
     """Return what to say of the background."""
     return BackgroundStatus(state.mood, f"{_workers(state)} {_counts(state)}", _advice(state))
 
 
-def _workers(state: Background) -> str:
+def _workers(state: JobsStatus) -> str:
     if state.mood is not Mood.DOWN:
-        words = ngettext("%(count)d worker, %(mood)s:", "%(count)d workers, %(mood)s:", state.crews)
-        return words % {"count": state.crews, "mood": MOODS[state.mood]}
+        words = ngettext("%(count)d worker, %(mood)s:", "%(count)d workers, %(mood)s:", state.workers)
+        return words % {"count": state.workers, "mood": MOODS[state.mood]}
     if state.last_seen_at is None:
         return gettext("No worker is there (none was ever seen); the background may be down:")
     seen = date_format(state.last_seen_at, "DATETIME_FORMAT")
@@ -363,15 +363,15 @@ def _workers(state: Background) -> str:
     }
 
 
-def _counts(state: Background) -> str:
+def _counts(state: JobsStatus) -> str:
     counts = {each.value: state.jobs.get(each, 0) for each in State}
     return gettext("%(queued)d jobs wait, %(running)d run, %(failed)d failed, %(dead)d are dead.") % counts
 
 
-def _advice(state: Background) -> str:
+def _advice(state: JobsStatus) -> str:
     if state.mood is Mood.DOWN:
         return gettext(
-            "Start the workers with “manage.py serve” (all in one) or “manage.py work” (workers alone). "
+            "Start the workers with “manage.py serve” (all in one) or “manage.py run_worker” (workers alone). "
             "Nothing is lost meanwhile: what waits is done once they are there."
         )
     if state.mood is Mood.BEHIND:

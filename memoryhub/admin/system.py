@@ -16,8 +16,8 @@ from memoryhub.admin.base import (
 )
 from memoryhub.admin.filters import PeriodFilter
 from memoryhub.api.models import IdempotencyRecord
-from memoryhub.jobs.models import Crew, ScheduleState
-from memoryhub.jobs.watching import SEEN_WITHIN
+from memoryhub.jobs.models import ScheduleState, Worker
+from memoryhub.jobs.status import SEEN_WITHIN
 from memoryhub.search.models import EmbeddingSpace
 
 
@@ -57,9 +57,9 @@ class IdempotencyAdmin(ReadOnlyAdmin):
     fields = ("created_at", "route", "status", "api_key", "actor", "key", "body_digest")
 
 
-@admin.register(Crew)
-class CrewAdmin(ReadOnlyAdmin):
-    """The crews that work on jobs, and when each was last seen."""
+@admin.register(Worker)
+class WorkerAdmin(ReadOnlyAdmin):
+    """The workers that work on jobs, and when each was last seen."""
 
     list_display = ("__str__", "shown_state", "started_at", "seen_at")
     ordering = ("-seen_at",)
@@ -67,9 +67,9 @@ class CrewAdmin(ReadOnlyAdmin):
 
     @coloured({"alive": "success", "lost": "danger"})
     @admin.display(description=_("state"))
-    def shown_state(self, crew: Crew) -> tuple[str, Any]:
-        """Return whether the crew was seen just now."""
-        return ("alive", _("alive")) if clock() - crew.seen_at < SEEN_WITHIN else ("lost", _("lost"))
+    def shown_state(self, worker: Worker) -> tuple[str, Any]:
+        """Return whether the worker was seen just now."""
+        return ("alive", _("alive")) if clock() - worker.seen_at < SEEN_WITHIN else ("lost", _("lost"))
 
 
 @admin.register(ScheduleState)

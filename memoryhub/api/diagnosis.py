@@ -12,15 +12,15 @@ from memoryhub.api.health import CHECKS
 from memoryhub.auth.models import ApiKey
 from memoryhub.auth.roles import departures
 from memoryhub.jobs.models import Job
-from memoryhub.jobs.watching import Mood, background
+from memoryhub.jobs.status import Mood, jobs_status
 from memoryhub.llm.base import Operation
 from memoryhub.llm.usage.domain import OK, day_start
 from memoryhub.llm.usage.models import LedgerEntry, TokenFactors
 from memoryhub.llm.usage.spending import estimate_errors, paused, spent_in
-from memoryhub.outages import explain
 from memoryhub.providers.errors import ProviderError
 from memoryhub.providers.reembedding import leftovers, plan_change
 from memoryhub.providers.registry import embedding_provider, llm_provider
+from memoryhub.runtime.postgres.errors import explain_outage
 from memoryhub.search.reindexing import count_outdated
 from memoryhub.tenancy.domain import Policy, PolicyError
 from memoryhub.tenancy.models import Actor
@@ -58,7 +58,7 @@ def server() -> Iterator[Finding]:
     try:
         yield from _versions()
     except DatabaseError as error:
-        yield Finding(Level.BROKEN, "versions", explain(error))
+        yield Finding(Level.BROKEN, "versions", explain_outage(error))
 
 
 def _versions() -> Iterator[Finding]:
@@ -83,7 +83,7 @@ def _versions() -> Iterator[Finding]:
 def workers() -> Iterator[Finding]:
     """Look whether somebody works on jobs, and whether any ended badly."""
     try:
-        state = background(datetime.now(UTC))
+        state = jobs_status(datetime.now(UTC))
     except DatabaseError as error:
         yield Finding(Level.BROKEN, "workers", f"The database does not answer ({type(error).__name__}).")
         return

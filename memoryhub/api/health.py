@@ -10,7 +10,7 @@ from django.views.decorators.http import require_safe
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 
 from memoryhub.jobs import metrics as metrics_of_jobs  # noqa: F401  its collector registers itself
-from memoryhub.jobs.watching import Mood, background
+from memoryhub.jobs.status import Mood, jobs_status
 from memoryhub.llm.usage import metrics as metrics_of_calls  # noqa: F401  so does this one
 from memoryhub.providers.errors import ProviderError
 from memoryhub.providers.registry import embedding_provider
@@ -82,7 +82,7 @@ def _embedder() -> Verdict:
 
 def _workers() -> Verdict:
     try:
-        state = background(timezone.now())
+        state = jobs_status(timezone.now())
     except DatabaseError as error:
         return False, f"The database does not answer ({type(error).__name__})."
     return state.mood is not Mood.DOWN, state.detail

@@ -27,7 +27,7 @@ from rest_framework.response import Response
 from memoryhub.api.models import IdempotencyRecord
 from memoryhub.api.problems import Problem
 from memoryhub.auth.models import ApiKey
-from memoryhub.db_pool import alone_here
+from memoryhub.db_pool import process_lock
 from memoryhub.tenancy.models import Actor
 from memoryhub.validators import text_problem
 
@@ -114,7 +114,7 @@ def _alone(call: Call) -> Iterator[None]:
 
 @contextmanager
 def _alone_here(call: Call) -> Iterator[None]:
-    with alone_here(str(call), seconds=LONGEST_WAIT_MS / 1000) as is_mine:
+    with process_lock(str(call), seconds=LONGEST_WAIT_MS / 1000) as is_mine:
         if not is_mine:
             raise Problem(409, "idempotency_in_progress", IN_PROGRESS)
         yield

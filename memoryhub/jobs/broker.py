@@ -14,9 +14,9 @@ from django_q.brokers import Broker
 from django_q.conf import Conf
 from django_q.signing import SignedPackage
 
-from memoryhub.jobs.kinds import UnknownKind, kind
-from memoryhub.jobs.pulses import beat, pulses
+from memoryhub.jobs.heartbeats import beat, heartbeats
 from memoryhub.jobs.queue import Offer, offer
+from memoryhub.jobs.registry import UnknownKind, job_kind
 
 TASK: Final = "memoryhub.jobs.tasks.run_job"
 QUICK_SECONDS: Final = 0.05
@@ -28,7 +28,7 @@ log = logging.getLogger(__name__)
 
 
 class JobBroker(Broker):
-    """Offers due jobs to this crew's worker, one when it has nothing to do."""
+    """Offers due jobs to this worker's worker, one when it has nothing to do."""
 
     def ping(self) -> bool:
         """Return that it is there; whether the database is, the next look tells."""
@@ -44,14 +44,14 @@ class JobBroker(Broker):
 
     def dequeue(self) -> list[tuple[None, str]]:
         """Return the next job as a signed task, once the worker is free; nothing where none is due."""
-        beat(pulses().fetched)
-        if pulses().stopping.value or not self._worker_is_free():
+        beat(heartbeats().fetched)
+        if heartbeats().stopping.value or not self._worker_is_free():
             time.sleep(QUICK_LOOK_SECONDS)
             return []
         offered = self._offered()
         if not offered:
             time.sleep(Conf.POLL)
-        pulses().taken.value += len(offered)
+        heartbeats().taken.value += len(offered)
         return [(None, _task(each)) for each in offered]
 
     @staticmethod
@@ -67,11 +67,11 @@ class JobBroker(Broker):
 
     @staticmethod
     def _worker_is_free() -> bool:
-        """Wait a moment for the worker; a job in its hands keeps no other from the crews that have time.
+        """Wait a moment for the worker; a job in its hands keeps no other from the workers that have time.
 
         While jobs are done in no time, one is taken ahead, so that the worker never waits for the next.
         """
-        own = pulses()
+        own = heartbeats()
         began = time.monotonic()
         while own.in_hand > 0:
             now = time.monotonic()
@@ -87,7 +87,7 @@ class JobBroker(Broker):
 
     def fail(self, task_id: Any) -> None:
         """Note that a task did not reach the worker: it could not be read. Its job will be offered again."""
-        pulses().taken.value -= 1
+        heartbeats().taken.value -= 1
 
     def queue_size(self) -> int:
         """Return nothing: the jobs are counted where they are."""
@@ -96,7 +96,7 @@ class JobBroker(Broker):
 
 def _task(offered: Offer) -> str:
     try:
-        deadline = kind(offered.kind).deadline_seconds
+        deadline = job_kind(offered.kind).deadline_seconds
     except UnknownKind:
         deadline = int(Conf.TIMEOUT)
     assert offered.due_at is not None

@@ -61,7 +61,7 @@ class Attempts:
 
 
 @dataclass(frozen=True)
-class Verdict:
+class Outcome:
     """What becomes of a job whose attempt did not end well; `pause_seconds` until it may be tried again."""
 
     state: State
@@ -74,36 +74,36 @@ def pause_seconds(attempts: int) -> float:
     return min(LONGEST_PAUSE_SECONDS, FIRST_PAUSE_SECONDS * 2.0 ** min(max(0, attempts - 1), 20))
 
 
-def after_refusal() -> Verdict:
+def after_refusal() -> Outcome:
     """Judge an error that would come again: the job has failed, and only a person can send it back."""
-    return Verdict(State.FAILED)
+    return Outcome(State.FAILED)
 
 
-def after_excuse(attempts: Attempts, *, at_least_seconds: float | None = None) -> Verdict:
+def after_excuse(attempts: Attempts, *, at_least_seconds: float | None = None) -> Outcome:
     """Judge an error that says a retry helps; `at_least_seconds` is how long the other side asked us to wait."""
     if attempts.excused_for > PATIENCE:
-        return Verdict(State.DEAD)
+        return Outcome(State.DEAD)
     asked = at_least_seconds or 0.0
-    return Verdict(State.QUEUED, max(asked, pause_seconds(attempts.begun)), is_excused=True)
+    return Outcome(State.QUEUED, max(asked, pause_seconds(attempts.begun)), is_excused=True)
 
 
-def after_part(attempts: Attempts) -> Verdict:
+def after_part(attempts: Attempts) -> Outcome:
     """Judge an attempt that did a part of its work: the next goes on at once."""
     if attempts.excused_for > PATIENCE:
-        return Verdict(State.DEAD)
-    return Verdict(State.QUEUED, is_excused=True)
+        return Outcome(State.DEAD)
+    return Outcome(State.QUEUED, is_excused=True)
 
 
-def after_stop(attempts: Attempts) -> Verdict:
+def after_stop(attempts: Attempts) -> Outcome:
     """Judge an attempt that a worker gave back because it was told to stop: begun again at once, however old."""
-    return Verdict(State.QUEUED, is_excused=True)
+    return Outcome(State.QUEUED, is_excused=True)
 
 
-def after_breakdown(attempts: Attempts) -> Verdict:
+def after_breakdown(attempts: Attempts) -> Outcome:
     """Judge an attempt that broke, ran out of time, or whose worker was lost."""
     if attempts.broken >= MOST_BROKEN_ATTEMPTS:
-        return Verdict(State.DEAD)
-    return Verdict(State.QUEUED, pause_seconds(attempts.broken))
+        return Outcome(State.DEAD)
+    return Outcome(State.QUEUED, pause_seconds(attempts.broken))
 
 
 @dataclass(frozen=True)

@@ -10,10 +10,10 @@ from django.db import IntegrityError, OperationalError, connection, transaction
 from psycopg.errors import LockNotAvailable
 
 from memoryhub.jobs import sql
-from memoryhub.jobs.domain import Attempts, Verdict, after_breakdown, after_stop
-from memoryhub.jobs.kinds import Kind
+from memoryhub.jobs.context import JobContext
+from memoryhub.jobs.domain import Attempts, Outcome, after_breakdown, after_stop
 from memoryhub.jobs.queue import Offer
-from memoryhub.jobs.running import RunningJob
+from memoryhub.jobs.registry import JobKind
 
 log = logging.getLogger(__name__)
 
@@ -22,7 +22,7 @@ LOST: Final = "The worker was lost: it died, or did not say for a whole lease th
 STOPPED: Final = "The worker was told to stop."
 
 
-def claim(offered: Offer, kind: Kind, *, crew: UUID) -> RunningJob | None:
+def claim(offered: Offer, kind: JobKind, *, worker: UUID) -> JobContext | None:
     """Take a job that was offered, counting the attempt.
 
     None where somebody else has it, its like runs, enough of its kind run, or somebody who joins it takes too long.
@@ -30,7 +30,7 @@ def claim(offered: Offer, kind: Kind, *, crew: UUID) -> RunningJob | None:
     values = {
         "id": offered.job_id,
         "due_at": offered.due_at,
-        "crew": crew,
+        "worker": worker,
         "lease_seconds": kind.lease_seconds,
     }
     try:
@@ -43,10 +43,10 @@ def claim(offered: Offer, kind: Kind, *, crew: UUID) -> RunningJob | None:
     if row is None:
         return None
     keys = ("id", "actor_id", "kind", "key", "payload", "attempt", "cursor")
-    return RunningJob.claimed(kind, crew, **dict(zip(keys, row, strict=True)))
+    return JobContext.claimed(kind, worker, **dict(zip(keys, row, strict=True)))
 
 
-def _claimed(values: dict[str, Any], kind: Kind, lock: int | None) -> tuple[Any, ...] | None:
+def _claimed(values: dict[str, Any], kind: JobKind, lock: int | None) -> tuple[Any, ...] | None:
     if lock is None and kind.at_once is None:
         return _one(sql.CLAIM, values)
     with transaction.atomic():
@@ -68,7 +68,7 @@ def _postpone(job_id: UUID) -> None:
         cursor.execute(sql.POSTPONE, {"id": job_id, "seconds": LOOK_AGAIN_SECONDS})
 
 
-def let_go(job: RunningJob, judge: Callable[[Attempts], Verdict], *, error: str) -> Verdict | None:
+def release(job: JobContext, judge: Callable[[Attempts], Outcome], *, error: str) -> Outcome | None:
     """End an attempt that did not succeed; None where the job was somebody else's by then."""
     with transaction.atomic():
         row = _one(sql.ATTEMPTS_OF_ONE, job.fence)
@@ -84,19 +84,19 @@ def sweep() -> int:
         return _release_all(rows, after_breakdown, LOST)
 
 
-def give_up_on(crew: UUID) -> int:
-    """Release what a crew held whose worker is dead, without waiting for the lease; return how many."""
+def give_up_on(worker: UUID) -> int:
+    """Release what a worker held whose worker is dead, without waiting for the lease; return how many."""
     with transaction.atomic():
-        return _release_all(_all(sql.OF_CREW, {"crew": crew}), after_breakdown, LOST)
+        return _release_all(_all(sql.OF_WORKER, {"worker": worker}), after_breakdown, LOST)
 
 
-def hand_back(crew: UUID) -> int:
-    """Release what a crew held that is told to stop: no fault of the job's, and to be begun again at once."""
+def hand_back(worker: UUID) -> int:
+    """Release what a worker held that is told to stop: no fault of the job's, and to be begun again at once."""
     with transaction.atomic():
-        return _release_all(_all(sql.OF_CREW, {"crew": crew}), after_stop, STOPPED)
+        return _release_all(_all(sql.OF_WORKER, {"worker": worker}), after_stop, STOPPED)
 
 
-def _release_all(rows: Sequence[tuple[Any, ...]], judge: Callable[[Attempts], Verdict], error: str) -> int:
+def _release_all(rows: Sequence[tuple[Any, ...]], judge: Callable[[Attempts], Outcome], error: str) -> int:
     for job_id, kind, begun, excused, age in rows:
         verdict = _release(job_id, (begun, excused, age), judge, error)
         log.warning(
@@ -106,7 +106,7 @@ def _release_all(rows: Sequence[tuple[Any, ...]], judge: Callable[[Attempts], Ve
     return len(rows)
 
 
-def _release(job_id: UUID, row: tuple[Any, ...], judge: Callable[[Attempts], Verdict], error: str) -> Verdict:
+def _release(job_id: UUID, row: tuple[Any, ...], judge: Callable[[Attempts], Outcome], error: str) -> Outcome:
     begun, excused, age = row
     assert isinstance(age, timedelta)
     verdict = judge(Attempts(begun, excused, age))

@@ -9,10 +9,10 @@ from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
 from memoryhub.jobs.domain import State
-from memoryhub.jobs.watching import Background, background
+from memoryhub.jobs.status import JobsStatus, jobs_status
 
 
-def _families(state: Background | None) -> Iterator[GaugeMetricFamily]:
+def _families(state: JobsStatus | None) -> Iterator[GaugeMetricFamily]:
     jobs = GaugeMetricFamily("memoryhub_jobs", "Jobs by state, those done left out.", labels=["state"])
     wait = GaugeMetricFamily("memoryhub_job_wait_seconds", "For how long the oldest due job has waited.")
     workers = GaugeMetricFamily("memoryhub_workers", "Workers that were seen just now.")
@@ -23,7 +23,7 @@ def _families(state: Background | None) -> Iterator[GaugeMetricFamily]:
             if each is not State.DONE:
                 jobs.add_metric([each.value], state.jobs.get(each, 0))
         wait.add_metric([], state.waited.total_seconds())
-        workers.add_metric([], state.crews)
+        workers.add_metric([], state.workers)
     yield from (jobs, wait, workers, up)
 
 
@@ -33,7 +33,7 @@ class BackgroundCollector(Collector):
     def collect(self) -> Iterator[GaugeMetricFamily]:
         """Yield the figures as they are now."""
         try:
-            yield from _families(background(timezone.now()))
+            yield from _families(jobs_status(timezone.now()))
         except Error:
             yield from _families(None)
 

@@ -1,4 +1,4 @@
-"""The jobs, the crews that work on them, and when each schedule comes next."""
+"""The jobs, the workers that work on them, and when each schedule comes next."""
 
 from typing import Any, ClassVar
 
@@ -28,8 +28,8 @@ class JobQuerySet(models.QuerySet["Job"]):
 class Job(models.Model):
     """One piece of work in the background (SPEC A8). This row is the truth; django-q2 carries its id to a worker.
 
-    `attempts` and `crew` are the fencing token: the number rises with every claim, so whoever holds an older one, or
-    another crew's, has lost the job. `payload` and `error` hold ids, numbers and our own words, never a text of a user.
+    `attempts` and `worker` are the fencing token: the number rises with every claim, so a holder of an older token has
+    lost the job. `payload` and `error` hold ids, numbers and messages of our own, never a text of a user.
     """
 
     id = models.UUIDField(primary_key=True, default=new_id, editable=False)
@@ -45,7 +45,7 @@ class Job(models.Model):
     excused_since = models.DateTimeField(null=True, blank=True)
     due_at = models.DateTimeField(help_text="When it may next be offered to a worker.")
     lease_until = models.DateTimeField(null=True, blank=True)
-    crew = models.UUIDField(null=True, blank=True, help_text="The crew whose worker has it.")
+    worker = models.UUIDField(null=True, blank=True, help_text="The worker that runs it.")
     error = models.TextField(blank=True)
     cursor = models.JSONField(null=True, blank=True, help_text="Where long work goes on after a break.")
     progress_done = models.PositiveBigIntegerField(null=True, blank=True)
@@ -99,7 +99,7 @@ class Job(models.Model):
         return {"done": self.progress_done, "total": self.progress_total}
 
 
-class Crew(models.Model):
+class Worker(models.Model):
     """A running group of processes that works on jobs; it says twice in ten seconds that it lives."""
 
     id = models.UUIDField(primary_key=True, editable=False)

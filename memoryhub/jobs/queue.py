@@ -1,4 +1,4 @@
-"""Putting jobs into the queue, and offering them to crews."""
+"""Putting jobs into the queue, and offering them to workers."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -11,10 +11,10 @@ from django.db import connection, transaction
 
 from memoryhub.ids import new_id
 from memoryhub.jobs import sql
-from memoryhub.jobs.kinds import bounds, kind
+from memoryhub.jobs.registry import bounds, job_kind
 
 OFFERED_SECONDS: Final = 10
-"""How long a job that a crew took out of the queue, and did not begin, stays away from the others."""
+"""How long a job that a worker took out of the queue, and did not begin, stays away from the others."""
 
 
 def enqueue(
@@ -35,7 +35,7 @@ def enqueue(
     values = {
         "id": new_id(),
         "actor": actor_id,
-        "kind": kind(name).name,
+        "kind": job_kind(name).name,
         "key": key,
         "payload": json.dumps(dict(payload or {})),
         "delay_seconds": delay_seconds,
@@ -68,7 +68,7 @@ def enqueue_all(orders: Sequence[Order], *, actor_id: UUID) -> None:
     values: dict[str, Any] = {
         "actor": actor_id,
         "ids": [new_id() for _ in orders],
-        "kinds": [kind(order.kind).name for order in orders],
+        "kinds": [job_kind(order.kind).name for order in orders],
         "keys": [order.key for order in orders],
         "payloads": [json.dumps(dict(order.payload)) for order in orders],
         "delays": [float(order.delay_seconds) for order in orders],
@@ -80,7 +80,7 @@ def enqueue_all(orders: Sequence[Order], *, actor_id: UUID) -> None:
 
 @dataclass(frozen=True)
 class Offer:
-    """A job that a crew may claim, as long as it is due when it said; `lock` is that of its key, where it has one."""
+    """A job that a worker may claim, as long as it is due when it said; `lock` is that of its key, where it has one."""
 
     job_id: UUID
     kind: str
@@ -89,7 +89,7 @@ class Offer:
 
 
 def offer(count: int) -> list[Offer]:
-    """Take up to `count` due jobs out of the queue for one crew."""
+    """Take up to `count` due jobs out of the queue for one worker."""
     names, most = bounds()
     with connection.cursor() as cursor:
         cursor.execute(
@@ -101,7 +101,7 @@ def offer(count: int) -> list[Offer]:
 def offer_of(job_id: UUID) -> Offer | None:
     """Return one waiting job as an offer, due or not; None where it does not wait any more.
 
-    For whoever runs a job at once and by its id; a crew that was offered the same finds it taken.
+    For whoever runs a job at once and by its id; a worker that was offered the same finds it taken.
     """
     with connection.cursor() as cursor:
         cursor.execute(sql.OFFER_ONE, {"id": job_id})

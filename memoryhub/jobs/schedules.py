@@ -1,4 +1,4 @@
-"""What `settings.SCHEDULES` says is done again and again: each time once, however many crews look."""
+"""What `settings.SCHEDULES` says is done again and again: each time once, however many workers look."""
 
 from collections.abc import Mapping
 from typing import Any, Final
@@ -19,7 +19,7 @@ SCHEDULED: Final = "schedule:"
 def fire_due() -> list[str]:
     """Enqueue the job of each schedule that is due, and move the schedule on, as one; return their names.
 
-    A schedule that nobody looked at yet begins at its next time. One that another crew looks at is left to it.
+    A schedule that nobody looked at yet begins at its next time. One that another worker looks at is left to it.
     """
     schedules: Mapping[str, Mapping[str, Any]] = settings.SCHEDULES
     fired = []
@@ -41,7 +41,7 @@ def fire_due() -> list[str]:
 
 
 def _know(schedules: Mapping[str, Mapping[str, Any]]) -> None:
-    """Make the rows of schedules that have none; those that another crew holds have one."""
+    """Make the rows of schedules that have none; those that another worker holds have one."""
     with connection.cursor() as cursor:
         for name, entry in schedules.items():
             cursor.execute(

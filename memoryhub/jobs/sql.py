@@ -53,7 +53,7 @@ WHERE NOT EXISTS (
 ON CONFLICT DO NOTHING
 """
 
-# Offer what is due to one crew, and to no other for a while. Kinds of which enough run, and jobs whose like is
+# Offer what is due to one worker, and to no other for a while. Kinds of which enough run, and jobs whose like is
 # running, wait. Nothing waits for the disk: an offer that a crash undoes is made again.
 OFFER = """
 UPDATE memoryhub_job SET due_at = now() + %(for_seconds)s * interval '1 second'
@@ -87,8 +87,8 @@ FROM memoryhub_job WHERE id = %(id)s AND state = 'queued'
 
 # Take a job that waits. The attempt counts from here on, whatever becomes of it. The state is compared after the row
 # was found: in the search for it, it would tempt the planner to read everything that waits. Nor does this wait for
-# the disk: where a crash undoes a claim, the crew whose it was finds the job to be nobody's, or another's. An offer is
-# good as long as the job is due when it said: what was put off, or offered anew, since then is another's.
+# the disk: where a crash undoes a claim, its worker finds the job to be nobody's, or another's. An offer is good
+# as long as the job is due when it said: what was put off, or offered anew, since then is another's.
 CLAIM = """
 WITH free AS MATERIALIZED (
     SELECT id, state, due_at FROM memoryhub_job
@@ -96,7 +96,7 @@ WITH free AS MATERIALIZED (
     FOR UPDATE SKIP LOCKED
 )
 UPDATE memoryhub_job AS job
-SET state = 'running', attempts = job.attempts + 1, crew = %(crew)s, started_at = now(),
+SET state = 'running', attempts = job.attempts + 1, worker = %(worker)s, started_at = now(),
     lease_until = now() + %(lease_seconds)s * interval '1 second'
 FROM free
 WHERE job.id = free.id AND free.state = 'queued'
@@ -113,11 +113,11 @@ POSTPONE = """
 UPDATE memoryhub_job SET due_at = now() + %(seconds)s * interval '1 second' WHERE id = %(id)s AND state = 'queued'
 """
 
-# The rest is allowed to whoever still holds the job: the same crew, in the same attempt. Only a job that runs has
+# The rest is allowed to whoever still holds the job: the same worker, in the same attempt. Only a job that runs has
 # a lease.
 RENEW = """
 UPDATE memoryhub_job SET lease_until = clock_timestamp() + %(lease_seconds)s * interval '1 second'
-WHERE id = %(id)s AND attempts = %(attempt)s AND crew = %(crew)s AND lease_until > clock_timestamp()
+WHERE id = %(id)s AND attempts = %(attempt)s AND worker = %(worker)s AND lease_until > clock_timestamp()
 """
 
 # Taken before the job's row, as by every other write: an erasure takes the actor first, too.
@@ -125,7 +125,7 @@ HOLD_ACTOR = "SELECT 1 FROM memoryhub_actor WHERE id = %(actor)s FOR KEY SHARE"
 
 FENCE = """
 SELECT 1 FROM memoryhub_job
-WHERE id = %(id)s AND attempts = %(attempt)s AND crew = %(crew)s AND lease_until > clock_timestamp()
+WHERE id = %(id)s AND attempts = %(attempt)s AND worker = %(worker)s AND lease_until > clock_timestamp()
 FOR UPDATE
 """
 
@@ -136,13 +136,13 @@ WHERE id = %(id)s
 """
 
 FINISH = """
-UPDATE memoryhub_job SET state = 'done', finished_at = clock_timestamp(), lease_until = NULL, crew = NULL, error = ''
-WHERE id = %(id)s AND attempts = %(attempt)s AND crew = %(crew)s AND lease_until > clock_timestamp()
+UPDATE memoryhub_job SET state = 'done', finished_at = clock_timestamp(), lease_until = NULL, worker = NULL, error = ''
+WHERE id = %(id)s AND attempts = %(attempt)s AND worker = %(worker)s AND lease_until > clock_timestamp()
 """
 
 # The same under FENCE, which keeps the row: however long the writes took, nobody else could take the job meanwhile.
 FINISH_HELD = """
-UPDATE memoryhub_job SET state = 'done', finished_at = clock_timestamp(), lease_until = NULL, crew = NULL, error = ''
+UPDATE memoryhub_job SET state = 'done', finished_at = clock_timestamp(), lease_until = NULL, worker = NULL, error = ''
 WHERE id = %(id)s
 """
 
@@ -151,7 +151,7 @@ RELEASE = """
 UPDATE memoryhub_job
 SET state = %(state)s, excused = excused + %(excused)s,
     excused_since = CASE WHEN %(excused)s > 0 THEN coalesce(excused_since, clock_timestamp()) END,
-    error = %(error)s, lease_until = NULL, crew = NULL,
+    error = %(error)s, lease_until = NULL, worker = NULL,
     due_at = clock_timestamp() + %(pause_seconds)s * interval '1 second',
     finished_at = CASE WHEN %(state)s IN ('failed', 'dead') THEN clock_timestamp() END
 WHERE id = %(id)s AND attempts = %(attempt)s AND lease_until IS NOT NULL
@@ -159,7 +159,7 @@ WHERE id = %(id)s AND attempts = %(attempt)s AND lease_until IS NOT NULL
 
 ATTEMPTS_OF_ONE = """
 SELECT attempts, excused, coalesce(clock_timestamp() - excused_since, interval '0') FROM memoryhub_job
-WHERE id = %(id)s AND attempts = %(attempt)s AND crew = %(crew)s AND lease_until IS NOT NULL
+WHERE id = %(id)s AND attempts = %(attempt)s AND worker = %(worker)s AND lease_until IS NOT NULL
 FOR UPDATE
 """
 
@@ -171,14 +171,14 @@ ORDER BY lease_until LIMIT 200
 FOR UPDATE SKIP LOCKED
 """
 
-OF_CREW = """
+OF_WORKER = """
 SELECT id, kind, attempts, excused, coalesce(clock_timestamp() - excused_since, interval '0') FROM memoryhub_job
-WHERE state = 'running' AND crew = %(crew)s
+WHERE state = 'running' AND worker = %(worker)s
 FOR UPDATE SKIP LOCKED
 """
 
 BE_SEEN = """
-INSERT INTO memoryhub_crew (id, host, pid, started_at, seen_at) VALUES (%(id)s, %(host)s, %(pid)s, now(), now())
+INSERT INTO memoryhub_worker (id, host, pid, started_at, seen_at) VALUES (%(id)s, %(host)s, %(pid)s, now(), now())
 ON CONFLICT (id) DO UPDATE SET seen_at = now()
 """
 

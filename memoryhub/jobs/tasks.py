@@ -3,15 +3,15 @@
 from datetime import datetime
 from uuid import UUID
 
-from memoryhub.jobs import pulses
+from memoryhub.jobs import heartbeats
+from memoryhub.jobs.executor import run
 from memoryhub.jobs.queue import Offer
-from memoryhub.jobs.runner import run
 
 
 def run_job(job_id: str, kind: str, due_at: str, lock: int | None) -> None:
     """Run the job that was offered."""
-    run(Offer(UUID(job_id), kind, datetime.fromisoformat(due_at), lock), crew=pulses.crew_id())
+    run(Offer(UUID(job_id), kind, datetime.fromisoformat(due_at), lock), worker=heartbeats.worker_id())
 
 
-def sing() -> None:
+def ping() -> None:
     """Do nothing; that it is done is the message."""

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from django.utils import timezone
 
-from memoryhub.db_pool import in_thread, waiting_for_network
+from memoryhub.db_pool import release_connection, run_in_thread
 from memoryhub.llm.base import Completion, CompletionRequest, Content, Delta, LLMProvider, Operation
 from memoryhub.llm.usage.domain import Size
 from memoryhub.providers.counting import counter_of
@@ -31,7 +31,7 @@ def ask(request: CompletionRequest, *, actor: Actor) -> Completion:
     if not _is_there(provider):
         return provider.complete(request)
     _check(request.operation, actor)
-    with waiting_for_network(), _meter(provider, request, actor) as meter:
+    with release_connection(), _meter(provider, request, actor) as meter:
         completion = provider.complete(request, on_failed=meter.failed)
         meter.answered(_usage(completion))
     return completion
@@ -48,7 +48,7 @@ async def ask_streaming(request: CompletionRequest, *, actor: Actor) -> AsyncIte
             yield piece
         return
     if request.operation not in SOMEBODY_WAITS:
-        await in_thread(_check, request.operation, actor)
+        await run_in_thread(_check, request.operation, actor)
     meter, is_over = _meter(provider, request, actor), False
     meter.start()
     pieces = provider.stream(request, on_failed=meter.failed)
@@ -57,11 +57,11 @@ async def ask_streaming(request: CompletionRequest, *, actor: Actor) -> AsyncIte
             if isinstance(piece, Completion):
                 meter.answered(_usage(piece))
                 is_over = True
-                await in_thread(meter.stop, None)
+                await run_in_thread(meter.stop, None)
             yield piece
     except BaseException as error:  # also where the caller goes away: the generator is closed
         if not is_over:
-            await in_thread(meter.stop, error)
+            await run_in_thread(meter.stop, error)
         raise
     finally:
         if isinstance(pieces, AsyncGenerator):

@@ -6,7 +6,7 @@ from uuid import UUID
 
 from django.db.models import Count
 
-from memoryhub.jobs.backfilling import Piece, Scope
+from memoryhub.jobs.backfill import Piece, Scope
 from memoryhub.jobs.queue import Order
 from memoryhub.providers.spaces import EMBED_KEY, EMBED_KIND, without_vector, writing_spaces
 from memoryhub.search.reindexing import index_models

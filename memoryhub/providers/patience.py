@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
 
-from memoryhub.jobs.running import RunningJob
+from memoryhub.jobs.context import JobContext
 from memoryhub.providers.errors import BadAnswer
 
 PATIENT_ATTEMPTS: Final = 3
@@ -19,13 +19,13 @@ def is_patient(spoilt: int) -> bool:
     return spoilt + 1 < PATIENT_ATTEMPTS
 
 
-def spoilt_answers(job: RunningJob) -> int:
+def spoilt_answers(job: JobContext) -> int:
     """Return how many of a job's attempts ended in answers that could not be used."""
     return job.cursor if isinstance(job.cursor, int) else 0
 
 
 @contextmanager
-def counting_spoilt(job: RunningJob) -> Iterator[None]:
+def counting_spoilt(job: JobContext) -> Iterator[None]:
     """Note with the job where an attempt ends in an answer that cannot be used."""
     spoilt = spoilt_answers(job)
     try:

@@ -17,7 +17,7 @@ from uuid import UUID
 from django.db import connection, models
 from pgvector import HalfVector
 
-from memoryhub.db_pool import waiting_for_network
+from memoryhub.db_pool import release_connection
 from memoryhub.embeddings.base import EmbeddingProvider, Vectors, refuse_blank
 from memoryhub.jobs.queue import enqueue
 from memoryhub.llm.usage.domain import NOBODY, Payer, Size
@@ -123,7 +123,7 @@ def embedded(space: EmbeddingSpace, texts: Sequence[str], *, operation: str, pay
         return provider.embed(texts)
     refuse_blank(texts)
     meter = Meter(payer, operation, provider.name, provider.model, partial(_size_of, texts, provider.model))
-    with waiting_for_network(), meter:
+    with release_connection(), meter:
         return provider.embed(texts)
 
 

@@ -9,9 +9,9 @@ from typing import Any, Final
 from django.db import IntegrityError
 from django.utils import timezone
 
+from memoryhub.jobs.context import JobContext
 from memoryhub.jobs.domain import Postponed
-from memoryhub.jobs.kinds import Writes
-from memoryhub.jobs.running import RunningJob
+from memoryhub.jobs.registry import Writes
 from memoryhub.providers.errors import ProviderError, ProviderRejected
 from memoryhub.providers.spaces import (
     embed_later,
@@ -37,7 +37,7 @@ ABOUT_ONE_TEXT: Final = frozenset({"rejected", "not_finite", "zero_vector"})
 """Errors that one text of a batch can cause by itself."""
 
 
-def embed(job: RunningJob) -> Writes | None:
+def embed(job: JobContext) -> Writes | None:
     """Embed an actor's texts that have no vector yet, in every space that is written to: the one searches read first.
 
     Each batch is stored when it comes, so that a break costs one batch. A text that the provider refuses costs no
@@ -69,7 +69,7 @@ def embed(job: RunningJob) -> Writes | None:
 class _Embedding:
     """One job's embedding: how many texts the provider refused by themselves, and until when it goes on."""
 
-    def __init__(self, job: RunningJob) -> None:
+    def __init__(self, job: JobContext) -> None:
         self.job = job
         assert job.actor_id is not None
         self.refused = 0
@@ -119,7 +119,7 @@ class _Embedding:
             model.objects.filter(pk=rows[0].pk, vector=None).update(is_refused=True)
 
 
-def embed_missing(job: RunningJob) -> None:
+def embed_missing(job: JobContext) -> None:
     """Enqueue an embedding for every actor with texts that have no vector, whatever kept them from one."""
     try:
         spaces = writing_spaces()

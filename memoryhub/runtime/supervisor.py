@@ -28,7 +28,7 @@ from memoryhub.runtime.processes import FileLock, LockHeld, Wakeups, die_with_pa
 LOCK = "serve.lock"
 WATCH_SECONDS = 0.5  # how soon a dead postmaster is seen; a dead child wakes us at once
 HEALTH_SECONDS = 120
-GRACE_SECONDS = 15  # longer than uvicorn's own --timeout-graceful-shutdown, and than a crew drains
+GRACE_SECONDS = 15  # longer than uvicorn's own --timeout-graceful-shutdown, and than a worker drains
 PULSE = "MEMORYHUB_PULSE"  # names the descriptor into which a program writes that it lives
 SILENT_SECONDS = 20
 SILENT_START_SECONDS = 60
@@ -78,10 +78,10 @@ PROGRAMS = (
         " --log-level warning",
         environment={"MEMORYHUB_PROCESS": "web"},
     ),
-    # Each has one worker; a crew that cannot be trusted ends, so its pauses stay short.
+    # Each has one worker; a worker that cannot be trusted ends, so its pauses stay short.
     Program(
         name="worker",
-        arguments="manage.py work",
+        arguments="manage.py run_worker",
         environment={"MEMORYHUB_PROCESS": "worker"},
         count=lambda environment: environment.workers,
         shows_life=True,

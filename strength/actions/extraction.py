@@ -19,7 +19,7 @@ from django.db import connection, transaction
 from conversations.domain.messages import Role
 from conversations.models import Message, Session
 from memoryhub.auth.domain import Principal
-from memoryhub.jobs.backfilling import Piece, Scope
+from memoryhub.jobs.backfill import Piece, Scope
 from memoryhub.jobs.queue import Order, enqueue
 from memoryhub.llm.base import Operation
 from memoryhub.providers.counting import counter_in_use

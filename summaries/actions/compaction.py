@@ -19,11 +19,11 @@ from memoryhub.auth import audit
 from memoryhub.auth.actions import VersionMismatch
 from memoryhub.auth.domain import Principal, job_principal
 from memoryhub.auth.tenancy import UnknownRow, hold
+from memoryhub.jobs.context import JobContext
 from memoryhub.jobs.domain import FIRST_PAUSE_SECONDS, Postponed
-from memoryhub.jobs.kinds import Writes
 from memoryhub.jobs.models import Job
 from memoryhub.jobs.queue import enqueue
-from memoryhub.jobs.running import RunningJob
+from memoryhub.jobs.registry import Writes
 from memoryhub.llm.base import ChatMessage, CompletionRequest, Operation
 from memoryhub.llm.delimiters import ForgedFence, fenced
 from memoryhub.llm.none import NOT_CONFIGURED
@@ -80,7 +80,7 @@ class CompactionRefused(Exception):
     permanent = True
 
 
-def compact(*, job: RunningJob, now: datetime) -> Writes | None:
+def compact(*, job: JobContext, now: datetime) -> Writes | None:
     """Compact the document of a job's payload if that is due; return what writes it.
 
     Raises ProviderError, CompactionRefused, and Postponed where the document changed meanwhile.
@@ -103,7 +103,7 @@ def compact(*, job: RunningJob, now: datetime) -> Writes | None:
     return lambda: _store(job, document, text, now)
 
 
-def _document(job: RunningJob) -> Document | None:
+def _document(job: JobContext) -> Document | None:
     assert job.actor_id is not None
     rows = Document.objects.of(job.actor_id).select_related("project__actor__agent")
     return rows.exclude(name=NEVER_COMPACTED).filter(pk=UUID(job.payload["document_id"])).first()
@@ -113,7 +113,7 @@ def _note(document: Document, outcome: Outcome, now: datetime, *, missing: int =
     note_outcome(project=document.project, document=document, outcome=outcome, missing=missing, now=now)
 
 
-def _store(job: RunningJob, document: Document, text: str, now: datetime) -> None:
+def _store(job: JobContext, document: Document, text: str, now: datetime) -> None:
     by = job_principal(job.kind.name, job.id)
     try:
         write_document(

@@ -24,10 +24,10 @@ from memoryhub.auth.actions import VersionMismatch
 from memoryhub.auth.domain import Forbidden, Principal, PrincipalKind, job_principal
 from memoryhub.auth.tenancy import UnknownRow, hold
 from memoryhub.errors import told
+from memoryhub.jobs.context import JobContext
 from memoryhub.jobs.domain import FIRST_PAUSE_SECONDS, Postponed
-from memoryhub.jobs.followers import follow
-from memoryhub.jobs.kinds import Writes
-from memoryhub.jobs.running import RunningJob
+from memoryhub.jobs.registry import Writes
+from memoryhub.jobs.triggers import enqueue_triggered
 from memoryhub.tenancy.domain import Trust
 from memoryhub.tenancy.policies import effective_policy
 from summaries.actions.summarizers import Summarizer, summarize_call, summarizer_for
@@ -109,7 +109,7 @@ class SessionState:
         return (self.summary.pk, self.summary.version) if self.summary else (None, 0)
 
 
-def summarize(*, job: RunningJob, now: datetime) -> Writes | None:
+def summarize(*, job: JobContext, now: datetime) -> Writes | None:
     """Summarise the session of a job's payload if that is due; return what writes it.
 
     Raises ProviderError, and Postponed where there is more to ask than one attempt has time for.
@@ -125,7 +125,7 @@ def summarize(*, job: RunningJob, now: datetime) -> Writes | None:
     return lambda: _store(job, found, draft, writer, seconds=time.monotonic() - began, now=now)
 
 
-def _look(job: RunningJob, now: datetime) -> SessionState | None:
+def _look(job: JobContext, now: datetime) -> SessionState | None:
     session_id = UUID(job.payload["session_id"])
     assert job.actor_id is not None
     rows = Session.objects.select_related("actor__agent").filter(actor_id=job.actor_id, pk=session_id)
@@ -177,7 +177,7 @@ def _wanted(found: SessionState, *, after: int) -> MessageQuerySet:
     return rows.order_by("seq").only("seq", "role", "author", "content", "created_at", "trust")
 
 
-def _written(job: RunningJob, found: SessionState, writer: Summarizer, now: datetime) -> Draft:
+def _written(job: JobContext, found: SessionState, writer: Summarizer, now: datetime) -> Draft:
     """Return the summary with all messages in it, each in exactly one call; what a break left is gone on from."""
     draft = _kept(job, found) or _beginning(found)
     is_first = True
@@ -254,7 +254,7 @@ def _reason(found: SessionState) -> str:
     return found.trigger.value if found.trigger else ""
 
 
-def _kept(job: RunningJob, found: SessionState) -> Draft | None:
+def _kept(job: JobContext, found: SessionState) -> Draft | None:
     """Return what an earlier attempt of this job has written, where nothing has changed under it."""
     if job.cursor is None:
         return None
@@ -265,7 +265,7 @@ def _kept(job: RunningJob, found: SessionState) -> Draft | None:
     return Draft(**{each.name: getattr(kept, each.name) for each in fields(Draft)})
 
 
-def _keep(job: RunningJob, found: SessionState, draft: Draft, writer: Summarizer, now: datetime) -> None:
+def _keep(job: JobContext, found: SessionState, draft: Draft, writer: Summarizer, now: datetime) -> None:
     """Keep a part of the work, so that a break costs one question and not all of them. Raises LeaseLost."""
     values = {each.name: getattr(draft, each.name) for each in fields(Draft)}
     values |= {"job_id": job.id, "base_version": found.base[1], "updated_at": now}
@@ -275,13 +275,13 @@ def _keep(job: RunningJob, found: SessionState, draft: Draft, writer: Summarizer
         SummaryDraft.objects.update_or_create(**whose, defaults={**values, "generator": writer.generator})
 
 
-def _check_time(job: RunningJob) -> None:
+def _check_time(job: JobContext) -> None:
     if job.seconds_left < CALL_SECONDS + RESERVE_SECONDS:
         raise Postponed("The session is long; the next attempt goes on from here.", seconds=0)
 
 
 def _store(
-    job: RunningJob, found: SessionState, draft: Draft, writer: Summarizer, *, seconds: float, now: datetime
+    job: JobContext, found: SessionState, draft: Draft, writer: Summarizer, *, seconds: float, now: datetime
 ) -> None:
     """Write the summary, its version and what follows; in the transaction that says that the job is done."""
     session = found.session
@@ -295,7 +295,7 @@ def _store(
     by = job_principal(job.kind.name, job.id)
     keep_version(summary=summary, verb=Verb.WRITE, by=by, reason=_reason(found), seconds=seconds, now=now)
     SummaryDraft.objects.filter(actor_id=session.actor_id, session_id=session.pk).delete()
-    follow("AFTER_SUMMARY", actor_id=session.actor_id, session_id=session.pk)
+    enqueue_triggered("AFTER_SUMMARY", actor_id=session.actor_id, session_id=session.pk)
 
 
 def _locked(found: SessionState, now: datetime) -> Summary:
@@ -417,7 +417,7 @@ def delete_summary(
         by=by, verb=Verb.DELETE, object_kind="summary", object_id=summary.pk, actor=summary.actor, reason=reason,
         now=now,
     )  # fmt: skip
-    follow("AFTER_SUMMARY", actor_id=summary.actor_id, session_id=summary.session_id)
+    enqueue_triggered("AFTER_SUMMARY", actor_id=summary.actor_id, session_id=summary.session_id)
     summary.delete()
 
 
@@ -449,7 +449,7 @@ def _changed(summary: Summary, verb: Verb, by: Principal, reason: str, now: date
     summary.updated_at = now
     summary.save()
     keep_version(summary=summary, verb=verb, by=by, reason=reason, now=now)
-    follow("AFTER_SUMMARY", actor_id=summary.actor_id, session_id=summary.session_id)
+    enqueue_triggered("AFTER_SUMMARY", actor_id=summary.actor_id, session_id=summary.session_id)
     return summary
 
 

@@ -29,7 +29,7 @@ from memoryhub.auth import audit
 from memoryhub.auth.domain import Forbidden, Principal
 from memoryhub.auth.tenancy import hold
 from memoryhub.errors import DomainError, told
-from memoryhub.jobs.backfilling import Piece, Scope
+from memoryhub.jobs.backfill import Piece, Scope
 from memoryhub.jobs.models import Job
 from memoryhub.jobs.queue import Order, enqueue
 from memoryhub.tenancy.domain import Trust

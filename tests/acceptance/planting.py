@@ -8,8 +8,8 @@ from uuid import UUID, uuid4
 
 from rest_framework.test import APIClient
 
+from memoryhub.jobs.executor import run
 from memoryhub.jobs.queue import Offer, enqueue
-from memoryhub.jobs.runner import run
 from memoryhub.llm.usage.domain import Call, Payer, Size
 from memoryhub.llm.usage.recording import record
 from memoryhub.tenancy.domain import actor_id
@@ -102,7 +102,7 @@ def plant(client: APIClient, *, agent_id: str, user_id: str) -> Planted:
         )
     )
     summary = f"{API}/sessions/{session['id']}/summary"
-    run(Offer(UUID(made(client.post(summary, {}), 202)["job_id"]), "summarize"), crew=uuid4())
+    run(Offer(UUID(made(client.post(summary, {}), 202)["job_id"]), "summarize"), worker=uuid4())
     made(
         client.patch(
             summary, {"summary": f"{mark} spoke of green tea", "locked": False, "reason": f"{mark} reason"}

@@ -10,11 +10,11 @@ from rest_framework.test import APIClient
 
 from conversations.models import MessageIndex
 from memoryhub.ids import new_id
-from memoryhub.jobs.backfilling import Scope, pieces
-from memoryhub.jobs.kinds import kind
+from memoryhub.jobs.backfill import Scope, pieces
 from memoryhub.jobs.leases import claim
 from memoryhub.jobs.models import Job
 from memoryhub.jobs.queue import enqueue, offer_of
+from memoryhub.jobs.registry import job_kind
 from strength.models import Memory
 from summaries.models import Summary
 from tests.conftest import client_with_key, run_jobs
@@ -160,7 +160,7 @@ def test_what_a_worker_has_is_left_to_it(client: APIClient) -> None:
     order = piece.order
     job_id = enqueue(order.kind, actor_id=piece.actor_id, key=order.key, payload=order.payload)
     offered = offer_of(job_id)
-    assert offered is not None and claim(offered, kind(order.kind), crew=new_id()) is not None
+    assert offered is not None and claim(offered, job_kind(order.kind), worker=new_id()) is not None
     assert "1 elsewhere, 1 done" in backfill("--summaries")
     assert Summary.objects.count() == 1
 

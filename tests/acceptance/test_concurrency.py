@@ -55,7 +55,7 @@ def many(transactional_db: None) -> Sequence[APIClient]:
 
 
 def at_once(work: Callable[[int], Any], threads: int = THREADS) -> list[Any]:
-    """Return what `work` returns in each of several threads that start together, each with a connection of its own."""
+    """Return what `run_worker` returns in each of several threads that start together, each with a connection of its own."""
     barrier = threading.Barrier(threads)
 
     def run(number: int) -> Any:

@@ -13,7 +13,7 @@ from django.utils import timezone
 
 from memoryhub.auth.domain import command
 from memoryhub.auth.tenancy import actor_for_writing
-from memoryhub.management.side_by_side import side_by_side
+from memoryhub.db_pool import run_parallel
 from strength.actions.memories import NewMemory, write_memory
 from strength.models import CurrentNumbers, Memory, SleepRun
 
@@ -90,7 +90,7 @@ def test_side_by_side_each_has_a_connection_and_leaves_none() -> None:
             cursor.execute("SELECT pg_backend_pid()")
             return item, cursor.fetchone()[0]
 
-    done = dict(side_by_side(act, range(6), at_once=3))
+    done = dict(run_parallel(act, range(6), at_once=3))
     assert sorted(done) == list(range(6)) and len(set(done.values())) == 3
     with connection.cursor() as cursor:
         cursor.execute("SELECT count(*) FROM pg_stat_activity WHERE pid = ANY(%s)", [list(done.values())])
@@ -110,7 +110,7 @@ def test_side_by_side_one_that_fails_stops_the_others_and_is_told() -> None:
         return item
 
     with pytest.raises(ValueError, match="the first"):
-        list(side_by_side(act, range(50), at_once=2))
+        list(run_parallel(act, range(50), at_once=2))
     assert len(begun) == 2
 
 
@@ -124,7 +124,7 @@ def test_side_by_side_broken_off_waits_for_what_has_begun_and_begins_no_more() -
         ended.append(item)
         return item
 
-    running = side_by_side(act, range(50), at_once=2)
+    running = run_parallel(act, range(50), at_once=2)
     assert next(running) == 0
     running.close()
     assert ended[0] == 0 and 2 <= len(ended) <= 3

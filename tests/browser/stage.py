@@ -17,7 +17,7 @@ from memoryhub.auth.domain import Principal, PrincipalKind, Scope, command
 from memoryhub.auth.tenancy import actor_for_writing, tenant_for_reading
 from memoryhub.demo.story import KEN, MAYA, RELEASE
 from memoryhub.demo.telling import tell
-from memoryhub.jobs.models import Crew, Job, ScheduleState
+from memoryhub.jobs.models import Job, ScheduleState, Worker
 from memoryhub.jobs.queue import enqueue
 from memoryhub.llm.usage.domain import Call, Payer, Size
 from memoryhub.llm.usage.models import TokenFactors
@@ -137,7 +137,7 @@ def _machinery(stage: Stage) -> None:
         error_after_p95=0.02, fitted_at=now,
     )  # fmt: skip
     Group.objects.get_or_create(name="Readers")
-    Crew.objects.create(id=uuid4(), host="here", pid=1)
+    Worker.objects.create(id=uuid4(), host="here", pid=1)
     ScheduleState.objects.create(name=next(iter(settings.SCHEDULES)), next_at=now)
     dead = enqueue("embed", actor_id=stage.maya.pk, key="texts")
     Job.objects.filter(pk=dead).update(

@@ -5,7 +5,7 @@ from typing import Final
 
 from django.utils import timezone
 
-from memoryhub.jobs.running import RunningJob
+from memoryhub.jobs.context import JobContext
 from memoryhub.llm.usage.calibrating import calibrate, calibrate_all
 from memoryhub.llm.usage.models import LedgerEntry
 
@@ -14,7 +14,7 @@ KEPT: Final = timedelta(days=400)
 AT_ONCE: Final = 5000
 
 
-def calibrate_tokens(job: RunningJob) -> None:
+def calibrate_tokens(job: JobContext) -> None:
     """Fit the model that the job names to its newest samples, or every model where it names none."""
     now = timezone.now()
     if "model" in job.payload:
@@ -23,7 +23,7 @@ def calibrate_tokens(job: RunningJob) -> None:
         calibrate_all(now=now)
 
 
-def forget_old_calls(job: RunningJob) -> None:
+def forget_old_calls(job: JobContext) -> None:
     """Delete calls of more than 400 days ago."""
     old = LedgerEntry.objects.filter(created_at__lt=timezone.now() - KEPT)
     deleted = AT_ONCE

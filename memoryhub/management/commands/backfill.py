@@ -13,8 +13,8 @@ from rich.progress import Progress
 
 from memoryhub.auth.tenancy import UnknownRow
 from memoryhub.importexport.writing import Whose
-from memoryhub.jobs.backfilling import Fate, Piece, Scope, pieces, work_off
-from memoryhub.management.resumable import ResumableCommand
+from memoryhub.jobs.backfill import Piece, PieceState, Scope, pieces, run_piece
+from memoryhub.management.base import ResumableCommand
 from memoryhub.providers.errors import ProviderError
 
 STUCK_AFTER: Final = 20
@@ -66,16 +66,16 @@ class Command(ResumableCommand):
 
     def _work_off(self, name: str, missing: list[Piece]) -> None:
         """Do all pieces; who has to wait or fails costs nobody else theirs, unless nobody gets on any more."""
-        fates: Counter[Fate] = Counter()
+        fates: Counter[PieceState] = Counter()
         reasons: dict[str, None] = {}
         stuck = 0
         # `rich` draws a bar on a terminal; elsewhere nothing moves, and the closing line says it all.
         with Progress(console=Console(stderr=True), disable=not self.stderr.isatty()) as bar:
             task = bar.add_task(name.capitalize(), total=len(missing))
             for piece in missing:
-                outcome = work_off(piece)
+                outcome = run_piece(piece)
                 fates[outcome.fate] += 1
-                stuck = stuck + 1 if outcome.fate is Fate.WAITS else 0
+                stuck = stuck + 1 if outcome.fate is PieceState.WAITS else 0
                 if outcome.reason:
                     reasons[outcome.reason] = None
                 bar.advance(task)

@@ -10,7 +10,7 @@ from django.db import DatabaseError
 from django.utils.module_loading import import_string
 
 from memoryhub.api.diagnosis import Finding, Level
-from memoryhub.outages import explain
+from memoryhub.runtime.postgres.errors import explain_outage
 
 MARKS = {Level.FINE: "ok", Level.WARNING: "!!", Level.BROKEN: "XX"}
 
@@ -19,7 +19,7 @@ def _look(path: str) -> list[Finding]:
     try:
         return list(import_string(path)())
     except DatabaseError as error:
-        return [Finding(Level.BROKEN, path.rpartition(".")[2], explain(error))]
+        return [Finding(Level.BROKEN, path.rpartition(".")[2], explain_outage(error))]
 
 
 class Command(BaseCommand):

@@ -5,7 +5,7 @@ from typing import Any
 from django.core.management.base import CommandError, CommandParser
 from django.db import DatabaseError
 
-from memoryhub.management.resumable import ResumableCommand
+from memoryhub.management.base import ResumableCommand
 from memoryhub.search.gathering import SCATTERED, TableBusy, gather, gathered_models, scatter
 
 

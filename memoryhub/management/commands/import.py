@@ -24,7 +24,7 @@ from memoryhub.importexport.lines import BrokenFile
 from memoryhub.importexport.renaming import Names
 from memoryhub.importexport.report import Report
 from memoryhub.importexport.storing import store
-from memoryhub.management.resumable import ResumableCommand
+from memoryhub.management.base import ResumableCommand
 from memoryhub.providers.errors import ProviderError
 
 AUTO, OWN = "auto", "memoryhub"

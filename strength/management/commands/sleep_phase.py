@@ -13,8 +13,8 @@ from rich.progress import Progress
 
 from memoryhub.auth.domain import command
 from memoryhub.auth.tenancy import UnknownRow
-from memoryhub.management.resumable import ResumableCommand
-from memoryhub.management.side_by_side import side_by_side
+from memoryhub.db_pool import run_parallel
+from memoryhub.management.base import ResumableCommand
 from memoryhub.tenancy.models import Actor, Agent
 from strength.actions.sleep import SleepRequest
 from strength.actions.sleep_runs import changes_of, sleep_many
@@ -116,7 +116,7 @@ def _sleeps(actors: list[Actor], waking: SleepRequest, *, dry_run: bool, at_once
             )
         return []
 
-    for runs in side_by_side(sleep, actors, at_once=at_once):
+    for runs in run_parallel(sleep, actors, at_once=at_once):
         yield from runs
 
 

@@ -67,8 +67,8 @@ EVENTS = """
 SELECT count(*) FROM summaries_projectevent WHERE project_name = %s AND kind = 'compact' AND outcome = 'compaction'
 """
 JOBS = "SELECT state, attempts FROM memoryhub_job WHERE kind = 'compact' AND payload::text LIKE %s"
-CREW = """
-SELECT crew.pid FROM memoryhub_job AS job JOIN memoryhub_crew AS crew ON crew.id = job.crew
+WORKER = """
+SELECT worker.pid FROM memoryhub_job AS job JOIN memoryhub_worker AS worker ON worker.id = job.worker
 WHERE job.kind = 'compact' AND job.state = 'running' AND payload::text LIKE %s
 """
 DOCUMENT = """
@@ -118,15 +118,15 @@ class Place:
         assert eventually(lambda: self.model.begun > beyond, FOR_SECONDS) is not None
 
     def kill_worker(self, name: str) -> None:
-        """End every process of the crew that compacts a project's document, as a machine does that runs out of memory."""
+        """End every process of the worker that compacts a project's document, as a machine does that runs out of memory."""
         assert eventually(lambda: bool(self._guard(name)), FOR_SECONDS) is not None, self.states(name)
         guard = self._guard(name)
-        for pid in (guard, *self.hub.crews()[guard]):
+        for pid in (guard, *self.hub.worker_processes()[guard]):
             hurt(pid, signal.SIGKILL)
 
     def _guard(self, name: str) -> int:
         ((document,),) = self.hub.rows(DOCUMENT, [name])
-        found = self.hub.rows(CREW, [f"%{document}%"])
+        found = self.hub.rows(WORKER, [f"%{document}%"])
         return int(found[0][0]) if found else 0
 
     def states(self, name: str) -> list[tuple[str, int]]:
@@ -178,9 +178,9 @@ def place() -> Iterator[Place]:
 
 @pytest.fixture(autouse=True)
 def at_ease(place: Place) -> None:
-    """Wait until one crew can die and another go on, and let the model answer at once."""
+    """Wait until one worker can die and another go on, and let the model answer at once."""
     place.model.delay_seconds = 0.0
-    assert eventually(lambda: len(place.hub.whole_crews()) >= 2, FOR_SECONDS) is not None
+    assert eventually(lambda: len(place.hub.whole_workers()) >= 2, FOR_SECONDS) is not None
 
 
 def test_killed_while_the_model_is_asked_another_worker_writes_once(place: Place) -> None:

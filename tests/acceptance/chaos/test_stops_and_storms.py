@@ -1,4 +1,4 @@
-"""What ends an installation, what needs many crews, and everything at once."""
+"""What ends an installation, what needs many workers, and everything at once."""
 
 import json
 import subprocess
@@ -18,7 +18,7 @@ def test_stops_under_load_leave_no_process_and_lose_no_job() -> None:
     assert drills.stops(3).wrong == []
 
 
-def test_eight_crews_run_each_job_once() -> None:
+def test_eight_workers_run_each_job_once() -> None:
     assert drills.many_claims(400).wrong == []
 
 

@@ -21,8 +21,8 @@ from memoryhub.auth.domain import Scope, command
 from memoryhub.auth.models import ApiKey
 from memoryhub.auth.tenancy import actor_for_writing, tenant_for_reading
 from memoryhub.ids import new_id
+from memoryhub.jobs.executor import run
 from memoryhub.jobs.queue import Offer
-from memoryhub.jobs.runner import run
 from memoryhub.tenancy.models import Actor, Agent
 from strength.actions.memories import NewMemory, write_memory
 from strength.domain.memories import Kind
@@ -83,7 +83,7 @@ def hub(db: None) -> Hub:
     )
     made.receipt = made.ask("matcha ice cream in Kyoto?")
     job_id = enqueue_summary(session=session, by=BY, now=NOW)
-    run(Offer(job_id, "summarize"), crew=new_id())
+    run(Offer(job_id, "summarize"), worker=new_id())
     made.summary = Summary.objects.select_related("actor__agent").get()
     question = Question(message="Which ice cream?", session_id=session.pk, with_memory=False)
     pose(actor=actor, question=question, by=BY, now=NOW)

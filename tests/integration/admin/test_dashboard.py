@@ -14,7 +14,7 @@ from django.utils import timezone
 from memoryhub.admin.dashboard import MOST_HAPPENINGS
 from memoryhub.auth.models import AuditEntry
 from memoryhub.auth.roles import CURATOR
-from memoryhub.jobs.models import Crew, Job
+from memoryhub.jobs.models import Job, Worker
 from memoryhub.llm.usage.models import LedgerEntry
 from memoryhub.search.models import EmbeddingSpace
 from strength.domain.memories import Source
@@ -135,10 +135,10 @@ def test_people_who_see_one_thing_see_its_figure_alone(staff: Callable[..., Clie
 
 
 def test_workers_that_are_away_are_told_with_what_to_do(boss: Client, hub: Hub) -> None:
-    Crew.objects.all().delete()
+    Worker.objects.all().delete()
     text = page(boss).content.decode()
     assert "may be down" in text and "manage.py serve" in text
-    Crew.objects.create(id=uuid4(), host="here", pid=1, seen_at=timezone.now())
+    Worker.objects.create(id=uuid4(), host="here", pid=1, seen_at=timezone.now())
     assert "may be down" not in page(boss).content.decode()
 
 

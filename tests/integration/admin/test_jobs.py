@@ -14,11 +14,11 @@ from django_q.models import OrmQ, Schedule
 from memoryhub.auth.models import AuditEntry
 from memoryhub.auth.retrying import TAKEN_OUT
 from memoryhub.auth.tenancy import ensure_actor
-from memoryhub.jobs.forgetting import DONE_KEPT, ENDED_BADLY_KEPT, SCHEDULED_KEPT
-from memoryhub.jobs.models import Crew, Job
+from memoryhub.jobs.executor import run
+from memoryhub.jobs.models import Job, Worker
 from memoryhub.jobs.queue import enqueue, offer_of
-from memoryhub.jobs.runner import run
-from memoryhub.jobs.watching import Mood, background
+from memoryhub.jobs.retention import DONE_KEPT, ENDED_BADLY_KEPT, SCHEDULED_KEPT
+from memoryhub.jobs.status import Mood, jobs_status
 from memoryhub.tenancy.models import Agent
 from tests.conftest import run_jobs
 
@@ -49,8 +49,8 @@ def test_jobs_are_called_by_agent_and_user_and_by_kind_and_time(admin_client: Cl
     assert "<bdi>Embed, " in text and str(made) not in text
 
 
-def crew(seen_ago: timedelta) -> Crew:
-    return Crew.objects.create(id=uuid4(), host="here", pid=1, seen_at=timezone.now() - seen_ago)
+def worker(seen_ago: timedelta) -> Worker:
+    return Worker.objects.create(id=uuid4(), host="here", pid=1, seen_at=timezone.now() - seen_ago)
 
 
 def decide(client: Client, verb: str, *jobs: Job, confirmed: bool = True, **values: str) -> str:
@@ -136,7 +136,7 @@ def test_a_job_taken_out_can_be_sent_back_beside_one_of_the_same_key(boss: Clien
     for key in (first.pk, second):
         offered = offer_of(key)
         assert offered is not None
-        run(offered, crew=uuid4())
+        run(offered, worker=uuid4())
     assert set(Job.objects.values_list("state", flat=True)) == {"done"}
     entry = AuditEntry.objects.get(verb="cancel")
     assert (entry.object_id, entry.reason, entry.who_name) == (str(first.pk), "not now", "boss")
@@ -170,11 +170,11 @@ def test_idle_is_told_from_down(boss: Client) -> None:
     assert (
         "No worker is there (none was ever seen)" in page
         and "may be down" in page
-        and "manage.py work" in page
+        and "manage.py run_worker" in page
     )
-    crew(timedelta(minutes=2))
+    worker(timedelta(minutes=2))
     assert "No worker is there (the last was seen at" in boss.get(LIST).content.decode()
-    crew(timedelta(seconds=2))
+    worker(timedelta(seconds=2))
     assert "1 worker, idle: 0 jobs wait" in boss.get(LIST).content.decode()
 
 
@@ -185,13 +185,13 @@ def test_idle_is_told_from_down(boss: Client) -> None:
 )  # fmt: skip
 def test_moods(waits: timedelta | None, runs: bool, mood: Mood) -> None:
     now = timezone.now()
-    crew(timedelta(0))
+    worker(timedelta(0))
     if waits is not None:
         job("queued", due_at=now - waits)
     if runs:
         job("running", lease_until=now)
 
-    assert background(now).mood is mood
+    assert jobs_status(now).mood is mood
 
 
 def test_first_page_shows_what_ended_badly_before_what_waits(boss: Client) -> None:
@@ -199,7 +199,7 @@ def test_first_page_shows_what_ended_badly_before_what_waits(boss: Client) -> No
     job("failed", error="One that failed")
     job("queued")
     assert "no worker is there" in boss.get("/admin/").content.decode()
-    crew(timedelta(0))
+    worker(timedelta(0))
     page = boss.get("/admin/").content.decode()
     assert "ended badly" in page
     assert f"{LIST}?state__in=failed,dead" in page
@@ -230,9 +230,9 @@ def test_old_jobs_are_forgotten() -> None:
     job("done", finished_at=now - DONE_KEPT - day)
     job("done", finished_at=now - SCHEDULED_KEPT - day, key="schedule:every minute")
     job("failed", finished_at=now - ENDED_BADLY_KEPT - day)
-    crew(timedelta(days=2))
+    worker(timedelta(days=2))
     own = enqueue("forget_old_jobs")
     run_jobs()
 
     assert set(Job.objects.values_list("pk", flat=True)) == {own, *(each.pk for each in kept)}
-    assert not Crew.objects.exists()
+    assert not Worker.objects.exists()

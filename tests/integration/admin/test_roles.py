@@ -45,7 +45,7 @@ SCREENS = {
     "conversations_chatturn": READS, "memoryhub_agent": READS, "memoryhub_actor": READS,
     "memoryhub_apikey": NOTHING, "memoryhub_auditentry": NOTHING, "memoryhub_embeddingspace": NOTHING,
     "memoryhub_idempotencyrecord": NOTHING, "memoryhub_ledgerentry": NOTHING, "memoryhub_tokenfactors": NOTHING,
-    "memoryhub_job": NOTHING, "memoryhub_crew": NOTHING, "memoryhub_schedulestate": NOTHING,
+    "memoryhub_job": NOTHING, "memoryhub_worker": NOTHING, "memoryhub_schedulestate": NOTHING,
     "auth_user": NOTHING, "auth_group": NOTHING,
 }  # fmt: skip
 # Pages that belong to no single model.

@@ -65,7 +65,7 @@ def test_metrics_show_assembled_contexts(client: APIClient) -> None:
 
 def test_metrics_say_whether_the_database_answers(db: None, monkeypatch: pytest.MonkeyPatch) -> None:
     there = Client().get("/metrics").content.decode()
-    monkeypatch.setattr(metrics, "background", Mock(side_effect=OperationalError("gone")))
+    monkeypatch.setattr(metrics, "jobs_status", Mock(side_effect=OperationalError("gone")))
     away = Client().get("/metrics").content.decode()
 
     assert "\nmemoryhub_database_up 1.0\n" in there

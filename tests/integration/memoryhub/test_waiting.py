@@ -6,7 +6,7 @@ import pytest
 from django.db import connections
 
 from memoryhub import db_pool
-from memoryhub.db_pool import few_at_a_time, waiting_for_network
+from memoryhub.db_pool import limit_concurrency, release_connection
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -26,7 +26,7 @@ class Room(BoundedSemaphore):
 def test_whoever_waits_to_come_back_in_holds_no_connection(monkeypatch: pytest.MonkeyPatch) -> None:
     room = Room()
     monkeypatch.setattr(db_pool, "_room", lambda: room)
-    with few_at_a_time():
-        with waiting_for_network():
+    with limit_concurrency():
+        with release_connection():
             connections["default"].ensure_connection()
         assert room.held == [False]

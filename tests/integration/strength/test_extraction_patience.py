@@ -8,11 +8,11 @@ import pytest
 
 from conversations.actions.sessions import end_session
 from memoryhub.ids import new_id
-from memoryhub.jobs.backfilling import Scope
-from memoryhub.jobs.kinds import kind as kind_of
+from memoryhub.jobs.backfill import Scope
 from memoryhub.jobs.leases import claim
 from memoryhub.jobs.models import Job
 from memoryhub.jobs.queue import enqueue, offer_of
+from memoryhub.jobs.registry import job_kind as kind_of
 from memoryhub.providers.errors import BadAnswer, ProviderRejected, ProviderUnavailable
 from memoryhub.tenancy.models import Actor
 from strength.actions.extraction import messages_passed_over, messages_waiting, pieces, rewind
@@ -215,7 +215,7 @@ def test_reflection_passes_by_no_episode_of_an_extraction_that_still_runs(
     read(actor)
     Job.objects.update(due_at=NOW)
     offered = offer_of(enqueue("extract", actor_id=actor.id, key="actor"))
-    running = claim(offered, kind_of("extract"), crew=new_id()) if offered else None
+    running = claim(offered, kind_of("extract"), worker=new_id()) if offered else None
     assert running is not None
     enqueue("reflect", actor_id=actor.id, key="actor")
     reflecting = run_again("reflect")

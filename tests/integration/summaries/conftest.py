@@ -14,9 +14,9 @@ from conversations.domain.messages import NewMessage, Role
 from conversations.models import Session
 from memoryhub.auth.domain import command
 from memoryhub.auth.tenancy import actor_for_writing
+from memoryhub.jobs.executor import run
 from memoryhub.jobs.models import Job
 from memoryhub.jobs.queue import Offer, enqueue
-from memoryhub.jobs.runner import run
 from memoryhub.tenancy.models import Actor
 from summaries.models import Summary
 from tests.fakes.plugin import llm, llm_server
@@ -72,7 +72,7 @@ class Talk:
 
 def ran(job_id: UUID) -> Job:
     """Run a job and return its row."""
-    run(Offer(job_id, Job.objects.get(pk=job_id).kind), crew=uuid4())
+    run(Offer(job_id, Job.objects.get(pk=job_id).kind), worker=uuid4())
     return Job.objects.get(pk=job_id)
 
 

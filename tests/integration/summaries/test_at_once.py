@@ -10,9 +10,9 @@ from django.db import connection
 from django.utils import timezone
 from rest_framework.test import APIClient
 
+from memoryhub.jobs.executor import run
 from memoryhub.jobs.models import Job
 from memoryhub.jobs.queue import Offer, enqueue
-from memoryhub.jobs.runner import run
 from summaries.models import Summary, SummaryVersion
 from tests.conftest import client_with_key
 from tests.fakes.llm_server import LLMServer, Reply
@@ -31,7 +31,7 @@ def run_at_once(jobs: list[UUID]) -> None:
     def work(job_id: UUID) -> None:
         try:
             barrier.wait(timeout=30)
-            run(Offer(job_id, "summarize"), crew=uuid4())
+            run(Offer(job_id, "summarize"), worker=uuid4())
         finally:
             connection.close()
 
@@ -40,7 +40,7 @@ def run_at_once(jobs: list[UUID]) -> None:
 
 
 def run_until_done(jobs: list[UUID]) -> None:
-    """Run jobs at once, and those that were overtaken again, as a crew would."""
+    """Run jobs at once, and those that were overtaken again, as a worker would."""
     while jobs:
         run_at_once(jobs)
         Job.objects.filter(pk__in=jobs, state="queued").update(due_at=timezone.now())

@@ -10,7 +10,7 @@ from rest_framework.test import APIClient
 
 from conversations.domain.cleaning import one_line
 from conversations.models import Message, Session
-from memoryhub.jobs.backfilling import Scope
+from memoryhub.jobs.backfill import Scope
 from memoryhub.jobs.models import Job
 from summaries.actions.summaries import edit_summary
 from summaries.actions.triggers import backfill_pieces, due_sessions

@@ -13,7 +13,7 @@ from psycopg.errors import DiskFull
 from memoryhub.api.errors import ground_problem
 from memoryhub.env import CHECKOUT
 from memoryhub.management.commands import doctor
-from memoryhub.outages import explain
+from memoryhub.runtime.postgres.errors import explain_outage
 
 REFUSED = OperationalError('connection failed: FATAL:  password authentication failed for user "u"\nmore')
 AWAY = OperationalError("connection failed: Connection refused\n\tIs the server running?")
@@ -32,7 +32,7 @@ def test_the_reason_is_told_and_advice_that_fits(
     url: str, error: OperationalError, advice: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("DATABASE_URL", url)
-    said = explain(error)
+    said = explain_outage(error)
     assert str(error).splitlines()[0] in said
     assert advice in said
     assert len(said.splitlines()) == 1

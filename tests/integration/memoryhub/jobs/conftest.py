@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from memoryhub.jobs import kinds
+from memoryhub.jobs import registry
 
 
 @pytest.fixture(autouse=True)
@@ -18,6 +18,6 @@ def test_kinds(settings: Any) -> Iterator[None]:
         "fails": {"run": "tests.integration.memoryhub.jobs.doings.fails"},
         "alone": {"run": "tests.integration.memoryhub.jobs.doings.nothing", "at_once": 1},
     }
-    kinds.kinds.cache_clear()
+    registry.job_kinds.cache_clear()
     yield
-    kinds.kinds.cache_clear()
+    registry.job_kinds.cache_clear()

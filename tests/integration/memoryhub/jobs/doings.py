@@ -1,24 +1,24 @@
 """What the tests' jobs do: agents are made, which can be counted."""
 
+from memoryhub.jobs.context import JobContext
 from memoryhub.jobs.domain import Postponed
-from memoryhub.jobs.kinds import Writes
-from memoryhub.jobs.running import RunningJob
+from memoryhub.jobs.registry import Writes
 from memoryhub.providers.errors import ProviderRejected, ProviderUnavailable
 from memoryhub.tenancy.models import Agent
 
 SECRET = "a text that somebody said"
 
 
-def nothing(job: RunningJob) -> None:
+def nothing(job: JobContext) -> None:
     """Do nothing."""
 
 
-def note(job: RunningJob) -> Writes:
+def note(job: JobContext) -> Writes:
     """Make an agent named by the payload."""
     return lambda: Agent.objects.create(agent_id=job.payload["name"])
 
 
-def steps(job: RunningJob) -> None:
+def steps(job: JobContext) -> None:
     """Make three agents, one a step; break before the one that `breaks_at` names, the first time."""
     for number in range(job.cursor or 0, 3):
         if job.attempt == 1 and number == job.payload.get("breaks_at"):
@@ -27,7 +27,7 @@ def steps(job: RunningJob) -> None:
             Agent.objects.create(agent_id=f"step-{number}")
 
 
-def fails(job: RunningJob) -> None:
+def fails(job: JobContext) -> None:
     """Raise what the payload asks for."""
     raise {
         "broken": KeyError(SECRET),

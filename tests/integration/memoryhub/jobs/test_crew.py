@@ -1,4 +1,4 @@
-"""When a crew holds itself for deaf, and when it must not. What real processes do: tests/acceptance/chaos."""
+"""When a worker holds itself for deaf, and when it must not. What real processes do: tests/acceptance/chaos."""
 
 import time
 from collections.abc import Iterator
@@ -8,9 +8,9 @@ import pytest
 from django.db import connection
 from django_q.queues import Queue
 
-from memoryhub.jobs import crew as module
-from memoryhub.jobs.crew import DEAF_SECONDS, FETCHER_DEAF_SECONDS, CrewBroken, Guard
-from memoryhub.jobs.pulses import Pulses
+from memoryhub.jobs import worker as module
+from memoryhub.jobs.heartbeats import Heartbeats
+from memoryhub.jobs.worker import DEAF_SECONDS, FETCHER_DEAF_SECONDS, Guard, WorkerBroken
 
 
 class Clock:
@@ -34,7 +34,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 def guard(clock: Clock) -> Iterator[Any]:
     """Return a guard of no processes: only what it hears."""
     guard = Guard.__new__(Guard)
-    guard.own = Pulses()
+    guard.own = Heartbeats()
     guard.canary_sent_at = guard.full_since = None
     guard.last_busy_at = clock.now
     guard.task_queue = Queue(maxsize=1)
@@ -52,7 +52,7 @@ def listen(
     answers: bool = False,
     works: bool = False,
 ) -> None:
-    """Let time pass, half a second a round, while some of the crew show life."""
+    """Let time pass, half a second a round, while some of the worker show life."""
     for _ in range(int(seconds * 2)):
         clock.now += 0.5
         if fetches:
@@ -65,12 +65,12 @@ def listen(
         guard._listen()
 
 
-def test_a_crew_that_answers_is_well(guard: Any, clock: Clock) -> None:
+def test_a_worker_that_answers_is_well(guard: Any, clock: Clock) -> None:
     listen(guard, clock, 300, answers=True)
 
 
-def test_a_canary_that_nobody_answers_breaks_a_crew(guard: Any, clock: Clock) -> None:
-    with pytest.raises(CrewBroken, match="canary"):
+def test_a_canary_that_nobody_answers_breaks_a_worker(guard: Any, clock: Clock) -> None:
+    with pytest.raises(WorkerBroken, match="canary"):
         listen(guard, clock, DEAF_SECONDS + 10)
 
 
@@ -83,20 +83,20 @@ def test_no_room_for_a_canary_while_jobs_go_through_breaks_nothing_then_or_later
     listen(guard, clock, 120, answers=True)
 
 
-def test_a_queue_that_is_full_and_does_not_move_breaks_a_crew(guard: Any, clock: Clock) -> None:
+def test_a_queue_that_is_full_and_does_not_move_breaks_a_worker(guard: Any, clock: Clock) -> None:
     guard.task_queue.put("a job that nobody takes")
-    with pytest.raises(CrewBroken):
+    with pytest.raises(WorkerBroken):
         listen(guard, clock, DEAF_SECONDS + 10)
 
 
-def test_a_fetcher_that_shows_no_life_breaks_a_crew(guard: Any, clock: Clock) -> None:
-    with pytest.raises(CrewBroken, match="not fetched"):
+def test_a_fetcher_that_shows_no_life_breaks_a_worker(guard: Any, clock: Clock) -> None:
+    with pytest.raises(WorkerBroken, match="not fetched"):
         listen(guard, clock, FETCHER_DEAF_SECONDS + 5, fetches=False, answers=True)
 
 
-def test_a_job_that_never_reached_the_worker_breaks_a_crew(guard: Any, clock: Clock) -> None:
+def test_a_job_that_never_reached_the_worker_breaks_a_worker(guard: Any, clock: Clock) -> None:
     guard.own.taken.value = 1
-    with pytest.raises(CrewBroken, match="did not reach"):
+    with pytest.raises(WorkerBroken, match="did not reach"):
         listen(guard, clock, FETCHER_DEAF_SECONDS + 5, answers=True)
 
 

@@ -12,34 +12,34 @@ from django_q.exceptions import TimeoutException
 from memoryhub.auth.domain import command
 from memoryhub.auth.retrying import retry_jobs
 from memoryhub.auth.tenancy import ensure_actor
-from memoryhub.jobs import runner
+from memoryhub.jobs import executor
+from memoryhub.jobs.context import JobContext, LeaseLost, LeaseRenewal
 from memoryhub.jobs.domain import Attempts, State
-from memoryhub.jobs.kinds import kind
 from memoryhub.jobs.leases import claim, give_up_on, hand_back, sweep
 from memoryhub.jobs.models import Job
 from memoryhub.jobs.queue import Offer, enqueue
-from memoryhub.jobs.running import LeaseLost, Renewal, RunningJob
+from memoryhub.jobs.registry import job_kind
 from memoryhub.tenancy.models import Agent
 from tests.integration.memoryhub.jobs.doings import SECRET
 from tests.integration.memoryhub.jobs.test_queue import in_threads
 
 pytestmark = pytest.mark.django_db(transaction=True)
-CREW = uuid4()
+WORKER = uuid4()
 
 
-def taken(of_kind: str, *, crew: UUID = CREW, **payload: object) -> RunningJob:
-    job = claim(Offer(enqueue(of_kind, payload=payload), of_kind), kind(of_kind), crew=crew)
+def taken(of_kind: str, *, worker: UUID = WORKER, **payload: object) -> JobContext:
+    job = claim(Offer(enqueue(of_kind, payload=payload), of_kind), job_kind(of_kind), worker=worker)
     assert job is not None
     return job
 
 
-def again(job: RunningJob, *, crew: UUID | None = None) -> RunningJob:
-    following = claim(Offer(job.id, job.kind.name), job.kind, crew=crew or uuid4())
+def again(job: JobContext, *, worker: UUID | None = None) -> JobContext:
+    following = claim(Offer(job.id, job.kind.name), job.kind, worker=worker or uuid4())
     assert following is not None
     return following
 
 
-def lose(job: RunningJob) -> None:
+def lose(job: JobContext) -> None:
     """Let the lease run out."""
     Job.objects.filter(pk=job.id).update(lease_until=timezone.now() - timedelta(seconds=1))
 
@@ -47,12 +47,12 @@ def lose(job: RunningJob) -> None:
 def run_all() -> None:
     """Run what is queued, due or not."""
     for job in Job.objects.filter(state="queued").order_by("id"):
-        runner.run(Offer(job.id, job.kind), crew=CREW)
+        executor.run(Offer(job.id, job.kind), worker=WORKER)
 
 
 def test_sixteen_claims_of_one_job_give_it_to_one() -> None:
     job_id = enqueue("nothing")
-    claims = in_threads(16, lambda: claim(Offer(job_id, "nothing"), kind("nothing"), crew=uuid4()))
+    claims = in_threads(16, lambda: claim(Offer(job_id, "nothing"), job_kind("nothing"), worker=uuid4()))
 
     assert sum(job is not None for job in claims) == 1
     assert Job.objects.get().attempts == 1
@@ -62,7 +62,7 @@ def test_the_attempt_counts_before_the_work() -> None:
     job = taken("nothing")
 
     assert (job.attempt, Job.objects.get().attempts) == (1, 1)
-    assert claim(Offer(job.id, "nothing"), job.kind, crew=uuid4()) is None
+    assert claim(Offer(job.id, "nothing"), job.kind, worker=uuid4()) is None
 
 
 def test_effects_and_being_done_are_one() -> None:
@@ -102,10 +102,10 @@ def test_a_result_is_refused_once_the_lease_ran_out_though_nobody_took_over() ->
     assert not Agent.objects.exists()
 
 
-def test_another_crew_with_the_same_number_is_refused() -> None:
+def test_another_worker_with_the_same_number_is_refused() -> None:
     """A crash of the database may undo a claim that did not wait for the disk; the next draws its number again."""
     forgotten = taken("note", name="x")
-    Job.objects.update(state="queued", attempts=0, lease_until=None, crew=None)
+    Job.objects.update(state="queued", attempts=0, lease_until=None, worker=None)
     following = again(forgotten)
 
     assert following.attempt == forgotten.attempt
@@ -130,7 +130,7 @@ def test_a_thread_renews_while_the_work_goes_on(settings: object) -> None:
     renewed = threading.Event()
     renew = job.renew
     job.renew = lambda: bool(renew() and (renewed.set() or True))  # type: ignore[method-assign]
-    with Renewal(job):
+    with LeaseRenewal(job):
         assert renewed.wait(10)
 
     assert Job.objects.get().lease_until != before
@@ -150,19 +150,19 @@ def test_a_job_is_dead_after_three_lost_workers() -> None:
     assert row.finished_at is not None
 
 
-def test_what_a_dead_crew_held_does_not_wait_for_the_lease() -> None:
+def test_what_a_dead_worker_held_does_not_wait_for_the_lease() -> None:
     taken("nothing")
-    other = taken("nothing", crew=uuid4())
+    other = taken("nothing", worker=uuid4())
 
-    assert give_up_on(CREW) == 1
+    assert give_up_on(WORKER) == 1
     assert set(Job.objects.values_list("state", "excused")) == {("queued", 0), ("running", 0)}
     assert Job.objects.get(pk=other.id).state == "running"
 
 
-def test_what_a_crew_gives_back_does_not_count_and_is_due_at_once() -> None:
+def test_what_a_worker_gives_back_does_not_count_and_is_due_at_once() -> None:
     job = taken("nothing")
 
-    assert hand_back(CREW) == 1
+    assert hand_back(WORKER) == 1
     row = Job.objects.get()
     assert (row.state, row.attempts, row.excused) == ("queued", 1, 1)
     assert row.due_at <= timezone.now()
@@ -210,17 +210,17 @@ def test_errors_are_told_without_what_they_quote() -> None:
 
 def test_a_deadline_that_passed_is_a_broken_attempt() -> None:
     error = TimeoutException("Task exceeded maximum timeout value (3 seconds)")
-    verdict = runner.verdict_on(error, Attempts(1, 0, timedelta(0)))
+    verdict = executor.verdict_on(error, Attempts(1, 0, timedelta(0)))
 
     assert verdict.state is State.QUEUED
     assert not verdict.is_excused
-    assert runner.described(error) == "It took longer than its kind's deadline_seconds."
+    assert executor.described(error) == "It took longer than its kind's deadline_seconds."
 
 
 def test_a_job_whose_kind_is_gone_waits_for_it() -> None:
     job_id = enqueue("nothing")
     Job.objects.update(kind="gone")
-    runner.run(Offer(job_id, "gone"), crew=CREW)
+    executor.run(Offer(job_id, "gone"), worker=WORKER)
 
     assert (Job.objects.get().state, Job.objects.get().attempts) == ("queued", 0)
 
@@ -228,7 +228,7 @@ def test_a_job_whose_kind_is_gone_waits_for_it() -> None:
 def test_a_job_of_somebody_who_was_erased_writes_nothing() -> None:
     actor = ensure_actor(Agent.objects.create(agent_id="kana"), "hiroki")
     job_id = enqueue("note", actor_id=actor.id, payload={"name": "x"})
-    job = claim(Offer(job_id, "note"), kind("note"), crew=CREW)
+    job = claim(Offer(job_id, "note"), job_kind("note"), worker=WORKER)
     assert job is not None
     actor.delete()
 
@@ -281,7 +281,7 @@ def test_a_database_that_goes_away_under_a_broken_job_raises_nothing_that_others
         raise OperationalError("the database quotes: " + SECRET)
 
     enqueue("fails", payload={"how": "broken"})
-    monkeypatch.setattr(runner, "let_go", away)
+    monkeypatch.setattr(executor, "release", away)
     run_all()
 
     assert SECRET not in caplog.text

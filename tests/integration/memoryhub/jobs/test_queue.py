@@ -15,11 +15,11 @@ from django.utils import timezone
 from pytest_django.fixtures import Settings
 
 from memoryhub.auth.tenancy import ensure_actor
-from memoryhub.jobs.followers import follow
-from memoryhub.jobs.kinds import UnknownKind, kind
 from memoryhub.jobs.leases import claim
 from memoryhub.jobs.models import Job
 from memoryhub.jobs.queue import Offer, Order, enqueue, enqueue_all, offer
+from memoryhub.jobs.registry import UnknownKind, job_kind
+from memoryhub.jobs.triggers import enqueue_triggered
 from memoryhub.providers.config import LLMConfig
 from memoryhub.tenancy.models import Agent
 
@@ -92,11 +92,11 @@ def test_what_follows_a_turn_needs_a_model_where_it_says_so(settings: Settings) 
     settings.AFTER_TURN = {"nothing": {"key": "session"}, "note": {"key": "actor", "needs_model": True}}
     session_id = uuid4()
 
-    follow("AFTER_TURN", actor_id=actor.id, session_id=session_id)
+    enqueue_triggered("AFTER_TURN", actor_id=actor.id, session_id=session_id)
     assert list(Job.objects.values_list("kind", "key")) == [("nothing", str(session_id))]
 
     settings.LLM = LLMConfig("openai", base_url="http://127.0.0.1:1/v1")
-    follow("AFTER_TURN", actor_id=actor.id, session_id=session_id)
+    enqueue_triggered("AFTER_TURN", actor_id=actor.id, session_id=session_id)
     assert sorted(Job.objects.values_list("kind", "key")) == [("note", "actor"), ("nothing", str(session_id))]
 
 
@@ -144,7 +144,7 @@ def test_eight_at_once_of_a_key_make_one_job() -> None:
 
 def test_a_trigger_while_its_like_runs_is_not_lost() -> None:
     first = enqueue("nothing", key="a")
-    assert claim(Offer(first, "nothing"), kind("nothing"), crew=uuid4())
+    assert claim(Offer(first, "nothing"), job_kind("nothing"), worker=uuid4())
     second = enqueue("nothing", key="a")
 
     assert second != first
@@ -171,7 +171,7 @@ def test_a_job_that_waits_does_not_begin_before_the_change_that_joined_it() -> N
     thread.start()
     assert inside.wait(10)
     threading.Timer(0.2, leave.set).start()
-    job = claim(offered, kind("nothing"), crew=uuid4())
+    job = claim(offered, job_kind("nothing"), worker=uuid4())
     order.append("claimed")
     thread.join()
 
@@ -197,7 +197,7 @@ def test_writers_who_join_by_turns_without_end_starve_no_job() -> None:
     try:
         time.sleep(0.1)
         (offered,) = offer(1)
-        job = claim(offered, kind("nothing"), crew=uuid4())
+        job = claim(offered, job_kind("nothing"), worker=uuid4())
     finally:
         over.set()
         for thread in threads:
@@ -211,16 +211,16 @@ def test_an_offer_is_good_only_as_long_as_the_job_is_due_when_it_said() -> None:
     Job.objects.update(due_at=timezone.now() - timedelta(seconds=1))
     (fresh,) = offer(1)
 
-    assert claim(stale, kind("nothing"), crew=uuid4()) is None
-    assert claim(fresh, kind("nothing"), crew=uuid4()) is not None
+    assert claim(stale, job_kind("nothing"), worker=uuid4()) is None
+    assert claim(fresh, job_kind("nothing"), worker=uuid4()) is not None
 
 
 def test_two_runs_of_a_key_never_overlap() -> None:
     first = enqueue("nothing", key="a")
-    assert claim(Offer(first, "nothing"), kind("nothing"), crew=uuid4())
+    assert claim(Offer(first, "nothing"), job_kind("nothing"), worker=uuid4())
     second = enqueue("nothing", key="a")
 
-    assert claim(Offer(second, "nothing"), kind("nothing"), crew=uuid4()) is None
+    assert claim(Offer(second, "nothing"), job_kind("nothing"), worker=uuid4()) is None
     assert Job.objects.get(pk=second).state == "queued"
 
 
@@ -233,7 +233,7 @@ def test_an_offer_is_made_once_and_again_after_a_while() -> None:
     assert [each.job_id for each in offer(5)] == [job_id]
 
 
-def test_offers_go_to_one_crew_each() -> None:
+def test_offers_go_to_one_worker_each() -> None:
     for _ in range(40):
         enqueue("nothing")
     offered = in_threads(8, lambda: offer(5))
@@ -259,7 +259,7 @@ def test_a_bounded_kind_is_offered_and_claimed_no_more_often_than_allowed() -> N
     def take() -> object:
         with lock:
             job_id = next(claims)
-        return claim(Offer(job_id, "alone"), kind("alone"), crew=uuid4())
+        return claim(Offer(job_id, "alone"), job_kind("alone"), worker=uuid4())
 
     assert sum(job is not None for job in in_threads(8, take)) == 1
     assert Job.objects.filter(state="running").count() == 1

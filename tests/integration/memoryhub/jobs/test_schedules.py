@@ -7,7 +7,7 @@ import pytest
 from django.core.checks import run_checks
 from django.utils import timezone
 
-from memoryhub.jobs import kinds
+from memoryhub.jobs import registry
 from memoryhub.jobs.models import Job, ScheduleState
 from memoryhub.jobs.schedules import fire_due
 from tests.integration.memoryhub.jobs.test_queue import in_threads
@@ -65,10 +65,10 @@ def test_a_schedule_whose_last_job_still_waits_adds_none() -> None:
 def test_wrong_lines_are_told_at_the_start(settings: Any) -> None:
     settings.JOB_KINDS = {
         "lost": {"run": "nowhere.at_all"},
-        "hasty": {"run": "memoryhub.jobs.tasks.sing", "lease_seconds": 1},
-        "none": {"run": "memoryhub.jobs.tasks.sing", "at_once": 0},
-        "float": {"run": "memoryhub.jobs.tasks.sing", "deadline_seconds": 1.5},
-        "misspelt": {"run": "memoryhub.jobs.tasks.sing", "leese_seconds": 5},
+        "hasty": {"run": "memoryhub.jobs.tasks.ping", "lease_seconds": 1},
+        "none": {"run": "memoryhub.jobs.tasks.ping", "at_once": 0},
+        "float": {"run": "memoryhub.jobs.tasks.ping", "deadline_seconds": 1.5},
+        "misspelt": {"run": "memoryhub.jobs.tasks.ping", "leese_seconds": 5},
     }
     settings.SCHEDULES = {
         "a": {"job": "unknown", "every_seconds": 5},
@@ -76,7 +76,7 @@ def test_wrong_lines_are_told_at_the_start(settings: Any) -> None:
         "c": {"job": "lost", "daily_at": "03:00+09:00"},
         "d" * 65: {"job": "lost", "every_seconds": 5},
     }
-    kinds.kinds.cache_clear()
+    registry.job_kinds.cache_clear()
     told = [
         (problem.id, problem.msg)
         for problem in run_checks()

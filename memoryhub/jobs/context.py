@@ -17,7 +17,7 @@ from uuid import UUID
 from django.db import DatabaseError, connection, transaction
 
 from memoryhub.jobs import sql
-from memoryhub.jobs.kinds import Kind, Writes
+from memoryhub.jobs.registry import JobKind, Writes
 
 
 class LeaseLost(Exception):
@@ -25,12 +25,12 @@ class LeaseLost(Exception):
 
 
 @dataclass
-class RunningJob:
-    """One claimed job. `crew` and `attempt` fence it; `cursor` is what the last `step` of any attempt left."""
+class JobContext:
+    """One claimed job. `worker` and `attempt` fence it; `cursor` is what the last `step` of any attempt left."""
 
     id: UUID
-    kind: Kind
-    crew: UUID
+    kind: JobKind
+    worker: UUID
     actor_id: UUID | None
     key: str
     payload: Mapping[str, Any]
@@ -41,8 +41,8 @@ class RunningJob:
     @classmethod
     def claimed(
         cls,
-        kind_: Kind,
-        crew: UUID,
+        kind_: JobKind,
+        worker: UUID,
         *,
         id: UUID,
         actor_id: UUID | None,
@@ -55,7 +55,7 @@ class RunningJob:
         return cls(
             id=UUID(str(id)),
             kind=kind_,
-            crew=crew,
+            worker=worker,
             actor_id=None if actor_id is None else UUID(str(actor_id)),
             payload=_decoded(payload),
             cursor=_decoded(cursor),
@@ -66,7 +66,7 @@ class RunningJob:
     @property
     def fence(self) -> dict[str, Any]:
         """What a statement compares to know that the job is still this worker's."""
-        return {"id": self.id, "attempt": self.attempt, "crew": self.crew}
+        return {"id": self.id, "attempt": self.attempt, "worker": self.worker}
 
     @property
     def seconds_left(self) -> float:
@@ -115,13 +115,13 @@ class RunningJob:
             raise LeaseLost(f"{self.id} is not this worker's any more.")
 
 
-class Renewal:
+class LeaseRenewal:
     """Renews a job's lease from a thread of its own while the work goes on, until the attempt's deadline.
 
     A process that is stopped or stuck in the kernel renews nothing, which is the point of a lease.
     """
 
-    def __init__(self, job: RunningJob) -> None:
+    def __init__(self, job: JobContext) -> None:
         self._job = job
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._renew, name="renewal", daemon=True)

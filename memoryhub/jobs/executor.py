@@ -8,31 +8,31 @@ from django.conf import settings
 from django.db import DatabaseError, connection
 from django_q.exceptions import TimeoutException
 
+from memoryhub.jobs.context import JobContext, LeaseLost, LeaseRenewal
 from memoryhub.jobs.domain import (
     Attempts,
+    Outcome,
     Postponed,
-    Verdict,
     after_breakdown,
     after_excuse,
     after_part,
     after_refusal,
 )
-from memoryhub.jobs.kinds import UnknownKind, kind
-from memoryhub.jobs.leases import claim, let_go
+from memoryhub.jobs.leases import claim, release
 from memoryhub.jobs.queue import Offer
-from memoryhub.jobs.running import LeaseLost, Renewal, RunningJob
+from memoryhub.jobs.registry import UnknownKind, job_kind
 
 log = logging.getLogger(__name__)
 
 
-def run(offered: Offer, *, crew: UUID) -> None:
+def run(offered: Offer, *, worker: UUID) -> None:
     """Run a job that was offered, unless somebody else has it by now.
 
     Raises nothing: what it raised would be logged, and stored, by those who know nothing of texts. Where the database
     is away, the lease ends, and another attempt follows.
     """
     try:
-        job = claim(offered, kind(offered.kind), crew=crew)
+        job = claim(offered, job_kind(offered.kind), worker=worker)
         if job is not None:
             _work(job)
     except UnknownKind as error:
@@ -43,9 +43,9 @@ def run(offered: Offer, *, crew: UUID) -> None:
         connection.close()
 
 
-def _work(job: RunningJob) -> None:
+def _work(job: JobContext) -> None:
     try:
-        with Renewal(job):
+        with LeaseRenewal(job):
             job.finish(job.kind.function()(job))
     except LeaseLost:
         log.warning("result refused: lease lost", extra=_about(job))
@@ -55,17 +55,17 @@ def _work(job: RunningJob) -> None:
         _explain(job, error)
 
 
-def _explain(job: RunningJob, error: BaseException) -> None:
-    def judge(attempts: Attempts) -> Verdict:
+def _explain(job: JobContext, error: BaseException) -> None:
+    def judge(attempts: Attempts) -> Outcome:
         return verdict_on(error, attempts)
 
     said = described(error)
-    verdict = let_go(job, judge, error=said)
+    verdict = release(job, judge, error=said)
     state = verdict.state.value if verdict else "lost"
     log.warning("job did not succeed", extra={**_about(job), "state": state, "error": said})
 
 
-def verdict_on(error: BaseException, attempts: Attempts) -> Verdict:
+def verdict_on(error: BaseException, attempts: Attempts) -> Outcome:
     """Judge an attempt by its error: one that carries `permanent` says itself whether a retry helps."""
     if isinstance(error, Postponed):
         return (
@@ -95,5 +95,5 @@ def described(error: BaseException) -> str:
     return f"{type(error).__name__}{place}"
 
 
-def _about(job: RunningJob) -> dict[str, object]:
+def _about(job: JobContext) -> dict[str, object]:
     return {"job": str(job.id), "kind": job.kind.name, "attempt": job.attempt}

@@ -13,7 +13,7 @@ OF_ACTOR: Final = "actor"
 
 
 @dataclass(frozen=True)
-class Follower:
+class Trigger:
     """One line of `AFTER_TURN`, `AFTER_SESSION` or `AFTER_SUMMARY`. Raises ValueError for a `key` of neither sort."""
 
     kind: str
@@ -31,10 +31,10 @@ class Follower:
         return Order(self.kind, key, {"session_id": str(session_id)}, self.delay_seconds)
 
 
-def follow(*tables: str, actor_id: UUID, session_id: UUID) -> None:
+def enqueue_triggered(*tables: str, actor_id: UUID, session_id: UUID) -> None:
     """Enqueue what these tables of the settings list, in the caller's transaction."""
     followers = [
-        Follower(kind=kind, **line) for table in tables for kind, line in getattr(settings, table).items()
+        Trigger(kind=kind, **line) for table in tables for kind, line in getattr(settings, table).items()
     ]
     has_model = settings.LLM.provider != "none"
     enqueue_all(

@@ -8,10 +8,10 @@ from typing import Final
 from django.db.models import Count, Min
 
 from memoryhub.jobs.domain import State
-from memoryhub.jobs.models import Crew, Job
+from memoryhub.jobs.models import Job, Worker
 
 SEEN_WITHIN: Final = timedelta(seconds=30)
-"""A crew says every five seconds that it lives."""
+"""A worker says every five seconds that it lives."""
 
 WAITS_TOO_LONG: Final = timedelta(minutes=5)
 
@@ -26,10 +26,10 @@ class Mood(StrEnum):
 
 
 @dataclass(frozen=True)
-class Background:
+class JobsStatus:
     """The background at one moment; times are None where there is nothing they could be of."""
 
-    crews: int
+    workers: int
     last_seen_at: datetime | None
     jobs: dict[str, int]
     oldest_due_at: datetime | None
@@ -42,8 +42,8 @@ class Background:
 
     @property
     def mood(self) -> Mood:
-        """Tell idle from down: a crew that was seen just now, and nothing to do, is idle."""
-        if not self.crews:
+        """Tell idle from down: a worker that was seen just now, and nothing to do, is idle."""
+        if not self.workers:
             return Mood.DOWN
         if self.waited > WAITS_TOO_LONG:
             return Mood.BEHIND
@@ -62,18 +62,19 @@ class Background:
                 if self.last_seen_at
                 else "none was ever seen"
             )
-            return f"No worker is there ({seen}): {counts}. Start them with `manage.py serve` or `manage.py work`."
+            start = "Start them with `manage.py serve` or `manage.py run_worker`."
+            return f"No worker is there ({seen}): {counts}. {start}"
         behind = " They are behind: add workers (MEMORYHUB_WORKERS)." if self.mood is Mood.BEHIND else ""
-        return f"{self.crews} workers, {self.mood}: {counts}.{behind}"
+        return f"{self.workers} workers, {self.mood}: {counts}.{behind}"
 
 
-def background(now: datetime) -> Background:
+def jobs_status(now: datetime) -> JobsStatus:
     """Return how the background is doing."""
-    seen = list(Crew.objects.order_by("-seen_at").values_list("seen_at", flat=True))
+    seen = list(Worker.objects.order_by("-seen_at").values_list("seen_at", flat=True))
     counts = Job.objects.exclude(state=State.DONE).order_by().values_list("state").annotate(Count("pk"))
     due = Job.objects.filter(state=State.QUEUED, due_at__lte=now).aggregate(oldest=Min("due_at"))
-    return Background(
-        crews=sum(moment > now - SEEN_WITHIN for moment in seen),
+    return JobsStatus(
+        workers=sum(moment > now - SEEN_WITHIN for moment in seen),
         last_seen_at=seen[0] if seen else None,
         jobs=dict(counts),
         oldest_due_at=due["oldest"],

@@ -17,9 +17,9 @@ from django.utils.module_loading import import_string
 
 from memoryhub.ids import new_id
 from memoryhub.jobs.domain import State
+from memoryhub.jobs.executor import run
 from memoryhub.jobs.models import Job
 from memoryhub.jobs.queue import Order, enqueue, offer_of
-from memoryhub.jobs.runner import run
 
 MOST_ROUNDS: Final = 10_000
 """As often a job may leave a rest to a job of its own kind; more than any actor's history needs."""
@@ -48,7 +48,7 @@ class Piece:
     prepare: Callable[[], object] = lambda: None
 
 
-class Fate(StrEnum):
+class PieceState(StrEnum):
     """What became of a piece."""
 
     DONE = "done"
@@ -61,7 +61,7 @@ class Fate(StrEnum):
 class Outcome:
     """What became of a piece, and why; `elsewhere` means that a worker has it."""
 
-    fate: Fate
+    fate: PieceState
     reason: str = ""
 
 
@@ -70,29 +70,29 @@ def pieces(name: str, scope: Scope) -> Iterator[Piece]:
     return cast(Callable[[Scope], Iterator[Piece]], import_string(settings.BACKFILLS[name]))(scope)
 
 
-def work_off(piece: Piece) -> Outcome:
+def run_piece(piece: Piece) -> Outcome:
     """Do what is missing, with all that it leaves to further jobs of its like; what a worker has is left to them."""
     piece.prepare()
-    order, crew = piece.order, new_id()
+    order, worker = piece.order, new_id()
     job_id: UUID | None = enqueue(order.kind, actor_id=piece.actor_id, key=order.key, payload=order.payload)
     for _ in range(MOST_ROUNDS):
         if job_id is None:
-            return Outcome(Fate.DONE)
+            return Outcome(PieceState.DONE)
         before = _look(piece, job_id)
         offered = offer_of(job_id)
         if before is None or offered is None:
-            return Outcome(Fate.ELSEWHERE)
-        run(offered, crew=crew)
+            return Outcome(PieceState.ELSEWHERE)
+        run(offered, worker=worker)
         job = _look(piece, job_id)
         if job is None or job.attempts != before.attempts + 1 or job.state == State.RUNNING:
-            return Outcome(Fate.ELSEWHERE)
+            return Outcome(PieceState.ELSEWHERE)
         if job.state == State.DONE:
             job_id = _rest(piece)
         elif job.state != State.QUEUED:
-            return Outcome(Fate.FAILED, job.error)
+            return Outcome(PieceState.FAILED, job.error)
         elif job.due_at > timezone.now() + GOES_ON_WITHIN:
-            return Outcome(Fate.WAITS, job.error)
-    return Outcome(Fate.WAITS, "It goes on and on.")
+            return Outcome(PieceState.WAITS, job.error)
+    return Outcome(PieceState.WAITS, "It goes on and on.")
 
 
 def _look(piece: Piece, job_id: UUID) -> Job | None:

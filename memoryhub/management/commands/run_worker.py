@@ -1,4 +1,4 @@
-"""`manage.py work`: one crew, which works on jobs until it is told to stop."""
+"""`manage.py run_worker`: one worker, which works on jobs until it is told to stop."""
 
 import os
 from contextlib import suppress
@@ -6,7 +6,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 
-from memoryhub.jobs.crew import CrewBroken, work
+from memoryhub.jobs.worker import WorkerBroken, run_worker
 from memoryhub.providers.errors import ConfigurationError, ProviderError
 from memoryhub.providers.registry import embedding_provider
 from memoryhub.runtime.processes import Wakeups
@@ -27,13 +27,13 @@ class Command(BaseCommand):
         _load()
         try:
             with Wakeups() as wakeups:
-                work(wakeups, show_life=_show_life)
-        except CrewBroken as reason:
-            raise CommandError(f"The crew ends: {reason}.") from None
+                run_worker(wakeups, show_life=_show_life)
+        except WorkerBroken as reason:
+            raise CommandError(f"The worker ends: {reason}.") from None
 
 
 def _load() -> None:
-    """Load what jobs need before the worker is forked, so that no job waits for it and all crews' processes share it.
+    """Load what jobs need before the worker is forked, so that no job waits for it and all workers' processes share it.
 
     A vendor's library takes seconds to import.
     """

@@ -1,4 +1,4 @@
-"""A crew: the processes of one django-q2 cluster, with a guard of our own (`manage.py work`).
+"""A crew: the processes of one django-q2 cluster, with a guard of our own (`manage.py run_worker`).
 
 Measured on django-q2 1.11: workers of a cluster share a queue whose lock dies with its holder, so a worker that is
 killed while idle leaves the cluster deaf, and it looks alive. So a crew has one worker, there are as many crews as
@@ -25,8 +25,8 @@ from django_q.cluster import Sentinel
 from django_q.signals import post_execute, post_execute_in_worker
 
 from memoryhub.jobs import leases, sql
-from memoryhub.jobs.models import Crew
-from memoryhub.jobs.pulses import Pulses, beat, begin, pulses
+from memoryhub.jobs.heartbeats import Heartbeats, beat, begin, heartbeats
+from memoryhub.jobs.models import Worker
 from memoryhub.jobs.schedules import fire_due
 from memoryhub.runtime.processes import Wakeups
 
@@ -52,11 +52,11 @@ class TooSlow(Exception):
     """The database did not answer in time."""
 
 
-class CrewBroken(Exception):
+class WorkerBroken(Exception):
     """The crew cannot be trusted to work any more; start another."""
 
 
-def work(wakeups: Wakeups, *, show_life: Callable[[], None]) -> None:
+def run_worker(wakeups: Wakeups, *, show_life: Callable[[], None]) -> None:
     """Work on jobs until told to stop, then finish the one in hand. Raises CrewBroken.
 
     `show_life` is called in each round, at least once a second while all is well.
@@ -73,7 +73,7 @@ def work(wakeups: Wakeups, *, show_life: Callable[[], None]) -> None:
 class Guard(Sentinel):
     """Watches the three processes of a crew: who fetches jobs, who works on them, who hears of results."""
 
-    def __init__(self, own: Pulses, wakeups: Wakeups, show_life: Callable[[], None]) -> None:
+    def __init__(self, own: Heartbeats, wakeups: Wakeups, show_life: Callable[[], None]) -> None:
         self.own, self.wakeups, self.show_life = own, wakeups, show_life
         self.canary_sent_at: float | None = None
         self.full_since: float | None = None
@@ -82,7 +82,7 @@ class Guard(Sentinel):
         self.last_busy_at = time.monotonic()
         self.tidied_at = 0.0
         handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
-        super().__init__(multiprocessing.Event(), multiprocessing.Event(), own.crew_id, start=False)
+        super().__init__(multiprocessing.Event(), multiprocessing.Event(), own.worker_id, start=False)
         for number, handler in handlers.items():  # the base class takes them; they are the caller's
             signal.signal(number, handler)
 
@@ -90,7 +90,7 @@ class Guard(Sentinel):
         """Start the crew and watch it until told to stop. Raises CrewBroken."""
         self.spawn_cluster()
         self.start_event.set()
-        log.info("crew works", extra={"crew": str(self.own.crew_id)})
+        log.info("crew works", extra={"worker": str(self.own.worker_id)})
         while not self.wakeups.stops:
             self._look()
             self.show_life()
@@ -109,9 +109,11 @@ class Guard(Sentinel):
         for process in self._processes():
             process.join(1)
         _quietly(
-            lambda: leases.hand_back(self.own.crew_id) if was_told else leases.give_up_on(self.own.crew_id)
+            lambda: (
+                leases.hand_back(self.own.worker_id) if was_told else leases.give_up_on(self.own.worker_id)
+            )
         )
-        _quietly(lambda: Crew.objects.filter(pk=self.own.crew_id).delete())
+        _quietly(lambda: Worker.objects.filter(pk=self.own.worker_id).delete())
         connections.close_all()
 
     def reincarnate(self, process: Any) -> None:
@@ -122,7 +124,7 @@ class Guard(Sentinel):
         recycled = process in self.pool and int(process.timer.get_obj().value) in (-2, 0)
         process.join(1)
         if process.exitcode != 0 or not (recycled or process is self.pusher):
-            raise CrewBroken(f"the {self._role(process)} ended with {process.exitcode}")
+            raise WorkerBroken(f"the {self._role(process)} ended with {process.exitcode}")
         super().reincarnate(process)
 
     # Watching
@@ -133,7 +135,7 @@ class Guard(Sentinel):
                 self.reincarnate(process)
             elif self._is_overdue(process):
                 self.is_overdue = True
-                raise CrewBroken("a job did not end at its deadline")
+                raise WorkerBroken("a job did not end at its deadline")
         for process in (self.monitor, self.pusher):
             if not process.is_alive():
                 self.reincarnate(process)
@@ -159,20 +161,20 @@ class Guard(Sentinel):
         now = time.monotonic()
         moved_at = max(self.last_busy_at, self.own.worked.value)
         if now - max(self.own.fetched.value, moved_at) > FETCHER_DEAF_SECONDS:
-            raise CrewBroken("jobs are not fetched")
+            raise WorkerBroken("jobs are not fetched")
         if self.own.in_hand > 0 and now - moved_at > FETCHER_DEAF_SECONDS:
-            raise CrewBroken("a job was fetched and did not reach the worker")
+            raise WorkerBroken("a job was fetched and did not reach the worker")
         if self.canary_sent_at is not None and self.own.answered.value > self.canary_sent_at:
             self.canary_sent_at = None
         waits_since = self.canary_sent_at or self._send_canary(now)
         if waits_since is not None and now - max(waits_since, moved_at) > DEAF_SECONDS:
-            raise CrewBroken("the canary was not heard")
+            raise WorkerBroken("the canary was not heard")
 
     def _send_canary(self, now: float) -> float | None:
         """Send one, some seconds after the last was heard; return since when there was no room for it."""
         if now - self.own.answered.value < TIDY_SECONDS:
             return None
-        task = {"id": CANARY, "name": CANARY, "func": "memoryhub.jobs.tasks.sing", "args": (), "kwargs": {}}
+        task = {"id": CANARY, "name": CANARY, "func": "memoryhub.jobs.tasks.ping", "args": (), "kwargs": {}}
         try:
             self.task_queue.put(task, block=False)
         except queue.Full:  # mostly because a job stands there, and soon moves on
@@ -195,7 +197,7 @@ class Guard(Sentinel):
         with connection.cursor() as cursor:
             cursor.execute(
                 sql.BE_SEEN,
-                {"id": self.own.crew_id, "host": socket.gethostname()[:255], "pid": os.getpid()},
+                {"id": self.own.worker_id, "host": socket.gethostname()[:255], "pid": os.getpid()},
             )
 
     # Ending
@@ -220,14 +222,14 @@ class Guard(Sentinel):
 def _worked(sender: Any, **kwargs: Any) -> None:
     """In the worker, after each task."""
     if kwargs["task"]["id"] != CANARY:
-        beat(pulses().worked)
-        pulses().finished.value += 1
+        beat(heartbeats().worked)
+        heartbeats().finished.value += 1
 
 
 def _answered(sender: Any, **kwargs: Any) -> None:
     """In the listener, for each result."""
     if kwargs["task"]["id"] == CANARY:
-        beat(pulses().answered)
+        beat(heartbeats().answered)
 
 
 post_execute_in_worker.connect(_worked)

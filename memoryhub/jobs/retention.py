@@ -6,20 +6,20 @@ from typing import Final
 from django.db.models import Q
 from django.utils import timezone
 
+from memoryhub.jobs.context import JobContext
 from memoryhub.jobs.domain import ENDED_BADLY, State
-from memoryhub.jobs.models import Crew, Job
-from memoryhub.jobs.running import RunningJob
+from memoryhub.jobs.models import Job, Worker
 from memoryhub.jobs.schedules import SCHEDULED
 
 DONE_KEPT: Final = timedelta(days=7)
 SCHEDULED_KEPT: Final = timedelta(days=1)
 ENDED_BADLY_KEPT: Final = timedelta(days=90)
-CREW_KEPT: Final = timedelta(days=1)
+WORKER_KEPT: Final = timedelta(days=1)
 AT_ONCE: Final = 5000
 
 
-def forget_old_jobs(job: RunningJob) -> None:
-    """Delete jobs done a week ago (a schedule's, a day ago), what ended badly three months ago, and lost crews."""
+def forget_old_jobs(job: JobContext) -> None:
+    """Delete jobs done a week ago (a schedule's, a day ago), what ended badly three months ago, and lost workers."""
     now = timezone.now()
     old = Q(state=State.DONE, finished_at__lt=now - DONE_KEPT)
     old |= Q(state=State.DONE, finished_at__lt=now - SCHEDULED_KEPT, key__startswith=SCHEDULED)
@@ -29,4 +29,4 @@ def forget_old_jobs(job: RunningJob) -> None:
         with job.step():
             ids = list(Job.objects.filter(old).values_list("pk", flat=True)[:AT_ONCE])
             deleted, _ = Job.objects.filter(old, pk__in=ids).delete()
-    Crew.objects.filter(seen_at__lt=now - CREW_KEPT).delete()
+    Worker.objects.filter(seen_at__lt=now - WORKER_KEPT).delete()

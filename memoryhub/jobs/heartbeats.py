@@ -1,4 +1,4 @@
-"""Signs of life that the processes of one crew give each other, in memory they share since their fork.
+"""Signs of life that the processes of one worker give each other, in memory they share since their fork.
 
 Times are of the monotonic clock. Nothing here has a lock: a process that is killed while it holds one would take
 the others with it, which is just what these values are there to notice.
@@ -12,11 +12,11 @@ from uuid import UUID
 from memoryhub.ids import new_id
 
 
-class Pulses:
-    """When each of a crew's processes last showed itself, and how many tasks went in and came out."""
+class Heartbeats:
+    """When each of a worker's processes last showed itself, and how many tasks went in and came out."""
 
     def __init__(self) -> None:
-        self.crew_id: UUID = new_id()
+        self.worker_id: UUID = new_id()
         self.fetched = RawValue("d", 0.0)
         self.worked = RawValue("d", 0.0)
         self.answered = RawValue("d", 0.0)
@@ -30,23 +30,23 @@ class Pulses:
         return int(self.taken.value - self.finished.value)
 
 
-_current: Final = [Pulses()]
+_current: Final = [Heartbeats()]
 
 
-def begin() -> Pulses:
-    """Start a crew in this process, before it forks its others."""
-    _current[0] = Pulses()
+def begin() -> Heartbeats:
+    """Start a worker in this process, before it forks its others."""
+    _current[0] = Heartbeats()
     return _current[0]
 
 
-def pulses() -> Pulses:
-    """Return the signs of life of this process's crew."""
+def heartbeats() -> Heartbeats:
+    """Return the signs of life of this process's worker."""
     return _current[0]
 
 
-def crew_id() -> UUID:
-    """Return the id of this process's crew."""
-    return _current[0].crew_id
+def worker_id() -> UUID:
+    """Return the id of this process's worker."""
+    return _current[0].worker_id
 
 
 def beat(value: object) -> None:

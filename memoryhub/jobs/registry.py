@@ -9,10 +9,10 @@ from django.conf import settings
 from django.utils.module_loading import import_string
 
 if TYPE_CHECKING:
-    from memoryhub.jobs.running import RunningJob
+    from memoryhub.jobs.context import JobContext
 
 Writes = Callable[[], object]
-Run = Callable[["RunningJob"], Writes | None]
+Run = Callable[["JobContext"], Writes | None]
 
 
 LONGEST_NAME: Final = 64
@@ -23,7 +23,7 @@ class UnknownKind(LookupError):
 
 
 @dataclass(frozen=True)
-class Kind:
+class JobKind:
     """One line of `JOB_KINDS`.
 
     `run` works outside any transaction and returns what is to be written, or None. `lease_seconds` is how soon a
@@ -60,20 +60,20 @@ def _is_whole(value: object, least: int) -> bool:
 
 
 @cache
-def kinds() -> dict[str, Kind]:
+def job_kinds() -> dict[str, JobKind]:
     """Return all kinds by name."""
-    return {name: Kind(name=name, **line) for name, line in settings.JOB_KINDS.items()}
+    return {name: JobKind(name=name, **line) for name, line in settings.JOB_KINDS.items()}
 
 
-def kind(name: str) -> Kind:
+def job_kind(name: str) -> JobKind:
     """Return a kind; raises UnknownKind."""
     try:
-        return kinds()[name]
+        return job_kinds()[name]
     except KeyError:
-        raise UnknownKind(f"JOB_KINDS has no {name!r}; one of {', '.join(sorted(kinds()))}.") from None
+        raise UnknownKind(f"JOB_KINDS has no {name!r}; one of {', '.join(sorted(job_kinds()))}.") from None
 
 
 def bounds() -> tuple[list[str], list[int]]:
     """Return the kinds of which only so many may run at once, and how many."""
-    bounded = [(each.name, each.at_once) for each in kinds().values() if each.at_once is not None]
+    bounded = [(each.name, each.at_once) for each in job_kinds().values() if each.at_once is not None]
     return [name for name, _ in bounded], [most for _, most in bounded]
