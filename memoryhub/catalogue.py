@@ -28,7 +28,7 @@ KIT = "unfold"
 """The admin's kit brings no catalogue of its own."""
 
 _CALLS: dict[str, Any] = {
-    "gettext": None, "gettext_lazy": None, "gettext_noop": None, "_": None, "told": (1,),
+    "gettext": None, "gettext_lazy": None, "gettext_noop": None, "_": None,
     "ngettext": (1, 2), "ngettext_lazy": (1, 2), "pgettext": ((1, "c"), 2), "pgettext_lazy": ((1, "c"), 2),
 }  # fmt: skip
 _PLACES = re.compile(r"%\(\w+\)[a-z]|%[sd]|\{\w*\}")

@@ -5,13 +5,14 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from django.db import transaction
+from django.utils.text import format_lazy
+from django.utils.translation import gettext_lazy as _
 
 from conversations.domain.messages import SPOKEN, NewMessage, Numbered, Placement, place
 from conversations.domain.speaking import findable_words
 from conversations.models import Message, MessageIndex, Session
 from memoryhub.auth.domain import Principal
 from memoryhub.auth.tenancy import UnknownRow, hold
-from memoryhub.errors import told
 from memoryhub.jobs.triggers import enqueue_triggered
 from memoryhub.providers.spaces import (
     IndexEntry,
@@ -109,7 +110,7 @@ def _lock(session: Session) -> Session:
     hold(session.actor_id)
     locked = Session.objects.select_for_update().filter(pk=session.pk, actor_id=session.actor_id).first()
     if locked is None:  # erased since the caller found it
-        raise UnknownRow(told("No session %(id)s.", id=session.pk))
+        raise UnknownRow(format_lazy(_("No session {id}."), id=session.pk))
     return locked
 
 

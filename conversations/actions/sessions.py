@@ -8,13 +8,15 @@ from uuid import UUID
 
 from django.db import transaction
 from django.db.models import Max, Min
+from django.utils.text import format_lazy
+from django.utils.translation import gettext_lazy as _
 
 from conversations.actions.condensed import condensed
 from conversations.models import Message, Session
 from memoryhub.auth import audit
 from memoryhub.auth.domain import Principal
 from memoryhub.auth.tenancy import hold, resolve
-from memoryhub.errors import DomainError, told
+from memoryhub.errors import DomainError
 from memoryhub.ids import new_id
 from memoryhub.jobs.triggers import enqueue_triggered
 from memoryhub.tenancy.models import Actor
@@ -65,7 +67,7 @@ def open_session(
     session, is_new = Session.objects.get_or_create(pk=key, defaults=fresh)
     if session.actor_id != actor.id:
         resolve(Session.objects.all(), by, key)
-        raise SessionTaken(told("The session %(key)s belongs to another agent or user.", key=key))
+        raise SessionTaken(format_lazy(_("The session {key} belongs to another agent or user."), key=key))
     session.actor = actor
     if is_new:
         audit.record(by=by, verb="open", object_kind="session", object_id=key, actor=actor, now=now)

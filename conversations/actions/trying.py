@@ -4,6 +4,7 @@ from dataclasses import replace
 from datetime import datetime
 
 from django.db import transaction
+from django.utils.translation import gettext_lazy as _
 
 from conversations.actions.context import AssembledContext, ContextRequest, assemble_context
 from conversations.actions.receipts import keep_receipt
@@ -11,7 +12,6 @@ from conversations.models import Receipt
 from memoryhub.auth import audit
 from memoryhub.auth.domain import Principal
 from memoryhub.auth.tenancy import Tenant, UnknownRow
-from memoryhub.errors import told
 
 
 def try_context(*, tenant: Tenant, request: ContextRequest, by: Principal, now: datetime) -> AssembledContext:
@@ -28,7 +28,7 @@ def keep_trial(
 ) -> Receipt:
     """Keep the receipt of a context that was tried, marked as that; raises UnknownRow for a user nobody knows."""
     if tenant.actor is None:
-        raise UnknownRow(told("Nobody of this name is known, so there is nothing to keep the receipt with."))
+        raise UnknownRow(_("Nobody of this name is known, so there is nothing to keep the receipt with."))
     receipt = keep_receipt(
         actor=tenant.actor,
         session=request.session,

@@ -41,7 +41,7 @@ from memoryhub.admin.base import as_uuid, clock, excerpt, grouped, principal
 from memoryhub.admin.object_actions import submitted_text
 from memoryhub.admin.pages import Page, render_page
 from memoryhub.auth.tenancy import Tenant, tenant_for_reading
-from memoryhub.errors import DomainError, words_of
+from memoryhub.errors import DomainError
 from memoryhub.providers.counting import counter_in_use
 from memoryhub.providers.errors import ProviderError
 from memoryhub.tenancy.domain import PolicyError
@@ -203,7 +203,7 @@ def _tell_beside(form: PlaygroundForm, error: Exception) -> None:
         for name, text in error.errors.items():
             form.add_error(name if name in form.fields else None, str(text))
     elif isinstance(error, InvalidContext):
-        form.add_error("message", words_of(error, gettext))
+        form.add_error("message", str(error))
     else:
         form.add_error(None, _("No context can be put together: a provider could not be asked."))
 
@@ -245,7 +245,7 @@ def _keep(request: HttpRequest, result: Result) -> Receipt | None:
             tenant=result.tenant, request=result.request, context=result.context, by=principal(request), now=clock()
         )  # fmt: skip
     except DomainError as error:
-        result.notices.append(words_of(error, gettext))
+        result.notices.append(str(error))
         return None
 
 

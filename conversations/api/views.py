@@ -67,7 +67,7 @@ def invalid_context(error: InvalidContext) -> APIException:
 
 def wrong_options(error: PolicyError) -> APIException:
     """Return the problem of options out of range."""
-    return ValidationError({"options": {key: [text] for key, text in error.errors.items()}})
+    return ValidationError({"options": {key: [str(text)] for key, text in error.errors.items()}})
 
 
 class Sessions(ApiView):

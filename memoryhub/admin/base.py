@@ -30,7 +30,6 @@ from django.utils.translation import gettext_lazy as _
 from unfold.admin import ModelAdmin
 
 from memoryhub.auth.domain import Principal, curator
-from memoryhub.errors import said, words_of
 from memoryhub.tenancy.models import Actor
 
 EXCERPT = 120
@@ -63,19 +62,17 @@ Refusal = Callable[[Any], FormRejected]
 
 def error_on(field: str | None) -> Refusal:
     """Return a translation of exceptions into an error beside one field."""
-    return lambda error: FormRejected({field: [words_of(error, gettext)]})
+    return lambda error: FormRejected({field: [str(error)]})
 
 
 def error_on_own_field(error: Any) -> FormRejected:
     """Translate an exception that names the field it is about."""
-    return FormRejected({error.field: [words_of(error, gettext)]})
+    return FormRejected({error.field: [str(error)]})
 
 
 def policy_errors(error: Any) -> FormRejected:
     """Translate a PolicyError, whose keys are policy values: they stand in one field."""
-    return FormRejected(
-        {"policy": [f"{key}: {said(problem, gettext)}" for key, problem in error.errors.items()]}
-    )
+    return FormRejected({"policy": [f"{key}: {problem}" for key, problem in error.errors.items()]})
 
 
 def version_conflict(error: Any) -> FormRejected:

@@ -18,11 +18,11 @@ from django.http import HttpRequest, HttpResponse, HttpResponseNotAllowed, HttpR
 from django.template.response import TemplateResponse
 from django.urls import URLPattern, path, reverse
 from django.utils.http import url_has_allowed_host_and_scheme
-from django.utils.translation import gettext, ngettext
+from django.utils.translation import ngettext
 
 from memoryhub.admin.base import MOST_AT_ONCE, ReadOnlyAdmin
 from memoryhub.admin.fields import LONGEST_REASON
-from memoryhub.errors import DomainError, words_of
+from memoryhub.errors import DomainError
 
 UNDO = "undo:"
 NEXT = "next"
@@ -81,7 +81,7 @@ def run_object_action(
     try:
         done = act(row, submitted_reason(request))
     except DomainError as error:
-        screen.message_user(request, error_message(error), messages.ERROR)
+        screen.message_user(request, str(error), messages.ERROR)
     else:
         screen.log_change(request, row, logged)
         report_done(request, done.told, undo=_back_here(request, done.undo))
@@ -105,11 +105,6 @@ def report_done(request: HttpRequest, told: Any, *, undo: str | None = None) -> 
     messages.success(request, told, extra_tags=f"{UNDO}{undo}" if undo else "")
 
 
-def error_message(error: Exception) -> str:
-    """Return what an action has against it, in the reader's language."""
-    return words_of(error, gettext)
-
-
 def act_on_each(
     screen: Any, request: HttpRequest, rows: Iterable[Any], act: Callable[[Any], object], *, logged: str
 ) -> int:
@@ -120,7 +115,7 @@ def act_on_each(
         try:
             act(row)
         except DomainError as error:
-            refusals[error_message(error)] += 1
+            refusals[str(error)] += 1
         else:
             screen.log_change(request, row, logged)
             done += 1

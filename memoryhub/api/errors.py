@@ -110,7 +110,9 @@ def ground_problem(exc: Exception) -> exceptions.APIException | None:
         case Forbidden():
             return exceptions.PermissionDenied(str(exc))
         case PolicyError():
-            return exceptions.ValidationError({"policy": {key: [text] for key, text in exc.errors.items()}})
+            return exceptions.ValidationError(
+                {"policy": {key: [str(text)] for key, text in exc.errors.items()}}
+            )
         case NamespaceError():
             return exceptions.ValidationError({exc.field: [str(exc)]})
         case AgentExists():

@@ -5,11 +5,13 @@ from datetime import datetime
 from typing import Any
 
 from django.db import IntegrityError, transaction
+from django.utils.text import format_lazy
+from django.utils.translation import gettext_lazy as _
 
 from memoryhub.auth import audit
 from memoryhub.auth.domain import Forbidden, NewKey, Principal, Scope, draw_key
 from memoryhub.auth.models import ApiKey
-from memoryhub.errors import DomainError, told
+from memoryhub.errors import DomainError
 from memoryhub.tenancy.domain import AGENT_ID_PATTERN, PolicyError
 from memoryhub.tenancy.models import Actor, Agent
 from memoryhub.tenancy.policies import check_overrides, operator_keys
@@ -28,7 +30,7 @@ class VersionMismatch(DomainError):
 
     def __init__(self, current: int) -> None:
         self.current = current
-        super().__init__(told("The row has changed since you read it; read it again and repeat the edit."))
+        super().__init__(_("The row has changed since you read it; read it again and repeat the edit."))
 
 
 @transaction.atomic
@@ -39,9 +41,9 @@ def create_agent(*, agent_id: str, values: Mapping[str, Any], by: Principal, now
     may not touch all agents, or is untrusted.
     """
     if not by.is_trusted:
-        raise Forbidden(told("An untrusted key may not create agents."))
+        raise Forbidden(_("An untrusted key may not create agents."))
     if not by.may_touch_all_agents or by.user_id is not None:
-        raise Forbidden(told("Only a key for all agents and users may create one."))
+        raise Forbidden(_("Only a key for all agents and users may create one."))
     if not AGENT_ID_PATTERN.match(agent_id):
         raise PolicyError({"agent_id": "must be 1 to 255 letters, digits, - or _"})
     check_overrides(values.get("policy", {}))
@@ -51,7 +53,9 @@ def create_agent(*, agent_id: str, values: Mapping[str, Any], by: Principal, now
                 agent_id=agent_id, **{"name": agent_id, **values}, created_at=now, updated_at=now
             )
     except IntegrityError as error:
-        raise AgentExists(told("There is an agent %(agent)s already.", agent=repr(agent_id))) from error
+        raise AgentExists(
+            format_lazy(_("There is an agent {agent} already."), agent=repr(agent_id))
+        ) from error
     audit.record(by=by, verb="create", object_kind="agent", object_id=agent_id, agent_id=agent_id, now=now)
     return agent
 
@@ -67,14 +71,12 @@ def update_agent(
     """
     by.check_agent(agent_id)
     if by.user_id is not None:
-        raise Forbidden(
-            told("A key that is bound to a user may not change what all users of the agent share.")
-        )
+        raise Forbidden(_("A key that is bound to a user may not change what all users of the agent share."))
     if not by.is_trusted:
-        raise Forbidden(told("An untrusted key may not change agents."))
+        raise Forbidden(_("An untrusted key may not change agents."))
     agent = Agent.objects.select_for_update().filter(agent_id=agent_id).first()
     if agent is None:
-        raise AgentUnknown(told("No agent %(agent)s.", agent=repr(agent_id)))
+        raise AgentUnknown(format_lazy(_("No agent {agent}."), agent=repr(agent_id)))
     if expected_version is not None and agent.version != expected_version:
         raise VersionMismatch(agent.version)
     check_overrides(values.get("policy", {}))
@@ -107,7 +109,7 @@ def set_actor_policy(
     """
     locked = Actor.objects.select_for_update(of=["self"]).select_related("agent").filter(pk=actor.pk).first()
     if locked is None:
-        raise AgentUnknown(told("The user was erased meanwhile."))
+        raise AgentUnknown(_("The user was erased meanwhile."))
     actor = locked
     if expected_version is not None and actor.version != expected_version:
         raise VersionMismatch(actor.version)
@@ -125,14 +127,14 @@ def set_actor_policy(
 def _may_override(by: Principal, current: Mapping[str, Any], wanted: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return the overrides that `by` may set: what only an operator decides stays as it is for others."""
     if not by.is_trusted:
-        raise Forbidden(told("An untrusted key may not change policies."))
+        raise Forbidden(_("An untrusted key may not change policies."))
     if Scope.ADMIN in by.scopes:
         return wanted
     kept = {key: current[key] for key in operator_keys() & set(current)}
     refused = sorted(key for key in operator_keys() & set(wanted) if wanted[key] != kept.get(key))
     if refused:
         raise Forbidden(
-            told("Only a key with the scope `admin` may change %(names)s.", names=", ".join(refused))
+            format_lazy(_("Only a key with the scope `admin` may change {names}."), names=", ".join(refused))
         )
     return {**kept, **wanted}
 

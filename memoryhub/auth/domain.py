@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from uuid import UUID
 
-from memoryhub.errors import DomainError, told
+from memoryhub.errors import DomainError, _, format_lazy
 
 KEY_PREFIX = "mh"
 PUBLIC_CHARACTERS = 10
@@ -63,12 +63,12 @@ class Principal:
     def check_agent(self, agent_id: str) -> None:
         """Raise Forbidden where the key's agents do not include this one."""
         if self.agent_ids is not None and agent_id not in self.agent_ids:
-            raise Forbidden(told("This key may not touch the agent %(agent)s.", agent=repr(agent_id)))
+            raise Forbidden(format_lazy(_("This key may not touch the agent {agent}."), agent=repr(agent_id)))
 
     def check_user(self, user_id: str) -> None:
         """Raise Forbidden where the key is bound to another user."""
         if self.user_id is not None and user_id != self.user_id:
-            raise Forbidden(told("This key is bound to one user; the request names another."))
+            raise Forbidden(_("This key is bound to one user; the request names another."))
 
 
 @dataclass(frozen=True)

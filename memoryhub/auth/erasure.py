@@ -17,12 +17,13 @@ from django.contrib.contenttypes.models import ContentType
 from django.db import models, transaction
 from django.db.models import Q
 from django.db.models.functions import Cast
+from django.utils.translation import gettext_lazy as _
 
 from memoryhub.auth import audit
 from memoryhub.auth.domain import Principal, PrincipalKind
 from memoryhub.auth.models import ApiKey, AuditEntry
 from memoryhub.auth.tenancy import UnknownRow
-from memoryhub.errors import DomainError, told
+from memoryhub.errors import DomainError
 from memoryhub.tenancy.domain import actor_id
 from memoryhub.tenancy.models import Actor, Agent
 
@@ -54,15 +55,13 @@ def erase_user(*, agent_id: str, user_id: str, by: Principal, now: datetime) -> 
     by.check_agent(agent_id)
     by.check_user(user_id)
     if not user_id:
-        raise NobodyToErase(told("Name the user to erase."))
+        raise NobodyToErase(_("Name the user to erase."))
     if Agent.objects.filter(agent_id=agent_id, fixed_user_id=user_id).exists():
-        raise OwnerCannotBeErased(
-            told("An agent in owner mode has this user as its owner; change that first.")
-        )
+        raise OwnerCannotBeErased(_("An agent in owner mode has this user as its owner; change that first."))
     key = actor_id(agent_id, user_id)
     actor = Actor.objects.select_for_update().filter(id=key).first()
     if actor is None:
-        raise UnknownRow(told("No such user of this agent."))
+        raise UnknownRow(_("No such user of this agent."))
     erasure = _erase(key, agent_id, user_id)
     audit.record(
         by=by, verb="erase", object_kind="actor", agent_id=agent_id, details=asdict(erasure), now=now

@@ -11,10 +11,12 @@ from typing import TypeVar
 from uuid import UUID
 
 from django.db import connection, models
+from django.utils.text import format_lazy
+from django.utils.translation import gettext_lazy as _
 
 from memoryhub.auth import audit
 from memoryhub.auth.domain import Forbidden, Principal
-from memoryhub.errors import DomainError, told
+from memoryhub.errors import DomainError
 from memoryhub.llm.usage.domain import Payer
 from memoryhub.tenancy.domain import actor_id, effective_user
 from memoryhub.tenancy.models import Actor, Agent, AgentQuerySet
@@ -113,7 +115,7 @@ def hold(actor_id: UUID) -> None:
     with connection.cursor() as cursor:
         cursor.execute(HOLD_ACTOR, [actor_id])
         if cursor.fetchone() is None:
-            raise UnknownRow(told("The user was erased meanwhile."))
+            raise UnknownRow(_("The user was erased meanwhile."))
 
 
 def resolve(rows: models.QuerySet[Row], principal: Principal, row_id: UUID) -> Row:
@@ -123,7 +125,9 @@ def resolve(rows: models.QuerySet[Row], principal: Principal, row_id: UUID) -> R
     """
     row = seen_by(rows.filter(pk=row_id), principal).first()
     if row is None:
-        raise UnknownRow(told("No %(kind)s %(id)s.", kind=told(rows.model._meta.verbose_name_raw), id=row_id))
+        raise UnknownRow(
+            format_lazy(_("No {kind} {id}."), kind=_(rows.model._meta.verbose_name_raw), id=row_id)
+        )
     return row
 
 
@@ -162,7 +166,9 @@ def _named_user(principal: Principal, requested: str | None) -> str:
 def _first_write(principal: Principal, agent_id: str, now: datetime) -> Agent:
     if not principal.may_touch_all_agents or principal.user_id is not None:
         raise Forbidden(
-            told("There is no agent %(agent)s, and this key may not create one.", agent=repr(agent_id))
+            format_lazy(
+                _("There is no agent {agent}, and this key may not create one."), agent=repr(agent_id)
+            )
         )
     agent, is_new = Agent.objects.get_or_create(agent_id=agent_id, defaults={"name": agent_id})
     if is_new:

@@ -3,13 +3,14 @@
 from collections.abc import AsyncIterator
 from typing import ClassVar, NoReturn, Self
 
-from memoryhub.errors import told
+from django.utils.translation import gettext_lazy as _
+
 from memoryhub.llm.base import Completion, CompletionRequest, Delta, LLMProvider, Operation
 from memoryhub.providers.config import LLMConfig
 from memoryhub.providers.errors import ProviderUnavailable
 from memoryhub.providers.retry import OnFailed, unheard
 
-NOT_CONFIGURED = told(
+NOT_CONFIGURED = _(
     "No language model is configured. Set ANTHROPIC_API_KEY or OPENAI_API_KEY, "
     "or MEMORYHUB_LLM_PROVIDER with MEMORYHUB_LLM_API_KEY or MEMORYHUB_LLM_BASE_URL."
 )
@@ -31,7 +32,7 @@ class NoneProvider(LLMProvider):
 
     def complete(self, request: CompletionRequest, *, on_failed: OnFailed = unheard) -> NoReturn:
         """Raise ProviderUnavailable, permanently."""
-        raise ProviderUnavailable(NOT_CONFIGURED, code="not_configured", permanent=True)
+        raise ProviderUnavailable(str(NOT_CONFIGURED), code="not_configured", permanent=True)
 
     async def stream(
         self, request: CompletionRequest, *, on_failed: OnFailed = unheard
@@ -43,4 +44,4 @@ class NoneProvider(LLMProvider):
 
     def probe(self) -> None:
         """Raise ProviderUnavailable, permanently."""
-        raise ProviderUnavailable(NOT_CONFIGURED, code="not_configured", permanent=True)
+        raise ProviderUnavailable(str(NOT_CONFIGURED), code="not_configured", permanent=True)

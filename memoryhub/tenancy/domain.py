@@ -8,7 +8,7 @@ from enum import StrEnum
 from typing import Any, Self
 from uuid import UUID, uuid5
 
-from memoryhub.errors import told
+from memoryhub.errors import Message, _, format_lazy
 
 ACTOR_NAMESPACE = UUID("5b0f7a52-6c0e-5d0a-9a52-0a6c1d9f7e11")
 AGENT_ID_PATTERN = re.compile(r"[-a-zA-Z0-9_]{1,255}\Z")
@@ -35,7 +35,7 @@ STRATEGIES = ("semantic", "user_preference", "summary", "episodic", "reflection"
 class PolicyError(ValueError):
     """Policy overrides that cannot be used; `errors` maps each wrong key to what is wrong with it."""
 
-    def __init__(self, errors: Mapping[str, str]) -> None:
+    def __init__(self, errors: Mapping[str, Message]) -> None:
         self.errors = dict(errors)
         super().__init__("; ".join(f"{key}: {message}" for key, message in self.errors.items()))
 
@@ -55,16 +55,16 @@ class Check:
     """A rule that one policy value obeys: a test, and the words that say what is allowed."""
 
     holds: Callable[[Any], bool]
-    allowed: str
+    allowed: Message
 
 
 def whole(low: int, high: int | None = None) -> Check:
     """A whole number from `low` to `high` (no upper end when `high` is None)."""
     return Check(
         lambda value: _is_whole(value) and low <= value <= (high if high is not None else value),
-        told("a whole number from %(low)s to %(high)s", low=low, high=high)
+        format_lazy(_("a whole number from {low} to {high}"), low=low, high=high)
         if high is not None
-        else told("a whole number, %(low)s or more", low=low),
+        else format_lazy(_("a whole number, {low} or more"), low=low),
     )
 
 
@@ -79,20 +79,24 @@ def number(low: float, high: float | None = None, *, above: bool = False) -> Che
     )
 
 
-def _range_in_words(low: float, high: float | None, *, above: bool) -> str:
+def _range_in_words(low: float, high: float | None, *, above: bool) -> Message:
     ends = {"low": f"{low:g}", "high": "" if high is None else f"{high:g}"}
     if high is None:
-        return told("a number above %(low)s", **ends) if above else told("a number from %(low)s", **ends)
+        return (
+            format_lazy(_("a number above {low}"), **ends)
+            if above
+            else format_lazy(_("a number from {low}"), **ends)
+        )
     if above:
-        return told("a number above %(low)s to %(high)s", **ends)
-    return told("a number from %(low)s to %(high)s", **ends)
+        return format_lazy(_("a number above {low} to {high}"), **ends)
+    return format_lazy(_("a number from {low} to {high}"), **ends)
 
 
 def one_of(*choices: str) -> Check:
     """One of the given words."""
     return Check(
         lambda value: value in choices if isinstance(value, str) else False,
-        told("one of %(choices)s", choices=", ".join(choices)),
+        format_lazy(_("one of {choices}"), choices=", ".join(choices)),
     )
 
 
@@ -104,20 +108,20 @@ def words() -> Check:
             and len(value) <= 200
             and all(isinstance(word, str) and 0 < len(word) <= 255 for word in value)
         ),
-        told("a list of at most 200 texts of 1 to 255 characters"),
+        _("a list of at most 200 texts of 1 to 255 characters"),
     )
 
 
 def switch() -> Check:
     """true or false."""
-    return Check(lambda value: isinstance(value, bool), told("true or false"))
+    return Check(lambda value: isinstance(value, bool), _("true or false"))
 
 
 def text(longest: int) -> Check:
     """A text of at most `longest` characters."""
     return Check(
         lambda value: isinstance(value, str) and len(value) <= longest,
-        told("a text of at most %(most)s characters", most=longest),
+        format_lazy(_("a text of at most {most} characters"), most=longest),
     )
 
 
@@ -154,7 +158,7 @@ class Policy:
         """
         merged = {key: value for layer in layers for key, value in layer.items() if key in cls.CHECKS}
         errors = {
-            key: told("must be %(allowed)s", allowed=cls.CHECKS[key].allowed)
+            key: format_lazy(_("must be {allowed}"), allowed=cls.CHECKS[key].allowed)
             for key, value in merged.items()
             if not cls.CHECKS[key].holds(value)
         }
@@ -162,11 +166,11 @@ class Policy:
             raise PolicyError(errors)
         return replace(cls(), **{key: _frozen(value) for key, value in merged.items()})  # type: ignore[type-var]
 
-    def unusual(self) -> dict[str, str]:
+    def unusual(self) -> dict[str, Message]:
         """Return the values outside their recommended ranges, each with the range in words."""
         return {
-            key: told(
-                "is %(value)s; %(low)s to %(high)s is recommended",
+            key: format_lazy(
+                _("is {value}; {low} to {high} is recommended"),
                 value=f"{getattr(self, key):g}",
                 low=f"{low:g}",
                 high=f"{high:g}",

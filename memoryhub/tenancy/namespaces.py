@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote
 
-from memoryhub.errors import DomainError, told
+from memoryhub.errors import DomainError, Message, _, format_lazy
 from memoryhub.tenancy.domain import number, whole
 
 ACTOR_PLACEHOLDER = "{actorId}"
@@ -33,7 +33,7 @@ DEFAULT_RETRIEVAL: Mapping[str, Mapping[str, float]] = {
 class NamespaceError(DomainError, ValueError):
     """A namespace or a retrieval configuration that cannot be used; `field` names where it stood."""
 
-    def __init__(self, field: str, message: str) -> None:
+    def __init__(self, field: str, message: Message) -> None:
         self.field = field
         super().__init__(message)
 
@@ -62,17 +62,19 @@ def expand_namespace(namespace: str, *, agent_id: str, user_id: str, field: str 
     if not _NAMESPACE.match(expanded):
         raise NamespaceError(
             field,
-            told(
-                "A namespace is a path such as /facts/%(actor)s/: it begins and ends with a slash, and has no "
-                "white space.",
+            format_lazy(
+                _(
+                    "A namespace is a path such as /facts/{actor}/: it begins and ends with a slash, "
+                    "and has no white space."
+                ),
                 actor=ACTOR_PLACEHOLDER,
             ),
         )
     if len(expanded) > LONGEST_NAMESPACE:
         raise NamespaceError(
             field,
-            told(
-                "A namespace has at most %(most)s characters once %(actor)s is filled in.",
+            format_lazy(
+                _("A namespace has at most {most} characters once {actor} is filled in."),
                 most=LONGEST_NAMESPACE,
                 actor=ACTOR_PLACEHOLDER,
             ),
@@ -87,7 +89,7 @@ def namespace_queries(
     if not isinstance(config, Mapping) or not 0 < len(config) <= MOST_NAMESPACES:
         raise NamespaceError(
             field,
-            told("must name 1 to %(most)s namespace prefixes.", most=MOST_NAMESPACES),
+            format_lazy(_("must name 1 to {most} namespace prefixes."), most=MOST_NAMESPACES),
         )
     return [_query(prefix, wanted, agent_id, user_id, field) for prefix, wanted in config.items()]
 
@@ -96,7 +98,7 @@ def _query(prefix: str, wanted: Any, agent_id: str, user_id: str, field: str) ->
     name = repr(prefix[:100])
     if not isinstance(wanted, Mapping) or not set(wanted) <= {"top_k", "relevance_score"}:
         raise NamespaceError(
-            field, told("%(name)s must be an object with top_k and relevance_score.", name=name)
+            field, format_lazy(_("{name} must be an object with top_k and relevance_score."), name=name)
         )
     top_k = wanted.get("top_k", DEFAULT_TOP_K)
     floor = wanted.get("relevance_score", DEFAULT_RELEVANCE)
@@ -104,7 +106,7 @@ def _query(prefix: str, wanted: Any, agent_id: str, user_id: str, field: str) ->
         if not check.holds(value):
             raise NamespaceError(
                 field,
-                told("%(name)s: %(key)s must be %(allowed)s.", name=name, key=key, allowed=check.allowed),
+                format_lazy(_("{name}: {key} must be {allowed}."), name=name, key=key, allowed=check.allowed),
             )
     expanded = expand_namespace(prefix, agent_id=agent_id, user_id=user_id, field=field)
     return NamespaceQuery(expanded, top_k, float(floor))

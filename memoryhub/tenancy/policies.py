@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 from django.conf import settings
 from django.utils.module_loading import import_string
 
+from memoryhub.errors import Message, _
 from memoryhub.tenancy.domain import Policy, PolicyError
 from memoryhub.tenancy.models import Actor, Agent
 
@@ -22,7 +23,9 @@ def policy_classes() -> tuple[type[Policy], ...]:
 def check_overrides(*layers: Mapping[str, Any]) -> None:
     """Raise PolicyError where a key is unknown or a value (alone, or with the others) is not allowed."""
     known = {key for policy in policy_classes() for key in policy.CHECKS}
-    errors = {key: "is not a policy value" for layer in layers for key in layer if key not in known}
+    errors: dict[str, Message] = {
+        key: _("is not a policy value") for layer in layers for key in layer if key not in known
+    }
     for policy in policy_classes():
         try:
             policy.from_overrides(*layers)

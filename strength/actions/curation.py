@@ -11,6 +11,8 @@ from uuid import UUID
 
 from django.db import IntegrityError, transaction
 from django.utils.dateparse import parse_datetime
+from django.utils.text import format_lazy
+from django.utils.translation import gettext_lazy as _
 
 from conversations.actions.receipts import forget_source
 from memoryhub.api.idempotency import forget_answers
@@ -18,7 +20,7 @@ from memoryhub.auth import audit
 from memoryhub.auth.actions import VersionMismatch
 from memoryhub.auth.domain import Forbidden, Principal, PrincipalKind
 from memoryhub.auth.tenancy import UnknownRow
-from memoryhub.errors import DomainError, told
+from memoryhub.errors import DomainError
 from memoryhub.ids import new_id
 from memoryhub.providers.spaces import index_entries, writing_spaces
 from memoryhub.tenancy.domain import Trust
@@ -169,7 +171,7 @@ def restore_revision(
 ) -> Memory:
     """Bring back the curated values as they stood after a revision; the way back is a revision too."""
     if revision.memory_id != memory.pk:
-        raise UnknownRow(told("No revision %(id)s of this memory.", id=revision.pk))
+        raise UnknownRow(format_lazy(_("No revision {id} of this memory."), id=revision.pk))
     values = values_after(revision.after)
     for name in ("valid_from", "valid_to"):
         values[name] = parse_datetime(values[name]) if values.get(name) else None
@@ -246,14 +248,14 @@ def _change(
     except IntegrityError as error:
         if not is_about(error, TEXT_ONCE):
             raise
-        raise DuplicateMemory(told("Another memory in this namespace has the same text.")) from error
+        raise DuplicateMemory(_("Another memory in this namespace has the same text.")) from error
 
 
 def _lock_what_a_person_wrote(memory: Memory, before: Mapping[str, Any], verb: str, by: Principal) -> None:
     """Keep a text that a person has put right from being rewritten by a job. Raises LockedByPerson."""
     is_rewritten = memory.content != before["content"]
     if memory.locked and is_rewritten and by.kind is PrincipalKind.JOB:
-        raise LockedByPerson(told("A person has put this text right; a job may not rewrite it."))
+        raise LockedByPerson(_("A person has put this text right; a job may not rewrite it."))
     is_put_right = verb == "edit" or (verb == "approve" and is_rewritten)
     memory.locked = memory.locked or (is_put_right and by.kind is not PrincipalKind.JOB)
 
@@ -319,9 +321,9 @@ def _lock(memory: Memory, expected_version: int | None, by: Principal) -> Memory
     held = rows.filter(pk__in=[memory.pk, *(memory.supersedes or [])], actor_id=memory.actor_id)
     locked = {each.pk: each for each in held.order_by("id")}.get(memory.pk)
     if locked is None:
-        raise UnknownRow(told("No memory %(id)s.", id=memory.pk))
+        raise UnknownRow(format_lazy(_("No memory {id}."), id=memory.pk))
     if not by.is_trusted and locked.trust == Trust.TRUSTED:
-        raise Forbidden(told("An untrusted key may not touch what is believed; a curator can."))
+        raise Forbidden(_("An untrusted key may not touch what is believed; a curator can."))
     if expected_version is not None and locked.version != expected_version:
         raise VersionMismatch(locked.version)
     return locked
@@ -330,10 +332,10 @@ def _lock(memory: Memory, expected_version: int | None, by: Principal) -> Memory
 def _check_state(memory: Memory, verb: str, allowed: frozenset[Status]) -> None:
     if Status(memory.status) not in allowed:
         raise WrongState(
-            told(
-                "A memory that is %(status)s cannot be %(done)s.",
-                status=told(memory.status),
-                done=told(_past(verb)),
+            format_lazy(
+                _("A memory that is {status} cannot be {done}."),
+                status=_(memory.status),
+                done=_(_past(verb)),
             )
         )
 
@@ -362,16 +364,18 @@ def _complete(memory: Memory) -> None:
 
 def _check(memory: Memory) -> None:
     if memory.pinned and memory.status != Status.ACTIVE:
-        raise WrongState(told("A memory that is %(status)s cannot be pinned.", status=told(memory.status)))
+        raise WrongState(
+            format_lazy(_("A memory that is {status} cannot be pinned."), status=_(memory.status))
+        )
     check_scope(ScopeLevel(memory.scope_level), domain=memory.scope_domain, user_id=memory.actor.user_id)
     if memory.valid_from and memory.valid_to and memory.valid_from > memory.valid_to:
-        raise MemoryRefused("valid_to", told("A memory cannot end before it begins."))
+        raise MemoryRefused("valid_to", _("A memory cannot end before it begins."))
 
 
 def _bring_in(memory: Memory, by: Principal) -> None:
     """Whoever makes a memory active vouches for its text (SPEC M10)."""
     if not by.is_trusted:
-        raise Forbidden(told("An untrusted key cannot bring a memory into contexts; a curator can."))
+        raise Forbidden(_("An untrusted key cannot bring a memory into contexts; a curator can."))
     memory.trust = Trust.TRUSTED
 
 
@@ -425,15 +429,15 @@ def check_transition(memory: Memory, verb: str) -> None:
     """Raise WrongState where the verb does not suit a memory's state, AlreadySo where it changes nothing."""
     transition = TRANSITIONS[verb]
     if all(getattr(memory, name) == value for name, value in transition.sets.items()):
-        raise AlreadySo(told("It is so already."))
+        raise AlreadySo(_("It is so already."))
     if Status(memory.status) not in transition.allowed:
-        raise WrongState(told("Its state (%(state)s) does not allow it.", state=told(memory.status)))
+        raise WrongState(format_lazy(_("Its state ({state}) does not allow it."), state=_(memory.status)))
 
 
 def check_was_read(verb: str, version: int | None) -> None:
     """Raise WrongState where an approval does not say which text was read: it is bound to that one (SPEC M10)."""
     if verb == "approve" and version is None:
-        raise WrongState(told("The page did not say which text was read. Nothing was decided."))
+        raise WrongState(_("The page did not say which text was read. Nothing was decided."))
 
 
 @transaction.atomic

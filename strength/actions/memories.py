@@ -10,12 +10,13 @@ from uuid import UUID
 from django.db import IntegrityError, transaction
 from django.db.models import Subquery
 from django.db.models.functions import Coalesce
+from django.utils.text import format_lazy
+from django.utils.translation import gettext_lazy as _
 
 from conversations.models import Message
 from memoryhub.auth.actions import VersionMismatch
 from memoryhub.auth.domain import Forbidden, Principal, PrincipalKind
 from memoryhub.auth.tenancy import UnknownRow
-from memoryhub.errors import told
 from memoryhub.providers.spaces import IndexEntry, index_entries, writing_spaces
 from memoryhub.search.models import EmbeddingSpace
 from memoryhub.search.vectors import UnusableVector, unit_vector
@@ -147,7 +148,7 @@ def say_again(*, memory: Memory, new: NewMemory, by: Principal, now: datetime) -
     rows = Memory.objects.select_for_update(of=["self"]).select_related("actor__agent")
     known = rows.filter(actor_id=memory.actor_id, pk=memory.pk).first()
     if known is None:
-        raise UnknownRow(told("No memory %(id)s.", id=memory.pk))
+        raise UnknownRow(format_lazy(_("No memory {id}."), id=memory.pk))
     if known.status == Status.ACTIVE and known.valid_to is None:
         return _seen_again(known, draft, messages, by=by, now=now)
     _add_sources(known, messages, now)
@@ -249,9 +250,9 @@ def _draft(actor: Actor, new: NewMemory, now: datetime) -> Memory:
     domain = new.scope_domain if new.scope_domain is not None else actor.agent.domain
     check_scope(new.scope_level, domain=domain, user_id=actor.user_id)
     if new.valid_from and new.valid_to and new.valid_from > new.valid_to:
-        raise MemoryRefused("valid_to", told("A memory cannot end before it begins."))
+        raise MemoryRefused("valid_to", _("A memory cannot end before it begins."))
     if new.confidence is not None and not 0 <= new.confidence <= 1:
-        raise MemoryRefused("confidence", told("A confidence lies between 0 and 1."))
+        raise MemoryRefused("confidence", _("A confidence lies between 0 and 1."))
     in_project = new.scope_level is ScopeLevel.PROJECT
     project = new.scope_project if new.scope_project is not None else actor.agent.current_project
     return Memory(
@@ -281,7 +282,7 @@ def _source_messages(actor: Actor, message_ids: Sequence[UUID]) -> list[Message]
     if missing := set(message_ids) - {message.id for message in found}:
         raise MemoryRefused(
             "source_message_ids",
-            told("No such message of this actor: %(id)s.", id=sorted(map(str, missing))[0]),
+            format_lazy(_("No such message of this actor: {id}."), id=sorted(map(str, missing))[0]),
         )
     return found
 
@@ -477,7 +478,7 @@ def supersede_memory(
     }
     old = held.pop(memory.pk, None)
     if old is None:
-        raise UnknownRow(told("No memory %(id)s.", id=memory.pk))
+        raise UnknownRow(format_lazy(_("No memory {id}."), id=memory.pk))
     if expected_version is not None and old.version != expected_version:
         raise VersionMismatch(old.version)
     _check(old, at, by)
@@ -488,7 +489,7 @@ def supersede_memory(
         actor=old.actor, new=_like(old, replace(new, waits=waits, unlike=unlike), at), by=by, now=now
     )
     if written.pk == old.pk:
-        raise MemoryRefused("content", told("The new text says what the memory says already."))
+        raise MemoryRefused("content", _("The new text says what the memory says already."))
     ending = [each for each in olds if each.pk != written.pk]
     if written.status == Status.ACTIVE:
         for each in ending:
@@ -509,12 +510,12 @@ def _endable(memories: Sequence[Memory], at: datetime, by: Principal) -> list[Me
 
 def _check(old: Memory, at: datetime, by: Principal) -> None:
     if not by.is_trusted and old.trust == Trust.TRUSTED:
-        raise Forbidden(told("An untrusted key may not end what is believed; a curator can."))
+        raise Forbidden(_("An untrusted key may not end what is believed; a curator can."))
     if old.status != Status.ACTIVE or old.superseded_by_id or (old.valid_to and old.valid_to <= at):
-        raise WrongState(told("Only a memory that is active and still holds can be superseded."))
+        raise WrongState(_("Only a memory that is active and still holds can be superseded."))
     # What was said at one moment may replace itself more than once: it then held for no time at all.
     if old.valid_from and at < old.valid_from:
-        raise MemoryRefused("valid_from", told("A memory cannot end before it begins."))
+        raise MemoryRefused("valid_from", _("A memory cannot end before it begins."))
 
 
 def _like(old: Memory, new: NewMemory, at: datetime) -> NewMemory:

@@ -9,11 +9,12 @@ from uuid import UUID
 from django.db import IntegrityError, connection, transaction
 from django.db.models import Q
 from django.utils.dateparse import parse_datetime
+from django.utils.text import format_lazy
+from django.utils.translation import gettext_lazy as _
 
 from memoryhub.auth import audit
 from memoryhub.auth.domain import Forbidden, Principal
 from memoryhub.auth.tenancy import UnknownRow
-from memoryhub.errors import told
 from memoryhub.tenancy.policies import effective_policy
 from strength.actions.duplicates import Pair, likeness_of, side
 from strength.actions.revisions import TEXT_ONCE, is_about, keep_revision, snapshot
@@ -59,7 +60,7 @@ def merge(
     kept, absorbed = proposal.kept, proposal.absorbed = _lock_pair(proposal)
     if not is_as_compared(proposal, now):
         raise CannotMerge(
-            told("One of the two was changed since they were compared; the next sleep compares them anew.")
+            _("One of the two was changed since they were compared; the next sleep compares them anew.")
         )
     before_kept, before_absorbed = snapshot(kept), snapshot(absorbed)
     undo = _join(kept, absorbed, proposal)
@@ -91,7 +92,7 @@ def _join(kept: Memory, absorbed: Memory, proposal: Merge) -> dict[str, Any]:
 
 def _let_stay(proposal: Merge, stays: UUID) -> None:
     if stays != proposal.absorbed_id:
-        raise CannotMerge(told("The memory that is to stay is none of the two."))
+        raise CannotMerge(_("The memory that is to stay is none of the two."))
     _turn(proposal)
 
 
@@ -135,7 +136,7 @@ def reopen_merge(*, proposal: Merge, by: Principal, reason: str, now: datetime) 
     """
     decided = Merge.objects.filter(pk=proposal.pk, actor_id=proposal.actor_id).first()
     if decided is None:
-        raise UnknownRow(told("No merge %(id)s.", id=proposal.pk))
+        raise UnknownRow(format_lazy(_("No merge {id}."), id=proposal.pk))
     if decided.state == MergeState.MERGED:
         undo_merge(proposal=decided, by=by, reason=reason, now=now)
         _follow_back(decided)
@@ -193,7 +194,7 @@ def undo_merge(
     except IntegrityError as error:
         if not is_about(error, TEXT_ONCE):
             raise
-        raise CannotMerge(told("Another memory has the text of the absorbed one by now.")) from error
+        raise CannotMerge(_("Another memory has the text of the absorbed one by now.")) from error
 
 
 def _part(proposal: Merge, by: Principal, reason: str, now: datetime, leaves: MergeState) -> Merge:
@@ -201,10 +202,10 @@ def _part(proposal: Merge, by: Principal, reason: str, now: datetime, leaves: Me
     kept, absorbed = _lock_pair(proposal)
     undo = proposal.undo
     if absorbed.version != undo["absorbed_version"] or absorbed.status != Status.ARCHIVED:
-        raise CannotMerge(told("The memory that was absorbed was changed since; bring it back by hand."))
+        raise CannotMerge(_("The memory that was absorbed was changed since; bring it back by hand."))
     decided = find_tombstone(actor_id=absorbed.actor_id, text=absorbed.content)
     if decided is not None and proposal.decided_at and decided.created_at >= proposal.decided_at:
-        raise CannotMerge(told("A person has decided against what the absorbed one says; it stays archived."))
+        raise CannotMerge(_("A person has decided against what the absorbed one says; it stays archived."))
     before_kept, before_absorbed = snapshot(kept), snapshot(absorbed)
     _part_numbers(kept, undo)
     _part_perspectives(kept, undo["perspectives"])
@@ -221,15 +222,15 @@ def _part(proposal: Merge, by: Principal, reason: str, now: datetime, leaves: Me
 
 def _lock_proposal(proposal: Merge, state: MergeState, by: Principal) -> Merge:
     if not by.is_trusted:
-        raise Forbidden(told("An untrusted key may not decide about memories; a curator can."))
+        raise Forbidden(_("An untrusted key may not decide about memories; a curator can."))
     lock_shared(proposal.actor_id)
     rows = Merge.objects.select_for_update(of=["self"])
     locked = rows.filter(pk=proposal.pk, actor_id=proposal.actor_id).first()
     if locked is None:
-        raise UnknownRow(told("No merge %(id)s.", id=proposal.pk))
+        raise UnknownRow(format_lazy(_("No merge {id}."), id=proposal.pk))
     if locked.state != state:
         raise WrongState(
-            told("This merge is %(present)s, not %(wanted)s.", present=told(locked.state), wanted=told(state))
+            format_lazy(_("This merge is {present}, not {wanted}."), present=_(locked.state), wanted=_(state))
         )
     return locked
 
@@ -239,7 +240,7 @@ def _lock_pair(proposal: Merge) -> tuple[Memory, Memory]:
     rows = Memory.objects.select_for_update(of=["self"]).select_related("actor__agent").order_by("id")
     found = {memory.pk: memory for memory in rows.filter(actor_id=proposal.actor_id, pk__in=ids)}
     if len(found) < len(ids):
-        raise CannotMerge(told("One of the two has been deleted."))
+        raise CannotMerge(_("One of the two has been deleted."))
     return found[proposal.kept_id], found[proposal.absorbed_id]
 
 
@@ -430,11 +431,11 @@ SAME: Final = ("scope_level", "scope_domain", "scope_project", "valid_from", "va
 def check_mergeable(one: Memory, other: Memory) -> None:
     """Raise WrongState where one of the two cannot stand for the other."""
     if one.actor_id != other.actor_id:
-        raise WrongState(told("Two memories of one user, or of one agent, can be merged; these are not."))
+        raise WrongState(_("Two memories of one user, or of one agent, can be merged; these are not."))
     if not one.status == other.status == Status.ACTIVE:
-        raise WrongState(told("Only active memories can be merged."))
+        raise WrongState(_("Only active memories can be merged."))
     if any(getattr(one, name) != getattr(other, name) for name in SAME):
-        raise WrongState(told("Their scope, or the time in which they hold, is not the same."))
+        raise WrongState(_("Their scope, or the time in which they hold, is not the same."))
 
 
 @transaction.atomic
@@ -450,7 +451,7 @@ def merge_pair(
     lock_shared(kept.actor_id)
     for memory in (kept, absorbed):
         if versions.get(str(memory.pk), memory.version) != memory.version:
-            raise CannotMerge(told("One of the two was changed since you saw it."))
+            raise CannotMerge(_("One of the two was changed since you saw it."))
     of_pair = Merge.objects.filter(actor_id=kept.actor_id).exclude(state=MergeState.MERGED)
     of_pair.filter(Q(kept=kept, absorbed=absorbed) | Q(kept=absorbed, absorbed=kept)).delete()
     proposal, _is_new = Merge.objects.update_or_create(

@@ -9,10 +9,11 @@ from uuid import UUID
 
 from django.db import IntegrityError, connection, transaction
 from django.utils.dateparse import parse_datetime
+from django.utils.translation import gettext_lazy as _
 
 from memoryhub.auth import audit
 from memoryhub.auth.domain import Forbidden, Principal
-from memoryhub.errors import DomainError, told
+from memoryhub.errors import DomainError
 from memoryhub.providers.spaces import index_entries, writing_spaces
 from strength.actions.search import follow_memories, index_memory
 from strength.actions.tombstones import (
@@ -153,9 +154,9 @@ def take_back(*, revision: MemoryRevision, by: Principal, reason: str, now: date
     DuplicateMemory where another has its text by now, Forbidden.
     """
     if not by.is_trusted:
-        raise Forbidden(told("An untrusted key may not take a decision back; a curator can."))
+        raise Forbidden(_("An untrusted key may not take a decision back; a curator can."))
     if revision.verb not in CAN_BE:
-        raise WrongState(told("This change is not one that can be taken back here."))
+        raise WrongState(_("This change is not one that can be taken back here."))
     try:
         with transaction.atomic():
             memory = _lock(revision)
@@ -166,7 +167,7 @@ def take_back(*, revision: MemoryRevision, by: Principal, reason: str, now: date
     except IntegrityError as error:
         if not is_about(error, TEXT_ONCE):
             raise
-        raise DuplicateMemory(told("Another memory in this namespace has the same text by now.")) from error
+        raise DuplicateMemory(_("Another memory in this namespace has the same text by now.")) from error
 
 
 def take_back_batch(*, batch: UUID, by: Principal, reason: str, now: datetime) -> TakenBack:
@@ -193,7 +194,7 @@ def _lock(revision: MemoryRevision) -> Memory:
     held = rows.filter(pk__in=[revision.memory_id, *_superseded(revision)])
     memory = {each.pk: each for each in held.order_by("id")}.get(revision.memory_id)
     if memory is None or memory.version != revision.number:
-        raise ChangedSince(told("It was changed since; its revisions bring back what is wanted."))
+        raise ChangedSince(_("It was changed since; its revisions bring back what is wanted."))
     return memory
 
 

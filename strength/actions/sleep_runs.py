@@ -8,11 +8,13 @@ from typing import Any, Final
 from uuid import UUID
 
 from django.db import connection, transaction
+from django.utils.text import format_lazy
+from django.utils.translation import gettext_lazy as _
 
 from memoryhub.auth import audit
 from memoryhub.auth.domain import Forbidden, Principal
 from memoryhub.auth.tenancy import UnknownRow, hold
-from memoryhub.errors import DomainError, told
+from memoryhub.errors import DomainError
 from memoryhub.tenancy.models import Actor
 from memoryhub.tenancy.policies import effective_policy
 from strength import sleep_sql as sql
@@ -267,15 +269,17 @@ def sleep_many(
     Raises TooMany beyond `most` actors, Forbidden for an untrusted key, and for one user's key that names all users.
     """
     if not waking.by.is_trusted:
-        raise Forbidden(told("An untrusted key may not let what is believed fade; a curator can."))
+        raise Forbidden(_("An untrusted key may not let what is believed fade; a curator can."))
     if all_users and waking.by.user_id is not None:
-        raise Forbidden(told("This key is bound to one user; it cannot speak for all."))
+        raise Forbidden(_("This key is bound to one user; it cannot speak for all."))
     actors = actors_of(actor, all_users=all_users)
     if most is not None and len(actors) > most:
         raise TooMany(
-            told(
-                "The agent has %(count)s actors, and one request does %(most)s at most; use the command "
-                "`manage.py sleep_phase`, or leave it to the nightly schedule.",
+            format_lazy(
+                _(
+                    "The agent has {count} actors, and one request does {most} at most; use the command "
+                    "`manage.py sleep_phase`, or leave it to the nightly schedule."
+                ),
                 count=len(actors),
                 most=most,
             )
@@ -329,7 +333,7 @@ def undo_sleep(*, run: SleepRun, by: Principal, reason: str, now: datetime) -> S
     not be taken back is told in `errors`. Raises WrongState for a preview, a run that is not done, or not the latest.
     """
     if not by.is_trusted:
-        raise Forbidden(told("An untrusted key may not undo a sleep; a curator can."))
+        raise Forbidden(_("An untrusted key may not undo a sleep; a curator can."))
     lock_exclusive(run.actor_id)
     rhythm = lock_state(run.actor)
     run = SleepRun.objects.select_for_update(of=["self"]).select_related("actor__agent").get(pk=run.pk)
@@ -356,13 +360,13 @@ def undo_sleep(*, run: SleepRun, by: Principal, reason: str, now: datetime) -> S
 
 def _check(run: SleepRun, rhythm: SleepState) -> None:
     if run.dry_run:
-        raise WrongState(told("A preview has changed nothing; there is nothing to undo."))
+        raise WrongState(_("A preview has changed nothing; there is nothing to undo."))
     if run.state != RunState.DONE:
         raise WrongState(
-            told("This sleep is %(state)s; only one that is done can be undone.", state=told(run.state))
+            format_lazy(_("This sleep is {state}; only one that is done can be undone."), state=_(run.state))
         )
     if rhythm.runs != run.number:
-        raise WrongState(told("Only an actor's latest sleep can be undone; it has slept again since."))
+        raise WrongState(_("Only an actor's latest sleep can be undone; it has slept again since."))
 
 
 def _own_merges(run: SleepRun) -> list[Merge]:

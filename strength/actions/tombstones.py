@@ -14,11 +14,13 @@ from django.core.serializers.json import DjangoJSONEncoder
 from django.db import transaction
 from django.db.models import F, Q
 from django.utils.dateparse import parse_datetime
+from django.utils.text import format_lazy
+from django.utils.translation import gettext_lazy as _
 
 from memoryhub.auth import audit
 from memoryhub.auth.domain import Forbidden, Principal, PrincipalKind
 from memoryhub.auth.tenancy import UnknownRow
-from memoryhub.errors import DomainError, told
+from memoryhub.errors import DomainError
 from memoryhub.search.statistics import idf
 from strength.domain.duplicates import NEAR, Fingerprint, fingerprint, likeness
 from strength.domain.memories import TombstoneReason
@@ -35,10 +37,12 @@ class BlockedByTombstone(DomainError):
     def __init__(self, decision: TombstoneReason) -> None:
         self.decision = decision
         super().__init__(
-            told(
-                "A person %(decided)s a memory that says this, and the decision holds. Somebody can write it again in "
-                "the admin, or a client with source `manual`: it then waits for approval.",
-                decided=told(decision.value),
+            format_lazy(
+                _(
+                    "A person {decided} a memory that says this, and the decision holds. Somebody can write it "
+                    "again in the admin, or a client with source `manual`: it then waits for approval."
+                ),
+                decided=_(decision.value),
             )
         )
 
@@ -136,11 +140,10 @@ def restore_tombstone(
 def lift_tombstone(*, tombstone: Tombstone, by: Principal, reason: str, now: datetime) -> None:
     """Forget a decision, so that what it was about may be written again. Raises UnknownRow, Forbidden."""
     if not by.is_trusted:
-        raise Forbidden(told("An untrusted key may not lift what a person decided; a curator can."))
+        raise Forbidden(_("An untrusted key may not lift what a person decided; a curator can."))
     lock_shared(tombstone.actor_id)
-    gone, _ = Tombstone.objects.filter(pk=tombstone.pk, actor_id=tombstone.actor_id).delete()
-    if not gone:
-        raise UnknownRow(told("No decision %(id)s.", id=tombstone.pk))
+    if not Tombstone.objects.filter(pk=tombstone.pk, actor_id=tombstone.actor_id).delete()[0]:
+        raise UnknownRow(format_lazy(_("No decision {id}."), id=tombstone.pk))
     audit.record(
         by=by, verb="lift", object_kind="tombstone", object_id=tombstone.pk, actor=tombstone.actor, reason=reason,
         now=now,

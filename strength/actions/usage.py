@@ -15,13 +15,15 @@ from typing import Any, Final
 from uuid import UUID
 
 from django.db import connection, transaction
+from django.utils.text import format_lazy
+from django.utils.translation import gettext_lazy as _
 
 from conversations.domain.chat import TurnState
 from conversations.domain.layers import PINNED, SEMANTIC
 from conversations.models import ChatTurn, Receipt
 from memoryhub.auth import audit
 from memoryhub.auth.domain import Forbidden, Principal, PrincipalKind
-from memoryhub.errors import DomainError, told
+from memoryhub.errors import DomainError
 from memoryhub.llm.base import ChatMessage, CompletionRequest, Operation
 from memoryhub.providers.asking import ask
 from memoryhub.providers.errors import ProviderError, ProviderRejected
@@ -135,7 +137,7 @@ def set_strengths(
     """Set how strong memories are from now on, by their ids; return how many. Raises Forbidden."""
     _check_trust(memories, by)
     done = 0
-    for _, group in _by_actor(memories):
+    for _actor_id, group in _by_actor(memories):
         stated = [strengths[memory.pk] for memory in group]
         done += _execute(SET_STRENGTHS, group, now, strengths=stated, kind=PointKind.SET)
     return done
@@ -173,13 +175,13 @@ def _execute(statement: str, group: Sequence[Memory], now: datetime, **values: A
 
 def _check_trust(memories: Iterable[Memory], by: Principal) -> None:
     if not by.is_trusted and any(memory.trust == Trust.TRUSTED for memory in memories):
-        raise Forbidden(told("An untrusted key may not change how strong what is believed is."))
+        raise Forbidden(_("An untrusted key may not change how strong what is believed is."))
 
 
 def _check_usable(memory: Memory) -> None:
     if Status(memory.status) not in LEARNABLE:
         raise NotUsable(
-            told("A memory that is %(status)s cannot have been used.", status=told(memory.status))
+            format_lazy(_("A memory that is {status} cannot have been used."), status=_(memory.status))
         )
 
 

@@ -25,7 +25,6 @@ from django.utils.translation import gettext_lazy as _
 
 from memoryhub.admin.base import MOST_AT_ONCE, MOST_LISTED, as_uuid, clock, excerpt, principal, untranslated
 from memoryhub.admin.object_actions import (
-    error_message,
     next_url,
     report_done,
     report_skipped,
@@ -149,7 +148,7 @@ def _plan(rows: Sequence[Memory], verb: str) -> dict[str, Any]:
         "examples": [_shown(memory) for memory in plan.changed[:EXAMPLES]],
         "more": max(0, len(plan.changed) - EXAMPLES),
         "left": [
-            _left(error_message(plan.refusals[problem]), plan.whom[problem])
+            _left(str(plan.refusals[problem]), plan.whom[problem])
             for problem, _count in plan.left.most_common()
         ],
     }
@@ -160,7 +159,7 @@ def _join_plan(rows: Sequence[Memory]) -> dict[str, Any]:
     try:
         check_mergeable(one, other)
     except WrongState as error:
-        return {"changing": 0, "left": [_left(error_message(error), [one, other])]}
+        return {"changing": 0, "left": [_left(str(error), [one, other])]}
     return {
         "changing": 2,
         "sides": [_shown(one), _shown(other)],
@@ -196,9 +195,7 @@ def _do(screen: Any, request: HttpRequest, rows: Sequence[Memory], verb: str) ->
             memories=rows, versions=_versions(request), verb=verb, by=by, reason=reason, now=clock()
         )
     _log(request, done.changed, verb)
-    report_skipped(
-        screen, request, {error_message(done.refusals[each]): count for each, count in done.left.items()}
-    )
+    report_skipped(screen, request, {str(done.refusals[each]): count for each, count in done.left.items()})
     if done.changed:
         count = len(done.changed)
         told = ngettext("%(verb)s: %(count)d memory.", "%(verb)s: %(count)d memories.", count)
@@ -216,7 +213,7 @@ def _join(screen: Any, request: HttpRequest, rows: Sequence[Memory]) -> None:
             reason=submitted_reason(request), now=clock(),
         )  # fmt: skip
     except DomainError as error:
-        screen.message_user(request, error_message(error), messages.ERROR)
+        screen.message_user(request, str(error), messages.ERROR)
         return
     _log(request, [kept, absorbed], "merge")
     address = reverse("admin:strength_memory_part", args=[kept.pk])
@@ -264,7 +261,7 @@ def take_back_many(screen: Any, request: HttpRequest) -> HttpResponse:
         batch=batch, by=principal(request), reason=submitted_reason(request), now=clock()
     )
     report_skipped(
-        screen, request, {error_message(undone.refusals[each]): count for each, count in undone.left.items()}
+        screen, request, {str(undone.refusals[each]): count for each, count in undone.left.items()}
     )
     if undone.done:
         told = ngettext(

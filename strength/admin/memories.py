@@ -51,7 +51,6 @@ from memoryhub.admin.object_actions import (
 from memoryhub.auth.actions import VersionMismatch
 from memoryhub.auth.domain import Forbidden
 from memoryhub.auth.tenancy import UnknownRow, actor_for_writing
-from memoryhub.errors import told
 from memoryhub.tenancy.namespaces import NamespaceError
 from strength.actions.curation import (
     TRANSITIONS,
@@ -325,7 +324,7 @@ class MemoryAdmin(ActionAdmin):
 
         def act(memory: Memory, reason: str) -> Done:
             if verb not in TRANSITIONS:
-                raise WrongState(told("There is no such button."))
+                raise WrongState(_("There is no such button."))
             # The version that the page showed: an approval is bound to the text that was read (SPEC M10).
             check_was_read(verb, submitted_number(request, "version"))
             changed = apply_transition(
@@ -358,7 +357,7 @@ class MemoryAdmin(ActionAdmin):
             key = as_uuid(submitted_text(request, "merge"))
             proposal = of_memory.filter(pk=key).first() if key else None
             if proposal is None:
-                raise UnknownRow(told("There is no such merge."))
+                raise UnknownRow(_("There is no such merge."))
             undo_merge(proposal=proposal, by=principal(request), reason=reason, now=clock())
             return Done(gettext("The two are apart again."))
 
@@ -428,7 +427,7 @@ class MemoryAdmin(ActionAdmin):
 
         def act(memory: Memory, reason: str) -> Done:
             if impact not in IMPACTS:
-                raise WrongState(told("There is no such button."))
+                raise WrongState(_("There is no such button."))
             impact_memory(memory=memory, impact=Impact(impact), by=principal(request), now=clock())
             return Done(gettext("Its impact was noted: %(impact)s.") % {"impact": IMPACTS[impact]})
 
@@ -514,7 +513,7 @@ def _revision(request: HttpRequest, memory: Memory) -> MemoryRevision:
     rows = MemoryRevision.objects.filter(actor_id=memory.actor_id, memory=memory)
     revision = rows.filter(number=submitted_number(request, "number") or 0).first()
     if revision is None:
-        raise UnknownRow(told("There is no such revision."))
+        raise UnknownRow(_("There is no such revision."))
     return revision
 
 

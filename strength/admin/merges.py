@@ -40,7 +40,6 @@ from memoryhub.admin.object_actions import (
     submitted_reason,
     submitted_text,
 )
-from memoryhub.errors import told
 from memoryhub.ids import new_id
 from memoryhub.tenancy.policies import effective_policy
 from strength.actions.merges import dismiss_merge, is_as_compared, merge, reopen_merge, undo_merge
@@ -244,7 +243,7 @@ class MergeAdmin(DecisionAdmin):
 
         def act(proposal: Merge, reason: str) -> Done:
             if verb not in VERBS:
-                raise WrongState(told("There is no such button."))
+                raise WrongState(_("There is no such button."))
             which = {"stays": stays} if verb == "accept" else {}
             VERBS[verb](proposal=proposal, by=principal(request), reason=reason, now=clock(), **which)
             if verb not in LEAVES:

@@ -12,16 +12,17 @@ from django.db.models.functions import Left
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import NoReverseMatch, reverse
 from django.utils import timezone
+from django.utils.text import format_lazy
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from conversations.models import Message
 from memoryhub.admin.base import READ_FOR_EXCERPT, clock, excerpt, principal
 from memoryhub.admin.fields import with_plain_line_ends
-from memoryhub.admin.object_actions import error_message, submitted_number, submitted_reason, submitted_text
+from memoryhub.admin.object_actions import submitted_number, submitted_reason, submitted_text
 from memoryhub.admin.pages import Page, render_page
 from memoryhub.auth.actions import VersionMismatch
-from memoryhub.errors import DomainError, told
+from memoryhub.errors import DomainError
 from memoryhub.tenancy.domain import Trust, TrustPolicy
 from memoryhub.tenancy.models import Agent
 from memoryhub.tenancy.policies import effective_policy
@@ -176,16 +177,16 @@ def _decide(request: HttpRequest, asked: ReviewRequest, verb: str, item: Item) -
     act = ACTS.get((item.is_merge, verb))
     try:
         if act is None:
-            raise WrongState(told("There is no such button."))
+            raise WrongState(_("There is no such button."))
         way_back = act(request, item)
     except AlreadyDecided as error:
-        messages.warning(request, error_message(error))
+        messages.warning(request, str(error))
         return HttpResponseRedirect(asked.address())
     except Changed as error:
-        messages.warning(request, error_message(error))
+        messages.warning(request, str(error))
         return HttpResponseRedirect(asked.address(item))
     except DomainError as error:
-        messages.error(request, error_message(error))
+        messages.error(request, str(error))
         # What was typed is not lost.
         return _page(request, ReviewRequest(asked.narrowed, item), text=_typed_text(request))
     _store(request, _round(request, asked).decide(item, verb, way_back))
@@ -199,7 +200,7 @@ def _judge(request: HttpRequest, item: Item, *, verb: str) -> dict[str, Any]:
         raise _already_decided(memory)
     version = submitted_number(request, "version")
     if version is None:
-        raise Changed(told("The page did not say which text was read. Nothing was decided."))
+        raise Changed(_("The page did not say which text was read. Nothing was decided."))
     text = _typed_text(request)
     try:
         decided = _approve_or_reject(request, memory, verb, version, text)
@@ -207,9 +208,7 @@ def _judge(request: HttpRequest, item: Item, *, verb: str) -> dict[str, Any]:
         now = Memory.objects.filter(pk=item.key, actor_id=memory.actor_id).first()
         if now is None or now.status != Status.PENDING:
             raise _already_decided(now) from error
-        problem = told(
-            "It was changed since you read it, and nothing was decided: this is how it stands now."
-        )
+        problem = _("It was changed since you read it, and nothing was decided: this is how it stands now.")
         raise Changed(problem) from error
     return {REVISION: decided.version}
 
@@ -235,9 +234,9 @@ def _values(memory: Memory, text: str | None) -> dict[str, Any]:
     if text is None or with_plain_line_ends(text) == with_plain_line_ends(memory.content):
         return {}
     if not text.strip():
-        raise MemoryRefused("content", told("This must hold more than white space."))
+        raise MemoryRefused("content", _("This must hold more than white space."))
     if len(text) > LONGEST_CONTENT:
-        problem = told("A memory has at most %(longest)d characters.", longest=LONGEST_CONTENT)
+        problem = format_lazy(_("A memory has at most {longest} characters."), longest=LONGEST_CONTENT)
         raise MemoryRefused("content", problem)
     return {"content": with_plain_line_ends(text)}
 
@@ -278,11 +277,11 @@ ACTS: Final[Mapping[tuple[bool, str], Callable[[HttpRequest, Item], dict[str, An
 def _already_decided(memory: Memory | None) -> AlreadyDecided:
     if memory is None:
         return AlreadyDecided(
-            told("It does not wait any more: somebody else was quicker, or it was changed. Here is the next.")
+            _("It does not wait any more: somebody else was quicker, or it was changed. Here is the next.")
         )
-    problem = told(
-        "Somebody else has decided about it: it is %(status)s now. Here is the next.",
-        status=told(memory.status),
+    problem = format_lazy(
+        _("Somebody else has decided about it: it is {status} now. Here is the next."),
+        status=_(memory.status),
     )
     return AlreadyDecided(problem)
 
@@ -298,7 +297,7 @@ def _undo(request: HttpRequest, asked: ReviewRequest) -> HttpResponse:
     try:
         _take_back(request, last)
     except DomainError as error:
-        messages.error(request, error_message(error))
+        messages.error(request, str(error))
         return HttpResponseRedirect(asked.address())
     _log(request, last.item, "undo")
     messages.success(request, gettext("Undone: it waits again."))
@@ -309,7 +308,7 @@ def _take_back(request: HttpRequest, last: Decided) -> None:
     model: Any = Merge if last.item.is_merge else Memory
     row = model.objects.select_related("actor__agent").filter(pk=last.item.key).first()
     if row is None:
-        raise AlreadyDecided(told("It is not there any more."))
+        raise AlreadyDecided(_("It is not there any more."))
     by, reason, now = principal(request), submitted_reason(request), clock()
     if last.item.is_merge:
         reopen_merge(proposal=row, by=by, reason=reason, now=now)
@@ -317,7 +316,7 @@ def _take_back(request: HttpRequest, last: Decided) -> None:
         number = last.way_back.get(REVISION, 0)
         revision = MemoryRevision.objects.filter(actor_id=row.actor_id, memory=row, number=number).first()
         if revision is None:
-            raise AlreadyDecided(told("It is not there any more."))
+            raise AlreadyDecided(_("It is not there any more."))
         take_back(revision=revision, by=by, reason=reason, now=now)
 
 
@@ -341,7 +340,7 @@ def _page(request: HttpRequest, asked: ReviewRequest, *, text: str | None = None
     # What was typed is about what was asked for, and about nothing else.
     about = about_item(request, item, text if wanted else None) if item else {}
     if about is None:
-        messages.warning(request, error_message(_already_decided(None)))
+        messages.warning(request, str(_already_decided(None)))
         return HttpResponseRedirect(asked.address())
     open_ = count_waiting(asked.narrowed, now=now)
     return render_page(

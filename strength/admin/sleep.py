@@ -37,7 +37,6 @@ from memoryhub.admin.object_actions import (
     DecisionAdmin,
     Done,
     change_url,
-    error_message,
     report_done,
     submitted_reason,
     submitted_text,
@@ -202,7 +201,7 @@ class SleepRunAdmin(DecisionAdmin):
                     return self._go_on(request, begun)
                 runs = self._one(request, actor)
             except DomainError as error:
-                form.add_error(None, error_message(error))
+                form.add_error(None, str(error))
             else:
                 return HttpResponseRedirect(change_url(runs[0]))
         context = {
@@ -276,7 +275,7 @@ class SleepRunAdmin(DecisionAdmin):
                 else []
             )
         except DomainError as error:
-            self.message_user(request, error_message(error), messages.ERROR)
+            self.message_user(request, str(error), messages.ERROR)
             return HttpResponseRedirect(_round_list(group))
         count = sum(run.state == RunState.UNDONE for run in undone)
         for run in undone:

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from enum import StrEnum
 from typing import Any
 
-from memoryhub.errors import DomainError, told
+from memoryhub.errors import DomainError, Message, _
 from memoryhub.tenancy.namespaces import ACTOR_PLACEHOLDER
 
 
@@ -64,7 +64,7 @@ FOLDERS = {
 class MemoryRefused(DomainError, ValueError):
     """A memory that cannot be written as asked; `field` names the value that is wrong."""
 
-    def __init__(self, field: str, message: str) -> None:
+    def __init__(self, field: str, message: Message) -> None:
         self.field = field
         super().__init__(message)
 
@@ -85,11 +85,11 @@ def check_scope(level: ScopeLevel, *, domain: str, user_id: str) -> None:
         return
     if user_id:
         raise MemoryRefused(
-            "scope_level", told("A person's memories never leave that person: only `project` is allowed.")
+            "scope_level", _("A person's memories never leave that person: only `project` is allowed.")
         )
     if level is ScopeLevel.DOMAIN and not domain:
         raise MemoryRefused(
-            "scope_domain", told("A memory of scope `domain` needs a domain, of its own or its agent's.")
+            "scope_domain", _("A memory of scope `domain` needs a domain, of its own or its agent's.")
         )
 
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, Final
 
+from memoryhub.errors import Message
 from memoryhub.tenancy.domain import Check, Policy, number, one_of, switch, whole
 
 LEVELS: Final = 6
@@ -64,7 +65,7 @@ class SearchPolicy(Policy):
     RECOMMENDED = {"similarity_threshold": (0.2, 0.5), "candidate_limit": (20, 100), "top_k_results": (5, 20)}
     RECOMMENDED_WEIGHTS = {"similarity": (0.3, 0.7), "strength": (0.2, 0.4), "recency": (0.1, 0.3)}
 
-    def unusual(self) -> dict[str, str]:
+    def unusual(self) -> dict[str, Message]:
         """Return the values outside their recommended ranges, the weights one by one."""
         weights = {
             f"score_weights.{name}": f"is {self.weights[name]:g}; {low:g} to {high:g} is recommended"

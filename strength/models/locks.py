@@ -10,9 +10,9 @@ from typing import Any
 from uuid import UUID
 
 from django.db import connection
+from django.utils.translation import gettext_lazy as _
 
 from memoryhub.auth.tenancy import UnknownRow
-from memoryhub.errors import told
 from strength.sql import OFF_THE_CLOCK
 
 # In one statement: the subquery is not pulled up, for its function has effects, and rows are locked after the join.
@@ -46,7 +46,7 @@ def _hold(actor_id: UUID, statement: str) -> None:
     with connection.cursor() as cursor:
         cursor.execute(statement, {"about": _ABOUT, "whose": _whose(actor_id), "actor_id": actor_id})
         if cursor.fetchone() is None:
-            raise UnknownRow(told("The user was erased meanwhile."))
+            raise UnknownRow(_("The user was erased meanwhile."))
 
 
 def settle_numbers(actor_id: UUID, memory_ids: Collection[UUID]) -> None:

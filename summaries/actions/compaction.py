@@ -232,7 +232,7 @@ def enqueue_compaction(*, document: Document, by: Principal, now: datetime) -> U
     if document.name == NEVER_COMPACTED:
         raise NotCompacted(f"{NEVER_COMPACTED} is never rewritten.")
     if settings.LLM.provider == "none":
-        raise ProviderUnavailable(NOT_CONFIGURED, code="not_configured", permanent=True)
+        raise ProviderUnavailable(str(NOT_CONFIGURED), code="not_configured", permanent=True)
     hold(document.actor_id)
     actor = document.project.actor
     audit.record(by=by, verb="order", object_kind="compaction", object_id=document.pk, actor=actor, now=now)

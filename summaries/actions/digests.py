@@ -7,8 +7,10 @@ from datetime import datetime
 from typing import Final
 from uuid import UUID
 
+from django.utils.translation import gettext_lazy as _
+
 from memoryhub.auth.tenancy import Tenant
-from memoryhub.errors import DomainError, told
+from memoryhub.errors import DomainError
 from memoryhub.providers.errors import ProviderTimeout
 from memoryhub.tenancy.policies import effective_policy
 from summaries.actions.summarizers import (
@@ -64,11 +66,11 @@ def digest(
     Network, so outside any transaction. Raises NothingToDigest, NoRoom, ProviderError.
     """
     if tenant.actor is None:
-        raise NothingToDigest(told("There are no summaries to make a digest of."))
+        raise NothingToDigest(_("There are no summaries to make a digest of."))
     rows = _asked_for(tenant, since, until, project)
     summaries = list(rows[:MOST_SESSIONS])[::-1]
     if not summaries:
-        raise NothingToDigest(told("There are no summaries to make a digest of."))
+        raise NothingToDigest(_("There are no summaries to make a digest of."))
     policy = effective_policy(SummaryPolicy, tenant.agent, tenant.actor)
     writer = summarizer_for(tenant.actor, policy, task="digest")
     # By the day, for whoever chooses sentences: a digest tells when, a summary who.

@@ -7,12 +7,14 @@ from uuid import UUID
 
 from django.conf import settings
 from django.db import transaction
+from django.utils.text import format_lazy
+from django.utils.translation import gettext_lazy as _
 
 from memoryhub.auth import audit
 from memoryhub.auth.actions import VersionMismatch
 from memoryhub.auth.domain import Principal
 from memoryhub.auth.tenancy import UnknownRow, hold
-from memoryhub.errors import DomainError, told
+from memoryhub.errors import DomainError
 from memoryhub.jobs.queue import enqueue
 from memoryhub.tenancy.domain import Trust
 from memoryhub.tenancy.policies import effective_policy
@@ -69,7 +71,7 @@ class DocumentExists(VersionMismatch):
 
     def __init__(self, current: int) -> None:
         self.current = current
-        DomainError.__init__(self, told("The project has this document already."))
+        DomainError.__init__(self, _("The project has this document already."))
 
 
 def find_document(*, project: Project, name: str) -> Document:
@@ -77,7 +79,7 @@ def find_document(*, project: Project, name: str) -> Document:
     check_document_name(name)
     document = Document.objects.of(project.actor_id).filter(project=project, name=name).first()
     if document is None:
-        raise UnknownRow(told("The project has no %(name)s yet.", name=name))
+        raise UnknownRow(format_lazy(_("The project has no {name} yet."), name=name))
     document.project = project
     return document
 
@@ -204,7 +206,7 @@ def restore_document(
     versions = DocumentVersion.objects.filter(actor_id=document.actor_id, document=document)
     version = versions.filter(number=number).first()
     if version is None:
-        raise UnknownRow(told("No former version %(number)s of this document.", number=number))
+        raise UnknownRow(format_lazy(_("No former version {number} of this document."), number=number))
     return _written(project, document, version.text, DocumentKind.RESTORE, by, reason, now)
 
 
@@ -236,7 +238,7 @@ def _locked(document: Document, expected_version: int | None) -> tuple[Project, 
     rows = Document.objects.of(document.actor_id).select_for_update(no_key=True)
     locked = rows.filter(pk=document.pk).first()
     if locked is None:
-        raise UnknownRow(told("No such document."))
+        raise UnknownRow(_("No such document."))
     _check_version(locked, expected_version)
     locked.project = project
     return project, locked
@@ -259,7 +261,7 @@ def _check_version(document: Document | None, expected_version: int | None) -> N
 def _check_length(text: str) -> None:
     if len(text) > LONGEST_DOCUMENT:
         raise DocumentTooLong(
-            told("A document has at most %(most)s characters.", most=format(LONGEST_DOCUMENT, ","))
+            format_lazy(_("A document has at most {most} characters."), most=format(LONGEST_DOCUMENT, ","))
         )
 
 
@@ -403,7 +405,7 @@ def add_document(
     name, text = (name, "") if name else _detail(topic, taken)
     check_document_name(name)
     if name in taken:
-        raise NotAdded(told("The project has a document %(name)s already.", name=name))
+        raise NotAdded(format_lazy(_("The project has a document {name} already."), name=name))
     return put_document(project=project, name=name, text=text, by=by, reason=reason, now=now)
 
 
@@ -422,10 +424,10 @@ def remove_empty_document(*, document: Document, by: Principal, reason: str = ""
     rows = Document.objects.of(document.actor_id).select_for_update().filter(pk=document.pk)
     locked = rows.first()
     if locked is None:
-        raise UnknownRow(told("No such document."))
+        raise UnknownRow(_("No such document."))
     if locked.version > 1 or not _says_nothing(locked):
         raise NotEmpty(
-            told("Something was written into this document meanwhile; it can be emptied, not removed.")
+            _("Something was written into this document meanwhile; it can be emptied, not removed.")
         )
     audit.record(
         by=by, verb="delete", object_kind="document", object_id=locked.pk, actor=project.actor, reason=reason, now=now
@@ -491,7 +493,7 @@ def undo_project_change(
     if memory_version is not None:
         memory = Document.objects.of(project.actor_id).filter(project=project, name=MEMORY).first()
         if memory is None:
-            raise UnknownRow(told("No such document."))
+            raise UnknownRow(_("No such document."))
         restore_document(
             document=memory, number=memory_version, expected_version=memory_version + 1, by=by, reason=reason, now=now
         )  # fmt: skip

@@ -8,6 +8,8 @@ from uuid import UUID
 from django.db import IntegrityError, connection, transaction
 from django.db.models import Count, DateField, QuerySet, Sum
 from django.db.models.functions import Cast
+from django.utils.text import format_lazy
+from django.utils.translation import gettext_lazy as _
 
 from conversations.actions.receipts import forget_source
 from memoryhub.api.idempotency import forget_answers
@@ -15,7 +17,7 @@ from memoryhub.auth import audit
 from memoryhub.auth.actions import VersionMismatch
 from memoryhub.auth.domain import Forbidden, Principal
 from memoryhub.auth.tenancy import UnknownRow, hold
-from memoryhub.errors import DomainError, told
+from memoryhub.errors import DomainError
 from memoryhub.tenancy.models import Actor
 from memoryhub.tokens.counter import count_raw
 from summaries.domain.documents import MEMORY, DocumentKind, described, document_order, with_description
@@ -42,7 +44,7 @@ class ProjectExists(DomainError):
 def check_trusted(by: Principal) -> None:
     """Raise Forbidden for an untrusted key: what projects say goes into prompts."""
     if not by.is_trusted:
-        raise Forbidden(told("An untrusted key may add entries to a project, and not change what it says."))
+        raise Forbidden(_("An untrusted key may add entries to a project, and not change what it says."))
 
 
 @transaction.atomic
@@ -62,7 +64,7 @@ def create_project(*, actor: Actor, name: str, description: str, by: Principal, 
                 actor=actor, name=name, description=description, created_at=now, updated_at=now
             )
     except IntegrityError as error:
-        raise ProjectExists(told("There is a project %(name)s already.", name=repr(name))) from error
+        raise ProjectExists(format_lazy(_("There is a project {name} already."), name=repr(name))) from error
     first_text(project=project, name=MEMORY, text=described(name, description), by=by, reason="", now=now)
     audit.record(by=by, verb="create", object_kind="project", object_id=project.pk, actor=actor, now=now)
     note_event(actor=actor, project=project, kind=EventKind.CREATE, outcome="created", now=now)
@@ -139,7 +141,7 @@ def locked_project(project: Project, expected_version: int | None = None) -> Pro
     rows = Project.objects.of(project.actor_id).select_related("actor__agent")
     locked = rows.select_for_update(of=["self"], no_key=True).filter(pk=project.pk).first()
     if locked is None:
-        raise UnknownRow(told("No such project."))
+        raise UnknownRow(_("No such project."))
     if expected_version is not None and locked.version != expected_version:
         raise VersionMismatch(locked.version)
     return locked
@@ -151,7 +153,7 @@ def hold_project(project: Project) -> None:
     with connection.cursor() as cursor:
         cursor.execute(HOLD_PROJECT, [project.actor_id, project.pk])
         if cursor.fetchone() is None:
-            raise UnknownRow(told("No such project."))
+            raise UnknownRow(_("No such project."))
 
 
 def _save(project: Project, now: datetime) -> None:
@@ -161,7 +163,9 @@ def _save(project: Project, now: datetime) -> None:
         with transaction.atomic():
             project.save()
     except IntegrityError as error:
-        raise ProjectExists(told("There is a project %(name)s already.", name=repr(project.name))) from error
+        raise ProjectExists(
+            format_lazy(_("There is a project {name} already."), name=repr(project.name))
+        ) from error
 
 
 def _quote(project: Project, by: Principal, reason: str, now: datetime) -> None:
@@ -237,7 +241,7 @@ def project_named(*, actor_id: UUID, name: str) -> Project:
     rows = Project.objects.of(actor_id).select_related("actor__agent")
     project = rows.filter(name=name).first() if is_name(name) else None
     if project is None:
-        raise UnknownRow(told("No project of this name."))
+        raise UnknownRow(_("No project of this name."))
     return project
 
 

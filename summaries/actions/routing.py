@@ -16,13 +16,15 @@ from django.conf import settings
 from django.db import transaction
 from django.db.models import Case, F, Q, QuerySet, TextField, When, Window
 from django.db.models.functions import Left, Right, RowNumber
+from django.utils.text import format_lazy
+from django.utils.translation import gettext_lazy as _
 
 from conversations.actions.routed import Routing
 from conversations.models import Session
 from memoryhub.auth import audit
 from memoryhub.auth.domain import Principal, Scope
 from memoryhub.auth.tenancy import Tenant, UnknownRow, ensure_actor, hold
-from memoryhub.errors import DomainError, told
+from memoryhub.errors import DomainError
 from memoryhub.llm.base import ChatMessage, CompletionRequest, Operation
 from memoryhub.llm.delimiters import ForgedFence, fenced
 from memoryhub.providers.asking import ask
@@ -389,7 +391,7 @@ def correct_routing(
     )
     locked = rows.filter(pk=decision.pk, actor_id=decision.actor_id).first()
     if locked is None:
-        raise UnknownRow(told("No decision %(id)s.", id=decision.pk))
+        raise UnknownRow(format_lazy(_("No decision {id}."), id=decision.pk))
     locked.corrected_project, locked.corrected_by, locked.corrected_at = project, by.name[:150], now
     locked.save(update_fields=["corrected_project", "corrected_by", "corrected_at"])
     audit.record(
@@ -451,10 +453,10 @@ def undo_correction(
     rows = rows.select_related("actor__agent", "corrected_project")
     locked = rows.filter(pk=decision.pk, actor_id=decision.actor_id).first()
     if locked is None:
-        raise UnknownRow(told("No such decision."))
+        raise UnknownRow(_("No such decision."))
     project = locked.corrected_project
     if project is None or project.name != said:
-        raise NotCorrected(told("This was put right otherwise meanwhile, or not at all."))
+        raise NotCorrected(_("This was put right otherwise meanwhile, or not at all."))
     # `correct_to_new_project` gives both the same moment, so nobody else's project is taken for its own.
     was_made_for_it = project.created_at == locked.corrected_at
     if is_name(former):

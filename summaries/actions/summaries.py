@@ -14,6 +14,8 @@ from uuid import UUID
 
 from django.db import transaction
 from django.utils.dateparse import parse_datetime
+from django.utils.text import format_lazy
+from django.utils.translation import gettext_lazy as _
 
 from conversations.actions.condensed import Condensed
 from conversations.actions.receipts import forget_source
@@ -23,7 +25,6 @@ from memoryhub.auth import audit
 from memoryhub.auth.actions import VersionMismatch
 from memoryhub.auth.domain import Forbidden, Principal, PrincipalKind, job_principal
 from memoryhub.auth.tenancy import UnknownRow, hold
-from memoryhub.errors import told
 from memoryhub.jobs.context import JobContext
 from memoryhub.jobs.domain import FIRST_PAUSE_SECONDS, Postponed
 from memoryhub.jobs.registry import Writes
@@ -391,7 +392,7 @@ def restore_summary(
     Raises as `edit_summary`.
     """
     if version.summary_id != summary.pk:
-        raise UnknownRow(told("No version %(number)s of this summary.", number=version.number))
+        raise UnknownRow(format_lazy(_("No version {number} of this summary."), number=version.number))
     summary = _lock(summary, expected_version, by)
     for name in VERSIONED_FIELDS:
         setattr(summary, name, getattr(version, name))
@@ -429,9 +430,9 @@ def _lock(summary: Summary, expected_version: int | None, by: Principal) -> Summ
     rows = Summary.objects.select_for_update(of=["self"]).select_related("actor__agent")
     locked = rows.filter(pk=summary.pk, **mine).first()
     if locked is None:
-        raise UnknownRow(told("No summary %(id)s.", id=summary.pk))
+        raise UnknownRow(format_lazy(_("No summary {id}."), id=summary.pk))
     if not by.is_trusted and locked.trust == Trust.TRUSTED:
-        raise Forbidden(told("An untrusted key may not touch what is believed; a curator can."))
+        raise Forbidden(_("An untrusted key may not touch what is believed; a curator can."))
     if expected_version is not None and locked.version != expected_version:
         raise VersionMismatch(locked.version)
     return locked
@@ -467,7 +468,7 @@ def undo_summary_change(
     versions = SummaryVersion.objects.filter(actor_id=summary.actor_id, summary=summary)
     version = versions.filter(number=number).first()
     if version is None:
-        raise UnknownRow(told("There is no such version."))
+        raise UnknownRow(_("There is no such version."))
     restored = restore_summary(
         summary=summary, version=version, expected_version=expected_version, by=by, reason=reason, now=now
     )

@@ -23,12 +23,13 @@ from django.db.models import (
 )
 from django.db.models.fields.json import KeyTextTransform
 from django.db.models.functions import Cast, Coalesce, Greatest
+from django.utils.translation import gettext_lazy as _
 
 from conversations.models import Message, Session
 from memoryhub.auth import audit
 from memoryhub.auth.domain import Forbidden, Principal
 from memoryhub.auth.tenancy import hold
-from memoryhub.errors import DomainError, told
+from memoryhub.errors import DomainError
 from memoryhub.jobs.backfill import Piece, Scope
 from memoryhub.jobs.models import Job
 from memoryhub.jobs.queue import Order, enqueue
@@ -67,9 +68,9 @@ def enqueue_summary(
     hold(session.actor_id)
     summary = Summary.objects.of(session.actor_id).filter(session_id=session.pk).first()
     if summary is not None and summary.locked:
-        raise SummaryLocked(told("A person put this summary right; unlock it first."))
+        raise SummaryLocked(_("A person put this summary right; unlock it first."))
     if summary is not None and summary.trust == Trust.TRUSTED and not by.is_trusted:
-        raise Forbidden(told("An untrusted key may not touch what is believed; a curator can."))
+        raise Forbidden(_("An untrusted key may not touch what is believed; a curator can."))
     _check_messages(session, start_time, end_time)
     asked = SummaryRequest(
         written=summary.written if summary else 0, anew=anew, start_time=start_time, end_time=end_time,
@@ -92,7 +93,7 @@ def _check_messages(session: Session, start_time: datetime | None, end_time: dat
     if end_time is not None:
         rows = rows.filter(created_at__lte=end_time)
     if not rows.exists():
-        raise NothingToSummarize(told("There are no messages to summarise."))
+        raise NothingToSummarize(_("There are no messages to summarise."))
 
 
 def sessions_to_summarize(

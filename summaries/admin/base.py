@@ -32,7 +32,6 @@ from memoryhub.admin.pages import render_page
 from memoryhub.auth.actions import VersionMismatch
 from memoryhub.auth.domain import Forbidden
 from memoryhub.auth.tenancy import UnknownRow
-from memoryhub.errors import told
 from summaries.domain.projects import is_stand_in
 
 FETCHED = "fetch"
@@ -245,7 +244,7 @@ class HistoryAdmin(CuratedAdmin):
         def press(row: Any, reason: str) -> Done:
             number = submitted_number(request, "number")
             if number is None:
-                raise UnknownRow(told("There is no such version."))
+                raise UnknownRow(_("There is no such version."))
             return self.restore(request, row, number, reason)
 
         may = partial(self.has_change_permission, request)

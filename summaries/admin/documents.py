@@ -30,7 +30,7 @@ from memoryhub.admin.object_actions import (
     submitted_text,
 )
 from memoryhub.admin.usage import token_count_label
-from memoryhub.errors import DomainError, said, told
+from memoryhub.errors import DomainError
 from memoryhub.llm.none import NOT_CONFIGURED
 from memoryhub.providers.errors import ProviderUnavailable
 from memoryhub.tenancy.domain import Trust
@@ -250,7 +250,7 @@ class DocumentAdmin(HistoryAdmin):
             try:
                 enqueue_compaction(document=document, by=principal(request), now=clock())
             except NotCompacted:
-                raise DomainError(told("This document is never rewritten.")) from None
+                raise DomainError(_("This document is never rewritten.")) from None
             except ProviderUnavailable:
                 raise DomainError(NOT_CONFIGURED) from None
             return Done(
@@ -272,7 +272,7 @@ class DocumentAdmin(HistoryAdmin):
                 state=state,
                 tokens=token_count_label(state.tokens),
                 target=grouped(state.target),
-                not_configured=said(NOT_CONFIGURED, gettext),
+                not_configured=NOT_CONFIGURED,
                 kept_number=len(kept),
                 kept_tokens=token_count_label(sum(count_raw(block.text) for block in kept)),
             )

@@ -16,7 +16,7 @@ from conversations.admin.stretches import MOST_OF_A_SORT, Event, Sort, Stretch
 from conversations.models import Session
 from memoryhub.admin.base import clock, grouped, principal
 from memoryhub.admin.dashboard import RECENT, Section, Tile, count
-from memoryhub.admin.object_actions import error_message, next_url, report_done
+from memoryhub.admin.object_actions import next_url, report_done
 from memoryhub.admin.pages import Page
 from memoryhub.errors import DomainError
 from summaries.actions.triggers import enqueue_summary
@@ -116,7 +116,7 @@ def summarise(request: HttpRequest, session_id: UUID) -> HttpResponse:
     try:
         enqueue_summary(session=session, by=principal(request), now=clock())
     except DomainError as error:
-        messages.error(request, error_message(error))
+        messages.error(request, str(error))
     else:
         report_done(request, gettext("The summary will be written in the background."))
     return HttpResponseRedirect(next_url(request) or _page_of(session))

@@ -34,7 +34,6 @@ from memoryhub.admin.base import (
 from memoryhub.admin.filters import UserFilter
 from memoryhub.admin.object_actions import (
     Done,
-    error_message,
     object_action_urls,
     run_object_action,
     submitted_number,
@@ -265,7 +264,7 @@ class ProjectAdmin(CuratedAdmin):
         try:
             return digest(tenant=tenant, since=begin, until=begin + timedelta(days=1), project=name)
         except DomainError as error:
-            messages.warning(request, error_message(error))
+            messages.warning(request, str(error))
         except (ProviderError, NoRoom):
             messages.error(request, gettext("The language model could not be asked. Try again later."))
         return None

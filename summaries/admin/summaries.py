@@ -31,7 +31,6 @@ from memoryhub.admin.object_actions import (
     submitted_text,
 )
 from memoryhub.auth.tenancy import UnknownRow
-from memoryhub.errors import told
 from summaries.actions.summaries import delete_summary, edit_summary, restore_summary, undo_summary_change
 from summaries.actions.triggers import enqueue_summary
 from summaries.admin.base import (
@@ -294,7 +293,7 @@ class SummaryAdmin(HistoryAdmin):
             rows = SummaryVersion.objects.filter(actor_id=row.actor_id, summary=row)
             wanted = rows.filter(number=number).first()
             if wanted is None:
-                raise UnknownRow(told("There is no such version."))
+                raise UnknownRow(_("There is no such version."))
             done = restore_summary(
                 summary=row, version=wanted, expected_version=version, by=by, reason=reason, now=clock()
             )

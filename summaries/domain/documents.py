@@ -8,7 +8,7 @@ from enum import StrEnum
 from hashlib import sha256
 from typing import Final
 
-from memoryhub.errors import DomainError, told
+from memoryhub.errors import DomainError, _, format_lazy
 from summaries.domain.projects import LONGEST_DESCRIPTION, LONGEST_NAME, one_line
 
 PIN: Final = "[PINNED]"
@@ -98,7 +98,7 @@ def check_document_name(name: str) -> None:
     detail = _DETAIL.fullmatch(name)
     if name not in DOCUMENTS and not (detail and len(detail[1]) <= LONGEST_NAME):
         raise BadDocumentName(
-            told("A document is called %(names)s or detail-<topic>.md.", names=", ".join(DOCUMENTS))
+            format_lazy(_("A document is called {names} or detail-<topic>.md."), names=", ".join(DOCUMENTS))
         )
 
 

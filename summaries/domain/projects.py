@@ -8,7 +8,7 @@ from enum import StrEnum
 from hashlib import sha256
 from typing import Final
 
-from memoryhub.errors import DomainError, told
+from memoryhub.errors import DomainError, Message, _, format_lazy
 
 LONGEST_NAME: Final = 64
 LONGEST_DESCRIPTION: Final = 300
@@ -46,9 +46,11 @@ class EventKind(StrEnum):
 class BadProjectName(DomainError, ValueError):
     """A text that cannot be a project's name; `proposal` is one that can, made of it."""
 
-    def __init__(self, why: str, proposal: str) -> None:
+    def __init__(self, why: Message, proposal: str) -> None:
         self.proposal = proposal
-        super().__init__(told("%(why)s It could be called %(proposal)s.", why=why, proposal=repr(proposal)))
+        super().__init__(
+            format_lazy(_("{why} It could be called {proposal}."), why=why, proposal=repr(proposal))
+        )
 
 
 def check_name(name: str) -> None:
@@ -63,17 +65,17 @@ def is_name(name: str) -> bool:
     return not _fault_of(name)
 
 
-def _fault_of(name: str) -> str:
+def _fault_of(name: str) -> Message:
     if not name:
-        return told("A project needs a name.")
+        return _("A project needs a name.")
     if len(name) > LONGEST_NAME:
-        return told("A project's name has at most %(most)s characters.", most=LONGEST_NAME)
+        return format_lazy(_("A project's name has at most {most} characters."), most=LONGEST_NAME)
     if not _KEBAB.fullmatch(name):
-        return told(
+        return _(
             "A project's name is of small letters a to z and digits, its words joined by single hyphens."
         )
     if name in RESERVED or name in DEVICES:
-        return told("This name means something else.")
+        return _("This name means something else.")
     return ""
 
 

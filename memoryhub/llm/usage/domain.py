@@ -9,6 +9,7 @@ from types import MappingProxyType
 from typing import Any, Final, Self
 from uuid import UUID
 
+from memoryhub.errors import _, format_lazy
 from memoryhub.tenancy.domain import Check, Policy, number, whole
 from memoryhub.tokens.scripts import Script
 
@@ -21,7 +22,10 @@ MOST_DOLLARS: Final = 100_000
 
 
 def _or_null(check: Check) -> Check:
-    return Check(lambda value: value is None or check.holds(value), f"null, or {check.allowed}")
+    return Check(
+        lambda value: value is None or check.holds(value),
+        format_lazy(_("null, or {allowed}"), allowed=check.allowed),
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
