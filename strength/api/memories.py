@@ -6,11 +6,12 @@ from uuid import UUID
 
 from django.db.models import Value
 from django.db.models.functions import Coalesce
-from drf_spectacular.utils import extend_schema, extend_schema_field
+from drf_spectacular.utils import extend_schema, extend_schema_field, extend_schema_view
 from rest_framework import serializers, status
 from rest_framework.exceptions import APIException, ValidationError
 from rest_framework.request import Request
 from rest_framework.response import Response
+from rest_framework.views import APIView
 
 from memoryhub.api.etags import IF_MATCH, etag, expected_version
 from memoryhub.api.fields import (
@@ -67,14 +68,10 @@ class EmbeddingField(serializers.ListField):
 
 
 class StrengthsField(serializers.DictField):
-    """Strength by perspective."""
-
     child = serializers.FloatField(min_value=0, max_value=STRONGEST)
 
 
 class LearningsField(serializers.DictField):
-    """What was learnt, by perspective."""
-
     child = TextField(max_length=10_000)
 
 
@@ -93,7 +90,7 @@ def _short_keys(value: dict[Any, Any]) -> None:
 
 
 class CuratedIn(StrictSerializer):
-    """The values that people decide about."""
+    """The fields that people may edit; all are optional."""
 
     content = TextField(max_length=LONGEST_CONTENT)
     kind = OneOf(choices=_values(Kind))
@@ -109,7 +106,6 @@ class CuratedIn(StrictSerializer):
     valid_to = MomentField(allow_null=True)
 
     def get_fields(self) -> dict[str, serializers.Field]:
-        """Return the fields, none of them required."""
         fields: dict[str, serializers.Field] = super().get_fields()
         for field in fields.values():
             field.required = False
@@ -117,7 +113,7 @@ class CuratedIn(StrictSerializer):
 
 
 class MemoryPatch(CuratedIn):
-    """An edit: what is left out stays."""
+    """A partial update: fields that are left out stay as they are."""
 
     reason = TextField(required=False, allow_blank=True, max_length=1000)
 
@@ -134,7 +130,6 @@ class MemoryIn(CuratedIn, TenantSerializer):
     channel = StringField(max_length=100, allow_blank=True)
 
     def get_fields(self) -> dict[str, serializers.Field]:
-        """Return the fields; whose memory it is, and its text, are required."""
         fields = super().get_fields()
         # `source` is a field's own attribute, so it cannot stand in the class body.
         fields["source"] = OneOf(choices=_values(Source), required=False)
@@ -156,7 +151,7 @@ class MemoryIn(CuratedIn, TenantSerializer):
 
 
 class SupersedeIn(ReasonSerializer):
-    """What holds instead of a memory, and since when."""
+    """A memory that replaces another, and the time from which it is valid."""
 
     content = TextField(max_length=LONGEST_CONTENT)
     tags = TagsField(required=False)
@@ -166,7 +161,6 @@ class SupersedeIn(ReasonSerializer):
     valid_from = MomentField(required=False)
 
     def get_fields(self) -> dict[str, serializers.Field]:
-        """Return the fields; `source` is a field's own attribute, so it cannot stand in the class body."""
         return {**super().get_fields(), "source": OneOf(choices=_values(Source), required=False)}
 
     @staticmethod
@@ -179,7 +173,7 @@ class SupersedeIn(ReasonSerializer):
 
 
 class SourceOut(serializers.ModelSerializer):
-    """A message that a memory comes from."""
+    """A message that a memory was drawn from."""
 
     class Meta:
         model = MemorySource
@@ -187,7 +181,7 @@ class SourceOut(serializers.ModelSerializer):
 
 
 class MemoryOut(serializers.ModelSerializer):
-    """A memory with its numbers and where it comes from."""
+    """A memory with its numbers and its sources."""
 
     agent_id = serializers.CharField(source="actor.agent_id", read_only=True)
     user_id = serializers.CharField(source="actor.user_id", read_only=True)
@@ -214,18 +208,15 @@ class MemoryOut(serializers.ModelSerializer):
 
     @extend_schema_field(serializers.DateTimeField(allow_null=True))
     def get_last_decay_at(self, memory: Memory) -> str | None:
-        """Return up to when its decay is reckoned, None where it never decayed."""
+        """Return the time up to which decay was applied; None for a memory that never decayed."""
         moment = memory.numbers.last_decay_at
         return None if moment == memory.created_at else DATE_TIME.to_representation(moment)
 
     def get_strength_by_perspective(self, memory: Memory) -> dict[str, float]:
-        """Return the strength in each perspective that the memory was used from."""
         return {each.perspective: each.now(memory.numbers) for each in memory.perspectives.all()}
 
 
 class MemoryQuery(TenantQuery):
-    """Which memories are listed or counted."""
-
     status = OneOf(choices=[*_values(Status), "all"], default=Status.ACTIVE.value)
     kind = OneOf(choices=_values(Kind), required=False)
     namespace = StringField(required=False, max_length=500)
@@ -234,8 +225,6 @@ class MemoryQuery(TenantQuery):
 
 
 class MemoryListQuery(MemoryQuery):
-    """Which memories are listed, and in which order."""
-
     ordering = OneOf(
         choices=[
             "created_at",
@@ -252,14 +241,10 @@ class MemoryListQuery(MemoryQuery):
 
 
 class CountOut(serializers.Serializer):
-    """How many there are."""
-
     count = serializers.IntegerField()
 
 
 class RevisionOut(serializers.ModelSerializer):
-    """One curated change."""
-
     by = serializers.SerializerMethodField()
 
     class Meta:
@@ -267,13 +252,10 @@ class RevisionOut(serializers.ModelSerializer):
         fields = ("id", "number", "verb", "by", "reason", "changed_before", "changed_after", "created_at")
 
     def get_by(self, revision: MemoryRevision) -> dict[str, str]:
-        """Return who made the change."""
         return {"kind": revision.who_kind, "id": revision.who_id, "name": revision.who_name}
 
 
 class RestoreIn(ReasonSerializer):
-    """Which revision to bring back."""
-
     revision_id = IdField()
 
 
@@ -290,13 +272,19 @@ def _unusable_vector(error: UnusableVector) -> APIException:
     return ValidationError({"embedding": [str(error)]})
 
 
+def with_operation_id(view: type[APIView], operation_id: str, **attributes: Any) -> type[APIView]:
+    """Return a subclass of a view whose POST has an operation id of its own in the schema."""
+    subclass = type(view.__name__, (view,), attributes)
+    return extend_schema_view(post=extend_schema(operation_id=operation_id))(subclass)
+
+
 def conflict(code: str) -> Any:
-    """Return what makes a 409 of an exception."""
+    """Return a translation of an exception into a 409 with this code."""
     return lambda error: Problem(status.HTTP_409_CONFLICT, code, str(error))
 
 
 class MemoryView(ApiView):
-    """What views of memories share."""
+    """Base of the views of memories."""
 
     problems = {
         MemoryRefused: _refused,
@@ -308,11 +296,10 @@ class MemoryView(ApiView):
     }
 
     def memory(self, memory_id: UUID) -> Memory:
-        """Return the memory with this id if the key may see it."""
         return self.owned(Memory.objects.all(), memory_id)
 
     def answer(self, memory: Memory, status_code: int = 200) -> Response:
-        """Return a memory as it stands now, with its ETag."""
+        """Return the memory's current state with its ETag."""
         rows = Memory.objects.of([memory.actor_id]).with_numbers([memory.actor_id])
         fresh = rows.filter(pk=memory.pk).first()
         if fresh is None:
@@ -340,8 +327,6 @@ def _prefix(namespace: str, tenant: Tenant) -> str:
 
 
 class Memories(MemoryView):
-    """Write and list memories."""
-
     scopes = {"GET": Scope.READ, "POST": Scope.WRITE}
 
     @extend_schema(operation_id="memories_list", parameters=[MemoryListQuery], responses=page_of(MemoryOut))
@@ -354,44 +339,45 @@ class Memories(MemoryView):
         rows = self.listed(tenant, values).with_numbers([tenant.actor_id]).annotate(last_used=LAST_USED)
         return self.page(rows, MemoryOut, ordering=(f"{sign}{column}", f"{sign}id"))
 
-    @extend_schema(request=MemoryIn, responses={201: MemoryOut, 200: MemoryOut})
+    @extend_schema(
+        operation_id="memories_create", request=MemoryIn, responses={201: MemoryOut, 200: MemoryOut}
+    )
     def post(self, request: Request) -> Response:
-        """Write a memory; an equal text in the same namespace reinforces the first and answers 200."""
+        """Write a memory; the same text again in the same namespace reinforces the existing one and answers 200."""
         values = self.validated(MemoryIn)
         try:
             memory, is_new = write_memory(
                 actor=self.writing(values), new=MemoryIn.memory(values), by=self.principal, now=self.now
             )
         except BlockedByTombstone as error:
-            return self.handle_exception(error)  # returned, not raised: that it was held back is kept
+            # Not raised: that would roll back the count of blocked writes.
+            return self.handle_exception(error)
         return self.answer(memory, 201 if is_new else 200)
 
 
 class MemoryCount(MemoryView):
-    """Count memories."""
-
     scopes = {"GET": Scope.READ}
 
-    @extend_schema(parameters=[MemoryQuery], responses=CountOut)
+    @extend_schema(operation_id="memories_count", parameters=[MemoryQuery], responses=CountOut)
     def get(self, request: Request) -> Response:
-        """Return how many of an actor's memories a list with these filters would have."""
+        """Count an actor's memories that match these filters."""
         values = self.validated(MemoryQuery, request.query_params.dict())
         return Response({"count": self.listed(self.reading(values), values).count()})
 
 
 class OneMemory(MemoryView):
-    """Read, edit and delete a memory."""
-
     scopes = {"GET": Scope.READ, "PATCH": Scope.WRITE, "DELETE": Scope.WRITE}
 
-    @extend_schema(responses=MemoryOut)
+    @extend_schema(operation_id="memory_get", responses=MemoryOut)
     def get(self, request: Request, memory_id: UUID) -> Response:
         """Return a memory with its numbers and its sources."""
         return self.answer(self.memory(memory_id))
 
-    @extend_schema(request=MemoryPatch, responses=MemoryOut, parameters=[IF_MATCH])
+    @extend_schema(
+        operation_id="memory_update", request=MemoryPatch, responses=MemoryOut, parameters=[IF_MATCH]
+    )
     def patch(self, request: Request, memory_id: UUID) -> Response:
-        """Change curated values; the change is a revision, and locks a new text against automatic rewriting."""
+        """Edit a memory; the edit is a revision, and a new text is locked against automatic rewriting."""
         values = self.validated(MemoryPatch)
         memory = edit_memory(
             memory=self.memory(memory_id),
@@ -403,9 +389,9 @@ class OneMemory(MemoryView):
         )
         return self.answer(memory)
 
-    @extend_schema(responses={204: None}, parameters=[IF_MATCH])
+    @extend_schema(operation_id="memory_delete", responses={204: None}, parameters=[IF_MATCH])
     def delete(self, request: Request, memory_id: UUID) -> Response:
-        """Delete a memory with its revisions; its text leaves the receipts as well."""
+        """Delete a memory with its revisions; its text is removed from receipts as well."""
         delete_memory(
             memory=self.memory(memory_id), expected_version=expected_version(request), by=self.principal, reason="",
             now=self.now,
@@ -414,14 +400,14 @@ class OneMemory(MemoryView):
 
 
 class MemoryVerb(MemoryView):
-    """One curating verb: pin, unpin, archive, reactivate, approve or reject."""
+    """One transition: pin, unpin, archive, reactivate, approve or reject."""
 
     scopes = {"POST": Scope.WRITE}
     verb = ""
 
     @extend_schema(request=ReasonSerializer, responses=MemoryOut, parameters=[IF_MATCH])
     def post(self, request: Request, memory_id: UUID) -> Response:
-        """Change the memory's state; a state from which that cannot be done is a 409."""
+        """Change the memory's state; 409 where its state does not allow it."""
         memory = apply_transition(
             memory=self.memory(memory_id),
             verb=self.verb,
@@ -434,13 +420,16 @@ class MemoryVerb(MemoryView):
 
 
 class MemorySupersede(MemoryView):
-    """Write what holds instead of a memory from a time on."""
-
     scopes = {"POST": Scope.WRITE}
 
-    @extend_schema(request=SupersedeIn, responses={201: MemoryOut}, parameters=[IF_MATCH])
+    @extend_schema(
+        operation_id="memory_supersede",
+        request=SupersedeIn,
+        responses={201: MemoryOut},
+        parameters=[IF_MATCH],
+    )
     def post(self, request: Request, memory_id: UUID) -> Response:
-        """End the memory and write what holds since; the old one is kept, and found with `as_of` before that time."""
+        """End a memory's validity and write its replacement; searches `as_of` an earlier time still find it."""
         values = self.validated(SupersedeIn)
         try:
             memory = supersede_memory(
@@ -453,13 +442,12 @@ class MemorySupersede(MemoryView):
                 expected_version=expected_version(request),
             )
         except BlockedByTombstone as error:
-            return self.handle_exception(error)  # returned, not raised: that it was held back is kept
+            # Not raised: that would roll back the count of blocked writes.
+            return self.handle_exception(error)
         return self.answer(memory, 201)
 
 
 class MemoryRevisions(MemoryView):
-    """A memory's curated changes."""
-
     scopes = {"GET": Scope.READ}
 
     @extend_schema(
@@ -473,13 +461,13 @@ class MemoryRevisions(MemoryView):
 
 
 class MemoryRestore(MemoryView):
-    """Bring back a revision."""
-
     scopes = {"POST": Scope.WRITE}
 
-    @extend_schema(request=RestoreIn, responses=MemoryOut, parameters=[IF_MATCH])
+    @extend_schema(
+        operation_id="memory_restore", request=RestoreIn, responses=MemoryOut, parameters=[IF_MATCH]
+    )
     def post(self, request: Request, memory_id: UUID) -> Response:
-        """Bring back the curated values as they stood after a revision."""
+        """Restore the curated fields to their values after a revision."""
         values = self.validated(RestoreIn)
         memory = self.memory(memory_id)
         revision = MemoryRevision.objects.filter(

@@ -49,13 +49,10 @@ class KindsField(serializers.ListField):
     child = OneOf(choices=_values(Kind))
 
     def to_internal_value(self, data: Any) -> list[str]:
-        """Return the kinds as a list."""
         return list(super().to_internal_value([data] if isinstance(data, str) else data))
 
 
 class FiltersIn(StrictSerializer):
-    """What a search is narrowed to."""
-
     kind = KindsField(required=False)
     namespace = StringField(required=False, max_length=500)
     tags = TagsField(required=False)
@@ -72,7 +69,7 @@ class FiltersIn(StrictSerializer):
 
 
 class SearchIn(TenantSerializer):
-    """What to search for: a text, or a vector."""
+    """A search, by text or by vector."""
 
     query = TextField(required=False, max_length=LONGEST_CONTENT)
     embedding = EmbeddingField(required=False)
@@ -86,21 +83,20 @@ class SearchIn(TenantSerializer):
     mark_candidates = serializers.BooleanField(default=True)
 
     def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
-        """Return the values; raises a validation error without exactly one of query and embedding."""
         if ("query" in attrs) == ("embedding" in attrs):
             raise serializers.ValidationError({"query": ["Send either a query or an embedding."]})
         return attrs
 
 
 class RetrieveIn(TenantSerializer):
-    """What to retrieve the best of each namespace for."""
+    """A query, and how many results each namespace gives."""
 
     query = TextField(max_length=LONGEST_CONTENT)
     config = ObjectField(required=False)
 
 
 class FoundMemoryOut(serializers.Serializer):
-    """A memory with the scores that brought it here."""
+    """A memory with its scores."""
 
     memory = MemoryOut()
     similarity = serializers.FloatField(source="breakdown.similarity_raw", allow_null=True)
@@ -108,12 +104,11 @@ class FoundMemoryOut(serializers.Serializer):
     score_breakdown = serializers.SerializerMethodField()
 
     def get_score_breakdown(self, found: FoundMemory) -> dict[str, float | None]:
-        """Return the parts of the score by name."""
         return found.breakdown.as_dict()
 
 
 class FoundMessageOut(serializers.Serializer):
-    """A past message with the scores that brought it here."""
+    """A past message with its scores."""
 
     message = MessageOut()
     similarity = serializers.FloatField(source="similarity_raw", allow_null=True)
@@ -130,19 +125,15 @@ class SearchOut(serializers.Serializer):
 
 
 class RetrieveOut(serializers.Serializer):
-    """The best of each namespace."""
-
     namespaces = serializers.DictField(child=serializers.ListField(child=serializers.DictField()))
     degraded = serializers.ListField(child=serializers.CharField())
 
 
 class MemorySearchView(MemoryView):
-    """Search memories."""
-
     scopes = {"POST": Scope.READ}
     idempotent_in_transaction = False
 
-    @extend_schema(request=SearchIn, responses=SearchOut)
+    @extend_schema(operation_id="memories_search", request=SearchIn, responses=SearchOut)
     def post(self, request: Request) -> Response:
         """Return the best memories for a text or a vector, each with its score breakdown."""
         values = self.validated(SearchIn)
@@ -185,12 +176,10 @@ class MemorySearchView(MemoryView):
 
 
 class MemoryRetrieve(MemoryView):
-    """Retrieve the best of each configured namespace."""
-
     scopes = {"POST": Scope.READ}
     idempotent_in_transaction = False
 
-    @extend_schema(request=RetrieveIn, responses=RetrieveOut)
+    @extend_schema(operation_id="memories_retrieve", request=RetrieveIn, responses=RetrieveOut)
     def post(self, request: Request) -> Response:
         """Return the best memories of each namespace prefix, across all sessions."""
         values = self.validated(RetrieveIn)

@@ -1,4 +1,4 @@
-"""Sleep over REST: run, preview and undo it, and decide about what it proposes."""
+"""Sleep and merge proposals over REST."""
 
 from typing import Any
 from uuid import UUID
@@ -24,7 +24,7 @@ from strength.models import Merge, SleepRun
 
 
 class SleepIn(TenantSerializer):
-    """Whose memory is to sleep: an actor's, or with `all_users` the agent's and all its users'."""
+    """The actor whose memory sleeps; with `all_users`, the agent and all its users."""
 
     all_users = serializers.BooleanField(default=False)
     dry_run = serializers.BooleanField(default=False)
@@ -37,8 +37,6 @@ class SleepIn(TenantSerializer):
 
 
 class SleepListQuery(TenantQuery):
-    """Whose sleeps are listed."""
-
     dry_run = serializers.BooleanField(required=False, allow_null=True, default=False)
     limit = serializers.IntegerField(required=False, min_value=1, max_value=500)
     cursor = StringField(required=False)
@@ -61,7 +59,7 @@ class SleepOut(serializers.ModelSerializer):
 
 
 class ChangeOut(serializers.Serializer):
-    """What a sleep did, or would do, to one memory, and why."""
+    """A change that a sleep made, or would make, to a memory."""
 
     memory_id = serializers.UUIDField()
     change = serializers.CharField()
@@ -69,7 +67,7 @@ class ChangeOut(serializers.Serializer):
 
 
 class WholeSleepOut(SleepOut):
-    """A sleep with what it did, or would do; `runs` are the sleeps of all users, where one call began them."""
+    """A sleep with its changes; `runs` are the sleeps of all users, where one call began them."""
 
     changes = ChangeOut(many=True, read_only=True)
     runs = SleepOut(many=True, read_only=True)
@@ -82,7 +80,7 @@ COUNTS = ("decayed_count", "archived_count", "consolidated_count", "merged_count
 
 
 class SleepView(MemoryView):
-    """What views of sleeps share: one by its id, or all that one call began, by the id of that call."""
+    """Base of the views of sleeps: one sleep by its id, or all that one call began, by that call's id."""
 
     problems = {**MemoryView.problems, TooMany: conflict("too_many_actors")}
 
@@ -116,8 +114,6 @@ class SleepView(MemoryView):
 
 
 class SleepRuns(SleepView):
-    """Let memory sleep, or preview it; list sleeps."""
-
     scopes = {"GET": Scope.READ, "POST": Scope.WRITE}
     idempotent_in_transaction = False
 
@@ -130,9 +126,9 @@ class SleepRuns(SleepView):
             rows = rows.filter(dry_run=values["dry_run"])
         return self.page(rows, SleepOut, ordering=("-now", "-id"))
 
-    @extend_schema(request=SleepIn, responses={201: WholeSleepOut})
+    @extend_schema(operation_id="sleep_runs_create", request=SleepIn, responses={201: WholeSleepOut})
     def post(self, request: Request) -> Response:
-        """Fade, archive, refresh levels, propose merges; with `dry_run`, say what would happen and why."""
+        """Run a sleep: decay, archive, refresh levels, propose merges; with `dry_run`, only say what would change."""
         values = self.validated(SleepIn)
         actor = self.writing(values)
         round_id = new_id() if values["all_users"] else None
@@ -152,24 +148,20 @@ class SleepRuns(SleepView):
 
 
 class OneSleepRun(SleepView):
-    """Read a sleep."""
-
     scopes = {"GET": Scope.READ}
 
-    @extend_schema(responses=WholeSleepOut)
+    @extend_schema(operation_id="sleep_run_get", responses=WholeSleepOut)
     def get(self, request: Request, run_id: UUID) -> Response:
-        """Return a sleep with what it did; what it faded is known until the actor's next sleep."""
+        """Return a sleep with its changes; decays are listed until the actor's next sleep."""
         return Response(self.shown_runs(*self.runs(run_id)))
 
 
 class SleepUndo(SleepView):
-    """Undo a sleep."""
-
     scopes = {"POST": Scope.WRITE}
 
-    @extend_schema(request=ReasonSerializer, responses=WholeSleepOut)
+    @extend_schema(operation_id="sleep_run_undo", request=ReasonSerializer, responses=WholeSleepOut)
     def post(self, request: Request, run_id: UUID) -> Response:
-        """Take a sleep back as a unit, but for what was used or decided since."""
+        """Undo a sleep as a unit, except for memories used or curated since."""
         reason = self.validated(ReasonSerializer)["reason"]
         runs, round_id = self.runs(run_id)
         undone = undo_sleeps(runs=runs, by=self.principal, reason=reason, now=self.now)
@@ -177,7 +169,7 @@ class SleepUndo(SleepView):
 
 
 class MergeOut(serializers.ModelSerializer):
-    """Two memories that say the same."""
+    """Two memories with the same content, as a proposal or a decided merge."""
 
     agent_id = serializers.CharField(source="actor.agent_id", read_only=True)
     user_id = serializers.CharField(source="actor.user_id", read_only=True)
@@ -193,16 +185,12 @@ class MergeOut(serializers.ModelSerializer):
 
 
 class MergeListQuery(TenantQuery):
-    """Which merges are listed."""
-
     state = OneOf(choices=[*[state.value for state in MergeState], "all"], default=MergeState.PROPOSED.value)
     limit = serializers.IntegerField(required=False, min_value=1, max_value=500)
     cursor = StringField(required=False)
 
 
 class Merges(MemoryView):
-    """List proposals to merge."""
-
     scopes = {"GET": Scope.READ}
 
     @extend_schema(operation_id="merges_list", parameters=[MergeListQuery], responses=page_of(MergeOut))
@@ -216,7 +204,7 @@ class Merges(MemoryView):
 
 
 class MergeVerb(MemoryView):
-    """Decide about a merge: accept, dismiss, undo."""
+    """One decision about a merge: accept, dismiss or undo."""
 
     scopes = {"POST": Scope.WRITE}
     verb = ""
@@ -224,7 +212,7 @@ class MergeVerb(MemoryView):
 
     @extend_schema(request=ReasonSerializer, responses=MergeOut)
     def post(self, request: Request, merge_id: UUID) -> Response:
-        """Do it; a merge that is decided, or whose memories have changed since, is a 409."""
+        """Decide about a merge; 409 where it is decided already or its memories have changed since."""
         proposal = self.owned(Merge.objects.all(), merge_id)
         reason = self.validated(ReasonSerializer)["reason"]
         self.verbs[self.verb](proposal=proposal, by=self.principal, reason=reason, now=self.now)

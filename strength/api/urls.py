@@ -4,6 +4,7 @@ from django.urls import path
 
 from strength.actions.curation import TRANSITIONS
 from strength.api import memories, search, sleep, usage
+from strength.api.memories import with_operation_id
 
 urlpatterns = [
     path("memories", memories.Memories.as_view(), name="memories"),
@@ -19,7 +20,9 @@ urlpatterns = [
     path("memories/<uuid:memory_id>/restore", memories.MemoryRestore.as_view(), name="memory-restore"),
     *(
         path(
-            f"memories/<uuid:memory_id>/{verb}", memories.MemoryVerb.as_view(verb=verb), name=f"memory-{verb}"
+            f"memories/<uuid:memory_id>/{verb}",
+            with_operation_id(memories.MemoryVerb, f"memory_{verb}", verb=verb).as_view(),
+            name=f"memory-{verb}",
         )
         for verb in TRANSITIONS
     ),
@@ -35,7 +38,11 @@ urlpatterns = [
     path("sleep-runs/<uuid:run_id>/undo", sleep.SleepUndo.as_view(), name="sleep-run-undo"),
     path("merges", sleep.Merges.as_view(), name="merges"),
     *(
-        path(f"merges/<uuid:merge_id>/{verb}", sleep.MergeVerb.as_view(verb=verb), name=f"merge-{verb}")
+        path(
+            f"merges/<uuid:merge_id>/{verb}",
+            with_operation_id(sleep.MergeVerb, f"merge_{verb}", verb=verb).as_view(),
+            name=f"merge-{verb}",
+        )
         for verb in sleep.MergeVerb.verbs
     ),
 ]

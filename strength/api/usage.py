@@ -37,8 +37,6 @@ LONGEST_TASK = 200
 
 
 class IdsField(serializers.ListField):
-    """Ids of memories."""
-
     child = IdField()
 
     def __init__(self, **kwargs: Any) -> None:
@@ -46,65 +44,57 @@ class IdsField(serializers.ListField):
 
 
 class UsedIn(StrictSerializer):
-    """That a memory was used: from which perspective, and in which task, so that it counts once."""
+    """A report of use; with a `task_id` it counts once per task."""
 
     perspective = TextField(required=False, allow_null=True, default=None, max_length=100)
     task_id = TextField(required=False, allow_null=True, default=None, max_length=LONGEST_TASK)
 
 
 class ManyUsedIn(UsedIn):
-    """That several memories were used."""
+    """A report of use of several memories."""
 
     ids = IdsField()
 
 
 class IdsIn(StrictSerializer):
-    """Several memories."""
-
     ids = IdsField()
 
 
 class ArchiveIn(ReasonSerializer):
-    """Several memories, and why."""
-
     ids = IdsField()
 
 
 class StrengthIn(StrictSerializer):
-    """How strong one memory is to be."""
-
     id = IdField()
     strength = serializers.FloatField(min_value=0, max_value=STRONGEST)
 
 
 class StrengthsIn(StrictSerializer):
-    """How strong several memories are to be."""
-
     updates = serializers.ListField(child=StrengthIn(), max_length=MOST_IDS)
 
 
 class ImpactIn(StrictSerializer):
-    """What a memory did beyond being used."""
+    """An impact of a memory beyond being used."""
 
     impact_type = OneOf(choices=[impact.value for impact in Impact])
 
 
 class ReinforcedOut(serializers.Serializer):
-    """How many memories were strengthened, and which ids name none that the key may see."""
+    """The number of reinforced memories, and the unknown ids."""
 
     reinforced = serializers.IntegerField()
     unknown = serializers.ListField(child=serializers.UUIDField())
 
 
 class UpdatedOut(serializers.Serializer):
-    """How many memories were changed, and which ids name none that the key may see."""
+    """The number of changed memories, and the unknown ids."""
 
     updated = serializers.IntegerField()
     unknown = serializers.ListField(child=serializers.UUIDField())
 
 
 class PointOut(serializers.Serializer):
-    """How strong a memory was after something happened to it."""
+    """A memory's strength after an event."""
 
     at = serializers.DateTimeField()
     kind = serializers.CharField()
@@ -114,21 +104,17 @@ class PointOut(serializers.Serializer):
 
 
 class HistoryOut(serializers.Serializer):
-    """A memory's strength over time."""
-
     results = PointOut(many=True)
 
 
 class TaskIn(TenantSerializer):
-    """A task to begin."""
-
     query = TextField(max_length=LONGEST_CONTENT)
     perspective = TextField(required=False, allow_null=True, default=None, max_length=100)
     project = TextField(required=False, allow_null=True, default=UNNAMED, max_length=255)
 
 
 class TaskOut(serializers.Serializer):
-    """A task that was begun, with the memories for it."""
+    """A new task with the memories found for it."""
 
     task_id = serializers.UUIDField()
     memories = FoundMemoryOut(many=True)
@@ -141,7 +127,6 @@ class ResultField(serializers.JSONField):
     default_error_messages = {"long": f"must have at most {LONGEST_JSON} bytes as JSON."}
 
     def to_internal_value(self, data: Any) -> Any:
-        """Return the value; raises a validation error for a huge one."""
         value = super().to_internal_value(data)
         if len(json.dumps(value, ensure_ascii=False).encode()) > LONGEST_JSON:
             self.fail("long")
@@ -149,7 +134,7 @@ class ResultField(serializers.JSONField):
 
 
 class CompleteIn(StrictSerializer):
-    """What came of a task. Ids that are stated win over what is found in the result."""
+    """The result of a task. `used_memory_ids` takes precedence over use detection."""
 
     result = ResultField(allow_null=True)
     used_memory_ids = serializers.ListField(
@@ -178,7 +163,7 @@ class CompleteIn(StrictSerializer):
 
 
 class OutcomeOut(serializers.Serializer):
-    """What came of a task."""
+    """The outcome of a task."""
 
     task_id = serializers.UUIDField()
     task_result = serializers.JSONField(allow_null=True)
@@ -195,12 +180,12 @@ def unknown(wanted: list[UUID], known: Any) -> list[UUID]:
 
 
 class ManyMemoriesView(MemoryView):
-    """What views of several memories share: ids that name nothing the key may see are told, and the rest is done."""
+    """Base of bulk views. Unknown ids are reported; the others are processed."""
 
     scopes = {"POST": Scope.WRITE}
 
     def known(self, wanted: Sequence[UUID]) -> dict[UUID, Memory]:
-        """Return the memories with these ids that the key may see; raises UnknownRow where there is none of them."""
+        """Return the memories with these ids that the key may see. Raises UnknownRow where it may see none."""
         found = {memory.pk: memory for memory in resolve_many(Memory.objects.all(), self.principal, wanted)}
         if wanted and not found:
             raise UnknownRow("None of these ids is of a memory.")
@@ -208,16 +193,13 @@ class ManyMemoriesView(MemoryView):
 
     @staticmethod
     def told(name: str, count: int, wanted: list[UUID], known: dict[UUID, Memory]) -> Response:
-        """Return how many it was done to, and which ids are unknown."""
         return Response({name: count, "unknown": [str(key) for key in unknown(wanted, known)]})
 
 
 class MemoryUsed(MemoryView):
-    """Report that a memory was used."""
-
     scopes = {"POST": Scope.WRITE}
 
-    @extend_schema(request=UsedIn, responses=MemoryOut)
+    @extend_schema(operation_id="memory_used", request=UsedIn, responses=MemoryOut)
     def post(self, request: Request, memory_id: UUID) -> Response:
         """Strengthen a memory that was used; with a `task_id`, once for that task."""
         values = self.validated(UsedIn)
@@ -233,9 +215,7 @@ class MemoryUsed(MemoryView):
 
 
 class MemoriesUsed(ManyMemoriesView):
-    """Report that several memories were used."""
-
-    @extend_schema(request=ManyUsedIn, responses=ReinforcedOut)
+    @extend_schema(operation_id="memories_used", request=ManyUsedIn, responses=ReinforcedOut)
     def post(self, request: Request) -> Response:
         """Strengthen the memories that were used; with a `task_id`, each once for that task."""
         values = self.validated(ManyUsedIn)
@@ -248,9 +228,7 @@ class MemoriesUsed(ManyMemoriesView):
 
 
 class MemoriesCandidates(ManyMemoriesView):
-    """Report that memories were offered, without having been used."""
-
-    @extend_schema(request=IdsIn, responses=UpdatedOut)
+    @extend_schema(operation_id="memories_candidates", request=IdsIn, responses=UpdatedOut)
     def post(self, request: Request) -> Response:
         """Count the memories as candidates; their strength stays as it is."""
         wanted = self.validated(IdsIn)["ids"]
@@ -260,9 +238,7 @@ class MemoriesCandidates(ManyMemoriesView):
 
 
 class MemoriesArchive(ManyMemoriesView):
-    """Archive several memories."""
-
-    @extend_schema(request=ArchiveIn, responses=UpdatedOut)
+    @extend_schema(operation_id="memories_archive", request=ArchiveIn, responses=UpdatedOut)
     def post(self, request: Request) -> Response:
         """Archive those of the memories that are active."""
         values = self.validated(ArchiveIn)
@@ -274,11 +250,9 @@ class MemoriesArchive(ManyMemoriesView):
 
 
 class MemoriesStrengths(ManyMemoriesView):
-    """Set how strong several memories are."""
-
-    @extend_schema(request=StrengthsIn, responses=UpdatedOut)
+    @extend_schema(operation_id="memories_set_strengths", request=StrengthsIn, responses=UpdatedOut)
     def post(self, request: Request) -> Response:
-        """Set the strengths; they fade from now on."""
+        """Set the strengths of several memories; they decay from now on."""
         strengths = {each["id"]: each["strength"] for each in self.validated(StrengthsIn)["updates"]}
         known = self.known(list(strengths))
         count = set_strengths(
@@ -288,13 +262,11 @@ class MemoriesStrengths(ManyMemoriesView):
 
 
 class MemoryImpact(MemoryView):
-    """Report what a memory did beyond being used."""
-
     scopes = {"POST": Scope.WRITE}
 
-    @extend_schema(request=ImpactIn, responses=MemoryOut)
+    @extend_schema(operation_id="memory_impact", request=ImpactIn, responses=MemoryOut)
     def post(self, request: Request, memory_id: UUID) -> Response:
-        """Add an impact to the memory, and a share of it to its strength."""
+        """Add an impact to a memory, and a share of it to its strength."""
         memory = self.memory(memory_id)
         impact = Impact(self.validated(ImpactIn)["impact_type"])
         impact_memory(memory=memory, impact=impact, by=self.principal, now=self.now)
@@ -302,26 +274,22 @@ class MemoryImpact(MemoryView):
 
 
 class MemoryStrength(MemoryView):
-    """A memory's strength over time."""
-
     scopes = {"GET": Scope.READ}
 
     @extend_schema(operation_id="memory_strength_history", responses=HistoryOut)
     def get(self, request: Request, memory_id: UUID) -> Response:
-        """Return how strong the memory was after each day's uses, impacts and sleeps, until now."""
+        """Return a memory's strength after each day's uses, impacts and sleeps, until now."""
         points = strength_history(memory=self.memory(memory_id), now=self.now)
         return Response({"results": PointOut(points, many=True).data})
 
 
 class Tasks(MemoryView):
-    """Begin a task."""
-
     scopes = {"POST": Scope.WRITE}
     idempotent_in_transaction = False
 
-    @extend_schema(request=TaskIn, responses={201: TaskOut})
+    @extend_schema(operation_id="tasks_create", request=TaskIn, responses={201: TaskOut})
     def post(self, request: Request) -> Response:
-        """Search for what the task needs; the memories count as candidates."""
+        """Begin a task: search its query; the memories found count as candidates."""
         values = self.validated(TaskIn)
         actor = self.writing(values)
         begun = begin_task(
@@ -337,14 +305,15 @@ class Tasks(MemoryView):
 
 
 class TaskComplete(MemoryView):
-    """Complete a task."""
-
     scopes = {"POST": Scope.WRITE}
     idempotent_in_transaction = False
 
-    @extend_schema(request=CompleteIn, responses=OutcomeOut)
+    @extend_schema(operation_id="task_complete", request=CompleteIn, responses=OutcomeOut)
     def post(self, request: Request, task_id: UUID) -> Response:
-        """Strengthen what the result used, record what was learnt; a second time, the first outcome is returned."""
+        """Complete a task: reinforce the memories that its result used, and record a learning.
+
+        Repeated, it returns the first outcome.
+        """
         task = self.owned(Task.objects.all(), task_id)
         completion = CompleteIn.completion(self.validated(CompleteIn))
         outcome = complete_task(task=task, completion=completion, by=self.principal, now=self.now)
@@ -352,12 +321,10 @@ class TaskComplete(MemoryView):
 
 
 class OneTask(MemoryView):
-    """Read a task."""
-
     scopes = {"GET": Scope.READ}
 
-    @extend_schema(responses=OutcomeOut)
+    @extend_schema(operation_id="task_get", responses=OutcomeOut)
     def get(self, request: Request, task_id: UUID) -> Response:
-        """Return what came of a task so far."""
+        """Return a task's outcome so far."""
         task: Any = self.owned(Task.objects.all(), task_id)
         return Response(OutcomeOut(outcome_of(task, by=self.principal)).data)
