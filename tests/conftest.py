@@ -7,6 +7,8 @@ from typing import Any
 from uuid import uuid4
 
 import pytest
+from django.conf import settings
+from django.test import TransactionTestCase
 from django.utils import translation
 from hypothesis import settings as hypothesis_settings
 from rest_framework.test import APIClient
@@ -20,12 +22,30 @@ from memoryhub.providers import registry
 from memoryhub.providers.spaces import query_cache
 from memoryhub.search.statistics import frequencies
 from strength.models import MemoryIndex
+from tests import database
 
 NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 
 # No test asserts on wall-clock time, and a busy machine is slow at its first example.
 hypothesis_settings.register_profile("unhurried", deadline=None)
 hypothesis_settings.load_profile("unhurried")
+
+
+@pytest.fixture(scope="session")
+def django_db_setup(django_test_environment: None, django_db_blocker: Any) -> Iterator[None]:
+    """Give this worker a copy of the migrated database; pytest-django would migrate one for each worker."""
+    worker = os.environ.get("PYTEST_XDIST_WORKER", "alone")
+    with django_db_blocker.unblock():
+        migrated = database.template("migrated", database.migrate)
+        name = f"{database.run_folder().name}-{worker}"
+        database.copy(migrated, name)
+    with database.connected_to(name), pytest.MonkeyPatch.context() as patch:
+        with django_db_blocker.unblock():
+            empty = database.Emptying()
+        patch.setattr(TransactionTestCase, "_fixture_teardown", lambda case: empty())
+        yield
+    with django_db_blocker.unblock():
+        database.drop(name)
 
 
 @pytest.fixture(autouse=True)
@@ -38,6 +58,11 @@ def _fresh_caches() -> Iterator[None]:
     translation.deactivate()  # the language of the last page that was asked for
     yield
     registry.reset()
+
+
+def pytest_configure() -> None:
+    """Let accounts of the tests have passwords that cost no half a second to hash."""
+    settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
 
 
 @pytest.hookimpl(wrapper=True)

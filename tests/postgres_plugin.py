@@ -13,7 +13,9 @@ import tempfile
 from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 
+import psycopg
 import pytest
+from psycopg import sql
 
 from memoryhub.runtime.postgres import EmbeddedCluster
 from memoryhub.runtime.processes import FileLock, LockHeld
@@ -37,6 +39,16 @@ class ThrowAway:
     def start_postgres(self) -> str:
         """Start a server here and return its URL."""
         return EmbeddedCluster(self.data_dir, fsync=False, createdb=True).start().url()
+
+    def drop_databases(self) -> None:
+        """Remove this run's databases from a server that is not of this run."""
+        if url := os.environ.get("DATABASE_URL_TEST"):
+            with psycopg.connect(url, autocommit=True) as server:
+                names = server.execute(
+                    "SELECT datname FROM pg_database WHERE datname LIKE %s", [f"{self.folder.name}%"]
+                )
+                for (name,) in names.fetchall():
+                    server.execute(sql.SQL("DROP DATABASE {} WITH (FORCE)").format(sql.Identifier(name)))
 
     def remove(self) -> None:
         """Stop the server and delete the folder; harmless the second time."""
@@ -99,4 +111,5 @@ def pytest_load_initial_conftests(args: list[str]) -> Generator[None]:
 def pytest_unconfigure() -> None:
     """Remove the server at the end, also after Ctrl-C."""
     if _run is not None:
+        _run.drop_databases()
         _run.remove()
