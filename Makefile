@@ -2,17 +2,20 @@
 # Settings go by the environment or the command line: make run PORT=9000 DEMO=0
 
 .DEFAULT_GOAL := help
-.PHONY: help run stop test browser lint lock clean
+.PHONY: help run stop test test-slow coverage browser lint lock clean
 .SUFFIXES:
 
 PY := .venv/bin/python
+PYTEST = $(PY) -m pytest -n 2 --dist worksteal $(if $(COVERAGE),--cov --cov-append --cov-report=)
 COMPILE := sh memoryhub/bootstrap.sh uv pip compile pyproject.toml --quiet --universal --generate-hashes \
 	--no-emit-index-url --python-version 3.11 --custom-compile-command "make lock"
 
 help:
 	@echo "make run    run memoryhub here (PORT, HOST, MEMORYHUB_DATA_DIR, DATABASE_URL, DEMO=0; PYTHON=python3.12)"
 	@echo "make stop   end it, and its database"
-	@echo "make test   run the whole suite (ARGS='-k supervisor -x'; CHROMIUM=/path/to/chromium)"
+	@echo "make test   run the tests of every day (ARGS='-k supervisor -x' picks from all; CHROMIUM=/path/to/chromium)"
+	@echo "make test-slow  run the others: kills, whole installations, upgrades, many examples of property tests"
+	@echo "make coverage   run both and measure what they cover"
 	@echo "make lint   ruff, mypy, import-linter, missing migrations"
 	@echo "make lock   write both locks (UPGRADE=1: newest versions)"
 	@echo "make clean  remove the environment and caches (DATA=1: and all data)"
@@ -24,17 +27,25 @@ run:
 stop:
 	@sh memoryhub/bootstrap.sh runtime && exec $(PY) manage.py stop
 
-# The whole suite, with its coverage; with ARGS only what they choose, without.
+# With ARGS what they choose, from both tiers.
 test: browser
 	@sh memoryhub/bootstrap.sh dev
 ifdef ARGS
 	@exec $(PY) -m pytest $(ARGS)
 else
-	$(PY) -m pytest -n 2 --dist loadscope --cov --cov-report=
+	$(PYTEST) -m "not slow"
+endif
+
+test-slow: browser
+	@sh memoryhub/bootstrap.sh dev
+	$(PYTEST) -m "slow or property" --hypothesis-profile=thorough
+
+coverage:
+	@rm -f .coverage
+	@$(MAKE) --no-print-directory test test-slow COVERAGE=1
 	@echo "Branch coverage of the whole (90 % at least) and of every domain (100 %):"
 	@$(PY) -m coverage report --fail-under=90
 	@$(PY) -m coverage report --fail-under=100 --include="*/domain/*,*/domain.py,memoryhub/tenancy/namespaces.py"
-endif
 
 # Where no browser can be had, its tests are skipped and say what to install.
 browser:

@@ -3,6 +3,7 @@
 import os
 from collections.abc import Callable, Generator, Iterator
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
@@ -10,6 +11,7 @@ import pytest
 from django.conf import settings
 from django.test import TransactionTestCase
 from django.utils import translation
+from hypothesis import HealthCheck
 from hypothesis import settings as hypothesis_settings
 from rest_framework.test import APIClient
 
@@ -23,12 +25,18 @@ from memoryhub.providers.spaces import query_cache
 from memoryhub.search.statistics import frequencies
 from strength.models import MemoryIndex
 from tests import database
+from tests.examples import QUICK
 
 NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 
+SLOW = Path(__file__).parent / "slow"
+
 # No test asserts on wall-clock time, and a busy machine is slow at its first example.
-hypothesis_settings.register_profile("unhurried", deadline=None)
-hypothesis_settings.load_profile("unhurried")
+hypothesis_settings.register_profile(
+    QUICK, deadline=None, max_examples=20, suppress_health_check=[HealthCheck.too_slow]
+)
+hypothesis_settings.register_profile("thorough", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+hypothesis_settings.load_profile(QUICK)
 
 
 @pytest.fixture(scope="session")
@@ -36,9 +44,8 @@ def django_db_setup(django_test_environment: None, django_db_blocker: Any) -> It
     """Give this worker a copy of the migrated database; pytest-django would migrate one for each worker."""
     worker = os.environ.get("PYTEST_XDIST_WORKER", "alone")
     with django_db_blocker.unblock():
-        migrated = database.template("migrated", database.migrate)
         name = f"{database.run_folder().name}-{worker}"
-        database.copy(migrated, name)
+        database.copy(database.migrated(), name)
     with database.connected_to(name), pytest.MonkeyPatch.context() as patch:
         with django_db_blocker.unblock():
             empty = database.Emptying()
@@ -63,6 +70,15 @@ def _fresh_caches() -> Iterator[None]:
 def pytest_configure() -> None:
     """Let accounts of the tests have passwords that cost no half a second to hash."""
     settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark what `make test` leaves to `make test-slow`, and property tests, which both run."""
+    for item in items:
+        if item.path.is_relative_to(SLOW):
+            item.add_marker("slow")
+        if getattr(getattr(item, "obj", None), "is_hypothesis_test", False):
+            item.add_marker("property")
 
 
 @pytest.hookimpl(wrapper=True)

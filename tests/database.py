@@ -24,8 +24,16 @@ def run_folder() -> Path:
     return Path(os.environ["MEMORYHUB_DATA_DIR"]).parent
 
 
-def template(kind: str, fill: Callable[[], Any], *, base: str = "template1") -> str:
-    """Return the name of this run's database of a kind; the first worker to ask makes it from `base`."""
+def migrated() -> str:
+    """Return the name of this run's migrated database."""
+    return template(
+        "migrated", lambda: call_command("migrate", verbosity=0, interactive=False), base="template1"
+    )
+
+
+def template(kind: str, fill: Callable[[], Any], *, base: str | None = None) -> str:
+    """Return the name of this run's database of a kind; the first worker to ask copies it from `base` and fills it."""
+    base = base or migrated()
     name = f"{run_folder().name}-{kind}"
     made = run_folder() / f"{kind}.made"
     with FileLock(run_folder() / f"{kind}.lock", timeout_seconds=MIGRATION_SECONDS):
@@ -35,11 +43,6 @@ def template(kind: str, fill: Callable[[], Any], *, base: str = "template1") -> 
                 fill()
             made.touch()
     return name
-
-
-def migrate() -> None:
-    """Bring an empty database to the newest schema."""
-    call_command("migrate", verbosity=0, interactive=False)
 
 
 def copy(source: str, name: str) -> None:

@@ -8,21 +8,21 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from importlib import import_module
-from pathlib import Path
 from typing import Any
 
 import pytest
 from django.conf import settings
 from django.contrib.auth import BACKEND_SESSION_KEY, HASH_SESSION_KEY, SESSION_KEY
 from django.contrib.auth.models import Group, Permission, User
-from django.core.management import call_command
+from django.db import connection
 
+from memoryhub.demo.story import KEN, MAYA
+from tests import database
 from tests.browser.chromium import MISSING, PATIENCE_MS, chromium, find_chromium
 from tests.browser.seeing import Watch
-from tests.browser.stage import Stage, set_stage
+from tests.browser.stage import Stage, of_demo, set_stage
 from tests.serving import Web, serving
 
-FOLDER = Path(__file__).parent
 PASSWORD = "a long password"
 LOCALES = {"en": "en-US", "ja": "ja-JP"}
 
@@ -31,7 +31,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Let Django's note pass that static files are sent by a synchronous iterator, as memoryhub.asgi does."""
     note = pytest.mark.filterwarnings("ignore:StreamingHttpResponse must consume synchronous iterators")
     for item in items:
-        if item.path.is_relative_to(FOLDER):
+        if "browser" in getattr(item, "fixturenames", ()):
             item.add_marker(note)
 
 
@@ -47,18 +47,20 @@ def browser() -> Iterator[Any]:
 
 @pytest.fixture(scope="module")
 def transactional_db(django_db_setup: None, django_db_blocker: Any) -> Iterator[None]:
-    """Open the database to a module: what is written is there until its end. pytest-django's own lasts for a test."""
+    """Give a module a copy of the stage's database, which lasts until its end; pytest-django's own lasts for a test."""
     with django_db_blocker.unblock():
-        try:
+        set_up = database.template("stage", lambda: set_stage(datetime.now(UTC)))
+        name = f"{connection.settings_dict['NAME']}-stage"
+        database.copy(set_up, name)
+        with database.connected_to(name):
             yield
-        finally:
-            call_command("flush", interactive=False, verbosity=0)
+        database.drop(name)
 
 
 @pytest.fixture(scope="module")
 def stage(browser: Any, transactional_db: None) -> Stage:
     """Give the demo and one row of every sort, which the tests of a module share."""
-    return set_stage(datetime.now(UTC))
+    return Stage(datetime.now(UTC), *map(of_demo, (MAYA, KEN)))
 
 
 @pytest.fixture(scope="module")

@@ -14,7 +14,7 @@ from conversations.models import Session
 from memoryhub.api.models import IdempotencyRecord
 from memoryhub.auth.actions import issue_key
 from memoryhub.auth.domain import Principal, PrincipalKind, Scope, command
-from memoryhub.auth.tenancy import actor_for_writing, tenant_for_reading
+from memoryhub.auth.tenancy import tenant_for_reading
 from memoryhub.demo.story import KEN, MAYA, RELEASE
 from memoryhub.demo.telling import tell
 from memoryhub.jobs.models import Job, ScheduleState, Worker
@@ -74,11 +74,16 @@ def page_of(row: Any, what: str = "change") -> str:
     return reverse(f"admin:{row._meta.app_label}_{row._meta.model_name}_{what}", args=[row.pk])
 
 
-def set_stage(now: datetime) -> Stage:
+def of_demo(user_id: str) -> Actor:
+    """Return one of the demo's users."""
+    return Actor.objects.select_related("agent").get(agent_id=RELEASE, user_id=user_id)
+
+
+def set_stage(now: datetime) -> None:
     """Write everything, through the actions where there is one."""
     tell(now, BY)
     run_jobs()
-    stage = Stage(now, *(actor_for_writing(BY, RELEASE, user, now=now) for user in (MAYA, KEN)))
+    stage = Stage(now, *map(of_demo, (MAYA, KEN)))
     for actor, same in ((stage.maya, SAME[:2]), (stage.ken, SAME[2:])):
         for text in same:
             stage.remember(text, actor=actor)
@@ -86,7 +91,6 @@ def set_stage(now: datetime) -> Stage:
     _project(stage)
     _questions(stage)
     _machinery(stage)
-    return stage
 
 
 def _project(stage: Stage) -> None:

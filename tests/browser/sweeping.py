@@ -12,6 +12,7 @@ from conversations.models import Session
 from memoryhub.admin import pages
 from strength.domain.sleep import RunState
 from strength.models import SleepRun
+from tests.browser.seeing import accessible, scrolls_sideways
 
 ROWS: dict[str, Callable[[], Any]] = {
     "summaries_session_summarise": lambda: Session.objects.latest("id"),
@@ -79,6 +80,25 @@ def _of_apps() -> Iterator[Place]:
     for pattern in pages.patterns():
         if pattern.name not in NOT_SWEPT:
             yield Place(pattern.name, None, bool(pattern.pattern.converters))
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """As what the pages are looked at; `width` in pixels."""
+
+    language: str
+    width: int
+    dark: bool
+
+
+def sweep(page: Any, place: Place, as_seen: Sweep) -> None:
+    """Open a page and check its language, its colours, its width and what axe-core finds on it."""
+    if not opened(page, place):
+        return
+    assert page.evaluate("document.documentElement.lang") == as_seen.language
+    assert page.evaluate("document.documentElement.classList.contains('dark')") is as_seen.dark
+    assert not scrolls_sideways(page), f"wider than {as_seen.width} pixels"
+    accessible(page)
 
 
 def opened(page: Any, place: Place) -> bool:

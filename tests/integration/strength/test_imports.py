@@ -14,7 +14,7 @@ from memoryhub.auth.erasure import actor_models
 from memoryhub.tenancy.domain import actor_id
 from memoryhub.tenancy.models import Actor, Agent
 from strength.models import Memory, MemoryIndex, MemoryNumbers
-from tests.acceptance.planting import API, made
+from tests.factories.planting import API, made
 from tests.integration.memoryhub.transfer.conftest import everything, run
 
 MEMORIES = [

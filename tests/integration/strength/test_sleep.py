@@ -33,6 +33,7 @@ from strength.models import (
     SleepRun,
     SleepState,
 )
+from tests.examples import examples
 from tests.integration.strength.conftest import BY, NOW, Sleep, Write
 
 pytestmark = pytest.mark.django_db
@@ -72,7 +73,7 @@ def test_a_day_leaves_what_the_level_keeps(write: Write, sleep_at: Sleep, uses: 
     assert numbers(memory).last_decay_at == NOW + DAY
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(40), deadline=None, suppress_health_check=list(HealthCheck))
 @given(moments=st.lists(st.integers(0, 60 * 86_400), min_size=1, max_size=5))
 def test_sleeping_often_is_sleeping_once(write: Write, sleep_at: Sleep, moments: list[int]) -> None:
     MemoryNumbers.objects.all().delete()

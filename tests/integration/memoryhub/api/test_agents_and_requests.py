@@ -13,8 +13,8 @@ from memoryhub.auth.throttles import PerKey
 from strength.models import Memory
 from summaries.domain.projects import EventKind
 from summaries.models import ProjectEvent
-from tests.acceptance.planting import plant
 from tests.conftest import client_with_key
+from tests.factories.planting import plant
 
 API = "/api/v1"
 STRATEGIES = ("semantic", "user_preference", "summary", "episodic", "reflection")

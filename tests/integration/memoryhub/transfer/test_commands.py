@@ -15,7 +15,7 @@ from rest_framework.test import APIClient
 from memoryhub.importexport.formats import export_formats, import_formats
 from memoryhub.tenancy.models import Agent
 from strength.models import Memory
-from tests.acceptance.planting import API, Planted, made, plant
+from tests.factories.planting import API, Planted, made, plant
 from tests.integration.memoryhub.transfer.conftest import empty_the_installation, exported, run
 
 Save = Callable[..., Path]

@@ -16,8 +16,8 @@ from memoryhub.api.exports import in_a_thread_of_its_own
 from memoryhub.auth.actions import issue_key
 from memoryhub.auth.domain import Scope, command
 from memoryhub.auth.models import AuditEntry
-from tests.acceptance.planting import API, Planted, made, plant
 from tests.conftest import NOW, client_with_key
+from tests.factories.planting import API, Planted, made, plant
 from tests.integration.memoryhub.transfer.conftest import exported
 
 ADDRESS = f"{API}/actors/export?agent_id=kana&user_id=hiroki"

@@ -12,7 +12,7 @@ from rest_framework.test import APIClient
 from conversations.models import Session
 from memoryhub.importexport.tables import Table, exported_tables
 from memoryhub.importexport.values import WrongValue
-from tests.acceptance.planting import Planted, plant
+from tests.factories.planting import Planted, plant
 from tests.integration.memoryhub.transfer.conftest import (
     dumped,
     exported,

@@ -28,7 +28,7 @@ from memoryhub.tenancy.domain import actor_id
 from memoryhub.tenancy.models import Actor, Agent
 from strength.domain.memories import content_digest
 from strength.models import Memory, MemoryIndex, MemoryNumbers, MemoryRevision
-from tests.acceptance.planting import API, Planted, made, plant
+from tests.factories.planting import API, Planted, made, plant
 from tests.integration.memoryhub.transfer.conftest import (
     empty_the_installation,
     everything,

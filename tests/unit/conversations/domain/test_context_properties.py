@@ -24,6 +24,7 @@ from conversations.domain.layers import (
 from conversations.domain.phrases import PHRASES, Language
 from conversations.domain.policy import ContextPolicy
 from conversations.domain.validation import check_context
+from tests.examples import examples
 from tests.unit.conversations.domain.context_reader import (
     BLOCK_ORDER,
     essence,
@@ -35,7 +36,9 @@ from tests.unit.conversations.domain.context_reader import (
 NONCE = "0123456789abcdef0123456789abcdef"
 OTHER = "f" * 32
 MANY = settings(
-    max_examples=1200, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
+    max_examples=examples(1200),
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
 
 
@@ -205,13 +208,13 @@ def relevance_of(item: Item) -> float:
     return -1.0 if item.relevance is None else item.relevance
 
 
-@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(200), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(requests, counters)
 def test_equal_requests_give_equal_contexts(request: AssemblyRequest, count: Callable[[str], int]) -> None:
     assert assembled(request, count) == assembled(request, count)
 
 
-@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(200), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(requests)
 def test_a_larger_limit_never_includes_less(request: AssemblyRequest) -> None:
     if request.policy.layer_budgets is not None or assembled(request, plain) is None:

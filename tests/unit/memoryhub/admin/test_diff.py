@@ -26,6 +26,7 @@ from memoryhub.admin.diff import (
     side_by_side,
     word_spans,
 )
+from tests.examples import examples
 
 PARTS = [
     "Likes tea. ",
@@ -249,7 +250,7 @@ def test_the_words_of_a_page_are_compared_as_long_as_there_is_time() -> None:
     assert hurried.total == 1 and len(own(hurried.passages[0].now)) == LONGEST_OWN
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(LINE_TEXTS, LINE_TEXTS)
 def test_what_is_not_marked_is_in_both(one: str, other: str) -> None:
     found = differences(one, other)

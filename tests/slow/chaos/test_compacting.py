@@ -20,7 +20,7 @@ pytestmark = [
     pytest.mark.skipif(not sys.platform.startswith("linux"), reason="needs /proc"),
 ]
 
-SETTINGS = "tests.acceptance.chaos.compacting_settings"
+SETTINGS = "tests.slow.chaos.compacting_settings"
 SMALL = {"model_context_window": 4_000, "compaction_trigger": 0.1, "compaction_target": 0.6}
 """A document of more than 400 tokens is compacted to at most 240."""
 

@@ -24,13 +24,14 @@ from schemathesis.config import SchemathesisConfig
 from memoryhub.auth.actions import issue_key
 from memoryhub.auth.domain import Scope, command
 from memoryhub.auth.throttles import PerKey
-from tests.acceptance.planting import API, Planted, body_of, plant
-from tests.acceptance.routes import Route, closed_routes
 from tests.conftest import NOW, client_with_key
+from tests.examples import examples
+from tests.factories.planting import API, Planted, body_of, plant
+from tests.factories.routes import Route, closed_routes
 
 SEED = 20260301
-REQUESTS_WANTED = 2_000
-EXAMPLES = {GenerationMode.POSITIVE: 30, GenerationMode.NEGATIVE: 45}
+REQUESTS_WANTED = examples(2_000)
+EXAMPLES = {GenerationMode.POSITIVE: examples(30), GenerationMode.NEGATIVE: examples(45)}
 PROBLEM_MEMBERS = {"type", "title", "status", "detail", "code", "errors"}
 
 pytestmark = [
@@ -92,6 +93,7 @@ def checked(response: Any, about: object) -> Any:
 # The served schema
 
 
+@pytest.mark.property
 def test_schema_fuzz(planted: Planted) -> None:
     _, key = issue_key(name="fuzz", scopes=list(Scope), by=command("test"), now=NOW)
     headers = {"Authorization": f"Bearer {key.text}"}
@@ -102,8 +104,8 @@ def test_schema_fuzz(planted: Planted) -> None:
     operations = [result.ok() for result in schema.get_all_operations()]
     assert len(operations) >= 30
     for operation in operations:
-        for mode, examples in EXAMPLES.items():
-            _fuzz(operation, mode, examples, headers, planted, answers)
+        for mode, number in EXAMPLES.items():
+            _fuzz(operation, mode, number, headers, planted, answers)
     total = sum(answers.values())
     print(f"\n{total} requests to {len(operations)} operations: {dict(sorted(answers.items()))}")  # noqa: T201
     assert total >= REQUESTS_WANTED
@@ -113,7 +115,7 @@ def test_schema_fuzz(planted: Planted) -> None:
 def _fuzz(
     operation: Any,
     mode: GenerationMode,
-    examples: int,
+    max_examples: int,
     headers: dict[str, str],
     planted: Planted,
     answers: Counter[int],
@@ -127,7 +129,7 @@ def _fuzz(
 
     @seed(SEED)
     @settings(
-        max_examples=examples, database=None, deadline=None, phases=[Phase.generate],
+        max_examples=max_examples, database=None, deadline=None, phases=[Phase.generate],
         suppress_health_check=list(HealthCheck), derandomize=False,
     )  # fmt: skip
     @given(case=operation.as_strategy(generation_mode=mode))

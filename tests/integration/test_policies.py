@@ -17,8 +17,8 @@ from memoryhub import checks
 from memoryhub.auth.erasure import actor_models
 from memoryhub.llm.usage.models import LedgerEntry
 from memoryhub.tenancy.policies import policy_classes
-from tests.acceptance.planting import Planted, body_of, plant
-from tests.acceptance.routes import NEEDS_NO_KEY, Route, api_routes, closed_routes
+from tests.factories.planting import Planted, body_of, plant
+from tests.factories.routes import NEEDS_NO_KEY, Route, api_routes, closed_routes
 
 # The tenant rule (SPEC A3)
 

@@ -25,8 +25,8 @@ from memoryhub.search.words import WORDS_VERSION
 from memoryhub.tenancy.models import Actor, Agent
 from strength.actions.curation import apply_transition
 from strength.models import Memory, MemoryIndex, MemoryNumbers, MemoryRevision
-from tests.acceptance.planting import API
 from tests.conftest import client_with_key
+from tests.factories.planting import API
 
 THREADS = 8
 REPEATS = 200

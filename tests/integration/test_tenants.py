@@ -11,9 +11,9 @@ from rest_framework.test import APIClient
 from memoryhub.auth.actions import revoke_key
 from memoryhub.auth.domain import Scope, command
 from memoryhub.auth.models import ApiKey
-from tests.acceptance.planting import API, BODIES, Planted, body_of, plant
-from tests.acceptance.routes import Route, api_routes, closed_routes
 from tests.conftest import client_with_key
+from tests.factories.planting import API, BODIES, Planted, body_of, plant
+from tests.factories.routes import Route, api_routes, closed_routes
 
 CALLS = [(route, method) for route in closed_routes() for method in route.methods]
 pytestmark = pytest.mark.usefixtures("llm")

@@ -16,8 +16,8 @@ from memoryhub.auth.erasure import actor_models
 from memoryhub.auth.models import ApiKey, AuditEntry
 from memoryhub.tenancy.models import Actor
 from strength.models import Memory, PerspectiveStrength
-from tests.acceptance.planting import API, Planted, made, plant
 from tests.conftest import client_with_key
+from tests.factories.planting import API, Planted, made, plant
 
 pytestmark = pytest.mark.usefixtures("llm")
 

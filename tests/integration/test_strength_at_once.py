@@ -23,8 +23,8 @@ from strength.actions.usage import mark_candidates, use_memories, use_memory
 from strength.domain.sleep import Trigger
 from strength.models import Memory, MemoryIndex, MemoryNumbers, SleepRun
 from strength.models.locks import lock_exclusive
-from tests.acceptance.test_bench import of_its_own
-from tests.acceptance.test_concurrency import at_once
+from tests.integration.test_concurrency import at_once
+from tests.slow.test_bench import of_its_own
 
 pytestmark = pytest.mark.django_db(transaction=True)
 ROOT = Path(__file__).resolve().parents[2]
