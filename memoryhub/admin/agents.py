@@ -109,7 +109,6 @@ class AgentForm(ActionForm):
         self.initial["expected_version"] = self.instance.version
 
     def values(self) -> dict[str, Any]:
-        """Return what a person changed, as the actions take it."""
         values = self.changed_values(EDITABLE)
         if "strategies" in values:
             values["strategies"] = {name: name in values["strategies"] for name in STRATEGIES}
@@ -161,24 +160,19 @@ class AgentAdmin(ActionAdmin):
 
     @admin.display(description=_("name"), ordering="name")
     def shown_name(self, agent: Agent) -> str:
-        """Return the name, isolated."""
         return excerpt(agent.name, 60)
 
     @admin.display(description=_("owner mode"), boolean=True)
     def owner_mode(self, agent: Agent) -> bool:
-        """Return whether everything is filed under one user."""
         return bool(agent.fixed_user_id)
 
     def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> tuple[str, ...]:
-        """Return the fields nobody types; an agent keeps its id."""
         return (*self.readonly_fields, *(("agent_id",) if obj else ()))
 
     def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        """Return no: there is no action that deletes an agent."""
         return False
 
     def act(self, request: HttpRequest, row: Any, form: Any, change: bool) -> Agent:
-        """Create the agent, or change what was changed."""
         by, now, values = principal(request), clock(), form.values()
         if not change:
             return create_agent(agent_id=form.cleaned_data["agent_id"], values=values, by=by, now=now)
@@ -188,7 +182,6 @@ class AgentAdmin(ActionAdmin):
         return update_agent(agent_id=row.pk, values=values, expected_version=version, by=by, now=now)
 
     def context_of(self, request: HttpRequest, row: Any) -> dict[str, Any]:
-        """Return every policy value as it holds for the agent."""
         return {"effective_policy": _effective(row, None)}
 
 
@@ -220,28 +213,22 @@ class ActorAdmin(ActionAdmin):
 
     @admin.display(description=_("user"), ordering="user_id")
     def shown_user(self, actor: Actor) -> Any:
-        """Return the user, or that it is the agent itself."""
         return excerpt(actor.user_id, 60) if actor.user_id else _("the agent itself")
 
     @admin.display(description=_("overrides"))
     def overrides(self, actor: Actor) -> int:
-        """Return how many policy values the user overrides."""
         return len(actor.policy)
 
     def title_of(self, row: Actor) -> str:
-        """Return the agent, and the user where there is one."""
         return actor_title(row)
 
     def has_add_permission(self, request: HttpRequest) -> bool:
-        """Return no: the first write makes an actor."""
         return False
 
     def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        """Return no: erasure is a call of its own, and tells what it removed."""
         return False
 
     def act(self, request: HttpRequest, row: Any, form: Any, change: bool) -> Actor:
-        """Replace what the user overrides, where it was changed."""
         if "policy" not in form.changed_data:
             return row  # type: ignore[no-any-return]
         actor = Actor.objects.select_related("agent").get(pk=row.pk)
@@ -249,7 +236,6 @@ class ActorAdmin(ActionAdmin):
         return set_actor_policy(actor=actor, policy=policy, by=principal(request), now=clock())
 
     def context_of(self, request: HttpRequest, row: Any) -> dict[str, Any]:
-        """Return every policy value as it holds for the actor."""
         stored = Actor.objects.select_related("agent").get(pk=row.pk)
         return {"effective_policy": _effective(stored.agent, stored)}
 

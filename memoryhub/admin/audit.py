@@ -31,7 +31,6 @@ class PersonFilter(DropdownFilter):
         return [(str(pk), name) for pk, name in people]
 
     def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
-        """Filter by person."""
         person = self.value()
         return queryset.filter(who_kind=PrincipalKind.CURATOR, who_id=person) if person else queryset
 
@@ -65,34 +64,28 @@ class AuditAdmin(ReadOnlyAdmin):
     readonly_fields = ("deed", "who", "shown_object", "stored_verb", "stored_kind")
 
     def title_of(self, row: AuditEntry) -> str:
-        """Return what was done, and when."""
         return title_with_time(audit_title(row.verb, row.object_kind), row.at)
 
     @admin.display(description=_("who"), ordering="who_name")
     def who(self, entry: AuditEntry) -> str:
-        """Return who did it, a person by the name alone."""
         if entry.who_kind == PrincipalKind.CURATOR:
             return excerpt(entry.who_name, 60)
         return principal_label(entry.who_name, entry.who_kind)
 
     @admin.display(description=_("what"), ordering="verb")
     def deed(self, entry: AuditEntry) -> str:
-        """Return what was done, in words."""
         return audit_title(entry.verb, entry.object_kind)
 
     @admin.display(description=_("verb"))
     def stored_verb(self, entry: AuditEntry) -> str:
-        """Return the verb as it is stored: the list is filtered by it."""
         return format_html("<code>{}</code>", entry.verb)
 
     @admin.display(description=_("object kind"))
     def stored_kind(self, entry: AuditEntry) -> str:
-        """Return the kind of row as it is stored: the list is filtered by it."""
         return format_html("<code>{}</code>", entry.object_kind)
 
     @admin.display(description=_("row"))
     def shown_object(self, entry: AuditEntry) -> Any:
-        """Return the way to the row, where it has a page; it may be gone since."""
         if not entry.object_id:
             return "-"
         model, text = model_of(entry.object_kind), excerpt(entry.object_id, 40)
@@ -104,12 +97,10 @@ class AuditAdmin(ReadOnlyAdmin):
 
     @admin.display(description=_("agent and user"))
     def whose(self, entry: AuditEntry) -> Any:
-        """Return whose row it is."""
         if not entry.user_id:
             return excerpt(entry.agent_id, 60) if entry.agent_id else "-"
         return format_html("{} / {}", excerpt(entry.agent_id, 60), excerpt(entry.user_id, 60))
 
     @admin.display(description=_("reason"))
     def why(self, entry: AuditEntry) -> str:
-        """Return the beginning of the reason."""
         return excerpt(entry.reason) if entry.reason else "-"

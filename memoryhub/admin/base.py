@@ -61,12 +61,10 @@ Refusal = Callable[[Any], FormRejected]
 
 
 def error_on(field: str | None) -> Refusal:
-    """Return a translation of exceptions into an error beside one field."""
     return lambda error: FormRejected({field: [str(error)]})
 
 
 def error_on_own_field(error: Any) -> FormRejected:
-    """Translate an exception that names the field it is about."""
     return FormRejected({error.field: [str(error)]})
 
 
@@ -98,7 +96,6 @@ class ActionForm(forms.ModelForm):
         super().__init__(data, *args, **kwargs)
 
     def clean(self) -> dict[str, Any]:
-        """Return the values; adds the action's refusal to the errors."""
         values = super().clean() or self.cleaned_data
         if self.refused is not None:
             for field, problems in self.refused.errors.items():
@@ -173,17 +170,14 @@ class HubAdmin(ModelAdmin):
         return answer
 
     def log_addition(self, request: HttpRequest, obj: Any, message: Any) -> Any:
-        """Note in the admin's log what was made, called as the models declare it."""
         with untranslated():
             return super().log_addition(request, obj, message)
 
     def log_change(self, request: HttpRequest, obj: Any, message: Any) -> Any:
-        """Note in the admin's log what was changed, called as the models declare it."""
         with untranslated():
             return super().log_change(request, obj, message)
 
     def log_deletions(self, request: HttpRequest, queryset: Any) -> Any:
-        """Note in the admin's log what was deleted, called as the models declare it."""
         with untranslated():
             return super().log_deletions(request, queryset)
 
@@ -203,7 +197,6 @@ class HubAdmin(ModelAdmin):
         return None
 
     def get_object(self, request: HttpRequest, object_id: str, from_field: str | None = None) -> Any:
-        """Return the row of a page, which knows what it is called (templates/unfold/helpers/header_title.html)."""
         row = super().get_object(request, object_id, from_field)
         if row is not None:
             row.page_title = self.title_of(row)
@@ -218,7 +211,6 @@ class HubAdmin(ModelAdmin):
         form_url: str = "",
         obj: Any = None,
     ) -> HttpResponse:
-        """Add a row's context to its page."""
         if obj is not None:
             context["subtitle"] = getattr(obj, "page_title", None) or context.get("subtitle")
             context.update(self.context_of(request, obj))
@@ -239,15 +231,12 @@ class ReadOnlyAdmin(HubAdmin):
     """Screens of what no person changes."""
 
     def has_add_permission(self, request: HttpRequest) -> bool:
-        """Return no."""
         return False
 
     def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        """Return no."""
         return False
 
     def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        """Return no."""
         return False
 
 
@@ -258,11 +247,9 @@ class ActionAdmin(HubAdmin):
     refusals: Mapping[type[Exception], Refusal] = {}
 
     def act(self, request: HttpRequest, row: Any, form: Any, change: bool) -> Model:
-        """Call the action for a validated form and return the row it made or changed."""
         raise NotImplementedError
 
     def save_model(self, request: HttpRequest, obj: Any, form: Any, change: bool) -> None:
-        """Call the action instead of saving; raises Refused."""
         try:
             saved = self.act(request, obj, form, change)
         except tuple(self.refusals) as error:
@@ -278,7 +265,6 @@ class ActionAdmin(HubAdmin):
     def get_form(
         self, request: HttpRequest, obj: Any = None, change: bool = False, **kwargs: Any
     ) -> type[forms.ModelForm]:
-        """Return the form for adding or for changing, told what the action had against its values."""
         if obj is None and self.add_form is not None:
             kwargs["form"] = self.add_form
         form: Any = super().get_form(request, obj, change=change, **kwargs)
@@ -369,5 +355,4 @@ def truncated(text: str, length: int = LONGEST_TITLE) -> str:
 
 
 def grouped(number: int) -> str:
-    """Return a whole number with its thousands apart, as the reader's language has it."""
     return str(number_format(number, use_l10n=True, force_grouping=True))

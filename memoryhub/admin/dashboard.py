@@ -109,7 +109,6 @@ class Tile:
 
     @property
     def permission(self) -> str:
-        """Return what a person needs to see the figure."""
         return may_see(self.model)
 
     @property
@@ -138,12 +137,10 @@ class Happening:
 
     @property
     def permission(self) -> str:
-        """Return what a person needs to be told of it."""
         return may_see(self.model)
 
 
 def may_see(model: type[Model]) -> str:
-    """Return the permission to look at a model's rows."""
     return f"{model._meta.app_label}.view_{model._meta.model_name}"
 
 
@@ -151,7 +148,6 @@ Panel = Callable[[datetime], Iterable[Tile | Happening]]
 
 
 def count(rows: QuerySet[Any]) -> Uncounted:
-    """Have rows counted, exactly where that is cheap."""
     return Uncounted(rows)
 
 
@@ -190,7 +186,6 @@ def _counts(wanted: Sequence[QuerySet[Any]]) -> list[Count]:
 
 
 def _together(compiled: Sequence[tuple[str, Any]]) -> tuple[str, list[Any]]:
-    """Return one statement that counts the rows of each, in order, and its values."""
     counts = [f"(SELECT count(*) FROM ({sql}) AS rows)" for sql, _ in compiled]  # noqa: S608 - Django's own
     return " UNION ALL ".join(counts), [value for _, values in compiled for value in values]
 
@@ -220,7 +215,6 @@ def _background_tile(now: datetime) -> Tile:
 
 
 def _done_by_people() -> Iterator[Happening]:
-    """Return what people did last, of the rows that have a screen."""
     for entry in AuditEntry.objects.filter(who_kind=PrincipalKind.CURATOR)[:LOOKED_THROUGH]:
         model = model_of(entry.object_kind)
         if model is not None:
@@ -239,7 +233,6 @@ class Provider:
 
     @property
     def is_well(self) -> bool:
-        """Whether the last call was answered."""
         return self.last is not None and self.last.outcome == OK
 
 
@@ -249,13 +242,11 @@ def _providers(now: datetime, *, with_calls: bool) -> list[Provider]:
 
 
 def _last_call(provider: str, now: datetime) -> LedgerEntry | None:
-    """Return a provider's last call of a week."""
     week = LedgerEntry.objects.filter(created_at__gte=now - RECENT, provider=provider)
     return week.order_by("-created_at", "-id").first()
 
 
 def _spaces() -> dict[str, Any]:
-    """Return the space that is searched, those being filled, and how many texts wait for a vector."""
     spaces = list(EmbeddingSpace.objects.exclude(state=EmbeddingSpace.State.RETIRED))
     active = next((space for space in spaces if space.state == EmbeddingSpace.State.ACTIVE), None)
     waiting = sum(
@@ -270,7 +261,6 @@ def _spaces() -> dict[str, Any]:
 
 
 def _in(section: Section, tiles: Iterable[Tile]) -> list[Tile]:
-    """Return a section's tiles, first those that wait for somebody."""
     return sorted((tile for tile in tiles if tile.section is section), key=lambda tile: not tile.is_waiting)
 
 

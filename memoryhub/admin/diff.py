@@ -51,7 +51,6 @@ class Span:
 
 
 def page_deadline(seconds: float = SECONDS) -> float:
-    """Return the moment until which the texts of one page may be compared, in the clock of diff-match-patch."""
     return time.time() + seconds
 
 
@@ -83,7 +82,6 @@ def _tokens_compared(
 
 
 def _diffs(one: str, other: str, deadline: float) -> _Diffs:
-    """Match what is unique in both of large texts first (patience diff), and search in the gaps between."""
     if len(one) + len(other) <= LARGE:
         return _search(one, other, deadline)
     begin = _DIFFER.diff_commonPrefix(one, other)
@@ -103,7 +101,6 @@ def _search(one: str, other: str, deadline: float) -> _Diffs:
 
 
 def _anchors(one: str, other: str) -> list[tuple[int, int]]:
-    """Return the places of what is unique in both, as the longest sequence in the same order."""
     theirs = _unique(other)
     rows: list[list[tuple[int, int]]] = []
     before: dict[tuple[int, int], tuple[int, int] | None] = {}
@@ -332,7 +329,6 @@ def differences(
 
 
 def _groups(mine: Sequence[str], theirs: Sequence[str], deadline: float) -> Iterator[tuple[int, list[Span]]]:
-    """Yield changes that are close to each other with the lines around them, and the line of each group."""
     group: list[Span] = []
     line, begins, size = 1, 1, 0
     for one, other, own in _tokens_compared(mine, theirs, deadline):

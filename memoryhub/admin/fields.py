@@ -22,7 +22,6 @@ Check = Callable[[dict[str, Any]], None]
 
 
 def with_plain_line_ends(text: str) -> str:
-    """Return a text whose line ends are single line feeds."""
     return text.replace("\r\n", "\n").replace("\r", "\n")
 
 
@@ -34,7 +33,6 @@ class ProseField(forms.CharField):
         super().__init__(**{"strip": False, "widget": widget, **kwargs})
 
     def to_python(self, value: Any) -> str:
-        """Return the text with plain line ends."""
         return with_plain_line_ends(super().to_python(value) or "")
 
     def clean(self, value: Any) -> str:
@@ -45,7 +43,6 @@ class ProseField(forms.CharField):
         return text
 
     def has_changed(self, initial: Any, data: Any) -> bool:
-        """Return whether more than the line ends differ."""
         return with_plain_line_ends(initial or "") != with_plain_line_ends(data or "")
 
 
@@ -73,7 +70,6 @@ class LinesField(forms.CharField):
         super().__init__(**{"required": False, "widget": widget, "help_text": _("One per line."), **kwargs})
 
     def prepare_value(self, value: Any) -> Any:
-        """Return a stored list as lines."""
         return "\n".join(value) if isinstance(value, list | tuple) else value
 
     def clean(self, value: Any) -> Any:
@@ -87,7 +83,6 @@ class LinesField(forms.CharField):
         return lines
 
     def has_changed(self, initial: Any, data: Any) -> bool:
-        """Return whether the list differs."""
         return list(initial or []) != _lines(data or "")
 
 
@@ -104,13 +99,11 @@ class ObjectField(forms.JSONField):
         super().__init__(**{"required": False, "widget": widget, **kwargs})
 
     def prepare_value(self, value: Any) -> Any:
-        """Return a stored object indented, what was typed as typed, and nothing for an empty one."""
         if isinstance(value, InvalidJSONInput):
             return value
         return json.dumps(value, ensure_ascii=False, indent=2) if value else ""
 
     def bound_data(self, data: Any, initial: Any) -> Any:
-        """Return what was typed, as it was typed."""
         return InvalidJSONInput(data or "")
 
     def to_python(self, value: Any) -> Any:
@@ -131,14 +124,12 @@ class ObjectField(forms.JSONField):
         return parsed
 
     def clean(self, value: Any) -> Any:
-        """Return the object once `check` has let it pass."""
         parsed = super().clean(value)
         if self.check is not None:
             self.check(parsed)
         return parsed
 
     def has_changed(self, initial: Any, data: Any) -> bool:
-        """Return whether the object differs; what cannot be parsed does."""
         try:
             return bool(self.to_python(data) != (initial or {}))
         except ValidationError:
@@ -161,5 +152,4 @@ def text_values(longest: int, *, most: int = 50, longest_key: int = 100) -> Chec
 
 
 def choices_of(words: Sequence[str]) -> list[tuple[str, str]]:
-    """Return choices that show the words themselves."""
     return [(word, word) for word in words]

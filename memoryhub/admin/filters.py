@@ -18,7 +18,6 @@ class PeriodFilter(RangeDateTimeFilter):
     """From one time to another; the kit's own compares naive times, and passes over a day without a time."""
 
     def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
-        """Filter to the period; a bound that is no time binds nothing."""
         first, last = self._bound("from", DAY_BEGINS), self._bound("to", DAY_ENDS)
         if first is not None:
             queryset = queryset.filter(**{f"{self.parameter_name}__gte": first})
@@ -43,6 +42,5 @@ class UserFilter(TextFilter):
     parameter_name = "user"
 
     def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
-        """Filter to the actors of this user, of any agent."""
         user_id = self.value()
         return queryset.filter(actor__user_id=user_id) if user_id else queryset

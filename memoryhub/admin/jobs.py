@@ -82,11 +82,9 @@ class KindFilter(DropdownFilter):
     parameter_name = "kind"
 
     def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, Any]]:
-        """Return the kinds of the settings."""
         return choices_of(sorted(settings.JOB_KINDS))
 
     def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
-        """Filter by kind."""
         return queryset.filter(kind=self.value()) if self.value() else queryset
 
 
@@ -199,7 +197,6 @@ class JobAdmin(ReadOnlyAdmin):
     change_form_outer_after_template = "admin/memoryhub/job/story.html"
 
     def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> Any:
-        """Add how the background is doing: an empty list means idle, or down."""
         state = jobs_status(clock())
         presets = [
             {"title": title, "count": sum(state.jobs.get(each, 0) for each in states), "query": f"?{query}"}
@@ -209,7 +206,6 @@ class JobAdmin(ReadOnlyAdmin):
         return super().changelist_view(request, {**(extra_context or {}), **extra})
 
     def title_of(self, row: Any) -> str:
-        """Return what kind of job it is, and when it was ordered."""
         return title_with_time(row.kind, row.created_at)
 
     @coloured(
@@ -217,34 +213,28 @@ class JobAdmin(ReadOnlyAdmin):
     )
     @admin.display(description=_("state"), ordering="state")
     def shown_state(self, job: Job) -> tuple[str, Any]:
-        """Return where the job is on its way."""
         return job.state, STATE_WORDS[job.state]
 
     @admin.display(description=_("state"))
     def shown_state_in_words(self, job: Job) -> Any:
-        """Return where the job is on its way, as its page shows it."""
         return STATE_WORDS[job.state]
 
     @admin.display(description=_("actor"))
     def whose(self, job: Job) -> str:
-        """Return whose job it is."""
         return owner_label(job.actor) if job.actor else "-"
 
     @admin.display(description=_("error"))
     def shown_error(self, job: Job) -> str:
-        """Return what went wrong last."""
         return excerpt(job.error) if job.error else "-"
 
     # What people decide: about one job by its page's button, about many after a question that counts.
 
     @admin.action(description=_("Send back: try again, up to three times"), permissions=["retry"])
     def send_back(self, request: HttpRequest, queryset: QuerySet[Job]) -> HttpResponse | None:
-        """Put the chosen jobs that ended badly back into the queue."""
         return self._decide_many(request, queryset, "send_back")
 
     @admin.action(description=_("Take out of the queue, before anybody begins"), permissions=["retry"])
     def take_out(self, request: HttpRequest, queryset: QuerySet[Job]) -> HttpResponse | None:
-        """Take the chosen jobs that wait out of the queue."""
         return self._decide_many(request, queryset, "take_out")
 
     def _decide_many(self, request: HttpRequest, queryset: QuerySet[Job], verb: str) -> HttpResponse | None:
@@ -260,7 +250,6 @@ class JobAdmin(ReadOnlyAdmin):
         return None
 
     def get_urls(self) -> list[URLPattern]:
-        """Return the addresses, with those that the page's buttons post to."""
         view = self.admin_site.admin_view
         return [
             path("<path:object_id>/send-back/", view(self.send_back_view), name="memoryhub_job_send_back"),
@@ -269,11 +258,9 @@ class JobAdmin(ReadOnlyAdmin):
         ]
 
     def send_back_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
-        """Put one job that ended badly back into the queue."""
         return self._decide_one(request, object_id, "send_back")
 
     def take_out_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
-        """Take one job that waits out of the queue."""
         return self._decide_one(request, object_id, "take_out")
 
     def _decide_one(self, request: HttpRequest, object_id: str, verb: str) -> HttpResponse:
@@ -295,7 +282,6 @@ class JobAdmin(ReadOnlyAdmin):
         return bool(request.user.has_perm("memoryhub.change_job"))
 
     def context_of(self, request: HttpRequest, row: Any) -> dict[str, Any]:
-        """Return the button that fits the job's state, and what people decided about it so far."""
         fitting = [verb for verb, decision in DECISIONS.items() if row.state in decision.states]
         return {
             "verb": fitting[0] if fitting and self.has_retry_permission(request) else "",
@@ -342,12 +328,10 @@ class BackgroundStatus:
 
     @property
     def is_well(self) -> bool:
-        """Whether nobody need do anything about the workers."""
         return self.mood in (Mood.IDLE, Mood.WORKING)
 
 
 def background_status(state: JobsStatus) -> BackgroundStatus:
-    """Return what to say of the background."""
     return BackgroundStatus(state.mood, f"{_workers(state)} {_counts(state)}", _advice(state))
 
 

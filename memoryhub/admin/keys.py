@@ -105,11 +105,9 @@ class StateFilter(DropdownFilter):
     parameter_name = "state"
 
     def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, Any]]:
-        """Return the choices."""
         return [("usable", _("usable")), ("closed", _("revoked or expired"))]
 
     def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
-        """Filter by state."""
         usable = ApiKey.objects.usable(clock()).values("pk")
         narrowed = {"usable": queryset.filter(pk__in=usable), "closed": queryset.exclude(pk__in=usable)}
         return narrowed.get(self.value() or "", queryset)
@@ -157,28 +155,23 @@ class KeyAdmin(ActionAdmin):
 
     @admin.display(description=_("key"), ordering="prefix")
     def shown_prefix(self, key: ApiKey) -> str:
-        """Return the part of the key that may be seen."""
         return f"mh_{key.prefix}_…"
 
     @admin.display(description=_("scopes"))
     def shown_scopes(self, key: ApiKey) -> str:
-        """Return the scopes in a row."""
         return ", ".join(key.scopes)
 
     @admin.display(description=_("agents"))
     def agents(self, key: ApiKey) -> Any:
-        """Return the agents it may touch."""
         return excerpt(", ".join(key.agent_ids)) if key.agent_ids else _("all")
 
     @admin.display(description=_("bound to the user"))
     def bound_to(self, key: ApiKey) -> Any:
-        """Return the one user it may speak for."""
         return excerpt(key.user_id) if key.user_id else _("any user of its agents")
 
     @coloured({"usable": "success", "expired": "warning", "revoked": "danger"})
     @admin.display(description=_("state"))
     def state(self, key: ApiKey) -> tuple[str, Any]:
-        """Return whether the key opens anything."""
         if key.revoked_at is not None:
             return "revoked", _("revoked")
         if key.expires_at is not None and key.expires_at <= clock():
@@ -187,24 +180,19 @@ class KeyAdmin(ActionAdmin):
 
     @admin.display(description=_("state"))
     def shown_state(self, key: ApiKey) -> Any:
-        """Return the state in words, as the key's page shows it."""
         return self.state(key)[1]
 
     def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        """Return no: a key is never edited."""
         return False
 
     def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        """Return no: a key is revoked, and its row stays."""
         return False
 
     def has_revoke_permission(self, request: HttpRequest) -> bool:
-        """Return whether a person may close keys."""
         return bool(request.user.has_perm("memoryhub.change_apikey"))
 
     @admin.action(description=_("Revoke the selected keys"), permissions=["revoke"])
     def revoke(self, request: HttpRequest, queryset: QuerySet[ApiKey]) -> HttpResponse | None:
-        """Close the selected keys for good, once somebody has said why."""
         ids, reason = selected_ids(queryset), submitted_reason(request)
         if not is_confirmed(request) or not reason:
             problem = _("Say why: it is kept in the audit trail.") if is_confirmed(request) else None
@@ -223,7 +211,6 @@ class KeyAdmin(ActionAdmin):
         return None
 
     def has_add_permission(self, request: HttpRequest) -> bool:
-        """Return whether this person may issue a key, and may do enough himself for one."""
         return super().has_add_permission(request) and bool(scopes_to_give(request.user))
 
     def get_form(self, request: HttpRequest, obj: Any = None, change: bool = False, **kwargs: Any) -> Any:
@@ -267,12 +254,10 @@ class KeyAdmin(ActionAdmin):
     def render_change_form(
         self, request: HttpRequest, context: dict[str, Any], *args: Any, **kwargs: Any
     ) -> Any:
-        """Offer one way to save: whichever it was, the answer is the key."""
         context.update(show_save_and_continue=False, show_save_and_add_another=False)
         return super().render_change_form(request, context, *args, **kwargs)
 
     def context_of(self, request: HttpRequest, row: Any) -> dict[str, Any]:
-        """Return what the button for revoking needs."""
         may = row.revoked_at is None and self.has_revoke_permission(request)
         return {"may_revoke": may, "action_checkbox_name": helpers.ACTION_CHECKBOX_NAME}
 

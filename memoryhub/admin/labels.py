@@ -131,5 +131,4 @@ def kind_label(kind: str) -> str:
 
 
 def audit_title(verb: str, kind: str) -> str:
-    """Return what was done to what, in a few words."""
     return capfirst(gettext("%(thing)s %(done)s") % {"thing": kind_label(kind), "done": verb_label(verb)})

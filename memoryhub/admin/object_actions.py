@@ -44,11 +44,9 @@ class DecisionAdmin(ReadOnlyAdmin):
     """Screens of rows that are changed by buttons alone: whoever may change the model may press them."""
 
     def has_decide_permission(self, request: HttpRequest) -> bool:
-        """Return whether this person may press the buttons."""
         return bool(request.user.has_perm(f"{self.opts.app_label}.change_{self.opts.model_name}"))
 
     def posted(self, request: HttpRequest, object_id: str, act: Act, *, logged: str) -> HttpResponse:
-        """Do what a button posts and say so."""
         return run_object_action(
             self, request, object_id, act, may=lambda row: self.has_decide_permission(request), logged=logged
         )
@@ -124,7 +122,6 @@ def act_on_each(
 
 
 def report_skipped(screen: Any, request: HttpRequest, refusals: Mapping[str, int]) -> None:
-    """Tell how many rows were left as they were, for each reason."""
     for problem, count in refusals.items():
         words = ngettext(
             "%(count)d left as it was: %(problem)s", "%(count)d left as they were: %(problem)s", count
@@ -133,7 +130,6 @@ def report_skipped(screen: Any, request: HttpRequest, refusals: Mapping[str, int
 
 
 def submitted_reason(request: HttpRequest) -> str:
-    """Return the reason that a person typed, as far as it can be kept."""
     return submitted_text(request, "reason")[:LONGEST_REASON]
 
 
@@ -157,7 +153,6 @@ def next_url(request: HttpRequest) -> str | None:
 
 
 def change_url(row: Any) -> str:
-    """Return the address of a row's page."""
     return reverse(f"admin:{row._meta.app_label}_{row._meta.model_name}_change", args=[row.pk])
 
 
@@ -179,12 +174,10 @@ class Confirmation:
 
 
 def is_confirmed(request: HttpRequest) -> bool:
-    """Return whether the person has seen the question and said yes."""
     return CONFIRMED in request.POST
 
 
 def selected_ids(queryset: QuerySet[Any]) -> list[Any]:
-    """Return the chosen rows' keys, no more than are changed at once."""
     return list(queryset.values_list("pk", flat=True)[:MOST_AT_ONCE])
 
 

@@ -26,7 +26,6 @@ class Page:
 
 
 def pages() -> list[Page]:
-    """Return the pages of all apps."""
     return [page for table in settings.ADMIN_PAGES for page in import_string(table)]
 
 
@@ -36,7 +35,6 @@ def needs_of(name: str) -> tuple[str, ...]:
 
 
 def patterns() -> list[URLPattern]:
-    """Return the addresses of the pages, each behind the login and its permissions."""
     return [
         path(page.address, admin.site.admin_view(closed(page.view, page.needs)), name=page.name)
         for page in pages()

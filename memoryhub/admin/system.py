@@ -41,7 +41,6 @@ class EmbeddingSpaceAdmin(ReadOnlyAdmin):
     @coloured({"active": "success", "filling": "info", "retired": ""})
     @admin.display(description=_("state"), ordering="state")
     def shown_state(self, space: EmbeddingSpace) -> tuple[str, str]:
-        """Return where the space is on its way."""
         return space.state, space.get_state_display()
 
 
@@ -68,7 +67,6 @@ class WorkerAdmin(ReadOnlyAdmin):
     @coloured({"alive": "success", "lost": "danger"})
     @admin.display(description=_("state"))
     def shown_state(self, worker: Worker) -> tuple[str, Any]:
-        """Return whether the worker was seen just now."""
         return ("alive", _("alive")) if clock() - worker.seen_at < SEEN_WITHIN else ("lost", _("lost"))
 
 
@@ -81,5 +79,4 @@ class ScheduleAdmin(ReadOnlyAdmin):
     search_fields = ("name",)
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[ScheduleState]:
-        """Return the schedules that the settings name today."""
         return super().get_queryset(request).filter(name__in=settings.SCHEDULES)

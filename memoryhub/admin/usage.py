@@ -39,7 +39,6 @@ ADDED_UP = timedelta(days=31)
 
 
 def dollars(amount: Any) -> str:
-    """Return an amount of US dollars as people read it."""
     return "-" if amount is None else f"{number_format(amount, decimal_pos=4, force_grouping=True)} USD"
 
 
@@ -101,17 +100,14 @@ class LedgerAdmin(ReadOnlyAdmin):
     list_before_template = "admin/memoryhub/ledgerentry/totals.html"
 
     def title_of(self, row: LedgerEntry) -> str:
-        """Return what was asked for, and when."""
         return title_with_time(row.operation, row.created_at)
 
     @coloured({OK: "success", "failed": "danger"})
     @admin.display(description=_("outcome"), ordering="outcome")
     def shown_outcome(self, entry: LedgerEntry) -> tuple[str, str]:
-        """Return how the call ended."""
         return (OK if entry.outcome == OK else "failed", entry.outcome)
 
     def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> Any:
-        """Add the totals of the rows that the filters leave."""
         answer = super().changelist_view(request, extra_context)
         listed = getattr(answer, "context_data", {}).get("cl")
         if listed is not None:
@@ -207,12 +203,10 @@ class FactorsAdmin(ReadOnlyAdmin):
 
     @admin.display(description=_("error before (median, p95)"))
     def before(self, row: TokenFactors) -> str:
-        """Return how far estimates lay off with the factors of the table."""
         return f"{row.error_before_median:.1%}, {row.error_before_p95:.1%}"
 
     @admin.display(description=_("error after (median, p95)"))
     def after(self, row: TokenFactors) -> str:
-        """Return how far they lie off with these."""
         return f"{row.error_after_median:.1%}, {row.error_after_p95:.1%}"
 
 
@@ -232,7 +226,6 @@ LAST_DAY = date(9000, 1, 1)
 
 
 def _is_told_of(day: date) -> None:
-    """Raise a validation error for a day beyond which nothing can be reckoned."""
     if not FIRST_DAY <= day <= LAST_DAY:
         raise forms.ValidationError(_("There are no calls that day."))
 
@@ -249,7 +242,6 @@ class PeriodForm(forms.Form):
 
     @property
     def media(self) -> forms.Media:
-        """Return nothing: the browser's own calendar does."""
         return forms.Media()
 
     def clean(self) -> dict[str, Any]:
@@ -333,7 +325,6 @@ def totals(request: HttpRequest) -> HttpResponse:
 
 
 def _harmless(name: str) -> str:
-    """Return a name that no spreadsheet takes for a formula."""
     return f"'{name}" if name.startswith(("=", "+", "-", "@")) else name
 
 
@@ -371,7 +362,6 @@ def _row(row: dict[str, Any]) -> dict[str, Any]:
 
 
 def _caps() -> list[dict[str, Any]]:
-    """Return each agent that has a cap, with what it used of it today."""
     agents = {agent.agent_id: agent for agent in capped_agents()}
     words = cap_labels()
     spent = {row["agent_id"]: row for row in by_agent_and_day(between(_today(), _today()))}

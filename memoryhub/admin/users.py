@@ -48,30 +48,25 @@ class AuditedAdmin(ModelAdmin):
 
     @transaction.atomic
     def log_addition(self, request: HttpRequest, obj: Any, message: Any) -> Any:
-        """Write that a row was made."""
         self._audit(request, "create", obj.pk)
         return super().log_addition(request, obj, message)
 
     @transaction.atomic
     def log_change(self, request: HttpRequest, obj: Any, message: Any) -> Any:
-        """Write that a row was changed, and which fields."""
         self._audit(request, "update", obj.pk, fields=_fields_of(message))
         return super().log_change(request, obj, message)
 
     @transaction.atomic
     def log_deletions(self, request: HttpRequest, queryset: Any) -> Any:
-        """Write which rows were deleted."""
         for row in queryset:
             self._audit(request, "delete", row.pk)
         return super().log_deletions(request, queryset)
 
     @transaction.atomic
     def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> Any:
-        """Show the list; deleting several and writing so is one change."""
         return super().changelist_view(request, extra_context)
 
     def history_view(self, request: HttpRequest, object_id: str, extra_context: Any = None) -> Any:
-        """Show what the admin logged of a row, to whoever may see such rows."""
         if not self.has_view_or_change_permission(request):
             raise PermissionDenied
         return super().history_view(request, object_id, extra_context)
@@ -83,7 +78,6 @@ class AuditedAdmin(ModelAdmin):
 
 
 def _fields_of(message: Any) -> list[str]:
-    """Return the names of the fields that a message of the admin's log tells of."""
     parts = message if isinstance(message, list) else []
     return sorted({str(name) for part in parts for name in part.get("changed", {}).get("fields", [])})
 
@@ -103,7 +97,6 @@ class NewPersonForm(UserCreationForm):
         self.fields["role"].widget.choices = choices
 
     def save(self, commit: bool = True) -> User:
-        """Return the account, which may log in here where it has a role."""
         self.instance.is_staff = bool(self.cleaned_data.get("role"))
         person: User = super().save(commit)
         return person
@@ -151,16 +144,13 @@ class PeopleAdmin(DjangoUserAdmin, AuditedAdmin):
 
     @admin.display(description=_("name"), ordering="last_name")
     def shown_name(self, person: User) -> str:
-        """Return the name, isolated."""
         return excerpt(person.get_full_name(), 60) if person.get_full_name() else "-"
 
     @admin.display(description=_("groups"))
     def shown_groups(self, person: User) -> str:
-        """Return the groups, among them the role."""
         return ", ".join(group.name for group in person.groups.all()) or "-"
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[User]:
-        """Return the people with their groups."""
         rows: QuerySet[User] = super().get_queryset(request).prefetch_related("groups")
         return rows
 
@@ -172,7 +162,6 @@ class PeopleAdmin(DjangoUserAdmin, AuditedAdmin):
         return may and (obj is None or may_manage(request.user, obj))
 
     def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        """Return whether this account may be deleted; nobody deletes his own."""
         may = bool(super().has_delete_permission(request, obj))
         return may and (obj is None or (obj.pk != request.user.pk and may_manage(request.user, obj)))
 
@@ -182,7 +171,6 @@ class PeopleAdmin(DjangoUserAdmin, AuditedAdmin):
         return fixed if _is_superuser(request) else (*fixed, "is_superuser")
 
     def formfield_for_manytomany(self, db_field: Any, request: Any = None, **kwargs: Any) -> Any:
-        """Offer the groups and permissions that this person may give."""
         if db_field.name == "groups":
             kwargs["queryset"] = groups_to_give(request.user)
         if db_field.name == "user_permissions":
@@ -198,7 +186,6 @@ class PeopleAdmin(DjangoUserAdmin, AuditedAdmin):
         return form
 
     def save_related(self, request: HttpRequest, form: Any, formsets: Any, change: bool) -> None:
-        """Save the groups, and say where somebody has some and may not log in."""
         super().save_related(request, form, formsets, change)
         person = form.instance
         if not person.is_staff and (person.is_superuser or person.groups.exists()):
@@ -207,7 +194,6 @@ class PeopleAdmin(DjangoUserAdmin, AuditedAdmin):
 
     @transaction.atomic
     def user_change_password(self, request: HttpRequest, id: str, form_url: str = "") -> Any:
-        """Set somebody's password, and write so into the trail."""
         return super().user_change_password(request, id, form_url)
 
 
@@ -228,21 +214,17 @@ class GroupAdmin(DjangoGroupAdmin, AuditedAdmin):
 
     @admin.display(description=_("role of the server"), boolean=True)
     def is_role(self, group: Group) -> bool:
-        """Return whether the server keeps the group."""
         return group.name in ROLES
 
     def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        """Return whether this group may be changed."""
         may = bool(super().has_change_permission(request, obj))
         return may and (obj is None or may_change_group(request.user, obj))
 
     def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        """Return whether this group may be deleted."""
         may = bool(super().has_delete_permission(request, obj))
         return may and (obj is None or may_change_group(request.user, obj))
 
     def formfield_for_manytomany(self, db_field: Any, request: Any = None, **kwargs: Any) -> Any:
-        """Offer the permissions that this person has."""
         if db_field.name == "permissions":
             kwargs["queryset"] = held_by(request.user)
         return super().formfield_for_manytomany(db_field, request, **kwargs)
@@ -250,7 +232,6 @@ class GroupAdmin(DjangoGroupAdmin, AuditedAdmin):
     def render_change_form(
         self, request: HttpRequest, context: dict[str, Any], *args: Any, **kwargs: Any
     ) -> Any:
-        """Say of a role's group why it cannot be changed."""
         group = kwargs.get("obj")
         context["is_role"] = group is not None and group.name in ROLES
         return super().render_change_form(request, context, *args, **kwargs)

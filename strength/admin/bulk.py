@@ -168,7 +168,6 @@ def _join_plan(rows: Sequence[Memory]) -> dict[str, Any]:
 
 
 def _left(problem: str, whom: Sequence[Memory]) -> dict[str, Any]:
-    """Return what is told of the memories that stay as they are for one reason."""
     told = ngettext(
         "%(count)d stays as it is: %(problem)s", "%(count)d stay as they are: %(problem)s", len(whom)
     )
@@ -298,7 +297,6 @@ def _export(screen: Any, request: HttpRequest, queryset: QuerySet[Memory]) -> An
 
 
 def _sent(request: HttpRequest, keys: Sequence[UUID], form: str) -> StreamingHttpResponse:
-    """Send a file while it is read, and note that it was."""
     _note_export(principal(request), keys, form)
     stream: Stream = some_as_csv if form == "csv" else some_as_lines
     # Django would collect a plain iterator whole before it sends the first byte through ASGI.

@@ -104,5 +104,4 @@ class MemoryForm(CuratedForm):
         self.initial["expected_version"] = self.instance.version
 
     def values(self) -> dict[str, Any]:
-        """Return what a person changed."""
         return self.changed_values(EDITABLE)

@@ -21,15 +21,6 @@ POINTS: Final[Words] = {
     PointKind.SLEPT: _("slept"),
     PointKind.NOW: _("now"),
 }
-# unfold's own classes, light and dark.
-_LINE = "text-primary-600 dark:text-primary-500"
-POINT_COLOURS: Final[Words] = {
-    PointKind.CREATED: _LINE,
-    PointKind.USED: "text-green-700 dark:text-green-400",
-    PointKind.IMPACT: "text-blue-700 dark:text-blue-400",
-    PointKind.SET: "text-red-700 dark:text-red-400",
-    PointKind.NOW: _LINE,
-}
 IMPACTS: Final[Words] = {
     Impact.USER_POSITIVE: _("A person was pleased"),
     Impact.TASK_SUCCESS: _("A task succeeded"),
@@ -144,5 +135,4 @@ TASK_COLOURS: Final = {"begun": "info", "completed": "success", "failed": "dange
 
 
 def coloured_label(words: Words, value: Any) -> tuple[Any, Any]:
-    """Return a value with what it is called, as a list's coloured label takes it."""
     return str(value), words.get(value, value)

@@ -185,49 +185,40 @@ class MemoryAdmin(ActionAdmin):
 
     @admin.display(description=_("content"))
     def shown_content(self, memory: Any) -> str:
-        """Return the memory's beginning."""
         return excerpt(memory.opening)
 
     @admin.display(description=_("whose"), ordering="actor")
     def owner(self, memory: Memory) -> str:
-        """Return whose memory it is."""
         return owner_label(memory.actor)
 
     @coloured(STATUS_COLOURS)
     @admin.display(description=_("status"), ordering="status")
     def shown_status(self, memory: Memory) -> tuple[Any, Any]:
-        """Return where the memory stands."""
         return coloured_label(STATUSES, memory.status)
 
     @admin.display(description=_("status"))
     def state_in_words(self, memory: Memory) -> Any:
-        """Return where the memory stands as its page shows it."""
         return STATUSES.get(memory.status, memory.status)
 
     @admin.display(description=_("pin or decide"), ordering="pinned")
     def row_buttons(self, memory: Any) -> str:
-        """Return the buttons of a row; each posts by the form below the list, and leads back to the row."""
         return _row_buttons(memory)
 
     @admin.display(description=_("score"))
     def shown_score(self, memory: Any) -> str:
-        """Return the score by which a search by meaning found it, with its parts."""
         return shown_score(getattr(memory, "found", None))
 
     @admin.display(description=_("strength"), ordering="numbers__strength")
     def strength(self, memory: Any) -> str:
-        """Return how strong it is, in short."""
         return f"{memory.numbers.strength:.2f}"
 
     @admin.display(description=_("uses"), ordering="numbers__access_count")
     def uses(self, memory: Any) -> int:
-        """Return how often it was used."""
         return int(memory.numbers.access_count)
 
     # Changes: every one of them through an action.
 
     def act(self, request: HttpRequest, row: Any, form: Any, change: bool) -> Memory:
-        """Write the memory, or change what was changed."""
         by, now = principal(request), clock()
         if not change:
             agent, user_id = form.cleaned_data["agent"], form.cleaned_data["user_id"]
@@ -268,11 +259,9 @@ class MemoryAdmin(ActionAdmin):
     # The list
 
     def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[MemoryList]:
-        """Return the list that can be searched by meaning."""
         return MemoryList
 
     def get_list_display(self, request: HttpRequest) -> list[str]:
-        """Return the columns; a search by meaning shows its scores."""
         columns = list(super().get_list_display(request))
         question = requested_search(request)
         if question is not None and question.is_answerable:
@@ -306,7 +295,6 @@ class MemoryAdmin(ActionAdmin):
     # Buttons, and what is loaded when it is asked for
 
     def get_urls(self) -> list[URLPattern]:
-        """Return the addresses, with those that buttons post to."""
         view = self.admin_site.admin_view
         buttons = {"curate": self.curate_view, "restore": self.restore_view, "use": self.use_view,
                    "impact": self.impact_view, "take-back": self.take_back_view, "part": self.part_view,
@@ -434,7 +422,6 @@ class MemoryAdmin(ActionAdmin):
         return self._posted(request, object_id, act, logged="impact")
 
     def _posted(self, request: HttpRequest, object_id: str, act: Act, *, logged: str) -> HttpResponse:
-        """Do what a button posts and go back to the memory's page."""
         may = partial(self.has_change_permission, request)
         return run_object_action(self, request, object_id, act, may=may, logged=logged)
 
@@ -465,14 +452,12 @@ class MemoryAdmin(ActionAdmin):
         self, request: HttpRequest, message: Any, level: Any = messages.INFO, extra_tags: str = "",
         fail_silently: bool = False,
     ) -> None:  # fmt: skip
-        """Say something; beside what a form has changed, offer the way back."""
         edited = getattr(request, "edited", None)
         if edited is not None and level == messages.SUCCESS:
             extra_tags = f"{UNDO}{undo_of(request, edited)}"
         super().message_user(request, message, level, extra_tags, fail_silently)
 
     def context_of(self, request: HttpRequest, row: Any) -> dict[str, Any]:
-        """Return the memory's story, and the buttons that fit its state."""
         stored = (
             Memory.objects.of([row.actor_id])
             .with_numbers([row.actor_id])
@@ -504,7 +489,6 @@ def undo_of(request: HttpRequest, changed: Memory) -> str:
 
 
 def _place(request: HttpRequest, key: object) -> str:
-    """Return where on the list a row's button was pressed, as the end of an address."""
     return f"#row-{key}" if submitted_text(request, ROW) else ""
 
 
@@ -554,7 +538,6 @@ def _row_button(memory: Any, verb: str) -> str:
 
 
 def _verbs(memory: Memory) -> list[tuple[str, Any]]:
-    """Return the buttons that change something in the memory's state."""
     shown = []
     for verb, transition in TRANSITIONS.items():
         changes = any(getattr(memory, name) != value for name, value in transition.sets.items())

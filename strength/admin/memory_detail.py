@@ -1,7 +1,9 @@
 """What a memory's page tells besides its fields: its text, its strength over time, its changes, what it replaced."""
 
+import json
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
+from itertools import accumulate
 from typing import Any, Final
 from uuid import UUID
 
@@ -23,27 +25,54 @@ from memoryhub.admin.diff import inline_diff, page_deadline
 from memoryhub.admin.labels import principal_label
 from memoryhub.tenancy.policies import effective_policy
 from strength.actions.revisions import strength_history, succession_of
-from strength.admin.charts import HEIGHT, LEFT, RIGHT, SHAPES, WIDTH, strength_chart
-from strength.admin.labels import FIELDS, IMPACTS, MERGE_STATES, POINT_COLOURS, POINTS, STATUSES, VERBS
+from strength.admin.labels import FIELDS, IMPACTS, MERGE_STATES, POINTS, STATUSES, VERBS
 from strength.domain.policy import StrengthPolicy
-from strength.domain.strength import PointKind
+from strength.domain.strength import Point, PointKind
 from strength.models import Memory, MemoryRevision, MemorySource, Merge
 
 REVISIONS_AT_ONCE: Final = 10
 LATEST_POINTS: Final = 200
 LATEST_MERGES: Final = 20
+
+CHART_SLOTS: Final = 240
+_GREY: Final = "#9ca3af"
+CHART_OPTIONS: Final = {
+    "animation": False,
+    "responsive": True,
+    "maintainAspectRatio": False,
+    "plugins": {"legend": {"position": "bottom", "labels": {"color": _GREY, "usePointStyle": True}}},
+    "scales": {
+        "x": {"grid": {"display": False}, "ticks": {"color": _GREY, "maxTicksLimit": 7, "maxRotation": 0}},
+        "y": {"grid": {"display": True}, "ticks": {"color": _GREY, "maxTicksLimit": 6}, "beginAtZero": True},
+    },
+}
+LINE: Final = {"borderColor": "var(--color-primary-600)", "borderWidth": 2}
+THRESHOLD_LINE: Final = {"borderColor": "#c2410c", "borderDash": [6, 4], "borderWidth": 1}
+
+
+def _mark(style: str, colour: str, **values: Any) -> dict[str, Any]:
+    return {"pointStyle": style, "borderColor": colour, "backgroundColor": colour, **values}
+
+
+# Told apart by form, not by colour alone.
+MARKS: Final = {
+    PointKind.CREATED: _mark("circle", "var(--color-primary-600)"),
+    PointKind.USED: _mark("rectRounded", "#15803d"),
+    PointKind.IMPACT: _mark("triangle", "#1d4ed8"),
+    PointKind.SET: _mark("rect", "#b91c1c"),
+    PointKind.SLEPT: _mark("line", _GREY, rotation=90),
+    PointKind.NOW: _mark("rectRot", "var(--color-primary-600)"),
+}
 LONGEST_HEAD: Final = 2_000
 LONGEST_IN_FORM: Final = 60_000
 """Bytes of a text on the page, where a `"` has six: a text area that holds more makes the page heavy."""
 
 
 def fits_the_form(text: str) -> bool:
-    """Return whether a text is short enough to stand in the form whenever the page is opened."""
     return len(escape(text).encode()) <= LONGEST_IN_FORM
 
 
 def head_of(memory: Memory) -> dict[str, Any]:
-    """Return the text as it is read first, and how much of it is left out there."""
     return {
         "head": memory.content[:LONGEST_HEAD],
         "head_left_out": max(0, len(memory.content) - LONGEST_HEAD),
@@ -65,7 +94,7 @@ def memory_context(request: HttpRequest, memory: Memory, *, now: datetime) -> di
         **_revisions(request, memory),
         **_merges(request, memory),
         "succession": _succession(memory),
-        **(_over_time(memory, now) if numbers else {}),
+        **(_strength_over_time(memory, now) if numbers else {}),
     }
 
 
@@ -106,31 +135,70 @@ def _succession(memory: Memory) -> list[dict[str, Any]]:
     ]  # fmt: skip
 
 
-def _over_time(memory: Memory, now: datetime) -> dict[str, Any]:
-    """Return the drawing of a memory's strength, and the latest of its points in words."""
-    points = strength_history(memory=memory, now=now)
+def _strength_over_time(memory: Memory, now: datetime) -> dict[str, Any]:
+    points = sorted(strength_history(memory=memory, now=now), key=lambda point: point.at)
     threshold = effective_policy(StrengthPolicy, memory.agent, memory.actor).archive_threshold
-    chart = strength_chart(points, threshold=threshold)
     latest = points[-LATEST_POINTS:]
     return {
-        "chart": chart,
-        "chart_frame": {
-            "width": WIDTH, "height": HEIGHT, "left": LEFT, "right": WIDTH - RIGHT, "below": HEIGHT - 8,
-            "text": LEFT - 8,
-        },
-        "chart_marks": [(mark, POINTS[mark.kind], POINT_COLOURS[mark.kind]) for mark in chart.marks],
-        "chart_legend": [(SHAPES[kind], POINTS[kind], POINT_COLOURS[kind]) for kind in chart.kinds],
+        "chart": strength_chart(points, threshold=threshold),
+        "chart_options": json.dumps(CHART_OPTIONS),
         "points": [(point, POINTS[point.kind]) for point in reversed(latest)],
         "points_left_out": len(points) - len(latest),
         "first_point": points[0],
         "last_point": points[-1],
+        "lowest": min(point.strength for point in points),
+        "highest": max(point.strength for point in points),
         "nights": sum(point.kind is PointKind.SLEPT for point in points),
         "threshold": threshold,
-    }  # fmt: skip
+    }
+
+
+def strength_chart(points: Sequence[Point], *, threshold: float) -> str:
+    """Return the data of unfold's line chart, as JSON, for at least one point in order of time.
+
+    The x axis has slots of equal length: a strength holds until something happens, and of events of one kind in a slot
+    the strongest is marked. `threshold` is the strength at which a memory is archived.
+    """
+    start, span = points[0].at, points[-1].at - points[0].at
+    slots = CHART_SLOTS if span else 1
+    line: list[float | None] = [None] * slots
+    marks: dict[PointKind, list[float | None]] = {}
+    for point in points:
+        slot = round((slots - 1) * ((point.at - start) / span)) if span else 0
+        line[slot] = point.strength
+        if point.kind in MARKS:
+            values = marks.setdefault(point.kind, [None] * slots)
+            values[slot] = max(values[slot] or 0.0, 0.0 if point.kind is PointKind.SLEPT else point.strength)
+    held = list(accumulate(line, lambda before, value: before if value is None else value))
+    shape = "SHORT_DATETIME_FORMAT" if span < timedelta(days=4) else "SHORT_DATE_FORMAT"
+    moments = [start + span * slot / max(1, slots - 1) for slot in range(slots)]
+    return json.dumps(
+        {
+            "labels": [date_format(localtime(moment), shape) for moment in moments],
+            "datasets": [
+                *(
+                    {
+                        "label": str(POINTS[kind]),
+                        "data": values,
+                        "showLine": False,
+                        "pointRadius": 5,
+                        **MARKS[kind],
+                    }
+                    for kind, values in marks.items()
+                ),
+                {"label": gettext("strength"), "data": held, "pointStyle": False, **LINE},
+                *([_threshold_line(threshold, slots)] if threshold > 0 else []),
+            ],
+        }
+    )
+
+
+def _threshold_line(threshold: float, slots: int) -> dict[str, Any]:
+    label = gettext("archived at %(threshold)s or below") % {"threshold": f"{threshold:,.10g}"}
+    return {"label": label, "data": [threshold] * slots, "pointStyle": False, **THRESHOLD_LINE}
 
 
 def _merges(request: HttpRequest, memory: Memory) -> dict[str, Any]:
-    """Return the merges that the memory took part in, and what stands in its place."""
     either = Q(kept_id=memory.pk) | Q(absorbed_id=memory.pk)
     rows = Merge.objects.filter(either, actor_id=memory.actor_id).defer("undo")[:LATEST_MERGES]
     others = {each: each.absorbed_id if each.kept_id == memory.pk else each.kept_id for each in rows}

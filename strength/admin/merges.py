@@ -81,16 +81,13 @@ class MergeStateFilter(DropdownFilter):
     all_option = None
 
     def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, Any]]:
-        """Return the states, and all of them."""
         return [*((state.value, MERGE_STATES[state]) for state in MergeState), ("all", _("all"))]
 
     def value(self) -> str:
-        """Return the chosen state."""
         chosen: str = super().value() or MergeState.PROPOSED.value
         return chosen
 
     def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
-        """Filter to the chosen state."""
         return queryset if self.value() == "all" else queryset.filter(state=self.value())
 
 
@@ -129,11 +126,9 @@ class MergeAdmin(DecisionAdmin):
     change_form_outer_before_template = "admin/strength/merge/sides.html"
 
     def title_of(self, row: Merge) -> str:
-        """Return when it was proposed."""
         return title_with_time(row._meta.verbose_name, row.created_at)
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Merge]:
-        """Return the merges with the beginnings of both texts, for those who may read them."""
         rows: QuerySet[Merge] = super().get_queryset(request).defer("undo")
         if not may_read_memories(request):
             return rows
@@ -144,45 +139,37 @@ class MergeAdmin(DecisionAdmin):
 
     @admin.display(description=_("alike"), ordering="likeness")
     def shown_likeness(self, proposal: Merge) -> str:
-        """Return how alike the two are."""
         return f"{100 * proposal.likeness:.0f}\N{NO-BREAK SPACE}%"
 
     @admin.display(description=_("stays"))
     def shown_kept(self, proposal: Any) -> str:
-        """Return the beginning of the memory that stays."""
         return excerpt(getattr(proposal, "kept_opening", str(proposal.kept_id)))
 
     @admin.display(description=_("is absorbed"))
     def shown_absorbed(self, proposal: Any) -> str:
-        """Return the beginning of the memory that goes."""
         return excerpt(getattr(proposal, "absorbed_opening", str(proposal.absorbed_id)))
 
     @admin.display(description=_("whose"), ordering="actor")
     def owner(self, proposal: Merge) -> str:
-        """Return whose memories they are."""
         return owner_label(proposal.actor)
 
     @coloured(MERGE_COLOURS)
     @admin.display(description=_("state"), ordering="state")
     def shown_state(self, proposal: Merge) -> tuple[Any, Any]:
-        """Return what became of it."""
         return coloured_label(MERGE_STATES, proposal.state)
 
     @admin.display(description=_("state"))
     def state_in_words(self, proposal: Merge) -> Any:
-        """Return the state as the page shows it."""
         return self.shown_state(proposal)[1]
 
     # Decisions
 
     @admin.action(description=_("Merge the selected pairs"), permissions=["decide"])
     def accept(self, request: HttpRequest, queryset: QuerySet[Merge]) -> HttpResponse | None:
-        """Merge each of the selected pairs."""
         return self._decide_each(request, queryset, "accept")
 
     @admin.action(description=_("Keep the selected pairs apart"), permissions=["decide"])
     def dismiss(self, request: HttpRequest, queryset: QuerySet[Merge]) -> HttpResponse | None:
-        """Keep each of the selected pairs apart."""
         return self._decide_each(request, queryset, "dismiss")
 
     def _decide_each(self, request: HttpRequest, queryset: QuerySet[Merge], verb: str) -> HttpResponse | None:
@@ -229,7 +216,6 @@ class MergeAdmin(DecisionAdmin):
         return HttpResponseRedirect(reverse("admin:strength_merge_changelist"))
 
     def get_urls(self) -> list[URLPattern]:
-        """Return the addresses, with those that the buttons post to."""
         view = self.admin_site.admin_view
         return [
             path("undo-many/", view(self.undo_many_view), name="strength_merge_undo_many"),
@@ -256,7 +242,6 @@ class MergeAdmin(DecisionAdmin):
     # What a merge's page tells.
 
     def context_of(self, request: HttpRequest, row: Any) -> dict[str, Any]:
-        """Return both memories and what can be decided about them."""
         stored = merge_of(row.pk, row.actor_id)
         verbs = _verbs(stored) if self.has_decide_permission(request) else []
         return {
@@ -314,7 +299,6 @@ def _what_happens(count: int, verb: str) -> str:
 
 
 def _undo_of(batch: UUID) -> str:
-    """Return the address that takes back what was decided about many pairs at once."""
     return f"{reverse('admin:strength_merge_undo_many')}?{urlencode({'batch': str(batch)})}"
 
 
@@ -338,7 +322,6 @@ LONGEST_SHOWN: Final = 20_000
 
 
 def merge_of(key: UUID, actor_id: UUID) -> Merge:
-    """Return a merge with both memories and what is shown of them."""
     return Merge.objects.with_memories().select_related("actor__agent").get(pk=key, actor_id=actor_id)
 
 
@@ -397,7 +380,6 @@ def _side(memory: Memory, version: int, *, is_kept: bool) -> dict[str, Any]:
 
 
 def _as_one(merge: Merge) -> dict[str, Any]:
-    """Return the numbers, tags and sources of the one that stays, whichever of the two that is."""
     kept, absorbed = merge.kept, merge.absorbed
     policy = effective_policy(StrengthPolicy, merge.actor.agent, merge.actor)
     numbers = joined(_numbers(kept.numbers), _numbers(absorbed.numbers), policy)

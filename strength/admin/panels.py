@@ -74,7 +74,6 @@ def _pairs(now: datetime) -> Count:
 
 
 def _slept_tile(now: datetime) -> Tile:
-    """Return whose memory slept."""
     slept = SleepRun.objects.filter(dry_run=False, now__gte=now - timedelta(hours=24))
     query = "?dry_run__exact=0"
     return Tile(
@@ -109,7 +108,6 @@ PAGE: Final = "admin:strength_memory_change"
 
 
 def _born(stretch: Stretch) -> Iterator[Event]:
-    """Tell of each memory at the message that it comes from."""
     rows = MemorySource.objects.filter(
         actor_id=stretch.actor_id, session_id=stretch.session.pk, message_id__in=stretch.message_ids,
         memory__actor_id=stretch.actor_id,
@@ -128,7 +126,6 @@ def _born(stretch: Stretch) -> Iterator[Event]:
 
 
 def _used(stretch: Stretch) -> Iterator[Event]:
-    """Tell which memories of a question's context its answer used, at the answer."""
     turns = ChatTurn.objects.filter(
         actor_id=stretch.actor_id, session_id=stretch.session.pk, answer_id__in=stretch.message_ids,
         receipt__isnull=False, use_noted_at__isnull=False,
@@ -151,7 +148,6 @@ def _used(stretch: Stretch) -> Iterator[Event]:
 
 
 def _task(turn_id: UUID) -> str:
-    """Return what reports of a turn's use are known by (`strength.actions.usage`)."""
     return hashlib.sha256(f"chat:{turn_id}".encode()).hexdigest()
 
 
@@ -164,7 +160,6 @@ def _entered(items: Any) -> list[UUID]:
 
 
 def _memories(keys: set[UUID]) -> Mapping[UUID, Any]:
-    """Return the memories that entered, some of them perhaps another agent's that all may see."""
     rows = Memory.objects.filter(pk__in=keys).annotate(opening=Left("content", EXCERPT))
     return {row["pk"]: row for row in rows.values("pk", "actor_id", "opening")}
 

@@ -157,7 +157,6 @@ def _store(request: HttpRequest, round_: Round) -> None:
 
 
 def _move(request: HttpRequest, asked: ReviewRequest, verb: str, item: Item) -> HttpResponse:
-    """Skip an item, or go back to the one that was skipped before it."""
     round_ = _round(request, asked)
     if verb == "skip":
         _store(request, round_.skip(item))
@@ -287,7 +286,6 @@ def _already_decided(memory: Memory | None) -> AlreadyDecided:
 
 
 def _undo(request: HttpRequest, asked: ReviewRequest) -> HttpResponse:
-    """Take the last decision of the round back, and show what it was about again."""
     round_ = _round(request, asked)
     last = round_.last
     if last is None or last.number != submitted_number(request, "number"):
@@ -388,7 +386,6 @@ def _filters(asked: ReviewRequest) -> dict[str, Any]:
 
 
 def _shown_last(request: HttpRequest, round_: Round) -> dict[str, Any] | None:
-    """Return what was decided last, with the way to take it back."""
     last = round_.last
     if last is None:
         return None
@@ -493,7 +490,6 @@ def _whys(memory: Memory, sources: list[MemorySource], policy: TrustPolicy) -> l
 
 
 def _would_end(memory: Memory) -> list[Memory]:
-    """Return what no longer holds once the memory is approved."""
     if not memory.supersedes:
         return []
     rows = Memory.objects.of([memory.actor_id]).active().filter(pk__in=memory.supersedes, superseded_by=None)
@@ -501,7 +497,6 @@ def _would_end(memory: Memory) -> list[Memory]:
 
 
 def _shown_sources(request: HttpRequest, memory: Memory, sources: list[MemorySource]) -> list[dict[str, Any]]:
-    """Return the messages that a memory comes from, as far as this person may read them."""
     user: Any = request.user
     said = {}
     if sources and user.has_perm("conversations.view_message"):
@@ -523,7 +518,6 @@ def _shown_sources(request: HttpRequest, memory: Memory, sources: list[MemorySou
 
 
 def _session_link(source: MemorySource) -> str:
-    """Return the address of a message in its session."""
     try:
         address = reverse("admin:conversations_session_timeline", args=[source.session_id])
     except NoReverseMatch:

@@ -43,7 +43,6 @@ class SemanticQuery:
 
     @property
     def is_answerable(self) -> bool:
-        """Return whether there is a memory to search."""
         return bool(self.agent_id)
 
 
@@ -56,7 +55,6 @@ class SemanticResult:
 
     @property
     def is_cut(self) -> bool:
-        """Return whether there may be more."""
         return len(self.found) >= MOST_FOUND
 
 
@@ -120,13 +118,11 @@ class MemoryList(ChangeList):
     """A list whose address also says how it is searched; its rows know their scores, and who may press buttons."""
 
     def get_filters_params(self, params: Any = None) -> Any:
-        """Return what filters the list: not how it is searched."""
         wanted = super().get_filters_params(params)
         wanted.pop(BY, None)
         return wanted
 
     def get_results(self, request: HttpRequest) -> None:
-        """Read the page, and note with each row what its buttons need."""
         super().get_results(request)
         meaning: SemanticResult | None = getattr(request, "meaning", None)
         may_change = self.model_admin.has_change_permission(request)

@@ -104,7 +104,6 @@ class SleepRunAdmin(DecisionAdmin):
     change_form_outer_after_template = "admin/strength/sleeprun/changes.html"
 
     def title_of(self, row: SleepRun) -> str:
-        """Return for which moment it was."""
         return title_with_time(gettext("Preview") if row.dry_run else row._meta.verbose_name, row.now)
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[SleepRun]:
@@ -115,69 +114,56 @@ class SleepRunAdmin(DecisionAdmin):
 
     @admin.display(description=_("reckoned for"), ordering="now")
     def moment(self, run: SleepRun) -> str:
-        """Return the moment that it reckoned for, however long it took."""
         return date_format(localtime(run.now), "DATETIME_FORMAT")
 
     @admin.display(description=_("whose"), ordering="actor")
     def owner(self, run: SleepRun) -> str:
-        """Return whose memory slept."""
         return owner_label(run.actor)
 
     @coloured(RUN_COLOURS)
     @admin.display(description=_("state"), ordering="state")
     def shown_state(self, run: SleepRun) -> tuple[Any, Any]:
-        """Return where it stands, or that it is a preview."""
         return coloured_label(RUN_STATES, "preview" if run.dry_run else run.state)
 
     @admin.display(description=_("state"))
     def state_in_words(self, run: SleepRun) -> Any:
-        """Return the state as the page shows it."""
         return self.shown_state(run)[1]
 
     @admin.display(description=_("begun by"), ordering="trigger")
     def shown_trigger(self, run: SleepRun) -> Any:
-        """Return what began it."""
         return TRIGGERS.get(run.trigger, run.trigger)
 
     @admin.display(description=_("who"))
     def who(self, run: SleepRun) -> str:
-        """Return in whose name it acts."""
         return principal_label(run.who_name, run.who_kind)
 
     @admin.display(description=_("faded"), ordering="decayed_count")
     def faded(self, run: SleepRun) -> int:
-        """Return how many memories are weaker by it."""
         return run.decayed_count
 
     @admin.display(description=_("archived"), ordering="archived_count")
     def archived(self, run: SleepRun) -> int:
-        """Return how many memories it archived."""
         return run.archived_count
 
     @admin.display(description=_("levels"), ordering="consolidated_count")
     def levels(self, run: SleepRun) -> int:
-        """Return how many memories have another level by it."""
         return run.consolidated_count
 
     @admin.display(description=_("merged"), ordering="merged_count")
     def merged(self, run: SleepRun) -> int:
-        """Return how many pairs it merged."""
         return run.merged_count
 
     @admin.display(description=_("proposed"), ordering="proposed_count")
     def proposed(self, run: SleepRun) -> int:
-        """Return how many pairs it proposed."""
         return run.proposed_count
 
     def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> Any:
-        """Add the way to begin a sleep, for those who may."""
         may = {"may_begin": self.has_decide_permission(request)}
         return super().changelist_view(request, {**(extra_context or {}), **may})
 
     # Buttons
 
     def get_urls(self) -> list[URLPattern]:
-        """Return the addresses, with those that the buttons post to."""
         view = self.admin_site.admin_view
         return [
             path("begin/", view(self.begin_view), name="strength_sleeprun_begin"),
@@ -329,7 +315,6 @@ class SleepRunAdmin(DecisionAdmin):
         return act
 
     def _one(self, request: HttpRequest, actor: Actor) -> list[SleepRun]:
-        """Preview one actor's sleep, or let it sleep."""
         dry_run = request.POST.get("verb") != SLEEP
         runs = _sleep(request, actor, group=None, dry_run=dry_run)
         for run in runs:
@@ -342,7 +327,6 @@ class SleepRunAdmin(DecisionAdmin):
     # What a sleep's page tells.
 
     def context_of(self, request: HttpRequest, row: Any) -> dict[str, Any]:
-        """Return what the sleep did or would do, and what can be done about it."""
         changes = changes_of(row)
         may = self.has_decide_permission(request)
         groups = groups_of(request, row, changes)
@@ -381,17 +365,14 @@ class SleepRound:
         return list((rows.filter(pk__gt=self.after) if self.after else rows)[:STEP])
 
     def behind(self, actor: Actor) -> "SleepRound":
-        """Return the round behind an actor."""
         return SleepRound(self.group, self.agent_id, actor.pk, self.dry_run)
 
     @property
     def done(self) -> int:
-        """Return how many have slept."""
         return self._actors().filter(pk__lte=self.after).count() if self.after else 0
 
     @property
     def total(self) -> int:
-        """Return how many there are."""
         return self._actors().count()
 
     @property
@@ -432,7 +413,6 @@ def _round_list(group: UUID) -> str:
 
 
 def _counts_of(group: UUID) -> list[tuple[Any, int]]:
-    """Return what the sleeps of a round did so far, or would do."""
     names = ("decayed_count", "archived_count", "consolidated_count", "merged_count", "proposed_count")
     sums = SleepRun.objects.filter(group=group).aggregate(**{name: Sum(name) for name in names})
     return [(title, sums[name] or 0) for title, name in zip(FIGURES, names, strict=True)]

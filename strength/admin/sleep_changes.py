@@ -90,7 +90,6 @@ def as_foreseen(request: HttpRequest, run: SleepRun, changes: Sequence[dict[str,
 def _shown_changes(
     request: HttpRequest, run: SleepRun, changes: Sequence[Mapping[str, Any]]
 ) -> list[dict[str, Any]]:
-    """Return changes as people read them."""
     keys = [change.get(name) for change in changes for name in ("memory_id", "into")]
     memories = memory_links(request, run.actor_id, keys) if changes else {}
     pinned = _pinned(run, changes) if run.dry_run else set()

@@ -56,7 +56,6 @@ class TaskAdmin(ReadOnlyAdmin):
     change_form_outer_after_template = "admin/strength/task/memories.html"
 
     def title_of(self, row: Task) -> str:
-        """Return how what was asked begins."""
         return truncated(row.query)
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Task]:
@@ -67,17 +66,14 @@ class TaskAdmin(ReadOnlyAdmin):
 
     @admin.display(description=_("query"))
     def shown_query(self, task: Any) -> str:
-        """Return the beginning of what was asked."""
         return excerpt(task.opening, 80)
 
     @admin.display(description=_("query"))
     def whole_query(self, task: Task) -> str:
-        """Return what was asked."""
         return _prose(task.query)
 
     @admin.display(description=_("result"))
     def shown_result(self, task: Task) -> str:
-        """Return what came of it, as it was reported."""
         if task.result is None:
             return "-"
         is_text = isinstance(task.result, str)
@@ -85,32 +81,26 @@ class TaskAdmin(ReadOnlyAdmin):
 
     @admin.display(description=_("whose"), ordering="actor")
     def owner(self, task: Task) -> str:
-        """Return whose task it is."""
         return owner_label(task.actor)
 
     @coloured(TASK_COLOURS)
     @admin.display(description=_("state"), ordering="state")
     def shown_state(self, task: Task) -> tuple[Any, Any]:
-        """Return where the task stands."""
         return coloured_label(TASK_STATES, task.state)
 
     @admin.display(description=_("state"))
     def state_in_words(self, task: Task) -> Any:
-        """Return the state as the page shows it."""
         return self.shown_state(task)[1]
 
     @admin.display(description=_("memories used"))
     def used(self, task: Task) -> int:
-        """Return how many memories it used."""
         return len(task.used_memory_ids)
 
     @admin.display(description=_("problems"))
     def problems(self, task: Task) -> int:
-        """Return how many things could not be done."""
         return len(task.errors)
 
     def context_of(self, request: HttpRequest, row: Any) -> dict[str, Any]:
-        """Return the memories it was given, used and left behind, and what could not be done."""
         given, used = row.offered[:MOST_SHOWN], row.used_memory_ids[:MOST_SHOWN]
         ids = [*(each["id"] for each in given), *used, row.recorded_memory_id]
         memories = memory_links(request, row.actor_id, ids)
@@ -144,6 +134,5 @@ def _scores(offered: dict[str, Any]) -> str:
 
 
 def _besides(used: Sequence[Any], given: Sequence[dict[str, Any]], memories: dict[str, Any]) -> list[Any]:
-    """Return the memories that were used though they are not among those shown as given."""
     known = {each["id"] for each in given}
     return [memories[str(key)] for key in used if str(key) not in known]

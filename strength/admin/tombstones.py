@@ -55,42 +55,34 @@ class TombstoneAdmin(DecisionAdmin):
     change_form_outer_before_template = "admin/strength/tombstone/lift.html"
 
     def title_of(self, row: Tombstone) -> str:
-        """Return what was decided when; what it was about is not kept."""
         return title_with_time(row.get_decision_display(), row.created_at)
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Tombstone]:
-        """Return the decisions without what only programs compare."""
         return super().get_queryset(request).defer("digest", "terms", "marks", "order")
 
     @admin.display(description=_("whose"), ordering="actor")
     def owner(self, tombstone: Tombstone) -> str:
-        """Return whose memory it is kept out of."""
         return owner_label(tombstone.actor)
 
     @coloured(DECISION_COLOURS)
     @admin.display(description=_("decision"), ordering="decision")
     def shown_decision(self, tombstone: Tombstone) -> tuple[Any, Any]:
-        """Return what was decided."""
         return coloured_label(DECISIONS, tombstone.decision)
 
     @admin.display(description=_("decision"))
     def decision_in_words(self, tombstone: Tombstone) -> Any:
-        """Return the decision as the page shows it."""
         return self.shown_decision(tombstone)[1]
 
     @admin.display(description=_("who"), ordering="who_name")
     def who(self, tombstone: Tombstone) -> str:
-        """Return who decided."""
         return principal_label(tombstone.who_name, tombstone.who_kind)
 
     @admin.display(description=_("in its place"))
     def stands_in(self, tombstone: Tombstone) -> str:
-        """Return a link to the memory that stands in its place, where there is one."""
         key = tombstone.memory_id
         return link_to("admin:strength_memory_change", key, str(key)[:13]) if key else "-"
 
     def get_urls(self) -> list[URLPattern]:
-        """Return the addresses, with the one that the button posts to."""
         view = self.admin_site.admin_view(self.lift_view)
         return [path("<path:object_id>/lift/", view, name="strength_tombstone_lift"), *super().get_urls()]
 
@@ -105,6 +97,5 @@ class TombstoneAdmin(DecisionAdmin):
         return self.posted(request, object_id, act, logged="lift")
 
     def context_of(self, request: HttpRequest, row: Any) -> dict[str, Any]:
-        """Return what stands in its place, and whether it can be lifted by this person."""
         shown = memory_links(request, row.actor_id, [row.memory_id]) if row.memory_id else {}
         return {"may_lift": self.has_decide_permission(request), "stands_in": shown.get(str(row.memory_id))}

@@ -63,11 +63,9 @@ class CuratedAdmin(ActionAdmin):
         js = ("memoryhub/editor.js",)
 
     def has_add_permission(self, request: HttpRequest) -> bool:
-        """Return no: rows are made elsewhere, where it is known whose they are."""
         return False
 
     def get_fieldsets(self, request: HttpRequest, obj: Any = None) -> Any:
-        """Return the fields; who may only look is not asked for a reason."""
         fieldsets = super().get_fieldsets(request, obj)
         if self.has_change_permission(request, obj):
             return fieldsets
@@ -77,11 +75,9 @@ class CuratedAdmin(ActionAdmin):
         ]
 
     def can_be_taken_back(self, request: HttpRequest, told: Any, undo: str) -> None:
-        """Note what a form's action did, in words, and what a POST to takes it back."""
         request.done = (told, undo)  # type: ignore[attr-defined]
 
     def response_change(self, request: HttpRequest, obj: Any) -> HttpResponse:
-        """Say what was saved, beside a button that takes it back."""
         done = getattr(request, "done", None)
         if done is None:
             plain: HttpResponse = super().response_change(request, obj)
@@ -133,7 +129,6 @@ def address(name: str, row: Any, /, **values: Any) -> str:
 
 
 def wide(text: str) -> str:
-    """Return a list's column that keeps room for words."""
     return format_html('<div class="pro-column">{}</div>', text)
 
 
@@ -170,7 +165,6 @@ class HistoryAdmin(CuratedAdmin):
     """A screen of texts that keep what they were."""
 
     def versions_of(self, row: Any, before: int, number: int) -> Sequence[Version]:
-        """Return so many versions of a row's text, the newest first, all older than `before`."""
         raise NotImplementedError
 
     def text_at(self, row: Any, number: int) -> str | None:
@@ -182,11 +176,9 @@ class HistoryAdmin(CuratedAdmin):
         return ""
 
     def restore(self, request: HttpRequest, row: Any, number: int, reason: str) -> Done:
-        """Bring back what a row's text was at a version, through an action."""
         raise NotImplementedError
 
     def get_urls(self) -> list[URLPattern]:
-        """Return the addresses, with those of comparing and restoring."""
         pages = {"compare": self.compare_view, "text": self.text_view, "restore": self.restore_view}
         return [*object_action_urls(self, pages), *super().get_urls()]
 

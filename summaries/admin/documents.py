@@ -145,7 +145,6 @@ class DocumentAdmin(HistoryAdmin):
     change_form_outer_after_template = "admin/summaries/document/below.html"
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
-        """Return the rows; a list reads no text."""
         rows = super().get_queryset(request)
         match = request.resolver_match
         return rows.defer("text") if match is not None and match.view_name.endswith("_changelist") else rows
@@ -159,17 +158,14 @@ class DocumentAdmin(HistoryAdmin):
 
     @admin.display(description=_("project"), ordering="project__name")
     def of_project(self, document: Document) -> str:
-        """Return a link to the project."""
         return link_to("admin:summaries_project_change", document.project_id, document.project.name)
 
     @admin.display(description=_("whose"), ordering="actor")
     def owner(self, document: Document) -> str:
-        """Return whose project it is."""
         return owner_label(document.actor)
 
     @admin.display(description=_("Text"))
     def beginning(self, document: Document) -> str:
-        """Return the beginning of a very long text, and the way to the whole."""
         words = gettext(
             "This text has %(number)d characters. Here is its beginning; open the whole text to edit it."
         )
@@ -182,11 +178,9 @@ class DocumentAdmin(HistoryAdmin):
         )
 
     def title_of(self, row: Any) -> str:
-        """Return what the document is called."""
         return str(row.name)
 
     def act(self, request: HttpRequest, row: Any, form: Any, change: bool) -> Document:
-        """Write the text, where a person changed it."""
         stored = Document.objects.get(pk=row.pk, actor_id=row.actor_id)
         text = form.changed_values(frozenset({"text"})).get("text", stored.text)
         saved = write_document(
@@ -205,11 +199,9 @@ class DocumentAdmin(HistoryAdmin):
         return saved
 
     def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        """Return no: a document goes with its project; its text can be emptied."""
         return False
 
     def get_urls(self) -> list[URLPattern]:
-        """Return the addresses, with those of what the page's buttons post to and of what it loads."""
         pages: dict[str, Callable[..., HttpResponse]] = {
             **{name: partial(self.trust_view, name=name) for name in TRUSTED_BY},
             "compact": self.compact_view,
@@ -360,7 +352,6 @@ class DocumentAdmin(HistoryAdmin):
         return rows.values_list("text", flat=True).first()
 
     def file_name_of(self, row: Any, text: str) -> str:
-        """Return the document's name, with its topic where the name is a digest."""
         return file_name(row.name, topic_of(text))
 
     def restore(self, request: HttpRequest, row: Any, number: int, reason: str) -> Done:
@@ -376,7 +367,6 @@ class DocumentAdmin(HistoryAdmin):
     # What the page tells besides the fields.
 
     def context_of(self, request: HttpRequest, row: Any) -> dict[str, Any]:
-        """Return how long it is, what waits to be believed, versions and backups, and what somebody else saved."""
         stored = Document.objects.select_related("project__actor__agent").get(
             pk=row.pk, actor_id=row.actor_id
         )
@@ -398,7 +388,6 @@ class DocumentAdmin(HistoryAdmin):
         }
 
     def _conflict(self, request: HttpRequest, stored: Document) -> dict[str, Any] | None:
-        """Return what somebody else saved while this person typed, and how the two texts differ."""
         refused = getattr(request, "refused", None)
         if refused is None or refused.version is None:
             return None
@@ -481,7 +470,6 @@ def entries_of(documents: Sequence[Document]) -> dict[str, Any]:
 
 
 def _texts(actor_ids: set[UUID], wanted: set[Any]) -> dict[tuple[Any, bytes], str]:
-    """Return the lines of the documents with entries that wait, by document and digest."""
     rows = Document.objects.filter(actor_id__in=actor_ids, pk__in=wanted).values_list("pk", "text")
     return {
         (pk, line_digest(line)): line.strip()
@@ -505,7 +493,6 @@ def _waiting(entry: DocumentEntry, document: Document, texts: dict[tuple[Any, by
 
 
 def _grouped(waiting: Sequence[Waiting]) -> list[dict[str, Any]]:
-    """Return the entries by document, with the ids that a button for all of a document posts."""
     groups: dict[Any, list[Waiting]] = {}
     for each in waiting:
         groups.setdefault(each.document.pk, []).append(each)

@@ -46,7 +46,6 @@ ACTIONS: Final = {
 
 
 def _summaries(stretch: Stretch) -> Iterator[Event]:
-    """Tell of each version after the last message that it covers."""
     if stretch.is_search:
         return
     rows = SummaryVersion.objects.filter(
@@ -97,7 +96,6 @@ def _routes(stretch: Stretch) -> Iterator[Event]:
 
 
 def _project(decision: RoutingDecision) -> str:
-    """Return the project's name as it holds now."""
     project = decision.corrected_project or decision.project
     return project.name if project else decision.proposed_name
 

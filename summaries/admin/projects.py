@@ -111,20 +111,16 @@ class ProjectAdmin(CuratedAdmin):
 
     @admin.display(description=_("description"))
     def shown_description(self, project: Project) -> str:
-        """Return what it is about."""
         return excerpt(project.description)
 
     @admin.display(description=_("whose"), ordering="actor")
     def owner(self, project: Project) -> str:
-        """Return whose project it is."""
         return owner_label(project.actor)
 
     def title_of(self, row: Any) -> str:
-        """Return what the project is called."""
         return str(row.name)
 
     def act(self, request: HttpRequest, row: Any, form: Any, change: bool) -> Project:
-        """Change what a person changed."""
         stored = Project.objects.get(pk=row.pk, actor_id=row.actor_id)
         memory = Document.objects.of(row.actor_id).filter(project=stored, name=MEMORY).only("version").first()
         changed = change_project(
@@ -146,12 +142,10 @@ class ProjectAdmin(CuratedAdmin):
     # Deleting.
 
     def delete_model(self, request: HttpRequest, obj: Project) -> None:
-        """Delete a project with its documents. One that is gone already is deleted."""
         with suppress(UnknownRow):
             delete_project(project=obj, by=principal(request), reason=submitted_reason(request), now=clock())
 
     def delete_queryset(self, request: HttpRequest, queryset: QuerySet[Project]) -> None:
-        """Delete projects one by one, so that each leaves its audit entry."""
         for project in queryset.select_related("actor__agent"):
             self.delete_model(request, project)
 
@@ -166,7 +160,6 @@ class ProjectAdmin(CuratedAdmin):
     # The pages and buttons beside the form.
 
     def get_urls(self) -> list[URLPattern]:
-        """Return the addresses, with those of the pages and buttons."""
         pages = {
             "back": self.back_view,
             "document": self.add_document_view,
@@ -272,7 +265,6 @@ class ProjectAdmin(CuratedAdmin):
     # What the page tells besides the fields.
 
     def context_of(self, request: HttpRequest, row: Any) -> dict[str, Any]:
-        """Return the documents with their lengths, what waits to be believed, and what was done lately."""
         stored = Project.objects.select_related("actor__agent").get(pk=row.pk, actor_id=row.actor_id)
         today = clock().astimezone(UTC).date()
         documents, reads = _documents(stored), person_may(request, "view_document")
@@ -312,7 +304,6 @@ def _lengths(project: Project, documents: Sequence[Document]) -> list[dict[str, 
 
 
 def _sums(project: Project, first: date, last: date) -> list[dict[str, Any]]:
-    """Return what was done on each day, in sentences of the reader's language."""
     language = "ja" if (get_language() or "").startswith("ja") else "en"
     days = daily(actor_id=project.actor_id, first=first, last=last, project=project.name)
     if not days and first == last:
@@ -364,7 +355,6 @@ def _along(rows: Sequence[Project]) -> Mapping[Any, int]:
 
 
 def _day(text: str, now: datetime) -> date:
-    """Return the day that the address names, today where it names none."""
     try:
         return date.fromisoformat(text)
     except ValueError:
@@ -394,27 +384,22 @@ class ProjectEventAdmin(ReadOnlyAdmin):
     readonly_fields = ("shown_kind", "of_project", "owner", "shown_outcome")
 
     def title_of(self, row: ProjectEvent) -> str:
-        """Return what was done, with which project, and when."""
         return title_with_time(f"{EVENTS[row.kind]} {row.project_name}".rstrip(), row.created_at)
 
     @admin.display(description=_("kind"), ordering="kind")
     def shown_kind(self, event: ProjectEvent) -> Any:
-        """Return what was done, in words."""
         return EVENTS[event.kind]
 
     @admin.display(description=_("outcome"), ordering="outcome")
     def shown_outcome(self, event: ProjectEvent) -> Any:
-        """Return what came of it, in words, where that is more than the kind says."""
         return EVENT_OUTCOMES.get(event.outcome, event.outcome) or "–"
 
     @admin.display(description=_("project"), ordering="project_name")
     def of_project(self, event: ProjectEvent) -> str:
-        """Return the project, with a link while it is there."""
         if event.project_id is None:
             return event.project_name
         return link_to("admin:summaries_project_change", event.project_id, event.project_name)
 
     @admin.display(description=_("whose"), ordering="actor")
     def owner(self, event: ProjectEvent) -> str:
-        """Return whose project it is."""
         return owner_label(event.actor)

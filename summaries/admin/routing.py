@@ -68,7 +68,6 @@ class StateFilter(DropdownFilter):
     parameter_name = "state"
 
     def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, Any]]:
-        """Return what can be chosen."""
         return [
             ("unsure", _("Not sure, and nobody looked")),
             ("open", _("Nobody looked")),
@@ -76,7 +75,6 @@ class StateFilter(DropdownFilter):
         ]
 
     def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
-        """Filter by whether a person said where the message belongs."""
         filters = {
             "unsure": Q(corrected_at=None, confidence__in=[Confidence.LOW, Confidence.MEDIUM]),
             "open": Q(corrected_at=None),
@@ -92,11 +90,9 @@ class ActionFilter(DropdownFilter):
     parameter_name = "action"
 
     def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, Any]]:
-        """Return what can follow."""
         return [(action.value, ACTIONS[action]) for action in Action]
 
     def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
-        """Filter by what followed."""
         return queryset.filter(action=self.value()) if self.value() else queryset
 
 
@@ -138,81 +134,66 @@ class RoutingDecisionAdmin(HubAdmin):
     change_form_outer_after_template = "admin/summaries/routingdecision/examples.html"
 
     def has_add_permission(self, request: HttpRequest) -> bool:
-        """Return no: a router decides."""
         return False
 
     def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        """Return no: every decision is kept."""
         return False
 
     def title_of(self, row: Any) -> str:
-        """Return what followed, and when."""
         return title_with_time(ACTIONS[row.action], row.created_at)
 
     # The columns and fields.
 
     @admin.display(description=_("message"))
     def shown_message(self, decision: Any) -> str:
-        """Return the message's beginning."""
         return wide(excerpt(decision.opening))
 
     @admin.display(description=_("message"))
     def whole_message(self, decision: RoutingDecision) -> str:
-        """Return the message as it was."""
         return format_html(
             '<div dir="auto" class="break-words pro-text">{}</div>', decision.message[:LONGEST_SHOWN]
         )
 
     @admin.display(description=_("whose"), ordering="actor")
     def owner(self, decision: RoutingDecision) -> str:
-        """Return whose message it is."""
         return owner_label(decision.actor)
 
     @admin.display(description=_("project"), ordering="project__name")
     def of_project(self, decision: RoutingDecision) -> str:
-        """Return a link to the project that was found."""
         return _linked(decision.project)
 
     @coloured(CONFIDENCE_COLOURS)
     @admin.display(description=_("confidence"), ordering="confidence")
     def shown_confidence(self, decision: RoutingDecision) -> Any:
-        """Return how sure the router was."""
         return decision.confidence, CONFIDENCES[decision.confidence]
 
     @admin.display(description=_("confidence"))
     def sure(self, decision: RoutingDecision) -> Any:
-        """Return how sure the router was, in words alone."""
         return CONFIDENCES[decision.confidence]
 
     @admin.display(description=_("reason"))
     def shown_reason(self, decision: RoutingDecision) -> str:
-        """Return why the router decided so."""
         return excerpt(decision.reason, 80) if decision.reason else "–"
 
     @admin.display(description=_("reason"))
     def whole_reason(self, decision: RoutingDecision) -> str:
-        """Return why the router decided so, as it was written down then."""
         return excerpt(decision.reason, LONGEST_SHOWN) if decision.reason else "–"
 
     @admin.display(description=_("what followed"))
     def shown_action(self, decision: RoutingDecision) -> Any:
-        """Return what was done about the message."""
         return USER_TOLD if _was_told(decision) else ACTIONS[decision.action]
 
     @admin.display(description=_("session"))
     def in_session(self, decision: RoutingDecision) -> str:
-        """Return a link to the message's session, where it has one."""
         key = decision.session_id
         return timeline_link(key, str(key)[:13]) if key else "–"
 
     @admin.display(description=_("put right"), ordering="corrected_at")
     def put_right(self, decision: RoutingDecision) -> str:
-        """Return a link to the project that a person said it was."""
         return _linked(decision.corrected_project)
 
     @admin.display(description=_("belongs to"), ordering="corrected_at")
     def belongs_to(self, decision: Any) -> str:
-        """Return what a person said, with the way back; else a button for each likely project."""
         offered = getattr(decision, "offered", None)
         if offered is None or decision.corrected_project is not None:
             return self._said(decision, may_change=offered is not None)
@@ -236,7 +217,6 @@ class RoutingDecisionAdmin(HubAdmin):
     def changelist_view(
         self, request: HttpRequest, extra_context: dict[str, Any] | None = None
     ) -> HttpResponse:
-        """Show the list, to whoever may change something with the likely projects of each message."""
         may = self.has_change_permission(request)
         answer: Any = super().changelist_view(request, {**(extra_context or {}), "may_correct": may})
         changes = getattr(answer, "context_data", None) or {}
@@ -247,7 +227,6 @@ class RoutingDecisionAdmin(HubAdmin):
     # Putting right.
 
     def get_urls(self) -> list[URLPattern]:
-        """Return the addresses, with those that the buttons post to."""
         pages = {"correct": self.correct_view, "uncorrect": self.uncorrect_view}
         return [*object_action_urls(self, pages), *super().get_urls()]
 
@@ -305,7 +284,6 @@ class RoutingDecisionAdmin(HubAdmin):
         return run_object_action(self, request, object_id, press, may=may, logged=logged)
 
     def context_of(self, request: HttpRequest, row: Any) -> dict[str, Any]:
-        """Return the projects that the message may belong to, and the corrections that a router is shown for it."""
         names = list(
             Project.objects.of(row.actor_id)
             .order_by("name")
@@ -380,7 +358,6 @@ def _undo(decision: RoutingDecision, project: Project) -> str:
 
 
 def _button(to: str, text: str) -> SafeString:
-    """Return a button of the list's own form, which stands outside the form of the list's actions."""
     return format_html(
         '<button type="submit" form="correct-form" formaction="{}" class="{}"><bdi>{}</bdi></button>',
         to,

@@ -126,55 +126,45 @@ class SummaryAdmin(HistoryAdmin):
 
     @admin.display(description=_("summary"))
     def shown_text(self, summary: Any) -> str:
-        """Return the summary's beginning."""
         return wide(excerpt(summary.opening))
 
     @admin.display(description=_("whose"), ordering="actor")
     def owner(self, summary: Summary) -> str:
-        """Return whose session it is of."""
         return owner_label(summary.actor)
 
     @admin.display(description=_("session"))
     def in_session(self, summary: Summary) -> str:
-        """Return a link to the session."""
         return timeline_link(summary.session_id, str(summary.session_id)[:13])
 
     @coloured(GENERATOR_COLOURS)
     @admin.display(description=_("written by"), ordering="generator")
     def shown_generator(self, summary: Summary) -> Any:
-        """Return how its text came to be."""
         return summary.generator, GENERATORS[summary.generator]
 
     @coloured(TRUST_COLOURS)
     @admin.display(description=_("trust"), ordering="trust")
     def shown_trust(self, summary: Summary) -> Any:
-        """Return whether contexts of other sessions may use it."""
         return summary.trust, TRUSTS[summary.trust]
 
     @admin.display(description=_("written by"))
     def written_by(self, summary: Summary) -> Any:
-        """Return how its text came to be, in words alone."""
         return GENERATORS[summary.generator]
 
     @admin.display(description=_("trust"))
     def trusted(self, summary: Summary) -> Any:
-        """Return whether contexts of other sessions may use it, in words alone."""
         return TRUSTS[summary.trust]
 
     @coloured({"locked": "warning"})
     @admin.display(description=_("locked"), ordering="locked")
     def shown_locked(self, summary: Summary) -> Any:
-        """Return a label for locked summaries alone."""
         return ("locked", _("locked")) if summary.locked else ""
 
     # Changes: every one of them through an action.
 
     def title_of(self, row: Any) -> str:
-        """Return when it was written."""
         return title_with_time(self.opts.verbose_name, row.written_at)
 
     def act(self, request: HttpRequest, row: Any, form: Any, change: bool) -> Summary:
-        """Put the text right, where a person changed it."""
         former = row.version
         saved = edit_summary(
             summary=row,
@@ -203,12 +193,10 @@ class SummaryAdmin(HistoryAdmin):
             )
 
     def delete_queryset(self, request: HttpRequest, queryset: QuerySet[Summary]) -> None:
-        """Delete summaries one by one, so that each leaves its audit entry."""
         for summary in queryset.select_related("actor__agent"):
             self.delete_model(request, summary)
 
     def get_deleted_objects(self, objs: Sequence[Summary], request: HttpRequest) -> tuple[Any, Any, Any, Any]:
-        """Return the summaries, and how many versions go along with them."""
         rows = list(objs)
         needed = set() if self.has_delete_permission(request) else {self.opts.verbose_name}
         versions = SummaryVersion.objects.filter(
@@ -218,7 +206,6 @@ class SummaryAdmin(HistoryAdmin):
         return goes_along(rows, counted), {self.opts.verbose_name_plural: len(rows), **counted}, needed, []
 
     def get_urls(self) -> list[URLPattern]:
-        """Return the addresses, with those that the page's buttons post to."""
         pages = {"lock": self.lock_view, "rewrite": self.rewrite_view}
         return [*object_action_urls(self, pages), *super().get_urls()]
 
@@ -302,7 +289,6 @@ class SummaryAdmin(HistoryAdmin):
     # What the page tells besides the fields.
 
     def context_of(self, request: HttpRequest, row: Any) -> dict[str, Any]:
-        """Return the versions and the buttons that fit."""
         stored = Summary.objects.get(pk=row.pk, actor_id=row.actor_id)
         return {
             "may_change": self.has_change_permission(request, row),
@@ -314,5 +300,4 @@ class SummaryAdmin(HistoryAdmin):
 
 
 def _back(summary: Summary, former: int) -> str:
-    """Return what a POST to brings back all that a summary was at a former version."""
     return address("restore", summary, number=former, version=summary.version, exactly=1)

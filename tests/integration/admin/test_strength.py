@@ -1,12 +1,11 @@
 """The screens of strength over time, sleeps, merges, decisions and tasks: told truly, decided by one action each."""
 
 import html
+import json
 import re
-import xml.etree.ElementTree as ET
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from itertools import pairwise
 from typing import Any
 from uuid import uuid4
 
@@ -18,8 +17,6 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 from django.utils import timezone
-from hypothesis import given
-from hypothesis import strategies as st
 
 from memoryhub.auth.actions import create_agent
 from memoryhub.auth.models import AuditEntry
@@ -31,18 +28,7 @@ from strength.actions.sleep import SleepRequest, sleep
 from strength.actions.tasks import Completion, begin_task, complete_task, fail_task
 from strength.actions.tombstones import count_held_back
 from strength.actions.usage import impact_memory, use_memories, use_memory
-from strength.admin.charts import (
-    BOTTOM,
-    HEIGHT,
-    LEFT,
-    MOST_MARKS,
-    MOST_VERTICES,
-    RIGHT,
-    SHAPES,
-    TOP,
-    WIDTH,
-    strength_chart,
-)
+from strength.admin.memory_detail import CHART_SLOTS, strength_chart
 from strength.domain.sleep import ChangeKind, Trigger
 from strength.domain.strength import Impact, Point, PointKind
 from strength.models import CurrentNumbers, Memory, Merge, SleepRun, StrengthPoint, Task, Tombstone
@@ -127,118 +113,62 @@ def press(browser: Client, row: Any, button: str, **values: Any) -> Any:
     return browser.post(page_of(row, button), values, follow=True)
 
 
-# The drawing
+# The chart
 
 
 def point(at: datetime, strength: float, kind: PointKind = PointKind.SLEPT, times: int = 1) -> Point:
     return Point(at, kind, strength, strength, 0.0, 0, times)
 
 
-def places(line: str) -> list[tuple[float, float]]:
-    return [(float(x), float(y)) for x, y in (place.split(",") for place in line.split())]
-
-
 def days(*strengths: float) -> list[Point]:
     return [point(NOW + number * DAY, strength) for number, strength in enumerate(strengths)]
 
 
+def chart_of(points: list[Point], threshold: float = 0.1) -> dict[str, Any]:
+    """Return the labels, and the values of each dataset by its label."""
+    data = json.loads(strength_chart(points, threshold=threshold))
+    return {"labels": data["labels"], **{each["label"]: each["data"] for each in data["datasets"]}}
+
+
 def test_a_strength_holds_until_the_next_point() -> None:
-    line = places(strength_chart(days(1.0, 0.5, 0.25), threshold=0.1).line)
-    assert [y for _, y in line] == [12.0, 12.0, 112.0, 112.0, 162.0]
-    assert all(before[0] == after[0] or before[1] == after[1] for before, after in pairwise(line))
+    line = chart_of(days(1.0, 0.5, 0.25))["strength"]
+    assert len(line) == CHART_SLOTS and sorted(set(line), reverse=True) == [1.0, 0.5, 0.25]
+    assert line == sorted(line, reverse=True) and line.count(1.0) == line.count(0.5) + 1
 
 
-def test_the_drawing_of_one_moment() -> None:
-    chart = strength_chart(
-        [point(NOW, 1.0, PointKind.CREATED), point(NOW, 1.0, PointKind.NOW)], threshold=0.1
-    )
-    assert {x for x, _ in places(chart.line)} == {float(LEFT)}
-    assert [moment.at for moment in chart.moments] == [NOW]
+def test_the_chart_of_one_moment() -> None:
+    chart = chart_of([point(NOW, 1.0, PointKind.CREATED), point(NOW, 1.0, PointKind.NOW)])
+    assert len(chart["labels"]) == 1 and chart["strength"] == chart["created"] == chart["now"] == [1.0]
 
 
-def test_the_drawing_of_a_single_day_shows_hours() -> None:
-    chart = strength_chart([point(NOW, 1.0), point(NOW + timedelta(hours=8), 2.0)], threshold=0.1)
-    assert chart.shows_hours and [moment.at.hour for moment in chart.moments] == [12, 14, 16, 18, 20]
+def test_the_chart_of_a_single_day_shows_hours() -> None:
+    hours = chart_of([point(NOW, 1.0), point(NOW + timedelta(hours=8), 2.0)])["labels"]
+    years = chart_of([point(NOW, 1.0), point(NOW + 3000 * DAY, 1.0)])["labels"]
+    assert ":" in hours[0] and ":" not in years[0] and years[0] != years[-1]
 
 
-def test_the_axis_of_years_has_few_midnights() -> None:
-    chart = strength_chart([point(NOW, 1.0), point(NOW + 3000 * DAY, 1.0)], threshold=0.1)
-    assert 3 <= len(chart.moments) <= 7 and not chart.shows_hours
-    assert all((moment.at.hour, moment.at.minute) == (0, 0) for moment in chart.moments)
+@pytest.mark.parametrize(("threshold", "label"), [(0.1, "0.1"), (900.0, "900"), (1e6, "1,000,000")])
+def test_the_threshold_is_in_the_chart_however_high(threshold: float, label: str) -> None:
+    chart = chart_of(days(0.1, 0.1), threshold)
+    assert set(chart[f"archived at {label} or below"]) == {threshold}
+    assert not any("archived" in each for each in chart_of(days(0.1, 0.1), 0.0))
 
 
-@pytest.mark.parametrize(
-    ("highest", "labels"),
-    [
-        (0.0, ["0", "0.0025", "0.005", "0.0075", "0.01"]),
-        (0.3, ["0", "0.1", "0.2", "0.3"]),
-        (1.0, ["0", "0.25", "0.5", "0.75", "1"]),
-        (7.0, ["0", "2", "4", "6", "8"]),
-        (1e6, ["0", "250,000", "500,000", "750,000", "1,000,000"]),
-    ],
-)
-def test_heights_are_round(highest: float, labels: list[str]) -> None:
-    chart = strength_chart(days(highest, 0.0), threshold=0.0)
-    assert [height.label for height in chart.heights] == labels
-    assert chart.threshold is None and (chart.lowest, chart.highest) == (0.0, highest)
-
-
-def test_the_threshold_is_in_the_picture_however_high() -> None:
-    chart = strength_chart(days(0.1, 0.1), threshold=900.0)
-    assert chart.threshold is not None and float(chart.threshold.y) >= TOP
-
-
-def test_thousands_of_points_are_few_vertices_and_lose_no_peak() -> None:
+def test_thousands_of_points_are_few_values_and_lose_no_event() -> None:
     points = days(*(1.0 for _ in range(5000)))
-    points[2345] = point(points[2345].at, 9.0)
-    points[3456] = point(points[3456].at, 0.0)
-    chart = strength_chart(points, threshold=0.1)
-    line = places(chart.line)
-    assert len(line) <= MOST_VERTICES
-    assert (
-        min(y for _, y in line) == pytest.approx(TOP, abs=25) and max(y for _, y in line) == HEIGHT - BOTTOM
-    )
-    assert chart.nights.count("M") <= WIDTH
-
-
-def test_marks_that_would_lie_upon_each_other_are_one() -> None:
-    points = [
-        point(NOW + number * timedelta(hours=1), 1.0, PointKind.USED, times=2) for number in range(5000)
-    ]
-    marks = strength_chart(points, threshold=0.1).marks
-    assert len(marks) <= MOST_MARKS and sum(mark.times for mark in marks) == 10_000
+    points[2345] = point(points[2345].at, 9.0, PointKind.USED)
+    points[3456] = point(points[3456].at, 0.25, PointKind.SET)
+    chart = chart_of(points)
+    assert all(len(values) == CHART_SLOTS for values in chart.values())
+    assert max(filter(None, chart["used"])) == 9.0 and max(filter(None, chart["set"])) == 0.25
 
 
 def test_the_legend_has_what_there_is() -> None:
-    chart = strength_chart(
-        [point(NOW, 1, PointKind.CREATED), point(NOW + DAY, 1), point(NOW + DAY, 2, PointKind.USED)],
-        threshold=0.1,
+    chart = chart_of(
+        [point(NOW, 1, PointKind.CREATED), point(NOW + DAY, 1), point(NOW + DAY, 2, PointKind.USED)]
     )
-    assert chart.kinds == [PointKind.CREATED, PointKind.USED] and chart.nights.count("M") == 1
-    assert [mark.shape for mark in chart.marks] == [SHAPES[PointKind.CREATED], SHAPES[PointKind.USED]]
-
-
-@given(
-    moments=st.lists(
-        st.tuples(st.integers(0, 10**9), st.floats(0, 1e6), st.sampled_from(PointKind)),
-        min_size=1,
-        max_size=900,
-    ),
-    threshold=st.floats(0, 1000),
-)
-def test_everything_lies_within_the_picture(
-    moments: list[tuple[int, float, PointKind]], threshold: float
-) -> None:
-    points = [point(NOW + timedelta(seconds=second), strength, kind) for second, strength, kind in moments]
-    chart = strength_chart(points, threshold=threshold)
-    line = places(chart.line)
-    assert 1 <= len(line) <= MOST_VERTICES
-    assert all(earlier[0] <= later[0] for earlier, later in pairwise(line))
-    marks = [(float(mark.x), float(mark.y)) for mark in chart.marks]
-    heights = [(float(LEFT), float(height.y)) for height in chart.heights]
-    for x, y in [*line, *marks, *heights]:
-        assert LEFT - 0.1 <= x <= WIDTH - RIGHT + 0.1 and TOP - 0.1 <= y <= HEIGHT - BOTTOM + 0.1
-    assert len(chart.heights) <= 6 and 0 < len(chart.moments) <= 7
+    assert set(chart) == {"labels", "created", "slept", "used", "strength", "archived at 0.1 or below"}
+    assert chart["slept"][-1] == 0.0 and chart["used"][-1] == 2
 
 
 # A memory's page
@@ -248,13 +178,11 @@ def test_memory_page_draws_its_strength(boss: Client, nights: Nights) -> None:
     for number in range(2, 9):
         wake(nights.hub, NOW + number * DAY)
     text = text_of(boss, page_of(nights.one))
-    svg = text[text.index("<svg viewBox") : text.index("</svg>") + 6]
-    drawing = ET.fromstring(svg)
-    assert [child.tag for child in drawing][:2] == ["title", "desc"]
-    assert "sleeps" in str(drawing[1].text) and drawing.get("role") == "img"
-    assert len(places(str(drawing.find(".//polyline").get("points")))) > 8  # type: ignore[union-attr]
+    response = boss.get(page_of(nights.one))
+    assert len(set(json.loads(response.context["chart"])["datasets"][-2]["data"])) > 2
+    assert 'role="img" aria-labelledby="strength-summary"' in text and 'data-type="line"' in text
     assert "archived at 0.1 or below" in text and "The points in numbers" in text
-    assert "<script" not in svg and "<summary" in text
+    assert "sleep runs" in text and "<summary" in text
 
 
 def test_memory_page_bounds_a_long_history(boss: Client, nights: Nights) -> None:
@@ -269,7 +197,7 @@ def test_memory_page_bounds_a_long_history(boss: Client, nights: Nights) -> None
     Memory.objects.filter(pk=nights.one.pk).update(created_at=NOW - 4000 * DAY)
     response = boss.get(page_of(nights.one))
     assert len(response.context["points"]) == 200 and "earlier points" in response.content.decode()
-    assert len(places(response.context["chart"].line)) <= MOST_VERTICES
+    assert len(json.loads(response.context["chart"])["labels"]) == CHART_SLOTS
     assert len(response.content) < 400_000
 
 
