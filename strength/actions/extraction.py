@@ -58,7 +58,7 @@ from strength.domain.extraction import (
 from strength.domain.memories import Kind
 from strength.domain.policy import ExtractionPolicy
 from strength.models import Memory, ReflectionCursor, StrategyCursor
-from strength.strategies_sql import BEHIND, ENSURE_CURSORS, GO_ALONG, NOTE_PASSED, PASSED, REWIND, WAITING
+from strength.sql import QUERIES
 
 EXTRACT_KEY: Final = "actor"
 MOST_MESSAGES: Final = 200
@@ -121,7 +121,7 @@ def extract(
 def _pass_over(reading: Reading, off: Sequence[Strategy]) -> None:
     """Let strategies that are off go along: turned on later, they begin with what is said then (SPEC L2)."""
     if off:
-        _execute(GO_ALONG, actor_id=reading.actor.id, strategies=list(off))
+        _execute(QUERIES["pass_over_unread"], actor_id=reading.actor.id, strategies=list(off))
 
 
 def _after_reading(reading: Reading) -> None:
@@ -134,7 +134,7 @@ def _after_reading(reading: Reading) -> None:
 def _behind(actor: Actor, on: Sequence[Strategy], first: UUID | None) -> Session | None:
     values: dict[str, Any] = {"actor_id": actor.id, "strategies": list(on), "first": first}
     with connection.cursor() as cursor:
-        cursor.execute(BEHIND, values)
+        cursor.execute(QUERIES["next_unread_session"], values)
         row = cursor.fetchone()
     return Session.objects.filter(actor_id=actor.id, pk=row[0]).first() if row else None
 
@@ -169,14 +169,14 @@ def _move(actor: Actor, session: Session, stretch: Stretch, until: int, passed: 
     """
     strategies = [strategy.value for strategy in stretch.strategies]
     names = {"actor_id": actor.id, "session_id": session.pk, "strategies": strategies}
-    _execute(ENSURE_CURSORS, **names)
+    _execute(QUERIES["ensure_cursors"], **names)
     rows = StrategyCursor.objects.filter(actor_id=actor.id, session_id=session.pk, strategy__in=strategies)
     held = list(rows.order_by("strategy").select_for_update())
     if any(each.read_until != stretch.after for each in held):
         return False
     rows.update(read_until=until)
     if passed is not None:
-        _execute(NOTE_PASSED, **names, seq=passed)
+        _execute(QUERIES["note_passed_message"], **names, seq=passed)
     return True
 
 
@@ -282,12 +282,12 @@ def _together(one: Filed, other: Filed) -> Filed:
 
 def messages_waiting(*, actor: Actor | None = None) -> dict[Strategy, int]:
     """Return how many messages each strategy that is on has not looked at, of one actor or of all."""
-    return _counted(WAITING, actor)
+    return _counted(QUERIES["unread_messages"], actor)
 
 
 def messages_passed_over(*, actor: Actor | None = None) -> dict[Strategy, int]:
     """Return how many messages each strategy passed over, off or refused: what `rewind` would go back for."""
-    return _counted(PASSED, actor)
+    return _counted(QUERIES["passed_messages"], actor)
 
 
 @transaction.atomic
@@ -301,7 +301,7 @@ def rewind(
     be begun anew. A job reads what waits, as far as the agent's caps allow.
     """
     on = [each for each in strategies if each in FROM_MESSAGES and is_on(actor.agent.strategies, each)]
-    _execute(REWIND, actor_id=actor.id, strategies=on, since=since, again=again)
+    _execute(QUERIES["rewind_cursors"], actor_id=actor.id, strategies=on, since=since, again=again)
     if Strategy.REFLECTION in strategies and is_on(actor.agent.strategies, Strategy.REFLECTION):
         passed = ReflectionCursor.objects.filter(actor_id=actor.id)
         (passed if again else passed.filter(has_passed=True)).delete()

@@ -32,7 +32,7 @@ from strength.domain.memories import ScopeLevel, Status
 from strength.domain.policy import SearchPolicy
 from strength.domain.ranking import ScoreBreakdown, score
 from strength.models import Memory, MemoryIndex
-from strength.sql import FOLLOW_NUMBERS, FOLLOW_THESE, NUMBERS_OF_NOMINEES, OFF_THE_CLOCK
+from strength.sql import QUERIES
 
 EMBEDDER_AWAY = "embedder"
 
@@ -268,7 +268,7 @@ def _numbers(nominees: Sequence[Candidate], search: MemorySearch) -> dict[UUID, 
         "perspective": search.perspective,
     }
     with connection.cursor() as cursor:
-        cursor.execute(NUMBERS_OF_NOMINEES, keys)
+        cursor.execute(QUERIES["candidate_numbers"], keys)
         return {memory_id: (strength, last_used) for memory_id, strength, last_used in cursor.fetchall()}
 
 
@@ -304,5 +304,5 @@ def follow_memories(memories: Sequence[Memory]) -> None:
         "memory_ids": list({memory.pk for memory in memories}),
     }
     with connection.cursor() as cursor:
-        cursor.execute(FOLLOW_THESE, keys)
-        cursor.execute(OFF_THE_CLOCK + FOLLOW_NUMBERS, keys)
+        cursor.execute(QUERIES["sync_index"], keys)
+        cursor.execute(QUERIES["take_off_clock"] + QUERIES["sync_numbers"], keys)

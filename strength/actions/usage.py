@@ -53,7 +53,7 @@ from strength.domain.usage_detection import (
 )
 from strength.models import Memory, MemoryIndex
 from strength.models.locks import lock_shared, write_numbers
-from strength.sql import IMPACT_MEMORIES, MARK_CANDIDATES, SET_STRENGTHS, USE_MEMORIES, policy_values
+from strength.sql import QUERIES, policy_values
 
 LEARNABLE = frozenset({Status.ACTIVE, Status.ARCHIVED})
 """The states in which a memory grows: what waits for a curator or was refused does not."""
@@ -71,7 +71,7 @@ def mark_candidates(*, memories: Sequence[Memory]) -> None:
             "memory_ids": list({memory.pk for memory in memories}),
         }
         with connection.cursor() as cursor:
-            cursor.execute(MARK_CANDIDATES, keys)
+            cursor.execute(QUERIES["mark_candidates"], keys)
 
 
 @transaction.atomic
@@ -88,7 +88,8 @@ def use_memories(
     known_as = None if task is None else hashlib.sha256(task.encode()).hexdigest()
     given = {"perspective": perspective, "task": known_as, "kind": PointKind.USED}
     return sum(
-        _execute(USE_MEMORIES, group, now, **_use(policy), **given) for policy, group in _by_actor(memories)
+        _execute(QUERIES["use_memories"], group, now, **_use(policy), **given)
+        for policy, group in _by_actor(memories)
     )
 
 
@@ -118,7 +119,7 @@ def apply_impact(*, memories: Sequence[Memory], impact: Impact, by: Principal, n
     for policy, group in _by_actor(memories):
         value = impact_value(policy, impact)
         grown = {"value": value, "increment": value * policy.impact_to_strength_ratio}
-        done += _execute(IMPACT_MEMORIES, group, now, **grown, kind=PointKind.IMPACT)
+        done += _execute(QUERIES["impact_memories"], group, now, **grown, kind=PointKind.IMPACT)
     return done
 
 
@@ -139,14 +140,22 @@ def set_strengths(
     done = 0
     for _actor_id, group in _by_actor(memories):
         stated = [strengths[memory.pk] for memory in group]
-        done += _execute(SET_STRENGTHS, group, now, strengths=stated, kind=PointKind.SET)
+        done += _execute(QUERIES["set_strengths"], group, now, strengths=stated, kind=PointKind.SET)
     return done
 
 
 def reinforce(*, memory: Memory, now: datetime) -> None:
     """Strengthen a memory that was said again; inside the caller's transaction, which holds it."""
     policy = effective_policy(StrengthPolicy, memory.agent, memory.actor)
-    _execute(USE_MEMORIES, [memory], now, **_use(policy), perspective=None, task=None, kind=PointKind.USED)
+    _execute(
+        QUERIES["use_memories"],
+        [memory],
+        now,
+        **_use(policy),
+        perspective=None,
+        task=None,
+        kind=PointKind.USED,
+    )
 
 
 def _use(policy: StrengthPolicy) -> dict[str, Any]:

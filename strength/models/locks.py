@@ -13,7 +13,7 @@ from django.db import connection
 from django.utils.translation import gettext_lazy as _
 
 from memoryhub.auth.tenancy import UnknownRow
-from strength.sql import OFF_THE_CLOCK
+from strength.sql import QUERIES
 
 # In one statement: the subquery is not pulled up, for its function has effects, and rows are locked after the join.
 HOLD = """
@@ -52,7 +52,7 @@ def _hold(actor_id: UUID, statement: str) -> None:
 def settle_numbers(actor_id: UUID, memory_ids: Collection[UUID]) -> None:
     """Store these memories' numbers as they are now, held until the transaction ends."""
     with connection.cursor() as cursor:
-        cursor.execute(OFF_THE_CLOCK, {"actor_ids": [actor_id], "memory_ids": list(memory_ids)})
+        cursor.execute(QUERIES["take_off_clock"], {"actor_ids": [actor_id], "memory_ids": list(memory_ids)})
 
 
 def write_numbers(
@@ -61,6 +61,6 @@ def write_numbers(
     """Execute a statement that writes these memories' numbers, off the clock; return how many rows it says."""
     keys = {"actor_ids": [actor_id], "memory_ids": list(memory_ids)}
     with connection.cursor() as cursor:
-        cursor.execute(OFF_THE_CLOCK + statement, {"actor_id": actor_id, **keys, **values})
+        cursor.execute(QUERIES["take_off_clock"] + statement, {"actor_id": actor_id, **keys, **values})
         cursor.nextset()
         return int(cursor.rowcount)

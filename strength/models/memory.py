@@ -19,7 +19,7 @@ from memoryhub.tenancy.namespaces import LONGEST_NAMESPACE
 from strength.domain.memories import Kind, ScopeLevel, Source, Status
 from strength.domain.strength import perspective_strength
 from strength.models.locks import lock_shared
-from strength.sql import FACETS, FOLLOW_NUMBERS, FOLLOW_THESE, HOLD_MEMORIES, OFF_THE_CLOCK, STALE_MEMORIES
+from strength.sql import FACETS, QUERIES
 
 
 def choices(words: Iterable[str]) -> list[tuple[str, str]]:
@@ -294,7 +294,7 @@ class MemoryIndex(Facets, SearchIndexRow):
     def mend(cls) -> int:
         """Bring what index and numbers repeat back in line with their memory; return how many rows were wrong."""
         with connection.cursor() as cursor:
-            cursor.execute(STALE_MEMORIES)
+            cursor.execute(QUERIES["stale_memories"])
             stale = cursor.fetchall()
         return sum(cls._mend(actor_id, memory_ids) for actor_id, memory_ids in stale)
 
@@ -304,11 +304,11 @@ class MemoryIndex(Facets, SearchIndexRow):
         keys = {"actor_ids": [actor_id], "memory_ids": memory_ids}
         with suppress(UnknownRow), transaction.atomic(), connection.cursor() as cursor:
             lock_shared(actor_id)
-            cursor.execute(HOLD_MEMORIES, keys)
-            cursor.execute(FOLLOW_THESE, keys)
+            cursor.execute(QUERIES["lock_memories"], keys)
+            cursor.execute(QUERIES["sync_index"], keys)
             mended = cursor.rowcount
-            cursor.execute(OFF_THE_CLOCK, keys)
-            cursor.execute(FOLLOW_NUMBERS, keys)
+            cursor.execute(QUERIES["take_off_clock"], keys)
+            cursor.execute(QUERIES["sync_numbers"], keys)
             return int(mended + cursor.rowcount)
         return 0
 

@@ -1,0 +1,279 @@
+-- The statements that the ORM cannot express; `memoryhub.queries` loads them. See `strength/sql.py` for the formulas.
+--
+-- Lock order: whoever locks rows of several tables locks the actor first, then memories, then numbers, each in the order
+-- of actor and memory. A sleep locks the other way round, and keeps writers away meanwhile (`strength.models.locks`).
+
+-- name: mark_candidates
+-- Rows are locked in the order of their keys, so that searches with overlapping results wait for each other and never
+-- deadlock. The actors come first, as in every write: the array is evaluated before any row is looked at. An actor that
+-- is erased meanwhile has nothing to count.
+WITH actors AS MATERIALIZED (
+    SELECT id FROM memoryhub_actor WHERE id = ANY(%(actor_ids)s) ORDER BY id FOR KEY SHARE
+), returned AS MATERIALIZED (
+    SELECT actor_id, memory_id FROM strength_memorynumbers
+    WHERE actor_id = ANY(ARRAY(SELECT id FROM actors)) AND memory_id = ANY(%(memory_ids)s)
+    ORDER BY actor_id, memory_id FOR UPDATE
+)
+UPDATE strength_memorynumbers AS numbers SET candidate_count = numbers.candidate_count + 1
+FROM returned WHERE numbers.actor_id = returned.actor_id AND numbers.memory_id = returned.memory_id
+
+-- name: take_off_clock
+-- Writes the current numbers of memories into their rows, as if every night had done so, and takes them off the actor's
+-- clock. Whoever changes numbers begins with this, in the same round trip; so it locks all rows, memories first, whether
+-- they are on the clock or not.
+WITH known AS MATERIALIZED (
+    SELECT id FROM strength_memory
+    WHERE actor_id = ANY(%(actor_ids)s) AND id = ANY(%(memory_ids)s) ORDER BY id FOR KEY SHARE
+), held AS MATERIALIZED (
+    SELECT memory_id FROM strength_memorynumbers
+    WHERE actor_id = ANY(%(actor_ids)s) AND memory_id = ANY(ARRAY(SELECT id FROM known))
+    ORDER BY actor_id, memory_id FOR UPDATE
+)
+UPDATE strength_memorynumbers AS numbers SET
+    strength = now.strength, faded = now.faded, last_decay_at = now.last_decay_at,
+    decayed_at_task = now.decayed_at_task, slept_in = now.slept_in, before_strength = now.before_strength,
+    before_faded = now.before_faded, before_level = now.before_level, before_decay_at = now.before_decay_at,
+    before_task = now.before_task, clock_then = NULL
+FROM held JOIN strength_currentnumbers AS now ON now.memory_id = held.memory_id
+WHERE numbers.actor_id = ANY(%(actor_ids)s) AND numbers.memory_id = held.memory_id AND numbers.clock_then IS NOT NULL;
+
+-- fragment: note_point
+-- One row per memory, kind and day in the history of strengths; the statement before it is `changed`.
+INSERT INTO strength_strengthpoint AS point
+    (actor_id, memory_id, day, kind, at, before, strength, faded, level, times, began_at, faded_before)
+SELECT %(actor_id)s, memory_id, (%(now)s AT TIME ZONE 'UTC')::date, %(kind)s, %(now)s, before, strength, faded,
+    consolidation_level, 1, %(now)s, faded
+FROM changed ORDER BY memory_id
+ON CONFLICT (actor_id, memory_id, day, kind) DO UPDATE SET at = excluded.at, strength = excluded.strength,
+    faded = excluded.faded, level = excluded.level, times = point.times + 1
+
+-- fragment: known
+-- The memories that may grow, locked in order: pending and rejected ones do not.
+known AS MATERIALIZED (
+    SELECT id AS memory_id FROM strength_memory
+    WHERE actor_id = %(actor_id)s AND id = ANY(%(memory_ids)s) AND status IN ('active', 'archived')
+    ORDER BY id FOR KEY SHARE
+)
+
+-- name: use_memories
+-- Rows are locked by a list that is built first. If a join locked them, PostgreSQL would repeat the join for a row that
+-- was changed meanwhile, find nothing, and leave it out: one use in ten was lost so. What a use adds is also added to the
+-- values that undoing a sleep would restore, so that undoing never takes a use away.
+WITH {known}, reported AS (
+    INSERT INTO strength_usereport (actor_id, memory_id, task, created_at)
+    SELECT %(actor_id)s, memory_id, %(task)s::text, %(now)s
+    FROM known WHERE %(task)s::text IS NOT NULL ORDER BY memory_id
+    ON CONFLICT DO NOTHING RETURNING memory_id
+), counted AS (
+    SELECT memory_id FROM reported UNION ALL SELECT memory_id FROM known WHERE %(task)s::text IS NULL
+), held AS MATERIALIZED (
+    SELECT memory_id FROM strength_memorynumbers
+    WHERE actor_id = %(actor_id)s AND memory_id = ANY(ARRAY(SELECT memory_id FROM counted))
+    ORDER BY memory_id FOR UPDATE
+), changed AS (
+    UPDATE strength_memorynumbers AS numbers SET
+        access_count = access_count + 1,
+        strength = strength + %(increment)s,
+        before_strength = before_strength + %(increment)s,
+        last_accessed_at = greatest(last_accessed_at, %(now)s),
+        consolidation_level = {level_after_use},
+        before_level = CASE WHEN before_level IS NOT NULL THEN {level_after_use} END
+    FROM held WHERE numbers.actor_id = %(actor_id)s AND numbers.memory_id = held.memory_id
+    RETURNING numbers.memory_id, strength - %(increment)s AS before, strength, faded, consolidation_level
+), seen AS (
+    INSERT INTO strength_perspectivestrength AS perspective (actor_id, memory_id, perspective, strength, faded, as_of)
+    SELECT %(actor_id)s, memory_id, %(perspective)s::text, %(perspective_increment)s, faded, %(now)s
+    FROM changed WHERE %(perspective)s::text IS NOT NULL ORDER BY memory_id
+    ON CONFLICT (actor_id, memory_id, perspective) DO UPDATE SET
+        strength = {perspective_after_use} + excluded.strength,
+        faded = excluded.faded, as_of = greatest(perspective.as_of, excluded.as_of)
+)
+{note_point}
+
+-- name: impact_memories
+WITH {known}, held AS MATERIALIZED (
+    SELECT memory_id FROM strength_memorynumbers
+    WHERE actor_id = %(actor_id)s AND memory_id = ANY(ARRAY(SELECT memory_id FROM known)) ORDER BY memory_id FOR UPDATE
+), changed AS (
+    UPDATE strength_memorynumbers AS numbers SET
+        impact_score = impact_score + %(value)s,
+        strength = strength + %(increment)s,
+        before_strength = before_strength + %(increment)s
+    FROM held WHERE numbers.actor_id = %(actor_id)s AND numbers.memory_id = held.memory_id
+    RETURNING numbers.memory_id, strength - %(increment)s AS before, strength, faded, consolidation_level
+)
+{note_point}
+
+-- name: set_strengths
+-- A stated strength holds from now on: it decays from now, and no earlier sleep can be undone on it.
+WITH {known}, held AS MATERIALIZED (
+    SELECT memory_id, strength AS before FROM strength_memorynumbers
+    WHERE actor_id = %(actor_id)s AND memory_id = ANY(ARRAY(SELECT memory_id FROM known)) ORDER BY memory_id FOR UPDATE
+), changed AS (
+    UPDATE strength_memorynumbers AS numbers SET
+        strength = stated.strength,
+        last_decay_at = greatest(numbers.last_decay_at, %(now)s),
+        decayed_at_task = coalesce(
+            (SELECT tasks_completed FROM strength_rhythm WHERE actor_id = %(actor_id)s), 0
+        ),
+        slept_in = NULL, before_strength = NULL, before_faded = NULL, before_level = NULL, before_decay_at = NULL,
+        before_task = NULL
+    FROM held JOIN unnest(%(memory_ids)s::uuid[], %(strengths)s::float8[]) AS stated (memory_id, strength)
+        ON stated.memory_id = held.memory_id
+    WHERE numbers.actor_id = %(actor_id)s AND numbers.memory_id = held.memory_id
+    RETURNING numbers.memory_id, held.before, numbers.strength, faded, consolidation_level
+)
+{note_point}
+
+-- fragment: differs
+ROW({of_found}) IS DISTINCT FROM ROW({of_memory})
+
+-- fragment: numbers_differ
+ROW({of_numbers}) IS DISTINCT FROM ROW({of_fading})
+
+-- name: stale_memories
+-- Memories whose index rows or numbers disagree with them, by actor.
+SELECT memory.actor_id, array_agg(DISTINCT memory.id)
+FROM strength_memory AS memory
+LEFT JOIN strength_memoryindex AS found ON found.actor_id = memory.actor_id AND found.memory_id = memory.id
+LEFT JOIN strength_memorynumbers AS numbers ON numbers.actor_id = memory.actor_id AND numbers.memory_id = memory.id
+WHERE (found.memory_id IS NOT NULL AND {differs})
+    OR (numbers.memory_id IS NOT NULL AND {numbers_differ})
+GROUP BY memory.actor_id ORDER BY memory.actor_id
+
+-- name: lock_memories
+-- In the order of their keys, so that two that do this wait for each other and never deadlock.
+SELECT id FROM strength_memory
+WHERE actor_id = ANY(%(actor_ids)s) AND id = ANY(%(memory_ids)s) ORDER BY id FOR SHARE
+
+-- name: sync_index
+-- For memories that the transaction has locked or changed. A statement that waits for an index row goes on with the memory
+-- as it was when the statement began, and would overwrite what another transaction has copied meanwhile.
+UPDATE strength_memoryindex AS found SET ({facets}) = ROW({of_memory})
+FROM strength_memory AS memory
+WHERE memory.actor_id = found.actor_id AND memory.id = found.memory_id AND {differs}
+    AND memory.actor_id = ANY(%(actor_ids)s) AND memory.id = ANY(%(memory_ids)s)
+
+-- fragment: begins_to_fade
+-- A memory that is unpinned, active again or valid again begins to fade now.
+(
+    numbers.pinned AND NOT memory.pinned
+    OR numbers.status <> 'active' AND memory.status = 'active'
+    OR numbers.valid_to <= memory.updated_at AND (memory.valid_to IS NULL OR memory.valid_to > memory.updated_at)
+)
+
+-- name: sync_numbers
+UPDATE strength_memorynumbers AS numbers SET ({fades_by}) = ROW({of_fading}),
+    last_decay_at = CASE WHEN {begins_to_fade} THEN greatest(numbers.last_decay_at, memory.updated_at)
+        ELSE numbers.last_decay_at END,
+    decayed_at_task = CASE WHEN {begins_to_fade} THEN coalesce(
+        (SELECT tasks_completed FROM strength_rhythm AS rhythm WHERE rhythm.actor_id = memory.actor_id), 0
+    ) ELSE numbers.decayed_at_task END,
+    before_decay_at = CASE WHEN {begins_to_fade} AND numbers.slept_in IS NOT NULL
+        THEN greatest(numbers.last_decay_at, memory.updated_at) ELSE numbers.before_decay_at END,
+    before_task = CASE WHEN {begins_to_fade} AND numbers.slept_in IS NOT NULL THEN coalesce(
+        (SELECT tasks_completed FROM strength_rhythm AS rhythm WHERE rhythm.actor_id = memory.actor_id), 0
+    ) ELSE numbers.before_task END
+FROM strength_memory AS memory
+WHERE memory.actor_id = numbers.actor_id AND memory.id = numbers.memory_id
+    AND {numbers_differ}
+    AND memory.actor_id = ANY(%(actor_ids)s) AND memory.id = ANY(%(memory_ids)s)
+
+-- name: candidate_numbers
+-- Inputs of the ranking. An index row that disagrees with its memory was found by mistake and is left out.
+SELECT memory.id, greatest(numbers.strength, {perspective_now}),
+    coalesce(numbers.last_accessed_at, memory.created_at)
+FROM strength_memory AS memory
+JOIN strength_memoryindex AS found ON found.actor_id = memory.actor_id AND found.space_id = %(space_id)s
+    AND found.memory_id = memory.id AND ROW({of_found}) IS NOT DISTINCT FROM ROW({of_memory})
+JOIN strength_currentnumbers AS numbers ON numbers.actor_id = memory.actor_id AND numbers.memory_id = memory.id
+LEFT JOIN strength_perspectivestrength AS perspective ON perspective.actor_id = memory.actor_id
+    AND perspective.memory_id = memory.id AND perspective.perspective = %(perspective)s
+WHERE memory.actor_id = ANY(%(actor_ids)s) AND memory.id = ANY(%(memory_ids)s)
+
+-- name: next_unread_session
+-- The session to read next for strategies that are behind: the requested one first, then the oldest, so that what was said
+-- later comes later.
+SELECT session.id FROM conversations_session AS session
+WHERE session.actor_id = %(actor_id)s AND session.message_count > 0
+    AND EXISTS (
+        SELECT 1 FROM unnest(%(strategies)s::text[]) AS wanted (strategy)
+        LEFT JOIN strength_strategycursor AS known
+            ON known.actor_id = session.actor_id AND known.session_id = session.id
+            AND known.strategy = wanted.strategy
+        WHERE coalesce(known.read_until, 0) < session.message_count
+    )
+ORDER BY session.id IS DISTINCT FROM %(first)s::uuid, session.last_message_at, session.id
+LIMIT 1
+
+-- name: pass_over_unread
+-- Moves the cursors of disabled strategies to the end of every session, and notes that they extracted nothing there.
+INSERT INTO strength_strategycursor AS cursor
+    (actor_id, strategy, session_id, read_until, passed_after, passed_until)
+SELECT session.actor_id, wanted.strategy, session.id, session.message_count, coalesce(known.read_until, 0),
+    session.message_count
+FROM conversations_session AS session
+CROSS JOIN unnest(%(strategies)s::text[]) AS wanted (strategy)
+LEFT JOIN strength_strategycursor AS known
+    ON known.actor_id = session.actor_id AND known.session_id = session.id AND known.strategy = wanted.strategy
+WHERE session.actor_id = %(actor_id)s AND session.message_count > coalesce(known.read_until, 0)
+ON CONFLICT (actor_id, session_id, strategy) DO UPDATE
+SET read_until = excluded.read_until, passed_until = excluded.passed_until,
+    passed_after = CASE WHEN cursor.passed_after < cursor.passed_until THEN cursor.passed_after
+        ELSE least(excluded.passed_after, cursor.read_until) END
+WHERE cursor.read_until < excluded.read_until
+
+-- name: ensure_cursors
+-- A row for every strategy of a session, all locked: writers that move one wait for those that move another.
+INSERT INTO strength_strategycursor (actor_id, strategy, session_id, read_until, passed_until)
+SELECT %(actor_id)s, wanted.strategy, %(session_id)s, 0, 0
+FROM unnest(%(strategies)s::text[]) AS wanted (strategy) ORDER BY wanted.strategy
+ON CONFLICT (actor_id, session_id, strategy) DO NOTHING
+
+-- name: note_passed_message
+-- Notes a message that no model would read, with what was passed over before.
+UPDATE strength_strategycursor SET
+    passed_after = CASE WHEN passed_after < passed_until THEN passed_after ELSE %(seq)s - 1 END,
+    passed_until = %(seq)s
+WHERE actor_id = %(actor_id)s AND session_id = %(session_id)s AND strategy = ANY (%(strategies)s::text[])
+
+-- name: rewind_cursors
+-- Back to the first message at or after a time, or to the very first; only to messages that were passed over, unless
+-- everything is to be read `again`.
+UPDATE strength_strategycursor AS cursor SET
+    read_until = least(cursor.read_until, greatest(target.until, target.floor * cursor.passed_after)),
+    passed_until = least(cursor.passed_until, greatest(target.until, target.floor * cursor.passed_after)),
+    passed_after = least(cursor.passed_after, greatest(target.until, target.floor * cursor.passed_after))
+FROM (
+    SELECT session.id AS session_id, coalesce((
+        SELECT min(message.seq) - 1 FROM conversations_message AS message
+        WHERE message.actor_id = session.actor_id AND message.session_id = session.id
+            AND (%(since)s::timestamptz IS NULL OR message.created_at >= %(since)s::timestamptz)
+    ), session.message_count) AS until, CASE WHEN %(again)s THEN 0 ELSE 1 END AS floor
+    FROM conversations_session AS session WHERE session.actor_id = %(actor_id)s
+) AS target
+WHERE cursor.actor_id = %(actor_id)s AND cursor.session_id = target.session_id
+    AND cursor.strategy = ANY (%(strategies)s::text[])
+    AND target.until < CASE WHEN %(again)s THEN cursor.read_until ELSE cursor.passed_until END
+    AND (%(again)s OR cursor.passed_after < cursor.passed_until)
+
+-- name: unread_messages
+-- The number of unread messages of each enabled strategy, of one actor or of all.
+SELECT wanted.strategy, sum(session.message_count - coalesce(cursor.read_until, 0))
+FROM conversations_session AS session
+JOIN memoryhub_actor AS actor ON actor.id = session.actor_id
+JOIN memoryhub_agent AS agent ON agent.agent_id = actor.agent_id
+CROSS JOIN unnest(%(strategies)s::text[]) AS wanted (strategy)
+LEFT JOIN strength_strategycursor AS cursor
+    ON cursor.actor_id = session.actor_id AND cursor.session_id = session.id AND cursor.strategy = wanted.strategy
+WHERE (%(actor_id)s::uuid IS NULL OR session.actor_id = %(actor_id)s::uuid)
+    AND session.message_count > coalesce(cursor.read_until, 0)
+    AND agent.strategies -> wanted.strategy IS DISTINCT FROM 'false'::jsonb
+GROUP BY wanted.strategy
+
+-- name: passed_messages
+-- The number of messages that each strategy passed over, of one actor or of all.
+SELECT strategy, sum(passed_until - passed_after) FROM strength_strategycursor
+WHERE (%(actor_id)s::uuid IS NULL OR actor_id = %(actor_id)s::uuid) AND strategy = ANY (%(strategies)s::text[])
+    AND passed_until > passed_after
+GROUP BY strategy

@@ -1,0 +1,31 @@
+"""Named statements: the loader, and that every statement of strength is defined and used."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from memoryhub.queries import load_queries
+from strength.sql import QUERIES
+
+
+def test_fragments_are_inserted_and_comments_left_out(tmp_path: Path) -> None:
+    path = tmp_path / "queries.sql"
+    path.write_text(
+        "-- A head.\n\n-- fragment: mine\nactor_id = %(actor_id)s\n\n"
+        "-- name: count_rows\n-- Why.\nSELECT count(*), '{}'::jsonb\n  -- which\nFROM {table} WHERE {mine}\n"
+    )
+    found = load_queries(path, table="memory")
+    assert found == {"count_rows": "SELECT count(*), '{}'::jsonb\nFROM memory WHERE actor_id = %(actor_id)s"}
+
+
+def test_an_unknown_fragment_is_an_error(tmp_path: Path) -> None:
+    path = tmp_path / "queries.sql"
+    path.write_text("-- name: broken\nSELECT {nothing}\n")
+    with pytest.raises(KeyError):
+        load_queries(path)
+
+
+def test_every_statement_is_defined_and_used() -> None:
+    code = "\n".join(path.read_text() for path in Path("strength").rglob("*.py"))
+    assert set(re.findall(r'QUERIES\["(\w+)"\]', code)) == set(QUERIES)
