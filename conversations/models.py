@@ -11,9 +11,7 @@ from django.db.models import ExpressionWrapper, F, Q
 from django.db.models.fields.json import KeyTextTransform
 from django.db.models.functions import Cast, Coalesce, Now
 
-from conversations.domain.chat import TurnState
-from conversations.domain.messages import SPOKEN, Role
-from conversations.domain.speaking import asks, findable_words
+from conversations.domain.messages import SPOKEN, Role, TurnState, asks, findable_words
 from memoryhub.ids import new_id
 from memoryhub.search.models import SearchIndexRow
 from memoryhub.tenancy.domain import Trust

@@ -262,8 +262,8 @@ ADMIN_PAGES: list[str] = [
 
 # What a session's timeline tells besides its messages; each app offers its own sorts of events.
 TIMELINE_EVENTS = [
-    "conversations.admin.timeline.QUESTIONS",
-    "conversations.admin.timeline.CONTEXTS",
+    "conversations.admin.timeline_entries.QUESTIONS",
+    "conversations.admin.timeline_entries.CONTEXTS",
     "summaries.admin.panels.SUMMARIES",
     "summaries.admin.panels.ROUTES",
     "strength.admin.panels.BORN",

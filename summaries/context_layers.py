@@ -12,7 +12,7 @@ from django.db.models.functions import Right
 
 from conversations.actions.context import LayerRequest
 from conversations.domain.layers import PROJECT, SESSION_SUMMARY, Candidate, LayerResult
-from conversations.domain.sections import sections_of
+from conversations.domain.text import sections_of
 from conversations.models import Session
 from memoryhub.auth.tenancy import UnknownRow
 from memoryhub.search.analysis import analyse

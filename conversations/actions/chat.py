@@ -4,6 +4,7 @@ A question is stored before anything can go wrong, an answer only when it is who
 open and no connection is held.
 """
 
+import hashlib
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -16,10 +17,10 @@ from django.db import DatabaseError, OperationalError, connection, transaction
 
 from conversations.actions.context import ContextRequest, assemble_context
 from conversations.actions.messages import add_messages
-from conversations.actions.routed import UNNAMED
+from conversations.actions.project_routing import UNNAMED
 from conversations.actions.sessions import open_session
-from conversations.domain.chat import GRACE_SECONDS, TurnState, body_digest, key_digest, split_system
-from conversations.domain.messages import NewMessage, Role
+from conversations.domain.formats import split_system
+from conversations.domain.messages import NewMessage, Role, TurnState
 from conversations.domain.policy import ChatPolicy, ContextPolicy
 from conversations.models import ChatTurn, Session
 from memoryhub.auth.domain import Principal
@@ -340,3 +341,17 @@ def _close(turn: ChatTurn, state: TurnState, now: datetime, **values: Any) -> bo
     for name, value in values.items():
         setattr(turn, name, value)
     return True
+
+
+GRACE_SECONDS: Final = 5.0
+"""How much longer than its deadline an answer may take before somebody else may ask again."""
+
+
+def body_digest(*parts: object) -> str:
+    """Return what tells one question from another under the same idempotency key."""
+    return hashlib.sha256(repr(parts).encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def key_digest(asked_by: str, key: str) -> str:
+    """Return how an idempotency key of one API key, or person, is kept."""
+    return hashlib.sha256(f"{asked_by}|{key}".encode("utf-8", "surrogatepass")).hexdigest()

@@ -7,26 +7,30 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from functools import lru_cache
-from typing import Any, cast
+from typing import Any, Final, cast
 
 from django.conf import settings
+from django.db import transaction
 from django.utils.module_loading import import_string
+from django.utils.translation import gettext_lazy as _
+from prometheus_client import Counter, Histogram
 
-from conversations.actions.counting import exact_tokens
+from conversations.actions.project_routing import AUTO, UNNAMED, Routing, route_to_project
 from conversations.actions.receipts import keep_receipt
-from conversations.actions.routed import AUTO, UNNAMED, Routing, routed
-from conversations.domain.assembly import Assembly, AssemblyRequest, assemble
-from conversations.domain.formats import Format
+from conversations.domain.assembly import Assembly, AssemblyRequest, Metadata, assemble
+from conversations.domain.formats import Format, split_system
 from conversations.domain.layers import SESSION_SUMMARY, LayerResult
-from conversations.domain.phrases import Language
 from conversations.domain.policy import ContextPolicy
-from conversations.domain.rendering import NonceCollision
-from conversations.metrics import observe_context
+from conversations.domain.prompt import Language, NonceCollision
 from conversations.models import Message, Receipt, Session
+from memoryhub.auth import audit
 from memoryhub.auth.domain import Principal
-from memoryhub.auth.tenancy import Tenant, ensure_actor
+from memoryhub.auth.tenancy import Tenant, UnknownRow, ensure_actor
+from memoryhub.db_pool import release_connection
+from memoryhub.llm.base import ChatMessage, CompletionRequest, Operation
 from memoryhub.providers.counting import counter_in_use
 from memoryhub.providers.errors import ProviderError
+from memoryhub.providers.registry import llm_provider
 from memoryhub.providers.spaces import text_query
 from memoryhub.search.query import SearchQuery
 from memoryhub.tenancy.policies import effective_policy
@@ -98,7 +102,7 @@ Layer = Callable[[LayerRequest], LayerResult]
 @lru_cache
 def context_layers() -> tuple[Layer, ...]:
     """Return the layers of the settings' table, imported."""
-    return tuple(cast(Layer, import_string(path)) for path in settings.CONTEXT_LAYERS)
+    return tuple(cast("Layer", import_string(path)) for path in settings.CONTEXT_LAYERS)
 
 
 def assemble_context(
@@ -112,7 +116,7 @@ def assemble_context(
     """
     asked = request.as_asked()
     policy = effective_policy(ContextPolicy, tenant.agent, tenant.actor).validated(**request.options)
-    routing = routed(
+    routing = route_to_project(
         tenant=tenant,
         message=request.message,
         project=request.project,
@@ -146,7 +150,7 @@ def assemble_context(
     if assembly.layer_budgets:
         metadata["layer_budgets"] = [asdict(share) for share in assembly.layer_budgets]
     if request.is_counted:
-        metadata["exact_tokens"] = exact_tokens(assembly=assembly, form=cast(Format, request.format))
+        metadata["exact_tokens"] = exact_tokens(assembly=assembly, form=cast("Format", request.format))
     if request.is_trial:
         return AssembledContext(assembly, metadata, None, routing)
     receipt = _receipt(tenant, request, assembly, {**metadata, "asked": asked}, now)
@@ -214,8 +218,8 @@ def _fit(
                     nonce=secrets.token_hex(NONCE_BYTES),
                     policy=policy,
                     layers=layers,
-                    language=cast(Language, tenant.agent.language if tenant.agent else "en"),
-                    format=cast(Format, request.format),
+                    language=cast("Language", tenant.agent.language if tenant.agent else "en"),
+                    format=cast("Format", request.format),
                     project=request.project,
                     disclosed=disclosed,
                 ),
@@ -224,3 +228,89 @@ def _fit(
         except NonceCollision:
             # A text that holds this very nonce cannot hold the next 128 random bits as well.
             continue
+
+
+def try_context(*, tenant: Tenant, request: ContextRequest, by: Principal, now: datetime) -> AssembledContext:
+    """Return the context that a call would get now: nothing is counted, decided or kept.
+
+    What a remote embedder or a router's model costs is in the ledger all the same. Raises what `assemble_context` does.
+    """
+    return assemble_context(tenant=tenant, request=replace(request, is_trial=True), by=by, now=now)
+
+
+@transaction.atomic
+def keep_trial(
+    *, tenant: Tenant, request: ContextRequest, context: AssembledContext, by: Principal, now: datetime
+) -> Receipt:
+    """Keep the receipt of a context that was tried, marked as that; raises UnknownRow for a user nobody knows."""
+    if tenant.actor is None:
+        raise UnknownRow(_("Nobody of this name is known, so there is nothing to keep the receipt with."))
+    receipt = keep_receipt(
+        actor=tenant.actor,
+        session=request.session,
+        query=request.message,
+        assembly=context.assembly,
+        metadata={**context.metadata, "asked": request.as_asked(), "is_trial": True},
+        now=now,
+    )
+    audit.record(by=by, verb="keep", object_kind="receipt", object_id=receipt.pk, actor=tenant.actor, now=now)
+    return receipt
+
+
+COUNT_DEADLINE_SECONDS: Final = 10.0
+
+
+def exact_tokens(*, assembly: Assembly, form: Format) -> int | None:
+    """Return a context's tokens as the configured provider counts them.
+
+    None where it cannot tell, is away, or takes contexts in another form.
+    """
+    provider = llm_provider(Operation.CHAT)
+    if provider.form != form:
+        return None
+    plain = split_system(form, assembly.system, assembly.messages)
+    request = CompletionRequest(
+        operation=Operation.CHAT,
+        messages=tuple(ChatMessage(each["role"], each["content"]) for each in plain.turns),
+        max_output_tokens=1,
+        deadline_seconds=COUNT_DEADLINE_SECONDS,
+        system=plain.system,
+    )
+    try:
+        with release_connection():
+            return provider.count_tokens(request)
+    except ProviderError as error:
+        log.warning("tokens not counted", extra={"code": error.code})
+        return None
+
+
+LATENCY = Histogram(
+    "context_assembly_latency_ms",
+    "Milliseconds from the request to the assembled context.",
+    buckets=(5, 10, 20, 40, 60, 80, 100, 150, 250, 500, 1000, 2500, 5000),
+)
+TOKENS = Histogram(
+    "context_token_count",
+    "Tokens of assembled contexts, as counted.",
+    buckets=(100, 500, 1000, 2000, 4000, 8000, 16000, 32000, 64000, 128000, 256000),
+)
+LAYER_USAGE = Counter("memory_layer_usage", "Items of each layer that entered contexts.", ["layer"])
+WITH_SESSION = Counter("context_with_session", "Contexts assembled for a session.")
+SUMMARY_HITS = Counter("context_summary_hits", "Contexts of a session that held its summary.")
+
+
+def observe_context(metadata: Metadata, *, latency_ms: float, has_session: bool) -> None:
+    """Count one assembled context."""
+    LATENCY.observe(latency_ms)
+    TOKENS.observe(metadata.total_tokens)
+    for layer, entered in (
+        ("working", metadata.working_memory_count),
+        ("semantic", metadata.semantic_memory_count),
+        ("recall", metadata.recall_count),
+        ("pinned", metadata.pinned_count),
+        ("session_summary", int(metadata.has_session_summary)),
+    ):
+        LAYER_USAGE.labels(layer).inc(entered)
+    if has_session:
+        WITH_SESSION.inc()
+        SUMMARY_HITS.inc(int(metadata.has_session_summary))

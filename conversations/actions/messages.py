@@ -8,8 +8,7 @@ from django.db import transaction
 from django.utils.text import format_lazy
 from django.utils.translation import gettext_lazy as _
 
-from conversations.domain.messages import SPOKEN, NewMessage, Numbered, Placement, place
-from conversations.domain.speaking import findable_words
+from conversations.domain.messages import SPOKEN, NewMessage, Numbered, Placement, findable_words, place
 from conversations.models import Message, MessageIndex, Session
 from memoryhub.auth.domain import Principal
 from memoryhub.auth.tenancy import UnknownRow, hold

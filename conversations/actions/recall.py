@@ -6,7 +6,7 @@ from uuid import UUID
 
 from django.db.models import Func
 
-from conversations.domain.speaking import named, without_names
+from conversations.domain.messages import named, without_names
 from conversations.models import Message, MessageIndex, Session, believed_in
 from memoryhub.llm.usage.domain import NOBODY, Payer
 from memoryhub.providers.spaces import about_somebody

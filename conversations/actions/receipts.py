@@ -9,7 +9,6 @@ from django.db import connection, transaction
 
 from conversations.domain.assembly import Assembly, Item
 from conversations.models import Receipt, Session
-from conversations.sql import FORGET_SOURCE
 from memoryhub.auth.tenancy import hold
 from memoryhub.tenancy.models import Actor
 
@@ -51,3 +50,16 @@ def forget_source(*, source_id: UUID) -> None:
     """
     with connection.cursor() as cursor:
         cursor.execute(FORGET_SOURCE, {"source_id": str(source_id)})
+
+
+# Takes one source's excerpts out of every receipt it stands in, leaving that it was there.
+FORGET_SOURCE = """
+UPDATE conversations_receipt SET items = (
+    SELECT coalesce(jsonb_agg(
+        CASE WHEN item ->> 'source_id' = %(source_id)s::text THEN item || '{"excerpt": ""}' ELSE item END
+        ORDER BY place
+    ), '[]')
+    FROM jsonb_array_elements(items) WITH ORDINALITY AS entry (item, place)
+)
+WHERE source_ids @> ARRAY[%(source_id)s::uuid]
+"""

@@ -1,17 +1,18 @@
 """Opening, ending and describing sessions (SPEC C1, C5, U8)."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any
+from typing import Any, cast
 from uuid import UUID
 
+from django.conf import settings
 from django.db import transaction
 from django.db.models import Max, Min
+from django.utils.module_loading import import_string
 from django.utils.text import format_lazy
 from django.utils.translation import gettext_lazy as _
 
-from conversations.actions.condensed import condensed
 from conversations.models import Message, Session
 from memoryhub.auth import audit
 from memoryhub.auth.domain import Principal
@@ -19,6 +20,7 @@ from memoryhub.auth.tenancy import hold, resolve
 from memoryhub.errors import DomainError
 from memoryhub.ids import new_id
 from memoryhub.jobs.triggers import enqueue_triggered
+from memoryhub.tenancy.domain import Trust
 from memoryhub.tenancy.models import Actor
 
 
@@ -99,7 +101,7 @@ def session_stats(*, session: Session) -> SessionStats:
         first=Min("created_at"), last=Max("created_at")
     )
     first, last = times["first"], times["last"]
-    told = condensed(actor_id=session.actor_id, session_id=session.pk)
+    told = session_summary(actor_id=session.actor_id, session_id=session.pk)
     return SessionStats(
         session_id=session.pk,
         message_count=session.message_count,
@@ -109,3 +111,25 @@ def session_stats(*, session: Session) -> SessionStats:
         has_summary=told is not None,
         last_summary_time=told.updated_at if told else None,
     )
+
+
+@dataclass(frozen=True)
+class SessionSummary:
+    """The summary of one session as it is now; `message_count` is the last `seq` that it covers."""
+
+    session_id: UUID
+    text: str = field(repr=False)
+    trust: Trust
+    message_count: int
+    generator: str
+    updated_at: datetime
+
+
+Teller = Callable[..., SessionSummary | None]
+
+
+def session_summary(*, actor_id: UUID, session_id: UUID) -> SessionSummary | None:
+    """Return a session's summary; None where there is none yet, or nobody writes any."""
+    if not settings.SESSION_SUMMARIES:
+        return None
+    return cast("Teller", import_string(settings.SESSION_SUMMARIES))(actor_id=actor_id, session_id=session_id)

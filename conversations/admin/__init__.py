@@ -1,8 +1,6 @@
 """Screens of conversations."""
 
-from conversations.admin.figures import tiles
-from conversations.admin.questions import ChatTurnAdmin
-from conversations.admin.receipts import ReceiptAdmin
-from conversations.admin.talks import MessageAdmin, SessionAdmin
+from conversations.admin.receipts import ChatTurnAdmin, ReceiptAdmin
+from conversations.admin.sessions import MessageAdmin, SessionAdmin, tiles
 
 __all__ = ["ChatTurnAdmin", "MessageAdmin", "ReceiptAdmin", "SessionAdmin", "tiles"]

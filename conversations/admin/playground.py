@@ -1,16 +1,19 @@
-"""The playground: the exact context that a call would get now, what entered, what did not, and what would change that.
+"""The playground: the exact context that a call would get now, with every candidate and the reason it entered or not.
 
-A run leaves no trace in anybody's memory. The message may be private: it is posted, and what a run was stays for some
-minutes in this process's memory alone, so that a button beside a memory can come back to it; neither log nor table has
-it. Coming back fills in the form: only a POST puts a context together.
+A run changes nobody's memory. The message may be private: it is posted, and a run is kept for some minutes in this
+process's cache alone, so that a button at a memory can return to it; neither log nor table holds it. Returning fills
+in the form: only a POST assembles a context.
 """
 
+import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Final
+from uuid import UUID
 
 from django import forms
+from django.core.cache import cache
 from django.core.exceptions import PermissionDenied
 from django.db.models import F
 from django.http import HttpRequest, HttpResponse
@@ -18,24 +21,32 @@ from django.urls import reverse
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
-from conversations.actions.context import EMBEDDER, PROJECT, ROUTING, AssembledContext, ContextRequest
-from conversations.actions.routed import AUTO, UNNAMED, Routing
-from conversations.actions.trying import keep_trial, try_context
-from conversations.admin.asked import project_in_words
-from conversations.admin.playground_form import NO_PROJECT, PlaygroundForm, settings_of
-from conversations.admin.prompts import code_tokens, prompt_as_json, prompt_to_show
-from conversations.admin.runs import Run, keep_run, run_kept
-from conversations.admin.weighing import (
+from conversations.actions.context import (
+    EMBEDDER,
+    PROJECT,
+    ROUTING,
+    AssembledContext,
+    ContextRequest,
+    keep_trial,
+    try_context,
+)
+from conversations.actions.project_routing import AUTO, UNNAMED, Routing
+from conversations.admin.context_breakdown import (
     LAYERS,
     Outcome,
     budget_of,
+    code_tokens,
     gone_since,
     groups_of,
     outcome_of,
+    project_in_words,
+    prompt_as_json,
+    prompt_to_show,
 )
-from conversations.domain.fitting import ContextTooLarge
+from conversations.admin.playground_form import NO_PROJECT, PlaygroundForm, settings_of
+from conversations.domain.budget import ContextTooLarge
+from conversations.domain.formats import InvalidContext
 from conversations.domain.layers import SESSION_SUMMARY
-from conversations.domain.validation import InvalidContext
 from conversations.models import Receipt, Session
 from memoryhub.admin.base import as_uuid, clock, excerpt, grouped, principal
 from memoryhub.admin.object_actions import submitted_text
@@ -46,6 +57,40 @@ from memoryhub.providers.counting import counter_in_use
 from memoryhub.providers.errors import ProviderError
 from memoryhub.tenancy.domain import PolicyError
 from memoryhub.tenancy.models import Actor
+
+KEPT_SECONDS: Final = 900
+TOKEN_BYTES: Final = 16
+
+
+@dataclass(frozen=True)
+class Run:
+    """What a run was asked, and what came of it: what the next is compared with."""
+
+    settings: dict[str, str] = field(repr=False)
+    outcome: Outcome
+    actor_id: UUID | None = None
+
+
+def _place(request: HttpRequest, token: str) -> str:
+    return f"playground:{request.user.pk}:{token}"
+
+
+def keep_run(request: HttpRequest, run: Run) -> str:
+    """Keep a run for this person; return the token that it is known by."""
+    token = secrets.token_urlsafe(TOKEN_BYTES)
+    cache.set(_place(request, token), run, KEPT_SECONDS)
+    return token
+
+
+def run_kept(request: HttpRequest, token: str) -> Run | None:
+    """Return a run of this person's, as long as it is known; what was erased since is known no more."""
+    is_one = 0 < len(token) <= 64 and token.replace("-", "").replace("_", "").isalnum() and token.isascii()
+    run: Run | None = cache.get(_place(request, token)) if is_one else None
+    if run is None or run.actor_id is None or Actor.objects.filter(pk=run.actor_id).exists():
+        return run
+    cache.delete(_place(request, token))
+    return None
+
 
 TEMPLATE: Final = "admin/conversations/playground/page.html"
 MOST_SUGGESTED: Final = 50

@@ -12,7 +12,7 @@ from unfold.widgets import (
     UnfoldAdminTextInputWidget,
 )
 
-from conversations.actions.routed import UNNAMED
+from conversations.actions.project_routing import UNNAMED
 from conversations.domain.policy import BEFORE_HISTORY, LARGEST_MAX_TOKENS, WITH_USER_MESSAGE
 from conversations.models import Receipt
 from memoryhub.admin.base import as_uuid

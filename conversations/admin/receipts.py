@@ -1,21 +1,29 @@
-"""Screens of receipts: why a context was what it was."""
+"""Screens of receipts and chat turns."""
 
+from collections.abc import Mapping
 from typing import Any, Final
 
 from django.contrib import admin
+from django.db.models.functions import Left
 from django.http import HttpRequest
 from django.utils.html import format_html
 from django.utils.translation import gettext_lazy as _
-from unfold.contrib.filters.admin import (
-    RangeDateTimeFilter,
-    RelatedDropdownFilter,
-)
+from unfold.contrib.filters.admin import ChoicesDropdownFilter, RangeDateTimeFilter, RelatedDropdownFilter
 
-from conversations.actions.routed import UNNAMED
-from conversations.admin.asked import project_in_words
-from conversations.admin.weighing import budget_of, groups_of
-from conversations.models import Receipt
-from memoryhub.admin.base import ReadOnlyAdmin, as_uuid, excerpt, link_to, owner_label, title_with_time
+from conversations.actions.project_routing import UNNAMED
+from conversations.admin.context_breakdown import budget_of, groups_of, project_in_words
+from conversations.domain.messages import TurnState
+from conversations.models import ChatTurn, Message, Receipt
+from memoryhub.admin.base import (
+    ReadOnlyAdmin,
+    as_uuid,
+    clock,
+    coloured,
+    excerpt,
+    link_to,
+    owner_label,
+    title_with_time,
+)
 from memoryhub.admin.filters import UserFilter
 from memoryhub.admin.pages import needs_of
 
@@ -112,3 +120,117 @@ def _project_asked(receipt: Receipt) -> str | None:
     """Return which project a receipt's call asked for, in words; None where the receipt is older than that."""
     asked = receipt.metadata.get("asked")
     return None if asked is None else project_in_words(asked.get("project", UNNAMED))
+
+
+BROKEN_OFF = "broken_off"
+STATE_COLOURS: Mapping[str, str] = {
+    TurnState.ANSWERED: "success",
+    TurnState.ANSWERING: "info",
+    TurnState.FAILED: "danger",
+    BROKEN_OFF: "danger",
+}
+LONGEST_SHOWN = 20_000
+
+
+@admin.register(ChatTurn)
+class ChatTurnAdmin(ReadOnlyAdmin):
+    """Questions to a model: how long they took, what answered, what failed and why."""
+
+    list_display = (
+        "created_at",
+        "shown_question",
+        "owner",
+        "shown_state",
+        "error",
+        "model",
+        "took",
+        "of_receipt",
+    )
+    list_filter = (
+        ("state", ChoicesDropdownFilter),
+        ("actor__agent", RelatedDropdownFilter),
+        UserFilter,
+        ("created_at", RangeDateTimeFilter),
+    )
+    list_select_related = ("actor",)
+    search_fields = ("error", "model")
+    search_help_text = _("The code of an error, a model, or the id of a question, a session or a receipt.")
+    id_fields = ("pk", "session_id", "receipt_id")
+    ordering = ("-id",)
+    fields = (
+        ("created_at", "owner", "state_in_words"), ("error", "model", "took"), "whole_question", "whole_answer",
+        ("of_session", "of_receipt"), ("usage", "attempt", "id"),
+    )  # fmt: skip
+    readonly_fields = (
+        "owner",
+        "state_in_words",
+        "took",
+        "whole_question",
+        "whole_answer",
+        "of_session",
+        "of_receipt",
+    )
+
+    def get_queryset(self, request: HttpRequest) -> Any:
+        """Return the questions; a list takes only the beginning of each."""
+        rows = super().get_queryset(request).defer("context_metadata")
+        return rows.annotate(opening=Left("question__content", 200))
+
+    @admin.display(description=_("question"))
+    def shown_question(self, turn: Any) -> str:
+        """Return the question's beginning."""
+        return excerpt(turn.opening, 80)
+
+    @admin.display(description=_("question"))
+    def whole_question(self, turn: ChatTurn) -> str:
+        """Return what the user asked."""
+        return _whole(turn.question)
+
+    @admin.display(description=_("answer"))
+    def whole_answer(self, turn: ChatTurn) -> str:
+        """Return what the model answered."""
+        return _whole(turn.answer) if turn.answer else "-"
+
+    @admin.display(description=_("whose"), ordering="actor")
+    def owner(self, turn: ChatTurn) -> str:
+        """Return whose question it was."""
+        return owner_label(turn.actor)
+
+    def title_of(self, row: Any) -> str:
+        """Return what became of it, and when it was asked."""
+        return title_with_time(self.shown_state(row)[1], row.created_at)
+
+    @coloured(STATE_COLOURS)
+    @admin.display(description=_("state"), ordering="state")
+    def shown_state(self, turn: ChatTurn) -> tuple[str, Any]:
+        """Return what became of it; what a server that was killed has left is nobody's any more."""
+        if turn.state == TurnState.ANSWERING and turn.until < clock():
+            return BROKEN_OFF, _("broken off")
+        return turn.state, turn.get_state_display()
+
+    @admin.display(description=_("state"))
+    def state_in_words(self, turn: ChatTurn) -> Any:
+        """Return what became of it, on its page."""
+        return self.shown_state(turn)[1]
+
+    @admin.display(description=_("took"))
+    def took(self, turn: ChatTurn) -> str:
+        """Return how long the answer took, from the question to its last word."""
+        return f"{(turn.finished_at - turn.created_at).total_seconds():.1f} s" if turn.finished_at else "-"
+
+    @admin.display(description=_("session"))
+    def of_session(self, turn: ChatTurn) -> str:
+        """Return a link to the session."""
+        return link_to("admin:conversations_session_change", turn.session_id, str(turn.session_id)[:13])
+
+    @admin.display(description=_("receipt"))
+    def of_receipt(self, turn: ChatTurn) -> str:
+        """Return a link to the receipt of its context."""
+        key = turn.receipt_id
+        return link_to("admin:conversations_receipt_change", key, str(key)[:13]) if key else "-"
+
+
+def _whole(message: Message) -> str:
+    return format_html(
+        '<div dir="auto" style="white-space: pre-wrap">{}</div>', excerpt(message.content, LONGEST_SHOWN)
+    )

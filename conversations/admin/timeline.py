@@ -3,7 +3,7 @@
 What stands here of a memory, a summary or a route comes from the apps that have them (`stretches`).
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import date, datetime, time
 from itertools import islice
@@ -19,11 +19,17 @@ from django.utils.dateparse import parse_date
 from django.utils.timezone import get_current_timezone, localtime, make_aware
 from django.utils.translation import gettext_lazy as _
 
-from conversations.admin.stretches import MOST_OF_A_SORT, Event, Sort, Stretch, sorts
-from conversations.domain.chat import TurnState
+from conversations.admin.timeline_entries import (
+    EXCERPT,
+    MAX_ENTRIES_PER_KIND,
+    EntryKind,
+    TimelineEntry,
+    TimelineWindow,
+    entry_kinds,
+)
 from conversations.domain.messages import Role
-from conversations.models import ChatTurn, Message, Receipt, Session
-from memoryhub.admin.base import as_uuid, grouped
+from conversations.models import Message, Session
+from memoryhub.admin.base import as_uuid
 from memoryhub.admin.object_actions import submitted_number, submitted_text
 
 PAGE: Final = 50
@@ -32,7 +38,6 @@ SEARCHED_AT_ONCE: Final = 20_000
 
 LONGEST_SHOWN: Final = 1_000
 LONGEST_QUERY: Final = 200
-EXCERPT: Final = 200
 SUMMARISE: Final = "summaries_session_summarise"
 """The page that writes a summary now; summaries live above this app, so it is known by name only."""
 
@@ -44,11 +49,6 @@ ROLES: Final = {
     Role.ASSISTANT: _("assistant"),
     Role.SYSTEM: _("system"),
     Role.TOOL: _("tool"),
-}
-STATES: Final = {
-    TurnState.ANSWERING: (_("being answered"), "info"),
-    TurnState.ANSWERED: (_("answered"), "success"),
-    TurnState.FAILED: (_("failed"), "danger"),
 }
 
 
@@ -80,7 +80,7 @@ class Said:
     references: list[str]
     day: date | None
     """Told where it is another than that of the message before."""
-    events: list[Event]
+    events: list[TimelineEntry]
 
 
 @dataclass(frozen=True)
@@ -88,7 +88,7 @@ class Leaf:
     """One page of a timeline."""
 
     said: list[Said]
-    first: list[Event]
+    first: list[TimelineEntry]
     """What happened before the first message of the page."""
     earlier: int | None
     later: int | None
@@ -131,7 +131,7 @@ def _day(text: str) -> date | None:
 def timeline_of(request: HttpRequest, session: Session) -> dict[str, Any]:
     """Return what a session's timeline shows to this person."""
     wish = wish_of(request)
-    allowed = [sort for sort in sorts() if request.user.has_perms(sort.needs)]
+    allowed = [sort for sort in entry_kinds() if request.user.has_perms(sort.needs)]
     shown = [sort for sort in allowed if not wish.chosen or sort.name in wish.chosen]
     shows_messages = not wish.chosen or "message" in wish.chosen
     leaf = leaf_of(session, wish, shown)
@@ -153,7 +153,7 @@ def timeline_of(request: HttpRequest, session: Session) -> dict[str, Any]:
         "span": Message.objects.of([session.actor_id])
         .filter(session_id=session.pk, seq__in=[1, session.message_count])
         .aggregate(first=Min("created_at"), last=Max("created_at")),
-        "most_of_a_sort": MOST_OF_A_SORT,
+        "most_of_a_sort": MAX_ENTRIES_PER_KIND,
     }
 
 
@@ -163,13 +163,13 @@ def _link(address: str, wish: Wish, **where: int | None) -> str | None:
     return None if value is None else f"{address}?{urlencode([(name, value), *wish.kept])}"
 
 
-def leaf_of(session: Session, wish: Wish, shown: Sequence[Sort]) -> Leaf:
+def leaf_of(session: Session, wish: Wish, shown: Sequence[EntryKind]) -> Leaf:
     """Return the messages of a page with what came of them."""
     rows = Message.objects.of([session.actor_id]).filter(session_id=session.pk)
     cut = _found(rows, wish) if wish.words else _page(rows, wish)
     messages, has_earlier = cut.messages, cut.earlier is not None
     following = _next_moment(rows, messages)
-    stretch = Stretch(
+    stretch = TimelineWindow(
         session=session,
         actor_id=session.actor_id,
         message_ids=frozenset(message.pk for message in messages),
@@ -282,20 +282,22 @@ def _next_moment(rows: QuerySet[Message], messages: Sequence[Any]) -> datetime |
     return later.values_list("created_at", flat=True).first()
 
 
-def _events(stretch: Stretch, shown: Iterable[Sort]) -> tuple[list[Event], list[Any]]:
-    events: list[Event] = []
+def _events(stretch: TimelineWindow, shown: Iterable[EntryKind]) -> tuple[list[TimelineEntry], list[Any]]:
+    events: list[TimelineEntry] = []
     left_out = []
     for sort in shown:
-        told = list(islice(sort.events(stretch), MOST_OF_A_SORT + 1))
-        if len(told) > MOST_OF_A_SORT:
+        told = list(islice(sort.events(stretch), MAX_ENTRIES_PER_KIND + 1))
+        if len(told) > MAX_ENTRIES_PER_KIND:
             left_out.append(sort.label)
-        events += told[:MOST_OF_A_SORT]
+        events += told[:MAX_ENTRIES_PER_KIND]
     return events, left_out
 
 
-def _woven(messages: Sequence[Any], events: Iterable[Event]) -> tuple[list[Event], list[Said]]:
+def _woven(
+    messages: Sequence[Any], events: Iterable[TimelineEntry]
+) -> tuple[list[TimelineEntry], list[Said]]:
     """Return the messages, each with the events that follow it, and the events before the first."""
-    places: list[list[Event]] = [[] for _message in range(len(messages) + 1)]
+    places: list[list[TimelineEntry]] = [[] for _message in range(len(messages) + 1)]
     for event in sorted(events, key=lambda each: each.at):
         places[_place(event, messages)].append(event)
     said, day = [], None
@@ -314,7 +316,7 @@ def _woven(messages: Sequence[Any], events: Iterable[Event]) -> tuple[list[Event
     return places[0], said
 
 
-def _place(event: Event, messages: Sequence[Any]) -> int:
+def _place(event: TimelineEntry, messages: Sequence[Any]) -> int:
     """Return after how many of the messages an event stands."""
     if event.message_id is not None:
         numbers = [number for number, each in enumerate(messages, start=1) if each.pk == event.message_id]
@@ -340,50 +342,3 @@ def summarise_address(session: Session) -> str | None:
         return reverse(SUMMARISE, args=[session.pk])
     except NoReverseMatch:
         return None
-
-
-# What conversations themselves tell besides the messages.
-
-
-def _questions(stretch: Stretch) -> Iterator[Event]:
-    rows = ChatTurn.objects.filter(
-        actor_id=stretch.actor_id, session_id=stretch.session.pk, question_id__in=stretch.message_ids
-    )
-    for turn in rows.defer("context_metadata", "usage", "routing").order_by("id")[: MOST_OF_A_SORT + 1]:
-        state, colour = STATES.get(TurnState(turn.state), (turn.state, ""))
-        took = (turn.finished_at - turn.created_at).total_seconds() if turn.finished_at else None
-        yield Event(
-            title=_("A model was asked"),
-            at=turn.created_at,
-            message_id=turn.question_id,
-            state=state,
-            colour=colour,
-            page=reverse("admin:conversations_chatturn_change", args=[turn.pk]),
-            details=tuple(filter(None, (turn.model, turn.error, "" if took is None else f"{took:.1f} s"))),
-        )
-
-
-def _contexts(stretch: Stretch) -> Iterator[Event]:
-    rows = Receipt.objects.filter(actor_id=stretch.actor_id, session_id=stretch.session.pk)
-    if stretch.is_search:
-        return
-    rows = rows.filter(**stretch.times("created_at")).defer("items", "query", "source_ids")
-    for receipt in rows.annotate(opening=Left("query", EXCERPT)).order_by("id")[: MOST_OF_A_SORT + 1]:
-        yield Event(
-            title=_("A context was put together for"),
-            text=receipt.opening,
-            at=receipt.created_at,
-            page=reverse("admin:conversations_receipt_change", args=[receipt.pk]),
-            details=(_tokens(receipt),),
-        )
-
-
-def _tokens(receipt: Receipt) -> str:
-    told = _("%(total)s of %(limit)s tokens")
-    return str(told) % {"total": grouped(receipt.total_tokens), "limit": grouped(receipt.token_limit)}
-
-
-QUESTIONS = Sort(
-    name="question", label=_("Questions"), needs=("conversations.view_chatturn",), events=_questions
-)
-CONTEXTS = Sort(name="context", label=_("Contexts"), needs=("conversations.view_receipt",), events=_contexts)

@@ -1,6 +1,7 @@
-"""Chat over REST, whole or as it is written."""
+"""Chat over REST, as one answer or as server-sent events (WHATWG HTML, section 9.2)."""
 
 import asyncio
+import json
 import logging
 from collections.abc import AsyncIterator
 from typing import Any, Final
@@ -26,9 +27,8 @@ from conversations.actions.chat import (
     is_used,
     pose,
 )
-from conversations.actions.routed import UNNAMED
+from conversations.actions.project_routing import UNNAMED
 from conversations.actions.sessions import SessionTaken
-from conversations.api.events import BEAT, MEDIA_TYPE, EventStreamRenderer, event
 from conversations.api.serializers import (
     ABOUT_PROJECT,
     LONGEST_TEXT,
@@ -38,8 +38,8 @@ from conversations.api.serializers import (
     RoutingOut,
 )
 from conversations.api.views import invalid_context, session_taken, too_large, wrong_options
-from conversations.domain.fitting import ContextTooLarge
-from conversations.domain.validation import InvalidContext
+from conversations.domain.budget import ContextTooLarge
+from conversations.domain.formats import InvalidContext
 from conversations.models import ChatTurn
 from memoryhub.api.errors import ground_problem
 from memoryhub.api.fields import IdField, TenantSerializer, TextField
@@ -51,6 +51,24 @@ from memoryhub.db_pool import Stream, return_connection
 from memoryhub.jobs.executor import described
 from memoryhub.llm.base import Delta
 from memoryhub.tenancy.domain import PolicyError
+
+MEDIA_TYPE: Final = "text/event-stream"
+BEAT: Final = b": waiting\n\n"
+"""A comment, so that nobody on the way closes a connection on which nothing happens."""
+
+
+class EventStreamRenderer(JSONRenderer):
+    """Accepts clients that ask for events; what went wrong before the first is answered as JSON."""
+
+    media_type = MEDIA_TYPE
+    format = "events"
+
+
+def event(name: str, data: Any) -> bytes:
+    """Return one event; JSON holds no line break of its own, so that one line of data is enough."""
+    body = json.dumps(json.loads(JSONRenderer().render(data)), ensure_ascii=False)
+    return f"event: {name}\ndata: {body}\n\n".encode("utf-8", "replace")
+
 
 log = logging.getLogger(__name__)
 

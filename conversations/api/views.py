@@ -30,8 +30,8 @@ from conversations.api.serializers import (
     SessionOut,
     StatsOut,
 )
-from conversations.domain.fitting import ContextTooLarge
-from conversations.domain.validation import InvalidContext
+from conversations.domain.budget import ContextTooLarge
+from conversations.domain.formats import InvalidContext
 from conversations.models import Message, Receipt, Session
 from memoryhub.api.fields import NoBody, TenantQuery
 from memoryhub.api.pagination import PageQuery, page_of

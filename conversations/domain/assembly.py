@@ -9,17 +9,28 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from conversations.domain.admission import COMPRESSED, Reason
-from conversations.domain.contents import attachments_given_way, blocks_of, excerpt
-from conversations.domain.counting import (
+from conversations.domain.budget import (
+    COMPRESSED,
+    Cut,
+    Reason,
+    Selection,
+    ShareUse,
+    apply_cuts,
+    cuts_needed,
+    plan_cuts,
+    select,
+)
+from conversations.domain.formats import (
+    FORMATS,
     IMAGE_TOKENS,
     REPLY_TOKENS,
     CountTokens,
+    Format,
+    InvalidContext,
+    Written,
+    check_context,
     count_context,
 )
-from conversations.domain.fitting import cuts_needed
-from conversations.domain.formats import FORMATS, Format, Written
-from conversations.domain.giving_way import Contents, Cut, apply_cuts, plan_cuts
 from conversations.domain.layers import (
     PINNED,
     PROJECT,
@@ -32,21 +43,23 @@ from conversations.domain.layers import (
     WORKING,
     Candidate,
     Content,
+    Contents,
     LayerResult,
 )
-from conversations.domain.phrases import Language
 from conversations.domain.policy import DEFAULT_POLICY, ContextPolicy
-from conversations.domain.rendering import (
+from conversations.domain.prompt import (
     Frame,
+    Language,
     Prompt,
     Turn,
+    attachments_given_way,
+    blocks_of,
     check_nonce,
+    excerpt,
     render,
     render_entry,
     render_system,
 )
-from conversations.domain.selection import Selection, ShareUse, select
-from conversations.domain.validation import InvalidContext, check_context
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

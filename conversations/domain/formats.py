@@ -1,16 +1,17 @@
-"""The same context in two providers' forms. Pure dictionaries: no SDK is imported here.
+"""Write a prompt in a provider's form, count its tokens, and validate it. Pure dictionaries: no SDK is imported here.
 
-Anthropic: `system` stands apart, as a string, or as blocks where a cache mark is wanted. OpenAI: `system`
-is the first message; caching needs no marks. References that a form cannot show become words.
+Anthropic: `system` is a field of its own, as a string, or as blocks where a cache mark is wanted. OpenAI: `system` is
+the first message; caching needs no marks. References that a form cannot show become words.
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any, Final, Literal
 
-from conversations.domain.contents import GIVEN_WAY, is_text, stand_in, text_of
 from conversations.domain.layers import Block
-from conversations.domain.phrases import Phrases
-from conversations.domain.rendering import Prompt, Turn
+from conversations.domain.prompt import GIVEN_WAY, Phrases, Prompt, Turn, is_text, stand_in, text_of
+from memoryhub.errors import DomainError
 
 Format = Literal["anthropic", "openai"]
 Json = dict[str, Any]
@@ -97,3 +98,140 @@ def _source(block: Block) -> tuple[str, str]:
     web = url if isinstance(url, str) and url.startswith(("https://", "http://")) else ""
     known = isinstance(data, str) and block.get("media_type") in IMAGE_TYPES
     return web, str(data) if known else ""
+
+
+@dataclass(frozen=True)
+class Plain:
+    """What a model is sent: the system prompt by itself, and turns in the vendor's form."""
+
+    system: str | Sequence[Mapping[str, Any]] = field(repr=False)
+    turns: Sequence[Mapping[str, Any]] = field(repr=False)
+
+
+def split_system(
+    form: Format, system: str | list[dict[str, Any]] | None, messages: Sequence[Mapping[str, Any]]
+) -> Plain:
+    """Return a context's system prompt apart from its turns, in whichever form it was written."""
+    if form == "openai":
+        return Plain(messages[0]["content"], messages[1:])
+    return Plain(system or "", messages)
+
+
+CountTokens = Callable[[str], int]
+
+MESSAGE_TOKENS: Final = 4
+"""Role and separators of a message, `system` counted as one. OpenAI documents 3 for its chat models;
+one more keeps the estimate on the safe side for others."""
+
+BLOCK_TOKENS: Final = 1
+"""Per content block; a plain string is one block."""
+
+REPLY_TOKENS: Final = 3
+"""Once per context: what primes the answer (OpenAI's documented figure)."""
+
+IMAGE_TOKENS: Final = 4_784
+"""The most that one image costs in Anthropic's current high-resolution models (older ones: about 1,600).
+An upper bound on purpose: the size of an image behind an address is not known here."""
+
+_IMAGES: Final = frozenset({"image", "image_url"})
+
+
+def count_context(
+    system: str | Sequence[Mapping[str, Any]] | None,
+    messages: Sequence[Mapping[str, Any]],
+    count: CountTokens,
+    *,
+    image_tokens: int = IMAGE_TOKENS,
+) -> int:
+    """Return the tokens of a context as `assemble` wrote it, in either format.
+
+    Every text is counted as it stands, each block by itself, plus the constants of this module.
+    Raises ValueError for a kind of block that `formats` never writes.
+    """
+    contents = [message["content"] for message in messages]
+    if system is not None:
+        contents.append(system)
+    return REPLY_TOKENS + sum(_content_tokens(content, count, image_tokens) for content in contents)
+
+
+def _content_tokens(content: str | Sequence[Mapping[str, Any]], count: CountTokens, image_tokens: int) -> int:
+    if isinstance(content, str):
+        return MESSAGE_TOKENS + BLOCK_TOKENS + count(content)
+    return MESSAGE_TOKENS + sum(BLOCK_TOKENS + _block_tokens(block, count, image_tokens) for block in content)
+
+
+def _block_tokens(block: Mapping[str, Any], count: CountTokens, image_tokens: int) -> int:
+    if block["type"] == "text":
+        return count(block["text"])
+    if block["type"] in _IMAGES:
+        return image_tokens
+    raise ValueError(f"cannot count a block of type {block['type']!r}")
+
+
+Message = Mapping[str, Any]
+
+
+class InvalidContext(DomainError, ValueError):
+    """A context breaks a rule that providers or this project hold; `problems` names each."""
+
+    def __init__(self, problems: Sequence[str]) -> None:
+        """Keep the problems one by one."""
+        self.problems = tuple(problems)
+        super().__init__("; ".join(problems))
+
+
+def check_context(
+    system: str | Sequence[Message] | None, messages: Sequence[Message], total: int, limit: int
+) -> None:
+    """Raise InvalidContext naming every broken rule; `system` is None where it is the first message."""
+    problems = [*_system_problems(system, messages), *_message_problems(_turns(system, messages))]
+    if total > limit:
+        problems.append(f"{total} tokens are more than the limit of {limit}")
+    if problems:
+        raise InvalidContext(problems)
+
+
+def _turns(system: object, messages: Sequence[Message]) -> Sequence[Message]:
+    """Return the messages without the one that carries `system`."""
+    return messages[1:] if system is None and messages and messages[0].get("role") == "system" else messages
+
+
+def _system_problems(system: str | Sequence[Message] | None, messages: Sequence[Message]) -> list[str]:
+    if system is None:
+        first = messages[0] if messages else {}
+        system = first.get("content") if first.get("role") == "system" else None
+    return [] if system is not None and _is_filled(system) else ["system is empty"]
+
+
+def _message_problems(turns: Sequence[Message]) -> list[str]:
+    if not turns:
+        return ["there is no message"]
+    problems = [problem for number, turn in enumerate(turns) for problem in _turn_problems(number, turn)]
+    problems += [
+        f"messages {number} and {number + 1} have the same role"
+        for number, (turn, following) in enumerate(pairwise(turns))
+        if turn.get("role") == following.get("role")
+    ]
+    ends = {"first": turns[0], "last": turns[-1]}
+    problems += [
+        f"the {which} message is not the user's" for which, turn in ends.items() if turn.get("role") != "user"
+    ]
+    return problems
+
+
+def _turn_problems(number: int, turn: Message) -> list[str]:
+    problems = []
+    if turn.get("role") not in ("user", "assistant"):
+        problems.append(f"message {number} has the role {turn.get('role')!r}")
+    if not _is_filled(turn.get("content")):
+        problems.append(f"message {number} is empty, or has an empty block")
+    return problems
+
+
+def _is_filled(content: object) -> bool:
+    """Tell whether content is text that is not blank, or blocks that all are."""
+    if isinstance(content, str):
+        return bool(content.strip())
+    if not isinstance(content, Sequence) or not content:
+        return False
+    return all(block.get("type") != "text" or bool(block.get("text", "").strip()) for block in content)

@@ -105,3 +105,7 @@ message have no row: they never give way."""
 def steps_within_share(layer: str) -> tuple[GiveWay, ...]:
     """Return how `layer` alone is confined to its share: as in the table, never below its floor."""
     return tuple(step for step in GIVE_WAY_ORDER if step.layer == layer and not step.breaks_floor)
+
+
+Contents = Mapping[int, Content]
+"""What is (still) in the context: a candidate's place among all candidates → what it says."""

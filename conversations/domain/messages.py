@@ -1,10 +1,17 @@
-"""What a message is before it is stored: its role, its text, and the numbers it gets."""
+"""Messages before they are stored: roles, numbering, and the features that search derives from their text.
 
-from collections.abc import Mapping, Sequence
+The effect of the features on recall is in docs/algorithm.md.
+"""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
-from typing import Any
+from typing import Any, Final
+
+from memoryhub.search.analysis import UNSPACED, is_unspaced
+from memoryhub.search.stopwords import ENGLISH_STOP_WORDS, JAPANESE_STOP_GRAMS
 
 TEXT_BLOCK = "text"
 
@@ -89,3 +96,94 @@ def place(batch: Sequence[NewMessage], *, known: frozenset[str], last_seq: int) 
         new.append(Numbered(last_seq + len(new) + 1, message))
         order.append(new[-1].seq)
     return Placement(tuple(new), tuple(order))
+
+
+class TurnState(StrEnum):
+    """What became of a question."""
+
+    ANSWERING = "answering"
+    ANSWERED = "answered"
+    FAILED = "failed"
+
+
+_ENDS_ASKING: Final = re.compile(r"(?:[?？]|か)\W*$")
+_TAIL_CHARACTERS: Final = 50
+"""As much of a message's end as can matter; a page of question marks must not take long."""
+
+_ENGLISH_MONTHS: Final = (
+    "January", "February", "March", "April", "May", "June", "July", "August", "September", "October", "November",
+    "December",
+)  # fmt: skip
+
+# Clients put these where a name could stand; whoever asks about "the user" means nobody.
+_ROLES: Final = frozenset({"user", "assistant", "system", "tool", "human", "ai", "bot"})
+# And whoever asks "What did they say?" does not mean somebody who calls themselves "What The".
+_NO_NAMES: Final = _ROLES | ENGLISH_STOP_WORDS | JAPANESE_STOP_GRAMS
+_SHORTEST_NAME: Final = 2
+
+_EDGE: Final = "\0"
+"""Stands on both sides of a word, so that where a name ends is a matter of comparing strings."""
+_GONE: Final = "\1"
+"""Stands where a name stood."""
+_WORD: Final = re.compile(rf"[^\W{UNSPACED}]+")
+"""Letters that go on with a name: 「Kaiさん」 ends after Kai, Kaito does not."""
+_WHOLE_GONE: Final = re.compile(f"{_GONE}(?:['’]{_EDGE}s{_EDGE})?(?:さん|くん|ちゃん|君|様|氏)?")
+"""A name that is gone, with its possessive or honorific."""
+
+
+def asks(content: str) -> bool:
+    """Say whether a message ends as a question: with a question mark, or with か."""
+    return bool(_ENDS_ASKING.search(content[-_TAIL_CHARACTERS:]))
+
+
+def findable_words(content: str, *, author: str, said_at: datetime) -> str:
+    """Return the text by whose words a message is found: who said it, what, and on which day.
+
+    So that a question may ask what somebody said in May 2023, or 2023年5月.
+    """
+    if is_unspaced(content):
+        day = f"{said_at.year}年{said_at.month}月{said_at.day}日"
+    else:
+        day = f"{said_at.day} {_ENGLISH_MONTHS[said_at.month - 1]} {said_at.year}"
+    return f"{author}: {content} {day}" if author else f"{content} {day}"
+
+
+def named(text: str, authors: Iterable[str]) -> frozenset[str]:
+    """Return those authors whom a text names, by the whole name or a part of it, in letters as they write it.
+
+    Compares strings alone: the authors of an actor can be thousands, and a pattern for each took seconds.
+    """
+    marked = _with_edges(text)
+    return frozenset(author for author in authors if any(form in marked for form in _forms(author, text)))
+
+
+def without_names(text: str, authors: Iterable[str]) -> str:
+    """Return a text without these authors' names; the text itself where nothing else would be left.
+
+    A vector of "What does Kai like?" is nearest to what is said *to* Kai, and that is never said by Kai.
+    """
+    marked = _with_edges(text)
+    forms = {form for author in authors for form in _forms(author, text)}
+    for form in sorted(forms, key=lambda each: (-len(each), each)):
+        marked = marked.replace(form, _GONE)
+    bare = _WHOLE_GONE.sub(" ", marked).replace(_EDGE, "")
+    return " ".join(bare.split()) if any(map(str.isalnum, bare)) else text
+
+
+def _with_edges(text: str) -> str:
+    return _WORD.sub(rf"{_EDGE}\g<0>{_EDGE}", text)
+
+
+def _forms(author: str, text: str) -> Iterator[str]:
+    """Yield what a text that names this author contains, edges marked; nothing where a glance tells it does not."""
+    for part in dict.fromkeys((author, *author.split())):
+        if part[1:] in text and _is_a_name(part, author):
+            yield _with_edges(part)
+            yield _with_edges(part[0].upper() + part[1:])
+
+
+def _is_a_name(part: str, author: str) -> bool:
+    """Say whether a part names its author: no initial of a longer name, and no word that everybody uses."""
+    letters = sum(map(str.isalnum, part))
+    length = len(part) if part == author and letters else letters
+    return length >= _SHORTEST_NAME and not _NO_NAMES.issuperset(part.casefold().split())

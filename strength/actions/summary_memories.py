@@ -11,7 +11,7 @@ from uuid import UUID
 
 from django.db import transaction
 
-from conversations.actions.condensed import Condensed, condensed
+from conversations.actions.sessions import SessionSummary, session_summary
 from conversations.models import Session
 from memoryhub.auth.domain import Principal
 from memoryhub.tenancy.domain import Trust
@@ -33,7 +33,7 @@ def remember_summary(*, actor: Actor, session_id: UUID, by: Principal, now: date
     """Write a session's summary into its memory; None where there is none, or a person decided otherwise."""
     lock_shared(actor.id)
     session = Session.objects.filter(actor_id=actor.id, pk=session_id).first()
-    told = condensed(actor_id=actor.id, session_id=session_id)
+    told = session_summary(actor_id=actor.id, session_id=session_id)
     if told is None:
         _forget(actor, session_id, by, now)
     if session is None or told is None or not told.text.strip():
@@ -73,7 +73,9 @@ def _cursor(actor: Actor, session_id: UUID) -> StrategyCursor:
     return StrategyCursor.objects.select_for_update().get(**names)
 
 
-def _written(actor: Actor, session: Session, told: Condensed, by: Principal, now: datetime) -> Memory | None:
+def _written(
+    actor: Actor, session: Session, told: SessionSummary, by: Principal, now: datetime
+) -> Memory | None:
     new = NewMemory(
         content=told.text.strip(), kind=Kind.SUMMARY, namespace=namespace_of(Strategy.SUMMARY, session.pk),
         source=Source.EXTRACTION, channel=session.channel,
@@ -84,12 +86,14 @@ def _written(actor: Actor, session: Session, told: Condensed, by: Principal, now
     return None
 
 
-def _as_trusted_as(told: Condensed, by: Principal) -> Principal:
+def _as_trusted_as(told: SessionSummary, by: Principal) -> Principal:
     """Return the job as whom it acts: no more believed than what the summary was made of."""
     return replace(by, is_trusted=by.is_trusted and told.trust == Trust.TRUSTED)
 
 
-def _rewritten(actor: Actor, memory_id: UUID, told: Condensed, by: Principal, now: datetime) -> Memory | None:
+def _rewritten(
+    actor: Actor, memory_id: UUID, told: SessionSummary, by: Principal, now: datetime
+) -> Memory | None:
     memory = Memory.objects.of([actor.id]).select_related("actor__agent").filter(pk=memory_id).first()
     if memory is None or not _may_be_rewritten(memory, told):
         return None
@@ -108,7 +112,7 @@ def _rewritten(actor: Actor, memory_id: UUID, told: Condensed, by: Principal, no
     return None
 
 
-def _may_be_rewritten(memory: Memory, told: Condensed) -> bool:
+def _may_be_rewritten(memory: Memory, told: SessionSummary) -> bool:
     if memory.locked or memory.status == Status.REJECTED:
         return False
     if memory.status == Status.ARCHIVED and _last_verb(memory) != SLEEP_VERB:

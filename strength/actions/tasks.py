@@ -9,7 +9,7 @@ from uuid import UUID
 
 from django.db import connection, transaction
 
-from conversations.actions.routed import AUTO, UNNAMED, Routing, routed
+from conversations.actions.project_routing import AUTO, UNNAMED, Routing, route_to_project
 from memoryhub.auth.domain import Principal
 from memoryhub.auth.tenancy import Tenant, hold, resolve_many
 from memoryhub.jobs.queue import enqueue
@@ -142,7 +142,7 @@ def begin_task(
 
     `project` "auto" finds the project first (SPEC P3); network.
     """
-    routing = routed(tenant=tenant, message=query, project=project, session=None, by=by, now=now)
+    routing = route_to_project(tenant=tenant, message=query, project=project, session=None, by=by, now=now)
     name = routing.project if routing else None if project in (AUTO, UNNAMED) else project
     search = MemorySearch(query=text_query(query, payer=tenant.payer), perspective=perspective, project=name)
     found = search_memories(tenant=tenant, search=search, by=by, mark=True, now=now).found

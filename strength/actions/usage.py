@@ -18,8 +18,8 @@ from django.db import connection, transaction
 from django.utils.text import format_lazy
 from django.utils.translation import gettext_lazy as _
 
-from conversations.domain.chat import TurnState
 from conversations.domain.layers import PINNED, SEMANTIC
+from conversations.domain.messages import TurnState
 from conversations.models import ChatTurn, Receipt
 from memoryhub.auth import audit
 from memoryhub.auth.domain import Forbidden, Principal, PrincipalKind

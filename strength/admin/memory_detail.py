@@ -18,7 +18,7 @@ from django.utils.safestring import SafeString
 from django.utils.timezone import localtime
 from django.utils.translation import gettext
 
-from conversations.admin.weighing import LAYERS, PARTS, REASONS, WEIGHTED
+from conversations.admin.context_breakdown import LAYERS, PARTS, REASONS, WEIGHTED
 from conversations.models import Message, Receipt
 from memoryhub.admin.base import READ_FOR_EXCERPT, excerpt, link_to
 from memoryhub.admin.diff import inline_diff, page_deadline

@@ -11,7 +11,12 @@ from django.urls import reverse
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
-from conversations.admin.stretches import MOST_OF_A_SORT, Event, Sort, Stretch
+from conversations.admin.timeline_entries import (
+    MAX_ENTRIES_PER_KIND,
+    EntryKind,
+    TimelineEntry,
+    TimelineWindow,
+)
 from conversations.models import ChatTurn
 from memoryhub.admin.base import actor_title
 from memoryhub.admin.dashboard import RECENT, Count, Happening, Section, Tile, count
@@ -107,7 +112,7 @@ EXCERPT: Final = 200
 PAGE: Final = "admin:strength_memory_change"
 
 
-def _born(stretch: Stretch) -> Iterator[Event]:
+def _born(stretch: TimelineWindow) -> Iterator[TimelineEntry]:
     rows = MemorySource.objects.filter(
         actor_id=stretch.actor_id, session_id=stretch.session.pk, message_id__in=stretch.message_ids,
         memory__actor_id=stretch.actor_id,
@@ -116,16 +121,16 @@ def _born(stretch: Stretch) -> Iterator[Event]:
     values = rows.annotate(opening=Left("memory__content", EXCERPT)).order_by("created_at", "id")
     columns = ("message_id", "created_at", "memory_id", "opening", "memory__status", "memory__kind")
     for message_id, at, memory_id, opening, status, kind in values.values_list(*columns)[
-        : MOST_OF_A_SORT + 1
+        : MAX_ENTRIES_PER_KIND + 1
     ]:
-        yield Event(
+        yield TimelineEntry(
             title=_("A memory was born"), text=opening, at=at, message_id=message_id,
             state=STATUSES.get(status, status), colour=STATUS_COLOURS.get(status, ""),
             page=reverse(PAGE, args=[memory_id]), details=(kinds.get(kind, kind),),
         )  # fmt: skip
 
 
-def _used(stretch: Stretch) -> Iterator[Event]:
+def _used(stretch: TimelineWindow) -> Iterator[TimelineEntry]:
     turns = ChatTurn.objects.filter(
         actor_id=stretch.actor_id, session_id=stretch.session.pk, answer_id__in=stretch.message_ids,
         receipt__isnull=False, use_noted_at__isnull=False,
@@ -133,7 +138,7 @@ def _used(stretch: Stretch) -> Iterator[Event]:
     rows = turns.order_by("id").values_list("pk", "answer_id", "use_noted_at", "receipt__items")
     answers = [
         (_task(pk), answer_id, at, _entered(items))
-        for pk, answer_id, at, items in rows[:MOST_OF_A_SORT]
+        for pk, answer_id, at, items in rows[:MAX_ENTRIES_PER_KIND]
         if at is not None
     ]
     memories = _memories({key for *_rest, keys in answers for key in keys})
@@ -141,7 +146,7 @@ def _used(stretch: Stretch) -> Iterator[Event]:
     for task, answer_id, at, keys in answers:
         for key in keys:
             if (key, task) in reports:
-                yield Event(
+                yield TimelineEntry(
                     title=_("The answer used a memory"), text=memories[key]["opening"], at=at, message_id=answer_id,
                     page=reverse(PAGE, args=[key]),
                 )  # fmt: skip
@@ -170,5 +175,5 @@ def _reports(tasks: list[str], memories: Mapping[UUID, Any]) -> set[tuple[UUID, 
     return set(rows.values_list("memory_id", "task"))
 
 
-BORN = Sort(name="memory", label=_("Memories born"), needs=("strength.view_memory",), events=_born)
-USED = Sort(name="use", label=_("Memories used"), needs=("strength.view_memory",), events=_used)
+BORN = EntryKind(name="memory", label=_("Memories born"), needs=("strength.view_memory",), events=_born)
+USED = EntryKind(name="use", label=_("Memories used"), needs=("strength.view_memory",), events=_used)

@@ -17,8 +17,8 @@ from django.utils.dateparse import parse_datetime
 from django.utils.text import format_lazy
 from django.utils.translation import gettext_lazy as _
 
-from conversations.actions.condensed import Condensed
 from conversations.actions.receipts import forget_source
+from conversations.actions.sessions import SessionSummary
 from conversations.models import Message, MessageQuerySet, Session
 from memoryhub.api.idempotency import forget_answers
 from memoryhub.auth import audit
@@ -477,12 +477,12 @@ def undo_summary_change(
     )  # fmt: skip
 
 
-def session_summary(*, actor_id: UUID, session_id: UUID) -> Condensed | None:
+def session_summary(*, actor_id: UUID, session_id: UUID) -> SessionSummary | None:
     """Return a session's summary as it is now; None where there is none yet."""
     summary = Summary.objects.of(actor_id).filter(session_id=session_id).first()
     if summary is None:
         return None
-    return Condensed(
+    return SessionSummary(
         session_id=summary.session_id,
         text=summary.text,
         trust=Trust(summary.trust),

@@ -17,8 +17,7 @@ from uuid import UUID
 
 from django.db.models import Q
 
-from conversations.domain.chat import TurnState
-from conversations.domain.messages import Role
+from conversations.domain.messages import Role, TurnState
 from conversations.models import ChatTurn, Message, Session
 from memoryhub.auth.domain import Principal
 from memoryhub.auth.tenancy import UnknownRow

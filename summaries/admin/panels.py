@@ -12,7 +12,12 @@ from django.urls import reverse
 from django.utils.translation import gettext, ngettext
 from django.utils.translation import gettext_lazy as _
 
-from conversations.admin.stretches import MOST_OF_A_SORT, Event, Sort, Stretch
+from conversations.admin.timeline_entries import (
+    MAX_ENTRIES_PER_KIND,
+    EntryKind,
+    TimelineEntry,
+    TimelineWindow,
+)
 from conversations.models import Session
 from memoryhub.admin.base import clock, grouped, principal
 from memoryhub.admin.dashboard import RECENT, Section, Tile, count
@@ -45,7 +50,7 @@ ACTIONS: Final = {
 }
 
 
-def _summaries(stretch: Stretch) -> Iterator[Event]:
+def _summaries(stretch: TimelineWindow) -> Iterator[TimelineEntry]:
     if stretch.is_search:
         return
     rows = SummaryVersion.objects.filter(
@@ -57,9 +62,11 @@ def _summaries(stretch: Stretch) -> Iterator[Event]:
     if stretch.until is not None:
         rows = rows.filter(message_count__lte=stretch.last_seq)
     for version in (
-        rows.defer("text").annotate(opening=Left("text", EXCERPT)).order_by("number")[: MOST_OF_A_SORT + 1]
+        rows.defer("text")
+        .annotate(opening=Left("text", EXCERPT))
+        .order_by("number")[: MAX_ENTRIES_PER_KIND + 1]
     ):
-        yield Event(
+        yield TimelineEntry(
             title=VERBS[Verb(version.verb)],
             text=version.opening,
             at=version.created_at,
@@ -78,13 +85,13 @@ def _covered(count: int) -> str:
     return words % {"count": grouped(count)}
 
 
-def _routes(stretch: Stretch) -> Iterator[Event]:
+def _routes(stretch: TimelineWindow) -> Iterator[TimelineEntry]:
     if stretch.is_search:
         return
     rows = RoutingDecision.objects.filter(actor_id=stretch.actor_id, session_id=stretch.session.pk)
     rows = rows.filter(**stretch.times("created_at")).select_related("project", "corrected_project")
-    for decision in rows.defer("reason").order_by("id")[: MOST_OF_A_SORT + 1]:
-        yield Event(
+    for decision in rows.defer("reason").order_by("id")[: MAX_ENTRIES_PER_KIND + 1]:
+        yield TimelineEntry(
             title=ACTIONS[Action(decision.action)],
             text=_project(decision),
             at=decision.created_at,
@@ -100,8 +107,12 @@ def _project(decision: RoutingDecision) -> str:
     return project.name if project else decision.proposed_name
 
 
-SUMMARIES = Sort(name="summary", label=_("Summaries"), needs=("summaries.view_summary",), events=_summaries)
-ROUTES = Sort(name="route", label=_("Routing"), needs=("summaries.view_routingdecision",), events=_routes)
+SUMMARIES = EntryKind(
+    name="summary", label=_("Summaries"), needs=("summaries.view_summary",), events=_summaries
+)
+ROUTES = EntryKind(
+    name="route", label=_("Routing"), needs=("summaries.view_routingdecision",), events=_routes
+)
 
 
 def summarise(request: HttpRequest, session_id: UUID) -> HttpResponse:

@@ -21,7 +21,7 @@ from unfold.contrib.filters.admin import (
     RelatedDropdownFilter,
 )
 
-from conversations.domain.chat import TurnState
+from conversations.domain.messages import TurnState
 from conversations.models import ChatTurn
 from memoryhub.admin.base import (
     HubAdmin,

@@ -12,7 +12,7 @@ from rest_framework.renderers import JSONRenderer
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from conversations.actions.routed import CHANNEL
+from conversations.actions.project_routing import CHANNEL
 from conversations.models import Session
 from memoryhub.api.etags import IF_MATCH, etag, expected_version, wants_none
 from memoryhub.api.fields import NoBody, TenantQuery

@@ -13,7 +13,7 @@ from enum import StrEnum
 from itertools import chain, groupby
 from typing import Final
 
-from conversations.domain.cleaning import visible
+from conversations.domain.text import visible
 from summaries.domain.documents import MEMORY, PIN, PINNED, TIMELINE, line_digest
 
 COMPACTED: Final = frozenset({MEMORY, TIMELINE})

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Final
 
-from conversations.domain.cleaning import label, one_line, visible
+from conversations.domain.text import label, one_line, visible
 from memoryhub.llm.delimiters import fenced
 from memoryhub.tenancy.domain import Trust
 from summaries.domain.policy import SummaryPolicy

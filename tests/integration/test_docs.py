@@ -18,7 +18,7 @@ from django.urls import URLPattern, URLResolver, get_resolver
 from prometheus_client import REGISTRY, Counter, Histogram
 from pytest_django.live_server_helper import LiveServer
 
-import conversations.metrics
+import conversations.actions.context
 from memoryhub.auth.actions import issue_key
 from memoryhub.auth.domain import Scope, command
 from memoryhub.embeddings.local import INSTALL
@@ -226,7 +226,9 @@ def test_every_route_is_documented_with_its_scope_and_no_other() -> None:
 
 
 def _own_metrics() -> set[str]:
-    own = {id(value) for value in (*vars(conversations.metrics).values(), BACKGROUND, CALLS, SUMMARIES)}
+    own = {
+        id(value) for value in (*vars(conversations.actions.context).values(), BACKGROUND, CALLS, SUMMARIES)
+    }
     return {
         name
         for collector, names in REGISTRY._collector_to_names.items()
@@ -258,7 +260,9 @@ def test_every_alert_rule_reads_metrics_that_exist() -> None:
 
 def test_every_metric_is_documented() -> None:
     page = (REFERENCE / "metrics.md").read_text()
-    own = [each for each in vars(conversations.metrics).values() if isinstance(each, Counter | Histogram)]
+    own = [
+        each for each in vars(conversations.actions.context).values() if isinstance(each, Counter | Histogram)
+    ]
     own += [BACKGROUND, CALLS, SUMMARIES]
     names = [metric.name for collector in own for metric in collector.describe()]
     assert [name for name in names if f"\n| `{name}` | " not in page] == []

@@ -12,7 +12,7 @@ from django.db import connection
 from django.db.migrations.executor import MigrationExecutor
 from rest_framework.test import APIClient
 
-from conversations.domain.speaking import asks
+from conversations.domain.messages import asks
 from conversations.models import MessageIndex, Session
 from memoryhub.auth.domain import command
 from memoryhub.auth.tenancy import actor_for_writing, ensure_actor

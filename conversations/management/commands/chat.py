@@ -11,9 +11,9 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from conversations.actions.chat import Asked, ChatFailed, Question, TurnLost, begin_answer, pose
 from conversations.actions.sessions import SessionTaken
-from conversations.domain.cleaning import one_line, visible
-from conversations.domain.fitting import ContextTooLarge
-from conversations.domain.validation import InvalidContext
+from conversations.domain.budget import ContextTooLarge
+from conversations.domain.formats import InvalidContext
+from conversations.domain.text import one_line, visible
 from conversations.models import ChatTurn
 from memoryhub.auth.domain import command
 from memoryhub.auth.tenancy import UnknownRow, actor_for_writing

@@ -15,10 +15,9 @@ from django.urls import reverse
 
 from conversations.actions.context import ContextRequest, assemble_context
 from conversations.actions.sessions import open_session
-from conversations.admin.playground import KEEP, NEEDS, TOKENS_TO_TRY
+from conversations.admin.context_breakdown import SOURCE_PAGES
+from conversations.admin.playground import KEEP, KEPT_SECONDS, NEEDS, TOKENS_TO_TRY
 from conversations.admin.playground_form import RANGES
-from conversations.admin.runs import KEPT_SECONDS
-from conversations.admin.weighing import SOURCE_PAGES
 from conversations.domain.policy import ContextPolicy
 from conversations.models import Receipt
 from memoryhub.auth.erasure import erase_user

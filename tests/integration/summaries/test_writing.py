@@ -8,8 +8,8 @@ from uuid import uuid4
 import pytest
 from django.utils import timezone
 
-from conversations.actions.condensed import condensed
 from conversations.actions.messages import add_messages
+from conversations.actions.sessions import session_summary
 from conversations.domain.messages import NewMessage, Role
 from conversations.models import Session
 from memoryhub.auth.models import AuditEntry
@@ -277,7 +277,7 @@ def test_a_summary_is_as_trusted_as_its_least_trusted_message(talk: Talk, llm: L
     talk.say_many(20, first=21)
     talk.summarize()
     assert talk.summary.trust == "untrusted", "what it was made of does not become better by more"
-    told = condensed(actor_id=talk.actor.id, session_id=talk.session.pk)
+    told = session_summary(actor_id=talk.actor.id, session_id=talk.session.pk)
     assert told is not None and (told.trust, told.message_count, told.generator) == ("untrusted", 40, "llm")
 
 

@@ -1,6 +1,7 @@
 """What a model is sent, and how questions are told apart."""
 
-from conversations.domain.chat import Plain, body_digest, key_digest, split_system
+from conversations.actions.chat import body_digest, key_digest
+from conversations.domain.formats import Plain, split_system
 
 TURNS = [{"role": "user", "content": "Hello"}]
 

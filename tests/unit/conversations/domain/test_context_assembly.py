@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from conversations.domain.assembly import Assembly, AssemblyRequest, Item, assemble
-from conversations.domain.counting import count_context
-from conversations.domain.fitting import ContextTooLarge, cuts_needed
+from conversations.domain.budget import ContextTooLarge, cuts_needed
+from conversations.domain.formats import InvalidContext, count_context
 from conversations.domain.layers import (
     PINNED,
     PROJECT,
@@ -21,8 +21,7 @@ from conversations.domain.layers import (
     LayerResult,
 )
 from conversations.domain.policy import ContextPolicy
-from conversations.domain.rendering import NonceCollision
-from conversations.domain.validation import InvalidContext
+from conversations.domain.prompt import NonceCollision
 from tests.unit.conversations.domain.context_reader import read_context
 
 NONCE = "0123456789abcdef0123456789abcdef"

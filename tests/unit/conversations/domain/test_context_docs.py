@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from conversations.domain.admission import Reason
 from conversations.domain.assembly import Assembly, AssemblyRequest, assemble
+from conversations.domain.budget import Reason
 from conversations.domain.layers import (
     PINNED,
     RECALL,

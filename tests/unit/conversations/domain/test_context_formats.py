@@ -4,13 +4,16 @@ from typing import Any
 
 import pytest
 
-from conversations.domain.contents import excerpt, plain_text, stand_in
-from conversations.domain.counting import IMAGE_TOKENS, count_context
-from conversations.domain.formats import write_anthropic, write_openai
+from conversations.domain.formats import (
+    IMAGE_TOKENS,
+    InvalidContext,
+    check_context,
+    count_context,
+    write_anthropic,
+    write_openai,
+)
 from conversations.domain.layers import Block
-from conversations.domain.phrases import ENGLISH, JAPANESE
-from conversations.domain.rendering import Prompt, Turn
-from conversations.domain.validation import InvalidContext, check_context
+from conversations.domain.prompt import ENGLISH, JAPANESE, Prompt, Turn, excerpt, plain_text, stand_in
 
 MARK = {"type": "ephemeral"}
 TEXT = {"type": "text", "text": "t"}

@@ -2,7 +2,7 @@
 
 import pytest
 
-from conversations.domain.giving_way import Cut, apply_cuts, plan_cuts
+from conversations.domain.budget import Cut, apply_cuts, plan_cuts
 from conversations.domain.layers import (
     CANDIDATE_LAYERS,
     GIVE_WAY_ORDER,
@@ -17,8 +17,8 @@ from conversations.domain.layers import (
     Content,
     steps_within_share,
 )
-from conversations.domain.phrases import PHRASES
-from conversations.domain.sections import sections_of
+from conversations.domain.prompt import PHRASES
+from conversations.domain.text import sections_of
 
 IMAGE = {"type": "image", "url": "https://example.org/a.png", "name": "a"}
 FILE = {"type": "file", "name": "b.pdf"}

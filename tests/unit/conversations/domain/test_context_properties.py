@@ -7,9 +7,8 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from conversations.domain.assembly import Assembly, AssemblyRequest, Item, assemble
-from conversations.domain.counting import count_context
-from conversations.domain.fitting import ContextTooLarge, cuts_needed
-from conversations.domain.formats import Format
+from conversations.domain.budget import ContextTooLarge, cuts_needed
+from conversations.domain.formats import Format, check_context, count_context
 from conversations.domain.layers import (
     PINNED,
     PRECEDENCE,
@@ -21,9 +20,8 @@ from conversations.domain.layers import (
     Candidate,
     LayerResult,
 )
-from conversations.domain.phrases import PHRASES, Language
 from conversations.domain.policy import ContextPolicy
-from conversations.domain.validation import check_context
+from conversations.domain.prompt import PHRASES, Language
 from tests.examples import examples
 from tests.unit.conversations.domain.context_reader import (
     BLOCK_ORDER,

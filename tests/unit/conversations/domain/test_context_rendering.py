@@ -13,10 +13,11 @@ from conversations.domain.layers import (
     WORKING,
     Candidate,
 )
-from conversations.domain.phrases import PHRASES, Language
 from conversations.domain.policy import ContextPolicy
-from conversations.domain.rendering import (
+from conversations.domain.prompt import (
+    PHRASES,
     Frame,
+    Language,
     NonceCollision,
     Prompt,
     Turn,

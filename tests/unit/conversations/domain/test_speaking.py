@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from conversations.domain.speaking import asks, findable_words, named, without_names
+from conversations.domain.messages import asks, findable_words, named, without_names
 
 MONTHS = "January February March April May June July August September October November December"
 SAID_AT = datetime(2023, 5, 8, 13, 56, tzinfo=UTC)

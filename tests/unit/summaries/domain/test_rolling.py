@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from conversations.domain.cleaning import one_line
+from conversations.domain.text import one_line
 from memoryhub.tenancy.domain import Trust
 from memoryhub.tokens.counter import count_raw, counter_for
 from summaries.domain.policy import SummaryPolicy

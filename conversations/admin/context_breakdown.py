@@ -1,17 +1,22 @@
-"""What a context is made of, as people read it: layers with their tokens, candidates with their scores, differences.
+"""A context broken down for a page: tokens by layer, candidates with scores, differences between runs, the prompt.
 
-The playground and a receipt's page show the same. It knows items as a receipt stores them, and no database.
+Shared by the playground and the page of a receipt. Works on items as a receipt stores them, without the database.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+import json
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 from django.urls import NoReverseMatch, reverse
+from django.utils.html import escape
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
-from conversations.domain.admission import Reason
+from conversations.actions.project_routing import AUTO, UNNAMED
+from conversations.domain.assembly import Assembly
+from conversations.domain.budget import Reason
 from conversations.domain.layers import (
     PINNED,
     PROJECT,
@@ -22,7 +27,7 @@ from conversations.domain.layers import (
     USER_MESSAGE,
     WORKING,
 )
-from memoryhub.admin.base import grouped
+from memoryhub.admin.base import excerpt, grouped
 
 Item = Mapping[str, Any]
 
@@ -369,3 +374,124 @@ def _address(name: str | None, key: str | None) -> str | None:
         return reverse(name, args=[key])
     except NoReverseMatch:
         return None
+
+
+MOST_BYTES: Final = 60_000
+"""Of all texts together, as they stand in the page: an escaped quotation mark is six."""
+
+LEAST_OF_THE_LAST: Final = 4_000
+"""What is kept for the user's own message, which stands last."""
+
+SHORTEST_DATA: Final = 200
+
+_CODE: Final = re.compile(r"(?<=<remembered-)[0-9a-f]{32}(?=>)|(?<=</remembered-)[0-9a-f]{32}(?=>)")
+_FIXED: Final = "0" * 32
+
+
+@dataclass(frozen=True)
+class PromptText:
+    """One text of the prompt; `length` is that of the whole."""
+
+    text: str = field(repr=False)
+    length: int
+
+    @property
+    def is_cut(self) -> bool:
+        """Return whether there is more of it."""
+        return len(self.text) < self.length
+
+
+@dataclass(frozen=True)
+class PromptTurn:
+    """One message: whose it is, and its blocks. `role` "" is the `system` that stands apart."""
+
+    role: str
+    texts: list[PromptText]
+
+
+@dataclass(frozen=True)
+class ShownPrompt:
+    """What is sent, message by message, and as JSON where that is short enough to stand here."""
+
+    turns: list[PromptTurn]
+    as_json: str | None = field(repr=False)
+
+    @property
+    def is_cut(self) -> bool:
+        """Return whether a text is cut."""
+        return any(text.is_cut for turn in self.turns for text in turn.texts)
+
+
+def prompt_as_json(assembly: Assembly) -> str:
+    """Return what is sent, as an API would take it."""
+    body: dict[str, Any] = {} if assembly.system is None else {"system": assembly.system}
+    return json.dumps({**body, "messages": assembly.messages}, ensure_ascii=False, indent=2)
+
+
+def prompt_to_show(assembly: Assembly) -> ShownPrompt:
+    """Return the prompt with its texts cut where they are too long for a page."""
+    sent = [("", assembly.system)] if assembly.system is not None else []
+    sent += [(message["role"], message["content"]) for message in assembly.messages]
+    texts = [(role, list(_texts(content))) for role, content in sent]
+    room, turns = MOST_BYTES - LEAST_OF_THE_LAST, []
+    for place, (role, blocks) in enumerate(texts):
+        if place == len(texts) - 1:
+            room += LEAST_OF_THE_LAST
+        shown = []
+        for block in blocks:
+            text = _within(block, room)
+            room -= _size(text)
+            shown.append(PromptText(text, len(block)))
+        turns.append(PromptTurn(role, shown))
+    whole = prompt_as_json(assembly)
+    return ShownPrompt(turns, whole if _size(whole) <= MOST_BYTES else None)
+
+
+def code_tokens(assembly: Assembly, count: Callable[[str], int]) -> int:
+    """Return how many tokens more than a fixed one the random code takes that the remembered block stands between."""
+    texts = [text for message in assembly.messages for text in _texts(message["content"])]
+    return sum(count(text) - count(_CODE.sub(_FIXED, text)) for text in texts if _CODE.search(text))
+
+
+def _texts(content: str | Sequence[dict[str, Any]] | None) -> Iterator[str]:
+    if isinstance(content, str):
+        yield content
+        return
+    for block in content or ():
+        yield block["text"] if block.get("type") == "text" else _reference(block)
+
+
+def _reference(block: dict[str, Any]) -> str:
+    """Return an image's block as JSON, without the bytes of the image."""
+    return json.dumps(_without_data(block), ensure_ascii=False)
+
+
+def _without_data(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _without_data(each) for name, each in value.items()}
+    if isinstance(value, str) and len(value) > SHORTEST_DATA:
+        return f"{value[:40]}… ({len(value)})"
+    return value
+
+
+def _size(text: str) -> int:
+    return len(escape(text).encode())
+
+
+def _within(text: str, most: int) -> str:
+    """Return as much of a text's beginning as fits; halving is near enough for a page."""
+    shown = text[: max(0, most)]
+    while shown and _size(shown) > most:
+        shown = shown[: len(shown) // 2]
+    return shown
+
+
+def project_in_words(project: str | None) -> str:
+    """Return which project was asked for: none at all is something else than nobody naming one."""
+    if project is None:
+        return gettext("no project")
+    if project == UNNAMED:
+        return gettext("the agent’s current project, or the one that its policy finds")
+    if project == AUTO:
+        return gettext("found by the message")
+    return excerpt(project, 60)

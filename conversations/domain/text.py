@@ -1,7 +1,7 @@
-"""Make remembered text harmless on the line it is given: it keeps its words and loses its layout tricks.
+"""Sanitize remembered text for the line it is put on, and split Markdown into sections.
 
-Remembered text is data that anybody may have written. What it could use to look like something else is
-the start of a line (headings, list items, closing marks, `Human:`) and characters nobody sees.
+Remembered text is data that anybody may have written. It could imitate something else by the start of a line
+(headings, list items, closing marks, `Human:`) and by invisible characters.
 """
 
 import re
@@ -62,3 +62,34 @@ def quoted(text: str) -> str:
 def label(text: str, longest: int = 60) -> str:
     """Return a name for use inside brackets: one line, none of its own, at most `longest` characters."""
     return one_line(text).translate({ord("["): "(", ord("]"): ")"})[:longest].rstrip()
+
+
+_HEADING: Final = re.compile(r" {0,3}#{1,6}(?:[ \t]|$)")
+_FENCE: Final = re.compile(r" {0,3}(```|~~~)")
+
+
+def sections_of(text: str) -> list[str]:
+    """Return the sections of a text, each with its heading; joined they are the text.
+
+    What stands before the first heading is a section of its own. A `#` inside a code fence is no heading.
+    """
+    sections: list[str] = []
+    current: list[str] = []
+    fence = ""
+    for line in text.splitlines(keepends=True):
+        if not fence and _HEADING.match(line) and current:
+            sections.append("".join(current))
+            current = []
+        fence = _fence_after(line, fence)
+        current.append(line)
+    return [*sections, "".join(current)] if current else sections
+
+
+def _fence_after(line: str, fence: str) -> str:
+    """Return the code fence that is open after this line, "" when none is."""
+    mark = _FENCE.match(line)
+    if mark is None:
+        return fence
+    if not fence:
+        return mark[1]
+    return "" if mark[1] == fence else fence

@@ -1,6 +1,6 @@
-"""Which project a message belongs to, as told by whoever keeps projects (`settings.PROJECT_ROUTER`).
+"""Find the project that a message belongs to, by the router of `settings.PROJECT_ROUTER`.
 
-The socket through which contexts and chats are routed without knowing what a project is.
+Contexts and chats are routed without knowing how projects are stored.
 """
 
 from collections.abc import Callable
@@ -49,7 +49,7 @@ class Routing:
 Router = Callable[..., Routing | None]
 
 
-def routed(
+def route_to_project(
     *,
     tenant: Tenant,
     message: str,
@@ -66,7 +66,7 @@ def routed(
     """
     if not settings.PROJECT_ROUTER or project not in (UNNAMED, AUTO):
         return None
-    router = cast(Router, import_string(settings.PROJECT_ROUTER))
+    router = cast("Router", import_string(settings.PROJECT_ROUTER))
     return router(
         tenant=tenant, message=message, channel=session.channel if session else CHANNEL, session=session,
         is_asked=project == AUTO, is_trial=is_trial, by=by, now=now,

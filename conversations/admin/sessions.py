@@ -1,10 +1,12 @@
-"""Screens of sessions and messages: read only, for what was said is not rewritten."""
+"""Screens of sessions and messages, read only, and their dashboard tiles."""
 
 from collections.abc import Sequence
+from datetime import datetime, timedelta
 from typing import Any
 
 from django.contrib import admin
 from django.core.exceptions import PermissionDenied
+from django.db.models import Q
 from django.http import HttpRequest, HttpResponse
 from django.urls import URLPattern, path, reverse
 from django.utils.html import format_html
@@ -19,7 +21,8 @@ from unfold.contrib.filters.admin import (
 
 from conversations.actions.sessions import end_session
 from conversations.admin.timeline import summarise_address, timeline_of
-from conversations.models import Message, Session
+from conversations.domain.messages import TurnState
+from conversations.models import ChatTurn, Message, Receipt, Session
 from memoryhub.admin.base import (
     ReadOnlyAdmin,
     clock,
@@ -31,6 +34,7 @@ from memoryhub.admin.base import (
     title_with_time,
     truncated,
 )
+from memoryhub.admin.dashboard import RECENT, Section, Tile, count
 from memoryhub.admin.filters import UserFilter
 from memoryhub.admin.object_actions import Done, run_object_action
 from memoryhub.admin.pages import needs_of, render_page
@@ -210,3 +214,28 @@ class MessageAdmin(ReadOnlyAdmin):
         """Allow the list of one session's messages."""
         allowed: bool = super().lookup_allowed(lookup, value, request)
         return lookup == SESSION_FILTER or allowed
+
+
+def tiles(now: datetime) -> list[Tile]:
+    """Return the figures of the admin's first page."""
+    day = Receipt.objects.filter(created_at__gte=now - timedelta(hours=24))
+    broken_off = Q(state=TurnState.ANSWERING, until__lt=now)
+    unanswered = ChatTurn.objects.filter(
+        Q(state=TurnState.FAILED) | broken_off, created_at__gte=now - timedelta(hours=24)
+    )
+    sessions, messages = Session.objects.all(), Message.objects.all()
+    return [
+        Tile(
+            _("Sessions"), count(sessions), _("conversations"), Session,
+            recent=count(sessions.filter(started_at__gte=now - RECENT)),
+        ),
+        Tile(
+            _("Messages"), count(messages), _("stored"), Message,
+            recent=count(messages.filter(created_at__gte=now - RECENT)),
+        ),
+        Tile(
+            _("Unanswered"), count(unanswered), _("questions the model failed in 24 hours"), ChatTurn,
+            section=Section.BACKGROUND,
+        ),
+        Tile(_("Contexts"), count(day), _("assembled in the last 24 hours"), Receipt),
+    ]  # fmt: skip

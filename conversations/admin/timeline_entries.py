@@ -1,0 +1,133 @@
+"""Entries of a session's timeline besides its messages; each app contributes its kinds (`settings.TIMELINE_EVENTS`)."""
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Final
+from uuid import UUID
+
+from django.conf import settings
+from django.db.models.functions import Left
+from django.urls import reverse
+from django.utils.module_loading import import_string
+from django.utils.translation import gettext_lazy as _
+
+from conversations.domain.messages import TurnState
+from conversations.models import ChatTurn, Receipt, Session
+from memoryhub.admin.base import grouped
+
+MAX_ENTRIES_PER_KIND = 60
+"""Events of one sort on a page; what is left out is told."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TimelineWindow:
+    """The part of a session that a page shows: some messages, and the time from the first to the next page's.
+
+    `since` and `until` are None at the session's ends. `is_search`: the messages are those that were looked for, so
+    only what belongs to one of them is wanted.
+    """
+
+    session: Session
+    actor_id: UUID
+    message_ids: frozenset[UUID]
+    first_seq: int
+    last_seq: int
+    since: datetime | None
+    until: datetime | None
+    is_search: bool = False
+
+    def times(self, name: str) -> dict[str, datetime]:
+        """Return the time as conditions on a column."""
+        bounds = {f"{name}__gte": self.since, f"{name}__lt": self.until}
+        return {condition: bound for condition, bound in bounds.items() if bound is not None}
+
+
+@dataclass(frozen=True, kw_only=True)
+class TimelineEntry:
+    """Something that happened in a session, in words. It stands after a message, after a number, or at its time.
+
+    `text` is somebody's, and is shown as text.
+    """
+
+    title: Any
+    at: datetime
+    text: str = field(default="", repr=False)
+    page: str | None = None
+    message_id: UUID | None = None
+    after_seq: int | None = None
+    state: Any = ""
+    colour: str = ""
+    details: tuple[Any, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class EntryKind:
+    """A sort of events: how it is called, the permissions that it takes, and who tells of it."""
+
+    name: str
+    label: Any
+    needs: tuple[str, ...]
+    events: Callable[[TimelineWindow], Iterable[TimelineEntry]]
+
+
+def entry_kinds() -> list[EntryKind]:
+    """Return the sorts of all apps."""
+    return [import_string(path) for path in settings.TIMELINE_EVENTS]
+
+
+EXCERPT: Final = 200
+STATES: Final = {
+    TurnState.ANSWERING: (_("being answered"), "info"),
+    TurnState.ANSWERED: (_("answered"), "success"),
+    TurnState.FAILED: (_("failed"), "danger"),
+}
+
+
+# What conversations themselves tell besides the messages.
+
+
+def _questions(stretch: TimelineWindow) -> Iterator[TimelineEntry]:
+    rows = ChatTurn.objects.filter(
+        actor_id=stretch.actor_id, session_id=stretch.session.pk, question_id__in=stretch.message_ids
+    )
+    for turn in rows.defer("context_metadata", "usage", "routing").order_by("id")[: MAX_ENTRIES_PER_KIND + 1]:
+        state, colour = STATES.get(TurnState(turn.state), (turn.state, ""))
+        took = (turn.finished_at - turn.created_at).total_seconds() if turn.finished_at else None
+        yield TimelineEntry(
+            title=_("A model was asked"),
+            at=turn.created_at,
+            message_id=turn.question_id,
+            state=state,
+            colour=colour,
+            page=reverse("admin:conversations_chatturn_change", args=[turn.pk]),
+            details=tuple(filter(None, (turn.model, turn.error, "" if took is None else f"{took:.1f} s"))),
+        )
+
+
+def _contexts(stretch: TimelineWindow) -> Iterator[TimelineEntry]:
+    rows = Receipt.objects.filter(actor_id=stretch.actor_id, session_id=stretch.session.pk)
+    if stretch.is_search:
+        return
+    rows = rows.filter(**stretch.times("created_at")).defer("items", "query", "source_ids")
+    for receipt in rows.annotate(opening=Left("query", EXCERPT)).order_by("id")[: MAX_ENTRIES_PER_KIND + 1]:
+        yield TimelineEntry(
+            title=_("A context was put together for"),
+            text=receipt.opening,
+            at=receipt.created_at,
+            page=reverse("admin:conversations_receipt_change", args=[receipt.pk]),
+            details=(_tokens(receipt),),
+        )
+
+
+def _tokens(receipt: Receipt) -> str:
+    told = _("%(total)s of %(limit)s tokens")
+    return str(told) % {"total": grouped(receipt.total_tokens), "limit": grouped(receipt.token_limit)}
+
+
+QUESTIONS = EntryKind(
+    name="question", label=_("Questions"), needs=("conversations.view_chatturn",), events=_questions
+)
+CONTEXTS = EntryKind(
+    name="context", label=_("Contexts"), needs=("conversations.view_receipt",), events=_contexts
+)
