@@ -15,8 +15,7 @@ warnings.filterwarnings("ignore", message="StreamingHttpResponse must consume sy
 django.setup(set_prefix=False)
 
 # The settings must be there first.
-from memoryhub.api.handler import OneHopHandler  # noqa: E402
-from memoryhub.api.streams import BodyLimit  # noqa: E402
+from memoryhub.api.asgi import BodyLimit, OneHopHandler  # noqa: E402
 from memoryhub.llm.base import Operation  # noqa: E402
 from memoryhub.providers.registry import llm_provider  # noqa: E402
 from memoryhub.tokens import count_raw  # noqa: E402

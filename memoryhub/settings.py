@@ -110,7 +110,7 @@ DATA_UPLOAD_MAX_NUMBER_FIELDS = 5000
 REST_FRAMEWORK = {
     "DEFAULT_AUTHENTICATION_CLASSES": ["memoryhub.auth.authentication.ApiKeyAuthentication"],
     "DEFAULT_PERMISSION_CLASSES": ["memoryhub.auth.permissions.HasScope"],
-    "DEFAULT_PARSER_CLASSES": ["memoryhub.api.parsers.StrictJSONParser"],
+    "DEFAULT_PARSER_CLASSES": ["memoryhub.api.fields.StrictJSONParser"],
     "DEFAULT_RENDERER_CLASSES": ["rest_framework.renderers.JSONRenderer"],
     "DEFAULT_PAGINATION_CLASS": "memoryhub.api.pagination.ByCursor",
     "DEFAULT_THROTTLE_CLASSES": ["memoryhub.auth.throttles.PerKey"],

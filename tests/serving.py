@@ -9,8 +9,7 @@ from dataclasses import dataclass
 import uvicorn
 from django.db import connections
 
-from memoryhub.api.handler import OneHopHandler
-from memoryhub.api.streams import BodyLimit
+from memoryhub.api.asgi import BodyLimit, OneHopHandler
 
 
 @dataclass(frozen=True)

@@ -1,18 +1,44 @@
-"""Serializer fields and serializers that several apps' APIs share."""
+"""JSON as it comes in over HTTP."""
 
 import json
 import re
 from datetime import datetime
-from typing import Any
+from typing import IO, Any
 from urllib.parse import urlsplit
 from uuid import UUID
 
+from django.conf import settings
+from django.core.exceptions import RequestDataTooBig
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
+from rest_framework.exceptions import ParseError
+from rest_framework.parsers import BaseParser
 
+from memoryhub.api.problems import PayloadTooLarge
 from memoryhub.tenancy.domain import AGENT_ID_PATTERN, MAX_USER_ID
 from memoryhub.tenancy.namespaces import LONGEST_OWNER, namespace_owner
+from memoryhub.validators import UnusableJSON, parse_json
+
+
+class StrictJSONParser(BaseParser):
+    """Parses `application/json`; every refusal is a 400 that names the place, or a 413."""
+
+    media_type = "application/json"
+
+    def parse(self, stream: IO[bytes], media_type: str | None = None, parser_context: Any = None) -> Any:
+        """Return the parsed body; an empty body is an empty object. Raises ParseError, PayloadTooLarge."""
+        try:
+            body = stream.read(settings.MAX_BODY_BYTES + 1)
+        except RequestDataTooBig:
+            raise PayloadTooLarge() from None
+        if len(body) > settings.MAX_BODY_BYTES:
+            raise PayloadTooLarge()
+        try:
+            return parse_json(body)
+        except UnusableJSON as error:
+            raise ParseError(str(error)) from None
+
 
 LONGEST_JSON = 64_000
 _HOST = re.compile(r"[\w.:-]{1,253}\Z")

@@ -13,6 +13,8 @@ from memoryhub.api.fields import TenantQuery
 from memoryhub.api.views import ApiView
 from memoryhub.auth.domain import Scope
 from memoryhub.auth.tenancy import tenant_for_reading
+from memoryhub.jobs.domain import State
+from memoryhub.jobs.models import Job
 from memoryhub.llm.usage.spending import Standing, standing_of, usage
 from memoryhub.tenancy.models import Agent
 
@@ -124,3 +126,34 @@ class Usage(ApiView):
     def _last(self, first: date | None) -> date:
         today = self.now.date()
         return today if first is None else min(max(today, first), first + timedelta(days=MOST_DAYS - 1))
+
+
+class ProgressOut(serializers.Serializer):
+    """How far long work has come."""
+
+    done = serializers.IntegerField()
+    total = serializers.IntegerField(allow_null=True)
+
+
+class JobOut(serializers.Serializer):
+    """A job as clients see it: `failed` would fail again, `dead` was given up on after three attempts."""
+
+    id = serializers.UUIDField()
+    kind = serializers.CharField()
+    state = serializers.ChoiceField(choices=[state.value for state in State])
+    attempts = serializers.IntegerField()
+    error = serializers.CharField(help_text="What went wrong last; empty where nothing did.")
+    progress = ProgressOut(allow_null=True)
+    created_at = serializers.DateTimeField()
+    finished_at = serializers.DateTimeField(allow_null=True)
+
+
+class OneJob(ApiView):
+    """One job of an agent or user that the key may touch."""
+
+    scopes = {"GET": Scope.READ}
+
+    @extend_schema(responses=JobOut)
+    def get(self, request: Request, job_id: UUID) -> Response:
+        """Return where a job is on its way."""
+        return Response(JobOut(self.owned(Job.objects.all(), job_id)).data)

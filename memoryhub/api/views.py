@@ -1,5 +1,6 @@
-"""What every view of the API shares: scopes, tenancy, idempotency, pages."""
+"""ETag, If-Match and If-None-Match over a row's version (SPEC H2)."""
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import cache
@@ -8,6 +9,8 @@ from uuid import UUID
 
 from django.db.models import Model, QuerySet
 from django.http import HttpRequest
+from drf_spectacular.types import OpenApiTypes
+from drf_spectacular.utils import OpenApiParameter
 from rest_framework import status
 from rest_framework.exceptions import APIException
 from rest_framework.request import Request
@@ -15,12 +18,46 @@ from rest_framework.response import Response
 from rest_framework.serializers import BaseSerializer, Serializer
 from rest_framework.views import APIView
 
-from memoryhub.api.etags import etag, wants_none
 from memoryhub.api.idempotency import answer_once
 from memoryhub.api.pagination import ByCursor
+from memoryhub.api.problems import Problem
 from memoryhub.auth.domain import Principal, Scope
 from memoryhub.auth.tenancy import Tenant, actor_for_writing, resolve, tenant_for_reading
 from memoryhub.tenancy.models import Actor
+
+IF_MATCH = OpenApiParameter(
+    "If-Match", OpenApiTypes.STR, OpenApiParameter.HEADER, description="The ETag you read."
+)
+
+_TAG = re.compile(r'(?:W/)?"(\d{1,9})"\Z')
+
+
+def etag(version: int) -> str:
+    """Return the entity tag of a version."""
+    return f'"{version}"'
+
+
+def expected_version(request: Request) -> int | None:
+    """Return the version in `If-Match`; None without the header or for `*`.
+
+    Raises a 412 for a tag that is not one of ours, since no row can match it.
+    """
+    header = request.headers.get("If-Match", "").strip()
+    if not header or header == "*":
+        return None
+    found = _TAG.match(header)
+    if found is None:
+        raise Problem(412, "version_mismatch", "If-Match names no version of this row; read it again.")
+    return int(found.group(1))
+
+
+def wants_none(request: Request) -> bool:
+    """Return whether the call is only for a row that does not exist: `If-None-Match: *` (RFC 9110, 13.1.2).
+
+    A tag there is not compared: what people did not decide about, a memory's strength, changes beneath the same one.
+    """
+    return request.headers.get("If-None-Match", "").strip() == "*"
+
 
 Row = TypeVar("Row", bound=Model)
 

@@ -10,10 +10,10 @@ from django.db import transaction
 from django.utils.module_loading import import_string
 
 from memoryhub.auth.domain import Principal
-from memoryhub.importexport.documents import Element
-from memoryhub.importexport.renaming import Names
-from memoryhub.importexport.report import Report
-from memoryhub.importexport.writing import Whose
+from memoryhub.importexport.exporter import Whose
+from memoryhub.importexport.id_map import Names
+from memoryhub.importexport.json_stream import Element
+from memoryhub.importexport.jsonl import Report
 
 Progress = Callable[[int], None]
 

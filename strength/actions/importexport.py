@@ -18,12 +18,11 @@ from conversations.actions.messages import add_messages
 from conversations.actions.sessions import SessionTaken, open_session
 from memoryhub.auth.domain import Forbidden
 from memoryhub.auth.tenancy import UnknownRow, actor_for_writing
-from memoryhub.importexport.documents import Element
+from memoryhub.importexport.exporter import Whose, snapshot
+from memoryhub.importexport.fields import ACTORS, AGENTS, Table, exported_tables
 from memoryhub.importexport.formats import CannotImport, ImportFormat, Order
-from memoryhub.importexport.lines import Digest, Part, header
-from memoryhub.importexport.report import Report
-from memoryhub.importexport.tables import ACTORS, AGENTS, Table, exported_tables
-from memoryhub.importexport.writing import Whose, snapshot
+from memoryhub.importexport.json_stream import Element
+from memoryhub.importexport.jsonl import Digest, Part, Report, header
 from memoryhub.tenancy.models import Actor, Agent
 from memoryhub.tenancy.namespaces import expand_namespace
 from strength.actions.memories import NewMemory, write_memory

@@ -32,7 +32,7 @@ from memoryhub.admin.object_actions import (
     submitted_reason,
     submitted_text,
 )
-from memoryhub.api.exports import JSON_LINES, in_a_thread_of_its_own
+from memoryhub.api.agents import JSON_LINES, in_a_thread_of_its_own
 from memoryhub.auth import audit
 from memoryhub.auth.domain import Principal
 from memoryhub.errors import DomainError

@@ -13,7 +13,6 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
-from memoryhub.api.etags import IF_MATCH, etag, expected_version
 from memoryhub.api.fields import (
     IdField,
     MomentField,
@@ -27,7 +26,7 @@ from memoryhub.api.fields import (
 )
 from memoryhub.api.pagination import PageQuery, page_of
 from memoryhub.api.problems import Problem
-from memoryhub.api.views import ApiView
+from memoryhub.api.views import IF_MATCH, ApiView, etag, expected_version
 from memoryhub.auth.domain import Scope
 from memoryhub.auth.tenancy import Tenant, UnknownRow
 from memoryhub.search.vectors import UnusableVector

@@ -14,11 +14,10 @@ from rest_framework.response import Response
 
 from conversations.actions.project_routing import CHANNEL
 from conversations.models import Session
-from memoryhub.api.etags import IF_MATCH, etag, expected_version, wants_none
 from memoryhub.api.fields import NoBody, TenantQuery
 from memoryhub.api.pagination import PageQuery, page_of
 from memoryhub.api.problems import Problem
-from memoryhub.api.views import ApiView
+from memoryhub.api.views import IF_MATCH, ApiView, etag, expected_version, wants_none
 from memoryhub.auth.domain import Scope
 from memoryhub.auth.tenancy import Tenant
 from memoryhub.providers.errors import ProviderUnavailable

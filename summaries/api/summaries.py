@@ -12,7 +12,6 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from conversations.models import Session
-from memoryhub.api.etags import IF_MATCH, etag, expected_version
 from memoryhub.api.fields import (
     MomentField,
     ReasonSerializer,
@@ -24,7 +23,7 @@ from memoryhub.api.fields import (
 )
 from memoryhub.api.pagination import MAX_LIMIT, PageQuery, page_of
 from memoryhub.api.problems import Problem
-from memoryhub.api.views import ApiView
+from memoryhub.api.views import IF_MATCH, ApiView, etag, expected_version
 from memoryhub.auth.domain import Scope
 from memoryhub.auth.tenancy import UnknownRow
 from memoryhub.providers.errors import ProviderError

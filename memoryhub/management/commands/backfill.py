@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.progress import Progress
 
 from memoryhub.auth.tenancy import UnknownRow
-from memoryhub.importexport.writing import Whose
+from memoryhub.importexport.exporter import Whose
 from memoryhub.jobs.backfill import Piece, PieceState, Scope, pieces, run_piece
 from memoryhub.management.base import ResumableCommand
 from memoryhub.providers.errors import ProviderError

@@ -9,8 +9,8 @@ from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from memoryhub.auth.tenancy import UnknownRow
+from memoryhub.importexport.exporter import Whose, export
 from memoryhub.importexport.formats import export_formats
-from memoryhub.importexport.writing import Whose, export
 
 JSON_LINES = "jsonl"
 OWNER_ONLY = 0o600

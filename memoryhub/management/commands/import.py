@@ -17,13 +17,11 @@ from rich.progress import Progress
 
 from memoryhub.auth.domain import command
 from memoryhub.auth.tenancy import UnknownRow
-from memoryhub.importexport.checking import check, check_names
-from memoryhub.importexport.documents import elements
 from memoryhub.importexport.formats import CannotImport, Order, recognised, take_elements
-from memoryhub.importexport.lines import BrokenFile
-from memoryhub.importexport.renaming import Names
-from memoryhub.importexport.report import Report
-from memoryhub.importexport.storing import store
+from memoryhub.importexport.id_map import Names
+from memoryhub.importexport.importer import check, check_names, store
+from memoryhub.importexport.json_stream import elements
+from memoryhub.importexport.jsonl import BrokenFile, Report
 from memoryhub.management.base import ResumableCommand
 from memoryhub.providers.errors import ProviderError
 

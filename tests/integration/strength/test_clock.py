@@ -10,7 +10,7 @@ import pytest
 from django.db import connection
 
 from memoryhub.auth.tenancy import actor_for_writing
-from memoryhub.importexport.tables import Table
+from memoryhub.importexport.fields import Table
 from memoryhub.tenancy.models import Actor
 from strength.actions import sleep as sleeping
 from strength.actions.curation import apply_transition, edit_memory

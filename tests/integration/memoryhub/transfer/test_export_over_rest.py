@@ -12,7 +12,7 @@ from django.db import connection
 from django.test import AsyncClient
 from rest_framework.test import APIClient
 
-from memoryhub.api.exports import in_a_thread_of_its_own
+from memoryhub.api.agents import in_a_thread_of_its_own
 from memoryhub.auth.actions import issue_key
 from memoryhub.auth.domain import Scope, command
 from memoryhub.auth.models import AuditEntry

@@ -10,8 +10,7 @@ from django.db import DatabaseError, models, transaction
 from rest_framework.test import APIClient
 
 from conversations.models import Session
-from memoryhub.importexport.tables import Table, exported_tables
-from memoryhub.importexport.values import WrongValue
+from memoryhub.importexport.fields import Table, WrongValue, exported_tables
 from tests.factories.planting import Planted, plant
 from tests.integration.memoryhub.transfer.conftest import (
     dumped,

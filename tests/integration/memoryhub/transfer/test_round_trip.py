@@ -18,11 +18,10 @@ from rest_framework.test import APIClient
 from conversations.models import Message, MessageIndex, Session
 from memoryhub.auth.domain import command
 from memoryhub.auth.models import AuditEntry
-from memoryhub.importexport.checking import check
-from memoryhub.importexport.renaming import Names
-from memoryhub.importexport.storing import KEPT, ORPHAN, store
-from memoryhub.importexport.tables import exported_tables, left_out
-from memoryhub.importexport.writing import Whose, export_lines
+from memoryhub.importexport.exporter import Whose, export_lines
+from memoryhub.importexport.fields import exported_tables, left_out
+from memoryhub.importexport.id_map import Names
+from memoryhub.importexport.importer import KEPT, ORPHAN, check, store
 from memoryhub.search.models import TermStatistic
 from memoryhub.tenancy.domain import actor_id
 from memoryhub.tenancy.models import Actor, Agent

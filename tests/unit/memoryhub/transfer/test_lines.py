@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memoryhub.importexport import lines
-from memoryhub.importexport.lines import BrokenFile, Digest, Part, header, load_json, read_lines
+from memoryhub.importexport import jsonl
+from memoryhub.importexport.jsonl import BrokenFile, Digest, Part, header, load_json, read_lines
 from memoryhub.validators import UnusableJSON
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\x00"))
@@ -60,7 +60,7 @@ def test_no_changed_byte_passes(data: st.DataObject) -> None:
 
 
 def test_a_line_without_end_is_refused_before_it_fills_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lines, "LONGEST_LINE", 1_000)
+    monkeypatch.setattr(jsonl, "LONGEST_LINE", 1_000)
     whole = file_of([{"a": "x" * 2_000}])
     with pytest.raises(BrokenFile, match="Line 2: longer than 1000 bytes"):
         read(whole)

@@ -9,8 +9,8 @@ from uuid import UUID
 from django.db import connection, models, transaction
 
 from memoryhub.auth.tenancy import UnknownRow
-from memoryhub.importexport.lines import Digest, Part, header
-from memoryhub.importexport.tables import ACTOR, ACTORS, AGENTS, Table, exported_tables
+from memoryhub.importexport.fields import ACTOR, ACTORS, AGENTS, Table, exported_tables
+from memoryhub.importexport.jsonl import Digest, Part, header
 from memoryhub.tenancy.models import Actor, Agent
 
 ROWS_AT_ONCE = 200

@@ -9,7 +9,7 @@ from collections.abc import Generator, Iterator
 from dataclasses import dataclass, field
 from typing import Any, BinaryIO, Final
 
-from memoryhub.importexport.lines import LONGEST_LINE, load_json
+from memoryhub.importexport.jsonl import LONGEST_LINE, load_json
 from memoryhub.validators import UnusableJSON
 
 CHUNK: Final = 2**18
