@@ -63,7 +63,7 @@ def _check_retrieval(value: dict[str, Any]) -> None:
 
 _STRATEGIES_IN_WORDS = {
     "semantic": _("facts"),
-    "user_preference": _("likings"),
+    "user_preference": _("preferences"),
     "summary": _("session summaries"),
     "episodic": _("episodes"),
     "reflection": _("lessons across episodes"),
@@ -255,4 +255,4 @@ def _effective(agent: Agent, actor: Actor | None) -> dict[str, Any]:
         [_code(name), _code(value), _("overridden") if name in overridden else _("default")]
         for name, value in values.items()
     ]
-    return {"headers": [_("Value"), _("Holds"), _("From")], "rows": rows}
+    return {"headers": [_("Value"), _("Effective value"), _("From")], "rows": rows}

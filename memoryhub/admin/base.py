@@ -150,6 +150,10 @@ class HubAdmin(ModelAdmin):
             rows = rows.defer(self.long_text).annotate(opening=Left(F(self.long_text), READ_FOR_EXCERPT))
         return rows
 
+    def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> Any:
+        title = capfirst(str(self.opts.verbose_name_plural))
+        return super().changelist_view(request, {"title": title, **(extra_context or {})})
+
     def get_search_results(
         self, request: HttpRequest, queryset: QuerySet[Any], search_term: str
     ) -> tuple[QuerySet[Any], bool]:

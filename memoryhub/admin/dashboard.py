@@ -72,9 +72,9 @@ class Section(StrEnum):
 
 
 SECTION_TITLES: dict[Section, Any] = {
-    Section.DECIDE: _("To decide"),
+    Section.DECIDE: _("Needs a decision"),
     Section.BACKGROUND: _("In the background"),
-    Section.HOLDINGS: _("What there is"),
+    Section.HOLDINGS: _("Contents"),
 }
 
 
@@ -194,7 +194,7 @@ def ground_tiles(now: datetime) -> list[Tile | Happening]:
     """Return the ground's figures, and what people did lately."""
     usable = ApiKey.objects.usable(now)
     return [
-        Tile(_("Agents"), count(Agent.objects.all()), _("who remember"), Agent),
+        Tile(_("Agents"), count(Agent.objects.all()), _("with a memory of their own"), Agent),
         Tile(_("Actors"), count(Actor.objects.all()), _("agents and their users"), Actor),
         Tile(_("API keys"), count(usable), _("usable now"), ApiKey, "?state=usable"),
         _background_tile(now),
@@ -208,7 +208,9 @@ def _background_tile(now: datetime) -> Tile:
     ended_badly = state.jobs.get(State.FAILED, 0) + state.jobs.get(State.DEAD, 0)
     if ended_badly and state.mood in (Mood.IDLE, Mood.WORKING):
         query = "?state__in=failed,dead"
-        return Tile(_("Jobs"), Count(ended_badly), _("ended badly"), Job, query, section=Section.BACKGROUND)
+        return Tile(
+            _("Jobs"), Count(ended_badly), _("failed or dead"), Job, query, section=Section.BACKGROUND
+        )
     waiting, words = Count(state.jobs.get(State.QUEUED, 0)), background_status(state)
     alarm = None if words.is_well else words
     return Tile(_("Jobs"), waiting, MOODS[state.mood], Job, section=Section.BACKGROUND, alarm=alarm)

@@ -149,10 +149,10 @@ def _will_take_out(count: int) -> str:
 
 DECISIONS: dict[str, Decision] = {
     "send_back": Decision(
-        ENDED_BADLY, retry_jobs, _("Send jobs back"), _("Send back"), _will_send_back, _sent_back, _stay
+        ENDED_BADLY, retry_jobs, _("Retry jobs"), _("Retry"), _will_send_back, _sent_back, _stay
     ),
     "take_out": Decision(
-        (State.QUEUED,), cancel_jobs, _("Take jobs out of the queue"), _("Take out"), _will_take_out, _taken_out,
+        (State.QUEUED,), cancel_jobs, _("Cancel queued jobs"), _("Cancel job"), _will_take_out, _taken_out,
         _do_not_wait,
     ),
 }  # fmt: skip
@@ -160,7 +160,7 @@ OPPOSITE = {"send_back": "take_out", "take_out": "send_back"}
 
 # What a person looks at first: a name, the states behind it, and the list's query.
 PRESETS: tuple[tuple[Any, tuple[State, ...], str], ...] = (
-    (_("Ended badly"), ENDED_BADLY, "state__in=failed,dead"),
+    (_("Failed or dead"), ENDED_BADLY, "state__in=failed,dead"),
     (_("Dead letters"), (State.DEAD,), "state__exact=dead"),
     (_("Waiting"), (State.QUEUED,), "state__exact=queued"),
     (_("Running"), (State.RUNNING,), "state__exact=running"),
@@ -229,11 +229,11 @@ class JobAdmin(ReadOnlyAdmin):
 
     # What people decide: about one job by its page's button, about many after a question that counts.
 
-    @admin.action(description=_("Send back: try again, up to three times"), permissions=["retry"])
+    @admin.action(description=_("Retry, up to three attempts"), permissions=["retry"])
     def send_back(self, request: HttpRequest, queryset: QuerySet[Job]) -> HttpResponse | None:
         return self._decide_many(request, queryset, "send_back")
 
-    @admin.action(description=_("Take out of the queue, before anybody begins"), permissions=["retry"])
+    @admin.action(description=_("Cancel, while still queued"), permissions=["retry"])
     def take_out(self, request: HttpRequest, queryset: QuerySet[Job]) -> HttpResponse | None:
         return self._decide_many(request, queryset, "take_out")
 
@@ -312,9 +312,9 @@ def _example(job: Job) -> Any:
 
 MOODS: dict[Mood, Any] = {
     Mood.IDLE: _("idle"),
-    Mood.WORKING: _("at work"),
+    Mood.WORKING: _("busy"),
     Mood.BEHIND: _("behind"),
-    Mood.DOWN: _("no worker is there"),
+    Mood.DOWN: _("no workers"),
 }
 
 

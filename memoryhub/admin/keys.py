@@ -195,7 +195,7 @@ class KeyAdmin(ActionAdmin):
     def revoke(self, request: HttpRequest, queryset: QuerySet[ApiKey]) -> HttpResponse | None:
         ids, reason = selected_ids(queryset), submitted_reason(request)
         if not is_confirmed(request) or not reason:
-            problem = _("Say why: it is kept in the audit trail.") if is_confirmed(request) else None
+            problem = _("Give a reason: it is kept in the audit trail.") if is_confirmed(request) else None
             return confirmation_page(
                 self, request, _question(ids), action="revoke", keys=ids, problem=problem
             )

@@ -115,7 +115,7 @@ def asked_or_done(
 
 def _problem_of(rows: Sequence[Memory], verb: str) -> str | None:
     if not rows:
-        return gettext("What was chosen is not there any more.")
+        return gettext("The selected rows no longer exist.")
     if len(rows) > MOST_AT_ONCE:
         told = gettext("Choose at most %(most)d memories at once; nothing was changed.")
         return told % {"most": MOST_AT_ONCE}
@@ -217,7 +217,7 @@ def _join(screen: Any, request: HttpRequest, rows: Sequence[Memory]) -> None:
     _log(request, [kept, absorbed], "merge")
     address = reverse("admin:strength_memory_part", args=[kept.pk])
     query = urlencode({"merge": str(merge.pk), "next": request.get_full_path()})
-    report_done(request, gettext("The two are one now."), undo=f"{address}?{query}")
+    report_done(request, gettext("The two memories were merged."), undo=f"{address}?{query}")
 
 
 def _versions(request: HttpRequest) -> dict[str, int]:
@@ -254,7 +254,7 @@ def take_back_many(screen: Any, request: HttpRequest) -> HttpResponse:
     to = next_url(request) or reverse("admin:strength_memory_changelist")
     batch = as_uuid(submitted_text(request, "batch"))
     if batch is None:
-        screen.message_user(request, gettext("There is nothing to take back."), messages.ERROR)
+        screen.message_user(request, gettext("There is nothing to undo."), messages.ERROR)
         return HttpResponseRedirect(to)
     undone = take_back_batch(
         batch=batch, by=principal(request), reason=submitted_reason(request), now=clock()
@@ -270,7 +270,7 @@ def take_back_many(screen: Any, request: HttpRequest) -> HttpResponse:
         )
         report_done(request, told % {"count": undone.done})
     elif not undone.left:
-        screen.message_user(request, gettext("There is nothing to take back."), messages.ERROR)
+        screen.message_user(request, gettext("There is nothing to undo."), messages.ERROR)
     return HttpResponseRedirect(to)
 
 
@@ -280,7 +280,7 @@ def take_back_many(screen: Any, request: HttpRequest) -> HttpResponse:
 def _export(screen: Any, request: HttpRequest, queryset: QuerySet[Memory]) -> Any:
     keys = list(queryset.order_by("-pk").values_list("pk", flat=True)[: MOST_EXPORTED + 1])
     if not keys:
-        screen.message_user(request, gettext("What was chosen is not there any more."), messages.ERROR)
+        screen.message_user(request, gettext("The selected rows no longer exist."), messages.ERROR)
         return None
     form = submitted_text(request, "format")
     may_import = bool(screen.may_see_agents(request))

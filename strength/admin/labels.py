@@ -22,7 +22,7 @@ POINTS: Final[Words] = {
     PointKind.NOW: _("now"),
 }
 IMPACTS: Final[Words] = {
-    Impact.USER_POSITIVE: _("A person was pleased"),
+    Impact.USER_POSITIVE: _("The user was satisfied"),
     Impact.TASK_SUCCESS: _("A task succeeded"),
     Impact.PREVENTED_ERROR: _("An error was prevented"),
 }
@@ -48,13 +48,13 @@ VERBS: Final[Words] = {
     "reactivate": _("reactivated"),
     "approve": _("approved"),
     "reject": _("rejected"),
-    "restore": _("brought back"),
+    "restore": _("restored"),
     "return": _("returned"),
     "supersede": _("ended by another"),
     "merge": _("merged"),
-    "unmerge": _("parted again"),
-    "undo": _("taken back"),
-    "sleep": _("by a sleep"),
+    "unmerge": _("unmerged"),
+    "undo": _("undone"),
+    "sleep": _("by a sleep run"),
 }
 FIELDS: Final[Words] = {
     "content": _("text"),
@@ -86,8 +86,8 @@ RUN_STATES: Final[Words] = {
 }
 RUN_COLOURS: Final = {"running": "warning", "done": "success", "undone": "danger", "preview": "info"}
 CHANGES: Final[Words] = {
-    ChangeKind.DECAY: _("fades"),
-    ChangeKind.LEVEL: _("another level"),
+    ChangeKind.DECAY: _("decays"),
+    ChangeKind.LEVEL: _("changes its level"),
     ChangeKind.ARCHIVE: _("is archived"),
     ChangeKind.MERGE: _("is merged into another"),
     ChangeKind.PROPOSE_MERGE: _("is proposed to be merged"),
@@ -111,7 +111,7 @@ MERGE_STATES: Final[Words] = {
     MergeState.MERGED: _("merged"),
     MergeState.DISMISSED: _("kept apart"),
     MergeState.WITHDRAWN: _("withdrawn"),
-    MergeState.UNDONE: _("parted again"),
+    MergeState.UNDONE: _("unmerged"),
 }
 MERGE_COLOURS: Final = {
     "proposed": "warning",
@@ -127,7 +127,7 @@ DECISIONS: Final[Words] = {
 }
 DECISION_COLOURS: Final = {"deleted": "danger", "rejected": "warning", "edited": "info"}
 TASK_STATES: Final[Words] = {
-    TaskState.BEGUN: _("begun"),
+    TaskState.BEGUN: _("started"),
     TaskState.COMPLETED: _("completed"),
     TaskState.FAILED: _("failed"),
 }

@@ -187,7 +187,7 @@ class MemoryAdmin(ActionAdmin):
     def shown_content(self, memory: Any) -> str:
         return excerpt(memory.opening)
 
-    @admin.display(description=_("whose"), ordering="actor")
+    @admin.display(description=_("owner"), ordering="actor")
     def owner(self, memory: Memory) -> str:
         return owner_label(memory.actor)
 
@@ -200,7 +200,7 @@ class MemoryAdmin(ActionAdmin):
     def state_in_words(self, memory: Memory) -> Any:
         return STATUSES.get(memory.status, memory.status)
 
-    @admin.display(description=_("pin or decide"), ordering="pinned")
+    @admin.display(description=_("actions"), ordering="pinned")
     def row_buttons(self, memory: Any) -> str:
         return _row_buttons(memory)
 
@@ -333,7 +333,7 @@ class MemoryAdmin(ActionAdmin):
 
         def act(memory: Memory, reason: str) -> Done:
             take_back(revision=_revision(request, memory), by=principal(request), reason=reason, now=clock())
-            return Done(gettext("It is as it was before."))
+            return Done(gettext("The change was undone."))
 
         return self._posted(request, object_id, act, logged="take back")
 
@@ -347,7 +347,7 @@ class MemoryAdmin(ActionAdmin):
             if proposal is None:
                 raise UnknownRow(_("There is no such merge."))
             undo_merge(proposal=proposal, by=principal(request), reason=reason, now=clock())
-            return Done(gettext("The two are apart again."))
+            return Done(gettext("The two memories were unmerged."))
 
         return self._posted(request, object_id, act, logged="part")
 
@@ -405,7 +405,7 @@ class MemoryAdmin(ActionAdmin):
             use_memory(
                 memory=memory, perspective=perspective or None, task=None, by=principal(request), now=clock()
             )
-            return Done(gettext("It was used, and is stronger by that."))
+            return Done(gettext("The use was recorded; the memory is stronger now."))
 
         return self._posted(request, object_id, act, logged="use")
 
@@ -417,7 +417,7 @@ class MemoryAdmin(ActionAdmin):
             if impact not in IMPACTS:
                 raise WrongState(_("There is no such button."))
             impact_memory(memory=memory, impact=Impact(impact), by=principal(request), now=clock())
-            return Done(gettext("Its impact was noted: %(impact)s.") % {"impact": IMPACTS[impact]})
+            return Done(gettext("The impact was recorded: %(impact)s.") % {"impact": IMPACTS[impact]})
 
         return self._posted(request, object_id, act, logged="impact")
 

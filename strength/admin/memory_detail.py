@@ -232,7 +232,7 @@ def memory_links(request: HttpRequest, actor_id: UUID, keys: Iterable[Any]) -> d
         return {key: SafeString(excerpt(key)) for key in wanted}
     rows = Memory.objects.of([actor_id]).filter(pk__in=wanted)
     found = {str(pk): text for pk, text in rows.values_list("pk", Left("content", READ_FOR_EXCERPT))}
-    gone = gettext("a memory that is not there any more")
+    gone = gettext("a memory that no longer exists")
     return {
         key: link_to("admin:strength_memory_change", key, excerpt(found[key]))
         if key in found

@@ -61,15 +61,15 @@ VERBS: Final[Mapping[str, Callable[..., Merge]]] = {
 LABELS: Final = {
     "accept": _("Merge"),
     "dismiss": _("Keep apart"),
-    "undo": _("Part again"),
-    "reopen": _("Decide anew"),
+    "undo": _("Unmerge"),
+    "reopen": _("Reopen"),
 }
 LEAVES: Final = {"accept": MergeState.MERGED, "dismiss": MergeState.DISMISSED}
 TOLD: Final = {
-    "accept": _("The two are one now."),
+    "accept": _("The two memories were merged."),
     "dismiss": _("The two stay apart, and are not proposed again."),
-    "undo": _("The two are apart again."),
-    "reopen": _("What was decided is undone: the pair waits again."),
+    "undo": _("The two memories were unmerged."),
+    "reopen": _("Reopened: the pair waits for a decision again."),
 }
 
 
@@ -137,7 +137,7 @@ class MergeAdmin(DecisionAdmin):
             absorbed_opening=Left("absorbed__content", READ_FOR_EXCERPT),
         )
 
-    @admin.display(description=_("alike"), ordering="likeness")
+    @admin.display(description=_("similarity"), ordering="likeness")
     def shown_likeness(self, proposal: Merge) -> str:
         return f"{100 * proposal.likeness:.0f}\N{NO-BREAK SPACE}%"
 
@@ -145,11 +145,11 @@ class MergeAdmin(DecisionAdmin):
     def shown_kept(self, proposal: Any) -> str:
         return excerpt(getattr(proposal, "kept_opening", str(proposal.kept_id)))
 
-    @admin.display(description=_("is absorbed"))
+    @admin.display(description=_("is merged into it"))
     def shown_absorbed(self, proposal: Any) -> str:
         return excerpt(getattr(proposal, "absorbed_opening", str(proposal.absorbed_id)))
 
-    @admin.display(description=_("whose"), ordering="actor")
+    @admin.display(description=_("owner"), ordering="actor")
     def owner(self, proposal: Merge) -> str:
         return owner_label(proposal.actor)
 

@@ -35,8 +35,8 @@ def tiles(now: datetime) -> list[Tile | Happening]:
     memories = Memory.objects.all()
     states = [
         (Status.ACTIVE, _("Active"), _("memories may enter contexts")),
-        (Status.ARCHIVED, _("Archived"), _("memories are kept aside")),
-        (Status.REJECTED, _("Rejected"), _("memories were refused")),
+        (Status.ARCHIVED, _("Archived"), _("memories that are not used")),
+        (Status.REJECTED, _("Rejected"), _("memories were rejected")),
     ]
     return [
         *_to_decide(now),
@@ -82,7 +82,7 @@ def _slept_tile(now: datetime) -> Tile:
     slept = SleepRun.objects.filter(dry_run=False, now__gte=now - timedelta(hours=24))
     query = "?dry_run__exact=0"
     return Tile(
-        _("Sleeps"), count(slept), _("in the last 24 hours"), SleepRun, query, section=Section.BACKGROUND
+        _("Sleep runs"), count(slept), _("in the last 24 hours"), SleepRun, query, section=Section.BACKGROUND
     )
 
 
@@ -124,7 +124,7 @@ def _born(stretch: TimelineWindow) -> Iterator[TimelineEntry]:
         : MAX_ENTRIES_PER_KIND + 1
     ]:
         yield TimelineEntry(
-            title=_("A memory was born"), text=opening, at=at, message_id=message_id,
+            title=_("A memory was created"), text=opening, at=at, message_id=message_id,
             state=STATUSES.get(status, status), colour=STATUS_COLOURS.get(status, ""),
             page=reverse(PAGE, args=[memory_id]), details=(kinds.get(kind, kind),),
         )  # fmt: skip
@@ -175,5 +175,5 @@ def _reports(tasks: list[str], memories: Mapping[UUID, Any]) -> set[tuple[UUID, 
     return set(rows.values_list("memory_id", "task"))
 
 
-BORN = EntryKind(name="memory", label=_("Memories born"), needs=("strength.view_memory",), events=_born)
+BORN = EntryKind(name="memory", label=_("Memories created"), needs=("strength.view_memory",), events=_born)
 USED = EntryKind(name="use", label=_("Memories used"), needs=("strength.view_memory",), events=_used)

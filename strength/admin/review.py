@@ -66,12 +66,12 @@ MOST_ON_THE_BADGE: Final = 99
 
 SORTS: Final[Mapping[Sort, Any]] = {
     Sort.MEMORY: _("Memories that wait"),
-    Sort.CORRECTION: _("Memories that would end others"),
+    Sort.CORRECTION: _("Memories that would replace others"),
     Sort.MERGE: _("Pairs to merge"),
 }
 ORDERS: Final[Mapping[Order, Any]] = {
     Order.OLDEST: _("Oldest first"),
-    Order.WEIGHTIEST: _("Weightiest first"),
+    Order.WEIGHTIEST: _("Most important first"),
 }
 DONE: Final[Mapping[str, Any]] = {
     "approve": _("Approved"),
@@ -123,7 +123,7 @@ def review_view(request: HttpRequest) -> HttpResponse:
     if verb == "undo":
         return _undo(request, asked)
     if item is None:
-        messages.error(request, gettext("There is no such thing in the queue."))
+        messages.error(request, gettext("There is no such item in the queue."))
         return HttpResponseRedirect(asked.address())
     if verb in ("skip", "previous"):
         return _move(request, asked, verb, item)
@@ -306,7 +306,7 @@ def _take_back(request: HttpRequest, last: Decided) -> None:
     model: Any = Merge if last.item.is_merge else Memory
     row = model.objects.select_related("actor__agent").filter(pk=last.item.key).first()
     if row is None:
-        raise AlreadyDecided(_("It is not there any more."))
+        raise AlreadyDecided(_("It no longer exists."))
     by, reason, now = principal(request), submitted_reason(request), clock()
     if last.item.is_merge:
         reopen_merge(proposal=row, by=by, reason=reason, now=now)
@@ -314,7 +314,7 @@ def _take_back(request: HttpRequest, last: Decided) -> None:
         number = last.way_back.get(REVISION, 0)
         revision = MemoryRevision.objects.filter(actor_id=row.actor_id, memory=row, number=number).first()
         if revision is None:
-            raise AlreadyDecided(_("It is not there any more."))
+            raise AlreadyDecided(_("It no longer exists."))
         take_back(revision=revision, by=by, reason=reason, now=now)
 
 
@@ -417,10 +417,10 @@ MOST_ENDED: Final = 10
 WHYS: Final[Mapping[WaitsFor, Any]] = {
     WaitsFor.UNTRUSTED_SOURCE: _("It comes from a channel or a message that is not trusted."),
     WaitsFor.UNTRUSTED_WRITER: _("It was written through a key, or in a channel, that is not trusted."),
-    WaitsFor.DECIDED_AGAINST: _("A person has decided against a memory that says this."),
-    WaitsFor.CONTRADICTS: _("It contradicts what is believed now."),
-    WaitsFor.UNSURE: _("Whoever drew it from the conversation was not sure enough."),
-    WaitsFor.ASKED: _("It was written down to wait for a person."),
+    WaitsFor.DECIDED_AGAINST: _("A person has deleted, rejected or edited a memory with this content."),
+    WaitsFor.CONTRADICTS: _("It contradicts an active memory."),
+    WaitsFor.UNSURE: _("The extraction from the conversation was not confident enough."),
+    WaitsFor.ASKED: _("It was stored as pending on request."),
 }
 
 

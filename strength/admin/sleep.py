@@ -88,7 +88,7 @@ class SleepRunAdmin(DecisionAdmin):
     )
     list_select_related = ("actor",)
     search_fields = ("who_name",)
-    search_help_text = _("Who began it, or the id of a sleep or of a round.")
+    search_help_text = _("Who started it, or the id of a sleep run or of a batch.")
     id_fields = ("pk", "group")
     ordering = ("-now", "-id")
     fields = (
@@ -112,11 +112,11 @@ class SleepRunAdmin(DecisionAdmin):
         page = request.resolver_match.url_name if request.resolver_match else ""
         return rows.defer("changes", "errors", "policy") if page == "strength_sleeprun_changelist" else rows
 
-    @admin.display(description=_("reckoned for"), ordering="now")
+    @admin.display(description=_("computed for"), ordering="now")
     def moment(self, run: SleepRun) -> str:
         return date_format(localtime(run.now), "DATETIME_FORMAT")
 
-    @admin.display(description=_("whose"), ordering="actor")
+    @admin.display(description=_("owner"), ordering="actor")
     def owner(self, run: SleepRun) -> str:
         return owner_label(run.actor)
 
@@ -129,7 +129,7 @@ class SleepRunAdmin(DecisionAdmin):
     def state_in_words(self, run: SleepRun) -> Any:
         return self.shown_state(run)[1]
 
-    @admin.display(description=_("begun by"), ordering="trigger")
+    @admin.display(description=_("started by"), ordering="trigger")
     def shown_trigger(self, run: SleepRun) -> Any:
         return TRIGGERS.get(run.trigger, run.trigger)
 
@@ -137,7 +137,7 @@ class SleepRunAdmin(DecisionAdmin):
     def who(self, run: SleepRun) -> str:
         return principal_label(run.who_name, run.who_kind)
 
-    @admin.display(description=_("faded"), ordering="decayed_count")
+    @admin.display(description=_("decayed"), ordering="decayed_count")
     def faded(self, run: SleepRun) -> int:
         return run.decayed_count
 
@@ -192,7 +192,7 @@ class SleepRunAdmin(DecisionAdmin):
                 return HttpResponseRedirect(change_url(runs[0]))
         context = {
             **self.admin_site.each_context(request),
-            "title": _("Let memory sleep"),
+            "title": _("Start a sleep run"),
             "opts": self.opts,
             "form": form,
             "media": self.media + form.media,
@@ -213,7 +213,7 @@ class SleepRunAdmin(DecisionAdmin):
             return self._go_on(request, begun)
         context = {
             **self.admin_site.each_context(request),
-            "title": _("Previewing an agent’s memory") if begun.dry_run else _("An agent’s memory sleeps"),
+            "title": _("Preview of an agent’s sleep run") if begun.dry_run else _("Sleep run of an agent"),
             "opts": self.opts,
             "agent": begun.agent_id,
             # By itself only where this person has just begun it: a link from elsewhere must not.
@@ -294,11 +294,11 @@ class SleepRunAdmin(DecisionAdmin):
             missing: HttpResponse = self._get_obj_does_not_exist_redirect(request, self.opts, object_id)
             return missing
         if not _can_be_undone(run):
-            self.message_user(request, _("This sleep cannot be undone, or not any more."), messages.ERROR)
+            self.message_user(request, _("This sleep run cannot be undone, or not any more."), messages.ERROR)
             return HttpResponseRedirect(change_url(run))
         context = {
             **self.admin_site.each_context(request),
-            "title": _("Undo this sleep?"),
+            "title": _("Undo this sleep run?"),
             "opts": self.opts,
             "original": run,
         }
@@ -310,7 +310,7 @@ class SleepRunAdmin(DecisionAdmin):
             if undone.errors:
                 told = _("Not everything could be taken back: see the problems below.")
                 self.message_user(request, told, messages.WARNING)
-            return Done(gettext("The sleep was undone."))
+            return Done(gettext("The sleep run was undone."))
 
         return act
 
@@ -442,7 +442,7 @@ class SleepForm(forms.Form):
         required=False,
         widget=UnfoldBooleanWidget(),
         label=_("The agent and all its users"),
-        help_text=_("Each sleeps by itself; the user above is then of no importance."),
+        help_text=_("Each has a sleep run of its own; the user above is ignored."),
     )
 
     def actor(self, by: Principal) -> Actor:

@@ -27,9 +27,9 @@ KINDS: Final = (
 KEPT_BY_PINNING: Final = frozenset({ChangeKind.ARCHIVE, ChangeKind.DECAY})
 
 FIGURES: Final = (
-    _("Faded"),
+    _("Decayed"),
     _("Archived"),
-    _("Changed their level"),
+    _("Level changed"),
     _("Merged"),
     _("Proposed to be merged"),
 )

@@ -79,7 +79,7 @@ class TaskAdmin(ReadOnlyAdmin):
         is_text = isinstance(task.result, str)
         return _prose(task.result if is_text else json.dumps(task.result, ensure_ascii=False, indent=2))
 
-    @admin.display(description=_("whose"), ordering="actor")
+    @admin.display(description=_("owner"), ordering="actor")
     def owner(self, task: Task) -> str:
         return owner_label(task.actor)
 

@@ -42,7 +42,7 @@ class TombstoneAdmin(DecisionAdmin):
     )
     list_select_related = ("actor",)
     search_fields = ("who_name",)
-    search_help_text = _("Who decided, or the id of a decision or of the memory that stands in its place.")
+    search_help_text = _("Who decided, or the id of an entry or of the memory that replaced it.")
     id_fields = ("pk", "memory_id")
     ordering = ("-created_at", "-id")
     fields = (
@@ -60,7 +60,7 @@ class TombstoneAdmin(DecisionAdmin):
     def get_queryset(self, request: HttpRequest) -> QuerySet[Tombstone]:
         return super().get_queryset(request).defer("digest", "terms", "marks", "order")
 
-    @admin.display(description=_("whose"), ordering="actor")
+    @admin.display(description=_("owner"), ordering="actor")
     def owner(self, tombstone: Tombstone) -> str:
         return owner_label(tombstone.actor)
 
@@ -77,7 +77,7 @@ class TombstoneAdmin(DecisionAdmin):
     def who(self, tombstone: Tombstone) -> str:
         return principal_label(tombstone.who_name, tombstone.who_kind)
 
-    @admin.display(description=_("in its place"))
+    @admin.display(description=_("replaced by"))
     def stands_in(self, tombstone: Tombstone) -> str:
         key = tombstone.memory_id
         return link_to("admin:strength_memory_change", key, str(key)[:13]) if key else "-"
@@ -91,7 +91,7 @@ class TombstoneAdmin(DecisionAdmin):
 
         def act(tombstone: Tombstone, reason: str) -> Done:
             lift_tombstone(tombstone=tombstone, by=principal(request), reason=reason, now=clock())
-            told = gettext("The decision was lifted: what it was about may be written again.")
+            told = gettext("The text may be written again.")
             return Done(told, reverse("admin:strength_tombstone_changelist"))
 
         return self.posted(request, object_id, act, logged="lift")

@@ -128,7 +128,7 @@ class DocumentAdmin(HistoryAdmin):
     fieldsets = (
         (None, {"fields": ("text", "reason")}),
         (
-            _("What it is of"),
+            _("Origin"),
             {
                 "fields": (
                     ("name", "of_project", "owner"),
@@ -160,7 +160,7 @@ class DocumentAdmin(HistoryAdmin):
     def of_project(self, document: Document) -> str:
         return link_to("admin:summaries_project_change", document.project_id, document.project.name)
 
-    @admin.display(description=_("whose"), ordering="actor")
+    @admin.display(description=_("owner"), ordering="actor")
     def owner(self, document: Document) -> str:
         return owner_label(document.actor)
 

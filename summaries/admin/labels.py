@@ -15,7 +15,7 @@ from summaries.domain.summaries import Generator, Verb
 
 Words = Mapping[Any, Any]
 
-TRUSTS: Final[Words] = {Trust.TRUSTED: _("believed"), Trust.UNTRUSTED: _("not believed")}
+TRUSTS: Final[Words] = {Trust.TRUSTED: _("trusted"), Trust.UNTRUSTED: _("not trusted")}
 DOCUMENT_KINDS: Final[Words] = {
     DocumentKind.CREATE: _("created"),
     DocumentKind.EDIT: _("edited"),
@@ -31,11 +31,11 @@ SUMMARY_VERBS: Final[Words] = {
     Verb.UNLOCK: _("unlocked"),
     Verb.RESTORE: _("restored"),
 }
-GENERATORS: Final[Words] = {Generator.LLM: _("model"), Generator.EXTRACTIVE: _("chosen sentences")}
+GENERATORS: Final[Words] = {Generator.LLM: _("model"), Generator.EXTRACTIVE: _("extracted sentences")}
 EVENTS: Final[Words] = {
     EventKind.READ: _("read"),
     EventKind.ROUTE: _("routed"),
-    EventKind.CORRECT: _("put right"),
+    EventKind.CORRECT: _("corrected"),
     EventKind.UPDATE: _("updated"),
     EventKind.COMPACT: _("compaction"),
     EventKind.RESTORE: _("restored"),
@@ -59,14 +59,14 @@ EVENT_OUTCOMES: Final[Words] = {
     **OUTCOMES,
     Action.ROUTE: _("without asking"),
     Action.DISCLOSE: _("as a guess"),
-    Action.ASK: _("to none: the user was asked"),
-    Action.PROPOSE: _("to none: a new project was proposed"),
+    Action.ASK: _("to no project: the user was asked"),
+    Action.PROPOSE: _("to no project: a new project was proposed"),
     "read": _("by a client"),
     "context": _("into a context"),
     "confirmed": _("confirmed by a person"),
     "corrected": _("by a person"),
-    "taken_back": _("taken back"),
-    "changed": _("renamed or described anew"),
+    "taken_back": _("undone"),
+    "changed": _("renamed or description changed"),
     "created": "",
     "exported": "",
     "deleted": "",
@@ -90,7 +90,7 @@ USER_TOLD: Final = _("routed, and the user was told")
 WHYS: Final[Words] = {
     ProtectionReason.WHOLE: _("this document is never rewritten"),
     ProtectionReason.PINNED: _("pinned"),
-    ProtectionReason.DOUBTED: _("nobody believes it yet"),
+    ProtectionReason.DOUBTED: _("not trusted yet"),
     ProtectionReason.YOUNG: _("younger than seven days"),
     ProtectionReason.FRAME: _("title, description, or around what is protected"),
 }

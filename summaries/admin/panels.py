@@ -36,16 +36,16 @@ EXCERPT: Final = 300
 
 VERBS: Final = {
     Verb.WRITE: _("The summary was written"),
-    Verb.EDIT: _("The summary was put right"),
+    Verb.EDIT: _("The summary was corrected"),
     Verb.LOCK: _("The summary was locked"),
     Verb.UNLOCK: _("The summary was unlocked"),
     Verb.RESTORE: _("The summary was restored"),
     Verb.DELETE: _("The summary was deleted"),
 }
 ACTIONS: Final = {
-    Action.ROUTE: _("It was taken to be about a project"),
-    Action.DISCLOSE: _("It was taken to be about a project, which was a guess"),
-    Action.ASK: _("Nobody knew which project it is about"),
+    Action.ROUTE: _("The message was routed to a project"),
+    Action.DISCLOSE: _("The message was routed to a project, as a guess"),
+    Action.ASK: _("No project was found for the message"),
     Action.PROPOSE: _("A new project was proposed"),
 }
 
@@ -95,7 +95,7 @@ def _routes(stretch: TimelineWindow) -> Iterator[TimelineEntry]:
             title=ACTIONS[Action(decision.action)],
             text=_project(decision),
             at=decision.created_at,
-            state=_("put right") if decision.corrected_project_id else "",
+            state=_("corrected") if decision.corrected_project_id else "",
             colour="info",
             page=reverse("admin:summaries_routingdecision_change", args=[decision.pk]),
             details=(CONFIDENCES.get(decision.confidence, decision.confidence),),
@@ -161,7 +161,7 @@ def tiles(now: datetime) -> list[Tile]:
     summaries = Summary.objects.all()
     return [
         Tile(
-            _("Unsure routings"), count(unsure), _("of 30 days, that nobody has put right"), RoutingDecision,
+            _("Uncertain routings"), count(unsure), _("of the last 30 days, not corrected yet"), RoutingDecision,
             f"?confidence__exact={Confidence.LOW}", section=Section.DECIDE,
         ),
         Tile(

@@ -102,7 +102,7 @@ class ProjectAdmin(CuratedAdmin):
     readonly_fields = ("id", "owner", "version", "created_at", "updated_at")
     fieldsets = (
         (None, {"fields": ("name", "description", "reason")}),
-        (_("Whose, and since when"), {"fields": (("owner", "version"), ("created_at", "updated_at"), "id")}),
+        (_("Owner and dates"), {"fields": (("owner", "version"), ("created_at", "updated_at"), "id")}),
     )
     refusals = {**CuratedAdmin.refusals, BadProjectName: error_on("name"), ProjectExists: error_on("name")}
     change_form_before_template = "admin/memoryhub/includes/version.html"
@@ -113,7 +113,7 @@ class ProjectAdmin(CuratedAdmin):
     def shown_description(self, project: Project) -> str:
         return excerpt(project.description)
 
-    @admin.display(description=_("whose"), ordering="actor")
+    @admin.display(description=_("owner"), ordering="actor")
     def owner(self, project: Project) -> str:
         return owner_label(project.actor)
 
@@ -181,7 +181,7 @@ class ProjectAdmin(CuratedAdmin):
                 reason=reason,
                 now=clock(),
             )
-            return Done(gettext("The change was taken back."))
+            return Done(gettext("The change was undone."))
 
         may = partial(self.has_change_permission, request)
         return run_object_action(self, request, object_id, press, may=may, logged="back")
@@ -400,6 +400,6 @@ class ProjectEventAdmin(ReadOnlyAdmin):
             return event.project_name
         return link_to("admin:summaries_project_change", event.project_id, event.project_name)
 
-    @admin.display(description=_("whose"), ordering="actor")
+    @admin.display(description=_("owner"), ordering="actor")
     def owner(self, event: ProjectEvent) -> str:
         return owner_label(event.actor)

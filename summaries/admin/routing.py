@@ -69,9 +69,9 @@ class StateFilter(DropdownFilter):
 
     def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, Any]]:
         return [
-            ("unsure", _("Not sure, and nobody looked")),
-            ("open", _("Nobody looked")),
-            ("corrected", _("Put right or confirmed")),
+            ("unsure", _("Uncertain and not reviewed")),
+            ("open", _("Not reviewed")),
+            ("corrected", _("Corrected or confirmed")),
         ]
 
     def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
@@ -154,7 +154,7 @@ class RoutingDecisionAdmin(HubAdmin):
             '<div dir="auto" class="break-words pro-text">{}</div>', decision.message[:LONGEST_SHOWN]
         )
 
-    @admin.display(description=_("whose"), ordering="actor")
+    @admin.display(description=_("owner"), ordering="actor")
     def owner(self, decision: RoutingDecision) -> str:
         return owner_label(decision.actor)
 
@@ -188,7 +188,7 @@ class RoutingDecisionAdmin(HubAdmin):
         key = decision.session_id
         return timeline_link(key, str(key)[:13]) if key else "–"
 
-    @admin.display(description=_("put right"), ordering="corrected_at")
+    @admin.display(description=_("corrected"), ordering="corrected_at")
     def put_right(self, decision: RoutingDecision) -> str:
         return _linked(decision.corrected_project)
 

@@ -105,11 +105,11 @@ class SummaryAdmin(HistoryAdmin):
     fieldsets = (
         (None, {"fields": ("text", "reason")}),
         (
-            _("What it is of"),
+            _("Origin"),
             {"fields": (("owner", "in_session"), ("message_count", "start_time", "end_time"))},
         ),
         (
-            _("How it came to be"),
+            _("Creation"),
             {
                 "fields": (
                     ("written_by", "model", "trusted"),
@@ -128,7 +128,7 @@ class SummaryAdmin(HistoryAdmin):
     def shown_text(self, summary: Any) -> str:
         return wide(excerpt(summary.opening))
 
-    @admin.display(description=_("whose"), ordering="actor")
+    @admin.display(description=_("owner"), ordering="actor")
     def owner(self, summary: Summary) -> str:
         return owner_label(summary.actor)
 

@@ -22,12 +22,12 @@ def test_a_sleep_is_previewed_done_and_undone(page: Any, stage: Stage) -> None:
     press(page, "Preview")
     assert runs.get().dry_run
     expect(page.get_by_text("This is a preview", exact=False).first).to_be_visible()
-    press(page, "Sleep now")
+    press(page, "Start now")
     run = runs.get(dry_run=False)
     assert run.state == RunState.DONE
     page.goto(page_of(run))
     page.get_by_role("link", name=re.compile("Undo")).click()
-    press(page, "Undo this sleep")
+    press(page, "Undo this sleep run")
     run.refresh_from_db()
     assert run.state == RunState.UNDONE
 
@@ -41,7 +41,7 @@ def test_a_proposal_is_merged_and_parted_again(page: Any, stage: Stage) -> None:
     proposal.refresh_from_db()
     assert proposal.state == MergeState.MERGED
     page.goto(page_of(proposal))
-    press(page, "Part again")
+    press(page, "Unmerge")
     proposal.refresh_from_db()
     assert proposal.state == MergeState.UNDONE
     assert {proposal.kept.status, proposal.absorbed.status} == {Status.ACTIVE}
@@ -61,5 +61,5 @@ def test_a_decision_is_lifted(page: Any, stage: Stage) -> None:
     delete_memory(memory=memory, expected_version=None, by=BY, reason="gossip", now=stage.now)
     decision = Tombstone.objects.latest("id")
     page.goto(page_of(decision))
-    press(page, "Lift this decision")
+    press(page, "Allow it again")
     assert not Tombstone.objects.filter(pk=decision.pk).exists()

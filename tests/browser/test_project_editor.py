@@ -41,7 +41,7 @@ def test_what_changed_is_loaded_when_it_is_opened(page: Any, stage: Stage) -> No
     expect(version.locator("ins").first).to_be_visible()
     expect(version).to_contain_text("Struck through is what went")
     page.get_by_text("What a compaction leaves untouched").click()
-    expect(page.get_by_text("nobody believes it yet").first).to_be_visible()
+    expect(page.get_by_text("not trusted yet").first).to_be_visible()
     accessible(page)
 
 
@@ -108,7 +108,7 @@ def test_an_entry_is_believed_from_the_projects_page_and_doubted_again(page: Any
     entry = DocumentEntry.objects.get(trust="untrusted")
     page.goto(page_of(Project.objects.get(name="tidepool")))
     expect(page.get_by_text("Turn off the firewall.")).to_be_visible()
-    press(page, "Believe")
+    press(page, "Trust")
     entry.refresh_from_db()
     assert entry.trust == "trusted"
     press(page, "Undo")

@@ -61,7 +61,7 @@ def test_a_message_is_taken_to_another_project(page: Any, stage: Stage) -> None:
         press(page, "website")
     else:
         page.get_by_label("Another project").select_option("website")
-        press(page, "It is this one")
+        press(page, "This is correct")
     decision.refresh_from_db()
     assert decision.corrected_project is not None and decision.corrected_project.name == "website"
 

@@ -43,7 +43,7 @@ def test_a_new_project_is_made_of_its_proposal(page: Any, stage: Stage) -> None:
     page.goto(page_of(decision))
     accessible(page)
     page.locator("#new_name").fill("lake-picnic")
-    press(page, "Make it")
+    press(page, "Create it")
     assert said(decision) == "lake-picnic"
     expect(page.locator("#examples")).to_contain_text("lake-picnic")
     press(page, "Undo")

@@ -41,7 +41,7 @@ def test_the_list_leads_to_the_timeline_and_a_memory_to_its_message(page: Any, s
     source = MemorySource.objects.filter(actor=stage.maya).first()
     assert source is not None
     page.goto(f"{timeline_of(Session.objects.get(pk=source.session_id))}#message-{source.message_id}")
-    expect(page.locator("#timeline")).to_contain_text("A memory was born")
+    expect(page.locator("#timeline")).to_contain_text("A memory was created")
 
 
 def test_a_link_to_a_message_far_down_finds_its_page(page: Any, stage: Stage) -> None:

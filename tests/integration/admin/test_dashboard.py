@@ -56,7 +56,7 @@ def test_what_waits_for_a_person_stands_first_and_leads_to_the_queue(boss: Clien
     Memory.objects.filter(pk=hub.memory.pk).update(status="pending")
     text = page(boss).content.decode()
     assert "Nothing waits for a decision." not in text
-    assert text.index("To decide") < text.index("In the background") < text.index("What there is")
+    assert text.index("Needs a decision") < text.index("In the background") < text.index("Contents")
     pending = tile(boss, "Pending")
     assert str(pending.figure) == "1" and pending.is_waiting and pending.href == reverse("review")
 
@@ -65,9 +65,9 @@ def test_unsure_routings_are_counted_until_they_are_put_right(boss: Client, hub:
     decision = unsure(hub)
     unsure(hub, confidence="high")
     unsure(hub, created_at=timezone.now() - timedelta(days=31))
-    assert tile(boss, "Unsure routings").figure.number == 1
+    assert tile(boss, "Uncertain routings").figure.number == 1
     RoutingDecision.objects.filter(pk=decision.pk).update(corrected_at=timezone.now())
-    assert tile(boss, "Unsure routings").figure.number == 0
+    assert tile(boss, "Uncertain routings").figure.number == 0
 
 
 def test_every_tile_leads_to_a_page_that_opens(boss: Client, hub: Hub) -> None:

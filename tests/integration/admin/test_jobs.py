@@ -160,7 +160,7 @@ def test_presets_count_and_lead_to_their_jobs(boss: Client) -> None:
     job("dead", error="One that is dead")
     job("failed", error="One that failed")
     page = boss.get(LIST).content.decode()
-    assert "Ended badly (2)" in page and "Dead letters (1)" in page and "Waiting (0)" in page
+    assert "Failed or dead (2)" in page and "Dead letters (1)" in page and "Waiting (0)" in page
     dead = boss.get(f"{LIST}?state__exact=dead").content.decode()
     assert "One that is dead" in dead and "One that failed" not in dead
 
@@ -198,10 +198,10 @@ def test_first_page_shows_what_ended_badly_before_what_waits(boss: Client) -> No
     job("dead", error="One that is dead")
     job("failed", error="One that failed")
     job("queued")
-    assert "no worker is there" in boss.get("/admin/").content.decode()
+    assert "no workers" in boss.get("/admin/").content.decode()
     worker(timedelta(0))
     page = boss.get("/admin/").content.decode()
-    assert "ended badly" in page
+    assert "failed or dead" in page
     assert f"{LIST}?state__in=failed,dead" in page
     listed = boss.get(f"{LIST}?state__in=failed,dead").content.decode()
     assert "One that is dead" in listed

@@ -139,7 +139,7 @@ def test_what_is_protected_is_marked_with_its_reason(boss: Client, project: Proj
     append_entry(project=project, document_name="MEMORY.md", text="Said today.", by=BY, now=NOW)
     part = boss.get(page_of(memory(project), "protected"), headers=FETCH).content.decode()
     assert "keep" in part and "Ask Mallory." in part and "Said today." in part and "Tea of Uji." in part
-    assert "pinned" in part and "nobody believes it yet" in part and "younger than seven days" in part
+    assert "pinned" in part and "not trusted yet" in part and "younger than seven days" in part
     assert "old news" not in part and "long ago" not in part and SCRIPT not in part
     assert "<html" not in part and "<html" in boss.get(page_of(memory(project), "protected")).content.decode()
     pinned = put_document(project=project, name="pinned.md", text="Keep.\n", by=BY, now=NOW)
@@ -387,7 +387,7 @@ def test_a_day_is_told_and_digested(boss: Client, project: Project) -> None:
     shown = boss.get(page_of(project)).content.decode()
     assert f"{today}:" in shown and "Today (UTC)" in shown
     day = boss.get(page_of(project, "day"), {"day": today})
-    assert "What was done" in day.content.decode() and len(day.context["events"]) >= 2
+    assert "Activity" in day.content.decode() and len(day.context["events"]) >= 2
     assert "nothing was done" in boss.get(page_of(project, "day"), {"day": "2020-01-01"}).content.decode()
     assert boss.get(page_of(project, "day"), {"day": "x"}).status_code == 200
     asked = boss.post(page_of(project, "day"), {"day": today, "of": "all"})

@@ -389,7 +389,9 @@ def test_what_would_end_another_says_so(boss: Client, hub: Hub) -> None:
     response = queue(boss)
     text = response.content.decode()
     assert response.context["memory"] == new and "contradicts what is believed" in text
-    assert "A memory that would end others" in text and "would end" in text and page_of(old) in text
+    assert (
+        "A memory that would replace others" in text and "would be replaced" in text and page_of(old) in text
+    )
 
 
 def test_undoing_lets_what_it_ended_hold_again(boss: Client, hub: Hub) -> None:

@@ -254,7 +254,7 @@ def test_perspectives_are_shown_as_strong_as_they_are_now(boss: Client, nights: 
 def test_memory_page_tells_its_merges_and_what_stands_in_its_place(boss: Client, nights: Nights) -> None:
     press(boss, nights.proposal, "decide", verb="accept")
     absorbed, kept = text_of(boss, page_of(nights.other)), text_of(boss, page_of(nights.one))
-    assert "Another stands in its place" in absorbed and page_of(nights.one) in absorbed
+    assert "Replaced by:" in absorbed and page_of(nights.one) in absorbed
     assert "the other stays; it is" in absorbed
     assert "this one stays; the other is" in kept and page_of(nights.other) in kept
     assert page_of(nights.proposal) in kept
@@ -388,7 +388,7 @@ def test_undo_is_offered_where_it_can_work(boss: Client, nights: Nights) -> None
 
 def test_an_interrupted_sleep_is_told_and_gone_on_with(boss: Client, nights: Nights) -> None:
     SleepRun.objects.filter(pk=nights.run.pk).update(state="running", phase="fade", after=None)
-    assert "Go on with it" in text_of(boss, page_of(nights.run))
+    assert "Continue" in text_of(boss, page_of(nights.run))
     response = press(boss, nights.run, "sleep")
     assert response.redirect_chain[-1][0] == page_of(nights.run)
     assert SleepRun.objects.get().state == "done"
@@ -642,12 +642,12 @@ def test_first_page_counts_what_waits_and_who_slept(boss: Client, nights: Nights
         return {str(tile.title): tile for tile in boss.get(reverse("admin:index")).context["tiles"]}
 
     tiles = tiles_now()
-    assert str(tiles["Merge proposals"].figure) == "1" and str(tiles["Sleeps"].figure) == "0"
+    assert str(tiles["Merge proposals"].figure) == "1" and str(tiles["Sleep runs"].figure) == "0"
     wake(nights.hub, timezone.now())  # both memories have faded by now, and their proposal with them
     begin(boss)
     tiles = tiles_now()
-    assert str(tiles["Merge proposals"].figure) == "0" and str(tiles["Sleeps"].figure) == "1"
-    for name in ("Merge proposals", "Sleeps"):
+    assert str(tiles["Merge proposals"].figure) == "0" and str(tiles["Sleep runs"].figure) == "1"
+    for name in ("Merge proposals", "Sleep runs"):
         assert boss.get(tiles[name].href).status_code == 200
 
 

@@ -70,7 +70,7 @@ def test_messages_stand_in_order_with_what_came_of_them(boss: Client, hub: Hub) 
     text, told = response.content.decode(), events(response)
     assert numbers(response) == [1, 2, 3]
     assert all(f'id="message-{message.pk}"' in text for message in hub.messages)
-    ((seq, born),) = told["A memory was born"]
+    ((seq, born),) = told["A memory was created"]
     assert seq == 2 and born.text == "Likes matcha ice cream" and born.page == page_of(hub.memory)
     ((seq, asked),) = told["A model was asked"]
     assert seq == 3 and str(asked.state) == "being answered"
@@ -78,7 +78,7 @@ def test_messages_stand_in_order_with_what_came_of_them(boss: Client, hub: Hub) 
     assert context.page == page_of(hub.receipt) and context.text == hub.receipt.query
     ((seq, summary),) = told["The summary was written"]
     assert seq == 2 and summary.page == page_of(hub.summary)
-    assert "A new project was proposed" in told or "Nobody knew which project it is about" in told
+    assert "A new project was proposed" in told or "No project was found for the message" in told
 
 
 def test_the_sessions_page_is_its_timeline(boss: Client, hub: Hub) -> None:
@@ -224,7 +224,7 @@ def test_one_chooses_what_is_shown(boss: Client, hub: Hub) -> None:
     messages = timeline(boss, hub.session, show="message")
     assert events(messages) == {} and "I moved to Kyoto" in messages.content.decode()
     memories = timeline(boss, hub.session, show="memory")
-    assert list(events(memories)) == ["A memory was born"]
+    assert list(events(memories)) == ["A memory was created"]
     assert "I moved to Kyoto" not in memories.content.decode()
 
 
