@@ -16,12 +16,14 @@ from django.contrib.auth import BACKEND_SESSION_KEY, HASH_SESSION_KEY, SESSION_K
 from django.contrib.auth.models import Group, Permission, User
 from django.db import connection
 
-from memoryhub.demo.story import KEN, MAYA
 from tests import database
 from tests.browser.chromium import MISSING, PATIENCE_MS, chromium, find_chromium
 from tests.browser.seeing import Watch
 from tests.browser.stage import Stage, of_demo, set_stage
 from tests.serving import Web, serving
+
+KEN = "ken"
+MAYA = "maya"
 
 PASSWORD = "a long password"
 LOCALES = {"en": "en-US", "ja": "ja-JP"}

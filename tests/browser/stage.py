@@ -15,8 +15,7 @@ from memoryhub.api.models import IdempotencyRecord
 from memoryhub.auth.actions import issue_key
 from memoryhub.auth.domain import Principal, PrincipalKind, Scope, command
 from memoryhub.auth.tenancy import tenant_for_reading
-from memoryhub.demo.story import KEN, MAYA, RELEASE
-from memoryhub.demo.telling import tell
+from memoryhub.importexport.demo import load_demo
 from memoryhub.jobs.models import Job, ScheduleState, Worker
 from memoryhub.jobs.queue import enqueue
 from memoryhub.llm.usage.domain import Call, Payer, Size
@@ -42,6 +41,10 @@ SAME = (
     "Ken rides a red bicycle to the office.",
     "Ken really rides a red bicycle to the office.",
 )
+
+KEN = "ken"
+MAYA = "maya"
+RELEASE = "release-assistant"
 
 
 @dataclass
@@ -81,7 +84,7 @@ def of_demo(user_id: str) -> Actor:
 
 def set_stage(now: datetime) -> None:
     """Write everything, through the actions where there is one."""
-    tell(now, BY)
+    load_demo(by=BY, now=now)
     run_jobs()
     stage = Stage(now, *map(of_demo, (MAYA, KEN)))
     for actor, same in ((stage.maya, SAME[:2]), (stage.ken, SAME[2:])):

@@ -4,12 +4,13 @@ import re
 from typing import Any
 
 from memoryhub.auth.models import ApiKey
-from memoryhub.demo.story import RELEASE
 from memoryhub.jobs.models import Job
 from memoryhub.tenancy.models import Agent
 from tests.browser.chromium import expect
 from tests.browser.stage import Stage, page_of
 from tests.browser.steps import confirm, press
+
+RELEASE = "release-assistant"
 
 
 def test_a_policy_value_is_refused_beside_its_field_and_what_was_typed_stays(page: Any, stage: Stage) -> None:

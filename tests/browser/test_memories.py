@@ -6,12 +6,14 @@ from typing import Any
 
 import pytest
 
-from memoryhub.demo.story import MAYA, RELEASE
 from strength.domain.memories import Status
 from strength.models import Memory, MemoryRevision
 from tests.browser.chromium import expect
 from tests.browser.stage import Stage, page_of
 from tests.browser.steps import choose, look_for, press
+
+MAYA = "maya"
+RELEASE = "release-assistant"
 
 LIST = "/admin/strength/memory/"
 

@@ -3,7 +3,6 @@
 import re
 from typing import Any
 
-from memoryhub.demo.story import RELEASE
 from strength.actions.curation import delete_memory
 from strength.domain.memories import Status
 from strength.domain.merges import MergeState
@@ -12,6 +11,8 @@ from strength.models import SleepRun, Tombstone
 from tests.browser.chromium import expect
 from tests.browser.stage import BY, Stage, page_of
 from tests.browser.steps import choose, press
+
+RELEASE = "release-assistant"
 
 
 def test_a_sleep_is_previewed_done_and_undone(page: Any, stage: Stage) -> None:

@@ -7,12 +7,14 @@ from typing import Any
 import pytest
 
 from conversations.models import Receipt
-from memoryhub.demo.story import MAYA, RELEASE
 from strength.models import Memory
 from tests.browser.chromium import expect
 from tests.browser.seeing import accessible, scrolls_sideways
 from tests.browser.stage import Stage, page_of
 from tests.browser.steps import press
+
+MAYA = "maya"
+RELEASE = "release-assistant"
 
 QUESTION = "When do we ship the notes server, and what does search do?"
 

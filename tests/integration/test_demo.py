@@ -1,4 +1,4 @@
-"""The demo's story, told through the real actions: what is there afterwards, and what it finds."""
+"""The demo: what is there after it was loaded, and what is found in it."""
 
 from collections import Counter
 from datetime import timedelta
@@ -10,8 +10,7 @@ from conversations.models import Message, Receipt, Session
 from memoryhub.auth.domain import command
 from memoryhub.auth.models import AuditEntry
 from memoryhub.auth.tenancy import tenant_for_reading
-from memoryhub.demo import story
-from memoryhub.demo.telling import tell
+from memoryhub.importexport.demo import load_demo
 from memoryhub.providers.spaces import text_query
 from memoryhub.tenancy.models import Actor, Agent
 from strength.actions.search import FoundMemory, MemorySearch, search_memories
@@ -33,23 +32,23 @@ def _best(agent_id: str, user_id: str, query: str) -> FoundMemory:
     return search_memories(tenant=tenant, search=search, by=BY, mark=False, now=NOW).found[0]
 
 
-def test_telling_twice_tells_once() -> None:
-    tell(NOW, BY)
+def test_loading_twice_loads_once() -> None:
+    load_demo(by=BY, now=NOW)
     tables = (Session, Message, Memory, MemoryRevision, Receipt, AuditEntry)
     before = [table.objects.count() for table in tables]
-    tell(NOW, BY)
+    load_demo(by=BY, now=NOW)
     assert [table.objects.count() for table in tables] == before
 
 
 def test_an_agent_of_that_name_keeps_the_demo_away() -> None:
-    Agent.objects.create(agent_id=story.YUNO)
-    tell(NOW, BY)
-    assert not Agent.objects.filter(agent_id=story.RELEASE).exists()
+    Agent.objects.create(agent_id="yuno")
+    load_demo(by=BY, now=NOW)
+    assert not Agent.objects.filter(agent_id="release-assistant").exists()
     assert not Memory.objects.exists()
 
 
-def test_the_story_is_told_as_a_whole() -> None:
-    tell(NOW, BY)
+def test_demo_is_loaded_as_a_whole() -> None:
+    load_demo(by=BY, now=NOW)
     _check_conversations()
     _check_memories()
     _check_numbers()
@@ -63,16 +62,16 @@ def _check_conversations() -> None:
         "api": 4, "web": 4, "slack": 3, "slack-thread": 2, "github": 1,
     }  # fmt: skip
     assert Session.objects.filter(ended_at=None).count() == 2
-    assert Message.objects.count() == sum(len(talk.turns) for talk in story.TALKS) == 148
+    assert Message.objects.count() == 148
     by_language = Counter(Message.objects.values_list("actor__agent__language", flat=True))
     assert by_language == {"en": 87, "ja": 61}
     assert Message.objects.filter(role="tool").count() == 1
     actors = Actor.objects.order_by("agent_id", "user_id").values_list("agent_id", "user_id")
     assert list(actors) == [
-        (story.RELEASE, ""),
-        (story.RELEASE, "ken"),
-        (story.RELEASE, "maya"),
-        (story.YUNO, "haruka"),
+        ("release-assistant", ""),
+        ("release-assistant", "ken"),
+        ("release-assistant", "maya"),
+        ("yuno", "haruka"),
     ]
     earliest = Session.objects.order_by("started_at")[0]
     assert timedelta(days=41) < NOW - earliest.started_at < timedelta(days=42)
@@ -111,7 +110,16 @@ def _check_numbers() -> None:
 
 def _check_curation() -> None:
     decisions = MemoryRevision.objects.exclude(verb="create")
-    assert Counter(decisions.values_list("verb", flat=True)) == Counter(each.verb for each in story.CURATED)
+    assert Counter(decisions.values_list("verb", flat=True)) == {
+        "reject": 2,
+        "archive": 6,
+        "edit": 4,
+        "reactivate": 1,
+        "approve": 1,
+        "pin": 3,
+        "unpin": 1,
+        "restore": 1,
+    }
     assert not decisions.filter(reason="").exists()
     assert Memory.objects.get(content__contains="雨の日はバス").version == 3
     reactivated_and_used_once = 0.5 + 0.1
@@ -131,7 +139,7 @@ def _check_searches() -> None:
 
 
 def _check_receipts() -> None:
-    assert Receipt.objects.count() == len(story.ASKED)
+    assert Receipt.objects.count() == 8
     squeezed = Receipt.objects.get(query__contains="restore from backup")
     assert squeezed.metadata["compression_applied"]
     context = assemble_context(

@@ -11,9 +11,8 @@ from django.db import transaction
 from memoryhub.auth.actions import issue_key
 from memoryhub.auth.domain import Principal, Scope, command
 from memoryhub.auth.models import ApiKey, AuditEntry
-from memoryhub.demo.story import RELEASE
-from memoryhub.demo.telling import tell
 from memoryhub.env import read_environment
+from memoryhub.importexport.demo import load_demo
 from memoryhub.providers.errors import ProviderError
 from memoryhub.providers.spaces import active_space
 from memoryhub.runtime.supervisor import web_url
@@ -45,7 +44,7 @@ class Command(BaseCommand):
         # At once, for they are shown only here; the demo takes seconds, in which somebody may end us.
         self._print(url, password, key)
         if environment.demo and _demo_is_due():
-            tell(datetime.now(UTC), command("demo"))
+            load_demo(by=command("demo"), now=datetime.now(UTC))
 
     def _space(self) -> None:
         try:
@@ -98,7 +97,7 @@ def _demo_is_due() -> bool:
 def _curl(url: str, key: str, *, with_demo: bool) -> str:
     if not with_demo:
         return f"curl -s {url}/api/v1/agents -H 'Authorization: Bearer {key}'"
-    body = f'{{"agent_id": "{RELEASE}", "message": "What do you remember?"}}'
+    body = '{"agent_id": "release-assistant", "message": "What do you remember?"}'
     return (
         f"curl -s {url}/api/v1/context -H 'Authorization: Bearer {key}' "
         f"-H 'Content-Type: application/json' -d '{body}'"

@@ -1,0 +1,61 @@
+"""Load the demo: an export whose times are moved by whole days, so that its six weeks end today.
+
+`demo.jsonl` is what `manage.py export` writes, made at DEMO_ENDS_AT; replace the file to replace the demo.
+"""
+
+import io
+import re
+from collections.abc import Iterable
+from datetime import UTC, date, datetime, timedelta
+from pathlib import Path
+from typing import Any, Final
+
+from django.db import transaction
+
+from memoryhub.auth.domain import Principal
+from memoryhub.importexport.id_map import Names
+from memoryhub.importexport.importer import check, store
+from memoryhub.importexport.jsonl import Digest, Line, Part, read_lines
+from memoryhub.tenancy.models import Agent
+
+DEMO: Final = Path(__file__).with_name("demo.jsonl")
+DEMO_ENDS_AT: Final = datetime(2026, 3, 1, 12, tzinfo=UTC)
+
+_DATE = re.compile(r"\d{4}-\d\d-\d\d")
+_DATETIME = re.compile(_DATE.pattern + r"T\d\d:\d\d:\d\d(\.\d+)?\+00:00")
+
+
+def load_demo(*, by: Principal, now: datetime) -> None:
+    """Import the demo, whole or not at all; do nothing where one of its agents exists."""
+    with DEMO.open("rb") as file:
+        lines = list(read_lines(file))
+    agents = [line.values["agent_id"] for line in lines if line.part is Part.AGENT]
+    if Agent.objects.filter(agent_id__in=agents).exists():
+        return
+    moved = io.BytesIO(_moved(lines, by=timedelta(days=(now - DEMO_ENDS_AT).days)))
+    checked = check(moved, Names(), progress=_silent)
+    moved.seek(0)
+    with transaction.atomic():
+        store(moved, checked, Names(), by=by, now=now, dry_run=False, progress=_silent)
+
+
+def _moved(lines: Iterable[Line], *, by: timedelta) -> bytes:
+    digest = Digest()
+    body = [digest.line(line.part, _moved_value(line.values, by), table=line.table) for line in lines]
+    return b"".join([*body, digest.end()])
+
+
+def _moved_value(value: Any, by: timedelta) -> Any:
+    if isinstance(value, dict):
+        return {key: _moved_value(each, by) for key, each in value.items()}
+    if isinstance(value, list):
+        return [_moved_value(each, by) for each in value]
+    if isinstance(value, str) and _DATETIME.fullmatch(value):
+        return (datetime.fromisoformat(value) + by).isoformat()
+    if isinstance(value, str) and _DATE.fullmatch(value):
+        return (date.fromisoformat(value) + by).isoformat()
+    return value
+
+
+def _silent(count: int) -> None:
+    """Report no progress: the demo takes a second or two."""
