@@ -122,7 +122,7 @@ class Happening:
     """Something that was done lately: when, what in words, by whom, and the row's page."""
 
     at: datetime
-    background_status: Any
+    text: Any
     who: str
     model: type[Model]
     key: object = None

@@ -1,4 +1,4 @@
-"""Screens of the background: jobs with what went wrong, and the workers that work on them. For administrators."""
+"""Screens of jobs, with their errors and the state of the workers. For administrators."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from django.http import HttpRequest, HttpResponse
 from django.urls import URLPattern, path, reverse
 from django.utils.formats import date_format
 from django.utils.html import format_html
-from django.utils.translation import gettext, ngettext
+from django.utils.translation import gettext, ngettext, ngettext_lazy
 from django.utils.translation import gettext_lazy as _
 from django_q.models import Failure, OrmQ, Schedule, Success
 from unfold.contrib.filters.admin import ChoicesDropdownFilter, DropdownFilter
@@ -63,16 +63,16 @@ STATE_WORDS: dict[str, Any] = {
 STATE_EXPLAINED: dict[str, Any] = {
     State.QUEUED: _("It waits for a worker, until its time has come."),
     State.RUNNING: _("A worker has it, until it is done or its lease runs out."),
-    State.DONE: _("It is done; nothing more will happen."),
-    State.FAILED: _("It would fail again as it is. Mend the cause told below, then send it back."),
+    State.DONE: _("It is done."),
+    State.FAILED: _("It would fail again. Resolve the cause below, then retry it."),
     State.DEAD: _(
-        "It was given up on after three broken attempts. Mend the cause told below, then send it back."
+        "It was given up on after three interrupted attempts. Resolve the cause below, then retry it."
     ),
 }
 
 
 class WrongState(DomainError):
-    """The job is not where the button takes it to be."""
+    """The job is not in a state that the decision applies to."""
 
 
 class KindFilter(DropdownFilter):
@@ -88,74 +88,55 @@ class KindFilter(DropdownFilter):
         return queryset.filter(kind=self.value()) if self.value() else queryset
 
 
-def _sent_back(count: int) -> str:
-    return ngettext("%(count)d job was sent back.", "%(count)d jobs were sent back.", count) % {
-        "count": count
-    }
-
-
-def _taken_out(count: int) -> str:
-    words = ngettext(
-        "%(count)d job was taken out of the queue.", "%(count)d jobs were taken out of the queue.", count
-    )
-    return words % {"count": count}
-
-
-def _stay(left: int) -> str:
-    words = ngettext(
-        "%(left)d had not ended badly and stays as it is.", "%(left)d had not ended badly and stay.", left
-    )
-    return words % {"left": left}
-
-
-def _do_not_wait(left: int) -> str:
-    words = ngettext("%(left)d does not wait and stays as it is.", "%(left)d do not wait and stay.", left)
-    return words % {"left": left}
-
-
-Do = Callable[..., int]
-
-
 @dataclass(frozen=True)
 class Decision:
-    """What people decide about jobs: which it is for, what does it, and how that is asked and told."""
+    """A decision about jobs: the states it applies to, its action, and its texts by number of jobs."""
 
     states: tuple[State, ...]
-    do: Do
+    action: Callable[..., int]
     title: Any
     button: Any
-    will: Callable[[int], str]
-    background_status: Callable[[int], str]
-    left: Callable[[int], str]
-
-
-def _will_send_back(count: int) -> str:
-    words = ngettext(
-        "%(count)d job goes back into the queue and is tried again, up to three times.",
-        "%(count)d jobs go back into the queue and are tried again, up to three times.",
-        count,
-    )
-    return words % {"count": count}
-
-
-def _will_take_out(count: int) -> str:
-    words = ngettext(
-        "%(count)d job is taken out of the queue, as failed; it can be sent back later.",
-        "%(count)d jobs are taken out of the queue, as failed; they can be sent back later.",
-        count,
-    )
-    return words % {"count": count}
+    announcement: Any
+    done: Any
+    skipped: Any
 
 
 DECISIONS: dict[str, Decision] = {
     "send_back": Decision(
-        ENDED_BADLY, retry_jobs, _("Retry jobs"), _("Retry"), _will_send_back, _sent_back, _stay
+        states=ENDED_BADLY,
+        action=retry_jobs,
+        title=_("Retry jobs"),
+        button=_("Retry"),
+        announcement=ngettext_lazy(
+            "%(count)d job goes back into the queue and is tried again, up to three times.",
+            "%(count)d jobs go back into the queue and are tried again, up to three times.",
+            "count",
+        ),
+        done=ngettext_lazy("%(count)d job is queued again.", "%(count)d jobs are queued again.", "count"),
+        skipped=ngettext_lazy(
+            "%(count)d had not failed and is left unchanged.",
+            "%(count)d had not failed and are left unchanged.",
+            "count",
+        ),
     ),
     "take_out": Decision(
-        (State.QUEUED,), cancel_jobs, _("Cancel queued jobs"), _("Cancel job"), _will_take_out, _taken_out,
-        _do_not_wait,
+        states=(State.QUEUED,),
+        action=cancel_jobs,
+        title=_("Cancel queued jobs"),
+        button=_("Cancel job"),
+        announcement=ngettext_lazy(
+            "%(count)d job is taken out of the queue, as failed; it can be retried later.",
+            "%(count)d jobs are taken out of the queue, as failed; they can be retried later.",
+            "count",
+        ),
+        done=ngettext_lazy("%(count)d job was cancelled.", "%(count)d jobs were cancelled.", "count"),
+        skipped=ngettext_lazy(
+            "%(count)d is not queued and is left unchanged.",
+            "%(count)d are not queued and are left unchanged.",
+            "count",
+        ),
     ),
-}  # fmt: skip
+}
 OPPOSITE = {"send_back": "take_out", "take_out": "send_back"}
 
 # What a person looks at first: a name, the states behind it, and the list's query.
@@ -169,7 +150,7 @@ PRESETS: tuple[tuple[Any, tuple[State, ...], str], ...] = (
 
 @admin.register(Job)
 class JobAdmin(ReadOnlyAdmin):
-    """Jobs: what waits, what runs, and what ended badly and can be sent back."""
+    """Jobs by state; failed ones are retried, queued ones cancelled."""
 
     list_display = ("created_at", "kind", "shown_state", "attempts", "whose", "shown_error", "finished_at")
     list_filter = (
@@ -227,7 +208,7 @@ class JobAdmin(ReadOnlyAdmin):
     def shown_error(self, job: Job) -> str:
         return excerpt(job.error) if job.error else "-"
 
-    # What people decide: about one job by its page's button, about many after a question that counts.
+    # Decisions: about one job by its page's button, about many after a confirmation.
 
     @admin.action(description=_("Retry, up to three attempts"), permissions=["retry"])
     def send_back(self, request: HttpRequest, queryset: QuerySet[Job]) -> HttpResponse | None:
@@ -240,13 +221,12 @@ class JobAdmin(ReadOnlyAdmin):
     def _decide_many(self, request: HttpRequest, queryset: QuerySet[Job], verb: str) -> HttpResponse | None:
         decision, keys = DECISIONS[verb], selected_ids(queryset)
         if not is_confirmed(request):
-            return confirmation_page(self, request, _question(decision, keys), action=verb, keys=keys)
-        count = decision.do(
+            return confirmation_page(self, request, _confirmation(decision, keys), action=verb, keys=keys)
+        count = decision.action(
             job_ids=keys, by=principal(request), reason=submitted_reason(request), now=clock()
         )
-        left = len(keys) - count
-        text = " ".join([decision.told(count), *([decision.left(left)] if left else [])])
-        self.message_user(request, text, messages.SUCCESS if count else messages.WARNING)
+        sentences = _sentences(decision.done, count, decision.skipped, len(keys) - count)
+        self.message_user(request, " ".join(sentences), messages.SUCCESS if count else messages.WARNING)
         return None
 
     def get_urls(self) -> list[URLPattern]:
@@ -269,11 +249,10 @@ class JobAdmin(ReadOnlyAdmin):
         decision = DECISIONS[verb]
 
         def act(job: Job, reason: str) -> Done:
-            count = decision.do(job_ids=[job.pk], by=principal(request), reason=reason, now=clock())
-            if not count:
-                raise WrongState(decision.left(1))
+            if not decision.action(job_ids=[job.pk], by=principal(request), reason=reason, now=clock()):
+                raise WrongState(decision.skipped % {"count": 1})
             undo = reverse(f"admin:memoryhub_job_{OPPOSITE[verb]}", args=[job.pk])
-            return Done(decision.told(count), undo=undo)
+            return Done(decision.done % {"count": 1}, undo=undo)
 
         return run_object_action(self, request, object_id, act, may=lambda job: True, logged=verb)
 
@@ -292,16 +271,19 @@ class JobAdmin(ReadOnlyAdmin):
         }
 
 
-def _question(decision: Decision, keys: Sequence[UUID]) -> Confirmation:
+def _confirmation(decision: Decision, keys: Sequence[UUID]) -> Confirmation:
     fitting = list(Job.objects.filter(pk__in=keys, state__in=decision.states).order_by("kind", "pk"))
-    left = len(keys) - len(fitting)
     return Confirmation(
         title=decision.title,
-        sentences=[decision.will(len(fitting)), *([decision.left(left)] if left else [])],
+        sentences=_sentences(decision.announcement, len(fitting), decision.skipped, len(keys) - len(fitting)),
         examples=[_example(job) for job in fitting],
         button=decision.button,
         may_go_on=bool(fitting),
     )
+
+
+def _sentences(text: Any, count: int, skipped: Any, left: int) -> list[str]:
+    return [text % {"count": count}, *([skipped % {"count": left}] if left else [])]
 
 
 def _example(job: Job) -> Any:
@@ -320,7 +302,7 @@ MOODS: dict[Mood, Any] = {
 
 @dataclass(frozen=True)
 class BackgroundStatus:
-    """The background in words: how it is, and what to do where something is to be done."""
+    """The state of the workers in words, with advice where something should be done."""
 
     mood: Mood
     sentence: str

@@ -3,7 +3,6 @@
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
-from itertools import accumulate
 from typing import Any, Final
 from uuid import UUID
 
@@ -169,7 +168,9 @@ def strength_chart(points: Sequence[Point], *, threshold: float) -> str:
         if point.kind in MARKS:
             values = marks.setdefault(point.kind, [None] * slots)
             values[slot] = max(values[slot] or 0.0, 0.0 if point.kind is PointKind.SLEPT else point.strength)
-    held = list(accumulate(line, lambda before, value: before if value is None else value))
+    held: list[float] = []
+    for value in line:
+        held.append(held[-1] if value is None else value)
     shape = "SHORT_DATETIME_FORMAT" if span < timedelta(days=4) else "SHORT_DATE_FORMAT"
     moments = [start + span * slot / max(1, slots - 1) for slot in range(slots)]
     return json.dumps(

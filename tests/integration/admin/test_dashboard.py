@@ -88,13 +88,13 @@ def test_what_was_done_lately_tells_who_and_leads_to_the_row(boss: Client, hub: 
         actor=hub.actor, number=1, trigger="hand", now=NOW, who_kind="job", who_id="x", who_name="night",
         archived_count=3,
     )  # fmt: skip
-    happenings = {str(each.told): each for each in page(boss).context["happenings"]}
+    happenings = {str(each.text): each for each in page(boss).context["happenings"]}
     assert happenings["Memory pinned"].who == "boss" and happenings["Memory pinned"].href == page_of(
         hub.memory
     )
     slept = next(each for told, each in happenings.items() if "3 archived" in told)
     assert slept.href == page_of(run) and slept.who == "night"
-    told = str(slept.told).replace("\u2068", "").replace("\u2069", "")
+    told = str(slept.text).replace("\u2068", "").replace("\u2069", "")
     assert told.startswith(f"kana / {SECRET_USER} slept") and str(hub.actor) not in told
 
 

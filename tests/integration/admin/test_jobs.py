@@ -72,7 +72,7 @@ def test_what_ended_badly_is_sent_back_and_the_rest_is_left(boss: Client) -> Non
     dead, failed, done = job("dead", error="It broke"), job("failed"), job("done")
     page = send_back(boss, dead, failed, done)
 
-    assert "2 jobs were sent back. 1 had not ended badly and stays as it is." in page
+    assert "2 jobs are queued again. 1 had not failed and is left unchanged." in page
     dead.refresh_from_db()
     assert (dead.state, dead.attempts, dead.excused, dead.finished_at) == ("queued", 3, 3, None)
     assert Job.objects.get(pk=done.pk).state == "done"
@@ -98,14 +98,14 @@ def test_nothing_is_done_before_the_question_that_counts(boss: Client) -> None:
     rows = [job("dead", error=f"Cause {number}") for number in range(7)]
     page = decide(boss, "send_back", *rows, job("done"), confirmed=False)
 
-    assert "7 jobs go back into the queue" in page and "1 had not ended badly" in page
+    assert "7 jobs go back into the queue" in page and "1 had not failed" in page
     assert "Cause" in page and "and 2 more" in page
     assert Job.objects.filter(state="dead").count() == 7
 
 
 def test_a_question_about_nothing_has_no_button(boss: Client) -> None:
     page = decide(boss, "take_out", job("done"), confirmed=False)
-    assert "confirm-form" not in page and "1 does not wait" in page
+    assert "confirm-form" not in page and "1 is not queued" in page
 
 
 def test_one_job_is_sent_back_from_its_page_and_taken_out_again_by_undo(boss: Client) -> None:
@@ -115,7 +115,7 @@ def test_one_job_is_sent_back_from_its_page_and_taken_out_again_by_undo(boss: Cl
         in boss.get(reverse("admin:memoryhub_job_change", args=[dead.pk])).content.decode()
     )
     page = boss.post(button(dead, "send_back"), {"reason": "mended"}, follow=True).content.decode()
-    assert "1 job was sent back." in page and f'action="{button(dead, "take_out")}"' in page
+    assert "1 job is queued again." in page and f'action="{button(dead, "take_out")}"' in page
     assert "mended" in page
     dead.refresh_from_db()
     assert dead.state == "queued"
@@ -127,7 +127,7 @@ def test_one_job_is_sent_back_from_its_page_and_taken_out_again_by_undo(boss: Cl
 def test_a_job_taken_out_can_be_sent_back_beside_one_of_the_same_key(boss: Client) -> None:
     first = Job.objects.get(pk=enqueue("embed_missing", key="same"))
     page = decide(boss, "take_out", first, reason="not now")
-    assert "1 job was taken out of the queue." in page
+    assert "1 job was cancelled." in page
     first.refresh_from_db()
     assert (first.state, first.error) == ("failed", TAKEN_OUT) and first.attempts == first.excused
     second = enqueue("embed_missing", key="same")
@@ -145,7 +145,7 @@ def test_a_job_taken_out_can_be_sent_back_beside_one_of_the_same_key(boss: Clien
 def test_running_jobs_are_not_taken_out(boss: Client) -> None:
     running = job("running", lease_until=timezone.now() + timedelta(minutes=1))
     page = boss.post(button(running, "take_out"), follow=True).content.decode()
-    assert "does not wait" in page
+    assert "is not queued" in page
     running.refresh_from_db()
     assert running.state == "running" and not AuditEntry.objects.exists()
 

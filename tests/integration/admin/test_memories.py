@@ -626,29 +626,6 @@ def test_earlier_revisions_are_a_click_away(boss: Client, hub: Hub) -> None:
         assert boss.get(page_of(hub.memory), {"before": nonsense}).status_code == 200
 
 
-# Differences
-
-
-def joined(runs: Any, *kinds: str) -> str:
-    return "".join(run.text for run in runs if run.kind in kinds)
-
-
-def test_a_page_compares_no_more_texts_than_it_has_time_for(boss: Client, hub: Hub) -> None:
-    for number in range(9):
-        tea = "green" if number % 2 else "black"
-        edit_memory(
-            memory=hub.memory, values={"content": f"Likes {tea} tea. " * 60 + str(number)}, expected_version=None,
-            by=BY, reason="", now=NOW,
-        )  # fmt: skip
-    runs = [
-        change["runs"]
-        for each in boss.get(page_of(hub.memory)).context["revisions"]
-        for change in each["changes"]
-        if change["name"] == "text"
-    ]
-    assert runs[0] and not runs[-2]
-
-
 # Hostile and long texts
 
 
