@@ -16,9 +16,7 @@ django.setup()
 from django.db import transaction  # noqa: E402  the settings must be there first
 
 from conversations.models import Session  # noqa: E402
-from memoryhub.jobs.triggers import enqueue_triggered  # noqa: E402
-
-TABLES = ("AFTER_TURN", "AFTER_ANSWER")
+from memoryhub.jobs.queue import enqueue_triggered  # noqa: E402
 
 
 def main() -> None:
@@ -36,7 +34,7 @@ def main() -> None:
 
 def _milliseconds(actor_id: UUID, session_id: UUID) -> float:
     began = time.perf_counter()
-    enqueue_triggered(*TABLES, actor_id=actor_id, session_id=session_id)
+    enqueue_triggered("turn", "answer", actor_id=actor_id, session_id=session_id)
     return (time.perf_counter() - began) * 1000
 
 

@@ -6,13 +6,11 @@ Each effect is a row of its own in a table that nothing keeps unique, so that wh
 import os
 import signal
 import time
-from typing import TYPE_CHECKING
 
 from django.db import connection
 
-if TYPE_CHECKING:
-    from memoryhub.jobs.context import JobContext
-    from memoryhub.jobs.registry import Writes
+from memoryhub.jobs.context import JobContext, Writes
+from memoryhub.jobs.registry import job as registered
 
 TABLES = """
 CREATE TABLE IF NOT EXISTS bench_effect (job uuid, attempt int, at timestamptz DEFAULT clock_timestamp());
@@ -26,18 +24,23 @@ def make_tables() -> None:
         cursor.execute(TABLES)
 
 
-def empty(job: "JobContext") -> None:
+@registered("bench_empty")
+def empty(job: JobContext) -> None:
     """Do nothing."""
 
 
-def effect(job: "JobContext") -> "Writes":
+@registered("bench_effect", lease_seconds=6, deadline_seconds=60)
+@registered("bench_hangs", lease_seconds=6, deadline_seconds=3)
+@registered("bench_one", lease_seconds=6, deadline_seconds=60, at_once=1)
+def effect(job: JobContext) -> Writes:
     """Take `seconds` (none), then leave one row."""
     _begin(job)
     time.sleep(float(job.payload.get("seconds", 0)))
     return lambda: _leave(job)
 
 
-def steps(job: "JobContext") -> None:
+@registered("bench_steps", lease_seconds=6, deadline_seconds=60)
+def steps(job: JobContext) -> None:
     """Leave `steps` rows, each in a step of its own, and go on after a break where it was."""
     _begin(job)
     done = int(job.cursor or 0)
@@ -48,18 +51,20 @@ def steps(job: "JobContext") -> None:
         done += 1
 
 
-def kill(job: "JobContext") -> None:
+@registered("bench_kill", lease_seconds=6, deadline_seconds=60)
+def kill(job: JobContext) -> None:
     """Kill the worker that runs it."""
     _begin(job)
     os.kill(os.getpid(), signal.SIGKILL)
 
 
-def breaks(job: "JobContext") -> None:
+@registered("bench_breaks", lease_seconds=6, deadline_seconds=60)
+def breaks(job: JobContext) -> None:
     """Break, as a fault in the code would."""
     raise KeyError("a text that somebody said")
 
 
-def _begin(job: "JobContext") -> None:
+def _begin(job: JobContext) -> None:
     with connection.cursor() as cursor:
         cursor.execute(
             "INSERT INTO bench_begun (job, attempt, pid) VALUES (%s, %s, %s)",
@@ -67,6 +72,6 @@ def _begin(job: "JobContext") -> None:
         )
 
 
-def _leave(job: "JobContext") -> None:
+def _leave(job: JobContext) -> None:
     with connection.cursor() as cursor:
         cursor.execute("INSERT INTO bench_effect (job, attempt) VALUES (%s, %s)", [job.id, job.attempt])

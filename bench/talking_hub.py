@@ -201,9 +201,11 @@ def longest_attempts(hub: Hub) -> dict[str, float]:
 
 def deadlines(hub: Hub) -> dict[str, float]:
     """Return how long an attempt of each kind of job may take in this installation."""
-    asked = "import json; from django.conf import settings; print(json.dumps(settings.JOB_KINDS))"
+    asked = (
+        "import django, json; django.setup(); from memoryhub.jobs.registry import KINDS; "
+        "print(json.dumps({name: kind.deadline_seconds for name, kind in KINDS.items()}))"
+    )
     told = subprocess.run(
         [sys.executable, "-c", asked], cwd=CHECKOUT, env=hub.environment, capture_output=True, check=True
     )
-    kinds = json.loads(told.stdout)
-    return {kind: float(line.get("deadline_seconds", 300)) for kind, line in kinds.items()}
+    return {kind: float(seconds) for kind, seconds in json.loads(told.stdout).items()}

@@ -3,14 +3,30 @@
 import os
 from dataclasses import replace
 
+from django.apps import AppConfig
+
 from bench.talking_hub import SUMMARIZE_SECONDS
 from memoryhub.settings import *  # noqa: F403
-from memoryhub.settings import AFTER_SESSION as OUR_AFTER_SESSION
-from memoryhub.settings import AFTER_TURN as OUR_AFTER_TURN
-from memoryhub.settings import JOB_KINDS as OUR_KINDS
+from memoryhub.settings import INSTALLED_APPS as OUR_APPS
 from memoryhub.settings import LLM as OUR_LLM
 
 LLM = replace(OUR_LLM, attempt_timeout_seconds=float(os.environ.get("BENCH_ATTEMPT_SECONDS", "1")))
-AFTER_TURN = {kind: {**line, "delay_seconds": 0.5} for kind, line in OUR_AFTER_TURN.items()}
-AFTER_SESSION = {kind: {**line, "delay_seconds": 0.5} for kind, line in OUR_AFTER_SESSION.items()}
-JOB_KINDS = {**OUR_KINDS, "summarize": {**OUR_KINDS["summarize"], "deadline_seconds": SUMMARIZE_SECONDS}}
+DELAYED = ("turn", "session")
+INSTALLED_APPS = [*OUR_APPS, "bench.talking_settings.ShortWaits"]
+
+
+class ShortWaits(AppConfig):
+    """Shortens the delays after turns and sessions, and the deadline of summaries."""
+
+    name = __name__
+
+    def ready(self) -> None:
+        from memoryhub.jobs.registry import KINDS
+
+        for name, kind in KINDS.items():
+            short = [
+                replace(each, delay_seconds=0.5) if each.event in ("turn", "session") else each
+                for each in kind.after
+            ]
+            KINDS[name] = replace(kind, after=tuple(short))
+        KINDS["summarize"] = replace(KINDS["summarize"], deadline_seconds=SUMMARIZE_SECONDS)

@@ -13,14 +13,16 @@ from conversations.models import Receipt, Session
 from memoryhub.auth.domain import job_principal
 from memoryhub.auth.tenancy import UnknownRow
 from memoryhub.jobs.context import JobContext
+from memoryhub.jobs.registry import job
 
 AT_ONCE: Final = 200
 
 
+@job("end_idle_sessions", at_once=1, every_seconds=60)
 def end_idle_sessions(job: JobContext) -> None:
     """End the sessions in which nobody said anything for `session_idle_minutes` (SPEC C5)."""
     now = timezone.now()
-    by = job_principal(job.kind.name, job.id)
+    by = job_principal(job.kind, job.id)
     idle = Session.objects.idle(now, default_minutes=SessionPolicy().session_idle_minutes)
     idle = idle.select_related("actor__agent").order_by("id")
     done = 0
@@ -36,6 +38,7 @@ def end_idle_sessions(job: JobContext) -> None:
         sessions = list(idle.filter(id__gt=sessions[-1].pk)[:AT_ONCE])
 
 
+@job("forget_old_receipts", deadline_seconds=600, at_once=1, daily_at="03:45")
 def forget_old_receipts(job: JobContext) -> None:
     """Delete receipts that are older than `MEMORYHUB_RECEIPT_DAYS`; none where that is 0."""
     if not settings.RECEIPT_DAYS:

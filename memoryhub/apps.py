@@ -11,8 +11,12 @@ class MemoryhubConfig(AppConfig):
     def ready(self) -> None:
         from memoryhub import checks  # noqa: F401  registering the start-up checks
         from memoryhub.admin.labels import label_models
+        from memoryhub.auth.roles import apply_roles
+        from memoryhub.jobs.backfill import SOURCES
+        from memoryhub.jobs.registry import load_jobs
+        from memoryhub.providers.backfill import pieces
 
         label_models()
-        from memoryhub.auth.roles import apply_roles
-
+        load_jobs()
+        SOURCES["embeddings"] = pieces
         post_migrate.connect(apply_roles, dispatch_uid="memoryhub.roles")

@@ -322,112 +322,14 @@ CONTEXT_LAYERS = [
     "conversations.context_layers.recall",
 ]
 
-# Background work that a change asks for, enqueued in the transaction of that change: the kind of job, whether one at a
-# time waits for each `session` or for each `actor`, how long it waits for more of the same (`delay_seconds`), and
-# whether it is left out where no language model is configured (`needs_model`). The payload holds the session's id.
-AFTER_ANSWER: dict[str, dict[str, Any]] = {"note_use": {"key": "session"}}
-AFTER_TURN: dict[str, dict[str, Any]] = {
-    "summarize": {"key": "session", "delay_seconds": 2},
-    "extract": {"key": "actor", "delay_seconds": 20, "needs_model": True},
-    "update_project": {"key": "session", "delay_seconds": 20, "needs_model": True},
-}
-AFTER_SESSION: dict[str, dict[str, Any]] = {
-    "summarize": {"key": "session"},
-    "extract": {"key": "actor", "delay_seconds": 5.0, "needs_model": True},
-}
-AFTER_SUMMARY: dict[str, dict[str, Any]] = {
-    "remember_summary": {"key": "session"},
-}
-
 # Who tells what a session was about; "" where nobody does.
 SESSION_SUMMARIES = "summaries.actions.summaries.session_summary"
 
 # Who finds the project that a message belongs to; "" where nobody does.
 PROJECT_ROUTER = "summaries.actions.routing.route"
 
-# What runs in the background. `run` works outside any transaction and returns what is to be written;
-# `lease_seconds` is how soon a lost worker is noticed, `deadline_seconds` how long one attempt may take,
-# `at_once` how many may run at a time, over all workers (left out: as many as there are workers).
-JOB_KINDS: dict[str, dict[str, Any]] = {
-    "embed": {
-        "run": "memoryhub.providers.tasks.embed", "lease_seconds": 60, "deadline_seconds": 900,
-    },
-    "embed_missing": {
-        "run": "memoryhub.providers.tasks.embed_missing", "lease_seconds": 60, "deadline_seconds": 300, "at_once": 1,
-    },
-    "end_idle_sessions": {
-        "run": "conversations.tasks.end_idle_sessions", "lease_seconds": 60, "deadline_seconds": 300, "at_once": 1,
-    },
-    "note_use": {
-        "run": "strength.tasks.note_use", "lease_seconds": 60, "deadline_seconds": 300,
-    },
-    "extract": {
-        "run": "strength.tasks.extract", "lease_seconds": 60, "deadline_seconds": 900,
-    },
-    "reflect": {
-        "run": "strength.tasks.reflect", "lease_seconds": 60, "deadline_seconds": 300,
-    },
-    "remember_summary": {
-        "run": "strength.tasks.remember_summary", "lease_seconds": 60, "deadline_seconds": 60,
-    },
-    "summarize": {
-        "run": "summaries.tasks.summarize", "lease_seconds": 60, "deadline_seconds": 300,
-    },
-    "summarize_due": {
-        "run": "summaries.tasks.summarize_due", "lease_seconds": 60, "deadline_seconds": 300, "at_once": 1,
-    },
-    "update_project": {
-        "run": "summaries.tasks.update_project", "lease_seconds": 60, "deadline_seconds": 900,
-    },
-    "compact": {
-        "run": "summaries.tasks.compact", "lease_seconds": 60, "deadline_seconds": 3600,
-    },
-    "sleep": {
-        "run": "strength.tasks.sleep", "lease_seconds": 60, "deadline_seconds": 1800,
-    },
-    "sleep_due": {
-        "run": "strength.tasks.sleep_due", "lease_seconds": 60, "deadline_seconds": 600, "at_once": 1,
-    },
-    "forget_old_uses": {
-        "run": "strength.tasks.forget_old_uses", "lease_seconds": 60, "deadline_seconds": 600, "at_once": 1,
-    },
-    "forget_old_jobs": {
-        "run": "memoryhub.jobs.retention.forget_old_jobs", "lease_seconds": 60, "deadline_seconds": 300, "at_once": 1,
-    },
-    "forget_old_receipts": {
-        "run": "conversations.tasks.forget_old_receipts", "lease_seconds": 60, "deadline_seconds": 600, "at_once": 1,
-    },
-    "calibrate_tokens": {
-        "run": "memoryhub.llm.usage.tasks.calibrate_tokens", "lease_seconds": 60, "deadline_seconds": 300, "at_once": 1,
-    },
-    "forget_old_calls": {
-        "run": "memoryhub.llm.usage.tasks.forget_old_calls", "lease_seconds": 60, "deadline_seconds": 600, "at_once": 1,
-    },
-}  # fmt: skip
-
 # How long a context's receipt can be read; for ever where it is 0.
 RECEIPT_DAYS = ENVIRONMENT.receipt_days
-
-# What `manage.py backfill` catches up with: who names the jobs that are missing.
-BACKFILLS = {
-    "summaries": "summaries.actions.triggers.backfill_pieces",
-    "extraction": "strength.actions.extraction.pieces",
-    "embeddings": "memoryhub.providers.backfill.pieces",
-}
-
-# What is done again and again: the kind of job, and `every_seconds` or `daily_at` (UTC). A time that was missed
-# because nothing ran is made up for once.
-SCHEDULES: dict[str, dict[str, Any]] = {
-    "end idle sessions": {"job": "end_idle_sessions", "every_seconds": 60},
-    "embed what has no vector": {"job": "embed_missing", "every_seconds": 3600},
-    "summarize what is due": {"job": "summarize_due", "every_seconds": 300},
-    "sleep": {"job": "sleep_due", "daily_at": "02:30"},
-    "forget old uses": {"job": "forget_old_uses", "daily_at": "03:00"},
-    "forget old jobs": {"job": "forget_old_jobs", "daily_at": "03:15"},
-    "forget old calls": {"job": "forget_old_calls", "daily_at": "03:30"},
-    "forget old receipts": {"job": "forget_old_receipts", "daily_at": "03:45"},
-    "calibrate tokens": {"job": "calibrate_tokens", "every_seconds": 604_800},
-}
 
 # django-q2 over the table of jobs, with processes of our own (`memoryhub.jobs.worker`). Its scheduler and its own
 # queue are off: a row of either is code that runs. Each task brings its kind's deadline as its `timeout`.

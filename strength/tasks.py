@@ -10,10 +10,10 @@ from django.db import connection
 from django.utils import timezone
 
 from memoryhub.auth.domain import job_principal
-from memoryhub.jobs.context import JobContext
+from memoryhub.jobs.context import JobContext, Writes
 from memoryhub.jobs.domain import Postponed
 from memoryhub.jobs.queue import enqueue
-from memoryhub.jobs.registry import Writes
+from memoryhub.jobs.registry import After, job
 from memoryhub.providers.patience import counting_spoilt, spoilt_answers
 from memoryhub.tenancy.domain import PolicyError
 from memoryhub.tenancy.models import Actor
@@ -54,6 +54,7 @@ log = logging.getLogger(__name__)
 NIL: Final = UUID(int=0)
 
 
+@job("sleep", deadline_seconds=1800)
 def sleep(job: JobContext) -> None:
     """Let one actor's memory sleep; goes on where an interrupted attempt stopped."""
     actor = Actor.objects.select_related("agent").filter(id__in=[job.actor_id]).first()
@@ -61,7 +62,7 @@ def sleep(job: JobContext) -> None:
         return
     waking = SleepRequest(
         trigger=Trigger(job.payload.get("trigger", Trigger.SCHEDULE)),
-        by=job_principal(job.kind.name, job.id),
+        by=job_principal(job.kind, job.id),
         now=timezone.now(),
     )
     sleep_actor(
@@ -69,10 +70,11 @@ def sleep(job: JobContext) -> None:
     )
 
 
+@job("note_use", after=[After("answer")])
 def note_use(job: JobContext) -> None:
     """Strengthen what the answers of a session used, question by question (SPEC B1)."""
     assert job.actor_id is not None
-    by = job_principal(job.kind.name, job.id)
+    by = job_principal(job.kind, job.id)
     turns = turns_to_note(actor_id=job.actor_id, session_id=UUID(job.payload["session_id"]))
     for left, turn in zip(range(len(turns) - 1, -1, -1), turns, strict=True):
         used = used_in(turn=turn)
@@ -82,6 +84,14 @@ def note_use(job: JobContext) -> None:
             raise Postponed("There are many answers; the next attempt goes on from here.", seconds=0)
 
 
+@job(
+    "extract",
+    deadline_seconds=900,
+    after=[
+        After("turn", key="actor", delay_seconds=20, needs_model=True),
+        After("session", key="actor", delay_seconds=5, needs_model=True),
+    ],
+)
 def extract(job: JobContext) -> None:
     """Draw facts, likings and episodes from what an actor's sessions have gained (SPEC L3)."""
     actor = _actor_of(job)
@@ -90,30 +100,32 @@ def extract(job: JobContext) -> None:
     first, spoilt = job.payload.get("session_id"), spoilt_answers(job)
     with counting_spoilt(job):
         extract_of(
-            reading=Reading(actor, job_principal(job.kind.name, job.id), timezone.now(), spoilt),
+            reading=Reading(actor, job_principal(job.kind, job.id), timezone.now(), spoilt),
             first=UUID(first) if first else None,
             step=partial(job.step, cursor=spoilt),
             may_go_on=lambda: job.seconds_left > READING_SECONDS,
         )
 
 
+@job("reflect")
 def reflect(job: JobContext) -> None:
     """Draw lessons from an actor's new episodes."""
     actor = _actor_of(job)
     if actor is None:
         return
-    by, spoilt = job_principal(job.kind.name, job.id), spoilt_answers(job)
+    by, spoilt = job_principal(job.kind, job.id), spoilt_answers(job)
     with counting_spoilt(job):
         step = partial(job.step, cursor=spoilt)
         reflection.reflect(actor=actor, by=by, now=timezone.now(), spoilt=spoilt, step=step)
 
 
+@job("remember_summary", deadline_seconds=60, after=[After("summary")])
 def remember_summary(job: JobContext) -> Writes | None:
     """Write a session's summary as a memory."""
     actor = _actor_of(job)
     if actor is None:
         return None
-    by, session_id = job_principal(job.kind.name, job.id), UUID(job.payload["session_id"])
+    by, session_id = job_principal(job.kind, job.id), UUID(job.payload["session_id"])
     return lambda: summary_memories.remember_summary(
         actor=actor, session_id=session_id, by=by, now=timezone.now()
     )
@@ -123,6 +135,7 @@ def _actor_of(job: JobContext) -> Actor | None:
     return Actor.objects.select_related("agent").filter(id__in=[job.actor_id]).first()
 
 
+@job("sleep_due", deadline_seconds=600, at_once=1, daily_at="02:30", schedule="sleep")
 def sleep_due(job: JobContext) -> None:
     """Enqueue a sleep for each actor that is due, a batch at a time (SPEC S7)."""
     before = timezone.now() - DUE_AFTER
@@ -151,6 +164,7 @@ def _due(after: UUID, before: datetime) -> list[UUID]:
         return [actor_id for (actor_id,) in cursor.fetchall()]
 
 
+@job("forget_old_uses", deadline_seconds=600, at_once=1, daily_at="03:00")
 def forget_old_uses(job: JobContext) -> None:
     """Forget old use reports and tasks, and thin out the history of strengths."""
     now, done = timezone.now(), 0

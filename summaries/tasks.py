@@ -7,9 +7,9 @@ from uuid import UUID
 from django.utils import timezone
 
 from memoryhub.auth.domain import job_principal
-from memoryhub.jobs.context import JobContext
+from memoryhub.jobs.context import JobContext, Writes
 from memoryhub.jobs.queue import enqueue
-from memoryhub.jobs.registry import Writes
+from memoryhub.jobs.registry import After, job
 from memoryhub.providers.patience import counting_spoilt, spoilt_answers
 from memoryhub.tenancy.models import Actor
 from summaries.actions.compaction import compact as compact_document
@@ -24,11 +24,13 @@ READING_SECONDS: Final = 120.0
 """What is left of a job's time when no further passage is read: one question to a model, and the writing."""
 
 
+@job("summarize", after=[After("turn", delay_seconds=2), After("session")])
 def summarize(job: JobContext) -> Writes | None:
     """Summarise one session where that is due; goes on where an interrupted attempt stopped."""
     return summarize_session(job=job, now=timezone.now())
 
 
+@job("summarize_due", at_once=1, every_seconds=300, schedule="summarize what is due")
 def summarize_due(job: JobContext) -> None:
     """Enqueue the sessions whose interval has passed, a batch at a time (SPEC U2)."""
     due, after = due_sessions(timezone.now()), UUID(job.cursor) if job.cursor else NIL
@@ -39,12 +41,13 @@ def summarize_due(job: JobContext) -> None:
                 enqueue(JOB, actor_id=actor_id, key=str(session_id), payload={"session_id": str(session_id)})
 
 
+@job("update_project", deadline_seconds=900, after=[After("turn", delay_seconds=20, needs_model=True)])
 def update_project(job: JobContext) -> None:
     """Add what a session has gained to the projects that it is about (SPEC P6)."""
     actor = Actor.objects.select_related("agent").filter(id__in=[job.actor_id]).first()
     if actor is None:
         return
-    by = job_principal(job.kind.name, job.id)
+    by = job_principal(job.kind, job.id)
     spoilt = spoilt_answers(job)
     with counting_spoilt(job):
         update_projects(
@@ -55,6 +58,7 @@ def update_project(job: JobContext) -> None:
         )
 
 
+@job("compact", deadline_seconds=3600)
 def compact(job: JobContext) -> Writes | None:
     """Rewrite a document that has grown too long (SPEC P7)."""
     return compact_document(job=job, now=timezone.now())

@@ -26,6 +26,7 @@ from conversations.models import ChatTurn, Session
 from memoryhub.auth.domain import Principal
 from memoryhub.auth.tenancy import Tenant, hold, seen_by
 from memoryhub.db_pool import Stream, limit_concurrency, return_connection, run_in_background, run_in_thread
+from memoryhub.jobs.registry import Event
 from memoryhub.llm.base import ChatMessage, Completion, CompletionRequest, Delta, Operation
 from memoryhub.providers.asking import ask, ask_streaming
 from memoryhub.providers.errors import ProviderError
@@ -38,7 +39,7 @@ LOOK_AGAIN_SECONDS: Final = 0.1
 STORED_IN: Final = 5
 STORE_AGAIN_SECONDS: Final = 1.0
 BROKE: Final = "error"
-FOLLOWED_BY: Final = ("AFTER_TURN", "AFTER_ANSWER")
+FOLLOWED_BY: Final[tuple[Event, ...]] = ("turn", "answer")
 
 
 class KeyReused(Exception):

@@ -12,7 +12,8 @@ from conversations.domain.messages import SPOKEN, NewMessage, Numbered, Placemen
 from conversations.models import Message, MessageIndex, Session
 from memoryhub.auth.domain import Principal
 from memoryhub.auth.tenancy import UnknownRow, hold
-from memoryhub.jobs.triggers import enqueue_triggered
+from memoryhub.jobs.queue import enqueue_triggered
+from memoryhub.jobs.registry import Event
 from memoryhub.providers.spaces import (
     IndexEntry,
     after_indexing,
@@ -41,7 +42,7 @@ def add_messages(
     batch: Sequence[NewMessage],
     by: Principal,
     now: datetime,
-    followed_by: Sequence[str] = ("AFTER_TURN",),
+    followed_by: Sequence[Event] = ("turn",),
 ) -> AddedMessages:
     """Store messages at the end of a session; a `client_message_id` that is known returns the first row.
 

@@ -19,7 +19,7 @@ from memoryhub.auth.domain import Principal
 from memoryhub.auth.tenancy import hold, resolve
 from memoryhub.errors import DomainError
 from memoryhub.ids import new_id
-from memoryhub.jobs.triggers import enqueue_triggered
+from memoryhub.jobs.queue import enqueue_triggered
 from memoryhub.tenancy.domain import Trust
 from memoryhub.tenancy.models import Actor
 
@@ -90,7 +90,7 @@ def end_session(*, session: Session, by: Principal, now: datetime, only_if_silen
         audit.record(
             by=by, verb="end", object_kind="session", object_id=session.pk, actor=session.actor, now=now
         )
-        enqueue_triggered("AFTER_SESSION", actor_id=session.actor_id, session_id=session.pk)
+        enqueue_triggered("session", actor_id=session.actor_id, session_id=session.pk)
     session.refresh_from_db(fields=["ended_at", "message_count", "last_message_at"])
     return session
 

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
-from django.conf import settings
 from django.contrib import admin, messages
 from django.core.exceptions import PermissionDenied
 from django.db.models import QuerySet
@@ -43,6 +42,7 @@ from memoryhub.auth.retrying import cancel_jobs, retry_jobs
 from memoryhub.errors import DomainError
 from memoryhub.jobs.domain import ENDED_BADLY, State
 from memoryhub.jobs.models import Job
+from memoryhub.jobs.registry import KINDS
 from memoryhub.jobs.status import JobsStatus, Mood, jobs_status
 
 # django-q2's own screens: a row of its schedules is code that runs, and all of its tables stay empty here.
@@ -82,7 +82,7 @@ class KindFilter(DropdownFilter):
     parameter_name = "kind"
 
     def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, Any]]:
-        return choices_of(sorted(settings.JOB_KINDS))
+        return choices_of(sorted(KINDS))
 
     def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
         return queryset.filter(kind=self.value()) if self.value() else queryset

@@ -2,7 +2,6 @@
 
 from typing import Any
 
-from django.conf import settings
 from django.contrib import admin
 from django.db.models import QuerySet
 from django.http import HttpRequest
@@ -17,6 +16,7 @@ from memoryhub.admin.base import (
 from memoryhub.admin.filters import PeriodFilter
 from memoryhub.api.models import IdempotencyRecord
 from memoryhub.jobs.models import ScheduleState, Worker
+from memoryhub.jobs.registry import schedules
 from memoryhub.jobs.status import SEEN_WITHIN
 from memoryhub.search.models import EmbeddingSpace
 
@@ -79,4 +79,4 @@ class ScheduleAdmin(ReadOnlyAdmin):
     search_fields = ("name",)
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[ScheduleState]:
-        return super().get_queryset(request).filter(name__in=settings.SCHEDULES)
+        return super().get_queryset(request).filter(name__in=schedules())

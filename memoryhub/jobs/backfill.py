@@ -1,19 +1,17 @@
-"""Catching up with what was said before somebody could work on it: the jobs of `manage.py backfill`.
+"""Backfilling (`manage.py backfill`): jobs for messages that were stored before anything could process them.
 
-Each entry of `settings.BACKFILLS` names the jobs that are missing; they are run here as a worker would run them, one
-after the other. A job's row and its cursor say how far it came, so whoever stops may begin anew.
+The sources that apps register name the missing jobs; they are run here as a worker would run them, one after the
+other. A job's row and its cursor keep its progress, so a run may be stopped and repeated.
 """
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
-from typing import Final, cast
+from typing import Final
 from uuid import UUID
 
-from django.conf import settings
 from django.utils import timezone
-from django.utils.module_loading import import_string
 
 from memoryhub.ids import new_id
 from memoryhub.jobs.domain import State
@@ -65,9 +63,11 @@ class Outcome:
     reason: str = ""
 
 
-def pieces(name: str, scope: Scope) -> Iterator[Piece]:
-    """Yield the jobs that one entry of `BACKFILLS` misses; nothing is changed."""
-    return cast(Callable[[Scope], Iterator[Piece]], import_string(settings.BACKFILLS[name]))(scope)
+Source = Callable[[Scope], Iterator[Piece]]
+"""Yields the jobs that are missing in a scope, and changes nothing."""
+
+SOURCES: Final[dict[str, Source]] = {}
+"""What can be backfilled; apps register theirs when they are ready."""
 
 
 def run_piece(piece: Piece) -> Outcome:

@@ -7,7 +7,7 @@ hold the job's row under the fencing token until they are committed.
 import json
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from types import TracebackType
@@ -17,7 +17,8 @@ from uuid import UUID
 from django.db import DatabaseError, connection, transaction
 
 from memoryhub.jobs import sql
-from memoryhub.jobs.registry import JobKind, Writes
+
+Writes = Callable[[], object]
 
 
 class LeaseLost(Exception):
@@ -29,39 +30,15 @@ class JobContext:
     """One claimed job. `worker` and `attempt` fence it; `cursor` is what the last `step` of any attempt left."""
 
     id: UUID
-    kind: JobKind
+    kind: str
     worker: UUID
     actor_id: UUID | None
     key: str
     payload: Mapping[str, Any]
     attempt: int
     cursor: Any
-    ends_at: float = field(default=0.0, repr=False)
-
-    @classmethod
-    def claimed(
-        cls,
-        kind_: JobKind,
-        worker: UUID,
-        *,
-        id: UUID,
-        actor_id: UUID | None,
-        payload: Any,
-        cursor: Any,
-        **rest: Any,
-    ) -> Self:
-        """Return the job as a row of the claim tells of it."""
-        rest.pop("kind")
-        return cls(
-            id=UUID(str(id)),
-            kind=kind_,
-            worker=worker,
-            actor_id=None if actor_id is None else UUID(str(actor_id)),
-            payload=_decoded(payload),
-            cursor=_decoded(cursor),
-            ends_at=time.monotonic() + kind_.deadline_seconds,
-            **rest,
-        )
+    lease_seconds: int
+    ends_at: float = field(repr=False)
 
     @property
     def fence(self) -> dict[str, Any]:
@@ -89,7 +66,7 @@ class JobContext:
                 "cursor": None if cursor is None else json.dumps(cursor),
                 "done": done,
                 "total": total,
-                "lease_seconds": self.kind.lease_seconds,
+                "lease_seconds": self.lease_seconds,
             }
             _execute(sql.NOTE_STEP, values)
         self.cursor = cursor
@@ -106,7 +83,7 @@ class JobContext:
 
     def renew(self) -> bool:
         """Say that somebody still works on it; False where it is lost."""
-        return bool(_execute(sql.RENEW, {**self.fence, "lease_seconds": self.kind.lease_seconds}))
+        return bool(_execute(sql.RENEW, {**self.fence, "lease_seconds": self.lease_seconds}))
 
     def _hold(self) -> None:
         if self.actor_id is not None:
@@ -138,7 +115,7 @@ class LeaseRenewal:
 
     def _renew(self) -> None:
         try:
-            while not self._over.wait(self._job.kind.lease_seconds / 3) and self._job.seconds_left:
+            while not self._over.wait(self._job.lease_seconds / 3) and self._job.seconds_left:
                 if not self._renewed():
                     return
         finally:
@@ -157,7 +134,3 @@ def _execute(statement: str, values: dict[str, Any]) -> int:
     with connection.cursor() as cursor:
         cursor.execute(statement, values)
         return int(cursor.rowcount)
-
-
-def _decoded(value: Any) -> Any:
-    return json.loads(value) if isinstance(value, str) else value

@@ -6,11 +6,10 @@ attempts that broke, or that nobody survived to explain; three of those end the 
 """
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, time, timedelta
 from enum import StrEnum
-from typing import Any, Final
+from typing import Final
 
 MOST_BROKEN_ATTEMPTS: Final = 3
 PATIENCE: Final = timedelta(days=3)
@@ -143,11 +142,11 @@ class Daily:
 Rhythm = Every | Daily
 
 
-def rhythm(entry: Mapping[str, Any]) -> Rhythm:
-    """Return the schedule that a line of `SCHEDULES` describes; raises ValueError where it describes none."""
-    if "every_seconds" in entry and int(entry["every_seconds"]) > 0:
-        return Every(int(entry["every_seconds"]))
-    if "daily_at" in entry and (at := time.fromisoformat(entry["daily_at"])).tzinfo is None:
+def rhythm(*, every_seconds: int | None = None, daily_at: str | None = None) -> Rhythm:
+    """Return when a schedule is due. Raises ValueError where neither argument says so."""
+    if every_seconds is not None and every_seconds > 0:
+        return Every(every_seconds)
+    if daily_at is not None and (at := time.fromisoformat(daily_at)).tzinfo is None:
         return Daily(at)
     raise ValueError("A schedule says `every_seconds` (above 0) or `daily_at` (as 03:30, in UTC).")
 

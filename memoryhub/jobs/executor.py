@@ -20,7 +20,7 @@ from memoryhub.jobs.domain import (
 )
 from memoryhub.jobs.leases import claim, release
 from memoryhub.jobs.queue import Offer
-from memoryhub.jobs.registry import UnknownKind, job_kind
+from memoryhub.jobs.registry import Run, UnknownKind, job_kind
 
 log = logging.getLogger(__name__)
 
@@ -32,21 +32,22 @@ def run(offered: Offer, *, worker: UUID) -> None:
     is away, the lease ends, and another attempt follows.
     """
     try:
-        job = claim(offered, job_kind(offered.kind), worker=worker)
+        kind = job_kind(offered.kind)
+        job = claim(offered, kind, worker=worker)
         if job is not None:
-            _work(job)
+            _work(job, kind.run)
     except UnknownKind as error:
-        # A line was taken out of JOB_KINDS while its jobs waited. They wait on, for the line may come back.
+        # A job was taken out of the registry while some waited. They wait on, for it may come back.
         log.error("job of unknown kind", extra={"job": str(offered.job_id), "error": str(error)})
     except DatabaseError as error:
         log.warning("database away", extra={"job": str(offered.job_id), "error": type(error).__name__})
         connection.close()
 
 
-def _work(job: JobContext) -> None:
+def _work(job: JobContext, run: Run) -> None:
     try:
         with LeaseRenewal(job):
-            job.finish(job.kind.function()(job))
+            job.finish(run(job))
     except LeaseLost:
         log.warning("result refused: lease lost", extra=_about(job))
     except (Exception, TimeoutException) as error:
@@ -96,4 +97,4 @@ def described(error: BaseException) -> str:
 
 
 def _about(job: JobContext) -> dict[str, object]:
-    return {"job": str(job.id), "kind": job.kind.name, "attempt": job.attempt}
+    return {"job": str(job.id), "kind": job.kind, "attempt": job.attempt}

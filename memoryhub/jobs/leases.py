@@ -1,6 +1,8 @@
 """Who holds a job, and what becomes of it when they let go, fail, or are lost."""
 
+import json
 import logging
+import time
 from collections.abc import Callable, Sequence
 from datetime import timedelta
 from typing import Any, Final
@@ -42,8 +44,23 @@ def claim(offered: Offer, kind: JobKind, *, worker: UUID) -> JobContext | None:
         _postpone(offered.job_id)
     if row is None:
         return None
-    keys = ("id", "actor_id", "kind", "key", "payload", "attempt", "cursor")
-    return JobContext.claimed(kind, worker, **dict(zip(keys, row, strict=True)))
+    job_id, actor_id, key, payload, attempt, cursor = row
+    return JobContext(
+        id=UUID(str(job_id)),
+        kind=kind.name,
+        worker=worker,
+        actor_id=None if actor_id is None else UUID(str(actor_id)),
+        key=key,
+        payload=_decoded(payload),
+        attempt=attempt,
+        cursor=_decoded(cursor),
+        lease_seconds=kind.lease_seconds,
+        ends_at=time.monotonic() + kind.deadline_seconds,
+    )
+
+
+def _decoded(value: Any) -> Any:
+    return json.loads(value) if isinstance(value, str) else value
 
 
 def _claimed(values: dict[str, Any], kind: JobKind, lock: int | None) -> tuple[Any, ...] | None:

@@ -7,11 +7,12 @@ from datetime import datetime
 from typing import Any, Final
 from uuid import UUID
 
+from django.conf import settings
 from django.db import connection, transaction
 
 from memoryhub.ids import new_id
 from memoryhub.jobs import sql
-from memoryhub.jobs.registry import bounds, job_kind
+from memoryhub.jobs.registry import KINDS, Event, bounds, job_kind
 
 OFFERED_SECONDS: Final = 10
 """How long a job that a worker took out of the queue, and did not begin, stays away from the others."""
@@ -76,6 +77,24 @@ def enqueue_all(orders: Sequence[Order], *, actor_id: UUID) -> None:
     with transaction.atomic(savepoint=False), connection.cursor() as cursor:
         cursor.execute(sql.JOIN_ALL, values)
         cursor.execute(sql.ENQUEUE_ALL, values)
+
+
+def enqueue_triggered(*events: Event, actor_id: UUID, session_id: UUID) -> None:
+    """Enqueue the jobs that run after these events of a session, in the caller's transaction."""
+    has_model = settings.LLM.provider != "none"
+    orders = [
+        Order(
+            kind.name,
+            str(session_id) if after.key == "session" else "actor",
+            {"session_id": str(session_id)},
+            after.delay_seconds,
+        )
+        for event in events
+        for kind in KINDS.values()
+        for after in kind.after
+        if after.event == event and (has_model or not after.needs_model)
+    ]
+    enqueue_all(orders, actor_id=actor_id)
 
 
 @dataclass(frozen=True)

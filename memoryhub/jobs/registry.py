@@ -1,79 +1,132 @@
-"""The kinds of jobs, as `settings.JOB_KINDS` lists them: what runs, under which lease, for how long at most."""
+"""The registry of background jobs: functions marked with `@job` in the `tasks` module of each app."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cache
-from typing import TYPE_CHECKING, Final
+from typing import Final, Literal
 
-from django.conf import settings
-from django.utils.module_loading import import_string
+from django.utils.module_loading import autodiscover_modules
 
-if TYPE_CHECKING:
-    from memoryhub.jobs.context import JobContext
+from memoryhub.jobs.context import JobContext, Writes
+from memoryhub.jobs.domain import Rhythm, rhythm
 
-Writes = Callable[[], object]
-Run = Callable[["JobContext"], Writes | None]
-
+Run = Callable[[JobContext], Writes | None]
+Event = Literal["turn", "answer", "session", "summary"]
+"""What happened to a session: a message was added, an answer was given, it ended, its summary was written."""
 
 LONGEST_NAME: Final = 64
 
 
 class UnknownKind(LookupError):
-    """No line of `JOB_KINDS` has this name."""
+    """No job is registered under this name."""
+
+
+@dataclass(frozen=True)
+class After:
+    """A trigger: enqueue the job in the transaction of an event.
+
+    One job waits at a time for each `session` or each `actor` (`key`), for `delay_seconds` of further events;
+    `needs_model` leaves it out where no language model is configured. The payload holds the session's id.
+    """
+
+    event: Event
+    key: Literal["session", "actor"] = "session"
+    delay_seconds: float = 0.0
+    needs_model: bool = False
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """When a job is enqueued again and again; `name` is that of the schedule's row."""
+
+    name: str
+    rhythm: Rhythm
 
 
 @dataclass(frozen=True)
 class JobKind:
-    """One line of `JOB_KINDS`.
+    """A registered job.
 
     `run` works outside any transaction and returns what is to be written, or None. `lease_seconds` is how soon a
-    lost worker is noticed, `deadline_seconds` how long one attempt may take, `at_once` how many may run at a time.
+    lost worker is noticed, `deadline_seconds` how long one attempt may take, `at_once` how many may run at a time
+    over all workers. Raises ValueError for values that cannot be meant.
     """
 
     name: str
-    run: str
+    run: Run
     lease_seconds: int = 60
     deadline_seconds: int = 300
     at_once: int | None = None
+    schedule: Schedule | None = None
+    after: tuple[After, ...] = ()
 
-    def problem(self) -> str | None:
-        """Say what is wrong with the line; None where nothing is."""
-        if len(self.name) > LONGEST_NAME:
-            return f"its name is longer than {LONGEST_NAME} characters"
+    def __post_init__(self) -> None:
+        if max(len(self.name), len(self.schedule.name) if self.schedule else 0) > LONGEST_NAME:
+            raise ValueError(f"{self.name!r}: a name has at most {LONGEST_NAME} characters.")
         if not _is_whole(self.lease_seconds, 2) or not _is_whole(self.deadline_seconds, 1):
-            return "lease_seconds must be a whole number from 2 on, deadline_seconds from 1 on"
+            raise ValueError(
+                f"{self.name}: lease_seconds must be a whole number from 2 on, deadline_seconds from 1 on."
+            )
         if self.at_once is not None and not _is_whole(self.at_once, 1):
-            return "at_once must be 1 or more, or left out"
-        try:
-            return None if callable(import_string(self.run)) else f"{self.run} cannot be called"
-        except ImportError as error:
-            return str(error)
-
-    def function(self) -> Run:
-        """Return the function that does the work."""
-        function: Run = import_string(self.run)
-        return function
+            raise ValueError(f"{self.name}: at_once must be 1 or more, or left out.")
 
 
 def _is_whole(value: object, least: int) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and value >= least
 
 
-@cache
-def job_kinds() -> dict[str, JobKind]:
-    """Return all kinds by name."""
-    return {name: JobKind(name=name, **line) for name, line in settings.JOB_KINDS.items()}
+KINDS: Final[dict[str, JobKind]] = {}
+
+
+def job(
+    name: str,
+    *,
+    lease_seconds: int = 60,
+    deadline_seconds: int = 300,
+    at_once: int | None = None,
+    every_seconds: int | None = None,
+    daily_at: str | None = None,
+    schedule: str = "",
+    after: Sequence[After] = (),
+) -> Callable[[Run], Run]:
+    """Register the decorated function as a job; see `JobKind` and `After`.
+
+    `every_seconds` or `daily_at` ("03:30", UTC) enqueue it again and again, under the name `schedule` (the job's own
+    where left out). A time that was missed because nothing ran is made up for once. Raises ValueError.
+    """
+    when = None
+    if every_seconds is not None or daily_at is not None:
+        when = Schedule(
+            schedule or name.replace("_", " "), rhythm(every_seconds=every_seconds, daily_at=daily_at)
+        )
+
+    def register(run: Run) -> Run:
+        if name in KINDS:
+            raise ValueError(f"There are two jobs {name!r}.")
+        KINDS[name] = JobKind(name, run, lease_seconds, deadline_seconds, at_once, when, tuple(after))
+        return run
+
+    return register
+
+
+def load_jobs() -> None:
+    """Import the `tasks` module of every app, once all models are there."""
+    autodiscover_modules("tasks")
 
 
 def job_kind(name: str) -> JobKind:
-    """Return a kind; raises UnknownKind."""
+    """Return a job's registration. Raises UnknownKind."""
     try:
-        return job_kinds()[name]
+        return KINDS[name]
     except KeyError:
-        raise UnknownKind(f"JOB_KINDS has no {name!r}; one of {', '.join(sorted(job_kinds()))}.") from None
+        raise UnknownKind(f"There is no job {name!r}; one of {', '.join(sorted(KINDS))}.") from None
+
+
+def schedules() -> dict[str, tuple[str, Rhythm]]:
+    """Return job and rhythm of each schedule, by the schedule's name."""
+    return {each.schedule.name: (each.name, each.schedule.rhythm) for each in KINDS.values() if each.schedule}
 
 
 def bounds() -> tuple[list[str], list[int]]:
-    """Return the kinds of which only so many may run at once, and how many."""
-    bounded = [(each.name, each.at_once) for each in job_kinds().values() if each.at_once is not None]
+    """Return the jobs of which only so many may run at once, and how many."""
+    bounded = [(each.name, each.at_once) for each in KINDS.values() if each.at_once is not None]
     return [name for name, _ in bounded], [most for _, most in bounded]

@@ -101,7 +101,7 @@ SET state = 'running', attempts = job.attempts + 1, worker = %(worker)s, started
 FROM free
 WHERE job.id = free.id AND free.state = 'queued'
     AND (%(due_at)s::timestamptz IS NULL OR free.due_at = %(due_at)s::timestamptz)
-RETURNING job.id, job.actor_id, job.kind, job.key, job.payload, job.attempts, job.cursor
+RETURNING job.id, job.actor_id, job.key, job.payload, job.attempts, job.cursor
 """
 
 # One claim of a bounded kind at a time, so that each counts the one before it.

@@ -9,9 +9,9 @@ from typing import Any, Final
 from django.db import IntegrityError
 from django.utils import timezone
 
-from memoryhub.jobs.context import JobContext
+from memoryhub.jobs.context import JobContext, Writes
 from memoryhub.jobs.domain import Postponed
-from memoryhub.jobs.registry import Writes
+from memoryhub.jobs.registry import job
 from memoryhub.providers.errors import ProviderError, ProviderRejected
 from memoryhub.providers.spaces import (
     embed_later,
@@ -37,6 +37,7 @@ ABOUT_ONE_TEXT: Final = frozenset({"rejected", "not_finite", "zero_vector"})
 """Errors that one text of a batch can cause by itself."""
 
 
+@job("embed", deadline_seconds=900)
 def embed(job: JobContext) -> Writes | None:
     """Embed an actor's texts that have no vector yet, in every space that is written to: the one searches read first.
 
@@ -119,6 +120,7 @@ class _Embedding:
             model.objects.filter(pk=rows[0].pk, vector=None).update(is_refused=True)
 
 
+@job("embed_missing", at_once=1, every_seconds=3600, schedule="embed what has no vector")
 def embed_missing(job: JobContext) -> None:
     """Enqueue an embedding for every actor with texts that have no vector, whatever kept them from one."""
     try:

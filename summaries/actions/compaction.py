@@ -19,11 +19,10 @@ from memoryhub.auth import audit
 from memoryhub.auth.actions import VersionMismatch
 from memoryhub.auth.domain import Principal, job_principal
 from memoryhub.auth.tenancy import UnknownRow, hold
-from memoryhub.jobs.context import JobContext
+from memoryhub.jobs.context import JobContext, Writes
 from memoryhub.jobs.domain import FIRST_PAUSE_SECONDS, Postponed
 from memoryhub.jobs.models import Job
 from memoryhub.jobs.queue import enqueue
-from memoryhub.jobs.registry import Writes
 from memoryhub.llm.base import ChatMessage, CompletionRequest, Operation
 from memoryhub.llm.delimiters import ForgedFence, fenced
 from memoryhub.llm.none import NOT_CONFIGURED
@@ -114,7 +113,7 @@ def _note(document: Document, outcome: Outcome, now: datetime, *, missing: int =
 
 
 def _store(job: JobContext, document: Document, text: str, now: datetime) -> None:
-    by = job_principal(job.kind.name, job.id)
+    by = job_principal(job.kind, job.id)
     try:
         write_document(
             document=document, text=text, kind=DocumentKind.COMPACTION, by=by, now=now,

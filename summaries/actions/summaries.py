@@ -25,10 +25,9 @@ from memoryhub.auth import audit
 from memoryhub.auth.actions import VersionMismatch
 from memoryhub.auth.domain import Forbidden, Principal, PrincipalKind, job_principal
 from memoryhub.auth.tenancy import UnknownRow, hold
-from memoryhub.jobs.context import JobContext
+from memoryhub.jobs.context import JobContext, Writes
 from memoryhub.jobs.domain import FIRST_PAUSE_SECONDS, Postponed
-from memoryhub.jobs.registry import Writes
-from memoryhub.jobs.triggers import enqueue_triggered
+from memoryhub.jobs.queue import enqueue_triggered
 from memoryhub.tenancy.domain import Trust
 from memoryhub.tenancy.policies import effective_policy
 from summaries.actions.summarizers import Summarizer, summarize_call, summarizer_for
@@ -293,10 +292,10 @@ def _store(
     summary.model, summary.generator, summary.trust = draft.model[:255], writer.generator, draft.trust
     summary.written_at = summary.updated_at = now
     summary.save()
-    by = job_principal(job.kind.name, job.id)
+    by = job_principal(job.kind, job.id)
     keep_version(summary=summary, verb=Verb.WRITE, by=by, reason=_reason(found), seconds=seconds, now=now)
     SummaryDraft.objects.filter(actor_id=session.actor_id, session_id=session.pk).delete()
-    enqueue_triggered("AFTER_SUMMARY", actor_id=session.actor_id, session_id=session.pk)
+    enqueue_triggered("summary", actor_id=session.actor_id, session_id=session.pk)
 
 
 def _locked(found: SessionState, now: datetime) -> Summary:
@@ -418,7 +417,7 @@ def delete_summary(
         by=by, verb=Verb.DELETE, object_kind="summary", object_id=summary.pk, actor=summary.actor, reason=reason,
         now=now,
     )  # fmt: skip
-    enqueue_triggered("AFTER_SUMMARY", actor_id=summary.actor_id, session_id=summary.session_id)
+    enqueue_triggered("summary", actor_id=summary.actor_id, session_id=summary.session_id)
     summary.delete()
 
 
@@ -450,7 +449,7 @@ def _changed(summary: Summary, verb: Verb, by: Principal, reason: str, now: date
     summary.updated_at = now
     summary.save()
     keep_version(summary=summary, verb=verb, by=by, reason=reason, now=now)
-    enqueue_triggered("AFTER_SUMMARY", actor_id=summary.actor_id, session_id=summary.session_id)
+    enqueue_triggered("summary", actor_id=summary.actor_id, session_id=summary.session_id)
     return summary
 
 

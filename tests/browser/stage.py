@@ -5,7 +5,6 @@ from datetime import datetime, timedelta
 from typing import Any
 from uuid import uuid4
 
-from django.conf import settings
 from django.contrib.auth.models import Group
 from django.urls import reverse
 
@@ -18,6 +17,7 @@ from memoryhub.auth.tenancy import tenant_for_reading
 from memoryhub.importexport.demo import load_demo
 from memoryhub.jobs.models import Job, ScheduleState, Worker
 from memoryhub.jobs.queue import enqueue
+from memoryhub.jobs.registry import schedules
 from memoryhub.llm.usage.domain import Call, Payer, Size
 from memoryhub.llm.usage.models import TokenFactors
 from memoryhub.llm.usage.recording import record
@@ -145,7 +145,7 @@ def _machinery(stage: Stage) -> None:
     )  # fmt: skip
     Group.objects.get_or_create(name="Readers")
     Worker.objects.create(id=uuid4(), host="here", pid=1)
-    ScheduleState.objects.create(name=next(iter(settings.SCHEDULES)), next_at=now)
+    ScheduleState.objects.create(name=next(iter(schedules())), next_at=now)
     dead = enqueue("embed", actor_id=stage.maya.pk, key="texts")
     Job.objects.filter(pk=dead).update(
         state="dead", attempts=5, error="The embedder did not answer.", finished_at=now

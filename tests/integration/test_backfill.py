@@ -10,7 +10,7 @@ from rest_framework.test import APIClient
 
 from conversations.models import MessageIndex
 from memoryhub.ids import new_id
-from memoryhub.jobs.backfill import Scope, pieces
+from memoryhub.jobs.backfill import SOURCES, Scope
 from memoryhub.jobs.leases import claim
 from memoryhub.jobs.models import Job
 from memoryhub.jobs.queue import enqueue, offer_of
@@ -156,7 +156,7 @@ def test_a_spend_cap_ends_it_with_its_reason(llm: LLMServer) -> None:
 def test_what_a_worker_has_is_left_to_it(client: APIClient) -> None:
     for user_id in ("hiroki", "aoi"):
         talk(client, "kana", user_id, "I drink green tea.", "Noted.")
-    piece = next(pieces("summaries", Scope()))
+    piece = next(SOURCES["summaries"](Scope()))
     order = piece.order
     job_id = enqueue(order.kind, actor_id=piece.actor_id, key=order.key, payload=order.payload)
     offered = offer_of(job_id)

@@ -13,7 +13,6 @@ from typing import Any
 
 import pytest
 import yaml
-from django.conf import settings
 from django.urls import URLPattern, URLResolver, get_resolver
 from prometheus_client import REGISTRY, Counter, Histogram
 from pytest_django.live_server_helper import LiveServer
@@ -24,6 +23,7 @@ from memoryhub.auth.domain import Scope, command
 from memoryhub.embeddings.local import INSTALL
 from memoryhub.env import CHECKOUT, read_environment, secret_key
 from memoryhub.jobs.metrics import BACKGROUND
+from memoryhub.jobs.registry import KINDS
 from memoryhub.llm.usage.metrics import CALLS
 from memoryhub.providers.config import EMBEDDING_PROVIDERS, LLM_PROVIDERS, EmbeddingConfig, LLMConfig
 from memoryhub.providers.errors import ConfigurationError
@@ -241,7 +241,7 @@ def test_every_kind_of_job_is_documented_and_only_those() -> None:
     page = (DOCS / "howto" / "background-work.md").read_text(encoding="utf-8")
     section = page.partition("\n## What there is\n")[2].partition("\n## ")[0]
     told = re.findall(r"^\| `(\w+)` \|", section, re.MULTILINE)
-    assert sorted(told) == sorted(settings.JOB_KINDS)
+    assert sorted(told) == sorted(KINDS)
 
 
 def test_every_alert_rule_reads_metrics_that_exist() -> None:

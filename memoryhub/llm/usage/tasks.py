@@ -6,6 +6,7 @@ from typing import Final
 from django.utils import timezone
 
 from memoryhub.jobs.context import JobContext
+from memoryhub.jobs.registry import job
 from memoryhub.llm.usage.calibrating import calibrate, calibrate_all
 from memoryhub.llm.usage.models import LedgerEntry
 
@@ -14,6 +15,7 @@ KEPT: Final = timedelta(days=400)
 AT_ONCE: Final = 5000
 
 
+@job("calibrate_tokens", at_once=1, every_seconds=604_800)
 def calibrate_tokens(job: JobContext) -> None:
     """Fit the model that the job names to its newest samples, or every model where it names none."""
     now = timezone.now()
@@ -23,6 +25,7 @@ def calibrate_tokens(job: JobContext) -> None:
         calibrate_all(now=now)
 
 
+@job("forget_old_calls", deadline_seconds=600, at_once=1, daily_at="03:30")
 def forget_old_calls(job: JobContext) -> None:
     """Delete calls of more than 400 days ago."""
     old = LedgerEntry.objects.filter(created_at__lt=timezone.now() - KEPT)

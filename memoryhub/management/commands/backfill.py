@@ -5,7 +5,6 @@ from datetime import UTC, datetime
 from itertools import islice
 from typing import Any, Final
 
-from django.conf import settings
 from django.core.management.base import CommandError, CommandParser
 from django.utils.dateparse import parse_date, parse_datetime
 from rich.console import Console
@@ -13,7 +12,7 @@ from rich.progress import Progress
 
 from memoryhub.auth.tenancy import UnknownRow
 from memoryhub.importexport.exporter import Whose
-from memoryhub.jobs.backfill import Piece, PieceState, Scope, pieces, run_piece
+from memoryhub.jobs.backfill import SOURCES, Piece, PieceState, Scope, run_piece
 from memoryhub.management.base import ResumableCommand
 from memoryhub.providers.errors import ProviderError
 
@@ -31,7 +30,7 @@ class Command(ResumableCommand):
 
     def add_arguments(self, parser: CommandParser) -> None:
         """Take what to catch up with, for whom, and how far."""
-        for name in settings.BACKFILLS:
+        for name in sources():
             parser.add_argument(f"--{name}", action="store_true", help=f"Catch up with {name}.")
         parser.add_argument("--agent", help="This agent's alone, with all its users.")
         parser.add_argument("--user", help="This user's alone; needs --agent.")
@@ -52,10 +51,10 @@ class Command(ResumableCommand):
         except UnknownRow as error:
             raise CommandError(str(error)) from error
         scope = Scope(options["agent"], options["user"], _moment(options["since"]))
-        chosen = [name for name in settings.BACKFILLS if options[name]] or list(settings.BACKFILLS)
+        chosen = [name for name in sources() if options[name]] or sources()
         for name in chosen:
             try:
-                missing = list(islice(pieces(name, scope), options["limit"]))
+                missing = list(islice(SOURCES[name](scope), options["limit"]))
             except ProviderError as error:
                 self.stdout.write(f"{name}: {error}")
                 continue
@@ -87,6 +86,11 @@ class Command(ResumableCommand):
                 f"{name}: {' '.join(list(reasons)[:3])} What was done is kept. What has begun goes on by itself where "
                 "a worker runs; or run the command again later."
             )
+
+
+def sources() -> list[str]:
+    """Return what can be backfilled; vectors last, for what the others write wants some, too."""
+    return sorted(SOURCES, key="embeddings".__eq__)
 
 
 def _moment(text: str | None) -> datetime | None:

@@ -19,6 +19,7 @@ from memoryhub.admin.base import policy_errors
 from memoryhub.admin.pages import pages
 from memoryhub.auth.models import AuditEntry
 from memoryhub.auth.roles import ROLES
+from memoryhub.jobs.registry import KINDS
 from memoryhub.tenancy.domain import PolicyError, Trust
 from memoryhub.tenancy.policies import check_overrides
 from strength.actions.curation import apply_transition
@@ -129,11 +130,7 @@ def test_every_text_is_translated() -> None:
 
 
 def test_no_page_speaks_english(japanese: Client, hub: Hub) -> None:
-    known = (
-        NAMES
-        | ROWS
-        | {word for kind in settings.JOB_KINDS for word in WORD.findall(f"{kind} {kind.capitalize()}")}
-    )
+    known = NAMES | ROWS | {word for kind in KINDS for word in WORD.findall(f"{kind} {kind.capitalize()}")}
     left: dict[str, set[str]] = {}
     seen = 0
     for address in addresses(hub):

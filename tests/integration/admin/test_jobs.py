@@ -17,8 +17,8 @@ from memoryhub.auth.tenancy import ensure_actor
 from memoryhub.jobs.executor import run
 from memoryhub.jobs.models import Job, Worker
 from memoryhub.jobs.queue import enqueue, offer_of
-from memoryhub.jobs.retention import DONE_KEPT, ENDED_BADLY_KEPT, SCHEDULED_KEPT
 from memoryhub.jobs.status import Mood, jobs_status
+from memoryhub.tasks import DONE_KEPT, ENDED_BADLY_KEPT, SCHEDULED_KEPT
 from memoryhub.tenancy.models import Agent
 from tests.conftest import run_jobs
 

@@ -1,6 +1,19 @@
 """memoryhub's settings, with a lease for compactions that a test can wait for."""
 
-from memoryhub.settings import *  # noqa: F403
-from memoryhub.settings import JOB_KINDS as OURS
+from dataclasses import replace
 
-JOB_KINDS = {**OURS, "compact": {**OURS["compact"], "lease_seconds": 4, "deadline_seconds": 120}}
+from django.apps import AppConfig
+
+from memoryhub.settings import *  # noqa: F403
+from memoryhub.settings import INSTALLED_APPS as OUR_APPS
+
+INSTALLED_APPS = [*OUR_APPS, "tests.acceptance.chaos.compacting_settings.ShortLease"]
+
+
+class ShortLease(AppConfig):
+    name = __name__
+
+    def ready(self) -> None:
+        from memoryhub.jobs.registry import KINDS
+
+        KINDS["compact"] = replace(KINDS["compact"], lease_seconds=4, deadline_seconds=120)

@@ -1,23 +1,19 @@
-"""Kinds of jobs for the tests, and a table in which their effects can be counted."""
-
-from collections.abc import Iterator
-from typing import Any
+"""Jobs for the tests, and a table in which their effects can be counted."""
 
 import pytest
 
-from memoryhub.jobs import registry
+from memoryhub.jobs.registry import KINDS, JobKind
+from tests.integration.memoryhub.jobs import doings
 
 
 @pytest.fixture(autouse=True)
-def test_kinds(settings: Any) -> Iterator[None]:
-    """Register this folder's kinds beside the product's."""
-    settings.JOB_KINDS = settings.JOB_KINDS | {
-        "nothing": {"run": "tests.integration.memoryhub.jobs.doings.nothing"},
-        "note": {"run": "tests.integration.memoryhub.jobs.doings.note"},
-        "steps": {"run": "tests.integration.memoryhub.jobs.doings.steps"},
-        "fails": {"run": "tests.integration.memoryhub.jobs.doings.fails"},
-        "alone": {"run": "tests.integration.memoryhub.jobs.doings.nothing", "at_once": 1},
-    }
-    registry.job_kinds.cache_clear()
-    yield
-    registry.job_kinds.cache_clear()
+def test_kinds(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Register this folder's jobs beside the product's."""
+    for kind in (
+        JobKind("nothing", doings.nothing),
+        JobKind("note", doings.note),
+        JobKind("steps", doings.steps),
+        JobKind("fails", doings.fails),
+        JobKind("alone", doings.nothing, at_once=1),
+    ):
+        monkeypatch.setitem(KINDS, kind.name, kind)

@@ -1,8 +1,7 @@
 """What the tests' jobs do: agents are made, which can be counted."""
 
-from memoryhub.jobs.context import JobContext
+from memoryhub.jobs.context import JobContext, Writes
 from memoryhub.jobs.domain import Postponed
-from memoryhub.jobs.registry import Writes
 from memoryhub.providers.errors import ProviderRejected, ProviderUnavailable
 from memoryhub.tenancy.models import Agent
 

@@ -34,7 +34,7 @@ def taken(of_kind: str, *, worker: UUID = WORKER, **payload: object) -> JobConte
 
 
 def again(job: JobContext, *, worker: UUID | None = None) -> JobContext:
-    following = claim(Offer(job.id, job.kind.name), job.kind, worker=worker or uuid4())
+    following = claim(Offer(job.id, job.kind), job_kind(job.kind), worker=worker or uuid4())
     assert following is not None
     return following
 
@@ -62,7 +62,7 @@ def test_the_attempt_counts_before_the_work() -> None:
     job = taken("nothing")
 
     assert (job.attempt, Job.objects.get().attempts) == (1, 1)
-    assert claim(Offer(job.id, "nothing"), job.kind, worker=uuid4()) is None
+    assert claim(Offer(job.id, "nothing"), job_kind("nothing"), worker=uuid4()) is None
 
 
 def test_effects_and_being_done_are_one() -> None:
@@ -125,7 +125,7 @@ def test_renewing_keeps_a_job() -> None:
 
 def test_a_thread_renews_while_the_work_goes_on(settings: object) -> None:
     job = taken("nothing")
-    object.__setattr__(job.kind, "lease_seconds", 2)
+    job.lease_seconds = 2
     before = Job.objects.get().lease_until
     renewed = threading.Event()
     renew = job.renew

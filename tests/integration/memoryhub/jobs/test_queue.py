@@ -3,12 +3,11 @@
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import timedelta
-from typing import Any
 from uuid import uuid4
 
 import pytest
-from django.core.checks import run_checks
 from django.db import connection, transaction
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
@@ -17,9 +16,8 @@ from pytest_django.fixtures import Settings
 from memoryhub.auth.tenancy import ensure_actor
 from memoryhub.jobs.leases import claim
 from memoryhub.jobs.models import Job
-from memoryhub.jobs.queue import Offer, Order, enqueue, enqueue_all, offer
-from memoryhub.jobs.registry import UnknownKind, job_kind
-from memoryhub.jobs.triggers import enqueue_triggered
+from memoryhub.jobs.queue import Offer, Order, enqueue, enqueue_all, enqueue_triggered, offer
+from memoryhub.jobs.registry import KINDS, After, UnknownKind, job_kind
 from memoryhub.providers.config import LLMConfig
 from memoryhub.tenancy.models import Agent
 
@@ -47,7 +45,7 @@ def in_threads(count: int, act: Callable[[], object]) -> list[object]:
 
 
 def test_enqueue_refuses_a_kind_that_nobody_registered() -> None:
-    with pytest.raises(UnknownKind, match=r"JOB_KINDS has no 'nonsense'; one of .*embed"):
+    with pytest.raises(UnknownKind, match=r"There is no job 'nonsense'; one of .*embed"):
         enqueue("nonsense")
 
 
@@ -87,31 +85,22 @@ def test_several_at_once_from_eight_threads_are_one_of_each_key() -> None:
     assert sorted(Job.objects.values_list("key", flat=True)) == ["a", "b", "c"]
 
 
-def test_what_follows_a_turn_needs_a_model_where_it_says_so(settings: Settings) -> None:
+def test_what_follows_a_turn_needs_a_model_where_it_says_so(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
     actor = ensure_actor(Agent.objects.create(agent_id="kana"), "")
-    settings.AFTER_TURN = {"nothing": {"key": "session"}, "note": {"key": "actor", "needs_model": True}}
+    for name, kind in KINDS.items():
+        monkeypatch.setitem(KINDS, name, replace(kind, after=()))
+    for name, after in (("nothing", After("turn")), ("note", After("turn", key="actor", needs_model=True))):
+        monkeypatch.setitem(KINDS, name, replace(KINDS[name], after=(after,)))
     session_id = uuid4()
 
-    enqueue_triggered("AFTER_TURN", actor_id=actor.id, session_id=session_id)
+    enqueue_triggered("turn", actor_id=actor.id, session_id=session_id)
     assert list(Job.objects.values_list("kind", "key")) == [("nothing", str(session_id))]
 
     settings.LLM = LLMConfig("openai", base_url="http://127.0.0.1:1/v1")
-    enqueue_triggered("AFTER_TURN", actor_id=actor.id, session_id=session_id)
+    enqueue_triggered("turn", actor_id=actor.id, session_id=session_id)
     assert sorted(Job.objects.values_list("kind", "key")) == [("note", "actor"), ("nothing", str(session_id))]
-
-
-@pytest.mark.parametrize(
-    ("line", "problem"),
-    [
-        ({"nonsense": {}}, "JOB_KINDS has no 'nonsense'"),
-        ({"nothing": {"key": "room"}}, "key must be"),
-        ({"nothing": {"late": 1}}, "unexpected keyword"),
-    ],
-)
-def test_a_follower_that_cannot_be_read_is_said_at_start(line: Any, problem: str, settings: Settings) -> None:
-    settings.AFTER_SESSION = line
-    told = [each for each in run_checks() if each.id == "memoryhub.E006"]
-    assert len(told) == 1 and problem in told[0].msg
 
 
 def test_a_job_is_gone_with_the_change_that_caused_it() -> None:

@@ -1,26 +1,31 @@
 """Each time of a schedule once: three schedulers, three missed days, a clock that was set back."""
 
-from datetime import timedelta
+from dataclasses import replace
+from datetime import time, timedelta
 from typing import Any
 
 import pytest
-from django.core.checks import run_checks
 from django.utils import timezone
 
-from memoryhub.jobs import registry
+from memoryhub.jobs.domain import Daily, Every
 from memoryhub.jobs.models import Job, ScheduleState
+from memoryhub.jobs.registry import KINDS, Schedule, job
 from memoryhub.jobs.schedules import fire_due
+from tests.integration.memoryhub.jobs.doings import nothing
 from tests.integration.memoryhub.jobs.test_queue import in_threads
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
 
 @pytest.fixture(autouse=True)
-def schedules(settings: Any) -> None:
-    settings.SCHEDULES = {
-        "every minute": {"job": "nothing", "every_seconds": 60},
-        "at night": {"job": "note", "daily_at": "03:15"},
-    }
+def schedules(test_kinds: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, kind in KINDS.items():
+        monkeypatch.setitem(KINDS, name, replace(kind, schedule=None))
+    for name, schedule in (
+        ("nothing", Schedule("every minute", Every(60))),
+        ("note", Schedule("at night", Daily(time(3, 15)))),
+    ):
+        monkeypatch.setitem(KINDS, name, replace(KINDS[name], schedule=schedule))
 
 
 def be_due(by: timedelta) -> None:
@@ -62,28 +67,23 @@ def test_a_schedule_whose_last_job_still_waits_adds_none() -> None:
     assert Job.objects.count() == 2
 
 
-def test_wrong_lines_are_told_at_the_start(settings: Any) -> None:
-    settings.JOB_KINDS = {
-        "lost": {"run": "nowhere.at_all"},
-        "hasty": {"run": "memoryhub.jobs.tasks.ping", "lease_seconds": 1},
-        "none": {"run": "memoryhub.jobs.tasks.ping", "at_once": 0},
-        "float": {"run": "memoryhub.jobs.tasks.ping", "deadline_seconds": 1.5},
-        "misspelt": {"run": "memoryhub.jobs.tasks.ping", "leese_seconds": 5},
-    }
-    settings.SCHEDULES = {
-        "a": {"job": "unknown", "every_seconds": 5},
-        "b": {"job": "lost"},
-        "c": {"job": "lost", "daily_at": "03:00+09:00"},
-        "d" * 65: {"job": "lost", "every_seconds": 5},
-    }
-    registry.job_kinds.cache_clear()
-    told = [
-        (problem.id, problem.msg)
-        for problem in run_checks()
-        if problem.id in {"memoryhub.E004", "memoryhub.E005"}
-    ]
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"lease_seconds": 1},
+        {"at_once": 0},
+        {"deadline_seconds": 1.5},
+        {"every_seconds": 0},
+        {"daily_at": "03:00+09:00"},
+        {"every_seconds": 5, "schedule": "d" * 65},
+    ],
+)
+def test_a_wrong_registration_is_refused(wrong: dict[str, Any]) -> None:
+    with pytest.raises(ValueError):
+        job("wrong", **wrong)(nothing)
+    assert "wrong" not in KINDS
 
-    assert [each for each, _ in told] == ["memoryhub.E004"] * 5 + ["memoryhub.E005"] * 4
-    assert "JOB_KINDS['lost']: No module named 'nowhere'" in told[0][1]
-    assert "JOB_KINDS['misspelt']: got an unexpected keyword argument 'leese_seconds'." in told[4][1]
-    assert "SCHEDULES['a']: JOB_KINDS has no 'unknown'" in told[5][1]
+
+def test_a_second_job_of_a_name_is_refused() -> None:
+    with pytest.raises(ValueError, match="two jobs 'nothing'"):
+        job("nothing")(nothing)

@@ -1,6 +1,7 @@
 """What becomes of a job, and when a schedule is due: tables and properties."""
 
 from datetime import UTC, datetime, time, timedelta
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -125,11 +126,11 @@ def test_before_its_time_nothing_changes() -> None:
 
 
 def test_rhythm_reads_both_forms() -> None:
-    assert rhythm({"job": "x", "every_seconds": 60}) == Every(60)
-    assert rhythm({"job": "x", "daily_at": "03:30"}) == Daily(time(3, 30))
+    assert rhythm(every_seconds=60) == Every(60)
+    assert rhythm(daily_at="03:30") == Daily(time(3, 30))
 
 
 @pytest.mark.parametrize("line", [{}, {"every_seconds": 0}, {"daily_at": "25:00"}, {"daily_at": "soon"}])
-def test_rhythm_refuses_what_is_none(line: dict[str, object]) -> None:
+def test_rhythm_refuses_what_is_none(line: dict[str, Any]) -> None:
     with pytest.raises(ValueError):
-        rhythm(line)
+        rhythm(**line)

@@ -1,4 +1,4 @@
-"""Forgetting jobs that nobody asks for any more."""
+"""Background jobs of the ground: retention of jobs; importing this registers those of embeddings and usage, too."""
 
 from datetime import timedelta
 from typing import Final
@@ -9,7 +9,10 @@ from django.utils import timezone
 from memoryhub.jobs.context import JobContext
 from memoryhub.jobs.domain import ENDED_BADLY, State
 from memoryhub.jobs.models import Job, Worker
+from memoryhub.jobs.registry import job
 from memoryhub.jobs.schedules import SCHEDULED
+from memoryhub.llm.usage import tasks as _usage  # noqa: F401
+from memoryhub.providers import tasks as _embedding  # noqa: F401
 
 DONE_KEPT: Final = timedelta(days=7)
 SCHEDULED_KEPT: Final = timedelta(days=1)
@@ -18,6 +21,7 @@ WORKER_KEPT: Final = timedelta(days=1)
 AT_ONCE: Final = 5000
 
 
+@job("forget_old_jobs", at_once=1, daily_at="03:15")
 def forget_old_jobs(job: JobContext) -> None:
     """Delete jobs done a week ago (a schedule's, a day ago), what ended badly three months ago, and lost workers."""
     now = timezone.now()
