@@ -8,6 +8,7 @@ import json
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 from django.core.exceptions import ValidationError as InvalidValue
@@ -34,8 +35,9 @@ class PageQuery(serializers.Serializer):
     cursor = serializers.CharField(required=False)
 
 
+@cache  # one component in the schema for all lists of the same item
 def page_of(item: type[serializers.BaseSerializer]) -> serializers.Serializer:
-    """Return what a list answers, for the interface's description."""
+    """Return the serializer that describes a page of items in the schema."""
     fields: dict[str, Any] = {
         "next": serializers.URLField(allow_null=True),
         "previous": serializers.URLField(allow_null=True),

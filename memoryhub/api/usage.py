@@ -83,7 +83,7 @@ class TodayOut(serializers.Serializer):
         return standing.ends_at if standing.reached else None
 
 
-class UsageOut(serializers.Serializer):
+class SpendingOut(serializers.Serializer):
     """An agent's usage."""
 
     agent_id = serializers.CharField()
@@ -101,7 +101,7 @@ class Usage(ApiView):
 
     scopes = {"GET": Scope.ADMIN}
 
-    @extend_schema(parameters=[UsageQuery], responses=UsageOut)
+    @extend_schema(parameters=[UsageQuery], responses=SpendingOut)
     def get(self, request: Request) -> Response:
         """Return what an agent's calls came to; of one user where one is named, or the key is bound to one."""
         values = self.validated(UsageQuery, request.query_params.dict())
@@ -115,7 +115,7 @@ class Usage(ApiView):
             "results": usage(agent_id=agent_id, actor_id=actor_id, first=first, last=last),
             "today": standing_of(agent_id, agent, now=self.now),
         }  # fmt: skip
-        return Response(UsageOut(body).data)
+        return Response(SpendingOut(body).data)
 
     def _whose(self, agent_id: str, user_id: str | None) -> tuple[Agent | None, UUID | None]:
         if user_id is None:
