@@ -327,6 +327,32 @@ def coloured(colours: Mapping[str, str]) -> Callable[[Any], Any]:
     return mark
 
 
+def choice_displays(
+    field: str, labels: Mapping[Any, Any], colours: Mapping[str, str], *, description: Any
+) -> tuple[Any, Any]:
+    """Return two displays of a field's value: a coloured label for lists, and its plain text for a row's page."""
+
+    def in_list(self: Any, row: Any) -> tuple[Any, Any]:
+        value = getattr(row, field)
+        return str(value), labels.get(value, value)
+
+    def on_page(self: Any, row: Any) -> Any:
+        return in_list(self, row)[1]
+
+    display = admin.display(description=description)
+    return coloured(colours)(admin.display(description=description, ordering=field)(in_list)), display(
+        on_page
+    )
+
+
+class OwnedMixin:
+    """Column with the agent and user that a row belongs to."""
+
+    @admin.display(description=_("owner"), ordering="actor")
+    def owner(self, row: Any) -> str:
+        return owner_label(row.actor)
+
+
 def as_uuid(text: str) -> UUID | None:
     """Return a text as an id, or None where it is none."""
     try:

@@ -19,8 +19,8 @@ from unfold.contrib.filters.admin import ChoicesDropdownFilter, DropdownFilter
 
 from memoryhub.admin.base import (
     ReadOnlyAdmin,
+    choice_displays,
     clock,
-    coloured,
     excerpt,
     owner_label,
     principal,
@@ -59,6 +59,13 @@ STATE_WORDS: dict[str, Any] = {
     State.DONE: _("done"),
     State.FAILED: _("failed"),
     State.DEAD: _("dead"),
+}
+STATE_COLOURS = {
+    "queued": "info",
+    "running": "warning",
+    "done": "success",
+    "failed": "danger",
+    "dead": "danger",
 }
 STATE_EXPLAINED: dict[str, Any] = {
     State.QUEUED: _("It waits for a worker, until its time has come."),
@@ -189,16 +196,9 @@ class JobAdmin(ReadOnlyAdmin):
     def title_of(self, row: Any) -> str:
         return title_with_time(row.kind, row.created_at)
 
-    @coloured(
-        {"queued": "info", "running": "warning", "done": "success", "failed": "danger", "dead": "danger"}
+    shown_state, shown_state_in_words = choice_displays(
+        "state", STATE_WORDS, STATE_COLOURS, description=_("state")
     )
-    @admin.display(description=_("state"), ordering="state")
-    def shown_state(self, job: Job) -> tuple[str, Any]:
-        return job.state, STATE_WORDS[job.state]
-
-    @admin.display(description=_("state"))
-    def shown_state_in_words(self, job: Job) -> Any:
-        return STATE_WORDS[job.state]
 
     @admin.display(description=_("actor"))
     def whose(self, job: Job) -> str:

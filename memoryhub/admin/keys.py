@@ -12,7 +12,6 @@ from django.contrib.admin import helpers
 from django.contrib.auth.models import AnonymousUser
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
-from django.template.response import TemplateResponse
 from django.urls import reverse
 from django.utils.formats import date_format
 from django.utils.html import format_html
@@ -30,6 +29,7 @@ from memoryhub.admin.object_actions import (
     selected_ids,
     submitted_reason,
 )
+from memoryhub.admin.pages import render_page
 from memoryhub.auth.actions import issue_key, revoke_key
 from memoryhub.auth.domain import Scope
 from memoryhub.auth.models import ApiKey
@@ -239,15 +239,15 @@ class KeyAdmin(ActionAdmin):
         self, request: HttpRequest, obj: Any, post_url_continue: str | None = None
     ) -> HttpResponse:
         """Show the key in this very answer: a message or a redirect would have to store it."""
-        context = {
-            **self.admin_site.each_context(request),
-            "title": _("The new key"),
-            "opts": self.opts,
-            "original": obj,
-            "key_text": obj.issued_text,
-            "snippets": snippets(request, obj.issued_text, agent_ids=obj.agent_ids, user_id=obj.user_id),
-        }
-        answer = TemplateResponse(request, "admin/memoryhub/apikey/issued.html", context)
+        answer = render_page(
+            request,
+            "admin/memoryhub/apikey/issued.html",
+            title=_("The new key"),
+            opts=self.opts,
+            original=obj,
+            key_text=obj.issued_text,
+            snippets=snippets(request, obj.issued_text, agent_ids=obj.agent_ids, user_id=obj.user_id),
+        )
         answer["Cache-Control"] = "no-store"
         return answer
 

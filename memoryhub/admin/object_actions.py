@@ -10,18 +10,18 @@ from itertools import islice
 from typing import Any
 from urllib.parse import urlencode
 
-from django.contrib import admin, messages
+from django.contrib import messages
 from django.contrib.admin import helpers
 from django.core.exceptions import PermissionDenied
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse, HttpResponseNotAllowed, HttpResponseRedirect
-from django.template.response import TemplateResponse
 from django.urls import URLPattern, path, reverse
 from django.utils.http import url_has_allowed_host_and_scheme
 from django.utils.translation import ngettext
 
 from memoryhub.admin.base import MOST_AT_ONCE, ReadOnlyAdmin
 from memoryhub.admin.fields import LONGEST_REASON
+from memoryhub.admin.pages import render_page
 from memoryhub.errors import DomainError
 
 UNDO = "undo:"
@@ -61,7 +61,13 @@ def object_action_urls(screen: Any, views: Mapping[str, Callable[..., HttpRespon
 
 
 def run_object_action(
-    screen: Any, request: HttpRequest, object_id: str, act: Act, *, may: Callable[[Any], bool], logged: str
+    screen: Any,
+    request: HttpRequest,
+    object_id: str,
+    act: Act,
+    *,
+    logged: str,
+    may: Callable[[Any], bool] | None = None,
 ) -> HttpResponse:
     """Do what a button posts, say what came of it, and go on: to `next` where the page names one of ours.
 
@@ -70,7 +76,7 @@ def run_object_action(
     if request.method != "POST":
         return HttpResponseNotAllowed(["POST"])
     row = screen.get_object(request, object_id)
-    if not may(row):
+    if not (screen.has_change_permission(request, row) if may is None else may(row)):
         raise PermissionDenied
     if row is None:
         missing: HttpResponse = screen._get_obj_does_not_exist_redirect(request, screen.opts, object_id)
@@ -191,18 +197,18 @@ def confirmation_page(
     problem: Any = None,
 ) -> HttpResponse:
     """Return the page that asks; it posts the keys that it speaks of, whatever else the filters find by then."""
-    context = {
-        **admin.site.each_context(request),
-        "title": question.title,
-        "opts": screen.opts,
-        "question": question,
-        "examples": list(islice(question.examples, EXAMPLES)),
-        "left_out": max(0, len(question.examples) - EXAMPLES),
-        "keys": keys,
-        "problem": problem,
-        "action": action,
-        "action_checkbox_name": helpers.ACTION_CHECKBOX_NAME,
-        "confirmed_name": CONFIRMED,
-        "back": request.get_full_path(),
-    }
-    return TemplateResponse(request, "admin/memoryhub/includes/confirm.html", context)
+    return render_page(
+        request,
+        "admin/memoryhub/includes/confirm.html",
+        title=question.title,
+        opts=screen.opts,
+        question=question,
+        examples=list(islice(question.examples, EXAMPLES)),
+        left_out=max(0, len(question.examples) - EXAMPLES),
+        keys=keys,
+        problem=problem,
+        action=action,
+        action_checkbox_name=helpers.ACTION_CHECKBOX_NAME,
+        confirmed_name=CONFIRMED,
+        back=request.get_full_path(),
+    )

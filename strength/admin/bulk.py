@@ -18,7 +18,6 @@ from django.http import (
     HttpResponseRedirect,
     StreamingHttpResponse,
 )
-from django.template.response import TemplateResponse
 from django.urls import reverse
 from django.utils.translation import gettext, ngettext
 from django.utils.translation import gettext_lazy as _
@@ -32,6 +31,7 @@ from memoryhub.admin.object_actions import (
     submitted_reason,
     submitted_text,
 )
+from memoryhub.admin.pages import render_page
 from memoryhub.api.agents import JSON_LINES, in_a_thread_of_its_own
 from memoryhub.auth import audit
 from memoryhub.auth.domain import Principal
@@ -128,17 +128,18 @@ def _problem_of(rows: Sequence[Memory], verb: str) -> str | None:
 
 
 def _page(screen: Any, request: HttpRequest, verb: str, **context: Any) -> HttpResponse:
-    frame = screen.admin_site.each_context(request)
-    asked = {
-        "title": LABELS[verb],
-        "opts": screen.opts,
-        "verb": verb,
-        "asks_why": verb in ASK_WHY,
-        "is_final": verb == DELETE,
-        "checkbox": ACTION_CHECKBOX_NAME,
-        "back": request.get_full_path(),
-    }
-    return TemplateResponse(request, PAGE, {**frame, **asked, **context})
+    return render_page(
+        request,
+        PAGE,
+        title=LABELS[verb],
+        opts=screen.opts,
+        verb=verb,
+        asks_why=verb in ASK_WHY,
+        is_final=verb == DELETE,
+        checkbox=ACTION_CHECKBOX_NAME,
+        back=request.get_full_path(),
+        **context,
+    )
 
 
 def _plan(rows: Sequence[Memory], verb: str) -> dict[str, Any]:

@@ -25,13 +25,13 @@ from unfold.contrib.filters.admin import (
 
 from memoryhub.admin.base import (
     ActionAdmin,
+    OwnedMixin,
     as_uuid,
+    choice_displays,
     clock,
-    coloured,
     error_on,
     error_on_own_field,
     excerpt,
-    owner_label,
     principal,
     title_with_time,
     version_conflict,
@@ -40,7 +40,6 @@ from memoryhub.admin.filters import UserFilter
 from memoryhub.admin.object_actions import (
     NEXT,
     UNDO,
-    Act,
     Done,
     next_url,
     run_object_action,
@@ -48,6 +47,7 @@ from memoryhub.admin.object_actions import (
     submitted_reason,
     submitted_text,
 )
+from memoryhub.admin.pages import render_page
 from memoryhub.auth.actions import VersionMismatch
 from memoryhub.auth.domain import Forbidden
 from memoryhub.auth.tenancy import UnknownRow, actor_for_writing
@@ -66,7 +66,7 @@ from strength.actions.revisions import take_back
 from strength.actions.usage import LEARNABLE, impact_memory, use_memory
 from strength.admin.bulk import DELETE, LABELS, bulk, take_back_many
 from strength.admin.forms import MemoryForm, NewMemoryForm
-from strength.admin.labels import FIELDS, IMPACTS, STATUS_COLOURS, STATUSES, coloured_label
+from strength.admin.labels import FIELDS, IMPACTS, STATUS_COLOURS, STATUSES
 from strength.admin.memory_detail import fits_the_form, memory_context, retrieved
 from strength.admin.semantic_search import (
     MemoryList,
@@ -97,7 +97,7 @@ VERB_LABELS: Final = {verb: LABELS[verb] for verb in TRANSITIONS}
 
 
 @admin.register(Memory)
-class MemoryAdmin(ActionAdmin):
+class MemoryAdmin(OwnedMixin, ActionAdmin):
     """Memories: written, edited, curated and deleted through the actions alone."""
 
     form = MemoryForm
@@ -187,18 +187,9 @@ class MemoryAdmin(ActionAdmin):
     def shown_content(self, memory: Any) -> str:
         return excerpt(memory.opening)
 
-    @admin.display(description=_("owner"), ordering="actor")
-    def owner(self, memory: Memory) -> str:
-        return owner_label(memory.actor)
-
-    @coloured(STATUS_COLOURS)
-    @admin.display(description=_("status"), ordering="status")
-    def shown_status(self, memory: Memory) -> tuple[Any, Any]:
-        return coloured_label(STATUSES, memory.status)
-
-    @admin.display(description=_("status"))
-    def state_in_words(self, memory: Memory) -> Any:
-        return STATUSES.get(memory.status, memory.status)
+    shown_status, state_in_words = choice_displays(
+        "status", STATUSES, STATUS_COLOURS, description=_("status")
+    )
 
     @admin.display(description=_("actions"), ordering="pinned")
     def row_buttons(self, memory: Any) -> str:
@@ -323,7 +314,7 @@ class MemoryAdmin(ActionAdmin):
             undo = undo_of(request, changed) if is_new else None
             return Done(gettext("Done: %(verb)s.") % {"verb": VERB_LABELS[verb]}, undo=undo)
 
-        answer = self._posted(request, object_id, act, logged=verb)
+        answer = run_object_action(self, request, object_id, act, logged=verb)
         if next_url(request) and "Location" in answer:
             answer["Location"] += _place(request, object_id)
         return answer
@@ -335,7 +326,7 @@ class MemoryAdmin(ActionAdmin):
             take_back(revision=_revision(request, memory), by=principal(request), reason=reason, now=clock())
             return Done(gettext("The change was undone."))
 
-        return self._posted(request, object_id, act, logged="take back")
+        return run_object_action(self, request, object_id, act, logged="take back")
 
     def part_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
         """Make two memories again of one that was merged."""
@@ -349,7 +340,7 @@ class MemoryAdmin(ActionAdmin):
             undo_merge(proposal=proposal, by=principal(request), reason=reason, now=clock())
             return Done(gettext("The two memories were unmerged."))
 
-        return self._posted(request, object_id, act, logged="part")
+        return run_object_action(self, request, object_id, act, logged="part")
 
     def text_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
         """Send the whole text as plain text: however long, and whatever stands in it."""
@@ -368,10 +359,8 @@ class MemoryAdmin(ActionAdmin):
         context = {"memory": memory, **retrieved(memory, place=submitted_number(request, "from") or 0)}
         if request.headers.get("HX-Request") == "true":
             return TemplateResponse(request, "admin/strength/memory/retrieved.html", context)
-        frame = self.admin_site.each_context(request)
-        title = _("Why it was retrieved")
-        page = "admin/strength/memory/retrieved_page.html"
-        return TemplateResponse(request, page, {**frame, "title": title, "opts": self.opts, **context})
+        page, title = "admin/strength/memory/retrieved_page.html", _("Why it was retrieved")
+        return render_page(request, page, title=title, opts=self.opts, **context)
 
     def _seen(self, request: HttpRequest, object_id: str) -> Any:
         """Return the memory for whoever may see it; the way back where there is none."""
@@ -392,7 +381,7 @@ class MemoryAdmin(ActionAdmin):
             undo = undo_of(request, changed) if changed.version != memory.version else None
             return Done(gettext("Revision %(number)d was restored.") % {"number": revision.number}, undo=undo)
 
-        return self._posted(request, object_id, act, logged="restore")
+        return run_object_action(self, request, object_id, act, logged="restore")
 
     def use_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
         """Strengthen the memory: somebody says that it was used."""
@@ -407,7 +396,7 @@ class MemoryAdmin(ActionAdmin):
             )
             return Done(gettext("The use was recorded; the memory is stronger now."))
 
-        return self._posted(request, object_id, act, logged="use")
+        return run_object_action(self, request, object_id, act, logged="use")
 
     def impact_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
         """Add an impact to the memory."""
@@ -419,11 +408,7 @@ class MemoryAdmin(ActionAdmin):
             impact_memory(memory=memory, impact=Impact(impact), by=principal(request), now=clock())
             return Done(gettext("The impact was recorded: %(impact)s.") % {"impact": IMPACTS[impact]})
 
-        return self._posted(request, object_id, act, logged="impact")
-
-    def _posted(self, request: HttpRequest, object_id: str, act: Act, *, logged: str) -> HttpResponse:
-        may = partial(self.has_change_permission, request)
-        return run_object_action(self, request, object_id, act, may=may, logged=logged)
+        return run_object_action(self, request, object_id, act, logged="impact")
 
     # What the page tells besides the fields.
 

@@ -18,11 +18,11 @@ from unfold.contrib.filters.admin import DropdownFilter, RangeDateTimeFilter, Re
 from memoryhub.admin.base import (
     MOST_AT_ONCE,
     READ_FOR_EXCERPT,
+    OwnedMixin,
     as_uuid,
+    choice_displays,
     clock,
-    coloured,
     excerpt,
-    owner_label,
     principal,
     title_with_time,
 )
@@ -44,7 +44,7 @@ from memoryhub.ids import new_id
 from memoryhub.tenancy.policies import effective_policy
 from strength.actions.merges import dismiss_merge, is_as_compared, merge, reopen_merge, undo_merge
 from strength.actions.review import merges_that_wait
-from strength.admin.labels import MERGE_COLOURS, MERGE_STATES, STATUSES, coloured_label
+from strength.admin.labels import MERGE_COLOURS, MERGE_STATES, STATUSES
 from strength.admin.memory_detail import may_read_memories
 from strength.domain.memories import Status, WrongState
 from strength.domain.merges import MergeState, joined
@@ -92,7 +92,7 @@ class MergeStateFilter(DropdownFilter):
 
 
 @admin.register(Merge)
-class MergeAdmin(DecisionAdmin):
+class MergeAdmin(OwnedMixin, DecisionAdmin):
     """Proposals to merge, and what became of them; whoever may change them decides."""
 
     list_display = (
@@ -149,18 +149,9 @@ class MergeAdmin(DecisionAdmin):
     def shown_absorbed(self, proposal: Any) -> str:
         return excerpt(getattr(proposal, "absorbed_opening", str(proposal.absorbed_id)))
 
-    @admin.display(description=_("owner"), ordering="actor")
-    def owner(self, proposal: Merge) -> str:
-        return owner_label(proposal.actor)
-
-    @coloured(MERGE_COLOURS)
-    @admin.display(description=_("state"), ordering="state")
-    def shown_state(self, proposal: Merge) -> tuple[Any, Any]:
-        return coloured_label(MERGE_STATES, proposal.state)
-
-    @admin.display(description=_("state"))
-    def state_in_words(self, proposal: Merge) -> Any:
-        return self.shown_state(proposal)[1]
+    shown_state, state_in_words = choice_displays(
+        "state", MERGE_STATES, MERGE_COLOURS, description=_("state")
+    )
 
     # Decisions
 

@@ -12,7 +12,6 @@ from django.contrib import admin, messages
 from django.core.exceptions import PermissionDenied
 from django.db.models import QuerySet, Sum
 from django.http import HttpRequest, HttpResponse, HttpResponseNotAllowed, HttpResponseRedirect
-from django.template.response import TemplateResponse
 from django.urls import URLPattern, path, reverse
 from django.utils.formats import date_format
 from django.utils.timezone import localtime
@@ -30,7 +29,7 @@ from unfold.widgets import (
     UnfoldBooleanWidget,
 )
 
-from memoryhub.admin.base import as_uuid, clock, coloured, owner_label, principal, title_with_time
+from memoryhub.admin.base import OwnedMixin, as_uuid, clock, coloured, principal, title_with_time
 from memoryhub.admin.filters import UserFilter
 from memoryhub.admin.labels import principal_label
 from memoryhub.admin.object_actions import (
@@ -41,6 +40,7 @@ from memoryhub.admin.object_actions import (
     submitted_reason,
     submitted_text,
 )
+from memoryhub.admin.pages import render_page
 from memoryhub.auth.domain import Principal
 from memoryhub.auth.tenancy import UnknownRow, tenant_for_reading
 from memoryhub.errors import DomainError
@@ -64,7 +64,7 @@ GOING: Final = "sleep_round"
 
 
 @admin.register(SleepRun)
-class SleepRunAdmin(DecisionAdmin):
+class SleepRunAdmin(OwnedMixin, DecisionAdmin):
     """Sleeps and previews; whoever may change them may begin and undo them."""
 
     list_display = (
@@ -115,10 +115,6 @@ class SleepRunAdmin(DecisionAdmin):
     @admin.display(description=_("computed for"), ordering="now")
     def moment(self, run: SleepRun) -> str:
         return date_format(localtime(run.now), "DATETIME_FORMAT")
-
-    @admin.display(description=_("owner"), ordering="actor")
-    def owner(self, run: SleepRun) -> str:
-        return owner_label(run.actor)
 
     @coloured(RUN_COLOURS)
     @admin.display(description=_("state"), ordering="state")
@@ -190,14 +186,14 @@ class SleepRunAdmin(DecisionAdmin):
                 form.add_error(None, str(error))
             else:
                 return HttpResponseRedirect(change_url(runs[0]))
-        context = {
-            **self.admin_site.each_context(request),
-            "title": _("Start a sleep run"),
-            "opts": self.opts,
-            "form": form,
-            "media": self.media + form.media,
-        }
-        return TemplateResponse(request, "admin/strength/sleeprun/begin.html", context)
+        return render_page(
+            request,
+            "admin/strength/sleeprun/begin.html",
+            title=_("Start a sleep run"),
+            opts=self.opts,
+            form=form,
+            media=self.media + form.media,
+        )
 
     def round_view(self, request: HttpRequest, group: UUID) -> HttpResponse:
         """Tell how far an agent's round has come, or go on with it."""
@@ -211,20 +207,20 @@ class SleepRunAdmin(DecisionAdmin):
         )
         if request.method == "POST":
             return self._go_on(request, begun)
-        context = {
-            **self.admin_site.each_context(request),
-            "title": _("Preview of an agent’s sleep run") if begun.dry_run else _("Sleep run of an agent"),
-            "opts": self.opts,
-            "agent": begun.agent_id,
+        return render_page(
+            request,
+            "admin/strength/sleeprun/round.html",
+            title=_("Preview of an agent’s sleep run") if begun.dry_run else _("Sleep run of an agent"),
+            opts=self.opts,
+            agent=begun.agent_id,
             # By itself only where this person has just begun it: a link from elsewhere must not.
-            "goes_on": request.session.get(GOING) == begun.address,
-            "done": begun.done,
-            "total": begun.total,
-            "here": begun.address,
-            "round": _round_list(group),
-            "counts": _counts_of(group),
-        }
-        return TemplateResponse(request, "admin/strength/sleeprun/round.html", context)
+            goes_on=request.session.get(GOING) == begun.address,
+            done=begun.done,
+            total=begun.total,
+            here=begun.address,
+            round=_round_list(group),
+            counts=_counts_of(group),
+        )
 
     def _go_on(self, request: HttpRequest, begun: "SleepRound") -> HttpResponse:
         """Let the next actors of a round sleep; where there are more, their page tells so and goes on."""
@@ -296,13 +292,8 @@ class SleepRunAdmin(DecisionAdmin):
         if not _can_be_undone(run):
             self.message_user(request, _("This sleep run cannot be undone, or not any more."), messages.ERROR)
             return HttpResponseRedirect(change_url(run))
-        context = {
-            **self.admin_site.each_context(request),
-            "title": _("Undo this sleep run?"),
-            "opts": self.opts,
-            "original": run,
-        }
-        return TemplateResponse(request, "admin/strength/sleeprun/undo.html", context)
+        title, template = _("Undo this sleep run?"), "admin/strength/sleeprun/undo.html"
+        return render_page(request, template, title=title, opts=self.opts, original=run)
 
     def _undo(self, request: HttpRequest) -> Any:
         def act(run: SleepRun, reason: str) -> Done:

@@ -11,9 +11,9 @@ from django.utils.html import format_html
 from django.utils.translation import gettext_lazy as _
 from unfold.contrib.filters.admin import ChoicesDropdownFilter, RangeDateTimeFilter, RelatedDropdownFilter
 
-from memoryhub.admin.base import ReadOnlyAdmin, coloured, excerpt, owner_label, truncated
+from memoryhub.admin.base import OwnedMixin, ReadOnlyAdmin, choice_displays, excerpt, truncated
 from memoryhub.admin.filters import UserFilter
-from strength.admin.labels import TASK_COLOURS, TASK_STATES, coloured_label
+from strength.admin.labels import TASK_COLOURS, TASK_STATES
 from strength.admin.memory_detail import memory_links
 from strength.models import Task
 
@@ -22,7 +22,7 @@ MOST_SHOWN: Final = 100
 
 
 @admin.register(Task)
-class TaskAdmin(ReadOnlyAdmin):
+class TaskAdmin(OwnedMixin, ReadOnlyAdmin):
     """Tasks with memory, newest first."""
 
     list_display = (
@@ -79,18 +79,7 @@ class TaskAdmin(ReadOnlyAdmin):
         is_text = isinstance(task.result, str)
         return _prose(task.result if is_text else json.dumps(task.result, ensure_ascii=False, indent=2))
 
-    @admin.display(description=_("owner"), ordering="actor")
-    def owner(self, task: Task) -> str:
-        return owner_label(task.actor)
-
-    @coloured(TASK_COLOURS)
-    @admin.display(description=_("state"), ordering="state")
-    def shown_state(self, task: Task) -> tuple[Any, Any]:
-        return coloured_label(TASK_STATES, task.state)
-
-    @admin.display(description=_("state"))
-    def state_in_words(self, task: Task) -> Any:
-        return self.shown_state(task)[1]
+    shown_state, state_in_words = choice_displays("state", TASK_STATES, TASK_COLOURS, description=_("state"))
 
     @admin.display(description=_("memories used"))
     def used(self, task: Task) -> int:

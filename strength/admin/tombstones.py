@@ -10,18 +10,25 @@ from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 from unfold.contrib.filters.admin import ChoicesDropdownFilter, RangeDateTimeFilter, RelatedDropdownFilter
 
-from memoryhub.admin.base import clock, coloured, link_to, owner_label, principal, title_with_time
+from memoryhub.admin.base import (
+    OwnedMixin,
+    choice_displays,
+    clock,
+    link_to,
+    principal,
+    title_with_time,
+)
 from memoryhub.admin.filters import UserFilter
 from memoryhub.admin.labels import principal_label
 from memoryhub.admin.object_actions import DecisionAdmin, Done
 from strength.actions.tombstones import lift_tombstone
-from strength.admin.labels import DECISION_COLOURS, DECISIONS, coloured_label
+from strength.admin.labels import DECISION_COLOURS, DECISIONS
 from strength.admin.memory_detail import memory_links
 from strength.models import Tombstone
 
 
 @admin.register(Tombstone)
-class TombstoneAdmin(DecisionAdmin):
+class TombstoneAdmin(OwnedMixin, DecisionAdmin):
     """Decisions that hold; whoever may change them may lift them. Nobody can read what they were about."""
 
     list_display = (
@@ -60,18 +67,9 @@ class TombstoneAdmin(DecisionAdmin):
     def get_queryset(self, request: HttpRequest) -> QuerySet[Tombstone]:
         return super().get_queryset(request).defer("digest", "terms", "marks", "order")
 
-    @admin.display(description=_("owner"), ordering="actor")
-    def owner(self, tombstone: Tombstone) -> str:
-        return owner_label(tombstone.actor)
-
-    @coloured(DECISION_COLOURS)
-    @admin.display(description=_("decision"), ordering="decision")
-    def shown_decision(self, tombstone: Tombstone) -> tuple[Any, Any]:
-        return coloured_label(DECISIONS, tombstone.decision)
-
-    @admin.display(description=_("decision"))
-    def decision_in_words(self, tombstone: Tombstone) -> Any:
-        return self.shown_decision(tombstone)[1]
+    shown_decision, decision_in_words = choice_displays(
+        "decision", DECISIONS, DECISION_COLOURS, description=_("decision")
+    )
 
     @admin.display(description=_("who"), ordering="who_name")
     def who(self, tombstone: Tombstone) -> str:

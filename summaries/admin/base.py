@@ -4,7 +4,6 @@ import unicodedata
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from functools import partial
 from typing import Any
 from urllib.parse import urlencode
 
@@ -239,8 +238,7 @@ class HistoryAdmin(CuratedAdmin):
                 raise UnknownRow(_("There is no such version."))
             return self.restore(request, row, number, reason)
 
-        may = partial(self.has_change_permission, request)
-        return run_object_action(self, request, object_id, press, may=may, logged="restore")
+        return run_object_action(self, request, object_id, press, logged="restore")
 
     def history_of(self, request: HttpRequest, row: Any) -> dict[str, Any]:
         """Return what the page tells of versions; `before` in the address begins with older ones."""

@@ -17,7 +17,7 @@ from django.utils.translation import gettext, ngettext
 from django.utils.translation import gettext_lazy as _
 from unfold.contrib.filters.admin import RangeDateTimeFilter, RelatedDropdownFilter
 
-from memoryhub.admin.base import as_uuid, clock, error_on, grouped, link_to, owner_label, principal
+from memoryhub.admin.base import OwnedMixin, as_uuid, clock, error_on, grouped, link_to, principal
 from memoryhub.admin.diff import differences
 from memoryhub.admin.fields import ProseField, with_plain_line_ends
 from memoryhub.admin.filters import UserFilter
@@ -109,7 +109,7 @@ class DocumentForm(CuratedForm):
 
 
 @admin.register(Document)
-class DocumentAdmin(HistoryAdmin):
+class DocumentAdmin(OwnedMixin, HistoryAdmin):
     """Documents: edited, compared, restored, compacted and believed; each change keeps the text that it replaces."""
 
     form = DocumentForm
@@ -160,10 +160,6 @@ class DocumentAdmin(HistoryAdmin):
     def of_project(self, document: Document) -> str:
         return link_to("admin:summaries_project_change", document.project_id, document.project.name)
 
-    @admin.display(description=_("owner"), ordering="actor")
-    def owner(self, document: Document) -> str:
-        return owner_label(document.actor)
-
     @admin.display(description=_("Text"))
     def beginning(self, document: Document) -> str:
         words = gettext(
@@ -213,10 +209,6 @@ class DocumentAdmin(HistoryAdmin):
 
     # The buttons.
 
-    def _pressed(self, request: HttpRequest, object_id: str, press: Any, logged: str) -> HttpResponse:
-        may = partial(self.has_change_permission, request)
-        return run_object_action(self, request, object_id, press, may=may, logged=logged)
-
     def trust_view(self, request: HttpRequest, object_id: str, *, name: str) -> HttpResponse:
         """Believe the entries that the page showed, or one of them; or believe them no longer."""
         trust, opposite, in_words = TRUSTED_BY[name]
@@ -233,7 +225,7 @@ class DocumentAdmin(HistoryAdmin):
             )
             return Done(in_words(len(ids)), undo=_entries_address(opposite, document, ids))
 
-        return self._pressed(request, object_id, press, name)
+        return run_object_action(self, request, object_id, press, logged=name)
 
     def compact_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
         """Say what a compaction would do, or order it; without a language model say what to set."""
@@ -250,7 +242,7 @@ class DocumentAdmin(HistoryAdmin):
             )
 
         if request.method == "POST":
-            return self._pressed(request, object_id, press, "compact")
+            return run_object_action(self, request, object_id, press, logged="compact")
 
         def see(document: Document) -> HttpResponse:
             if not self.has_change_permission(request, document):
@@ -280,7 +272,7 @@ class DocumentAdmin(HistoryAdmin):
             words = gettext("%(name)s was removed; nothing had been written into it.")
             return Done(words % {"name": document.name}, to=address("change", project))
 
-        return self._pressed(request, object_id, press, "remove")
+        return run_object_action(self, request, object_id, press, logged="remove")
 
     # What the page loads.
 

@@ -3,7 +3,6 @@
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, date, datetime, time, timedelta
-from functools import partial
 from typing import Any
 from uuid import UUID
 
@@ -22,12 +21,12 @@ from unfold.widgets import UnfoldAdminTextInputWidget
 
 from memoryhub.admin.base import (
     READ_FOR_EXCERPT,
+    OwnedMixin,
     ReadOnlyAdmin,
     clock,
     error_on,
     excerpt,
     link_to,
-    owner_label,
     principal,
     title_with_time,
 )
@@ -87,7 +86,7 @@ class ProjectForm(CuratedForm):
 
 
 @admin.register(Project)
-class ProjectAdmin(CuratedAdmin):
+class ProjectAdmin(OwnedMixin, CuratedAdmin):
     """Projects: their documents, what waits to be believed, what was done lately, and the buttons for all that."""
 
     form = ProjectForm
@@ -112,10 +111,6 @@ class ProjectAdmin(CuratedAdmin):
     @admin.display(description=_("description"))
     def shown_description(self, project: Project) -> str:
         return excerpt(project.description)
-
-    @admin.display(description=_("owner"), ordering="actor")
-    def owner(self, project: Project) -> str:
-        return owner_label(project.actor)
 
     def title_of(self, row: Any) -> str:
         return str(row.name)
@@ -183,8 +178,7 @@ class ProjectAdmin(CuratedAdmin):
             )
             return Done(gettext("The change was undone."))
 
-        may = partial(self.has_change_permission, request)
-        return run_object_action(self, request, object_id, press, may=may, logged="back")
+        return run_object_action(self, request, object_id, press, logged="back")
 
     def add_document_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
         """Add a document: one of those that every project may have, or one about a topic that a person names."""
@@ -201,8 +195,7 @@ class ProjectAdmin(CuratedAdmin):
             words = gettext("%(name)s was added; write into it here.")
             return Done(words % {"name": made.name}, to=address("change", made), undo=address("remove", made))
 
-        may = partial(self.has_change_permission, request)
-        return run_object_action(self, request, object_id, press, may=may, logged="document")
+        return run_object_action(self, request, object_id, press, logged="document")
 
     def export_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
         """Hand out the project's files in one archive; that is noted, so it is a POST."""
@@ -362,7 +355,7 @@ def _day(text: str, now: datetime) -> date:
 
 
 @admin.register(ProjectEvent)
-class ProjectEventAdmin(ReadOnlyAdmin):
+class ProjectEventAdmin(OwnedMixin, ReadOnlyAdmin):
     """Reads, routes, updates and compactions of projects, newest first (SPEC P8)."""
 
     list_display = ("created_at", "shown_kind", "of_project", "owner", "shown_outcome", "tokens")
@@ -399,7 +392,3 @@ class ProjectEventAdmin(ReadOnlyAdmin):
         if event.project_id is None:
             return event.project_name
         return link_to("admin:summaries_project_change", event.project_id, event.project_name)
-
-    @admin.display(description=_("owner"), ordering="actor")
-    def owner(self, event: ProjectEvent) -> str:
-        return owner_label(event.actor)

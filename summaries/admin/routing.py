@@ -1,7 +1,6 @@
 """The screen of routing decisions: which project a message was taken to be about, put right with one click."""
 
-from collections.abc import Callable, Iterator, Sequence
-from functools import partial
+from collections.abc import Iterator, Sequence
 from typing import Any
 from uuid import UUID
 
@@ -25,11 +24,11 @@ from conversations.domain.messages import TurnState
 from conversations.models import ChatTurn
 from memoryhub.admin.base import (
     HubAdmin,
+    OwnedMixin,
+    choice_displays,
     clock,
-    coloured,
     excerpt,
     link_to,
-    owner_label,
     principal,
     title_with_time,
 )
@@ -97,7 +96,7 @@ class ActionFilter(DropdownFilter):
 
 
 @admin.register(RoutingDecision)
-class RoutingDecisionAdmin(HubAdmin):
+class RoutingDecisionAdmin(OwnedMixin, HubAdmin):
     """Decisions, newest first; a person says with one click where a message belongs (SPEC P4, W6)."""
 
     list_display = (
@@ -154,22 +153,13 @@ class RoutingDecisionAdmin(HubAdmin):
             '<div dir="auto" class="break-words pro-text">{}</div>', decision.message[:LONGEST_SHOWN]
         )
 
-    @admin.display(description=_("owner"), ordering="actor")
-    def owner(self, decision: RoutingDecision) -> str:
-        return owner_label(decision.actor)
-
     @admin.display(description=_("project"), ordering="project__name")
     def of_project(self, decision: RoutingDecision) -> str:
         return _linked(decision.project)
 
-    @coloured(CONFIDENCE_COLOURS)
-    @admin.display(description=_("confidence"), ordering="confidence")
-    def shown_confidence(self, decision: RoutingDecision) -> Any:
-        return decision.confidence, CONFIDENCES[decision.confidence]
-
-    @admin.display(description=_("confidence"))
-    def sure(self, decision: RoutingDecision) -> Any:
-        return CONFIDENCES[decision.confidence]
+    shown_confidence, sure = choice_displays(
+        "confidence", CONFIDENCES, CONFIDENCE_COLOURS, description=_("confidence")
+    )
 
     @admin.display(description=_("reason"))
     def shown_reason(self, decision: RoutingDecision) -> str:
@@ -257,7 +247,7 @@ class RoutingDecisionAdmin(HubAdmin):
                 gettext("Messages like this one go to %(name)s from now on.") % {"name": name}, undo=undo
             )
 
-        return self._pressed(request, object_id, press, "correct")
+        return run_object_action(self, request, object_id, press, logged="correct")
 
     def uncorrect_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
         """Take back what a person said, for whoever may delete one with the project that was made for it."""
@@ -275,13 +265,7 @@ class RoutingDecisionAdmin(HubAdmin):
                 words = gettext("The correction was taken back; the project %(name)s stays.") % {"name": said}
             return Done(words, undo=undo)
 
-        return self._pressed(request, object_id, press, "uncorrect")
-
-    def _pressed(
-        self, request: HttpRequest, object_id: str, press: Callable[[Any, str], Done], logged: str
-    ) -> HttpResponse:
-        may = partial(self.has_change_permission, request)
-        return run_object_action(self, request, object_id, press, may=may, logged=logged)
+        return run_object_action(self, request, object_id, press, logged="uncorrect")
 
     def context_of(self, request: HttpRequest, row: Any) -> dict[str, Any]:
         names = list(

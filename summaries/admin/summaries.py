@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from contextlib import suppress
-from functools import partial
 from typing import Any
 
 from django.contrib import admin
@@ -18,7 +17,15 @@ from unfold.contrib.filters.admin import (
     RelatedDropdownFilter,
 )
 
-from memoryhub.admin.base import clock, coloured, excerpt, owner_label, principal, title_with_time
+from memoryhub.admin.base import (
+    OwnedMixin,
+    choice_displays,
+    clock,
+    coloured,
+    excerpt,
+    principal,
+    title_with_time,
+)
 from memoryhub.admin.fields import ProseField
 from memoryhub.admin.filters import UserFilter
 from memoryhub.admin.labels import PRINCIPAL_KINDS
@@ -69,7 +76,7 @@ class SummaryForm(CuratedForm):
 
 
 @admin.register(Summary)
-class SummaryAdmin(HistoryAdmin):
+class SummaryAdmin(OwnedMixin, HistoryAdmin):
     """Session summaries: put right, locked, written anew and deleted through the actions alone."""
 
     form = SummaryForm
@@ -128,31 +135,15 @@ class SummaryAdmin(HistoryAdmin):
     def shown_text(self, summary: Any) -> str:
         return wide(excerpt(summary.opening))
 
-    @admin.display(description=_("owner"), ordering="actor")
-    def owner(self, summary: Summary) -> str:
-        return owner_label(summary.actor)
-
     @admin.display(description=_("session"))
     def in_session(self, summary: Summary) -> str:
         return timeline_link(summary.session_id, str(summary.session_id)[:13])
 
-    @coloured(GENERATOR_COLOURS)
-    @admin.display(description=_("written by"), ordering="generator")
-    def shown_generator(self, summary: Summary) -> Any:
-        return summary.generator, GENERATORS[summary.generator]
+    shown_generator, written_by = choice_displays(
+        "generator", GENERATORS, GENERATOR_COLOURS, description=_("written by")
+    )
 
-    @coloured(TRUST_COLOURS)
-    @admin.display(description=_("trust"), ordering="trust")
-    def shown_trust(self, summary: Summary) -> Any:
-        return summary.trust, TRUSTS[summary.trust]
-
-    @admin.display(description=_("written by"))
-    def written_by(self, summary: Summary) -> Any:
-        return GENERATORS[summary.generator]
-
-    @admin.display(description=_("trust"))
-    def trusted(self, summary: Summary) -> Any:
-        return TRUSTS[summary.trust]
+    shown_trust, trusted = choice_displays("trust", TRUSTS, TRUST_COLOURS, description=_("trust"))
 
     @coloured({"locked": "warning"})
     @admin.display(description=_("locked"), ordering="locked")
@@ -223,10 +214,7 @@ class SummaryAdmin(HistoryAdmin):
             undo = address("lock", saved, locked=0 if locked else 1, version=saved.version)
             return Done(words, undo=undo if saved.version != former else None)
 
-        may = partial(self.has_change_permission, request)
-        return run_object_action(
-            self, request, object_id, press, may=may, logged="lock" if locked else "unlock"
-        )
+        return run_object_action(self, request, object_id, press, logged="lock" if locked else "unlock")
 
     def rewrite_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
         """Have the summary written from the session's beginning."""
@@ -240,8 +228,7 @@ class SummaryAdmin(HistoryAdmin):
             )
             return Done(words)
 
-        may = partial(self.has_change_permission, request)
-        return run_object_action(self, request, object_id, press, may=may, logged="rewrite")
+        return run_object_action(self, request, object_id, press, logged="rewrite")
 
     # Versions.
 
