@@ -1,4 +1,4 @@
-"""Screens of agents and actors: what they are told, and what they override."""
+"""Screens of agents and actors: settings, policies and their overrides."""
 
 from typing import Any
 

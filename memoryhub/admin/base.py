@@ -1,7 +1,6 @@
-"""What every screen of the admin shares: lists that stay quick, and changes that go through actions.
+"""Base classes of all admin screens: bounded lists, and forms that call actions instead of saving models.
 
-No screen saves a model by itself. Where an action refuses, the form comes back with the refusal beside
-the value it is about, and everything that was typed.
+A validation error raised by an action comes back beside the field it is about, with everything that was typed.
 """
 
 from collections.abc import Callable, Mapping, Sequence

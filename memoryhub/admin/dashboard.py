@@ -1,7 +1,7 @@
-"""The admin's first page: what there is, how much of it, and where to go next.
+"""The admin's first page: counts, pending decisions, recent activity, providers.
 
-Each app offers its own counts through `settings.DASHBOARD_PANELS`. Counting stays cheap: all are counted together, and
-where the planner expects a count to read much of a large table, its own estimate is shown instead, and marked as one.
+Each app offers its own tiles through `settings.DASHBOARD_PANELS`. Counting stays cheap: all are counted together, and
+where the planner expects a count to read much of a large table, its own estimate is shown instead, marked as one.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence

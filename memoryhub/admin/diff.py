@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Final
 
-from diff_match_patch import diff_match_patch
+from diff_match_patch import diff_match_patch  # type: ignore[import-untyped]
 
 SECONDS: Final = 0.5
 """Time for all comparisons of one page."""

@@ -1,4 +1,4 @@
-"""Form fields whose values can be stored, and that leave alone what a browser changes on its way.
+"""Form fields that store what was typed.
 
 A browser sends every line end as CRLF, and Django's own fields trim texts, split lists at commas and
 take JSON that PostgreSQL refuses. An edit must change what a person changed and nothing else.

@@ -1,4 +1,4 @@
-"""Names of models, fields and choices in the reader's language, without a line in any migration.
+"""Translated names of models, fields and choices, and the labels of the audit trail.
 
 Models name their fields in English, as the API does; where a page shows such a name it is looked up in the catalogue.
 """

@@ -1,7 +1,4 @@
-"""Buttons of the screens: each is a POST of its own that calls one action; what the action refuses is told.
-
-Many rows behind the screens have no form: nobody types what a sleep did, or that two memories are one.
-"""
+"""Actions on one row or on many: buttons that post to an action, confirmation pages, undo links in messages."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence

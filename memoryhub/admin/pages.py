@@ -1,4 +1,4 @@
-"""Pages of the admin that belong to no single model: lines of `settings.ADMIN_PAGES`, closed by their permissions."""
+"""Admin pages that belong to no single model, each behind its permissions."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

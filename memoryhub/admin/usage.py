@@ -1,4 +1,4 @@
-"""Screens of what calls to providers cost, and of how tokens are counted. For administrators."""
+"""Screens of provider usage and spending, and of token calibration. For administrators."""
 
 import csv
 from dataclasses import dataclass

@@ -1,6 +1,6 @@
-"""Screens of the people who may use the admin, and their groups. Nobody gives more than he has.
+"""Screens of user accounts and groups; nobody grants rights they lack.
 
-Accounts and groups are Django's own, and so is what saves them; each change is written into the trail beside it.
+Accounts and groups are saved by Django itself; each change is written to the audit trail in the same transaction.
 """
 
 from collections.abc import Iterable, Mapping

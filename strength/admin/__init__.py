@@ -1,4 +1,4 @@
-"""Screens of memories and their nights, for the people who curate them."""
+"""Admin screens of memories, merges, sleep runs, tasks and tombstones."""
 
 from strength.admin.memories import MemoryAdmin
 from strength.admin.merges import MergeAdmin

@@ -1,4 +1,4 @@
-"""What is done to many memories at once: first told and counted, then done as one, and taken back as one."""
+"""Bulk actions on memories: previewed and counted, then applied as one batch that can be undone."""
 
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final

@@ -1,4 +1,4 @@
-"""What people type about a memory, on its way to the actions."""
+"""Forms for adding and editing a memory."""
 
 from typing import Any
 

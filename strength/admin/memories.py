@@ -1,4 +1,4 @@
-"""The memories' screens: a list to work through, and a page that tells a memory's whole story."""
+"""Screens of memories: the list with its row buttons and bulk actions, and the page of one memory."""
 
 import json
 from contextlib import suppress

@@ -1,4 +1,4 @@
-"""What a memory's page tells besides its fields: its text, its strength over time, its changes, what it replaced."""
+"""Sections of a memory's page: sources, revisions, succession, merges, strength over time, receipts."""
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
@@ -249,41 +249,38 @@ TIMELINE: Final = "admin:conversations_session_timeline"
 
 
 def sources_of(request: HttpRequest, memory: Memory) -> dict[str, Any]:
-    """Return the messages that a memory comes from, with what was said for whoever may read messages."""
     rows = MemorySource.objects.filter(actor_id=memory.actor_id, memory_id=memory.pk)
     sources = list(rows[: MOST_SOURCES + 1])
-    messages = _messages(request, memory, sources) if sources else {}
     return {
-        "sources": [
-            {"source": each, "message": message, "quote": _quote(message), "href": message_page(each)}
-            for each in sources[:MOST_SOURCES]
-            for message in [messages.get(each.message_id)]
-        ],
+        "sources": source_messages(request, memory, sources[:MOST_SOURCES]),
         "more_sources": len(sources) > MOST_SOURCES,
-        "reads_messages": may_read_messages(request),
-    }  # fmt: skip
+    }
 
 
-def may_read_messages(request: HttpRequest) -> bool:
-    """Return whether a person may see what was said."""
+def source_messages(
+    request: HttpRequest, memory: Memory, sources: Sequence[MemorySource]
+) -> list[dict[str, Any]]:
+    """Return the messages that a memory comes from, with a quote and a link for whoever may read them."""
     user: Any = request.user
-    return bool(user.has_perm("conversations.view_message"))
+    messages: dict[Any, Any] = {}
+    if sources and user.has_perm("conversations.view_message"):
+        rows = Message.objects.of([memory.actor_id]).defer("content", "blocks", "metadata")
+        shown = rows.annotate(opening=Left(F("content"), READ_FOR_EXCERPT))
+        messages = shown.in_bulk([each.message_id for each in sources])
+    links = user.has_perm("conversations.view_session")
+    return [
+        {
+            "source": each,
+            "message": message,
+            "quote": excerpt(message.opening, LONGEST_QUOTE) if message is not None else "",
+            "href": _message_page(each) if links else "",
+        }
+        for each in sources
+        for message in [messages.get(each.message_id)]
+    ]
 
 
-def _messages(request: HttpRequest, memory: Memory, sources: list[MemorySource]) -> dict[Any, Any]:
-    if not may_read_messages(request):
-        return {}
-    rows = Message.objects.of([memory.actor_id]).defer("content", "blocks", "metadata")
-    shown = rows.annotate(opening=Left(F("content"), READ_FOR_EXCERPT))
-    return shown.in_bulk([each.message_id for each in sources])
-
-
-def _quote(message: Any) -> str:
-    return excerpt(message.opening, LONGEST_QUOTE) if message is not None else ""
-
-
-def message_page(source: MemorySource) -> str:
-    """Return the address of a message among the others of its session."""
+def _message_page(source: MemorySource) -> str:
     timeline = reverse(TIMELINE, args=[source.session_id])
     return f"{timeline}?at={source.message_id}#message-{source.message_id}"
 

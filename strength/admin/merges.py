@@ -1,4 +1,4 @@
-"""Screens of merges: two memories side by side, and whether they are one."""
+"""Screens of merge proposals: two memories side by side, merged or kept apart."""
 
 from collections.abc import Callable, Mapping
 from typing import Any, Final

@@ -1,4 +1,4 @@
-"""What the admin's first page counts of memories, of their nights, and of what waits for a person."""
+"""Dashboard tiles and session timeline entries of memories and sleep runs."""
 
 import hashlib
 from collections.abc import Iterator, Mapping

@@ -1,4 +1,4 @@
-"""The review queue: what waits for a person, one after the other, decided by a key or a button (SPEC W2)."""
+"""Review queue: pending memories and merge proposals, decided one by one with keys or buttons (SPEC W2)."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -8,16 +8,14 @@ from urllib.parse import urlencode
 from uuid import UUID
 
 from django.contrib import admin, messages
-from django.db.models.functions import Left
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
-from django.urls import NoReverseMatch, reverse
+from django.urls import reverse
 from django.utils import timezone
 from django.utils.text import format_lazy
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
-from conversations.models import Message
-from memoryhub.admin.base import READ_FOR_EXCERPT, clock, excerpt, principal
+from memoryhub.admin.base import clock, excerpt, principal
 from memoryhub.admin.fields import with_plain_line_ends
 from memoryhub.admin.object_actions import submitted_number, submitted_reason, submitted_text
 from memoryhub.admin.pages import Page, render_page
@@ -41,7 +39,7 @@ from strength.actions.review import (
 from strength.actions.revisions import take_back
 from strength.actions.tombstones import find_tombstone
 from strength.admin.forms import LONGEST_CONTENT
-from strength.admin.memory_detail import memory_links
+from strength.admin.memory_detail import memory_links, source_messages
 from strength.admin.merges import LONGEST_SHOWN, merge_of, other_merges, pair_of
 from strength.domain.memories import MemoryRefused, Status, WrongState
 from strength.domain.review import (
@@ -80,10 +78,22 @@ DONE: Final[Mapping[str, Any]] = {
     "dismiss": _("Kept apart"),
 }
 
+MOST_SOURCES: Final = 5
+MOST_ENDED: Final = 10
+
+WHYS: Final[Mapping[WaitsFor, Any]] = {
+    WaitsFor.UNTRUSTED_SOURCE: _("It comes from a channel or a message that is not trusted."),
+    WaitsFor.UNTRUSTED_WRITER: _("It was written through a key, or in a channel, that is not trusted."),
+    WaitsFor.DECIDED_AGAINST: _("A person has deleted, rejected or edited a memory with this content."),
+    WaitsFor.CONTRADICTS: _("It contradicts an active memory."),
+    WaitsFor.UNSURE: _("The extraction from the conversation was not confident enough."),
+    WaitsFor.ASKED: _("It was stored as pending on request."),
+}
+
 
 @dataclass(frozen=True)
 class ReviewRequest:
-    """What the address asks for."""
+    """Filters and item that the address names."""
 
     narrowed: Narrowed
     at: Item | None
@@ -107,15 +117,15 @@ class ReviewRequest:
 
 
 class AlreadyDecided(DomainError):
-    """What was to be decided does not wait any more: somebody else was quicker."""
+    """The item was already decided by another reviewer."""
 
 
 class Changed(DomainError):
-    """The item is another than the one that was read; it is shown anew."""
+    """The item was changed since it was read; it is shown again."""
 
 
 def review_view(request: HttpRequest) -> HttpResponse:
-    """Show what waits next, or do what a button says and go on to what waits then."""
+    """Show the next item, or carry out a decision and go on to the next item."""
     asked = _review_request(request)
     if request.method != "POST":
         return _page(request, asked)
@@ -229,7 +239,7 @@ def _approve_or_reject(
 
 
 def _values(memory: Memory, text: str | None) -> dict[str, Any]:
-    """Return what a person put right; nothing where only line ends differ, which browsers change."""
+    """Return the corrected text; nothing where only line ends differ, which browsers change."""
     if text is None or with_plain_line_ends(text) == with_plain_line_ends(memory.content):
         return {}
     if not text.strip():
@@ -409,21 +419,6 @@ def badge(request: HttpRequest) -> str:
     return f"{MOST_ON_THE_BADGE}+" if waits > MOST_ON_THE_BADGE else str(waits)
 
 
-PAGES = [Page("review/", "review", review_view, NEEDS)]
-
-MOST_SOURCES: Final = 5
-MOST_ENDED: Final = 10
-
-WHYS: Final[Mapping[WaitsFor, Any]] = {
-    WaitsFor.UNTRUSTED_SOURCE: _("It comes from a channel or a message that is not trusted."),
-    WaitsFor.UNTRUSTED_WRITER: _("It was written through a key, or in a channel, that is not trusted."),
-    WaitsFor.DECIDED_AGAINST: _("A person has deleted, rejected or edited a memory with this content."),
-    WaitsFor.CONTRADICTS: _("It contradicts an active memory."),
-    WaitsFor.UNSURE: _("The extraction from the conversation was not confident enough."),
-    WaitsFor.ASKED: _("It was stored as pending on request."),
-}
-
-
 def about_item(request: HttpRequest, item: Item, text: str | None) -> dict[str, Any] | None:
     """Return what is shown of an item; None where it went just now."""
     if item.is_merge:
@@ -458,7 +453,7 @@ def _about_memory(request: HttpRequest, memory: Memory, text: str | None) -> dic
         "whys": [WHYS[why] for why in _whys(memory, sources, policy)],
         "confidence": memory.confidence,
         "confidence_floor": policy.confidence_floor,
-        "sources": _shown_sources(request, memory, sources[:MOST_SOURCES]),
+        "sources": source_messages(request, memory, sources[:MOST_SOURCES]),
         "sources_left_out": max(0, len(sources) - MOST_SOURCES),
         "ended": [(each, excerpt(each.content, 400)) for each in ended],
         "near": [
@@ -496,30 +491,4 @@ def _would_end(memory: Memory) -> list[Memory]:
     return list(rows.order_by("pk")[:MOST_ENDED])
 
 
-def _shown_sources(request: HttpRequest, memory: Memory, sources: list[MemorySource]) -> list[dict[str, Any]]:
-    user: Any = request.user
-    said = {}
-    if sources and user.has_perm("conversations.view_message"):
-        rows = Message.objects.of([memory.actor_id]).filter(pk__in=[each.message_id for each in sources])
-        said = {
-            row.pk: row
-            for row in rows.defer("content", "blocks").annotate(opening=Left("content", READ_FOR_EXCERPT))
-        }
-    links = user.has_perm("conversations.view_session")
-    return [
-        {
-            "source": each,
-            "message": said.get(each.message_id),
-            "text": excerpt(said[each.message_id].opening, 300) if each.message_id in said else "",
-            "link": _session_link(each) if links else "",
-        }
-        for each in sources
-    ]
-
-
-def _session_link(source: MemorySource) -> str:
-    try:
-        address = reverse("admin:conversations_session_timeline", args=[source.session_id])
-    except NoReverseMatch:
-        address = reverse("admin:conversations_session_change", args=[source.session_id])
-    return f"{address}#message-{source.message_id}"
+PAGES = [Page("review/", "review", review_view, NEEDS)]

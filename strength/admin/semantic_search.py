@@ -1,4 +1,4 @@
-"""The list's search by meaning: what an agent would find for these words, and how each came to its score."""
+"""Semantic search in the list of memories, as the agent itself would search, with the parts of each score."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field

@@ -1,4 +1,4 @@
-"""Screens of sleeps: what each did to which memory and why, what the next would do, and the way back."""
+"""Screens of sleep runs: previews, runs of one actor or of all users of an agent, and undo."""
 
 from collections import Counter
 from collections.abc import Sequence

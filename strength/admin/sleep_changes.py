@@ -1,4 +1,4 @@
-"""What a sleep changed, or would change, as people read it: by kind, the weightiest first, beside what was foreseen."""
+"""Changes of a sleep run by kind, most important first, and their comparison with the preview."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Final

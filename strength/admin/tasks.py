@@ -1,4 +1,4 @@
-"""Screens of tasks: which memories each was given, which it used, and what came of it. Read only."""
+"""Screen of tasks: offered and used memories, and the result. Read-only."""
 
 import json
 from collections.abc import Sequence

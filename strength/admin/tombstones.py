@@ -1,4 +1,4 @@
-"""Screens of decisions: what people decided against, how often that held something back, and how to lift it."""
+"""Screen of tombstones: deleted, rejected or edited texts that programs may not write again."""
 
 from typing import Any
 

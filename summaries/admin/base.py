@@ -1,4 +1,4 @@
-"""What the screens of projects, documents and summaries share: forms with a version and a reason, and a way back."""
+"""Base classes of the summaries' screens: versioned forms with a reason, version history, comparison, restore."""
 
 import unicodedata
 from collections.abc import Callable, Mapping, Sequence

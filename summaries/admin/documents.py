@@ -1,4 +1,4 @@
-"""The editor of a project's documents: everything is written, restored and believed through the actions alone."""
+"""Editor of project documents, with versions, compaction and trust of entries."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

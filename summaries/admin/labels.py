@@ -1,4 +1,4 @@
-"""What the words of the domain are called on the screens of projects and summaries."""
+"""Screen labels and colours of the domain's values."""
 
 from collections.abc import Mapping
 from typing import Any, Final

@@ -1,4 +1,4 @@
-"""What summaries tell in a session's timeline: versions of its summary, and which projects it was routed to."""
+"""Dashboard tiles and session timeline entries of summaries and routing."""
 
 from collections.abc import Iterator
 from datetime import datetime, timedelta

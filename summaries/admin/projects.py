@@ -1,4 +1,4 @@
-"""Screens of projects: what each remembers, how it grows and was used; renamed, added to, exported and deleted."""
+"""Screens of projects and project events: documents, activity by day, export, deletion."""
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress

@@ -1,4 +1,4 @@
-"""The screen of routing decisions: which project a message was taken to be about, put right with one click."""
+"""Screen of routing decisions: the project chosen for a message, corrected with one click (SPEC P4, W6)."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any

@@ -1,4 +1,4 @@
-"""Screens of summaries: what they say, what they said before, and the buttons that change them."""
+"""Screen of session summaries: edit, lock, rewrite, restore and delete."""
 
 from collections.abc import Sequence
 from contextlib import suppress
