@@ -18,7 +18,7 @@ RELEASE = "release-assistant"
 def test_a_sleep_is_previewed_done_and_undone(page: Any, stage: Stage) -> None:
     runs = SleepRun.objects.filter(actor__agent_id=RELEASE, actor__user_id="")
     page.goto("/admin/strength/sleeprun/")
-    page.get_by_role("link", name=re.compile("Preview a sleep")).click()
+    page.get_by_role("link", name=re.compile("Preview or start")).click()
     choose(page, "agent", RELEASE)
     press(page, "Preview")
     assert runs.get().dry_run

@@ -43,7 +43,7 @@ DATA = {"bdi", "code", "pre", "textarea", "script", "style", "template"}
 NAMES = {
     "memoryhub", "English", "JSON", "Lines", "CSV", "API", "OpenAPI", "Django", "JavaScript", "Python", "Shell", "curl",
     "fetch", "requests", "zip", "Anthropic", "OpenAI", "hashing", "Hashing", "ngrams", "none", "anthropic", "openai",
-    "esc", "Control", "Command", "Mac", "manage", "serve", "work", "read", "write", "admin", "auto",
+    "esc", "Control", "Command", "Mac", "manage", "serve", "run", "worker", "read", "write", "admin", "auto",
     "Memoryhub", "Open", "actor",  # of OpenAI, and of {actorId} in a namespace
 }  # fmt: skip
 

@@ -163,7 +163,7 @@ def test_revoking_asks_first_and_counts(boss: Client, hub: Hub) -> None:
 
 def test_revoking_wants_a_reason(boss: Client, hub: Hub) -> None:
     page = revoke(boss, hub.key, confirmed="1", reason="  ").content.decode()
-    assert "Say why" in page and "aria-invalid" in page
+    assert "Give a reason" in page and "aria-invalid" in page
     assert ApiKey.objects.get(pk=hub.key.pk).revoked_at is None
     page = revoke(boss, hub.key, confirmed="1", reason="laptop stolen").content.decode()
     assert "1 key was revoked." in page

@@ -217,7 +217,7 @@ def test_each_button_offers_the_way_back(boss: Client, hub: Hub, before: str, ve
     response = boss.post(page_of(memory, "curate"), read, follow=True)
     assert state(memory)[:2] != stood
     undone = boss.post(undo_of(response), follow=True)
-    assert "as it was before" in told(undone) and state(memory)[:2] == stood
+    assert "The change was undone" in told(undone) and state(memory)[:2] == stood
     assert not Tombstone.objects.exists()
     again = boss.post(undo_of(response), follow=True)
     assert levels(again) == ["error"] and "changed since" in told(again) and state(memory)[:2] == stood
@@ -417,7 +417,7 @@ def test_two_chosen_are_merged_and_parted_again(boss: Client, hub: Hub) -> None:
     )
     assert state(one)[0] == "archived"
     undone = boss.post(undo_of(done), follow=True)
-    assert "apart again" in told(undone) and state(one)[0] == "active"
+    assert "were unmerged" in told(undone) and state(one)[0] == "active"
     say_yes(boss, ask(boss, "merge", one, other), keep=str(one.pk))
     assert Merge.objects.get().kept_id == one.pk, "a person may decide otherwise"
 

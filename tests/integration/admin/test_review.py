@@ -110,7 +110,7 @@ def test_what_waits_is_shown_with_why_and_whence(boss: Client, hub: Hub) -> None
     response = queue(boss)
     text = response.content.decode()
     assert response.context["memory"] == memory and "1 of 1" in text
-    assert "was not sure enough" in text and "sure: 0.10" in text
+    assert "was not confident enough" in text and "sure: 0.10" in text
     assert "抹茶アイスが好きです。" in text and f"#message-{hub.messages[1].pk}" in text
     assert "slack" in text and "kana" in text
     [near, *_] = response.context["near"]
@@ -121,8 +121,8 @@ def test_what_waits_is_shown_with_why_and_whence(boss: Client, hub: Hub) -> None
     ("options", "by", "why"),
     [
         ({}, STRANGER, "written through a key"),
-        ({"confidence": 0.2}, BY, "was not sure enough"),
-        ({"waits": True}, BY, "written down to wait"),
+        ({"confidence": 0.2}, BY, "was not confident enough"),
+        ({"waits": True}, BY, "stored as pending"),
     ],
 )
 def test_it_is_told_why_it_waits(
@@ -137,7 +137,7 @@ def test_what_a_person_decided_against_before_is_told(boss: Client, hub: Hub) ->
     delete_memory(memory=gone, expected_version=None, by=BY, reason="", now=NOW)
     key = Principal(kind=PrincipalKind.KEY, id="k", name="app")
     write_memory(actor=hub.actor, new=NewMemory(content="Owns a canoe"), by=key, now=NOW)
-    assert "has decided against" in queue(boss).content.decode()
+    assert "has deleted, rejected or edited" in queue(boss).content.decode()
 
 
 def test_approving_shows_the_next_and_what_was_done(boss: Client, hub: Hub) -> None:
@@ -150,7 +150,7 @@ def test_approving_shows_the_next_and_what_was_done(boss: Client, hub: Hub) -> N
     assert (revision.who_name, revision.reason) == ("boss", "I asked.")
     assert LogEntry.objects.filter(object_id=str(first.pk), change_message="approve").exists()
     response = press(boss, "approve", response)
-    assert "Everything has been decided" in response.content.decode()
+    assert "All items have been reviewed" in response.content.decode()
     assert "2 things in this round" in response.content.decode()
 
 
@@ -303,7 +303,7 @@ def test_what_goes_while_it_is_looked_up_is_told_and_the_next_comes(boss: Client
         response = boss.get(reverse("review"), {"at": f"memory:{first.pk}"}, follow=True)
     assert "does not wait any more" in told(response) and response.redirect_chain
     assert response.context["memory"] == second and response.context["place"] == 1
-    assert "Everything has been decided" not in response.content.decode()
+    assert "All items have been reviewed" not in response.content.decode()
 
 
 def test_a_pair_that_goes_while_it_is_looked_up_is_told(boss: Client, hub: Hub) -> None:
@@ -367,7 +367,7 @@ def test_an_undo_is_done_once(boss: Client, hub: Hub) -> None:
     )
 
 
-# What contradicts what is believed
+# What contradicts an active memory
 
 
 def correction(hub: Hub) -> tuple[Memory, Memory]:
@@ -388,7 +388,7 @@ def test_what_would_end_another_says_so(boss: Client, hub: Hub) -> None:
     old, new = correction(hub)
     response = queue(boss)
     text = response.content.decode()
-    assert response.context["memory"] == new and "contradicts what is believed" in text
+    assert response.context["memory"] == new and "contradicts an active memory" in text
     assert (
         "A memory that would replace others" in text and "would be replaced" in text and page_of(old) in text
     )

@@ -236,7 +236,7 @@ def test_filters_narrow_to_what_nobody_was_sure_of(boss: Client, actor: Actor) -
 
 def test_page_shows_the_examples_that_a_router_is_shown(boss: Client, actor: Actor) -> None:
     decision, other = routed(actor), routed(actor, "Which beans shall we buy?")
-    assert "Nobody has put anything right yet" in boss.get(page_of(decision)).content.decode()
+    assert "Nothing has been corrected yet" in boss.get(page_of(decision)).content.decode()
     correct_routing(decision=other, project_name="coffee-bar", by=BY, now=NOW)
     answer = boss.get(page_of(decision))
     (example,) = answer.context["examples"]

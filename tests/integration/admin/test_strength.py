@@ -288,7 +288,7 @@ def test_sleep_page_shows_the_first_of_each_kind(boss: Client, nights: Nights) -
     response = boss.get(page_of(nights.run))
     text = response.content.decode()
     assert len(response.context["changes"]) == 20
-    assert "and 210 more" in text and "not there any more" in text and SCRIPT not in text
+    assert "and 210 more" in text and "no longer exists" in text and SCRIPT not in text
 
 
 def begin(browser: Client, **values: Any) -> Any:
@@ -426,7 +426,7 @@ def test_a_merge_is_accepted_and_parted_again(boss: Client, nights: Nights) -> N
     response = press(boss, nights.proposal, "decide", verb="accept", reason="the same")
     nights.proposal.refresh_from_db()
     nights.other.refresh_from_db()
-    assert "are one now" in told(response) and response.redirect_chain[-1][0] == list_of(Merge)
+    assert "were merged" in told(response) and response.redirect_chain[-1][0] == list_of(Merge)
     assert (nights.proposal.state, nights.proposal.decided_by, nights.proposal.reason) == (
         "merged",
         "boss",
@@ -582,7 +582,7 @@ def test_decision_is_told_without_its_text_and_lifted(boss: Client, nights: Nigh
         assert "deleted" in text and "rumour" not in text and "<bdi>test</bdi> (command)" in text
     assert "text itself is not stored here" in text_of(boss, page_of(nights.decision))
     response = press(boss, nights.decision, "lift", reason="it was true")
-    assert "was lifted" in told(response) and response.redirect_chain[-1][0] == list_of(Tombstone)
+    assert "may be written again" in told(response) and response.redirect_chain[-1][0] == list_of(Tombstone)
     assert not Tombstone.objects.exists()
     entry = AuditEntry.objects.get(verb="lift")
     assert (entry.who_name, entry.reason) == ("boss", "it was true")
@@ -603,7 +603,7 @@ def test_decision_links_to_what_stands_in_its_place(boss: Client, nights: Nights
     assert page_of(nights.one) in text_of(boss, list_of(Tombstone))
     assert "No tea at all" in text_of(boss, page_of(edited))
     delete_memory(memory=nights.one, expected_version=None, by=BY, reason="", now=NOW)
-    assert "not there any more" in text_of(boss, page_of(edited))
+    assert "no longer exists" in text_of(boss, page_of(edited))
 
 
 # Tasks
