@@ -18,7 +18,7 @@ def main() -> None:
     from django.db import OperationalError
 
     from memoryhub.env import EnvironmentProblem
-    from memoryhub.providers.errors import ConfigurationError
+    from memoryhub.llm.errors import ConfigurationError
     from memoryhub.runtime.postgres import PostgresError
     from memoryhub.runtime.postgres.errors import explain_outage
 

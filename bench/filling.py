@@ -14,13 +14,12 @@ from itertools import accumulate, islice
 from django.db import connection
 from pgvector import HalfVector
 
-from memoryhub.providers.spaces import active_space, provider_of
+from memoryhub.embeddings.spaces import active_space, provider_of
+from memoryhub.llm.tokens.counter import count_raw
 from memoryhub.search.analysis import analyse
-from memoryhub.search.statistics import frequencies
-from memoryhub.search.vectors import word_vector
-from memoryhub.search.words import WORDS_VERSION
+from memoryhub.search.bm25 import WORDS_VERSION
+from memoryhub.search.index import frequencies, word_vector
 from memoryhub.tenancy.domain import actor_id
-from memoryhub.tokens import count_raw
 from strength.sql import FACETS
 
 AGENTS = 10

@@ -6,7 +6,7 @@
     python bench/latency.py --lag 100                        # from a write to being found, with a remote embedder
 
 Each size is filled anew, the rows of all actors by turns (`filling.py`), and asked through the web server that
-`make run` starts, by one client: first with the rows where they came to lie, then after `manage.py gather`.
+`make run` starts, by one client: first with the rows where they came to lie, then after `manage.py cluster_tables`.
 Server side is the `Server-Timing` that its middleware writes: from the first middleware to the response. The
 plain SQL is what the search itself sends, recorded, and sent by psycopg from this process; requests and
 statements come by turns, so that whatever else the machine does meets both.
@@ -109,7 +109,7 @@ class PlainSql:
 
         from memoryhub.auth.domain import command
         from memoryhub.auth.tenancy import tenant_for_reading
-        from memoryhub.providers.spaces import text_query
+        from memoryhub.embeddings.spaces import text_query
         from strength.actions.search import MemorySearch, search_memories
 
         statements: list[tuple[str, Any]] = []
@@ -292,11 +292,11 @@ def _insert_plainly(batches: Sequence[Sequence[str]]) -> Iterator[float]:
     from conversations.actions.sessions import open_session
     from memoryhub.auth.domain import command
     from memoryhub.auth.tenancy import actor_for_writing
+    from memoryhub.embeddings.spaces import active_space, provider_of
     from memoryhub.ids import new_id
-    from memoryhub.providers.spaces import active_space, provider_of
     from memoryhub.search.analysis import analyse
-    from memoryhub.search.vectors import word_vector
-    from memoryhub.search.words import WORDS_VERSION
+    from memoryhub.search.bm25 import WORDS_VERSION
+    from memoryhub.search.index import word_vector
 
     by, now, space = command("bench"), datetime.now(UTC), active_space()
     actor = actor_for_writing(by, "ingestion", "plain", now=now)
@@ -357,7 +357,7 @@ def run(arguments: argparse.Namespace, cluster: Any) -> dict[str, Any]:
             filling.fill(size)
             figures.append(measure(size, AS_THEY_CAME, arguments.rounds, key, cluster, tick).figures())
             bar.update(task, description="gathering")
-            call_command("gather", stdout=io.StringIO())
+            call_command("cluster_tables", stdout=io.StringIO())
             figures.append(measure(size, GATHERED, arguments.rounds, key, cluster, tick).figures())
         ingested = ingest(key, arguments.ingest, tick)
     return {

@@ -210,7 +210,7 @@ def _stored_vectors(
     index: type[Any], actor: "Actor", names: Mapping[UUID, str]
 ) -> Iterator[tuple[str, list[float]]]:
     """Yield the texts' ids and vectors as the server stored them, so that no vendor is asked twice."""
-    from memoryhub.providers.spaces import active_space
+    from memoryhub.embeddings.spaces import active_space
 
     owner = f"{index.owner_field}_id"
     rows = index.objects.filter(actor_id=actor.id, space=active_space()).exclude(vector=None)
@@ -221,7 +221,7 @@ def _stored_vectors(
 
 def _in_order(collection: Collection, stored: Mapping[str, list[float]]) -> np.ndarray:
     """Return the vectors [text, dimension]; zeros for a text that has none."""
-    from memoryhub.providers.spaces import active_space
+    from memoryhub.embeddings.spaces import active_space
 
     nothing = [0.0] * active_space().dimension
     return np.array([stored.get(text.id, nothing) for text in collection.texts])
@@ -286,7 +286,7 @@ def ask_all(
     dataset: Dataset, filled: Sequence[Filled], modes: Sequence[str], tick: Callable[[], None]
 ) -> Measured:
     """Ask every question of its collection, in every mode and of every baseline."""
-    from memoryhub.providers.spaces import text_query
+    from memoryhub.embeddings.spaces import text_query
 
     measured = Measured.nothing()
     text_query("The first query loads what later ones find loaded.")
@@ -345,7 +345,7 @@ def ask_off_topic(
     dataset: Dataset, filled: Sequence[Filled], options: Options, tick: Callable[[], None]
 ) -> dict[str, list[float]]:
     """Return, by mode, the best relevance of each question about nothing, asked of each collection."""
-    from memoryhub.providers.spaces import text_query
+    from memoryhub.embeddings.spaces import text_query
 
     best: dict[str, list[float]] = {mode: [] for mode in options.modes}
     for text in in_its_language(dataset, options.off_topic):
@@ -409,7 +409,7 @@ def floors() -> list[float]:
 
 def embedder() -> dict[str, Any]:
     """Return what the vectors are made by, and how a cosine is read in their space."""
-    from memoryhub.providers.spaces import active_space
+    from memoryhub.embeddings.spaces import active_space
 
     names = ("provider", "model", "dimension", "cosine_low", "cosine_high", "vector_weight")
     return {name: getattr(active_space(), name) for name in names}
@@ -506,7 +506,7 @@ def _settle() -> None:
     """
     from django.db import connection
 
-    from memoryhub.search.statistics import frequencies
+    from memoryhub.search.index import frequencies
 
     frequencies.forget()
     with connection.cursor() as cursor:

@@ -59,7 +59,7 @@ def run(arguments: argparse.Namespace) -> dict[str, Any]:
     import filling
     from django.db import connection
 
-    from memoryhub.search.gathering import gather
+    from memoryhub.search.maintenance import cluster_tables
     from memoryhub.tenancy.models import Actor, Agent
 
     begun = datetime(2026, 1, 1, tzinfo=UTC)
@@ -74,7 +74,7 @@ def run(arguments: argparse.Namespace) -> dict[str, Any]:
             cursor.execute(PLAIN)
         filling.settle()
         if arguments.gather:
-            list(gather(from_scatter=0.0))
+            list(cluster_tables(from_scatter=0.0))
         bar.update(shown, description="nights", advance=1)
         actors = list(Actor.objects.select_related("agent").exclude(user_id=""))
         nights = []
@@ -184,7 +184,7 @@ def main() -> None:
         "--at-once", type=int, default=min(os.cpu_count() or 1, 4), help="actors at a time (%(default)s)"
     )
     parser.add_argument(
-        "--gather", action="store_true", help="after `manage.py gather`, not as the rows came"
+        "--gather", action="store_true", help="after `manage.py cluster_tables`, not as the rows came"
     )
     arguments = parser.parse_args()
     if min(arguments.actors, arguments.memories, arguments.nights - 1, arguments.at_once) < 1:

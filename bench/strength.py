@@ -177,7 +177,7 @@ class Agent:
 
     def do(self, ask: Ask, at: float) -> None:
         """Do a task: search, answer from what is found of what it needs, complete it."""
-        from memoryhub.providers.spaces import active_space, embed_query
+        from memoryhub.embeddings.spaces import active_space, embed_query
         from strength.actions.tasks import Completion, begin_task, complete_task
         from strength.domain.strength import Impact
 
@@ -348,7 +348,7 @@ def simulate(variant: Variant, number: int, tick: Callable[[], None]) -> dict[st
     """Let one agent of a variant live; return what was seen of it. Needs Django set up."""
     from django.db import connection
 
-    from memoryhub.search.statistics import frequencies
+    from memoryhub.search.index import frequencies
 
     with connection.cursor() as cursor:
         cursor.execute("SET synchronous_commit = off")

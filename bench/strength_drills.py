@@ -317,7 +317,7 @@ def marking(rounds: int = 300) -> dict[str, Any]:
 
     from memoryhub.auth.domain import command
     from memoryhub.auth.tenancy import tenant_for_reading
-    from memoryhub.providers.spaces import text_query
+    from memoryhub.embeddings.spaces import text_query
     from strength.actions.search import MemorySearch, search_memories
 
     filling.empty()

@@ -12,9 +12,9 @@ class MemoryhubConfig(AppConfig):
         from memoryhub import checks  # noqa: F401  registering the start-up checks
         from memoryhub.admin.labels import label_models
         from memoryhub.auth.roles import apply_roles
+        from memoryhub.embeddings.tasks import pieces
         from memoryhub.jobs.backfill import SOURCES
         from memoryhub.jobs.registry import load_jobs
-        from memoryhub.providers.backfill import pieces
 
         label_models()
         load_jobs()

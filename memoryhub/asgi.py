@@ -16,15 +16,14 @@ django.setup(set_prefix=False)
 
 # The settings must be there first.
 from memoryhub.api.asgi import BodyLimit, OneHopHandler  # noqa: E402
-from memoryhub.llm.base import Operation  # noqa: E402
-from memoryhub.providers.registry import llm_provider  # noqa: E402
-from memoryhub.tokens import count_raw  # noqa: E402
+from memoryhub.llm.client import llm_provider  # noqa: E402
+from memoryhub.llm.tokens.counter import count_raw  # noqa: E402
 
 application = BodyLimit(OneHopHandler())
 
 # Load the vocabulary (a quarter of a second) and the vendor's SDK (several) now, not in somebody's first request.
 count_raw("memoryhub")
-llm_provider(Operation.CHAT)
+llm_provider()
 
 # What is loaded by now lives as long as the process. Without this, every full garbage collection walks through
 # the vocabulary's 200,000 entries, and a request that happens to pay for it takes 60 ms longer.

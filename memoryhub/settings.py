@@ -12,8 +12,9 @@ from django.urls import reverse_lazy
 from django.utils.translation import gettext_lazy as _
 from pythonjsonlogger.core import RESERVED_ATTRS
 
+from memoryhub.embeddings.config import EmbeddingConfig
 from memoryhub.env import CHECKOUT, database_settings, read_environment, secret_key
-from memoryhub.providers.config import EmbeddingConfig, LLMConfig
+from memoryhub.llm.config import LLMConfig
 
 ENVIRONMENT = read_environment()
 BASE_DIR = CHECKOUT
@@ -421,7 +422,7 @@ DIAGNOSES = [
 # Every policy whose values an agent or a user may override; a key belongs to exactly one of them.
 POLICIES = [
     "memoryhub.tenancy.domain.TrustPolicy",
-    "memoryhub.llm.usage.domain.LedgerPolicy",
+    "memoryhub.llm.usage.domain.BudgetPolicy",
     "conversations.domain.policy.ContextPolicy",
     "conversations.domain.policy.SessionPolicy",
     "conversations.domain.policy.ChatPolicy",

@@ -6,13 +6,13 @@ from typing import Final
 from django.db.models import Q
 from django.utils import timezone
 
+from memoryhub.embeddings import tasks as _embedding  # noqa: F401
 from memoryhub.jobs.context import JobContext
 from memoryhub.jobs.domain import ENDED_BADLY, State
 from memoryhub.jobs.models import Job, Worker
 from memoryhub.jobs.registry import job
 from memoryhub.jobs.schedules import SCHEDULED
 from memoryhub.llm.usage import tasks as _usage  # noqa: F401
-from memoryhub.providers import tasks as _embedding  # noqa: F401
 
 DONE_KEPT: Final = timedelta(days=7)
 SCHEDULED_KEPT: Final = timedelta(days=1)

@@ -14,7 +14,7 @@ from memoryhub.jobs.context import JobContext, Writes
 from memoryhub.jobs.domain import Postponed
 from memoryhub.jobs.queue import enqueue
 from memoryhub.jobs.registry import After, job
-from memoryhub.providers.patience import counting_spoilt, spoilt_answers
+from memoryhub.llm.client import counting_spoilt, spoilt_answers
 from memoryhub.tenancy.domain import PolicyError
 from memoryhub.tenancy.models import Actor
 from memoryhub.tenancy.policies import effective_policy

@@ -15,12 +15,12 @@ from conversations.domain.layers import PROJECT, SESSION_SUMMARY, Candidate, Lay
 from conversations.domain.text import sections_of
 from conversations.models import Session
 from memoryhub.auth.tenancy import UnknownRow
+from memoryhub.llm.tokens.counter import count_raw
 from memoryhub.search.analysis import analyse
+from memoryhub.search.bm25 import document_weights, word_score
 from memoryhub.search.query import SearchQuery
-from memoryhub.search.words import document_weights, word_score
 from memoryhub.tenancy.domain import Trust
 from memoryhub.tenancy.policies import effective_policy
-from memoryhub.tokens.counter import count_raw
 from summaries.actions.projects import hold_project, note_event
 from summaries.domain.documents import MEMORY, PINNED, best_sections, document_order, without_lines
 from summaries.domain.policy import ProjectPolicy

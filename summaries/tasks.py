@@ -10,7 +10,7 @@ from memoryhub.auth.domain import job_principal
 from memoryhub.jobs.context import JobContext, Writes
 from memoryhub.jobs.queue import enqueue
 from memoryhub.jobs.registry import After, job
-from memoryhub.providers.patience import counting_spoilt, spoilt_answers
+from memoryhub.llm.client import counting_spoilt, spoilt_answers
 from memoryhub.tenancy.models import Actor
 from summaries.actions.compaction import compact as compact_document
 from summaries.actions.summaries import summarize as summarize_session

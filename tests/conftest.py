@@ -17,12 +17,12 @@ from rest_framework.test import APIClient
 
 from memoryhub.auth.actions import issue_key
 from memoryhub.auth.domain import Scope, command
+from memoryhub.embeddings import registry
+from memoryhub.embeddings.spaces import query_cache
 from memoryhub.jobs.executor import run
 from memoryhub.jobs.queue import offer
-from memoryhub.llm.usage.calibrating import calibrated
-from memoryhub.providers import registry
-from memoryhub.providers.spaces import query_cache
-from memoryhub.search.statistics import frequencies
+from memoryhub.llm.usage.calibration import calibrated
+from memoryhub.search.index import frequencies
 from strength.models import MemoryIndex
 from tests import database
 from tests.examples import QUICK

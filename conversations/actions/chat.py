@@ -27,10 +27,9 @@ from memoryhub.auth.domain import Principal
 from memoryhub.auth.tenancy import Tenant, hold, seen_by
 from memoryhub.db_pool import Stream, limit_concurrency, return_connection, run_in_background, run_in_thread
 from memoryhub.jobs.registry import Event
-from memoryhub.llm.base import ChatMessage, Completion, CompletionRequest, Delta, Operation
-from memoryhub.providers.asking import ask, ask_streaming
-from memoryhub.providers.errors import ProviderError
-from memoryhub.providers.registry import llm_provider
+from memoryhub.llm.client import ask, ask_streaming, llm_provider
+from memoryhub.llm.errors import ProviderError
+from memoryhub.llm.types import ChatMessage, Completion, CompletionRequest, Delta, Operation
 from memoryhub.tenancy.models import Actor
 from memoryhub.tenancy.policies import effective_policy
 
@@ -280,7 +279,7 @@ def _request(
     system: str | Sequence[Mapping[str, Any]] = agent.system_prompt
     turns: Sequence[Mapping[str, Any]] = [{"role": "user", "content": question.message}]
     if question.with_memory and policy.chat_memory:
-        form = llm_provider(Operation.CHAT).form
+        form = llm_provider().form
         context = assemble_context(
             tenant=Tenant(agent.agent_id, turn.actor.user_id, agent, turn.actor),
             request=ContextRequest(

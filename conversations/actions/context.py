@@ -27,11 +27,10 @@ from memoryhub.auth import audit
 from memoryhub.auth.domain import Principal
 from memoryhub.auth.tenancy import Tenant, UnknownRow, ensure_actor
 from memoryhub.db_pool import release_connection
-from memoryhub.llm.base import ChatMessage, CompletionRequest, Operation
-from memoryhub.providers.counting import counter_in_use
-from memoryhub.providers.errors import ProviderError
-from memoryhub.providers.registry import llm_provider
-from memoryhub.providers.spaces import text_query
+from memoryhub.embeddings.spaces import text_query
+from memoryhub.llm.client import counter_in_use, llm_provider
+from memoryhub.llm.errors import ProviderError
+from memoryhub.llm.types import ChatMessage, CompletionRequest, Operation
 from memoryhub.search.query import SearchQuery
 from memoryhub.tenancy.policies import effective_policy
 
@@ -265,7 +264,7 @@ def exact_tokens(*, assembly: Assembly, form: Format) -> int | None:
 
     None where it cannot tell, is away, or takes contexts in another form.
     """
-    provider = llm_provider(Operation.CHAT)
+    provider = llm_provider()
     if provider.form != form:
         return None
     plain = split_system(form, assembly.system, assembly.messages)

@@ -12,18 +12,13 @@ from conversations.domain.messages import SPOKEN, NewMessage, Numbered, Placemen
 from conversations.models import Message, MessageIndex, Session
 from memoryhub.auth.domain import Principal
 from memoryhub.auth.tenancy import UnknownRow, hold
+from memoryhub.embeddings.spaces import IndexEntry, after_indexing, index_entries, writing_spaces
 from memoryhub.jobs.queue import enqueue_triggered
 from memoryhub.jobs.registry import Event
-from memoryhub.providers.spaces import (
-    IndexEntry,
-    after_indexing,
-    index_entries,
-    writing_spaces,
-)
+from memoryhub.llm.tokens.counter import count_raw
 from memoryhub.search.models import EmbeddingSpace
 from memoryhub.tenancy.domain import Trust, TrustPolicy
 from memoryhub.tenancy.policies import effective_policy
-from memoryhub.tokens.counter import count_raw
 
 FOLLOWED = ("message_count", "last_message_at", "ended_at", "authors")
 

@@ -8,10 +8,9 @@ from django.db.models import Func
 
 from conversations.domain.messages import named, without_names
 from conversations.models import Message, MessageIndex, Session, believed_in
+from memoryhub.embeddings.spaces import about_somebody
 from memoryhub.llm.usage.domain import NOBODY, Payer
-from memoryhub.providers.spaces import about_somebody
-from memoryhub.search.expressions import Conversation, candidates
-from memoryhub.search.query import SearchQuery
+from memoryhub.search.query import Conversation, SearchQuery, candidates
 
 # Messages rank by relevance alone, so the floors only keep apart what shares nothing with the query.
 SIMILARITY_THRESHOLD = 0.3

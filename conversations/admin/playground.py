@@ -53,8 +53,8 @@ from memoryhub.admin.object_actions import submitted_text
 from memoryhub.admin.pages import Page, render_page
 from memoryhub.auth.tenancy import Tenant, tenant_for_reading
 from memoryhub.errors import DomainError
-from memoryhub.providers.counting import counter_in_use
-from memoryhub.providers.errors import ProviderError
+from memoryhub.llm.client import counter_in_use
+from memoryhub.llm.errors import ProviderError
 from memoryhub.tenancy.domain import PolicyError
 from memoryhub.tenancy.models import Actor
 

@@ -49,7 +49,7 @@ from memoryhub.api.views import ApiView
 from memoryhub.auth.domain import Principal, Scope
 from memoryhub.db_pool import Stream, return_connection
 from memoryhub.jobs.executor import described
-from memoryhub.llm.base import Delta
+from memoryhub.llm.types import Delta
 from memoryhub.tenancy.domain import PolicyError
 
 MEDIA_TYPE: Final = "text/event-stream"

@@ -10,8 +10,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any, Final
 
-from memoryhub.search.analysis import UNSPACED, is_unspaced
-from memoryhub.search.stopwords import ENGLISH_STOP_WORDS, JAPANESE_STOP_GRAMS
+from memoryhub.search.analysis import ENGLISH_STOP_WORDS, JAPANESE_STOP_GRAMS, UNSPACED, is_unspaced
 
 TEXT_BLOCK = "text"
 

@@ -5,7 +5,7 @@ import django.contrib.postgres.indexes
 import django.db.models.deletion
 import django.db.models.functions.datetime
 import memoryhub.ids
-import memoryhub.search.fields
+import memoryhub.search.models
 import memoryhub.tenancy.domain
 from django.db import migrations, models
 
@@ -42,8 +42,8 @@ class Migration(migrations.Migration):
         migrations.CreateModel(
             name='MessageIndex',
             fields=[
-                ('vector', memoryhub.search.fields.InlineHalfVectorField(null=True)),
-                ('words', memoryhub.search.fields.InlineSparseVectorField(dimensions=536870912)),
+                ('vector', memoryhub.search.models.InlineHalfVectorField(null=True)),
+                ('words', memoryhub.search.models.InlineSparseVectorField(dimensions=536870912)),
                 ('pk', models.CompositePrimaryKey('actor_id', 'space_id', 'message_id', blank=True, editable=False, primary_key=True, serialize=False)),
                 ('session_id', models.UUIDField()),
                 ('seq', models.PositiveIntegerField()),

@@ -31,8 +31,7 @@ from memoryhub.jobs.models import Job
 from memoryhub.jobs.status import Mood, jobs_status
 from memoryhub.llm.usage.domain import OK
 from memoryhub.llm.usage.models import LedgerEntry
-from memoryhub.search.models import EmbeddingSpace
-from memoryhub.search.reindexing import index_models
+from memoryhub.search.models import EmbeddingSpace, index_models
 from memoryhub.tenancy.models import Actor, Agent
 
 # In the planner's unit, about one page read in order each: some 100,000 narrow rows, tens of milliseconds.

@@ -20,17 +20,10 @@ from memoryhub.admin.base import ReadOnlyAdmin, clock, coloured, title_with_time
 from memoryhub.admin.dashboard import Section, Tile
 from memoryhub.admin.filters import PeriodFilter
 from memoryhub.admin.pages import Page, render_page
-from memoryhub.llm.usage.domain import OK, LedgerPolicy, day_start
+from memoryhub.llm.budget import DailyBudget, capped_agents, paused_agents, spent_in
+from memoryhub.llm.usage.domain import OK, BudgetPolicy, day_start
 from memoryhub.llm.usage.models import LedgerEntry, TokenFactors
-from memoryhub.llm.usage.spending import (
-    Standing,
-    between,
-    by_agent_and_day,
-    by_day,
-    capped_agents,
-    paused,
-    spent_in,
-)
+from memoryhub.llm.usage.reports import between, by_agent_and_day, by_day
 from memoryhub.tenancy.policies import effective_policy
 
 MOST_DAYS_SHOWN = 20
@@ -55,7 +48,7 @@ def usage_tiles(now: datetime) -> list[Tile]:
 
 def _state(now: datetime) -> str:
     """Return the worst news of the providers: work that is paused, calls that fail, or that all is well."""
-    waiting = [standing.agent_id for standing in paused(now=now)]
+    waiting = [standing.agent_id for standing in paused_agents(now=now)]
     if waiting:
         return gettext("cap reached: %(agents)s") % {"agents": ", ".join(waiting[:3])}
     latest = LedgerEntry.objects.order_by("-created_at", "-id").first()
@@ -136,7 +129,7 @@ def _totals(listed: Any) -> dict[str, Any]:
     return {
         "by_day": table,
         "total": {"cost": dollars(spent.cost), "tokens": number_format(spent.tokens, force_grouping=True)},
-        "paused": [paused_sentence(standing) for standing in paused(now=clock())],
+        "paused": [paused_sentence(standing) for standing in paused_agents(now=clock())],
     }
 
 
@@ -144,7 +137,7 @@ def cap_labels() -> dict[str, str]:
     """Return the caps of each agent that has one, in words."""
     found = {}
     for agent in capped_agents():
-        policy = effective_policy(LedgerPolicy, agent, None)
+        policy = effective_policy(BudgetPolicy, agent, None)
         parts = [
             *([f"{policy.daily_spend_cap} USD"] if policy.daily_spend_cap is not None else []),
             *([token_count_label(policy.daily_token_cap)] if policy.daily_token_cap is not None else []),
@@ -162,7 +155,7 @@ def token_count_label(number: int) -> str:
 CAPS_IN_WORDS = {"daily_token_cap": _("daily token cap"), "daily_spend_cap": _("daily spend cap")}
 
 
-def paused_sentence(standing: Standing) -> str:
+def paused_sentence(standing: DailyBudget) -> str:
     """Say that an agent's background work waits, and until when."""
     if standing.reached == "daily_token_cap":
         cap, used = (
@@ -295,7 +288,7 @@ def spending(request: HttpRequest) -> HttpResponse:
         rows=[_row(row) for row in rows[:MOST_ROWS]],
         left_out=len(rows) > MOST_ROWS,
         caps=_caps(),
-        paused=[paused_sentence(standing) for standing in paused(now=clock())],
+        paused=[paused_sentence(standing) for standing in paused_agents(now=clock())],
         file=f"{reverse('spending_totals')}?first={first.isoformat()}&last={last.isoformat()}",
     )
 
@@ -369,7 +362,7 @@ def _caps() -> list[dict[str, Any]]:
 
 
 def _cap(agent: Any, words: str, row: dict[str, Any] | None) -> dict[str, Any]:
-    policy = effective_policy(LedgerPolicy, agent, None)
+    policy = effective_policy(BudgetPolicy, agent, None)
     cost, tokens = (row["dollars"] or Decimal(0), row["read"] + row["written"]) if row else (Decimal(0), 0)
     shares = [
         float(cost) / policy.daily_spend_cap if policy.daily_spend_cap else 0.0,

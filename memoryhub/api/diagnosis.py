@@ -11,21 +11,23 @@ from django.db import DatabaseError, connection
 from memoryhub.api.health import CHECKS
 from memoryhub.auth.models import ApiKey
 from memoryhub.auth.roles import departures
+from memoryhub.embeddings.reembed import leftovers, plan_change
+from memoryhub.embeddings.registry import embedding_provider
 from memoryhub.jobs.models import Job
 from memoryhub.jobs.status import Mood, jobs_status
-from memoryhub.llm.base import Operation
+from memoryhub.llm.budget import paused_agents, spent_in
+from memoryhub.llm.client import llm_provider
+from memoryhub.llm.errors import ProviderError
+from memoryhub.llm.tokens.counter import count_raw
+from memoryhub.llm.types import Operation
 from memoryhub.llm.usage.domain import OK, day_start
 from memoryhub.llm.usage.models import LedgerEntry, TokenFactors
-from memoryhub.llm.usage.spending import estimate_errors, paused, spent_in
-from memoryhub.providers.errors import ProviderError
-from memoryhub.providers.reembedding import leftovers, plan_change
-from memoryhub.providers.registry import embedding_provider, llm_provider
+from memoryhub.llm.usage.reports import estimate_errors
 from memoryhub.runtime.postgres.errors import explain_outage
-from memoryhub.search.reindexing import count_outdated
+from memoryhub.search.maintenance import count_outdated
 from memoryhub.tenancy.domain import Policy, PolicyError
 from memoryhub.tenancy.models import Actor
 from memoryhub.tenancy.policies import effective_policy, policy_classes
-from memoryhub.tokens import count_raw
 
 OLDEST_POSTGRESQL = 16
 OLDEST_PGVECTOR = (0, 8)
@@ -130,8 +132,8 @@ def language_model() -> Iterator[Finding]:
         yield Finding(Level.FINE, "language model", detail)
         return
     try:
-        models = sorted({llm_provider(operation).model_for(operation) for operation in Operation})
-        llm_provider(Operation.CHAT).probe()
+        models = sorted({llm_provider().model_for(operation) for operation in Operation})
+        llm_provider().probe()
     except ProviderError as error:
         yield Finding(Level.WARNING, "language model", f"{error} Chat answers with an error meanwhile.")
         return
@@ -166,7 +168,7 @@ def spending() -> Iterator[Finding]:
     spent, calls, failures = spent_in(today), today.count(), today.exclude(outcome=OK).count()
     detail = f"{calls} calls today, {failures} failed; {spent.tokens} tokens, {spent.cost:.4f} USD"
     yield Finding(Level.WARNING if failures * 2 > calls else Level.FINE, "spending", detail)
-    for standing in paused(now=now):
+    for standing in paused_agents(now=now):
         yield Finding(Level.WARNING, f"spending of {standing.agent_id}", standing.detail)
     fitted = set(TokenFactors.objects.values_list("provider", "model"))
     for each in estimate_errors(since=now - timedelta(days=7)):

@@ -28,7 +28,7 @@ from memoryhub.api.problems import (
 from memoryhub.auth.actions import AgentExists, AgentUnknown, VersionMismatch
 from memoryhub.auth.domain import Forbidden
 from memoryhub.auth.tenancy import UnknownRow
-from memoryhub.providers.errors import ProviderError
+from memoryhub.llm.errors import ProviderError
 from memoryhub.tenancy.domain import PolicyError
 from memoryhub.tenancy.namespaces import NamespaceError
 

@@ -15,7 +15,8 @@ from memoryhub.auth.domain import Scope
 from memoryhub.auth.tenancy import tenant_for_reading
 from memoryhub.jobs.domain import State
 from memoryhub.jobs.models import Job
-from memoryhub.llm.usage.spending import Standing, standing_of, usage
+from memoryhub.llm.budget import DailyBudget, daily_budget
+from memoryhub.llm.usage.reports import usage
 from memoryhub.tenancy.models import Agent
 
 DAYS = 30
@@ -73,12 +74,12 @@ class TodayOut(serializers.Serializer):
     is_paused = serializers.SerializerMethodField(help_text="Whether background work waits; chat never does.")
     paused_until = serializers.SerializerMethodField()
 
-    def get_is_paused(self, standing: Standing) -> bool:
+    def get_is_paused(self, standing: DailyBudget) -> bool:
         """Return whether a cap is used up."""
         return standing.reached is not None
 
     @extend_schema_field(serializers.DateTimeField(allow_null=True))
-    def get_paused_until(self, standing: Standing) -> Any:
+    def get_paused_until(self, standing: DailyBudget) -> Any:
         """Return when the next day begins, where work waits for it."""
         return standing.ends_at if standing.reached else None
 
@@ -113,7 +114,7 @@ class Usage(ApiView):
         body = {
             "agent_id": agent_id, "user_id": user_id, "from": first, "to": last,
             "results": usage(agent_id=agent_id, actor_id=actor_id, first=first, last=last),
-            "today": standing_of(agent_id, agent, now=self.now),
+            "today": daily_budget(agent_id, agent, now=self.now),
         }  # fmt: skip
         return Response(SpendingOut(body).data)
 

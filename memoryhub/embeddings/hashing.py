@@ -23,8 +23,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from memoryhub.embeddings.base import EmbeddingProvider, Vectors
-from memoryhub.providers.config import EmbeddingConfig
-from memoryhub.providers.errors import ProviderMisconfigured
+from memoryhub.embeddings.config import EmbeddingConfig
+from memoryhub.llm.errors import ProviderMisconfigured
 from memoryhub.search.analysis import bounded_marks
 
 Hashes = NDArray[np.uint64]

@@ -13,13 +13,11 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from memoryhub.embeddings.base import EmbeddingProvider, Vectors
-from memoryhub.embeddings.known_models import space_of
-from memoryhub.embeddings.long_texts import Limits, embed_in_pieces
-from memoryhub.providers.config import EmbeddingConfig
-from memoryhub.providers.errors import ProviderMisconfigured
-from memoryhub.tokens import TokenCounter
-from memoryhub.tokens.factors import UNKNOWN
+from memoryhub.embeddings.base import EmbeddingProvider, Limits, Vectors, embed_in_pieces, space_of
+from memoryhub.embeddings.config import EmbeddingConfig
+from memoryhub.llm.errors import ProviderMisconfigured
+from memoryhub.llm.tokens.counter import TokenCounter
+from memoryhub.llm.tokens.factors import UNKNOWN
 
 DEFAULT_MODEL = "sentence-transformers/paraphrase-multilingual-MiniLM-L12-v2"
 """384 dimensions, some fifty languages with Japanese, no prefixes before texts, known to both libraries."""

@@ -1,26 +1,95 @@
-"""Embeddings from OpenAI, or from any server that speaks its `/v1/embeddings` (Ollama, vLLM, LM Studio, TEI).
+"""Embeddings from OpenAI, Azure OpenAI, or any server that speaks `/v1/embeddings` (Ollama, vLLM, LM Studio, TEI).
 
 The SDK builds the request; the answer is read and checked here, because the SDK passes on HTML as a string
 and any JSON as an object with missing attributes.
 """
 
+import base64
+import binascii
+import json
 import threading
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import ClassVar, Self
+from typing import Any, ClassVar, Self
 
+import numpy as np
 import openai
+from numpy.typing import NDArray
 
-from memoryhub.embeddings.answers import vectors_in
-from memoryhub.embeddings.base import PROBE_TEXT, EmbeddingProvider, Vectors, wrong_dimension
-from memoryhub.embeddings.known_models import NATIVE_DIMENSIONS, space_of, takes_dimensions
-from memoryhub.embeddings.long_texts import Limits, embed_in_pieces
-from memoryhub.providers.config import EmbeddingConfig
-from memoryhub.providers.errors import BadAnswer, ProviderTimeout
-from memoryhub.providers.openai_errors import translated
-from memoryhub.providers.retry import Budget, Clock, call_within
-from memoryhub.tokens import TokenCounter
-from memoryhub.tokens.factors import CL100K, UNKNOWN
+from memoryhub.embeddings.base import (
+    NATIVE_DIMENSIONS,
+    PROBE_TEXT,
+    EmbeddingProvider,
+    Limits,
+    Vectors,
+    embed_in_pieces,
+    refuse_not_finite,
+    space_of,
+    takes_dimensions,
+    wrong_dimension,
+)
+from memoryhub.embeddings.config import EmbeddingConfig
+from memoryhub.llm.errors import BadAnswer, ProviderMisconfigured, ProviderTimeout
+from memoryhub.llm.openai import translated
+from memoryhub.llm.retry import Budget, Clock, call_within
+from memoryhub.llm.tokens.counter import TokenCounter
+from memoryhub.llm.tokens.factors import CL100K, UNKNOWN
+
+
+def vectors_in(body: bytes, *, count: int) -> Vectors:
+    """Return the vectors in the order of the texts, shape (count, dimension), all finite.
+
+    Raises BadAnswer: `not_json`, `wrong_count`, `bad_vector`, `wrong_dimension` (ragged) or `not_finite`.
+    """
+    rows = [_vector(item.get("embedding")) for item in _ordered(_items(body), count)]
+    if len({len(row) for row in rows}) != 1:
+        raise BadAnswer("The provider returned vectors of different lengths.", code="wrong_dimension")
+    matrix = np.stack(rows)
+    refuse_not_finite(matrix)
+    return matrix
+
+
+def _items(body: bytes) -> list[dict[str, Any]]:
+    try:
+        answer = json.loads(body)
+    except (ValueError, RecursionError):
+        raise BadAnswer("The provider's answer is not JSON.", code="not_json") from None
+    items = answer.get("data") if isinstance(answer, dict) else None
+    if not isinstance(items, list) or not all(isinstance(item, dict) for item in items):
+        raise BadAnswer("The provider's answer holds no list of embeddings.", code="not_embeddings")
+    return items
+
+
+def _ordered(items: list[dict[str, Any]], count: int) -> list[dict[str, Any]]:
+    """Sort by `index`, which servers may use instead of order; all of 0 … count-1 must be there once."""
+    indexes = [item.get("index", position) for position, item in enumerate(items)]
+    if any(type(index) is not int for index in indexes) or sorted(indexes) != list(range(count)):
+        message = f"The provider returned {len(items)} vectors for {count} texts, or numbered them wrongly."
+        raise BadAnswer(message, code="wrong_count")
+    return [item for _, item in sorted(zip(indexes, items, strict=True), key=lambda pair: pair[0])]
+
+
+def _vector(value: object) -> NDArray[np.float32]:
+    """Return a vector given as a list of numbers, or as base64 of little-endian float32."""
+    try:
+        vector = _from_base64(value) if isinstance(value, str) else _from_numbers(value)
+    except (ValueError, TypeError, OverflowError, binascii.Error):
+        raise BadAnswer("The provider returned a vector that cannot be read.", code="bad_vector") from None
+    if not vector.size:
+        raise BadAnswer("The provider returned an empty vector.", code="bad_vector")
+    return vector
+
+
+def _from_base64(value: str) -> NDArray[np.float32]:
+    return np.frombuffer(base64.b64decode(value, validate=True), dtype="<f4").astype(np.float32)
+
+
+def _from_numbers(values: object) -> NDArray[np.float32]:
+    if not isinstance(values, list) or not all(type(value) in (int, float) for value in values):
+        raise TypeError("not a list of numbers")
+    with np.errstate(over="ignore"):  # 1e39 becomes infinity here and is refused as not finite
+        return np.asarray(values, dtype=np.float64).astype(np.float32)
+
 
 DEFAULT_MODEL = "text-embedding-3-small"
 DEFAULT_BASE_URL = "https://api.openai.com/v1"
@@ -135,3 +204,26 @@ class OpenAIProvider(EmbeddingProvider):
 def _sendable(text: str) -> str:
     """Return the text without lone surrogates, which cannot be written as JSON in UTF-8."""
     return text.encode("utf-8", "replace").decode("utf-8")
+
+
+class AzureProvider(OpenAIProvider):
+    """Asks a deployment. The space is named after the model where one is configured, else the deployment."""
+
+    name: ClassVar[str] = "azure"
+
+    @classmethod
+    def from_config(cls, config: EmbeddingConfig, *, clock: Clock | None = None) -> Self:
+        """Build the provider. Raises ProviderMisconfigured without endpoint, key and deployment."""
+        if not (config.base_url and config.api_key and config.azure_deployment):
+            raise ProviderMisconfigured(
+                "Azure needs an endpoint, a key and a deployment.", code="not_configured"
+            )
+        client = openai.AzureOpenAI(
+            azure_endpoint=config.base_url,
+            azure_deployment=config.azure_deployment,
+            api_version=config.azure_api_version,
+            api_key=config.api_key,
+            max_retries=0,
+            http_client=openai.DefaultHttpxClient(follow_redirects=False),
+        )
+        return cls(client, config, limits=OPENAI_LIMITS, clock=clock)

@@ -12,11 +12,11 @@ from django.db import DatabaseError, connection, transaction
 from memoryhub.auth import audit
 from memoryhub.auth.domain import Principal
 from memoryhub.auth.tenancy import hold
+from memoryhub.embeddings.spaces import after_indexing, index_entries, writing_spaces
 from memoryhub.importexport.fields import ACTORS, AGENTS, Table, WrongValue, exported_tables
 from memoryhub.importexport.id_map import Names, Renaming, namespace, owners
 from memoryhub.importexport.jsonl import BrokenFile, Line, Part, Report, read_lines
-from memoryhub.providers.spaces import after_indexing, index_entries, writing_spaces
-from memoryhub.search.reindexing import index_models
+from memoryhub.search.models import index_models
 from memoryhub.tenancy.domain import AGENT_ID_PATTERN, MAX_USER_ID, actor_id
 from memoryhub.tenancy.models import Actor
 

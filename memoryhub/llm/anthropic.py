@@ -1,4 +1,4 @@
-"""Answers from Anthropic's Messages API, or from any server that speaks it."""
+"""Answers from Anthropic's Messages API, or from any server that speaks it, and the errors of its SDK and streams."""
 
 from collections.abc import AsyncIterator
 from contextlib import AbstractContextManager, asynccontextmanager
@@ -6,13 +6,49 @@ from typing import Any, ClassVar
 
 import anthropic
 
-from memoryhub.llm.base import CompletionRequest, Form
-from memoryhub.llm.drafts import Draft, Stop, amount, parsed, within
-from memoryhub.llm.events import Event
-from memoryhub.llm.remote import Body, RemoteProvider, run
-from memoryhub.llm.schemas import shape_of
-from memoryhub.providers import anthropic_errors
-from memoryhub.providers.errors import BadAnswer, ProviderMisconfigured
+from memoryhub.llm.answers import Draft, Event, Stop, amount, parsed, within
+from memoryhub.llm.errors import BadAnswer, ProviderError, ProviderMisconfigured, ProviderRejected
+from memoryhub.llm.remote import (
+    Body,
+    Dialect,
+    RemoteProvider,
+    no_quota,
+    overloaded,
+    rate_limited,
+    run,
+    translated_from,
+)
+from memoryhub.llm.structured_output import shape_of
+from memoryhub.llm.types import CompletionRequest, Form
+
+DIALECT = Dialect(
+    status=anthropic.APIStatusError,
+    timeout=anthropic.APITimeoutError,
+    connection=anthropic.APIConnectionError,
+    anything=anthropic.AnthropicError,
+    is_out_of_quota=lambda error: error.status_code == 402 or error.type == "billing_error",
+)
+
+
+def translated() -> AbstractContextManager[None]:
+    """Raise a ProviderError for whatever the SDK or the transport raises inside."""
+    return translated_from(DIALECT)
+
+
+def from_event(kind: object) -> ProviderError:
+    """Return the error that the type of an `error` event inside a stream stands for."""
+    if kind == "billing_error":
+        return no_quota()
+    if kind == "rate_limit_error":
+        return rate_limited()
+    if kind in ("authentication_error", "permission_error"):
+        return ProviderMisconfigured("The provider refuses our key.", code="unauthorized")
+    if kind == "not_found_error":
+        return ProviderMisconfigured("The provider has no such address or model.", code="not_found")
+    if kind in ("invalid_request_error", "request_too_large"):
+        return ProviderRejected("The provider refuses the request.", code="rejected")
+    return overloaded()
+
 
 DEFAULT_BASE_URL = "https://api.anthropic.com"
 
@@ -49,7 +85,7 @@ class AnthropicProvider(RemoteProvider):
         return size
 
     def _translated(self) -> AbstractContextManager[None]:
-        return anthropic_errors.translated()
+        return translated()
 
     def _client(self) -> anthropic.AsyncAnthropic:
         http = anthropic.DefaultAsyncHttpxClient(verify=self._certificates, follow_redirects=False)
@@ -111,7 +147,7 @@ class AnthropicProvider(RemoteProvider):
         content = parsed(event.data)
         kind = content.get("type")
         if kind == "error":
-            raise anthropic_errors.from_event(within(content, "error", "type"))
+            raise from_event(within(content, "error", "type"))
         if kind == "message_start":
             draft.model = within(content, "message", "model")
             _take_usage(draft, within(content, "message", "usage"))

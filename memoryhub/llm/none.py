@@ -5,10 +5,10 @@ from typing import ClassVar, NoReturn, Self
 
 from django.utils.translation import gettext_lazy as _
 
-from memoryhub.llm.base import Completion, CompletionRequest, Delta, LLMProvider, Operation
-from memoryhub.providers.config import LLMConfig
-from memoryhub.providers.errors import ProviderUnavailable
-from memoryhub.providers.retry import OnFailed, unheard
+from memoryhub.llm.config import LLMConfig
+from memoryhub.llm.errors import ProviderUnavailable
+from memoryhub.llm.retry import OnFailed, unheard
+from memoryhub.llm.types import Completion, CompletionRequest, Delta, LLMProvider, Operation
 
 NOT_CONFIGURED = _(
     "No language model is configured. Set ANTHROPIC_API_KEY or OPENAI_API_KEY, "

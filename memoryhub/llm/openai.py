@@ -1,17 +1,55 @@
-"""Answers from OpenAI's chat completions, or from any server that speaks them (Ollama, vLLM, LM Studio, …)."""
+"""Answers from OpenAI's chat completions, or from any server that speaks them (Ollama, vLLM, LM Studio, …).
 
-from collections.abc import AsyncIterator
+Also translates the errors of the `openai` SDK and of error objects inside a stream, for the embedding provider too.
+"""
+
+from collections.abc import AsyncIterator, Mapping
 from contextlib import AbstractContextManager, asynccontextmanager
 from typing import Any, ClassVar
 
 import openai
 
-from memoryhub.llm.base import CompletionRequest, Form, Operation
-from memoryhub.llm.drafts import Draft, Stop, amount, parsed, within
-from memoryhub.llm.events import Event
-from memoryhub.llm.remote import Body, RemoteProvider
-from memoryhub.llm.schemas import is_strict, shape_of
-from memoryhub.providers import openai_errors
+from memoryhub.llm.answers import Draft, Event, Stop, amount, parsed, within
+from memoryhub.llm.errors import ProviderError, ProviderRejected
+from memoryhub.llm.remote import (
+    Body,
+    Dialect,
+    RemoteProvider,
+    no_quota,
+    overloaded,
+    rate_limited,
+    translated_from,
+)
+from memoryhub.llm.structured_output import is_strict, shape_of
+from memoryhub.llm.types import CompletionRequest, Form, Operation
+
+DIALECT = Dialect(
+    status=openai.APIStatusError,
+    timeout=openai.APITimeoutError,
+    connection=openai.APIConnectionError,
+    anything=openai.OpenAIError,
+    is_out_of_quota=lambda error: error.status_code == 402 or error.code == "insufficient_quota",
+)
+
+
+def translated() -> AbstractContextManager[None]:
+    """Raise a ProviderError for whatever the SDK or the transport raises inside."""
+    return translated_from(DIALECT)
+
+
+def from_event(error: Mapping[str, Any]) -> ProviderError:
+    """Return the error that an error object inside a stream stands for."""
+    named = {str(error.get("type")), str(error.get("code"))}
+    if "insufficient_quota" in named:
+        return no_quota()
+    if named & {"rate_limit_exceeded", "rate_limit_error", "429"}:
+        return rate_limited()
+    if "content_filter" in named:
+        return ProviderRejected("The provider refuses to answer.", code="refused")
+    if named & {"invalid_request_error", "context_length_exceeded", "invalid_prompt", "400"}:
+        return ProviderRejected("The provider refuses the request.", code="rejected")
+    return overloaded()
+
 
 DEFAULT_BASE_URL = "https://api.openai.com/v1"
 
@@ -29,7 +67,7 @@ class OpenAIProvider(RemoteProvider):
     last_word: ClassVar[bool] = False  # servers of others forget it
 
     def _translated(self) -> AbstractContextManager[None]:
-        return openai_errors.translated()
+        return translated()
 
     def _client(self) -> openai.AsyncOpenAI:
         http = openai.DefaultAsyncHttpxClient(verify=self._certificates, follow_redirects=False)
@@ -92,7 +130,7 @@ class OpenAIProvider(RemoteProvider):
             return ""
         content = parsed(event.data)
         if error := content.get("error"):
-            raise openai_errors.from_event(error if isinstance(error, dict) else {})
+            raise from_event(error if isinstance(error, dict) else {})
         draft.model = content.get("model") or draft.model
         choice = within(content, "choices", 0)
         draft.stop = _stop(choice) or draft.stop

@@ -18,19 +18,16 @@ from django.db.models import Q, QuerySet
 from conversations.models import Message
 from memoryhub.auth.domain import Forbidden, Principal
 from memoryhub.auth.tenancy import UnknownRow
-from memoryhub.llm.base import ChatMessage, CompletionRequest, Operation
-from memoryhub.llm.delimiters import fenced
-from memoryhub.providers.asking import ask
-from memoryhub.providers.errors import BadAnswer, ProviderError, ProviderRejected
-from memoryhub.providers.patience import is_patient
-from memoryhub.providers.prompts import prompt
-from memoryhub.providers.spaces import active_space, embed_query
-from memoryhub.providers.spending import payer
+from memoryhub.embeddings.spaces import active_space, embed_query
+from memoryhub.llm.client import ask, is_patient
+from memoryhub.llm.errors import BadAnswer, ProviderError, ProviderRejected
+from memoryhub.llm.prompts import fenced, prompt
+from memoryhub.llm.types import ChatMessage, CompletionRequest, Operation
+from memoryhub.llm.usage.recording import payer
 from memoryhub.search.analysis import analyse
-from memoryhub.search.expressions import candidates
+from memoryhub.search.bm25 import term_ids
 from memoryhub.search.models import EmbeddingSpace
-from memoryhub.search.query import SearchQuery, build_query
-from memoryhub.search.words import term_ids
+from memoryhub.search.query import SearchQuery, build_query, candidates
 from memoryhub.tenancy.domain import Trust
 from memoryhub.tenancy.models import Actor
 from memoryhub.tenancy.namespaces import expand_namespace

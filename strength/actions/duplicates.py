@@ -8,11 +8,10 @@ from uuid import UUID
 
 from django.db.models import Q
 
-from memoryhub.providers.spaces import active_space
-from memoryhub.search.expressions import candidates
+from memoryhub.embeddings.spaces import active_space
+from memoryhub.search.index import idf
 from memoryhub.search.models import EmbeddingSpace
-from memoryhub.search.query import build_query
-from memoryhub.search.statistics import idf
+from memoryhub.search.query import build_query, candidates
 from memoryhub.tenancy.models import Actor
 from strength.domain.duplicates import NEAR, fingerprint, likeness
 from strength.domain.memories import Status

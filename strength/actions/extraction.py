@@ -21,11 +21,10 @@ from conversations.models import Message, Session
 from memoryhub.auth.domain import Principal
 from memoryhub.jobs.backfill import Piece, Scope
 from memoryhub.jobs.queue import Order, enqueue
-from memoryhub.llm.base import Operation
-from memoryhub.providers.counting import counter_in_use
-from memoryhub.providers.errors import BadAnswer, ProviderMisconfigured, ProviderRejected
-from memoryhub.providers.patience import is_patient
-from memoryhub.providers.prompts import prompt
+from memoryhub.llm.client import counter_in_use, is_patient
+from memoryhub.llm.errors import BadAnswer, ProviderMisconfigured, ProviderRejected
+from memoryhub.llm.prompts import prompt
+from memoryhub.llm.types import Operation
 from memoryhub.tenancy.domain import Trust
 from memoryhub.tenancy.models import Actor
 from memoryhub.tenancy.policies import effective_policy

@@ -17,9 +17,9 @@ from conversations.models import Message
 from memoryhub.auth.actions import VersionMismatch
 from memoryhub.auth.domain import Forbidden, Principal, PrincipalKind
 from memoryhub.auth.tenancy import UnknownRow
-from memoryhub.providers.spaces import IndexEntry, index_entries, writing_spaces
+from memoryhub.embeddings.spaces import IndexEntry, index_entries, writing_spaces
+from memoryhub.search.index import UnusableVector, unit_vector
 from memoryhub.search.models import EmbeddingSpace
-from memoryhub.search.vectors import UnusableVector, unit_vector
 from memoryhub.tenancy.domain import Trust, TrustPolicy
 from memoryhub.tenancy.models import Actor
 from memoryhub.tenancy.namespaces import expand_namespace

@@ -15,9 +15,9 @@ from memoryhub.auth.domain import Principal
 from memoryhub.jobs.domain import FIRST_PAUSE_SECONDS, Postponed, State
 from memoryhub.jobs.models import Job
 from memoryhub.jobs.queue import enqueue
-from memoryhub.llm.base import Operation
-from memoryhub.providers.errors import BadAnswer, ProviderRejected
-from memoryhub.providers.patience import is_patient
+from memoryhub.llm.client import is_patient
+from memoryhub.llm.errors import BadAnswer, ProviderRejected
+from memoryhub.llm.types import Operation
 from memoryhub.tenancy.models import Actor
 from memoryhub.tenancy.namespaces import expand_namespace
 from memoryhub.tenancy.policies import effective_policy

@@ -9,9 +9,8 @@ from uuid import UUID
 from django.db.models import Case, F, FloatField, Q, QuerySet, Value, When
 from django.db.models.functions import Coalesce, Least
 
-from memoryhub.providers.spaces import active_space
-from memoryhub.search.expressions import candidates
-from memoryhub.search.query import build_query
+from memoryhub.embeddings.spaces import active_space
+from memoryhub.search.query import build_query, candidates
 from memoryhub.tenancy.domain import actor_id
 from memoryhub.tenancy.policies import effective_policy
 from strength.domain.memories import Status

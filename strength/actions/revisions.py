@@ -13,8 +13,8 @@ from django.utils.translation import gettext_lazy as _
 
 from memoryhub.auth import audit
 from memoryhub.auth.domain import Forbidden, Principal
+from memoryhub.embeddings.spaces import index_entries, writing_spaces
 from memoryhub.errors import DomainError
-from memoryhub.providers.spaces import index_entries, writing_spaces
 from strength.actions.search import follow_memories, index_memory
 from strength.actions.tombstones import (
     restore_tombstone,

@@ -15,10 +15,9 @@ from django.db.models import Q
 
 from memoryhub.auth.domain import Principal
 from memoryhub.auth.tenancy import Tenant, readable_agents
-from memoryhub.providers.spaces import IndexEntry, after_indexing
-from memoryhub.search.expressions import Candidate, Candidates, candidates
+from memoryhub.embeddings.spaces import IndexEntry, after_indexing
 from memoryhub.search.models import EmbeddingSpace
-from memoryhub.search.query import SearchQuery
+from memoryhub.search.query import Candidate, Candidates, SearchQuery, candidates
 from memoryhub.tenancy.domain import actor_id
 from memoryhub.tenancy.namespaces import (
     DEFAULT_RETRIEVAL,

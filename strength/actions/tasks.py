@@ -12,9 +12,9 @@ from django.db import connection, transaction
 from conversations.actions.project_routing import AUTO, UNNAMED, Routing, route_to_project
 from memoryhub.auth.domain import Principal
 from memoryhub.auth.tenancy import Tenant, hold, resolve_many
+from memoryhub.embeddings.spaces import text_query
 from memoryhub.jobs.queue import enqueue
-from memoryhub.providers.errors import ProviderError
-from memoryhub.providers.spaces import text_query
+from memoryhub.llm.errors import ProviderError
 from memoryhub.tenancy.models import Actor
 from memoryhub.tenancy.policies import effective_policy
 from memoryhub.validators import check_storable, storable_text

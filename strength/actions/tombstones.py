@@ -21,7 +21,7 @@ from memoryhub.auth import audit
 from memoryhub.auth.domain import Forbidden, Principal, PrincipalKind
 from memoryhub.auth.tenancy import UnknownRow
 from memoryhub.errors import DomainError
-from memoryhub.search.statistics import idf
+from memoryhub.search.index import idf
 from strength.domain.duplicates import NEAR, Fingerprint, fingerprint, likeness
 from strength.domain.memories import TombstoneReason
 from strength.models import Memory, MemorySource, Tombstone

@@ -23,15 +23,15 @@ from conversations.domain.messages import TurnState
 from conversations.models import ChatTurn, Receipt
 from memoryhub.auth import audit
 from memoryhub.auth.domain import Forbidden, Principal, PrincipalKind
+from memoryhub.embeddings.spaces import EMBED_QUERY, active_space, embedded
 from memoryhub.errors import DomainError
-from memoryhub.llm.base import ChatMessage, CompletionRequest, Operation
-from memoryhub.providers.asking import ask
-from memoryhub.providers.errors import ProviderError, ProviderRejected
-from memoryhub.providers.spaces import EMBED_QUERY, active_space, embedded
-from memoryhub.providers.spending import payer
+from memoryhub.llm.client import ask
+from memoryhub.llm.errors import ProviderError, ProviderRejected
+from memoryhub.llm.types import ChatMessage, CompletionRequest, Operation
+from memoryhub.llm.usage.recording import payer
 from memoryhub.search.analysis import analyse
-from memoryhub.search.statistics import idf
-from memoryhub.search.words import term_ids
+from memoryhub.search.bm25 import term_ids
+from memoryhub.search.index import idf
 from memoryhub.tenancy.domain import Trust
 from memoryhub.tenancy.models import Actor
 from memoryhub.tenancy.policies import effective_policy

@@ -16,7 +16,7 @@ from unfold.views import ChangeList
 from memoryhub.admin.base import as_uuid
 from memoryhub.auth.domain import Principal
 from memoryhub.auth.tenancy import tenant_for_reading
-from memoryhub.providers.spaces import text_query
+from memoryhub.embeddings.spaces import text_query
 from memoryhub.tenancy.domain import AGENT_ID_PATTERN, MAX_USER_ID
 from memoryhub.tenancy.models import Agent
 from strength.actions.search import FoundMemory, MemoryFilters, MemorySearch, search_memories

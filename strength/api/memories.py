@@ -29,7 +29,7 @@ from memoryhub.api.problems import Problem
 from memoryhub.api.views import IF_MATCH, ApiView, etag, expected_version
 from memoryhub.auth.domain import Scope
 from memoryhub.auth.tenancy import Tenant, UnknownRow
-from memoryhub.search.vectors import UnusableVector
+from memoryhub.search.index import UnusableVector
 from memoryhub.tenancy.namespaces import expand_namespace
 from strength.actions.curation import apply_transition, delete_memory, edit_memory, restore_revision
 from strength.actions.memories import NewMemory, supersede_memory, write_memory

@@ -21,7 +21,7 @@ from memoryhub.api.fields import (
 )
 from memoryhub.auth.domain import Scope
 from memoryhub.auth.tenancy import Tenant
-from memoryhub.providers.spaces import text_query, vector_query
+from memoryhub.embeddings.spaces import text_query, vector_query
 from memoryhub.search.query import SearchQuery
 from strength.actions.search import (
     FoundMemory,

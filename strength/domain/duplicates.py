@@ -25,9 +25,8 @@ from functools import lru_cache
 from itertools import combinations, pairwise
 from typing import Final
 
-from memoryhub.search.analysis import analyse, fold
-from memoryhub.search.stopwords import ENGLISH_STOP_WORDS
-from memoryhub.search.words import DIMENSION, inverse_document_frequency, term_id
+from memoryhub.search.analysis import ENGLISH_STOP_WORDS, analyse, fold
+from memoryhub.search.bm25 import DIMENSION, inverse_document_frequency, term_id
 
 NEAR: Final = 0.92
 """The likeness from which two texts say the same: a word more is borne where six or more are shared."""
@@ -290,7 +289,7 @@ class Fingerprint:
     """What of a text is kept to recognise it again, without the text: a hash of all of it and ids of its words.
 
     `digest` is the SHA-256 of the text without case, width, space and punctuation. `terms` are ids of
-    `memoryhub.search.words` for what it is about, at most `MAX_TERMS`; `marks` those of what must not
+    `memoryhub.search.bm25` for what it is about, at most `MAX_TERMS`; `marks` those of what must not
     differ. `order` holds the ids of terms and, above `DIMENSION`, of the words that relate them, as they
     stand in the text; it is empty beyond `MAX_ORDER`. All ids are below 2**30.
     """

@@ -16,9 +16,9 @@ from itertools import chain, islice, pairwise
 from types import MappingProxyType
 from typing import Any, Final, Generic, TypeVar
 
-from memoryhub.llm.delimiters import fenced
+from memoryhub.llm.prompts import fenced
 from memoryhub.search.analysis import COMPOUND, UNSPACED, analyse, fold, is_unspaced
-from memoryhub.search.words import inverse_document_frequency, term_id
+from memoryhub.search.bm25 import inverse_document_frequency, term_id
 
 Key = TypeVar("Key", bound=Hashable)
 Weights = dict[str, float]

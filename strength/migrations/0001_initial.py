@@ -4,7 +4,7 @@ import django.contrib.postgres.fields
 import django.db.models.deletion
 import django.db.models.functions.datetime
 import memoryhub.ids
-import memoryhub.search.fields
+import memoryhub.search.models
 import memoryhub.tenancy.domain
 import strength.domain.memories
 from django.db import migrations, models
@@ -55,8 +55,8 @@ class Migration(migrations.Migration):
         migrations.CreateModel(
             name='MemoryIndex',
             fields=[
-                ('vector', memoryhub.search.fields.InlineHalfVectorField(null=True)),
-                ('words', memoryhub.search.fields.InlineSparseVectorField(dimensions=536870912)),
+                ('vector', memoryhub.search.models.InlineHalfVectorField(null=True)),
+                ('words', memoryhub.search.models.InlineSparseVectorField(dimensions=536870912)),
                 ('pk', models.CompositePrimaryKey('actor_id', 'space_id', 'memory_id', blank=True, editable=False, primary_key=True, serialize=False)),
                 ('actor', models.ForeignKey(db_index=False, on_delete=django.db.models.deletion.CASCADE, related_name='+', to='memoryhub.actor')),
                 ('memory', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='+', to='strength.memory')),

@@ -208,7 +208,7 @@ class MemoryNumbers(NumbersOfMemory):
     page (HOT). What the database alone writes is not checked row by row.
     """
 
-    gathered_by = "numbers_of_actor"
+    clustered_by = "numbers_of_actor"
     read_through = CurrentNumbers
     """What exports hold, for the clock of another installation stands elsewhere."""
 

@@ -11,7 +11,7 @@ from django.utils.translation import gettext_lazy as _
 
 from memoryhub.auth.tenancy import Tenant
 from memoryhub.errors import DomainError
-from memoryhub.providers.errors import ProviderTimeout
+from memoryhub.llm.errors import ProviderTimeout
 from memoryhub.tenancy.policies import effective_policy
 from summaries.actions.summarizers import (
     LEAST_SECONDS,

@@ -18,8 +18,8 @@ from memoryhub.auth.actions import VersionMismatch
 from memoryhub.auth.domain import Forbidden, Principal
 from memoryhub.auth.tenancy import UnknownRow, hold
 from memoryhub.errors import DomainError
+from memoryhub.llm.tokens.counter import count_raw
 from memoryhub.tenancy.models import Actor
-from memoryhub.tokens.counter import count_raw
 from summaries.domain.documents import MEMORY, DocumentKind, described, document_order, with_description
 from summaries.domain.events import DayTotals, EventCount, totals_by_day
 from summaries.domain.projects import (

@@ -25,16 +25,15 @@ from memoryhub.auth import audit
 from memoryhub.auth.domain import Principal, Scope
 from memoryhub.auth.tenancy import Tenant, UnknownRow, ensure_actor, hold
 from memoryhub.errors import DomainError
-from memoryhub.llm.base import ChatMessage, CompletionRequest, Operation
-from memoryhub.llm.delimiters import ForgedFence, fenced
-from memoryhub.providers.asking import ask
-from memoryhub.providers.errors import ProviderError
-from memoryhub.providers.prompts import prompt
+from memoryhub.llm.client import ask
+from memoryhub.llm.errors import ProviderError
+from memoryhub.llm.prompts import ForgedFence, fenced, prompt
+from memoryhub.llm.tokens.counter import count_raw
+from memoryhub.llm.types import ChatMessage, CompletionRequest, Operation
 from memoryhub.search.analysis import analyse
 from memoryhub.tenancy.domain import Trust, TrustPolicy
 from memoryhub.tenancy.models import Actor
 from memoryhub.tenancy.policies import effective_policy
-from memoryhub.tokens.counter import count_raw
 from summaries.actions.projects import (
     ProjectExists,
     check_trusted,

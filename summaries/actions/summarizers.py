@@ -8,14 +8,12 @@ from typing import Final
 
 from django.conf import settings
 
-from memoryhub.llm.base import ChatMessage, CompletionRequest, Operation
-from memoryhub.llm.delimiters import ForgedFence
-from memoryhub.providers.asking import ask
-from memoryhub.providers.counting import counter_in_use
-from memoryhub.providers.errors import BadAnswer
-from memoryhub.providers.prompts import prompt
+from memoryhub.llm.client import ask, counter_in_use
+from memoryhub.llm.errors import BadAnswer
+from memoryhub.llm.prompts import ForgedFence, prompt
+from memoryhub.llm.tokens.counter import TokenCounter, count_raw
+from memoryhub.llm.types import ChatMessage, CompletionRequest, Operation
 from memoryhub.tenancy.models import Actor
-from memoryhub.tokens.counter import TokenCounter, count_raw
 from summaries.domain.extractive import extract
 from summaries.domain.policy import SummaryPolicy
 from summaries.domain.rolling import Call, Limits, cleaned_answer, fenced_material, length_limits

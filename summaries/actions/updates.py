@@ -22,13 +22,10 @@ from conversations.models import ChatTurn, Message, Session
 from memoryhub.auth.domain import Principal
 from memoryhub.auth.tenancy import UnknownRow
 from memoryhub.jobs.queue import enqueue
-from memoryhub.llm.base import ChatMessage, CompletionRequest, Operation
-from memoryhub.llm.delimiters import fenced
-from memoryhub.providers.asking import ask
-from memoryhub.providers.counting import counter_in_use
-from memoryhub.providers.errors import BadAnswer, ProviderRejected
-from memoryhub.providers.patience import is_patient
-from memoryhub.providers.prompts import prompt
+from memoryhub.llm.client import ask, counter_in_use, is_patient
+from memoryhub.llm.errors import BadAnswer, ProviderRejected
+from memoryhub.llm.prompts import fenced, prompt
+from memoryhub.llm.types import ChatMessage, CompletionRequest, Operation
 from memoryhub.tenancy.domain import Trust
 from memoryhub.tenancy.models import Actor
 from summaries.actions.documents import DocumentTooLong, append_entry, trusted_texts

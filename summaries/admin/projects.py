@@ -42,7 +42,7 @@ from memoryhub.admin.object_actions import (
 from memoryhub.admin.usage import token_count_label
 from memoryhub.auth.tenancy import UnknownRow, tenant_for_reading
 from memoryhub.errors import DomainError
-from memoryhub.providers.errors import ProviderError
+from memoryhub.llm.errors import ProviderError
 from summaries.actions.compaction import compaction_states
 from summaries.actions.digests import Digest, digest
 from summaries.actions.documents import add_document, undo_project_change

@@ -20,7 +20,7 @@ from memoryhub.api.problems import Problem
 from memoryhub.api.views import IF_MATCH, ApiView, etag, expected_version, wants_none
 from memoryhub.auth.domain import Scope
 from memoryhub.auth.tenancy import Tenant
-from memoryhub.providers.errors import ProviderUnavailable
+from memoryhub.llm.errors import ProviderUnavailable
 from memoryhub.tenancy.domain import TrustPolicy
 from memoryhub.tenancy.policies import effective_policy
 from summaries.actions.compaction import NotCompacted, enqueue_compaction

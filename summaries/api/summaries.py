@@ -26,8 +26,8 @@ from memoryhub.api.problems import Problem
 from memoryhub.api.views import IF_MATCH, ApiView, etag, expected_version
 from memoryhub.auth.domain import Scope
 from memoryhub.auth.tenancy import UnknownRow
-from memoryhub.providers.errors import ProviderError
-from memoryhub.providers.spending import SpendCapReached
+from memoryhub.llm.budget import SpendCapReached
+from memoryhub.llm.errors import ProviderError
 from summaries import metrics as metrics  # its collector registers itself
 from summaries.actions.digests import NothingToDigest, digest
 from summaries.actions.summaries import delete_summary, edit_summary, restore_summary

@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Final
 
 from conversations.domain.text import label, one_line, visible
-from memoryhub.llm.delimiters import fenced
+from memoryhub.llm.prompts import fenced
 from memoryhub.tenancy.domain import Trust
 from summaries.domain.policy import SummaryPolicy
 

@@ -5,8 +5,8 @@ from collections.abc import Iterator
 import pytest
 from pytest_django.fixtures import Settings
 
-from memoryhub.providers import registry
-from memoryhub.providers.config import LLMConfig
+from memoryhub.embeddings import registry
+from memoryhub.llm.config import LLMConfig
 from tests.fakes.embeddings_server import EmbeddingsServer
 from tests.fakes.llm_server import LLMServer
 

@@ -20,8 +20,8 @@ from memoryhub.api.models import IdempotencyRecord
 from memoryhub.auth.domain import command
 from memoryhub.auth.models import AuditEntry
 from memoryhub.runtime.processes import wait_until
-from memoryhub.search import reindexing
-from memoryhub.search.words import WORDS_VERSION
+from memoryhub.search import maintenance
+from memoryhub.search.bm25 import WORDS_VERSION
 from memoryhub.tenancy.models import Actor, Agent
 from strength.actions.curation import apply_transition
 from strength.models import Memory, MemoryIndex, MemoryNumbers, MemoryRevision
@@ -315,7 +315,7 @@ def test_repairing_an_index_row_never_undoes_what_somebody_is_changing(
     repair = MemoryIndex.mend
     if work == "reindex":
         monkeypatch.setattr(MemoryIndex, "mend", lambda: 0)  # it would hide what reindex wrote
-        repair = partial(reindexing.reindex, batch_size=10, progress=lambda count: None)
+        repair = partial(maintenance.reindex, batch_size=10, progress=lambda count: None)
     many[0].post(f"{API}/memories", {"agent_id": "kana", "content": "likes tea"})
     memory = Memory.objects.get()
     MemoryIndex.objects.update(kind="fact", words_version=WORDS_VERSION - 1)

@@ -10,8 +10,8 @@ from conversations.models import Message, Receipt, Session
 from memoryhub.auth.domain import command
 from memoryhub.auth.models import AuditEntry
 from memoryhub.auth.tenancy import tenant_for_reading
+from memoryhub.embeddings.spaces import text_query
 from memoryhub.importexport.demo import load_demo
-from memoryhub.providers.spaces import text_query
 from memoryhub.tenancy.models import Actor, Agent
 from strength.actions.search import FoundMemory, MemorySearch, search_memories
 from strength.models import CurrentNumbers, Memory, MemoryRevision, MemorySource, PerspectiveStrength

@@ -20,13 +20,14 @@ from pytest_django.live_server_helper import LiveServer
 import conversations.actions.context
 from memoryhub.auth.actions import issue_key
 from memoryhub.auth.domain import Scope, command
+from memoryhub.embeddings.config import EMBEDDING_PROVIDERS, EmbeddingConfig
 from memoryhub.embeddings.local import INSTALL
 from memoryhub.env import CHECKOUT, read_environment, secret_key
 from memoryhub.jobs.metrics import BACKGROUND
 from memoryhub.jobs.registry import KINDS
-from memoryhub.llm.usage.metrics import CALLS
-from memoryhub.providers.config import EMBEDDING_PROVIDERS, LLM_PROVIDERS, EmbeddingConfig, LLMConfig
-from memoryhub.providers.errors import ConfigurationError
+from memoryhub.llm.config import LLM_PROVIDERS, LLMConfig
+from memoryhub.llm.errors import ConfigurationError
+from memoryhub.llm.usage.reports import CALLS
 from memoryhub.tenancy.policies import policy_classes
 from summaries.metrics import SUMMARIES
 

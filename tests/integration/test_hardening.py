@@ -10,7 +10,7 @@ from rest_framework.test import APIClient
 from memoryhub.auth.domain import Scope, command
 from memoryhub.auth.tenancy import actor_for_writing
 from memoryhub.embeddings.hashing import HashingProvider
-from memoryhub.providers.spaces import active_space, embed_rows
+from memoryhub.embeddings.spaces import active_space, embed_rows
 from memoryhub.tenancy.models import Agent
 from strength.models import Memory, MemoryIndex
 from tests.conftest import client_with_key

@@ -17,8 +17,8 @@ from conversations.models import MessageIndex, Session
 from memoryhub.auth.domain import command
 from memoryhub.auth.tenancy import actor_for_writing, ensure_actor
 from memoryhub.ids import new_id
+from memoryhub.search.maintenance import count_outdated
 from memoryhub.search.models import EmbeddingSpace
-from memoryhub.search.reindexing import count_outdated
 from memoryhub.tenancy.models import Agent
 from strength.actions.memories import NewMemory, write_memory
 from strength.actions.sleep import SleepRequest, sleep

@@ -11,10 +11,10 @@ from dataclasses import dataclass, replace
 import pytest
 
 from memoryhub.llm.anthropic import AnthropicProvider
-from memoryhub.llm.base import ChatMessage, Completion, CompletionRequest, Delta, LLMProvider, Operation
+from memoryhub.llm.config import LLMConfig
+from memoryhub.llm.errors import BadAnswer, ProviderMisconfigured, ProviderRejected
 from memoryhub.llm.openai import OpenAIProvider
-from memoryhub.providers.config import LLMConfig
-from memoryhub.providers.errors import BadAnswer, ProviderMisconfigured, ProviderRejected
+from memoryhub.llm.types import ChatMessage, Completion, CompletionRequest, Delta, LLMProvider, Operation
 
 PROVIDERS: dict[str, type[AnthropicProvider] | type[OpenAIProvider]] = {
     "anthropic": AnthropicProvider,
@@ -92,7 +92,7 @@ both_ways = pytest.mark.parametrize("way", [whole, last], ids=["complete", "stre
 
 
 class LLMContract:
-    """The promises of `memoryhub.llm.base`."""
+    """The promises of `memoryhub.llm.types`."""
 
     @both_ways
     def test_an_answer_is_whole_and_tells_its_size(self, vendor: Vendor, way: Way) -> None:

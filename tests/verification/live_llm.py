@@ -11,7 +11,7 @@ import os
 
 import pytest
 
-from memoryhub.providers.config import LLMConfig
+from memoryhub.llm.config import LLMConfig
 from tests.verification.contract import LLMContract, Vendor
 
 KEYS = {"anthropic": "ANTHROPIC_API_KEY", "openai": "OPENAI_API_KEY"}

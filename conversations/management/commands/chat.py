@@ -18,7 +18,7 @@ from conversations.models import ChatTurn
 from memoryhub.auth.domain import command
 from memoryhub.auth.tenancy import UnknownRow, actor_for_writing
 from memoryhub.ids import new_id
-from memoryhub.llm.base import Delta
+from memoryhub.llm.types import Delta
 from memoryhub.tenancy.domain import AGENT_ID_PATTERN
 from memoryhub.tenancy.models import Actor
 from memoryhub.validators import text_problem

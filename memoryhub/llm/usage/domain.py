@@ -10,8 +10,8 @@ from typing import Any, Final, Self
 from uuid import UUID
 
 from memoryhub.errors import _, format_lazy
+from memoryhub.llm.tokens.factors import Script
 from memoryhub.tenancy.domain import Check, Policy, number, whole
-from memoryhub.tokens.scripts import Script
 
 OK: Final = "ok"
 """The outcome of a call that was answered; any other is an error's code."""
@@ -29,7 +29,7 @@ def _or_null(check: Check) -> Check:
 
 
 @dataclass(frozen=True, kw_only=True)
-class LedgerPolicy(Policy):
+class BudgetPolicy(Policy):
     """How much an agent may use in one UTC day before its background work waits for the next; null: any amount."""
 
     daily_spend_cap: float | None = None
@@ -52,7 +52,7 @@ class Spent:
     tokens: int = 0
 
 
-def reached_cap(policy: LedgerPolicy, spent: Spent) -> str | None:
+def reached_cap(policy: BudgetPolicy, spent: Spent) -> str | None:
     """Return the name of the cap that is used up, or None; a cap of 0 is used up from the start."""
     if policy.daily_spend_cap is not None and spent.cost >= Decimal(str(policy.daily_spend_cap)):
         return "daily_spend_cap"

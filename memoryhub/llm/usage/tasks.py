@@ -7,7 +7,7 @@ from django.utils import timezone
 
 from memoryhub.jobs.context import JobContext
 from memoryhub.jobs.registry import job
-from memoryhub.llm.usage.calibrating import calibrate, calibrate_all
+from memoryhub.llm.usage.calibration import calibrate, calibrate_all
 from memoryhub.llm.usage.models import LedgerEntry
 
 KEPT: Final = timedelta(days=400)

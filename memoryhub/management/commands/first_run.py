@@ -11,10 +11,10 @@ from django.db import transaction
 from memoryhub.auth.actions import issue_key
 from memoryhub.auth.domain import Principal, Scope, command
 from memoryhub.auth.models import ApiKey, AuditEntry
+from memoryhub.embeddings.spaces import active_space
 from memoryhub.env import read_environment
 from memoryhub.importexport.demo import load_demo
-from memoryhub.providers.errors import ProviderError
-from memoryhub.providers.spaces import active_space
+from memoryhub.llm.errors import ProviderError
 from memoryhub.runtime.supervisor import web_url
 from memoryhub.tenancy.models import Agent
 

@@ -22,8 +22,8 @@ from memoryhub.importexport.id_map import Names
 from memoryhub.importexport.importer import check, check_names, store
 from memoryhub.importexport.json_stream import elements
 from memoryhub.importexport.jsonl import BrokenFile, Report
+from memoryhub.llm.errors import ProviderError
 from memoryhub.management.base import ResumableCommand
-from memoryhub.providers.errors import ProviderError
 
 AUTO, OWN = "auto", "memoryhub"
 SHOWN_NOTES = 50

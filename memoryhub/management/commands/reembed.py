@@ -6,9 +6,7 @@ from django.core.management.base import CommandError, CommandParser
 from rich.console import Console
 from rich.progress import Progress
 
-from memoryhub.management.base import ResumableCommand
-from memoryhub.providers.errors import ConfigurationError, ProviderError
-from memoryhub.providers.reembedding import (
+from memoryhub.embeddings.reembed import (
     fill,
     plan_change,
     remove_retired,
@@ -16,6 +14,8 @@ from memoryhub.providers.reembedding import (
     switch,
     target_space,
 )
+from memoryhub.llm.errors import ConfigurationError, ProviderError
+from memoryhub.management.base import ResumableCommand
 
 
 class Command(ResumableCommand):

@@ -7,7 +7,7 @@ from rich.console import Console
 from rich.progress import Progress
 
 from memoryhub.management.base import ResumableCommand
-from memoryhub.search.reindexing import count_outdated, reindex
+from memoryhub.search.maintenance import count_outdated, reindex
 
 
 class Command(ResumableCommand):

@@ -6,12 +6,12 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 
+from memoryhub.embeddings.registry import embedding_provider
 from memoryhub.jobs.worker import WorkerBroken, run_worker
-from memoryhub.providers.errors import ConfigurationError, ProviderError
-from memoryhub.providers.registry import embedding_provider
+from memoryhub.llm.errors import ConfigurationError, ProviderError
+from memoryhub.llm.tokens.counter import count_raw
 from memoryhub.runtime.processes import Wakeups
 from memoryhub.runtime.supervisor import PULSE
-from memoryhub.tokens import count_raw
 
 
 class Command(BaseCommand):

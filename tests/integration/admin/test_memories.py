@@ -17,8 +17,8 @@ from django.urls import reverse
 
 from memoryhub.admin.object_actions import UNDO
 from memoryhub.auth.models import AuditEntry
+from memoryhub.embeddings import spaces
 from memoryhub.importexport.jsonl import read_lines
-from memoryhub.providers import spaces
 from strength.actions.curation import apply_transition, edit_memory
 from strength.actions.memories import NewMemory, supersede_memory
 from strength.models import Memory, MemoryRevision, Merge, Tombstone

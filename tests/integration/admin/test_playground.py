@@ -23,8 +23,8 @@ from conversations.models import Receipt
 from memoryhub.auth.erasure import erase_user
 from memoryhub.auth.models import AuditEntry
 from memoryhub.auth.tenancy import actor_for_writing, tenant_for_reading
-from memoryhub.providers import spaces
-from memoryhub.providers.errors import ProviderUnavailable
+from memoryhub.embeddings import spaces
+from memoryhub.llm.errors import ProviderUnavailable
 from memoryhub.tenancy.models import Actor
 from strength.models import MemoryNumbers
 from summaries.actions.projects import create_project

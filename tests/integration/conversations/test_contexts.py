@@ -8,10 +8,10 @@ from django.utils import timezone
 from rest_framework.test import APIClient
 
 from conversations.models import Receipt
+from memoryhub.embeddings import spaces
 from memoryhub.jobs.models import Job
 from memoryhub.jobs.queue import enqueue
-from memoryhub.providers import spaces
-from memoryhub.providers.errors import ProviderUnavailable
+from memoryhub.llm.errors import ProviderUnavailable
 from tests.conftest import client_with_key, run_jobs
 
 API = "/api/v1"

@@ -8,7 +8,7 @@ from rest_framework.test import APIClient
 from conversations.actions import recall
 from conversations.actions.recall import search_messages
 from conversations.models import Message, MessageIndex, Session
-from memoryhub.providers.spaces import text_query
+from memoryhub.embeddings.spaces import text_query
 from memoryhub.tenancy.models import Actor
 
 API = "/api/v1"

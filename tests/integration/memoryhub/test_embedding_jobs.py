@@ -10,10 +10,10 @@ from django.utils import timezone
 from rest_framework.test import APIClient
 
 from conversations.models import MessageIndex
+from memoryhub.embeddings import registry
+from memoryhub.embeddings.config import EmbeddingConfig
 from memoryhub.jobs.models import Job
 from memoryhub.jobs.queue import enqueue
-from memoryhub.providers import registry
-from memoryhub.providers.config import EmbeddingConfig
 from memoryhub.search.models import EmbeddingSpace
 from strength.models import MemoryIndex
 from tests.conftest import run_jobs
@@ -149,8 +149,8 @@ def test_a_refused_text_costs_no_other_its_vector(client: APIClient, remote: Emb
 def test_a_long_embedding_stands_in_line_again(
     client: APIClient, remote: EmbeddingsServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("memoryhub.providers.tasks.BATCH", 2)
-    monkeypatch.setattr("memoryhub.providers.tasks.SLICE_SECONDS", 0.3)
+    monkeypatch.setattr("memoryhub.embeddings.tasks.BATCH", 2)
+    monkeypatch.setattr("memoryhub.embeddings.tasks.SLICE_SECONDS", 0.3)
     remember(client, *[f"Fact {number}" for number in range(8)])
 
     def slowly(handler: Any, received: Any) -> None:

@@ -3,8 +3,8 @@
 from typing import Any
 
 from memoryhub.api.diagnosis import Finding, Level, language_model
-from memoryhub.providers import registry
-from memoryhub.providers.config import LLMConfig
+from memoryhub.embeddings import registry
+from memoryhub.llm.config import LLMConfig
 from tests.fakes.llm_server import WRONG_KEY, LLMServer
 
 

@@ -6,10 +6,10 @@ import pytest
 from django.db import connections
 from rest_framework.test import APIClient
 
+from memoryhub.embeddings import registry
+from memoryhub.embeddings.config import EmbeddingConfig
+from memoryhub.embeddings.spaces import about_somebody, query_cache, text_query
 from memoryhub.llm.usage.models import LedgerEntry
-from memoryhub.providers import registry
-from memoryhub.providers.config import EmbeddingConfig
-from memoryhub.providers.spaces import about_somebody, query_cache, text_query
 from memoryhub.tenancy.models import Actor
 from tests.conftest import run_jobs
 from tests.fakes.embeddings_server import EmbeddingsServer, Received, answered, status

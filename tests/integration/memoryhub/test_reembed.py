@@ -11,8 +11,8 @@ from rest_framework.test import APIClient
 
 from conversations.models import MessageIndex
 from memoryhub.api.diagnosis import embeddings
-from memoryhub.providers import registry
-from memoryhub.providers.config import EmbeddingConfig
+from memoryhub.embeddings import registry
+from memoryhub.embeddings.config import EmbeddingConfig
 from memoryhub.search.models import EmbeddingSpace
 from strength.models import MemoryIndex
 from tests.fakes.embeddings_server import EmbeddingsServer, status

@@ -13,12 +13,12 @@ from rest_framework.test import APIClient
 
 from conversations.models import Message, MessageIndex
 from memoryhub.api import diagnosis
-from memoryhub.search import reindexing
+from memoryhub.search import maintenance
 from memoryhub.search.analysis import analyse
-from memoryhub.search.models import TermStatistic
-from memoryhub.search.reindexing import count_outdated, index_models
-from memoryhub.search.vectors import word_vector
-from memoryhub.search.words import WORDS_VERSION, term_id
+from memoryhub.search.bm25 import WORDS_VERSION, term_id
+from memoryhub.search.index import word_vector
+from memoryhub.search.maintenance import count_outdated
+from memoryhub.search.models import TermStatistic, index_models
 from strength.models import Memory, MemoryIndex
 
 API = "/api/v1"
@@ -106,7 +106,7 @@ def test_batches_of_any_size_reach_every_text(filled: APIClient, batch_size: int
     make_older()
     steps: list[int] = []
 
-    assert reindexing.reindex(batch_size=batch_size, progress=steps.append) == TEXTS
+    assert maintenance.reindex(batch_size=batch_size, progress=steps.append) == TEXTS
 
     assert (sum(steps), max(steps)) == (TEXTS, min(batch_size, MEMORIES))
     assert count_outdated() == 0
@@ -131,7 +131,7 @@ def test_stopped_run_goes_on_where_it_stopped(filled: APIClient) -> None:
         raise Stopped
 
     with pytest.raises(Stopped):
-        reindexing.reindex(batch_size=2, progress=stop)
+        maintenance.reindex(batch_size=2, progress=stop)
     assert count_outdated() == TEXTS - 2
     assert len(found(filled)) >= 2, "what was done is kept"
 
@@ -151,12 +151,12 @@ def test_batch_that_fails_leaves_nothing_half_done(
             raise Stopped
         return analyse(text)
 
-    monkeypatch.setattr(reindexing, "analyse", fail_at_third)
+    monkeypatch.setattr(maintenance, "analyse", fail_at_third)
     with pytest.raises(Stopped):
         reindex("--batch-size", "5")
     assert MemoryIndex.objects.filter(words_version=WORDS_VERSION).count() == 0
     assert documents("fact") == 0
-    monkeypatch.setattr(reindexing, "analyse", analyse)
+    monkeypatch.setattr(maintenance, "analyse", analyse)
 
     reindex()
     assert (count_outdated(), documents()) == (0, TEXTS)
@@ -214,7 +214,7 @@ def during_analysis(monkeypatch: pytest.MonkeyPatch, change: Any) -> None:
             change()
         return analyse(text)
 
-    monkeypatch.setattr(reindexing, "analyse", analyse_late)
+    monkeypatch.setattr(maintenance, "analyse", analyse_late)
 
 
 def test_text_that_is_edited_meanwhile_keeps_its_own_words(

@@ -14,11 +14,11 @@ from pgvector import HalfVector
 from rest_framework.test import APIClient
 
 from memoryhub.auth.tenancy import ensure_actor
+from memoryhub.embeddings.spaces import active_space
 from memoryhub.ids import new_id
-from memoryhub.providers.spaces import active_space
+from memoryhub.search.bm25 import WORDS_VERSION
+from memoryhub.search.index import word_vector
 from memoryhub.search.models import EmbeddingSpace
-from memoryhub.search.vectors import word_vector
-from memoryhub.search.words import WORDS_VERSION
 from memoryhub.tenancy.models import Agent
 from strength.domain.memories import content_digest
 from strength.models import Memory, MemoryIndex, MemoryNumbers

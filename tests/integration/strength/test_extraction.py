@@ -11,8 +11,8 @@ from conversations.actions.sessions import end_session
 from conversations.models import Session
 from memoryhub.auth.tenancy import actor_for_writing
 from memoryhub.jobs.models import Job
-from memoryhub.providers.config import LLMConfig
-from memoryhub.providers.errors import ProviderError
+from memoryhub.llm.config import LLMConfig
+from memoryhub.llm.errors import ProviderError
 from memoryhub.tenancy.models import Actor
 from strength.actions import contradictions
 from strength.actions.extraction import messages_passed_over, messages_waiting, rewind

@@ -13,7 +13,7 @@ from memoryhub.jobs.leases import claim
 from memoryhub.jobs.models import Job
 from memoryhub.jobs.queue import enqueue, offer_of
 from memoryhub.jobs.registry import job_kind as kind_of
-from memoryhub.providers.errors import BadAnswer, ProviderRejected, ProviderUnavailable
+from memoryhub.llm.errors import BadAnswer, ProviderRejected, ProviderUnavailable
 from memoryhub.tenancy.models import Actor
 from strength.actions.extraction import messages_passed_over, messages_waiting, pieces, rewind
 from strength.domain.extraction import Strategy

@@ -15,9 +15,9 @@ from pytest_django.fixtures import Settings
 from rest_framework.test import APIClient
 
 from memoryhub.jobs.models import Job
-from memoryhub.providers.config import LLMConfig
+from memoryhub.llm.config import LLMConfig
+from memoryhub.llm.tokens.counter import count_raw
 from memoryhub.tenancy.domain import Trust
-from memoryhub.tokens.counter import count_raw
 from summaries.actions.documents import append_entry, backups_of
 from summaries.domain.compaction import Outcome, Protection, missing_pieces, pieces_of
 from summaries.models import Document, DocumentVersion, ProjectEvent

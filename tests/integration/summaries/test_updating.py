@@ -10,7 +10,7 @@ from pytest_django.fixtures import Settings
 
 from conversations.models import ChatTurn, Message
 from memoryhub.jobs.models import Job
-from memoryhub.providers.config import LLMConfig
+from memoryhub.llm.config import LLMConfig
 from memoryhub.tenancy.domain import Trust
 from summaries.actions.documents import trusted_text
 from summaries.models import Document, DocumentEntry, Project, ProjectCursor, RoutingDecision

@@ -2,7 +2,7 @@
 
 from memoryhub.jobs.context import JobContext, Writes
 from memoryhub.jobs.domain import Postponed
-from memoryhub.providers.errors import ProviderRejected, ProviderUnavailable
+from memoryhub.llm.errors import ProviderRejected, ProviderUnavailable
 from memoryhub.tenancy.models import Agent
 
 SECRET = "a text that somebody said"

@@ -18,7 +18,7 @@ from memoryhub.jobs.leases import claim
 from memoryhub.jobs.models import Job
 from memoryhub.jobs.queue import Offer, Order, enqueue, enqueue_all, enqueue_triggered, offer
 from memoryhub.jobs.registry import KINDS, After, UnknownKind, job_kind
-from memoryhub.providers.config import LLMConfig
+from memoryhub.llm.config import LLMConfig
 from memoryhub.tenancy.models import Agent
 
 pytestmark = pytest.mark.django_db(transaction=True)

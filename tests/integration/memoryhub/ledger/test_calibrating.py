@@ -15,18 +15,17 @@ from django.utils import timezone
 from conversations.actions.context import ContextRequest, assemble_context
 from memoryhub.auth.domain import command
 from memoryhub.auth.tenancy import tenant_for_reading
+from memoryhub.embeddings import registry
 from memoryhub.jobs.models import Job
 from memoryhub.jobs.queue import enqueue
-from memoryhub.llm.base import ChatMessage, CompletionRequest, Operation
-from memoryhub.llm.usage.calibrating import CalibratedFactors, calibrate, calibrated, prior_of
+from memoryhub.llm.client import ask, counter_in_use
+from memoryhub.llm.config import LLMConfig
+from memoryhub.llm.tokens.counter import raw_counts
+from memoryhub.llm.tokens.factors import factors_for
+from memoryhub.llm.types import ChatMessage, CompletionRequest, Operation
+from memoryhub.llm.usage.calibration import CalibratedFactors, calibrate, calibrated, prior_of
 from memoryhub.llm.usage.models import LedgerEntry, TokenFactors
-from memoryhub.providers import registry
-from memoryhub.providers.asking import ask
-from memoryhub.providers.config import LLMConfig
-from memoryhub.providers.counting import counter_in_use
 from memoryhub.tenancy.models import Actor
-from memoryhub.tokens import factors_for
-from memoryhub.tokens.counter import raw_counts
 from tests.conftest import run_jobs
 from tests.fakes.llm_server import LLMServer
 

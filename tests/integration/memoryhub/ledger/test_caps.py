@@ -19,17 +19,16 @@ from django.utils import timezone
 from prometheus_client import generate_latest
 from rest_framework.test import APIClient
 
+from memoryhub.embeddings import registry
+from memoryhub.embeddings.config import EmbeddingConfig
 from memoryhub.jobs.models import Job
 from memoryhub.jobs.queue import enqueue
-from memoryhub.llm.base import ChatMessage, CompletionRequest, Operation
+from memoryhub.llm.budget import SpendCapReached, paused_agents
+from memoryhub.llm.client import ask, ask_streaming
+from memoryhub.llm.types import ChatMessage, CompletionRequest, Operation
 from memoryhub.llm.usage.domain import next_day
-from memoryhub.llm.usage.metrics import CALLS
 from memoryhub.llm.usage.models import LedgerEntry
-from memoryhub.llm.usage.spending import paused
-from memoryhub.providers import registry
-from memoryhub.providers.asking import ask, ask_streaming
-from memoryhub.providers.config import EmbeddingConfig
-from memoryhub.providers.spending import SpendCapReached
+from memoryhub.llm.usage.reports import CALLS
 from memoryhub.tenancy.models import Actor, Agent
 from strength.actions.contradictions import Extracted, rulings
 from strength.domain.memories import Kind
@@ -125,17 +124,17 @@ def test_all_users_of_an_agent_share_its_day_and_no_other_agent_does(llm: LLMSer
     with pytest.raises(SpendCapReached):
         ask(question(Operation.JUDGE), actor=actor)
     assert ask(question(Operation.JUDGE), actor=stranger).text
-    assert [standing.agent_id for standing in paused(now=timezone.now())] == ["kana"]
+    assert [standing.agent_id for standing in paused_agents(now=timezone.now())] == ["kana"]
 
 
 def test_yesterday_does_not_count_and_tomorrow_begins_anew(actor: Actor) -> None:
     cap(actor, daily_spend_cap=1)
     noon = datetime(2026, 3, 1, 12, tzinfo=UTC)
     spent(actor, at=noon - timedelta(hours=12, seconds=1))
-    assert paused(now=noon) == []
+    assert paused_agents(now=noon) == []
     spent(actor, at=noon - timedelta(hours=12))
-    assert [standing.ends_at for standing in paused(now=noon)] == [datetime(2026, 3, 2, tzinfo=UTC)]
-    assert paused(now=noon + timedelta(hours=12)) == []
+    assert [standing.ends_at for standing in paused_agents(now=noon)] == [datetime(2026, 3, 2, tzinfo=UTC)]
+    assert paused_agents(now=noon + timedelta(hours=12)) == []
 
 
 def test_a_user_cannot_raise_the_agents_cap(llm: LLMServer, actor: Actor) -> None:

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from memoryhub.providers.config import LLMConfig
+from memoryhub.llm.config import LLMConfig
 from tests.fakes.llm_server import Asked, LLMServer, Reply
 from tests.verification.contract import LLMContract, Vendor
 

@@ -9,9 +9,8 @@ from typing import Any
 
 import pytest
 
-from memoryhub.llm.base import ChatMessage, Completion, CompletionRequest, Delta, LLMProvider, Operation
-from memoryhub.providers.config import LLMConfig
-from memoryhub.providers.errors import (
+from memoryhub.llm.config import LLMConfig
+from memoryhub.llm.errors import (
     BadAnswer,
     ProviderError,
     ProviderMisconfigured,
@@ -19,7 +18,8 @@ from memoryhub.providers.errors import (
     ProviderTimeout,
     ProviderUnavailable,
 )
-from memoryhub.providers.retry import Clock
+from memoryhub.llm.retry import Clock
+from memoryhub.llm.types import ChatMessage, Completion, CompletionRequest, Delta, LLMProvider, Operation
 from tests.fakes.llm_server import FAILURES, SECRET, LLMServer, Reply
 from tests.verification.contract import PROVIDERS, both_ways, last, streamed, whole
 

@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
+from memoryhub.llm import client
 from memoryhub.llm.anthropic import AnthropicProvider
-from memoryhub.llm.base import ChatMessage, CompletionRequest, Operation
+from memoryhub.llm.config import LLMConfig
+from memoryhub.llm.errors import BadAnswer, ProviderMisconfigured
 from memoryhub.llm.openai import OpenAIProvider
-from memoryhub.providers import registry
-from memoryhub.providers.config import LLMConfig
-from memoryhub.providers.errors import BadAnswer, ProviderMisconfigured
-from memoryhub.tokens import counter_for
+from memoryhub.llm.tokens.counter import counter_for
+from memoryhub.llm.types import ChatMessage, CompletionRequest, Operation
 from tests.fakes.llm_server import LLMServer, Reply
 from tests.verification.contract import FACTS, Way, both_ways, last, streamed
 
@@ -227,8 +227,8 @@ def test_a_server_without_counting_is_none_and_a_wrong_key_is_not(llm_server: LL
 def test_the_configured_vendor_answers(llm: LLMServer) -> None:
     llm.answer(Reply("Hello"))
 
-    provider = registry.llm_provider(Operation.CHAT)
+    provider = client.llm_provider()
 
-    assert provider is registry.llm_provider(Operation.JUDGE)
+    assert provider is client.llm_provider()
     assert provider.complete(REQUEST).text == "Hello"
     assert asyncio.run(anext(provider.stream(REQUEST))) is not None  # type: ignore[arg-type]

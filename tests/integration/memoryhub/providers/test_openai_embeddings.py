@@ -9,10 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from memoryhub.embeddings.azure import AzureProvider
-from memoryhub.embeddings.openai import OpenAIProvider
-from memoryhub.providers.config import EmbeddingConfig
-from memoryhub.providers.errors import (
+from memoryhub.embeddings.config import EmbeddingConfig
+from memoryhub.embeddings.openai import AzureProvider, OpenAIProvider
+from memoryhub.llm.errors import (
     BadAnswer,
     EmptyText,
     ProviderError,
@@ -21,7 +20,7 @@ from memoryhub.providers.errors import (
     ProviderTimeout,
     ProviderUnavailable,
 )
-from memoryhub.providers.retry import Clock
+from memoryhub.llm.retry import Clock
 from tests.fakes import embeddings_server as fake
 from tests.fakes.embeddings_server import Behaviour, EmbeddingsServer
 

@@ -14,12 +14,18 @@ from numpy.typing import NDArray
 
 from conversations.models import Message, MessageIndex, Session
 from memoryhub.ids import new_id
-from memoryhub.search.expressions import Candidate, Conversation, candidates
+from memoryhub.search.bm25 import WORDS_VERSION, document_weights, query_words, term_id, word_score
 from memoryhub.search.fusion import SpaceBounds, Turn, in_conversation, relevance
+from memoryhub.search.index import UnusableVector, unit_vector, word_vector
 from memoryhub.search.models import EmbeddingSpace
-from memoryhub.search.query import SearchQuery, build_query, build_vector_query
-from memoryhub.search.vectors import UnusableVector, unit_vector, word_vector
-from memoryhub.search.words import WORDS_VERSION, document_weights, query_words, term_id, word_score
+from memoryhub.search.query import (
+    Candidate,
+    Conversation,
+    SearchQuery,
+    build_query,
+    build_vector_query,
+    candidates,
+)
 from memoryhub.tenancy.models import Actor, Agent
 from strength.models import Memory, MemoryIndex
 

@@ -16,8 +16,8 @@ from conversations.actions.sessions import open_session
 from conversations.models import MessageIndex
 from memoryhub.auth.domain import command
 from memoryhub.auth.tenancy import actor_for_writing
-from memoryhub.search import gathering
-from memoryhub.search.gathering import scatter
+from memoryhub.search import maintenance
+from memoryhub.search.maintenance import scatter
 from tests.factories.values import NewMessageFactory
 
 BY = command("test")
@@ -44,7 +44,7 @@ def rows() -> Counter[tuple[object, ...]]:
 
 def told(*arguments: str) -> str:
     output = StringIO()
-    call_command("gather", *arguments, stdout=output)
+    call_command("cluster_tables", *arguments, stdout=output)
     return output.getvalue()
 
 
@@ -72,14 +72,14 @@ def test_what_lies_well_is_left_alone(scattered: None) -> None:
 
 def test_looking_changes_nothing(scattered: None) -> None:
     before = scatter(MessageIndex)
-    table = f"conversations_messageindex: scattered {before:.1f}, gathering"
+    table = f"conversations_messageindex: scattered {before:.1f}, clustering"
     assert f"{table} would help\n" in told("--dry-run")
     assert f"{table} would not help\n" in told("--dry-run", "--from", str(before + 1))
     assert scatter(MessageIndex) == before
 
 
 def test_table_in_use_is_given_up(scattered: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(gathering, "LOCK_SECONDS", 1)
+    monkeypatch.setattr(maintenance, "LOCK_SECONDS", 1)
     in_use, done = threading.Event(), threading.Event()
 
     def use() -> None:

@@ -6,17 +6,17 @@ from collections import Counter
 import pytest
 from django.db import connection, transaction
 
-from memoryhub.search import statistics
+from memoryhub.search import index
+from memoryhub.search.bm25 import term_id, term_ids
+from memoryhub.search.index import CACHE_SECONDS, DocumentFrequencies, idf, record
 from memoryhub.search.models import TermStatistic
-from memoryhub.search.statistics import CACHE_SECONDS, DocumentFrequencies, idf, record
-from memoryhub.search.words import term_id, term_ids
 
 WRITERS = 8
 
 
 @pytest.fixture(autouse=True)
 def no_earlier_readings() -> None:
-    statistics.frequencies.forget()
+    index.frequencies.forget()
 
 
 def counted(*terms: str) -> dict[str, int]:
@@ -54,7 +54,7 @@ def test_record_of_what_was_rolled_back_counts_nothing() -> None:
 def test_record_failing_leaves_the_caller_alone(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(statistics, "ADD_COUNTS", "SELECT nonsense(%s, %s)")
+    monkeypatch.setattr(index, "ADD_COUNTS", "SELECT nonsense(%s, %s)")
 
     with transaction.atomic():
         record([Counter(cat=1)])
@@ -76,8 +76,8 @@ def test_record_by_many_writers_loses_nothing() -> None:
     def write(number: int) -> None:
         try:
             for turn in range(20):
-                statistics._add(
-                    statistics._counts([Counter(f"t{(number * turn + step) % 300}" for step in range(200))])
+                index._add(
+                    index._counts([Counter(f"t{(number * turn + step) % 300}" for step in range(200))])
                 )
         except BaseException as failure:  # shown by the assertion below
             failures.append(failure)
@@ -140,7 +140,7 @@ def test_frequencies_are_read_again_when_they_are_old(django_assert_num_queries:
 
 @pytest.mark.django_db
 def test_frequencies_keep_a_bounded_number_of_terms(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(statistics, "CACHE_TERMS", 10)
+    monkeypatch.setattr(index, "CACHE_TERMS", 10)
     known = DocumentFrequencies()
 
     for start in range(0, 100, 5):

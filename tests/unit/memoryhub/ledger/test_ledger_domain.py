@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from memoryhub.llm.usage.domain import (
+    BudgetPolicy,
     Call,
-    LedgerPolicy,
     Payer,
     PriceList,
     Size,
@@ -84,18 +84,18 @@ def test_days_are_utc_days_wherever_the_clock_is() -> None:
 @pytest.mark.parametrize(
     ("policy", "spent", "reached"),
     [
-        (LedgerPolicy(), Spent(Decimal(10**6), 10**9), None),
-        (LedgerPolicy(daily_spend_cap=0.1), Spent(Decimal("0.0999"), 10**9), None),
-        (LedgerPolicy(daily_spend_cap=0.1), Spent(Decimal("0.1"), 0), "daily_spend_cap"),
-        (LedgerPolicy(daily_spend_cap=0), Spent(), "daily_spend_cap"),
-        (LedgerPolicy(daily_token_cap=100), Spent(Decimal(0), 99), None),
-        (LedgerPolicy(daily_token_cap=100), Spent(Decimal(0), 100), "daily_token_cap"),
-        (LedgerPolicy(daily_spend_cap=1, daily_token_cap=1), Spent(Decimal(1), 1), "daily_spend_cap"),
+        (BudgetPolicy(), Spent(Decimal(10**6), 10**9), None),
+        (BudgetPolicy(daily_spend_cap=0.1), Spent(Decimal("0.0999"), 10**9), None),
+        (BudgetPolicy(daily_spend_cap=0.1), Spent(Decimal("0.1"), 0), "daily_spend_cap"),
+        (BudgetPolicy(daily_spend_cap=0), Spent(), "daily_spend_cap"),
+        (BudgetPolicy(daily_token_cap=100), Spent(Decimal(0), 99), None),
+        (BudgetPolicy(daily_token_cap=100), Spent(Decimal(0), 100), "daily_token_cap"),
+        (BudgetPolicy(daily_spend_cap=1, daily_token_cap=1), Spent(Decimal(1), 1), "daily_spend_cap"),
     ],
 )
-def test_a_cap_is_reached_when_it_is_used_up(policy: LedgerPolicy, spent: Spent, reached: str | None) -> None:
+def test_a_cap_is_reached_when_it_is_used_up(policy: BudgetPolicy, spent: Spent, reached: str | None) -> None:
     assert reached_cap(policy, spent) == reached
-    assert policy.has_cap is (policy != LedgerPolicy())
+    assert policy.has_cap is (policy != BudgetPolicy())
 
 
 @pytest.mark.parametrize(
@@ -104,11 +104,11 @@ def test_a_cap_is_reached_when_it_is_used_up(policy: LedgerPolicy, spent: Spent,
 )
 def test_caps_out_of_range_are_refused(values: dict[str, Any]) -> None:
     with pytest.raises(PolicyError):
-        LedgerPolicy.from_overrides(values)
+        BudgetPolicy.from_overrides(values)
 
 
 def test_null_takes_a_cap_off_again() -> None:
-    assert LedgerPolicy.from_overrides({"daily_spend_cap": 1}, {"daily_spend_cap": None}) == LedgerPolicy()
+    assert BudgetPolicy.from_overrides({"daily_spend_cap": 1}, {"daily_spend_cap": None}) == BudgetPolicy()
 
 
 @pytest.mark.parametrize(

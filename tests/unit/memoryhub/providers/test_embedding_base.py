@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from memoryhub.embeddings.base import EmbeddingProvider, Vectors
-from memoryhub.providers.config import EmbeddingConfig
-from memoryhub.providers.errors import BadAnswer
+from memoryhub.embeddings.config import EmbeddingConfig
+from memoryhub.llm.errors import BadAnswer
 
 
 class Odd(EmbeddingProvider):

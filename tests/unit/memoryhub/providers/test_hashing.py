@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from memoryhub.embeddings.config import EmbeddingConfig
 from memoryhub.embeddings.hashing import MAX_CHARS_PER_PASS, HashingProvider
-from memoryhub.providers.config import EmbeddingConfig
-from memoryhub.providers.errors import EmptyText, ProviderMisconfigured
+from memoryhub.llm.errors import EmptyText, ProviderMisconfigured
 
 PROVIDER = HashingProvider()
 

@@ -2,8 +2,8 @@
 
 import pytest
 
+from memoryhub.embeddings.base import SPACES_BY_NAME, UNKNOWN_SPACE, Space, space_of, takes_dimensions
 from memoryhub.embeddings.hashing import HashingProvider
-from memoryhub.embeddings.known_models import SPACES_BY_NAME, UNKNOWN_SPACE, Space, space_of, takes_dimensions
 
 
 @pytest.mark.parametrize(

@@ -5,11 +5,11 @@ from collections.abc import Callable
 
 import pytest
 
-from memoryhub.llm.base import ChatMessage, CompletionRequest, LLMProvider, Operation
+from memoryhub.llm import anthropic, openai
+from memoryhub.llm.config import LLMConfig
+from memoryhub.llm.errors import ProviderUnavailable
 from memoryhub.llm.none import NoneProvider
-from memoryhub.providers import anthropic_errors, openai_errors
-from memoryhub.providers.config import LLMConfig
-from memoryhub.providers.errors import ProviderUnavailable
+from memoryhub.llm.types import ChatMessage, CompletionRequest, LLMProvider, Operation
 
 REQUEST = CompletionRequest(Operation.CHAT, (ChatMessage("user", "Hello"),), 100, 10.0)
 
@@ -29,7 +29,7 @@ REQUEST = CompletionRequest(Operation.CHAT, (ChatMessage("user", "Hello"),), 100
     ],
 )
 def test_an_error_event_of_anthropic_has_a_name(kind: object, code: str, permanent: bool) -> None:
-    error = anthropic_errors.from_event(kind)
+    error = anthropic.from_event(kind)
 
     assert (error.code, error.permanent) == (code, permanent)
 
@@ -48,7 +48,7 @@ def test_an_error_event_of_anthropic_has_a_name(kind: object, code: str, permane
     ],
 )
 def test_an_error_event_of_openai_has_a_name(told: dict[str, object], code: str, permanent: bool) -> None:
-    error = openai_errors.from_event(told)
+    error = openai.from_event(told)
 
     assert (error.code, error.permanent) == (code, permanent)
 

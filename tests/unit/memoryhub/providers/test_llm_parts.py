@@ -7,12 +7,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from memoryhub.llm.base import ChatMessage, CompletionRequest, Operation
-from memoryhub.llm.drafts import Draft, Stop, amount, completion, parsed, within
-from memoryhub.llm.events import Event, EventDecoder
-from memoryhub.llm.models import default_model
-from memoryhub.llm.schemas import document_in, is_strict, shape_of
-from memoryhub.providers.errors import BadAnswer, ProviderError, ProviderRejected
+from memoryhub.llm.answers import Draft, Event, EventDecoder, Stop, amount, completion, parsed, within
+from memoryhub.llm.config import default_model
+from memoryhub.llm.errors import BadAnswer, ProviderError, ProviderRejected
+from memoryhub.llm.structured_output import document_in, is_strict, shape_of
+from memoryhub.llm.types import ChatMessage, CompletionRequest, Operation
 
 REQUEST = CompletionRequest(Operation.CHAT, (ChatMessage("user", "Hello"),), 100, 10.0)
 STREAM = (

@@ -9,9 +9,9 @@ from typing import Any, ClassVar
 import numpy as np
 import pytest
 
+from memoryhub.embeddings.config import EmbeddingConfig
 from memoryhub.embeddings.local import INSTALL, FastEmbedProvider, LocalProvider, SentenceTransformersProvider
-from memoryhub.providers.config import EmbeddingConfig
-from memoryhub.providers.errors import ProviderMisconfigured
+from memoryhub.llm.errors import ProviderMisconfigured
 
 
 class Encoder:

@@ -2,11 +2,11 @@
 
 import pytest
 
-from memoryhub.llm.base import Operation
-from memoryhub.llm.models import default_model
-from memoryhub.providers.config import EmbeddingConfig, LLMConfig, azure_address_parts
-from memoryhub.providers.errors import ConfigurationError
-from memoryhub.tokens import factors_for
+from memoryhub.embeddings.config import EmbeddingConfig, azure_address_parts
+from memoryhub.llm.config import LLMConfig, default_model
+from memoryhub.llm.errors import ConfigurationError
+from memoryhub.llm.tokens.factors import factors_for
+from memoryhub.llm.types import Operation
 
 AZURE = {
     "MEMORYHUB_EMBEDDING_PROVIDER": "azure",

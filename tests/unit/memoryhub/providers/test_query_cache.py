@@ -7,8 +7,8 @@ from threading import Barrier
 import numpy as np
 import pytest
 
-from memoryhub.providers.errors import ProviderUnavailable
-from memoryhub.providers.query_cache import MOST, QueryCache, Vector
+from memoryhub.embeddings.spaces import MOST, QueryCache, Vector
+from memoryhub.llm.errors import ProviderUnavailable
 
 THREADS = 8
 

@@ -7,11 +7,13 @@ from typing import Any
 import pytest
 from django.utils.module_loading import import_string
 
+from memoryhub.embeddings import registry
 from memoryhub.embeddings.base import EmbeddingProvider
-from memoryhub.llm.base import ChatMessage, CompletionRequest, LLMProvider, Operation
-from memoryhub.providers import config, registry
-from memoryhub.providers.config import EmbeddingConfig, LLMConfig
-from memoryhub.providers.errors import ProviderMisconfigured, ProviderUnavailable
+from memoryhub.embeddings.config import EMBEDDING_PROVIDERS, EmbeddingConfig
+from memoryhub.llm import client, config
+from memoryhub.llm.config import LLMConfig
+from memoryhub.llm.errors import ProviderMisconfigured, ProviderUnavailable
+from memoryhub.llm.types import ChatMessage, CompletionRequest, LLMProvider, Operation
 
 REQUEST = CompletionRequest(Operation.CHAT, (ChatMessage("user", "secret words"),), 100, 10.0)
 OPENAI = EmbeddingConfig("openai", api_key="k", base_url="http://127.0.0.1:9/v1", model="small", dimension=8)
@@ -27,8 +29,8 @@ def fresh_registry(settings: Any) -> Any:
 
 
 def test_the_tables_know_every_configurable_name() -> None:
-    assert set(registry.EMBEDDING_PROVIDERS) == set(config.EMBEDDING_PROVIDERS)
-    assert set(registry.LLM_PROVIDERS) == set(config.LLM_PROVIDERS)
+    assert set(registry.EMBEDDING_PROVIDERS) == set(EMBEDDING_PROVIDERS)
+    assert set(client.LLM_PROVIDERS) == set(config.LLM_PROVIDERS)
 
 
 @pytest.mark.parametrize(("name", "path"), registry.EMBEDDING_PROVIDERS.items())
@@ -39,7 +41,7 @@ def test_every_embedding_path_leads_to_a_provider_of_that_name(name: str, path: 
     assert provider.name == name
 
 
-@pytest.mark.parametrize("path", registry.LLM_PROVIDERS.values())
+@pytest.mark.parametrize("path", client.LLM_PROVIDERS.values())
 def test_every_language_model_path_leads_to_a_provider(path: str) -> None:
     assert issubclass(import_string(path), LLMProvider)
 
@@ -96,7 +98,7 @@ def test_a_space_without_a_provider_is_misconfigured(space: tuple[str, str, int]
 def test_without_a_model_every_operation_says_what_is_missing() -> None:
     for operation in Operation:
         with pytest.raises(ProviderUnavailable, match="ANTHROPIC_API_KEY") as caught:
-            registry.llm_provider(operation).complete(replace(REQUEST, operation=operation))
+            client.llm_provider().complete(replace(REQUEST, operation=operation))
         assert (caught.value.permanent, caught.value.code) == (True, "not_configured")
 
 
@@ -104,7 +106,7 @@ def test_without_a_model_every_operation_says_what_is_missing() -> None:
 def test_a_vendor_is_built_without_asking_it_anything(settings: Any, name: str) -> None:
     settings.LLM = LLMConfig(name, api_key="k")
 
-    provider = registry.llm_provider(Operation.CHAT)
+    provider = client.llm_provider()
 
     assert (provider.name, bool(provider.model_for(Operation.CHAT))) == (name, True)
 

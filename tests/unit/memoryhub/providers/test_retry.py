@@ -4,15 +4,15 @@ from collections.abc import Callable
 
 import pytest
 
-from memoryhub.providers.errors import (
+from memoryhub.llm.errors import (
     BadAnswer,
     ProviderError,
     ProviderRejected,
     ProviderTimeout,
     ProviderUnavailable,
 )
-from memoryhub.providers.retry import Budget, Clock, call_within
-from memoryhub.providers.vendor_errors import retry_after_seconds
+from memoryhub.llm.remote import retry_after_seconds
+from memoryhub.llm.retry import Budget, Clock, call_within
 
 BUDGET = Budget(deadline_seconds=60, attempt_timeout_seconds=20)
 

@@ -11,7 +11,9 @@ from hypothesis import strategies as st
 
 from memoryhub.search.analysis import (
     COMPOUND,
+    ENGLISH_STOP_WORDS,
     GRAM_LENGTH,
+    JAPANESE_STOP_GRAMS,
     MAX_COMPOUND_CHARACTERS,
     MAX_WORD_CHARACTERS,
     analyse,
@@ -20,7 +22,6 @@ from memoryhub.search.analysis import (
     is_unspaced,
     text_length,
 )
-from memoryhub.search.stopwords import ENGLISH_STOP_WORDS, JAPANESE_STOP_GRAMS
 
 any_text = st.text(alphabet=st.characters(exclude_categories=()), max_size=300)
 mixed_text = st.text(alphabet="第条月日漢字々〆アー々はを1２0 aé-#", max_size=60)

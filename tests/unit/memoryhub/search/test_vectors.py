@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memoryhub.search.vectors import UnusableVector, unit_vector, word_vector
-from memoryhub.search.words import DIMENSION, term_id
+from memoryhub.search.bm25 import DIMENSION, term_id
+from memoryhub.search.index import UnusableVector, unit_vector, word_vector
 
 
 @given(st.lists(st.floats(allow_nan=False, allow_infinity=False), min_size=3, max_size=3))

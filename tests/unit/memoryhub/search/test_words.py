@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memoryhub.search.words import (
+from memoryhub.search.bm25 import (
     DIMENSION,
     LENGTH_SHARE,
     MAX_DOCUMENT_TERMS,

@@ -6,9 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from memoryhub.tokens.calibration import HIGHEST_RATIO, LOWEST_FACTOR, Sample, fit
-from memoryhub.tokens.factors import CLAUDE, O200K, UNKNOWN, Factors
-from memoryhub.tokens.scripts import SCRIPTS, Script
+from memoryhub.llm.tokens.calibration import HIGHEST_RATIO, LOWEST_FACTOR, Sample, fit
+from memoryhub.llm.tokens.factors import CLAUDE, O200K, SCRIPTS, UNKNOWN, Factors, Script
 
 Counts = Mapping[Script, int]
 

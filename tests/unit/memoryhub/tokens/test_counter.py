@@ -9,10 +9,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memoryhub.tokens import Factors, TokenCounter, count_raw, counter_for
-from memoryhub.tokens.counter import MAX_BLANK_RUN_CHARS, MAX_CACHED_CHARS, raw_counts
-from memoryhub.tokens.factors import CLAUDE, O200K
-from memoryhub.tokens.vocabulary import o200k_base
+from memoryhub.llm.tokens.counter import (
+    MAX_BLANK_RUN_CHARS,
+    MAX_CACHED_CHARS,
+    TokenCounter,
+    count_raw,
+    counter_for,
+    o200k_base,
+    raw_counts,
+)
+from memoryhub.llm.tokens.factors import CLAUDE, O200K, Factors
 
 # Counted once with the npm package "tiktoken" 1.0.22 (a build of its own, in WebAssembly) over texts written
 # for this test.

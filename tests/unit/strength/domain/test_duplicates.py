@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memoryhub.search.analysis import analyse
-from memoryhub.search.words import DIMENSION, inverse_document_frequency, term_id, term_ids
+from memoryhub.search.bm25 import DIMENSION, inverse_document_frequency, term_id, term_ids
 from strength.domain.duplicates import (
     MAX_CHARACTERS,
     MAX_ORDER,

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from memoryhub.llm.delimiters import ForgedFence
+from memoryhub.llm.prompts import ForgedFence
 from strength.domain.usage_detection import (
     JUDGING_SCHEMA,
     LEARNING_SCHEMA,

@@ -18,7 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memoryhub.search.analysis import analyse
-from memoryhub.search.words import term_id
+from memoryhub.search.bm25 import term_id
 from strength.domain.usage_detection import (
     MAX_RESULT_CHARACTERS,
     MAX_RESULT_DEPTH,

@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from conversations.domain.text import one_line
+from memoryhub.llm.tokens.counter import count_raw, counter_for
 from memoryhub.tenancy.domain import Trust
-from memoryhub.tokens.counter import count_raw, counter_for
 from summaries.domain.policy import SummaryPolicy
 from summaries.domain.rolling import (
     GAP,

@@ -4,9 +4,8 @@ from datetime import UTC, datetime
 
 import pytest
 
-from memoryhub.llm.delimiters import ForgedFence
-from memoryhub.providers.prompts import LANGUAGES, prompt
-from memoryhub.tokens.counter import counter_for
+from memoryhub.llm.prompts import LANGUAGES, ForgedFence, prompt
+from memoryhub.llm.tokens.counter import counter_for
 from summaries.context_layers import introduced
 from summaries.domain.rolling import Call, cleaned_answer, fenced_material, length_limits
 

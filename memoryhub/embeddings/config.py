@@ -1,0 +1,119 @@
+"""Configuration of the embedding provider from the environment.
+
+No Django here: `settings.py` keeps the result of `EmbeddingConfig.from_env(os.environ)` as `settings.EMBEDDING`. Keys
+are left out of every repr.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from urllib.parse import parse_qs, unquote, urlsplit
+
+from memoryhub.llm.config import read_choice, read_key, read_url, read_value
+from memoryhub.llm.errors import ConfigurationError
+
+EMBEDDING_PROVIDERS = ("hashing", "openai", "azure", "sentence-transformers", "fastembed")
+
+MAX_DIMENSION = 16_000
+"""What pgvector's `halfvec` can hold."""
+DEFAULT_AZURE_API_VERSION = "2024-10-21"
+"""Azure OpenAI's latest stable data-plane version that serves embeddings of all current models."""
+
+AZURE_ADDRESSES = ("MEMORYHUB_EMBEDDING_BASE_URL", "AZURE_OPENAI_ENDPOINT", "OpenAIEmbeddingURI")
+AZURE_KEYS = ("MEMORYHUB_EMBEDDING_API_KEY", "AZURE_OPENAI_API_KEY", "OpenAIEmbeddingKey")
+AZURE_DEPLOYMENT = "AZURE_OPENAI_EMBEDDING_DEPLOYMENT"
+
+_DEPLOYMENT_IN_PATH = re.compile(r"^(?P<root>.*?)/openai/deployments/(?P<deployment>[^/]+)(/.*)?$")
+
+
+@dataclass(frozen=True, slots=True)
+class EmbeddingConfig:
+    """How texts become vectors. None means: the provider's own default, or ask the provider."""
+
+    provider: str = "hashing"
+    model: str | None = None
+    dimension: int | None = None
+    base_url: str | None = None
+    """An OpenAI-compatible server, or the Azure resource's address."""
+    api_key: str | None = field(default=None, repr=False)
+    azure_deployment: str | None = None
+    azure_api_version: str = DEFAULT_AZURE_API_VERSION
+    attempt_timeout_seconds: float = 20.0
+    """Longest wait for one HTTP exchange."""
+    deadline_seconds: float = 60.0
+    """Longest wait for one request with its retries."""
+
+    @classmethod
+    def from_env(cls, environ: Mapping[str, str]) -> "EmbeddingConfig":
+        """Read the configuration. Raises ConfigurationError naming the variable that is wrong."""
+        provider = read_choice(
+            environ, "MEMORYHUB_EMBEDDING_PROVIDER", EMBEDDING_PROVIDERS, default="hashing"
+        )
+        model = read_value(environ, "MEMORYHUB_EMBEDDING_MODEL")
+        dimension = _dimension(environ, "MEMORYHUB_EMBEDDING_DIMENSION")
+        config = cls(provider, model, dimension)
+        if provider == "openai":
+            return _with_openai(config, environ)
+        if provider == "azure":
+            return _with_azure(config, environ)
+        if provider == "hashing" and model:
+            raise ConfigurationError(
+                "MEMORYHUB_EMBEDDING_MODEL is set, but the provider 'hashing' has no models. "
+                "Remove it, or set MEMORYHUB_EMBEDDING_PROVIDER to the provider of that model."
+            )
+        return config
+
+
+def _with_openai(config: EmbeddingConfig, environ: Mapping[str, str]) -> EmbeddingConfig:
+    base_url = read_url(environ, "MEMORYHUB_EMBEDDING_BASE_URL")
+    api_key = read_key(environ, "MEMORYHUB_EMBEDDING_API_KEY", "OPENAI_API_KEY")
+    if not base_url and not api_key:
+        raise ConfigurationError(
+            "The embedding provider 'openai' needs MEMORYHUB_EMBEDDING_API_KEY or OPENAI_API_KEY, "
+            "or MEMORYHUB_EMBEDDING_BASE_URL for a server of your own that asks for no key."
+        )
+    return replace(config, base_url=base_url, api_key=api_key)
+
+
+def _with_azure(config: EmbeddingConfig, environ: Mapping[str, str]) -> EmbeddingConfig:
+    endpoint, deployment, version = azure_address_parts(read_url(environ, *AZURE_ADDRESSES) or "")
+    version = read_value(environ, "AZURE_OPENAI_API_VERSION") or version
+    found = {
+        "AZURE_OPENAI_ENDPOINT (or OpenAIEmbeddingURI)": endpoint,
+        "AZURE_OPENAI_API_KEY (or OpenAIEmbeddingKey)": read_key(environ, *AZURE_KEYS),
+        AZURE_DEPLOYMENT: read_value(environ, AZURE_DEPLOYMENT) or deployment,
+    }
+    missing = [name for name, value in found.items() if not value]
+    if missing:
+        raise ConfigurationError(f"The embedding provider 'azure' needs {', '.join(missing)}.")
+    base_url, api_key, deployment = found.values()
+    return replace(
+        config,
+        base_url=base_url,
+        api_key=api_key,
+        azure_deployment=deployment,
+        azure_api_version=version or DEFAULT_AZURE_API_VERSION,
+    )
+
+
+def azure_address_parts(address: str) -> tuple[str, str | None, str | None]:
+    """Return (endpoint, deployment, api version) of an Azure address.
+
+    The portal hands out the endpoint and, as "target URI", the full
+    `…/openai/deployments/NAME/embeddings?api-version=…`; both are accepted.
+    """
+    parts = urlsplit(address)
+    version = parse_qs(parts.query).get("api-version", [None])[0]
+    match = _DEPLOYMENT_IN_PATH.match(parts.path)
+    path = match["root"] if match else parts.path.rstrip("/").removesuffix("/openai")
+    endpoint = parts._replace(path=path, query="", fragment="").geturl()
+    return endpoint, unquote(match["deployment"]) if match else None, version
+
+
+def _dimension(environ: Mapping[str, str], name: str) -> int | None:
+    value = read_value(environ, name)
+    if value is None:
+        return None
+    if not value.isascii() or not value.isdigit() or not 1 <= int(value) <= MAX_DIMENSION:
+        raise ConfigurationError(f"{name} is {value!r}; it must be a whole number from 1 to {MAX_DIMENSION}.")
+    return int(value)

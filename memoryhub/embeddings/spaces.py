@@ -1,0 +1,289 @@
+"""Embedding spaces, the vectors in them, and the cache of query vectors (SPEC A5).
+
+A space is a (provider, model, dimension). Searches read the active one; writes go to the active one
+and to one that is being filled. A local provider embeds at once; a remote one in the background, so
+that no request waits for the network. Until then a text is found by words.
+
+Query vectors are cached: a context asks once for memories and once for messages, people repeat their questions, and a
+vendor takes 100 ms and money for each. Keys are digests, so that no text is kept longer than its request.
+"""
+
+import hashlib
+import logging
+import threading
+from collections import Counter, OrderedDict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, Final
+from uuid import UUID
+
+import numpy as np
+from django.db import connection, models
+from numpy.typing import NDArray
+from pgvector import HalfVector
+
+from memoryhub.db_pool import release_connection
+from memoryhub.embeddings.base import EmbeddingProvider, Vectors, refuse_blank
+from memoryhub.embeddings.registry import embedding_provider, provider_for
+from memoryhub.jobs.queue import enqueue
+from memoryhub.llm.errors import ProviderError
+from memoryhub.llm.tokens.counter import counter_for
+from memoryhub.llm.usage.domain import NOBODY, Payer, Size
+from memoryhub.llm.usage.recording import Meter
+from memoryhub.search.analysis import analyse
+from memoryhub.search.bm25 import WORDS_VERSION
+from memoryhub.search.index import record, unit_vector, word_vector
+from memoryhub.search.models import EmbeddingSpace, SearchIndexRow
+from memoryhub.search.query import SearchQuery, build_query, build_vector_query
+
+Vector = NDArray[np.float32]
+
+MOST = 2_000
+"""Vectors of 1,536 numbers take 6 kB each."""
+
+
+class QueryCache:
+    """The vectors of the queries that were asked last, shared by all threads of a process."""
+
+    def __init__(self, most: int = MOST) -> None:
+        self._most = most
+        self._lock = threading.Lock()
+        self._vectors: OrderedDict[tuple[int, bytes], Vector] = OrderedDict()
+
+    def vector(self, space_id: int, text: str, embed: Callable[[], Vector]) -> Vector:
+        """Return the text's vector in the space, made by `embed` where it is not at hand; its errors are not kept."""
+        key = (space_id, hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest())
+        with self._lock:
+            if (known := self._vectors.get(key)) is not None:
+                self._vectors.move_to_end(key)
+                return known
+        vector = embed()  # without the lock: a vendor is slow, and two that ask the same at once harm nobody
+        with self._lock:
+            self._vectors[key] = vector
+            while len(self._vectors) > self._most:
+                self._vectors.popitem(last=False)
+        return vector
+
+    def forget(self) -> None:
+        """Drop everything."""
+        with self._lock:
+            self._vectors.clear()
+
+
+EMBED_KIND: Final = "embed"
+EMBED_KEY: Final = "texts"
+
+log = logging.getLogger(__name__)
+query_cache = QueryCache()
+
+# How calls to a remote embedder are named in the ledger.
+EMBED_TEXTS = "embed"
+EMBED_QUERY = "embed_query"
+
+
+# All vectors of one answer at once. A digest stands for the text that was embedded, which may have changed since.
+STORE_VECTORS = """
+UPDATE {table} AS found SET vector = embedded.vector::halfvec
+FROM unnest(%(owners)s::uuid[], %(digests)s::bytea[], %(vectors)s::text[]) AS embedded (owner, digest, vector)
+JOIN {owners} AS owner ON owner.actor_id = ANY(%(actors)s) AND owner.id = embedded.owner
+WHERE found.actor_id = owner.actor_id AND found.space_id = %(space)s AND found.{owner} = embedded.owner
+    AND found.vector IS NULL AND sha256(convert_to(owner.content, 'UTF8')) = embedded.digest
+"""
+
+
+@dataclass(frozen=True)
+class IndexEntry:
+    """What makes one text findable: its terms, and one vector per space (None: not embedded yet)."""
+
+    terms: Counter[str]
+    vectors: Mapping[int, Sequence[float] | None]
+
+    def row_values(self, space_id: int) -> dict[str, Any]:
+        """Return the index columns of this text in one space."""
+        vector = self.vectors.get(space_id)
+        return {
+            "space_id": space_id,
+            "vector": None if vector is None else HalfVector(list(vector)),
+            "words": word_vector(self.terms),
+            "words_version": WORDS_VERSION,
+        }
+
+
+def active_space() -> EmbeddingSpace:
+    """Return the space that searches read; made from the configured provider on first use.
+
+    Raises ProviderError where there is none yet and the provider cannot say its dimension.
+    """
+    space = EmbeddingSpace.objects.filter(state=EmbeddingSpace.State.ACTIVE).first()
+    return space or _first_space()
+
+
+def space_of_provider(provider: EmbeddingProvider, state: str) -> EmbeddingSpace:
+    """Return the provider's space, made in `state` where there is none."""
+    space, _ = EmbeddingSpace.objects.get_or_create(
+        provider=provider.name,
+        model=provider.model,
+        dimension=provider.dimension,
+        defaults={
+            "state": state,
+            "cosine_low": provider.cosine_low,
+            "cosine_high": provider.cosine_high,
+            "vector_weight": provider.vector_weight,
+        },
+    )
+    return space
+
+
+def _first_space() -> EmbeddingSpace:
+    space_of_provider(embedding_provider(), EmbeddingSpace.State.ACTIVE)
+    return EmbeddingSpace.objects.get(state=EmbeddingSpace.State.ACTIVE)
+
+
+def writing_spaces() -> list[EmbeddingSpace]:
+    """Return the spaces that new texts go to: the active one first, then one that is being filled."""
+    active = active_space()
+    return [active, *EmbeddingSpace.objects.filter(state=EmbeddingSpace.State.FILLING)]
+
+
+def provider_of(space: EmbeddingSpace) -> EmbeddingProvider:
+    """Return the provider that embeds into a space; raises ProviderError where it is not configured."""
+    return provider_for(space.provider, space.model, space.dimension)
+
+
+def embedded(space: EmbeddingSpace, texts: Sequence[str], *, operation: str, payer: Payer) -> Vectors:
+    """Return the texts' vectors in a space. Raises ProviderError.
+
+    A remote provider's call is noted in the ledger, and outside a transaction no connection is held meanwhile.
+    """
+    provider = provider_of(space)
+    if provider.is_local:
+        return provider.embed(texts)
+    refuse_blank(texts)
+    meter = Meter(payer, operation, provider.name, provider.model, partial(_size_of, texts, provider.model))
+    with release_connection(), meter:
+        return provider.embed(texts)
+
+
+def _size_of(texts: Sequence[str], model: str) -> Size:
+    return Size(sum(map(counter_for(model).count, texts)), {})
+
+
+def embed_query(space: EmbeddingSpace, text: str, *, payer: Payer = NOBODY) -> list[float] | None:
+    """Return the query's vector in a space; None where the embedder is away (searches then use words)."""
+    if not text.strip():
+        return None
+    try:
+        vector = query_cache.vector(
+            space.pk, text, lambda: embedded(space, [text], operation=EMBED_QUERY, payer=payer)[0]
+        )
+        return [float(value) for value in vector]
+    except ProviderError as error:
+        log.warning("embedder away", extra={"provider": space.provider, "code": error.code})
+        return None
+
+
+def text_query(text: str, *, payer: Payer = NOBODY) -> SearchQuery:
+    """Return the query for a text; without the embedder it has words only and is `degraded`."""
+    space = active_space()
+    return build_query(text, space=space, embed=lambda words: embed_query(space, words, payer=payer))
+
+
+def about_somebody(query: SearchQuery, bare: str, *, payer: Payer = NOBODY) -> SearchQuery:
+    """Return the query with the vector of its text without names; its words keep them."""
+    if query.vector is None or bare == query.text:
+        return query
+    space = active_space()
+    vector = embed_query(space, bare, payer=payer)
+    if vector is None or space.pk != query.space_id:
+        return query
+    return replace(query, vector=tuple(unit_vector(vector, dimension=space.dimension)))
+
+
+def vector_query(vector: Sequence[float]) -> SearchQuery:
+    """Return the query for a given vector; raises UnusableVector where it does not fit the active space."""
+    return build_vector_query(vector, space=active_space())
+
+
+def index_entries(
+    texts: Sequence[str], spaces: Sequence[EmbeddingSpace], *, words: Sequence[str] | None = None
+) -> list[IndexEntry]:
+    """Analyse texts, and embed them where the provider is local; no network.
+
+    `words` are the texts by whose words each is found, where that is more than the text itself says.
+    """
+    columns = {space.id: _local_vectors(space, texts) for space in spaces}
+    return [
+        IndexEntry(analyse(found_by), {space_id: column[place] for space_id, column in columns.items()})
+        for place, found_by in enumerate(texts if words is None else words)
+    ]
+
+
+def _local_vectors(space: EmbeddingSpace, texts: Sequence[str]) -> Sequence[list[float] | None]:
+    try:
+        provider = provider_of(space)
+        if not provider.is_local:
+            return [None] * len(texts)
+        return provider.embed(texts).tolist() if texts else []
+    except ProviderError as error:
+        log.warning("embedder away", extra={"provider": space.provider, "code": error.code})
+        return [None] * len(texts)
+
+
+def after_indexing(entries: Sequence[IndexEntry], actor_id: UUID) -> None:
+    """Count the terms after the caller's transaction, and enqueue in it what could not be embedded at once."""
+    record(entry.terms for entry in entries)
+    if any(vector is None for entry in entries for vector in entry.vectors.values()):
+        embed_later(actor_id)
+
+
+def embed_later(actor_id: UUID) -> None:
+    """Enqueue a job that embeds whatever texts of an actor have no vector."""
+    enqueue(EMBED_KIND, actor_id=actor_id, key=EMBED_KEY)
+
+
+def without_vector(rows: type[SearchIndexRow], space: EmbeddingSpace) -> models.QuerySet[Any]:
+    """Return a space's rows that wait for a vector, their texts loaded; those that were refused wait for an edit."""
+    manager: models.Manager[Any] = rows._default_manager
+    return manager.filter(space=space, vector=None, is_refused=False).select_related(rows.owner_field)
+
+
+def embed_rows(model: type[SearchIndexRow], rows: Sequence[Any], space: EmbeddingSpace) -> int:
+    """Embed the rows' texts and store the vectors; return how many. Raises ProviderError."""
+    return store_vectors(model, rows, space, vectors_of(model, rows, space))
+
+
+def vectors_of(
+    model: type[SearchIndexRow], rows: Sequence[Any], space: EmbeddingSpace, *, payer: Payer = NOBODY
+) -> list[str]:
+    """Return the vectors of the rows' texts, as PostgreSQL reads them; network. Raises ProviderError."""
+    texts = [getattr(row, model.owner_field).content for row in rows]
+    vectors = embedded(space, texts, operation=EMBED_TEXTS, payer=payer) if texts else ()
+    return [HalfVector(vector.tolist()).to_text() for vector in vectors]
+
+
+def store_vectors(
+    model: type[SearchIndexRow], rows: Sequence[Any], space: EmbeddingSpace, vectors: Sequence[str]
+) -> int:
+    """Store the vectors of rows and return how many were given.
+
+    A vector is stored only beside the text it was made of: whoever edited the text while the provider
+    was asked has made the row wait again.
+    """
+    owner: Any = model._meta.get_field(model.owner_field)
+    statement = STORE_VECTORS.format(
+        table=connection.ops.quote_name(model._meta.db_table),
+        owners=connection.ops.quote_name(owner.related_model._meta.db_table),
+        owner=connection.ops.quote_name(owner.column),
+    )
+    texts = [getattr(row, model.owner_field).content for row in rows]
+    values: dict[str, Any] = {
+        "space": space.pk,
+        "actors": list({row.actor_id for row in rows}),
+        "owners": [getattr(row, owner.attname) for row in rows],
+        "digests": [hashlib.sha256(text.encode()).digest() for text in texts],
+        "vectors": list(vectors),
+    }
+    with connection.cursor() as cursor:
+        cursor.execute(statement, values)
+    return len(rows)

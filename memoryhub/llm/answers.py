@@ -1,0 +1,181 @@
+"""Read model answers: server-sent events, drafts, and when a draft becomes a completion. No vendor, no network.
+
+The SDKs' own event readers keep a line of any length and answer a broken one with an exception of the JSON library.
+"""
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from enum import Enum, auto
+from typing import Any
+
+from memoryhub.llm.errors import BadAnswer, ProviderError, ProviderRejected
+from memoryhub.llm.structured_output import document_in
+from memoryhub.llm.tokens.counter import counter_for
+from memoryhub.llm.types import Completion, CompletionRequest, Content
+from memoryhub.validators import text_problem
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One event; `name` is "" where the server gave none."""
+
+    name: str
+    data: str = field(repr=False)
+
+
+class EventDecoder:
+    """Collects bytes and gives the events that are whole (WHATWG HTML, 9.2.6; without ids and retry times)."""
+
+    def __init__(self) -> None:
+        self._rest = bytearray()
+        self._name = ""
+        self._data: list[str] = []
+
+    def feed(self, chunk: bytes) -> Iterator[Event]:
+        """Yield the events that are complete with these bytes."""
+        self._rest += chunk
+        if b"\n" not in chunk:  # a line without end must not be searched again with every piece
+            return
+        *lines, rest = self._rest.replace(b"\r\n", b"\n").split(b"\n")
+        self._rest = rest
+        for line in lines:
+            if event := self._line(line.decode("utf-8", "replace")):
+                yield event
+
+    def _line(self, line: str) -> Event | None:
+        if not line:
+            return self._finished()
+        name, _, value = line.partition(":")
+        value = value.removeprefix(" ")
+        if name == "event":
+            self._name = value
+        elif name == "data":
+            self._data.append(value)
+        return None  # a comment, or a field that we do not use
+
+    def _finished(self) -> Event | None:
+        event = Event(self._name, "\n".join(self._data)) if self._data else None
+        self._name, self._data = "", []
+        return event
+
+
+MAX_MODEL_CHARS = 200
+
+
+class Stop(Enum):
+    """Why a model stopped."""
+
+    FINISHED = auto()
+    TRUNCATED = auto()
+    REFUSED = auto()
+    OTHER = auto()
+
+
+@dataclass(slots=True)
+class Draft:
+    """The parts of an answer as they were read; None where the provider has not said."""
+
+    pieces: list[str] = field(default_factory=list, repr=False)
+    model: Any = None
+    stop: Stop | None = None
+    has_begun: bool = False
+    has_ended: bool = False
+    """Whether the provider said that nothing more comes."""
+    refused: bool = False
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    cache_read_tokens: int = 0
+    cache_write_tokens: int = 0
+
+    def add(self, piece: Any) -> str:
+        """Keep a piece of text and return it; "" for whatever is none. Raises BadAnswer for unstorable text."""
+        if not isinstance(piece, str) or not piece:
+            return ""
+        if text_problem(piece):
+            raise BadAnswer("The provider's answer holds what is no text.", code="unstorable")
+        self.pieces.append(piece)
+        return piece
+
+
+def completion(draft: Draft, request: CompletionRequest, *, model: str) -> Completion:
+    """Return the finished, validated answer. Raises ProviderRejected for a refusal, BadAnswer for what is none."""
+    if problem := _problem(Stop.REFUSED if draft.refused else draft.stop):
+        raise problem
+    text = "".join(draft.pieces)
+    if not text.strip():
+        raise BadAnswer("The provider's answer is empty.", code="empty")
+    data = None if request.json_schema is None else document_in(text, request.json_schema)
+    counter = counter_for(model)
+    read, written = draft.input_tokens, draft.output_tokens
+    return Completion(
+        text=text,
+        model=_model_name(draft.model) or model,
+        input_tokens=sum(map(counter.count, texts_of(request))) if read is None else read,
+        output_tokens=counter.count(text) if written is None else written,
+        cache_read_tokens=draft.cache_read_tokens,
+        cache_write_tokens=draft.cache_write_tokens,
+        data=data,
+        usage_is_estimated=read is None or written is None,
+    )
+
+
+def _problem(stop: Stop | None) -> ProviderError | None:
+    if stop is Stop.REFUSED:
+        return ProviderRejected("The provider refuses to answer.", code="refused")
+    if stop is Stop.TRUNCATED:
+        return BadAnswer(
+            "The provider's answer was cut at its greatest length.", code="truncated", permanent=True
+        )
+    if stop is not Stop.FINISHED:
+        return BadAnswer("The provider's answer is not finished.", code="unfinished")
+    return None
+
+
+def texts_of(request: CompletionRequest) -> Iterator[str]:
+    """Yield all texts of a request."""
+    for content in (request.system, *(message.content for message in request.messages)):
+        yield from _texts(content)
+
+
+def _texts(content: Content) -> Iterator[str]:
+    if isinstance(content, str):
+        yield content
+        return
+    for block in content:
+        if isinstance(text := block.get("text"), str):
+            yield text
+
+
+def _model_name(told: Any) -> str | None:
+    is_name = isinstance(told, str) and 0 < len(told) <= MAX_MODEL_CHARS and told.isprintable()
+    return told if is_name else None
+
+
+def parsed(content: bytes | str) -> Mapping[str, Any]:
+    """Return the JSON object in what a provider sent. Raises BadAnswer, with nothing of it in the message."""
+    try:
+        document = json.loads(content)
+    except (ValueError, RecursionError):
+        document = None
+    if not isinstance(document, dict):
+        raise BadAnswer("The provider answered with something that is not JSON.", code="not_json")
+    return document
+
+
+def within(document: Any, *path: str | int) -> Any:
+    """Return what stands at a path in a document of unknown shape; None where there is nothing."""
+    for step in path:
+        if isinstance(step, str) and isinstance(document, Mapping):
+            document = document.get(step)
+        elif isinstance(step, int) and isinstance(document, list) and len(document) > step:
+            document = document[step]
+        else:
+            return None
+    return document
+
+
+def amount(told: Any) -> int | None:
+    """Return a number of tokens; None for what is no such number."""
+    is_amount = isinstance(told, int) and not isinstance(told, bool) and 0 <= told < 2**31
+    return told if is_amount else None

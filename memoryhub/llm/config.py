@@ -1,0 +1,137 @@
+"""Configuration of the language models from the environment, and the default models of each vendor.
+
+No Django here: `settings.py` keeps the result of `LLMConfig.from_env(os.environ)` as `settings.LLM`. Keys are left out
+of every repr. The `read_*` functions serve `memoryhub.embeddings.config` too.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Self
+from urllib.parse import urlsplit
+
+from memoryhub.llm.errors import ConfigurationError
+from memoryhub.llm.types import Operation
+
+LLM_PROVIDERS = ("anthropic", "openai", "none")
+
+
+@dataclass(frozen=True, slots=True)
+class LLMConfig:
+    """Which language model answers what."""
+
+    provider: str = "none"
+    model: str | None = None
+    models: Mapping[Operation, str] = field(default_factory=lambda: MappingProxyType({}))
+    """Models of single operations, which go before `model`."""
+    base_url: str | None = None
+    api_key: str | None = field(default=None, repr=False)
+    attempt_timeout_seconds: float = 120.0
+    """Longest wait for one answer, and in a stream for its next piece; each request has a deadline besides."""
+
+    @classmethod
+    def from_env(cls, environ: Mapping[str, str]) -> Self:
+        """Read the configuration. Raises ConfigurationError naming the variable that is wrong."""
+        provider = _llm_provider(environ)
+        base_url = read_url(environ, "MEMORYHUB_LLM_BASE_URL")
+        api_key = _llm_key(environ, provider, base_url)
+        models = {op: read_value(environ, f"MEMORYHUB_LLM_MODEL_{op.name}") for op in Operation}
+        chosen = MappingProxyType({op: model for op, model in models.items() if model})
+        return cls(provider, read_value(environ, "MEMORYHUB_LLM_MODEL"), chosen, base_url, api_key)
+
+    def model_for(self, operation: Operation) -> str | None:
+        """Return the configured model of an operation; None leaves it to the provider's default."""
+        return self.models.get(operation) or self.model
+
+    def counted_as(self, operation: Operation = Operation.CHAT) -> str | None:
+        """Return the name for `memoryhub.llm.tokens.counter_for`: the model, else the family of the vendor's own."""
+        families = {} if self.base_url else {"anthropic": "claude", "openai": "gpt-5"}
+        return self.model_for(operation) or families.get(self.provider)
+
+    def known_as(self, model: str) -> str | None:
+        """Return the name that says how a model counts; None where it says nothing.
+
+        A server of others may answer a vendor's default name with whatever it has; a name that somebody chose is meant.
+        """
+        is_chosen = model == self.model or model in self.models.values()
+        return model if is_chosen or not self.base_url else None
+
+
+def _llm_provider(environ: Mapping[str, str]) -> str:
+    if read_value(environ, "MEMORYHUB_LLM_PROVIDER"):
+        return read_choice(environ, "MEMORYHUB_LLM_PROVIDER", LLM_PROVIDERS, default="none")
+    if read_value(environ, "ANTHROPIC_API_KEY"):
+        return "anthropic"
+    if read_value(environ, "OPENAI_API_KEY"):
+        return "openai"
+    for name in ("MEMORYHUB_LLM_BASE_URL", "MEMORYHUB_LLM_API_KEY"):
+        if read_value(environ, name):
+            raise ConfigurationError(f"{name} is set, but not for whom. Set MEMORYHUB_LLM_PROVIDER as well.")
+    return "none"
+
+
+def _llm_key(environ: Mapping[str, str], provider: str, base_url: str | None) -> str | None:
+    if provider == "none":
+        return None
+    vendor_key = {"anthropic": "ANTHROPIC_API_KEY", "openai": "OPENAI_API_KEY"}[provider]
+    key = read_key(environ, "MEMORYHUB_LLM_API_KEY", vendor_key)
+    if not key and not base_url:
+        raise ConfigurationError(
+            f"MEMORYHUB_LLM_PROVIDER is {provider!r}, but there is no key. Set MEMORYHUB_LLM_API_KEY or "
+            f"{vendor_key}, or MEMORYHUB_LLM_BASE_URL for a server of your own that asks for no key."
+        )
+    return key
+
+
+def read_value(environ: Mapping[str, str], *names: str) -> str | None:
+    """Return the first of these variables that is set and not blank."""
+    return next((value for name in names if (value := environ.get(name, "").strip())), None)
+
+
+def _name_of(environ: Mapping[str, str], *names: str) -> str:
+    return next((name for name in names if environ.get(name, "").strip()), names[0])
+
+
+def read_choice(environ: Mapping[str, str], name: str, choices: tuple[str, ...], *, default: str) -> str:
+    value = (read_value(environ, name) or default).lower()
+    if value not in choices:
+        raise ConfigurationError(f"{name} is {value!r}; it must be one of {', '.join(choices)}.")
+    return value
+
+
+def read_key(environ: Mapping[str, str], *names: str) -> str | None:
+    value = read_value(environ, *names)
+    if value and not (value.isascii() and value.isprintable() and " " not in value):
+        name = _name_of(environ, *names)
+        raise ConfigurationError(f"{name} holds blanks or other characters that no key has. Copy it again.")
+    return value
+
+
+def read_url(environ: Mapping[str, str], *names: str) -> str | None:
+    value = read_value(environ, *names)
+    if value is None:
+        return None
+    if not _is_http_url(value):
+        name = _name_of(environ, *names)
+        raise ConfigurationError(f"{name} is not an address such as http://127.0.0.1:11434/v1.")
+    return value.rstrip("/")
+
+
+def _is_http_url(value: str) -> bool:
+    try:
+        parts = urlsplit(value)
+        has_port = parts.port != 0
+    except ValueError:  # a port that is no number, a bracket that never closes
+        return False
+    return parts.scheme in ("http", "https") and bool(parts.hostname) and has_port and " " not in value
+
+
+CHAT_MODELS: Mapping[str, str] = MappingProxyType({"anthropic": "claude-sonnet-5-5", "openai": "gpt-5.6-sol"})
+BACKGROUND_MODELS: Mapping[str, str] = MappingProxyType(
+    {"anthropic": "claude-haiku-5-5", "openai": "gpt-5.6-luna"}
+)
+
+
+def default_model(provider: str, operation: Operation) -> str:
+    """Return the name of the model that a provider is asked for when nobody chose one."""
+    return (CHAT_MODELS if operation is Operation.CHAT else BACKGROUND_MODELS)[provider]

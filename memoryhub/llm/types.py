@@ -1,0 +1,116 @@
+"""What every language model provider is and promises. Interface only: no vendor, no prompt."""
+
+from abc import ABC, abstractmethod
+from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any, ClassVar, Literal
+
+from memoryhub.llm.retry import OnFailed, unheard
+
+
+class Operation(StrEnum):
+    """What a model is asked for; each may have a model of its own."""
+
+    CHAT = "chat"
+    SUMMARIZE = "summarize"
+    EXTRACT = "extract"
+    ROUTE = "route"
+    COMPACT = "compact"
+    JUDGE = "judge"
+
+
+Form = Literal["anthropic", "openai"]
+"""In which vendor's shape blocks are written (`conversations.domain.formats`)."""
+
+Content = str | Sequence[Mapping[str, Any]]
+"""A text, or blocks in the provider's own form."""
+
+
+@dataclass(frozen=True, slots=True)
+class ChatMessage:
+    """One turn. There is no system role here: a system prompt is a field of the request."""
+
+    role: Literal["user", "assistant"]
+    content: Content = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class CompletionRequest:
+    """One question to a model; texts are kept out of the repr, so also out of logs and tracebacks."""
+
+    operation: Operation
+    messages: tuple[ChatMessage, ...]
+    max_output_tokens: int
+    deadline_seconds: float
+    """How long the whole call may take, retries included."""
+    system: Content = field(default="", repr=False)
+    json_schema: Mapping[str, Any] | None = field(default=None, repr=False)
+    """When given, the answer must be JSON that is valid under it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Completion:
+    """A finished, validated answer; anything less is a ProviderError."""
+
+    text: str = field(repr=False)
+    model: str
+    input_tokens: int
+    """All that was read, what came from the provider's cache included."""
+    output_tokens: int
+    cache_read_tokens: int = 0
+    """Of the input tokens, those that came from the provider's cache; most vendors ask less for them."""
+    cache_write_tokens: int = 0
+    """Of the input tokens, those that the provider put into its cache; some vendors ask more for them."""
+    data: Any = field(default=None, repr=False)
+    """The parsed answer where a schema was asked for."""
+    usage_is_estimated: bool = False
+    """Whether the provider told no usage, so that the tokens are our own count."""
+
+
+@dataclass(frozen=True, slots=True)
+class Delta:
+    """A piece of an answer that is still being written; it counts for nothing until the Completion comes."""
+
+    text: str = field(repr=False)
+
+
+class LLMProvider(ABC):
+    """Answers prompts. Instances are shared by all threads of a process."""
+
+    name: ClassVar[str]
+    form: ClassVar[Form] = "anthropic"
+
+    @abstractmethod
+    def model_for(self, operation: Operation) -> str:
+        """Return the name of the model that answers an operation; "" where none does."""
+
+    @abstractmethod
+    def complete(self, request: CompletionRequest, *, on_failed: OnFailed = unheard) -> Completion:
+        """Return a finished answer. Raises ProviderError; cut, refused or empty answers are errors too.
+
+        Blocks, so it is not for coroutines. `on_failed` hears of the attempts before the last.
+        """
+
+    @abstractmethod
+    def stream(
+        self, request: CompletionRequest, *, on_failed: OnFailed = unheard
+    ) -> AsyncIterator[Delta | Completion]:
+        """Yield the pieces of an answer as they come, and the finished answer last.
+
+        Raises ProviderError, also in the middle: then what was yielded is no answer. Tried again only before the
+        first piece; `on_failed` hears of the attempts before the last. To be used from any event loop.
+        """
+
+    def count_tokens(self, request: CompletionRequest) -> int | None:
+        """Return the exact size of a request in tokens, asked of the provider; None where it cannot tell.
+
+        Raises ProviderError.
+        """
+        return None
+
+    def probe(self) -> None:  # noqa: B027 - what needs no network is always there
+        """Look whether the provider can be reached and takes our key, at no cost. Raises ProviderError."""
+
+    def close(self) -> None:  # noqa: B027 - most hold none
+        """Let go of connections."""

@@ -1,0 +1,157 @@
+"""Values of an index row, and the document frequencies of all terms of the installation.
+
+Vectors are kept at unit length: the cosine does not change, and neither huge nor tiny numbers leave the range of half
+precision (6e-8 to 65,504).
+
+Frequencies are counted over all texts and not per actor: an actor's first memories then already profit, and there is
+one small table to keep (what that does to recall is in docs/algorithm.md). The counts are approximate by design:
+recorded after the commit that stored the texts, never taken back when a text goes, and at most `CACHE_SECONDS` old
+when read. A process that dies between commit and record loses a few counts, which an idf, a logarithm, does not feel.
+
+Counts can be made anew at any time: empty the table and `record` every text again; meanwhile
+searches take unknown terms for rare ones and still answer.
+"""
+
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Final
+
+import numpy as np
+from django.db import connection, transaction
+from numpy.typing import NDArray
+from pgvector import SparseVector
+
+from memoryhub.search.bm25 import DIMENSION, document_weights, inverse_document_frequency, term_ids
+from memoryhub.search.models import TermStatistic
+
+
+class UnusableVector(ValueError):
+    """The vector cannot be compared in its space: another dimension, or not numbers."""
+
+
+def unit_vector(vector: Sequence[float], *, dimension: int) -> list[float]:
+    """Return the vector at length 1; a zero vector stays, and is similar to nothing.
+
+    Raises:
+        UnusableVector: where its dimension is not the space's, or a number is not finite.
+    """
+    numbers = _as_numbers(vector)
+    if numbers.shape != (dimension,):
+        raise UnusableVector(f"A vector of this space has {dimension} numbers, not {numbers.size}.")
+    if not np.isfinite(numbers).all():
+        raise UnusableVector("A vector holds finite numbers only.")
+    scaled = numbers / (np.abs(numbers).max() or 1.0)  # first, so that no square leaves the range of floats
+    unit: list[float] = (scaled / (np.linalg.norm(scaled) or 1.0)).tolist()
+    return unit
+
+
+def _as_numbers(vector: Sequence[float]) -> NDArray[np.float64]:
+    try:
+        return np.asarray(vector, dtype=np.float64)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise UnusableVector("A vector is a list of numbers.") from error
+
+
+def word_vector(terms: Counter[str]) -> SparseVector:
+    """Return a text's analysed terms as the sparse vector that its index row stores."""
+    return SparseVector(document_weights(terms), DIMENSION)
+
+
+CACHE_SECONDS: Final = 300.0
+CACHE_TERMS: Final = 100_000
+BATCH_TERMS: Final = 5_000
+
+ADD_COUNTS: Final = """
+INSERT INTO memoryhub_termstatistic AS known (term, documents)
+SELECT added.term, added.documents
+FROM unnest(%s::integer[], %s::bigint[]) AS added (term, documents)
+ORDER BY added.term
+ON CONFLICT (term) DO UPDATE SET documents = known.documents + excluded.documents
+"""
+
+
+def record(documents: Iterable[Counter[str]]) -> None:
+    """Count the texts' terms once the surrounding transaction has committed; failure is logged, not raised.
+
+    One statement per 5,000 terms, in a transaction of its own and in ascending order of terms: two
+    writers wait for each other at most, and never both.
+    """
+    counts = _counts(documents)
+    if counts:
+        transaction.on_commit(lambda: _add(counts), robust=True)
+
+
+def _counts(documents: Iterable[Counter[str]]) -> list[tuple[int, int]]:
+    counts: Counter[int] = Counter()
+    for terms in documents:
+        counts.update(term_ids(terms))
+        counts[TermStatistic.CORPUS] += 1
+    return sorted(counts.items())
+
+
+def _add(counts: list[tuple[int, int]]) -> None:
+    with connection.cursor() as cursor:
+        for batch in _batches(counts):
+            terms, documents = zip(*batch, strict=True)
+            cursor.execute(ADD_COUNTS, [list(terms), list(documents)])
+
+
+def _batches(counts: list[tuple[int, int]]) -> Iterator[list[tuple[int, int]]]:
+    for start in range(0, len(counts), BATCH_TERMS):
+        yield counts[start : start + BATCH_TERMS]
+
+
+class DocumentFrequencies:
+    """Document frequencies as read from the table, each kept for `CACHE_SECONDS`."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._known: dict[int, tuple[int, float]] = {}
+
+    def read(self, terms: Iterable[int]) -> dict[int, int]:
+        """Return the number of texts with each term, 0 for one never seen."""
+        wanted = set(terms)
+        found = self._fresh(wanted)
+        if missing := wanted - found.keys():
+            found |= self._fetched(missing)
+        return found
+
+    def forget(self) -> None:
+        """Drop what is kept, so that the next reading is of the table."""
+        with self._lock:
+            self._known.clear()
+
+    def _fresh(self, terms: set[int]) -> dict[int, int]:
+        now = self._clock()
+        with self._lock:
+            return {
+                term: self._known[term][0]
+                for term in terms
+                if term in self._known and self._known[term][1] > now
+            }
+
+    def _fetched(self, terms: set[int]) -> dict[int, int]:
+        stored = dict(TermStatistic.objects.filter(term__in=terms).values_list("term", "documents"))
+        found = {term: stored.get(term, 0) for term in terms}
+        expires = self._clock() + CACHE_SECONDS
+        with self._lock:
+            if len(self._known) + len(found) > CACHE_TERMS:
+                self._known.clear()
+            self._known.update({term: (documents, expires) for term, documents in found.items()})
+        return found
+
+
+frequencies: Final = DocumentFrequencies()
+
+
+def idf(terms: Iterable[int]) -> dict[int, float]:
+    """Return the idf of each term id; a term never seen is as rare as a term can be."""
+    found = frequencies.read({*terms, TermStatistic.CORPUS})
+    documents = found.pop(TermStatistic.CORPUS)
+    return {
+        term: inverse_document_frequency(documents_with_term=count, documents=documents)
+        for term, count in found.items()
+    }

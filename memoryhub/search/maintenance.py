@@ -1,0 +1,212 @@
+"""Maintenance of the search index: rebuild words after the tokenizer changed, and cluster tables by actor.
+
+Each index row says which analysis its words are of, so a rebuild that was stopped goes on where it stopped, while
+searches go on: until it has passed, a text is still found, by fewer words or by lighter ones.
+
+Rows lie where there was room when they came, so after months those of one actor are scattered among
+everybody's, and a search that reads 5,000 of them touches 5,000 pages instead of 700. PostgreSQL's
+CLUSTER writes a table anew in the order of its key. It locks the table meanwhile, 6 s for a million
+rows: run it at night.
+"""
+
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from django.apps import apps
+from django.db import OperationalError, connection, models, transaction
+from psycopg.errors import LockNotAvailable
+
+from memoryhub.search.analysis import analyse
+from memoryhub.search.bm25 import WORDS_VERSION
+from memoryhub.search.index import frequencies, record, word_vector
+from memoryhub.search.models import EmbeddingSpace, TermStatistic, index_models
+
+Progress = Callable[[int], None]
+ACTIVE = EmbeddingSpace.State.ACTIVE
+
+# Whoever wrote a row meanwhile wrote it in this version.
+STORE_WORDS = """
+UPDATE {table} AS found SET words = analysed.words::sparsevec, words_version = %(version)s
+FROM unnest(%(spaces)s::int[], %(owners)s::uuid[], %(words)s::text[]) AS analysed (space, owner, words)
+WHERE found.actor_id = ANY(%(actors)s) AND found.space_id = analysed.space AND found.{owner} = analysed.owner
+    AND found.words_version < %(version)s
+"""
+
+
+def outdated(model: Any) -> models.QuerySet[Any]:
+    """Return the rows whose words are of an older analysis."""
+    rows: models.QuerySet[Any] = model.objects.filter(words_version__lt=WORDS_VERSION)
+    return rows
+
+
+def count_outdated() -> int:
+    """Return how many index rows wait for `reindex`."""
+    return sum(outdated(model).count() for model in index_models())
+
+
+def reindex(*, batch_size: int, progress: Progress) -> int:
+    """Analyse every text anew whose words are of an older analysis; return how many."""
+    if not any(model.objects.filter(words_version=WORDS_VERSION).exists() for model in index_models()):
+        TermStatistic.objects.all().delete()  # counts of terms that no query has any more
+        frequencies.forget()
+    return sum(_reindex(model, batch_size, progress) for model in index_models())
+
+
+def in_batches(rows: models.QuerySet[Any], batch_size: int) -> Iterator[list[Any]]:
+    """Yield index rows by key, each batch from where the last one ended.
+
+    Asking each time for the first that still wait would pass by all that are done, again and again: at
+    1,000,000 rows for hours.
+    """
+    batch = list(rows.order_by("pk")[:batch_size])
+    while batch:
+        yield batch
+        batch = list(rows.filter(pk__gt=batch[-1].pk).order_by("pk")[:batch_size])
+
+
+def _reindex(model: Any, batch_size: int, progress: Progress) -> int:
+    done = 0
+    waiting = outdated(model).select_related(model.owner_field, "space")
+    for rows in in_batches(waiting, batch_size):
+        with transaction.atomic():
+            misquoted = _held_owners(model, rows)
+            terms = _follow(model, rows)
+            _repeat(model, rows, misquoted)
+            states = [row.space.state for row in rows]
+            record(each for each, state in zip(terms, states, strict=True) if state == ACTIVE)
+        done += len(rows)
+        progress(len(rows))
+    model.mend()  # an owner that changed after its batch was read
+    return done
+
+
+def _follow(model: Any, rows: Sequence[Any]) -> list[Counter[str]]:
+    """Write the rows' words; one that somebody wrote meanwhile has its own already."""
+    owners = [getattr(row, model.owner_field) for row in rows]
+    terms = [analyse(model.words_of(owner)) for owner in owners]
+    statement = STORE_WORDS.format(
+        table=connection.ops.quote_name(model._meta.db_table),
+        owner=connection.ops.quote_name(f"{model.owner_field}_id"),
+    )
+    values: dict[str, Any] = {
+        "actors": list({row.actor_id for row in rows}),
+        "spaces": [row.space_id for row in rows],
+        "owners": [owner.pk for owner in owners],
+        "words": [word_vector(each).to_text() for each in terms],
+        "version": WORDS_VERSION,
+    }
+    with connection.cursor() as cursor:
+        cursor.execute(statement, values)
+    return terms
+
+
+def _held_owners(model: Any, rows: Sequence[Any]) -> dict[Any, Any]:
+    """Hold and read anew the owners of whom an older release did not repeat everything, by their keys.
+
+    As whoever changes an owner does, before its index rows are touched, in the order of keys: so nobody waits
+    in a circle, and nothing older is written over what somebody repeats meanwhile.
+    """
+    wrong = [row for row in rows if _differs(model, row, getattr(row, model.owner_field))]
+    owners = model._meta.get_field(model.owner_field).related_model._default_manager
+    held = owners.select_for_update(no_key=True).filter(
+        actor_id__in={row.actor_id for row in wrong},
+        pk__in={getattr(row, f"{model.owner_field}_id") for row in wrong},
+    )
+    return {owner.pk: owner for owner in held.order_by("pk")} if wrong else {}
+
+
+def _differs(model: Any, row: Any, owner: Any) -> bool:
+    return any(getattr(row, name) != value for name, value in model.repeated(owner).items())
+
+
+def _repeat(model: Any, rows: Sequence[Any], owners: Mapping[Any, Any]) -> None:
+    """Correct what rows repeat of these owners."""
+    for row in rows:
+        owner = owners.get(getattr(row, f"{model.owner_field}_id"))
+        if owner is not None:
+            model.objects.filter(pk=row.pk).update(**model.repeated(owner))
+
+
+SCATTERED = 1.5
+"""From here on it is worth the lock: half as many pages again as the rows would fill."""
+
+LOCK_SECONDS = 10
+"""As long the table waits for those who use it; whoever comes meanwhile waits behind it."""
+
+# A page that holds rows of seven actors is read seven times, once for each.
+TOUCHED_PAGES = """
+SELECT count(DISTINCT (actor_id, page)), count(DISTINCT page)
+FROM (SELECT actor_id, (ctid::text::point)[0] AS page FROM {table}) AS placed
+"""
+
+
+class TableBusy(Exception):
+    """Somebody uses the table and does not let go of it."""
+
+
+@dataclass(frozen=True)
+class ClusteredTable:
+    """One table: pages that its actors' searches, or sleeps, touch for each page it has, before and after."""
+
+    table: str
+    before: float
+    after: float
+    seconds: float
+
+
+def clustered_models() -> Iterator[Any]:
+    """Yield every app's index of texts, and the models that name the index they are to lie by (`clustered_by`)."""
+    yield from index_models()
+    yield from (model for model in apps.get_models() if hasattr(model, "clustered_by"))
+
+
+def scatter(model: Any) -> float:
+    """Return how many pages searches of all actors would touch, in sizes of the table: 1 is perfect."""
+    table = connection.ops.quote_name(model._meta.db_table)
+    with connection.cursor() as cursor:
+        cursor.execute(TOUCHED_PAGES.format(table=table))
+        touched, pages = cursor.fetchone()
+    return float(touched / pages) if pages else 1.0
+
+
+def cluster_tables(*, from_scatter: float = SCATTERED) -> Iterator[ClusteredTable]:
+    """Write anew, in order, each table that is scattered at least so much; yield what was looked at.
+
+    Raises TableBusy where a table cannot be had within LOCK_SECONDS, and DatabaseError where PostgreSQL cannot
+    do it, for want of room, say; what was done before stays done.
+    """
+    for model in clustered_models():
+        before = scatter(model)
+        started = time.monotonic()
+        if before < from_scatter:
+            yield ClusteredTable(model._meta.db_table, before, before, 0.0)
+            continue
+        _cluster(model)
+        yield ClusteredTable(model._meta.db_table, before, scatter(model), time.monotonic() - started)
+
+
+def _cluster(model: Any) -> None:
+    table = model._meta.db_table
+    with connection.cursor() as cursor:
+        try:
+            with transaction.atomic():
+                cursor.execute("SELECT set_config('lock_timeout', %s, true)", [f"{LOCK_SECONDS}s"])
+                cursor.execute(f"CLUSTER {connection.ops.quote_name(table)} USING {_order(cursor, model)}")
+        except OperationalError as error:
+            if not isinstance(error.__cause__, LockNotAvailable):
+                raise
+            raise TableBusy(f"{table} is in use and could not be had within {LOCK_SECONDS} s.") from error
+        cursor.execute(f"VACUUM (ANALYZE) {connection.ops.quote_name(table)}")
+
+
+def _order(cursor: Any, model: Any) -> str:
+    if hasattr(model, "clustered_by"):
+        return str(connection.ops.quote_name(model.clustered_by))
+    cursor.execute(
+        "SELECT indexrelid::regclass::text FROM pg_index WHERE indrelid = %s::regclass AND indisprimary",
+        [model._meta.db_table],
+    )
+    return str(cursor.fetchone()[0])
