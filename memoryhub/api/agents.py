@@ -44,15 +44,14 @@ LONGEST_PROMPT = 100_000
 
 
 class StrategiesIn(StrictSerializer):
-    """The long-term strategies, switched on or off; what is left out is on."""
+    """Long-term strategies, switched on or off; omitted ones are on."""
 
     def get_fields(self) -> dict[str, serializers.Field]:
-        """Return one switch per strategy."""
         return {name: serializers.BooleanField(required=False) for name in STRATEGIES}
 
 
 class AgentPatch(StrictSerializer):
-    """What can be set on an agent."""
+    """Fields of an agent that can be set."""
 
     name = TextField(required=False, allow_blank=True, max_length=255)
     language = OneOf(choices=Agent._meta.get_field("language").choices or [], required=False)
@@ -94,18 +93,17 @@ class AgentOut(serializers.ModelSerializer):
         )  # fmt: skip
 
     def get_strategies(self, agent: Agent) -> dict[str, bool]:
-        """Return each strategy's switch; on where nobody said."""
         return {name: agent.strategies.get(name, True) for name in STRATEGIES}
 
 
 class ActorPatch(StrictSerializer):
-    """What a user overrides."""
+    """Policy overrides of a user."""
 
     policy = ObjectField()
 
 
 class ActorOut(serializers.Serializer):
-    """A user's overrides, and every policy value as it holds for that user."""
+    """A user's overrides, and every policy value in effect for that user."""
 
     agent_id = serializers.CharField()
     user_id = serializers.CharField()
@@ -114,7 +112,7 @@ class ActorOut(serializers.Serializer):
 
 
 class ErasedOut(serializers.Serializer):
-    """How many rows of each table went, and how many stay without the user."""
+    """Number of rows deleted and anonymised, by table."""
 
     erased = serializers.DictField(child=serializers.IntegerField())
     anonymised = serializers.DictField(child=serializers.IntegerField())
@@ -183,7 +181,7 @@ def _actor_answer(tenant: Tenant) -> Response:
 
 
 class Actors(ApiView):
-    """A user's policy, and a user's erasure."""
+    """Policy and erasure of a user."""
 
     scopes = {"GET": Scope.READ, "PATCH": Scope.WRITE, "DELETE": Scope.ADMIN}
     problems = {OwnerCannotBeErased: _owner, NobodyToErase: _nobody}
@@ -224,14 +222,14 @@ JSON_LINES = "application/x-ndjson"
 
 
 class JSONLinesRenderer(JSONRenderer):
-    """Lets a client ask for JSON Lines by `Accept`; the view itself writes them, and what goes wrong is JSON."""
+    """Accept `application/x-ndjson`; the view writes the body, errors are JSON."""
 
     media_type = JSON_LINES
     format = "jsonl"
 
 
 class ActorExport(ApiView):
-    """Everything of an actor."""
+    """Export of an actor."""
 
     scopes = {"GET": Scope.ADMIN}
     renderer_classes = [JSONRenderer, JSONLinesRenderer]
@@ -255,7 +253,7 @@ class ActorExport(ApiView):
 
 
 async def in_a_thread_of_its_own(make: Callable[[], Iterator[bytes]]) -> AsyncIterator[bytes]:
-    """Yield what an iterator yields that reads the database: from one thread, which has a connection for that long."""
+    """Iterate a database-reading iterator in one thread, which holds one connection meanwhile."""
     thread, loop = ThreadPoolExecutor(max_workers=1), asyncio.get_running_loop()
     pieces = make()
     try:
@@ -267,7 +265,6 @@ async def in_a_thread_of_its_own(make: Callable[[], Iterator[bytes]]) -> AsyncIt
 
 
 def _end(pieces: Iterator[bytes]) -> None:
-    """End the transaction, also of a client that went away, and give the connection back."""
     try:
         pieces.close()  # type: ignore[attr-defined]
     finally:

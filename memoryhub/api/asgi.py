@@ -25,7 +25,6 @@ class BodyLimit:
         self.application = application
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
-        """Pass the request on, counting what is received."""
         if scope["type"] != "http":
             await self.application(scope, receive, send)
             return
@@ -59,7 +58,6 @@ class OneHopHandler(ASGIHandler):
     """
 
     def load_middleware(self, is_async: bool = False) -> None:
-        """Load the middleware as one synchronous chain, whatever it could do."""
         super().load_middleware(is_async=False)
 
     async def get_response_async(self, request: HttpRequest) -> HttpResponseBase:

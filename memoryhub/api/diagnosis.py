@@ -1,4 +1,4 @@
-"""What `manage.py doctor` looks at: more than /readyz, with what to do about each finding."""
+"""Checks of `manage.py doctor`: more thorough than /readyz, each finding with a remedy."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -36,7 +36,7 @@ MOST_ESTIMATE_ERROR = 0.10
 
 
 class Level(StrEnum):
-    """How much a finding matters."""
+    """Severity of a finding."""
 
     FINE = "ok"
     WARNING = "warning"
@@ -45,7 +45,7 @@ class Level(StrEnum):
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing looked at: how it is, and what to do."""
+    """Result of one check, with a remedy where something is wrong."""
 
     level: Level
     subject: str
@@ -53,7 +53,7 @@ class Finding:
 
 
 def server() -> Iterator[Finding]:
-    """Look at the database: reachable, new enough, migrated."""
+    """Check that the database is reachable, recent enough and migrated."""
     for name in ("database", "migrations"):
         fine, detail = CHECKS[name]()
         yield Finding(Level.FINE if fine else Level.BROKEN, name, detail)
@@ -83,7 +83,7 @@ def _versions() -> Iterator[Finding]:
 
 
 def workers() -> Iterator[Finding]:
-    """Look whether somebody works on jobs, and whether any ended badly."""
+    """Check that workers are alive, and count dead jobs."""
     try:
         state = jobs_status(datetime.now(UTC))
     except DatabaseError as error:
@@ -98,7 +98,7 @@ def workers() -> Iterator[Finding]:
 
 
 def embeddings() -> Iterator[Finding]:
-    """Ask the embedder, and look whether searches read the space that is configured."""
+    """Probe the embedder, and check that searches read the configured space."""
     try:
         availability = embedding_provider().probe()
         yield Finding(
@@ -126,7 +126,7 @@ def embeddings() -> Iterator[Finding]:
 
 
 def language_model() -> Iterator[Finding]:
-    """Ask the language model's provider, at no cost, and name the models that answer."""
+    """Probe the language model's provider at no cost, and list the models in use."""
     if settings.LLM.provider == "none":
         detail = "none is configured; nothing is written by a model, and summaries are extracts"
         yield Finding(Level.FINE, "language model", detail)
@@ -141,7 +141,7 @@ def language_model() -> Iterator[Finding]:
 
 
 def words() -> Iterator[Finding]:
-    """Look whether the words of every text are of this release's analysis."""
+    """Check that the word index was built by this release's tokenizer."""
     try:
         waiting = count_outdated()
     except DatabaseError as error:
@@ -155,14 +155,14 @@ def words() -> Iterator[Finding]:
 
 
 def tokens() -> Iterator[Finding]:
-    """Load the vocabulary, which checks its own checksum, and say how counts are scaled."""
+    """Load the vocabulary, verifying its checksum, and show the calibration factors."""
     count_raw("memoryhub")
     model = settings.LLM.counted_as() or "no model configured: the most careful factors"
     yield Finding(Level.FINE, "token counting", f"o200k_base; {model}")
 
 
 def spending() -> Iterator[Finding]:
-    """Look at today's calls and caps, and at how well tokens are estimated."""
+    """Show today's calls, caps, and the error of token estimates."""
     now = datetime.now(UTC)
     today = LedgerEntry.objects.filter(created_at__gte=day_start(now))
     spent, calls, failures = spent_in(today), today.count(), today.exclude(outcome=OK).count()
@@ -179,7 +179,7 @@ def spending() -> Iterator[Finding]:
 
 
 def access() -> Iterator[Finding]:
-    """Look at the keys and at what the settings let in."""
+    """Check API keys and network settings."""
     usable = ApiKey.objects.usable(datetime.now(UTC)).count()
     level = Level.FINE if usable else Level.WARNING
     yield Finding(level, "API keys", f"{usable} usable" if usable else "none; make one in the admin")
@@ -191,7 +191,7 @@ def access() -> Iterator[Finding]:
 
 
 def policies() -> Iterator[Finding]:
-    """Name every overridden value that is not allowed, or outside the range that is recommended (SPEC S1)."""
+    """List overridden policy values that are invalid, or outside the recommended range (SPEC S1)."""
     noticed = 0
     overriding = Actor.objects.select_related("agent").exclude(agent__policy={}, policy={})
     for actor in overriding.iterator():
@@ -204,7 +204,7 @@ def policies() -> Iterator[Finding]:
 
 
 def _values(policy: type[Policy], actor: Actor) -> Iterator[Finding]:
-    """Name what is wrong with one policy of an actor; an older release may have allowed what this one does not."""
+    """List problems of one actor's policy; an older release may have allowed a value that is invalid now."""
     subject = f"policy of {actor}"
     try:
         unusual = effective_policy(policy, actor.agent, actor).unusual()

@@ -1,7 +1,6 @@
-"""Every error as `application/problem+json` (RFC 9457) with a stable `code` (SPEC H2).
+"""Map exceptions to `application/problem+json` (RFC 9457) with a stable `code` (SPEC H2).
 
-This is the one place where the named exceptions of the ground become HTTP. Apps add theirs by
-listing them in their own views' `problems` table.
+Exceptions of the ground are mapped here; apps list theirs in the `problems` table of their views.
 """
 
 import logging
@@ -36,10 +35,9 @@ log = logging.getLogger(__name__)
 
 
 class ProblemHandler(ExceptionHandler):
-    """Turns named exceptions into problems, and answers with the problem's media type."""
+    """Exception handler that maps domain errors to problems and sets the media type."""
 
     def convert_known_exceptions(self, exc: Exception) -> Exception:
-        """Return the API exception that says what `exc` means to a client."""
         view_problems = getattr(self.context.get("view"), "problems", {})
         for kind, translate in view_problems.items():
             if isinstance(exc, kind):
@@ -48,14 +46,13 @@ class ProblemHandler(ExceptionHandler):
         return ground_problem(exc) or super().convert_known_exceptions(exc)
 
     def report_exception(self, exc: exceptions.APIException, response: Response) -> None:
-        """Report what nobody foresaw. A problem of our own has a name: a line with its code is enough."""
+        """Log unexpected errors with traceback; for mapped ones a line with the code is enough."""
         if not isinstance(exc, Problem):
             super().report_exception(exc, response)
         elif exc.status_code >= 500:
             log.warning("answered with a problem", extra={"code": exc.get_codes(), "status": exc.status_code})
 
     def get_response(self, exc: exceptions.APIException, data: Any) -> Response:
-        """Return the answer with the media type of problems."""
         response = super().get_response(exc, data)
         response.content_type = PROBLEM_JSON
         return response
@@ -65,7 +62,6 @@ class ProblemFormatter(ExceptionFormatter):
     """Formats as RFC 9457: type, title, status, detail, code, and `errors` per field."""
 
     def format_error_response(self, error_response: ErrorResponse) -> dict[str, Any]:
-        """Return the members of one problem."""
         first = error_response.errors[0]
         is_validation = isinstance(self.exc, exceptions.ValidationError)
         return problem(
@@ -83,27 +79,24 @@ class ProblemFormatter(ExceptionFormatter):
 
 
 def not_found(request: HttpRequest, exception: Exception | None = None) -> HttpResponse:
-    """Answer an address that nothing serves."""
     return plain_problem(404, "not_found", "There is nothing at this address.")
 
 
 def forbidden(request: HttpRequest, exception: Exception | None = None) -> HttpResponse:
-    """Answer what Django itself does not let in."""
     return plain_problem(403, "permission_denied", "This is not allowed.")
 
 
 def server_error(request: HttpRequest) -> HttpResponse:
-    """Answer what nobody foresaw, without telling its insides."""
+    """Answer an unexpected error without exposing internals."""
     return plain_problem(500, "error", "Something went wrong on the server; it has been logged.")
 
 
 def bad_request(request: HttpRequest, exception: Exception | None = None) -> HttpResponse:
-    """Answer a request that Django itself refuses."""
     return plain_problem(400, "bad_request", "The request cannot be understood.")
 
 
 def ground_problem(exc: Exception) -> exceptions.APIException | None:
-    """Return what an exception of the ground means to a client; None where nobody foresaw it."""
+    """Map an exception of the ground to an API exception; None where it is unexpected."""
     match exc:
         case UnknownRow() | AgentUnknown():
             return exceptions.NotFound(str(exc.args[0]))

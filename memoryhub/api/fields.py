@@ -1,4 +1,4 @@
-"""JSON as it comes in over HTTP."""
+"""Strict JSON parsing, and serializer fields shared by the apps' APIs."""
 
 import json
 import re
@@ -22,7 +22,7 @@ from memoryhub.validators import UnusableJSON, parse_json
 
 
 class StrictJSONParser(BaseParser):
-    """Parses `application/json`; every refusal is a 400 that names the place, or a 413."""
+    """Parser for `application/json`; errors are a 400 with the position, or a 413."""
 
     media_type = "application/json"
 
@@ -46,10 +46,9 @@ _NOT_IN_ADDRESSES = re.compile(r"[\s\x00-\x1f\x7f-\x9f]")
 
 
 class StringField(serializers.CharField):
-    """A text. REST framework takes a number for its digits; here it is refused, as a client's mistake."""
+    """String that rejects numbers, which DRF would convert."""
 
     def to_internal_value(self, data: Any) -> str:
-        """Return the text; raises a validation error for whatever is none."""
         if not isinstance(data, str):
             self.fail("invalid")
         value: str = super().to_internal_value(data)
@@ -57,7 +56,7 @@ class StringField(serializers.CharField):
 
 
 class PatternField(StringField, serializers.RegexField):
-    """A text that matches a pattern; a wrong one is answered with what is allowed."""
+    """String that matches a pattern; the error says what is allowed."""
 
     def __init__(self, regex: str, *, allowed: str, **kwargs: Any) -> None:
         super().__init__(regex, error_messages={"invalid": f"must be {allowed}."}, **kwargs)
@@ -65,7 +64,7 @@ class PatternField(StringField, serializers.RegexField):
 
 @extend_schema_field(OpenApiTypes.URI)
 class AddressField(StringField):
-    """The address of something on the web; its host may have any name, also one without a dot."""
+    """HTTP(S) URL; hosts without a dot are allowed."""
 
     default_error_messages = {
         "address": "must be an address that begins with http:// or https:// and a host, without white space or "
@@ -73,7 +72,6 @@ class AddressField(StringField):
     }
 
     def to_internal_value(self, data: Any) -> str:
-        """Return the address; raises a validation error for what is none."""
         value = super().to_internal_value(data)
         if not _is_address(value):
             self.fail("address")
@@ -91,10 +89,9 @@ def _is_address(text: str) -> bool:
 
 
 class IdField(serializers.UUIDField):
-    """A row's id as a text. REST framework takes a number for the id of that many; here it is refused."""
+    """Id as a string; numbers, which DRF would convert, are rejected."""
 
     def to_internal_value(self, data: Any) -> UUID:
-        """Return the id; raises a validation error for whatever is none."""
         if not isinstance(data, str):
             self.fail("invalid", value=data)
         value: UUID = super().to_internal_value(data)
@@ -102,14 +99,13 @@ class IdField(serializers.UUIDField):
 
 
 class MomentField(serializers.DateTimeField):
-    """A moment, ISO 8601. REST framework takes one without an offset for UTC, and a day for its midnight; not here."""
+    """ISO 8601 datetime with an offset; DRF would take naive ones for UTC, and dates for midnight."""
 
     default_error_messages = {
         "invalid": "must be a time with its offset, such as 2026-03-01T09:00:00Z or 2026-03-01T09:00:00+09:00.",
     }
 
     def enforce_timezone(self, value: datetime) -> datetime:
-        """Return the moment in the zone that times are kept in; raises a validation error for one without an offset."""
         if value.utcoffset() is None:
             self.fail("invalid")
         moment: datetime = super().enforce_timezone(value)
@@ -117,12 +113,11 @@ class MomentField(serializers.DateTimeField):
 
 
 class AgentIdField(StringField):
-    """An agent's id: a slug of at most 255 characters."""
+    """Agent id: a slug of at most 255 characters."""
 
     default_error_messages = {"slug": "must be 1 to 255 letters, digits, - or _."}
 
     def to_internal_value(self, data: Any) -> str:
-        """Return the id; raises a validation error for what is no slug."""
         value = super().to_internal_value(data)
         if not AGENT_ID_PATTERN.match(value):
             self.fail("slug")
@@ -130,7 +125,7 @@ class AgentIdField(StringField):
 
 
 class UserIdField(StringField):
-    """A user's id: any text of at most 255 printable characters; empty means the agent itself."""
+    """User id: at most 255 printable characters; empty means the agent itself."""
 
     default_error_messages = {
         "control": "must not hold control characters.",
@@ -141,7 +136,6 @@ class UserIdField(StringField):
         super().__init__(**{"required": False, "allow_blank": True, "max_length": MAX_USER_ID, **kwargs})
 
     def to_internal_value(self, data: Any) -> str:
-        """Return the id; raises a validation error for control characters."""
         value = super().to_internal_value(data)
         if any(ord(character) < 32 or ord(character) == 127 for character in value):
             self.fail("control")
@@ -151,7 +145,7 @@ class UserIdField(StringField):
 
 
 class TextField(StringField):
-    """A text kept exactly as given: never trimmed; only whitespace counts as empty."""
+    """Text stored exactly as given, never trimmed; whitespace alone counts as empty."""
 
     default_error_messages = {"empty": "must hold more than white space."}
 
@@ -159,7 +153,6 @@ class TextField(StringField):
         super().__init__(**{"trim_whitespace": False, **kwargs})
 
     def to_internal_value(self, data: Any) -> str:
-        """Return the text; raises a validation error where it is empty and may not be."""
         value = super().to_internal_value(data)
         if not self.allow_blank and not value.strip():
             self.fail("empty")
@@ -167,7 +160,7 @@ class TextField(StringField):
 
 
 class OneOf(serializers.ChoiceField):
-    """One of some words; a wrong one is answered with those that are right."""
+    """Choice field; the error lists the valid choices."""
 
     def __init__(self, choices: Any, **kwargs: Any) -> None:
         super().__init__(choices, **kwargs)
@@ -184,7 +177,6 @@ class ObjectField(serializers.JSONField):
     }
 
     def to_internal_value(self, data: Any) -> dict[str, Any]:
-        """Return the object; raises a validation error for other values and for huge ones."""
         value = super().to_internal_value(data)
         if not isinstance(value, dict):
             self.fail("object")
@@ -194,10 +186,9 @@ class ObjectField(serializers.JSONField):
 
 
 class StrictSerializer(serializers.Serializer):
-    """Refuses keys it does not know, so that a misspelt option is an error and not silence."""
+    """Serializer that rejects unknown keys, so that a misspelt option is an error."""
 
     def to_internal_value(self, data: Any) -> Any:
-        """Return the validated values; raises a validation error naming unknown keys."""
         if isinstance(data, dict):
             unknown = set(data) - {name for name, field in self.fields.items() if not field.read_only}
             if unknown:
@@ -208,24 +199,24 @@ class StrictSerializer(serializers.Serializer):
 
 
 class NoBody(StrictSerializer):
-    """Nothing is said beside the address."""
+    """Request without a body."""
 
 
 class TenantQuery(serializers.Serializer):
-    """Whose rows a list is of, as a query string."""
+    """Agent and user whose rows are listed, as query parameters."""
 
     agent_id = AgentIdField()
     user_id = UserIdField()
 
 
 class TenantSerializer(StrictSerializer):
-    """The two names that most bodies carry."""
+    """Agent and user, as most bodies carry them."""
 
     agent_id = AgentIdField()
     user_id = UserIdField()
 
 
 class ReasonSerializer(StrictSerializer):
-    """Why a curated change is made; kept in the revision and the audit trail."""
+    """Reason of a curated change; stored in the revision and the audit trail."""
 
     reason = TextField(required=False, allow_blank=True, max_length=1000, default="")

@@ -1,4 +1,4 @@
-"""Whether the server lives, whether it can work, and its figures (SPEC O4). No key, no texts."""
+"""Liveness, readiness and Prometheus metrics (SPEC O4); no key needed, no texts shown."""
 
 from collections.abc import Callable
 
@@ -20,16 +20,14 @@ Verdict = tuple[bool, str]
 
 @require_safe
 def healthz(request: HttpRequest) -> HttpResponse:
-    """Answer that this process serves requests."""
     return JsonResponse({"status": "ok"})
 
 
 @require_safe
 def readyz(request: HttpRequest) -> HttpResponse:
-    """Answer whether the parts that requests need are there; 503 while one is missing that must not be.
+    """Report readiness of each component; 503 while a required one is missing.
 
-    An embedder that is away does not stop the server: searches answer from words meanwhile. Without
-    workers, what they would do waits.
+    An unreachable embedder does not count: searches answer from words. Without workers, jobs are delayed.
     """
     verdicts = {name: check() for name, check in CHECKS.items()}
     is_ready = all(fine for name, (fine, _) in verdicts.items() if name not in MAY_BE_AWAY)
@@ -42,7 +40,6 @@ def readyz(request: HttpRequest) -> HttpResponse:
 
 @require_safe
 def metrics(request: HttpRequest) -> HttpResponse:
-    """Return the figures that Prometheus collects."""
     return HttpResponse(generate_latest(), content_type=CONTENT_TYPE_LATEST)
 
 

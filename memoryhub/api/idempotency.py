@@ -48,7 +48,7 @@ def answer_once(
     act: Callable[[], Response],
     actor_id: Callable[[], UUID | None],
 ) -> Response:
-    """Return the answer of `act`, or the recorded one where this key was used on this route before."""
+    """Run `act`, or return the recorded answer where this key was used on this route before."""
     key = request.headers.get("Idempotency-Key")
     if key is None or not isinstance(request.auth, ApiKey):
         # A write that is refused half-way leaves nothing behind, not even the agent it would have created.
@@ -74,7 +74,7 @@ def answer_once(
 
 @dataclass(frozen=True)
 class Call:
-    """A call that carries a key: whose, where, and what of."""
+    """A call with an idempotency key: principal, route and body digest."""
 
     api_key: ApiKey
     route: str
@@ -86,7 +86,7 @@ class Call:
 
 
 def check_key(key: str) -> None:
-    """Raise the problem of a key that cannot be kept."""
+    """Validate the key. Raises Problem (400)."""
     if not 0 < len(key) <= LONGEST_KEY or text_problem(key):
         raise Problem(
             400, "idempotency_key_invalid", f"Idempotency-Key must have 1 to {LONGEST_KEY} characters."
@@ -138,7 +138,7 @@ def _repeat(record: IdempotencyRecord, call: Call) -> Response:
 
 
 def _first(call: Call, response: Response, about: UUID, now: datetime) -> Response:
-    """Record the answer, and return the one that counts: another server may have been quicker."""
+    """Record the answer; return the one recorded first where another server was faster."""
     try:
         with transaction.atomic():
             _record(call, response, about, now, is_read=True)
@@ -171,16 +171,16 @@ def _record(call: Call, response: Response, about: UUID | None, now: datetime, *
 
 @transaction.atomic
 def _purge(now: datetime) -> None:
-    """Delete some of the answers nobody may ask for any more; whoever writes one clears a few away."""
+    """Delete a few expired answers; called on each write."""
     old = IdempotencyRecord.objects.filter(created_at__lt=now - KEPT_FOR).select_for_update(skip_locked=True)
     IdempotencyRecord.objects.filter(pk__in=list(old.values_list("pk", flat=True)[:PURGED_AT_ONCE])).delete()
 
 
 def forget_answers(*, actor: Actor, row_id: UUID) -> None:
-    """Delete the recorded answers that may hold the text of a row which is deleted.
+    """Delete recorded answers that may contain the text of a deleted row.
 
-    Those that name the row, and every recorded search and context: of the row's user, or, since an
-    agent's own rows stand in others' answers too, of everybody. Whoever repeats such a call reads anew.
+    These are the answers that name the row, and all recorded searches and contexts: of the row's user, or of
+    everybody for an agent's own rows. A repeat of such a call is answered anew.
     """
     rows = IdempotencyRecord.objects.annotate(body_text=Cast("body", TextField()))
     readers = Q(actor=actor) if actor.user_id else Q()

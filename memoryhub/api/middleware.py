@@ -1,4 +1,4 @@
-"""What every request passes before anything reads it."""
+"""Request limits, request log, and language selection."""
 
 import logging
 import time
@@ -20,13 +20,12 @@ API = "/api/"
 
 
 class RequestLimits:
-    """Refuses bodies that are too large and addresses that cannot be stored; logs ids and times, never texts."""
+    """Reject oversized bodies and unstorable URLs; log ids and durations, never texts."""
 
     def __init__(self, get_response: Handler) -> None:
         self.get_response = get_response
 
     def __call__(self, request: HttpRequest) -> HttpResponse:
-        """Answer 413 or 400 at once, else pass the request on."""
         started = time.perf_counter()
         response = self._refusal(request) or self._answer(request)
         elapsed_ms = (time.perf_counter() - started) * 1000
@@ -69,13 +68,12 @@ class RequestLimits:
 
 
 class LanguageOfTheReader(LocaleMiddleware):
-    """Speaks the language that a browser asks for to people, and English to programs, whatever they ask for.
+    """Use the browser's language for pages, and English for the API.
 
-    What REST framework says of a wrong value would else stand in another language beside what our actions say.
+    DRF's validation messages would otherwise differ in language from our own.
     """
 
     def process_request(self, request: HttpRequest) -> None:
-        """Choose the language of all that is said in this request."""
         if not request.path.startswith(API):
             super().process_request(request)
             return
@@ -83,7 +81,6 @@ class LanguageOfTheReader(LocaleMiddleware):
         request.LANGUAGE_CODE = translation.get_language()
 
     def process_response(self, request: HttpRequest, response: HttpResponseBase) -> HttpResponseBase:
-        """Name the language; an answer of the API does not vary with the one that is asked for."""
         if not request.path.startswith(API):
             return super().process_response(request, response)
         response.headers.setdefault("Content-Language", "en")

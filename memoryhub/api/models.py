@@ -1,4 +1,4 @@
-"""What the API itself remembers: the answers to calls that carried an `Idempotency-Key`."""
+"""Recorded answers of calls with an `Idempotency-Key`."""
 
 from django.db import models
 
@@ -8,7 +8,7 @@ from memoryhub.tenancy.models import Actor
 
 
 class IdempotencyRecord(models.Model):
-    """The answer to one call, repeated to whoever sends the same key to the same route within a day."""
+    """The answer to one call, repeated for a day to the same key on the same route."""
 
     id = models.UUIDField(primary_key=True, default=new_id, editable=False)
     actor = models.ForeignKey(Actor, on_delete=models.CASCADE, null=True, related_name="+")

@@ -1,7 +1,7 @@
-"""Lists by cursor: stable while rows are added, and as quick on the last page as on the first.
+"""Cursor pagination: stable under inserts, constant cost per page.
 
-A cursor is a row: one value per ordering column. DRF's own follows no relation, loses rows whose value
-is NULL, runs in circles where a thousand rows share one value, and breaks on a cursor that somebody made up.
+A cursor encodes one value per ordering column. DRF's own follows no relation, loses rows whose value is NULL, loops
+where a thousand rows share one value, and fails on forged cursors.
 """
 
 import json
@@ -29,7 +29,7 @@ MAX_LIMIT = 500
 
 
 class PageQuery(serializers.Serializer):
-    """Which page of a list, as a query string; for the interface's description, for `ByCursor` reads it itself."""
+    """Query parameters of a page, for the schema; `ByCursor` reads them itself."""
 
     limit = serializers.IntegerField(required=False, min_value=1, max_value=MAX_LIMIT)
     cursor = serializers.CharField(required=False)
@@ -48,18 +48,17 @@ def page_of(item: type[serializers.BaseSerializer]) -> serializers.Serializer:
 
 @dataclass(frozen=True)
 class Cursor:
-    """The row before which, or after which, a page lies: its value in each ordering column, as text."""
+    """Position before or after a row: its value in each ordering column, as text."""
 
     values: Sequence[str]
     backwards: bool = False
 
     def encoded(self) -> str:
-        """Return the cursor as it stands in an address."""
         return urlsafe_b64encode(json.dumps([self.backwards, *self.values]).encode()).decode()
 
     @classmethod
     def decoded(cls, text: str, *, columns: int) -> "Cursor":
-        """Return the cursor in an address; raises ValueError for what is none of ours."""
+        """Decode a cursor. Raises ValueError for an invalid one."""
         backwards, *values = json.loads(urlsafe_b64decode(text.encode("ascii")))
         if len(values) != columns or not all(isinstance(value, str) for value in values):
             raise ValueError("a cursor has one text per ordering column")
@@ -75,7 +74,6 @@ class ByCursor(BasePagination):
     ordering: Sequence[str] = ("-created_at", "-id")
 
     def paginate_queryset(self, queryset: Any, request: Request, view: Any = None) -> list[Any]:
-        """Return one page of rows; raises a 400 for a cursor or a limit that cannot be used."""
         self.request = request
         limit = _limit(request.query_params.get("limit"))
         try:
@@ -87,7 +85,6 @@ class ByCursor(BasePagination):
         return rows[:limit] if cursor is None or not cursor.backwards else rows[:limit][::-1]
 
     def get_paginated_response(self, data: Any) -> Response:
-        """Return one page with the addresses of its neighbours."""
         return Response({"next": self._next, "previous": self._previous, "results": data})
 
     def _cursor(self, text: str | None) -> Cursor | None:
@@ -125,7 +122,7 @@ def _limit(text: str | None) -> int:
 
 
 def _beyond(columns: Sequence[str], values: Sequence[str], *, descends: bool) -> Q:
-    """Return the rows after the given one, compared column by column."""
+    """Filter the rows after the given one, compared column by column."""
     way = "lt" if descends else "gt"
     # Implied by what follows, and the part of it that an index can use.
     beyond = Q(**{f"{columns[0]}__{way}e": values[0]})

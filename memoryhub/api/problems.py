@@ -12,7 +12,7 @@ PROBLEM_JSON = "application/problem+json"
 
 
 class Problem(exceptions.APIException):
-    """An error with a status, a stable code, and further members of the answer."""
+    """API error with status, stable code, and additional members."""
 
     def __init__(self, status_code: int, code: str, detail: str, **members: Any) -> None:
         super().__init__(detail=detail, code=code)
@@ -21,7 +21,7 @@ class Problem(exceptions.APIException):
 
 
 class PayloadTooLarge(Problem):
-    """413: the body is longer than the server takes."""
+    """413: the body exceeds the limit."""
 
     def __init__(self) -> None:
         super().__init__(
@@ -31,7 +31,7 @@ class PayloadTooLarge(Problem):
 
 
 class Unavailable(Problem):
-    """503 with `Retry-After`: a part the server needs is away for the moment."""
+    """503 with `Retry-After`: a required component is temporarily unavailable."""
 
     def __init__(self, code: str, detail: str, *, wait_seconds: int = 2) -> None:
         super().__init__(status.HTTP_503_SERVICE_UNAVAILABLE, code, detail)
@@ -41,7 +41,6 @@ class Unavailable(Problem):
 def problem(
     *, status_code: int, code: str, detail: str, errors: list[dict[str, str]] | None = None, **members: Any
 ) -> dict[str, Any]:
-    """Return the members of an RFC 9457 problem."""
     return {
         "type": f"urn:memoryhub:problem:{code}",
         "title": code.replace("_", " ").capitalize(),
@@ -56,7 +55,7 @@ def problem(
 def plain_problem(
     status_code: int, code: str, detail: str, *, retry_after_seconds: int | None = None
 ) -> HttpResponse:
-    """Return a problem as Django's own response, for what goes wrong outside DRF's views."""
+    """Build a problem as a Django response, for errors outside DRF's views."""
     response = JsonResponse(problem(status_code=status_code, code=code, detail=detail), status=status_code)
     response["Content-Type"] = PROBLEM_JSON
     if retry_after_seconds is not None:

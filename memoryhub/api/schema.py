@@ -1,4 +1,4 @@
-"""What the interface's description cannot find out by itself."""
+"""OpenAPI: the idempotency header on every POST, and bearer authentication."""
 
 from typing import Any
 
@@ -17,19 +17,17 @@ IDEMPOTENCY_KEY = OpenApiParameter(
 
 
 class Description(AutoSchema):
-    """Describes an operation, with what holds for every one of its method."""
+    """AutoSchema with the Idempotency-Key header on every POST."""
 
     def get_override_parameters(self) -> list[Any]:
-        """Return the header that every POST takes."""
         return [IDEMPOTENCY_KEY] if self.method == "POST" else []
 
 
 class ApiKeyScheme(OpenApiAuthenticationExtension):  # type: ignore[no-untyped-call]
-    """Says that a key goes into `Authorization: Bearer …`, so that the served page can send one."""
+    """Bearer authentication in the schema, so that the served page can send a key."""
 
     target_class = "memoryhub.auth.authentication.ApiKeyAuthentication"
     name = "apiKey"
 
     def get_security_definition(self, auto_schema: AutoSchema) -> dict[str, str]:
-        """Return the scheme's definition."""
         return {"type": "http", "scheme": "bearer"}

@@ -1,4 +1,4 @@
-"""ETag, If-Match and If-None-Match over a row's version (SPEC H2)."""
+"""Base view: scopes, tenancy, idempotency, pages, and conditional requests by version (SPEC H2)."""
 
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -33,14 +33,13 @@ _TAG = re.compile(r'(?:W/)?"(\d{1,9})"\Z')
 
 
 def etag(version: int) -> str:
-    """Return the entity tag of a version."""
     return f'"{version}"'
 
 
 def expected_version(request: Request) -> int | None:
     """Return the version in `If-Match`; None without the header or for `*`.
 
-    Raises a 412 for a tag that is not one of ours, since no row can match it.
+    Raises Problem (412) for a tag that is not ours, since no row can match it.
     """
     header = request.headers.get("If-Match", "").strip()
     if not header or header == "*":
@@ -52,9 +51,9 @@ def expected_version(request: Request) -> int | None:
 
 
 def wants_none(request: Request) -> bool:
-    """Return whether the call is only for a row that does not exist: `If-None-Match: *` (RFC 9110, 13.1.2).
+    """Return whether `If-None-Match: *` asks for a row that does not exist (RFC 9110, 13.1.2).
 
-    A tag there is not compared: what people did not decide about, a memory's strength, changes beneath the same one.
+    Tags are not compared: a memory's strength changes without a new version.
     """
     return request.headers.get("If-None-Match", "").strip() == "*"
 
@@ -64,18 +63,15 @@ Row = TypeVar("Row", bound=Model)
 
 @cache
 def _for_showing(serializer: type[Serializer]) -> Any:
-    """Return a serializer that only shows: it keeps nothing of what it is given, so all requests share one.
-
-    To build the fields of a memory anew for each search takes as long as to fill them.
-    """
+    """Return a read-only serializer shared by all requests; building its fields anew takes as long as filling them."""
     return serializer(many=True)
 
 
 class ApiView(APIView):
-    """Base of all views: one call to an action each, and no logic.
+    """Base of all views: each calls one action and holds no logic.
 
-    `scopes` says which scope each method needs (a method that is missing there is closed);
-    `problems` translates the app's named exceptions. `idempotent_by_itself` leaves `Idempotency-Key` to the view.
+    `scopes` maps methods to the required scope (methods not listed are closed); `problems` maps the app's exceptions.
+    `idempotent_by_itself` leaves `Idempotency-Key` to the view.
     """
 
     scopes: ClassVar[Mapping[str, Scope]] = {}
@@ -84,7 +80,6 @@ class ApiView(APIView):
     idempotent_by_itself: ClassVar[bool] = False
 
     def setup(self, request: HttpRequest, *args: Any, **kwargs: Any) -> None:
-        """Note what the request is about, and make its POST idempotent."""
         super().setup(request, *args, **kwargs)
         self.now = datetime.now(UTC)
         self.actor_id: UUID | None = None
@@ -93,7 +88,7 @@ class ApiView(APIView):
             self.post = self._once(post)
 
     def finalize_response(self, request: Request, response: Any, *args: Any, **kwargs: Any) -> Any:
-        """Return the answer; 304 without a body for a read of a row that was only wanted if there were none."""
+        """Answer 304 without a body for a read with `If-None-Match: *` of an existing row."""
         tag = response.headers.get("ETag")  # 0: what is shown would be the first version of a row
         is_row = response.status_code == status.HTTP_200_OK and tag not in (None, etag(0))
         if is_row and self.request.method in ("GET", "HEAD") and wants_none(self.request):
@@ -114,24 +109,24 @@ class ApiView(APIView):
 
     @property
     def principal(self) -> Principal:
-        """Return who asks; permissions have made sure that somebody does."""
+        """Return the authenticated principal."""
         return self.request.user  # type: ignore[return-value]
 
     def validated(self, serializer: type[Serializer], data: Any = None, **kwargs: Any) -> dict[str, Any]:
-        """Return the body (or `data`) as the serializer's validated values; raises a 400."""
+        """Return the validated body (or `data`). Raises ValidationError."""
         checked = serializer(data=self.request.data if data is None else data, **kwargs)
         checked.is_valid(raise_exception=True)
         values: dict[str, Any] = checked.validated_data
         return values
 
     def reading(self, values: Mapping[str, Any]) -> Tenant:
-        """Return the tenant that a read with these values is about."""
+        """Resolve the tenant of a read."""
         tenant = tenant_for_reading(self.principal, values["agent_id"], values.get("user_id"))
         self.actor_id = tenant.actor.id if tenant.actor else None
         return tenant
 
     def writing(self, values: Mapping[str, Any]) -> Actor:
-        """Return the actor that a write with these values is filed under."""
+        """Resolve, or create, the actor of a write."""
         actor = actor_for_writing(self.principal, values["agent_id"], values.get("user_id"), now=self.now)
         self.actor_id = actor.id
         return actor
@@ -144,7 +139,6 @@ class ApiView(APIView):
 
     @staticmethod
     def shown(serializer: type[Serializer], rows: Sequence[Any]) -> list[Any]:
-        """Return rows as the API shows them."""
         return list(_for_showing(serializer).to_representation(rows))
 
     def page(

@@ -1,1 +1,1 @@
-"""Taking memories out of an installation and into another: everything of an actor, as JSON Lines (SPEC M12)."""
+"""Loss-free export and import of actors as JSON Lines (SPEC M12)."""

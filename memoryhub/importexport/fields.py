@@ -189,12 +189,10 @@ class Table:
 
     @property
     def name(self) -> str:
-        """Return the table's name, by which lines call it."""
         return self.model._meta.db_table
 
     @property
     def rows(self) -> models.QuerySet[Any]:
-        """Return all rows, whatever the model's own manager would leave out."""
         return self.source._base_manager.all()
 
     @property
@@ -211,17 +209,14 @@ class Table:
 
     @cached_property
     def codecs(self) -> Mapping[str, Codec]:
-        """Return how each column is written and read."""
         return {field.attname: codec_of(field) for field in self.fields}
 
     @cached_property
     def by_column(self) -> Mapping[str, models.Field]:
-        """Return the columns by their names."""
         return {field.attname: field for field in self.fields}
 
     @cached_property
     def readers(self) -> Mapping[str, tuple[Decode, bool]]:
-        """Return what reads each column's value, and whether it may be missing."""
         return {
             name: (reader_of(field), field.null or field.has_default() or field.has_db_default())
             for name, field in self.by_column.items()
@@ -248,7 +243,6 @@ class Table:
         return tuple(Collate(F(name), "C") if name in words else F(name).asc() for name in names)
 
     def written(self, values: tuple[Any, ...]) -> dict[str, Any]:
-        """Return a row, given as the values of `fields`, as JSON."""
         return {
             name: None if value is None else codec.encode(value)
             for (name, codec), value in zip(self.codecs.items(), values, strict=True)

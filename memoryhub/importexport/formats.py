@@ -50,12 +50,10 @@ Export = Callable[[Whose], Iterator[bytes]]
 
 
 def import_formats() -> Mapping[str, ImportFormat]:
-    """Return the settings' table, imported."""
     return {name: cast(ImportFormat, import_string(path)) for name, path in settings.IMPORT_FORMATS.items()}
 
 
 def export_formats() -> Mapping[str, Export]:
-    """Return the settings' table, imported."""
     return {name: cast(Export, import_string(path)) for name, path in settings.EXPORT_FORMATS.items()}
 
 
@@ -78,7 +76,6 @@ def take_elements(name: str, elements: Iterable[Element], *, order: Order, dry_r
 
 
 def _counted(elements: Iterable[Element], report: Report) -> Iterator[Element]:
-    """Let the report know which entry is taken."""
     for element in elements:
         report.entry = element.entry
         yield element

@@ -25,7 +25,6 @@ class Names:
     user_id: str | None = None
 
     def of(self, agent_id: str, user_id: str) -> tuple[str, str]:
-        """Return the names for an actor of the file."""
         return (
             agent_id if self.agent_id is None else self.agent_id,
             user_id if self.user_id is None else self.user_id,
@@ -39,11 +38,9 @@ class Renaming:
     ids: dict[int, int] = field(default_factory=dict)
 
     def add(self, old: UUID, actor: UUID) -> None:
-        """Give a row of `actor` its new id."""
         self.ids[old.int] = renamed_id(old, actor).int
 
     def add_actor(self, old: UUID, new: UUID) -> None:
-        """Let what names the actor follow."""
         self.ids[old.int] = new.int
 
     def id(self, text: Any) -> Any:
@@ -76,7 +73,6 @@ def renamed_id(old: UUID, actor: UUID) -> UUID:
 
 
 def owners(old: tuple[str, str], new: tuple[str, str]) -> dict[str, str]:
-    """Return what stands for the actor in a namespace, by what stood for it."""
     return {namespace_owner(*old): namespace_owner(*new)}
 
 

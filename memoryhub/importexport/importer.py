@@ -381,7 +381,6 @@ class _Storing:
 
 
 def _leading(rows: list[Row], name: str, present: set[Any], *, are_own: bool) -> list[Row]:
-    """Return the rows whose reference leads to one that is present, or to one of themselves."""
     while True:
         known = present | {row.pk for row in rows} if are_own else present
         good = [row for row in rows if getattr(row.instance, name) in known]
@@ -391,7 +390,6 @@ def _leading(rows: list[Row], name: str, present: set[Any], *, are_own: bool) ->
 
 
 def _here(table: Table, rows: list[Row], *, is_owned: bool) -> dict[Any, tuple[Any, dict[str, Any]]]:
-    """Return whose the rows with these keys are, and what they hold, by key."""
     found = {}
     for instance in table.rows.filter(pk__in=[row.pk for row in rows]):
         values = table.written(tuple(getattr(instance, name) for name in table.codecs))

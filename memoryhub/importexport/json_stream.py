@@ -154,7 +154,6 @@ class _Cutter:
         return done
 
     def _strayed(self) -> Iterator[tuple[int, bytes | str]]:
-        """Tell of what stands outside of every object."""
         strayed = bytes(self.kept).removeprefix(_BOM).strip()
         self.kept.clear()
         if strayed:

@@ -57,7 +57,6 @@ class Digest:
         self._sum = hashlib.sha256()
 
     def line(self, part: Part, values: Any, *, table: str = "") -> bytes:
-        """Return one line."""
         return self.note(_dumped({"table": table, part: values} if table else {part: values}))
 
     def note(self, line: bytes) -> bytes:
@@ -241,7 +240,6 @@ class Report:
         self._note(line, what, why)
 
     def tell(self, line: int, what: str, why: str) -> None:
-        """Tell of something that was made otherwise than asked."""
         self._note(line, what, why)
 
     def _note(self, line: int, what: str, why: str) -> None:
