@@ -1,4 +1,4 @@
-"""What an agent's calls to providers came to, and how far its day has gone (SPEC A9)."""
+"""Usage of providers by agent (SPEC A9), and the state of jobs."""
 
 from datetime import date, timedelta
 from typing import Any
@@ -32,17 +32,16 @@ def _is_told_of(day: date) -> None:
 
 
 class UsageQuery(TenantQuery):
-    """Whose usage, and of which UTC days; the last 30 unless said."""
+    """Agent, user and range of UTC days; the last 30 by default."""
 
     def get_fields(self) -> dict[str, serializers.Field]:
-        """Return the fields; `from` is a word of the language, so it cannot be written as an attribute."""
+        """Declare the fields here because `from` is a Python keyword."""
         days = {
             name: serializers.DateField(required=False, validators=[_is_told_of]) for name in ("from", "to")
         }
         return {**super().get_fields(), **days}
 
     def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
-        """Return the values; raises a validation error for days that come in the wrong order, or are too many."""
         first, last = attrs.get("from"), attrs.get("to")
         if first and last and not 0 <= (last - first).days < MOST_DAYS:
             raise serializers.ValidationError({"to": [f"must be 0 to {MOST_DAYS - 1} days after `from`."]})
@@ -65,7 +64,7 @@ class UsageRow(serializers.Serializer):
 
 
 class TodayOut(serializers.Serializer):
-    """The agent's day so far, all users together, beside its caps."""
+    """The agent's usage today, all users together, and its caps."""
 
     cost = serializers.FloatField(source="spent.cost")
     tokens = serializers.IntegerField(source="spent.tokens")
@@ -93,7 +92,7 @@ class SpendingOut(serializers.Serializer):
     today = TodayOut()
 
     def get_fields(self) -> dict[str, serializers.Field]:
-        """Return the fields, with the days that are told of."""
+        """Declare the fields here because `from` is a Python keyword."""
         return {**super().get_fields(), "from": serializers.DateField(), "to": serializers.DateField()}
 
 
@@ -130,14 +129,14 @@ class Usage(ApiView):
 
 
 class ProgressOut(serializers.Serializer):
-    """How far long work has come."""
+    """Progress of long work."""
 
     done = serializers.IntegerField()
     total = serializers.IntegerField(allow_null=True)
 
 
 class JobOut(serializers.Serializer):
-    """A job as clients see it: `failed` would fail again, `dead` was given up on after three attempts."""
+    """A job; `failed` would fail again, `dead` was given up after three attempts."""
 
     id = serializers.UUIDField()
     kind = serializers.CharField()
@@ -150,7 +149,7 @@ class JobOut(serializers.Serializer):
 
 
 class OneJob(ApiView):
-    """One job of an agent or user that the key may touch."""
+    """One job of an actor that the key may access."""
 
     scopes = {"GET": Scope.READ}
 

@@ -1,4 +1,4 @@
-"""Writing an export: one actor, an agent with all its users, or everything, of one moment, a piece at a time."""
+"""Streaming export of one actor, an agent with its users, or everything, from one snapshot."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -20,32 +20,30 @@ PIECE = 2**16
 
 @dataclass(frozen=True)
 class Whose:
-    """Whose memories: an agent's with a user, an agent's with all its users, or everybody's."""
+    """Selection: one agent and user, an agent with all users, or everything."""
 
     agent_id: str | None = None
     user_id: str | None = None
 
     def check(self) -> None:
-        """Raise UnknownRow where there is nobody of these names."""
+        """Raise UnknownRow for an unknown agent or user."""
         if self.agent_id is not None and not self.agents().exists():
             raise UnknownRow("No such agent.")
         if self.user_id is not None and not self.actors().exists():
             raise UnknownRow("No such user of this agent.")
 
     def agents(self) -> models.QuerySet[Agent]:
-        """Return the agents."""
         rows = Agent._base_manager.all()
         return rows if self.agent_id is None else rows.filter(agent_id=self.agent_id)
 
     def actors(self) -> models.QuerySet[Actor]:
-        """Return the actors."""
         rows = Actor._base_manager.filter(agent__in=self.agents())
         return rows if self.user_id is None else rows.filter(user_id=self.user_id)
 
 
 @contextmanager
 def snapshot() -> Iterator[None]:
-    """Read the database as it is at one moment; within a transaction, as that one sees it."""
+    """Open a repeatable-read transaction; inside a transaction, use that one."""
     is_outermost = not connection.in_atomic_block
     with transaction.atomic():
         if is_outermost:
@@ -55,7 +53,7 @@ def snapshot() -> Iterator[None]:
 
 
 def export(whose: Whose) -> Iterator[bytes]:
-    """Yield an export in pieces of about `PIECE` bytes; however much it is, no more than that is held."""
+    """Yield the export in chunks of about `PIECE` bytes, holding no more than one in memory."""
     piece = bytearray()
     for line in export_lines(whose):
         piece += line
@@ -66,7 +64,7 @@ def export(whose: Whose) -> Iterator[bytes]:
 
 
 def export_lines(whose: Whose) -> Iterator[bytes]:
-    """Yield the lines of an export, one moment's."""
+    """Yield the lines of the export."""
     tables, digest = exported_tables(), Digest()
     with snapshot():
         yield digest.line(Part.HEADER, header(_counts(whose, tables)))

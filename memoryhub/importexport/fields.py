@@ -1,7 +1,8 @@
-"""One column's value as JSON, and back, without loss and without guessing.
+"""Exported tables and columns, and the JSON codec of each column type.
 
-Both directions go by the type of the model's field; a type that nobody has written here is refused when the tables are
-looked at, not in the middle of somebody's export.
+Tables are all models with an `actor_id`, by Django's app registry, in order of reference, without index rows
+(rebuilt) and those that apps leave out with a reason. A column type without a codec is an error at start, not during
+an export.
 """
 
 import base64
@@ -33,12 +34,12 @@ _MICROSECOND = timedelta(microseconds=1)
 
 
 class WrongValue(ValueError):
-    """A value that its column cannot hold; the message does not repeat it."""
+    """A value that its column cannot hold; the message does not quote it."""
 
 
 @dataclass(frozen=True)
 class Codec:
-    """How one type of column is written and read; `refers` says whether its values may be ids."""
+    """Encoder and decoder of a column type; `refers` says whether values may be ids."""
 
     encode: Encode
     decode: Decode
@@ -46,7 +47,7 @@ class Codec:
 
 
 def codec_of(field: models.Field) -> Codec:
-    """Return how a field's values are written and read; raises TypeError for a type without a rule."""
+    """Return the codec of a field. Raises TypeError for a type without one."""
     if isinstance(field, models.ForeignKey):
         return codec_of(field.target_field)
     if isinstance(field, ArrayField):
@@ -60,9 +61,9 @@ def codec_of(field: models.Field) -> Codec:
 
 
 def reader_of(field: models.Field) -> Decode:
-    """Return what makes a column's value of one in JSON, and raises WrongValue where it cannot.
+    """Return a validating decoder of a field, which raises WrongValue.
 
-    Prepared once for each column: to look it up for each value took most of the time of an import.
+    Built once per column: looking it up per value took most of the time of an import.
     """
     decode, null = codec_of(field).decode, field.null
     known, validators = {choice for choice, _ in field.flatchoices}, field.validators
@@ -183,7 +184,7 @@ ACTOR = "actor_id"
 
 @dataclass(frozen=True)
 class Table:
-    """One model as an export sees it: its columns but for the actor, which stands above the rows."""
+    """Export schema of one model: its columns without the actor."""
 
     model: type[models.Model]
 
@@ -197,7 +198,7 @@ class Table:
 
     @property
     def source(self) -> type[models.Model]:
-        """Return the model that rows are written from: a view that a model names (`read_through`), else itself."""
+        """Return the model that rows are read from: the view named by `read_through`, else the model."""
         return getattr(self.model, "read_through", self.model)
 
     @cached_property
@@ -224,19 +225,19 @@ class Table:
 
     @cached_property
     def own_id(self) -> str:
-        """Return the column of ids that are this table's own; empty where its key is made of others'."""
+        """Return the column of the table's own ids; "" where the key consists of foreign keys."""
         key = self.model._meta.pk
         return key.attname if isinstance(key, models.UUIDField) and self.model is not Actor else ""
 
     @cached_property
     def references(self) -> Mapping[str, type[models.Model]]:
-        """Return the columns that refer to rows of actors' tables, with the models they refer to."""
+        """Return the foreign keys to actors' tables, with the models they refer to."""
         found = {field.attname: field.related_model for field in self.fields if field.related_model}
         return {name: model for name, model in found.items() if model is not Agent}
 
     @cached_property
     def key_order(self) -> tuple[Any, ...]:
-        """Return the order of the primary key, the same whatever collation the database has."""
+        """Return the primary-key ordering, independent of the database's collation."""
         pk = self.model._meta.pk
         names = pk.field_names if isinstance(pk, models.CompositePrimaryKey) else (pk.name,)
         words = {field.name for field in self.fields if isinstance(field, models.CharField)}
@@ -249,7 +250,7 @@ class Table:
         }
 
     def read(self, row: Mapping[str, Any], actor: UUID | None) -> models.Model:
-        """Return the row of an actor that a line holds; raises WrongValue naming the column."""
+        """Build an instance from an exported row. Raises WrongValue naming the column."""
         if unknown := sorted(row.keys() - self.readers.keys()):
             raise WrongValue(f"{self.name} has no column {unknown[0][:60]!a}.")
         values: dict[str, Any] = {} if actor is None else {ACTOR: actor}
@@ -270,7 +271,7 @@ ACTORS = Table(Actor)
 
 
 def left_out() -> dict[type[models.Model], str]:
-    """Return the actors' tables that no export holds, with the reason."""
+    """Return the actors' tables that are not exported, with the reason."""
     named = settings.LEFT_OUT_OF_EXPORTS
     return {
         model: named.get(model._meta.label, "Made anew from what it is an index of.")
@@ -280,7 +281,7 @@ def left_out() -> dict[type[models.Model], str]:
 
 
 def exported_tables() -> list[Table]:
-    """Return the tables of an export, what is referred to before what refers to it."""
+    """Return the exported tables, referenced ones first."""
     absent = left_out()
     waiting = sorted(
         (Table(each) for each in actor_models() if each not in absent), key=lambda each: each.name

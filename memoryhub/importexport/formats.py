@@ -1,4 +1,4 @@
-"""The sockets for other forms: what others' exports become, and what else an export can be written as."""
+"""Registry of other import and export formats."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -19,12 +19,12 @@ Progress = Callable[[int], None]
 
 
 class CannotImport(ValueError):
-    """What was asked for does not suit the file; nothing was written."""
+    """Options that do not fit the file; nothing was written."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Order:
-    """Who imports, under which names, when, and whom to tell after each element."""
+    """Parameters of an import: principal, names, time, progress callback."""
 
     names: Names
     by: Principal
@@ -33,14 +33,14 @@ class Order:
 
 
 class Take(Protocol):
-    """Writes the elements of a file; each is written whole or refused alone."""
+    """Imports elements; each is written whole or refused alone."""
 
     def __call__(self, elements: Iterable[Element], *, order: Order, report: Report) -> None: ...
 
 
 @dataclass(frozen=True)
 class ImportFormat:
-    """Another's export: how one of its elements is recognised, and who takes the elements."""
+    """A foreign format: how to recognise an element, and how to import the elements."""
 
     recognises: Callable[[Any], bool]
     take: Take
@@ -58,12 +58,12 @@ def export_formats() -> Mapping[str, Export]:
 
 
 def recognised(element: Element) -> str:
-    """Return the name of the format that an element is of; empty where nobody knows it."""
+    """Return the name of the format of an element; "" for an unknown one."""
     return next((name for name, each in import_formats().items() if each.recognises(element.value)), "")
 
 
 def take_elements(name: str, elements: Iterable[Element], *, order: Order, dry_run: bool) -> Report:
-    """Import another's export and return what became of it; a dry run does all of it and takes it back."""
+    """Import a foreign export and return the report; a dry run rolls everything back."""
     report, take = Report(), import_formats()[name].take
     elements = _counted(elements, report)
     if not dry_run:

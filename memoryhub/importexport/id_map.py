@@ -1,7 +1,7 @@
-"""Importing under another name: new ids for the rows, and everything that refers to them follows. Pure.
+"""Deterministic ids for an import under another name, and rewriting of references. Pure.
 
-The new ids follow from the old and the new actor, so that a second import finds what the first has made; their first
-48 bits, the time, stay, so that rows keep their order.
+New ids derive from the old id and the new actor, so that a second import finds the rows of the first; the first 48
+bits (the time) are kept, so that rows keep their order.
 """
 
 import hashlib
@@ -19,7 +19,7 @@ _VERSION_7 = (0x7 << 76) | (0x2 << 62)
 
 @dataclass(frozen=True)
 class Names:
-    """The agent and the user that an import is to be filed under; None leaves what the file says."""
+    """Agent and user to import into; None keeps those of the file."""
 
     agent_id: str | None = None
     user_id: str | None = None
@@ -33,7 +33,7 @@ class Names:
 
 @dataclass
 class Renaming:
-    """Old ids and the new ones that stand for them, as numbers: an import holds as many as it has rows."""
+    """Map of old ids to new ones, as integers: an import holds as many as it has rows."""
 
     ids: dict[int, int] = field(default_factory=dict)
 
@@ -44,7 +44,7 @@ class Renaming:
         self.ids[old.int] = new.int
 
     def id(self, text: Any) -> Any:
-        """Return the new id for an old one; anything else as it is."""
+        """Return the new id of an old one; other values unchanged."""
         if not isinstance(text, str) or len(text) != 36:
             return text
         try:
@@ -54,7 +54,7 @@ class Renaming:
         return text if new is None else str(UUID(int=new))
 
     def within(self, value: Any, owners: Mapping[str, str]) -> Any:
-        """Return a JSON value in which ids, and the owners in namespaces, have followed."""
+        """Rewrite ids and namespace owners inside a JSON value."""
         if isinstance(value, list):
             return [self.within(each, owners) for each in value]
         if isinstance(value, dict):
@@ -66,7 +66,7 @@ class Renaming:
 
 
 def renamed_id(old: UUID, actor: UUID) -> UUID:
-    """Return the id that a row gets when it is imported into another actor."""
+    """Derive the id of a row imported into another actor."""
     digest = hashlib.sha256(actor.bytes + old.bytes).digest()
     number = int.from_bytes(old.bytes[:_TIME_BYTES] + digest[: 16 - _TIME_BYTES], "big")
     return UUID(int=number & ~_FIXED_BITS | _VERSION_7)
@@ -77,7 +77,7 @@ def owners(old: tuple[str, str], new: tuple[str, str]) -> dict[str, str]:
 
 
 def namespace(path: Any, owners: Mapping[str, str]) -> Any:
-    """Return a namespace with its owner's new name."""
+    """Replace the owner in a namespace."""
     if not isinstance(path, str):
         return path
     return "/".join(owners.get(part, part) for part in path.split("/"))

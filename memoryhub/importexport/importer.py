@@ -1,4 +1,8 @@
-"""Reading an export once through before anything is written: is it whole, and can every row of it be read here?"""
+"""Import of an export: check the whole file, then write rows in batches, each indexed at once.
+
+Existing rows are kept. Rows that the database or a missing reference refuses are reported with their line, and the
+others are written.
+"""
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -27,7 +31,7 @@ _READ_BEFORE_TOLD: Final = 1_000
 
 @dataclass
 class Checked:
-    """What a file holds: how many lines, which agents, how many actors, and the ids that get new ones."""
+    """Result of the check: lines, agents, actors, and ids that change."""
 
     lines: int = 0
     agents: set[str] = field(default_factory=set)
@@ -36,7 +40,7 @@ class Checked:
 
 
 def check_names(names: Names) -> None:
-    """Raise BrokenFile for a name that no agent or user can have."""
+    """Raise BrokenFile for an invalid agent or user id."""
     if names.agent_id is not None and not AGENT_ID_PATTERN.match(names.agent_id):
         raise BrokenFile("An agent's id has letters, digits, - and _ alone.")
     if names.user_id is not None and (len(names.user_id) > MAX_USER_ID or "\x00" in names.user_id):
@@ -44,7 +48,7 @@ def check_names(names: Names) -> None:
 
 
 def check(file: BinaryIO, names: Names, *, progress: Progress) -> Checked:
-    """Read an export through; raises BrokenFile with every line (of the first twenty) that is wrong."""
+    """Read the whole export. Raises BrokenFile with the first twenty wrong lines."""
     check_names(names)
     found = _Check(names, {table.name: table for table in exported_tables()})
     for line in read_lines(file):
@@ -65,7 +69,7 @@ class _Check:
         self.new_actor: UUID | None = None
 
     def take(self, line: Line) -> None:
-        """Note what a line holds, or what is wrong with it."""
+        """Check one line."""
         self.checked.lines = line.number
         takes: dict[Part, Callable[[Line], None]] = {
             Part.AGENT: self._agent, Part.ACTOR: self._actor, Part.ROW: self._row
@@ -79,7 +83,7 @@ class _Check:
                 raise BrokenFile("\n".join([*self.problems, "… and perhaps more."])) from None
 
     def finish(self) -> None:
-        """Raise BrokenFile where something was wrong, or the names do not suit what the file holds."""
+        """Raise BrokenFile where a line was wrong, or the names do not fit the file."""
         if self.names.agent_id is not None and len(self.checked.agents) > 1:
             self.problems.append("The file holds several agents; --agent would make one of them.")
         if self.names.user_id is not None and self.checked.actors > 1:
@@ -116,9 +120,9 @@ class _Check:
 
 
 def index(actor_id: UUID, owners: Sequence[Any]) -> None:
-    """Write the index rows of new rows of one table, count their words, and ask for vectors that need a network.
+    """Write the index rows of imported rows, count their terms, and enqueue remote embeddings.
 
-    Inside the caller's transaction. Vectors that clients had given are not in an export; the provider makes them anew.
+    Runs in the caller's transaction. Client-supplied vectors are not exported; the provider computes them again.
     """
     for model in _indexes_of(owners):
         findable = [owner for owner in owners if model.is_findable(owner)]
@@ -154,7 +158,7 @@ ORPHAN: Final = "refers to a row that is not here."
 
 @dataclass(frozen=True)
 class Row:
-    """A row as it is to be written, with the line that it stands in."""
+    """A row to write, with its line number."""
 
     line: int
     instance: Any = field(repr=False)
@@ -163,7 +167,7 @@ class Row:
 
     @property
     def pk(self) -> Any:
-        """Return the primary key; a tuple where it has several columns."""
+        """Return the primary key; a tuple for a composite one."""
         return self.instance.pk
 
 
@@ -177,7 +181,7 @@ def store(
     dry_run: bool,
     progress: Progress,
 ) -> Report:
-    """Write what a checked export holds and return what became of it; a dry run does all of it and takes it back."""
+    """Write a checked export and return the report; a dry run rolls everything back."""
     storing = _Storing(checked, names, by, now, dry_run, progress)
     if not dry_run:
         storing.run(file)
@@ -205,7 +209,6 @@ class _Storing:
         self.size = 0
 
     def run(self, file: BinaryIO) -> None:
-        """Follow the lines of the file."""
         takes: dict[Part, Callable[[Line], None]] = {
             Part.AGENT: self._agent, Part.ACTOR: self._actor, Part.ROW: self._row
         }  # fmt: skip
@@ -282,7 +285,7 @@ class _Storing:
         self.actor = None
 
     def _flush(self, *, is_last: bool) -> None:
-        """Write what was collected; rows that refer to later ones of their table wait for these."""
+        """Write the batch; rows that refer to later rows of their table stay pending."""
         if self.table is None:
             return
         rows, self.batch, self.size = [*self.waiting, *self.batch], [], 0
@@ -300,7 +303,7 @@ class _Storing:
         self.progress(len(ready))
 
     def _split(self, table: Table, rows: list[Row]) -> tuple[list[Row], list[Row]]:
-        """Return the rows whose references within their own table can be followed now, and those that wait."""
+        """Split rows by whether their self-references can be resolved now."""
         names = [name for name, model in table.references.items() if model is table.model]
         if not names:
             return rows, []
@@ -320,7 +323,7 @@ class _Storing:
         return set(found.values_list("pk", flat=len(table.key_order) == 1))
 
     def _unknown(self, table: Table, rows: list[Row]) -> list[Row]:
-        """Return the rows that are not here yet."""
+        """Return the rows that do not exist yet; report the others."""
         is_owned = table not in (AGENTS, ACTORS)
         found = _here(table, rows, is_owned=is_owned)
         unknown = []
@@ -337,7 +340,7 @@ class _Storing:
         return unknown
 
     def _referring(self, table: Table, rows: list[Row]) -> list[Row]:
-        """Return the rows whose references lead to rows of their actor; the others are refused."""
+        """Return the rows whose references resolve within their actor; refuse the others."""
         good = rows
         for name, model in table.references.items():
             wanted = {getattr(row.instance, name) for row in good} - {None}
@@ -350,7 +353,7 @@ class _Storing:
         return good
 
     def _insert(self, table: Table, rows: list[Row]) -> list[Row]:
-        """Write rows, all at once or, where one of them cannot be, each alone; return those written."""
+        """Insert rows in bulk or, where that fails, one by one; return those written."""
         try:
             with transaction.atomic():
                 table.model._base_manager.bulk_create([row.instance for row in rows])
@@ -398,7 +401,7 @@ def _here(table: Table, rows: list[Row], *, is_owned: bool) -> dict[Any, tuple[A
 
 
 def _referred_first(table: Table, rows: list[Row]) -> Iterator[Row]:
-    """Yield the rows so that one comes after those of its table that it refers to; circles come as they are."""
+    """Order rows so that referenced ones of the same table come first; cycles stay as they are."""
     own = [name for name, model in table.references.items() if model is table.model]
     waiting = rows
     while waiting:
@@ -412,7 +415,7 @@ def _referred_first(table: Table, rows: list[Row]) -> Iterator[Row]:
 
 
 def _reason(error: DatabaseError) -> str:
-    """Return what the database refused, by the name of its rule: its own words hold the values."""
+    """Name the violated constraint; the database's own message quotes values."""
     diagnosis = getattr(error.__cause__, "diag", None)
     rule = getattr(diagnosis, "constraint_name", None)
     return f"another row here stands against it ({rule})." if rule else "the database cannot hold it."

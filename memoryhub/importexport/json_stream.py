@@ -1,7 +1,7 @@
-"""Reading others' exports piece by piece: a JSON array of any length, or objects one after the other.
+"""Incremental reader of foreign JSON exports: an array of any length, or objects one after the other. Pure.
 
-Pure. A person's export is one line of hundreds of megabytes. So the elements are cut out by their brackets before they
-are parsed: one that cannot be read is told with its line, and the others are read all the same.
+An export may be one line of hundreds of megabytes, so elements are cut at their brackets before they are parsed; an
+unreadable one is reported with its line, and the others are read.
 """
 
 import re
@@ -25,9 +25,9 @@ _OPENING, _CLOSING, _BOM = b"[{", b"]}", b"\xef\xbb\xbf"
 
 @dataclass(frozen=True)
 class Element:
-    """One element of an export, or why it cannot be read; `line` is where it begins, 0 if that is not known.
+    """One element, or why it cannot be parsed; `line` is where it begins, 0 if unknown.
 
-    `entry` counts within a list, which may well be one line; 0 for JSON Lines.
+    `entry` is its position in a list, which may be one line; 0 for JSON Lines.
     """
 
     line: int
@@ -37,7 +37,7 @@ class Element:
 
 
 def elements(file: BinaryIO, *, longest: int = LONGEST_LINE) -> Iterator[Element]:
-    """Yield the elements of a JSON array, of the list within one object, or the objects of JSON Lines."""
+    """Yield the elements of a JSON array, of the list inside one object, or of JSON Lines."""
     pieces = _parsed(_Cutter(longest), file)
     first = next(pieces, None)
     if first is None:
@@ -77,7 +77,7 @@ def _parsed(cutter: "_Cutter", file: BinaryIO) -> Iterator[Element]:
 
 
 class _Cutter:
-    """Cuts a document at the brackets and commas of its outermost level."""
+    """Split a document at the brackets and commas of its outermost level."""
 
     def __init__(self, longest: int) -> None:
         self.longest = longest
@@ -89,7 +89,7 @@ class _Cutter:
         self.kept = bytearray()
 
     def cut(self, file: BinaryIO) -> Iterator[tuple[int, bytes | str]]:
-        """Yield each piece with its line, or a sentence where it was too long or broke off."""
+        """Yield each piece with its line, or an error message where it is too long or incomplete."""
         start = 0
         while chunk := file.read(CHUNK):
             yield from self._through(chunk, start)
@@ -116,7 +116,7 @@ class _Cutter:
         self._keep(chunk[done:])
 
     def _next_line(self, chunk: bytes, done: int, place: int) -> Cut:
-        """Count a line; one that stands outside of everything ends what strayed into it."""
+        """Count a line; one outside of all objects ends stray text."""
         if self.depth == 0:
             self.kept += chunk[done:place]
             yield from self._strayed()
@@ -125,7 +125,7 @@ class _Cutter:
         return done
 
     def _at(self, sign: bytes, chunk: bytes, done: int, place: int) -> Cut:
-        """Follow one bracket or comma; return up to where the chunk is used up."""
+        """Handle one bracket or comma; return the offset up to which the chunk is consumed."""
         if sign in _OPENING:
             return (yield from self._open(sign, chunk, done, place))
         if sign in _CLOSING:

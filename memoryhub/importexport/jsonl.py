@@ -1,8 +1,7 @@
-"""The form of an export: one JSON object a line, a header first, and last a line that says it is whole.
+"""Export format: one JSON object per line with header and trailer, and the import report. Pure.
 
-Pure: bytes in, values out. A line is `{"memoryhub": …}` (version and counts), `{"agent": …}`, `{"actor": …}` (all rows
-until the next are this one's), `{"table": …, "row": …}`, or `{"end": …}` with the number of lines before it and
-their SHA-256, so that a file that was cut, or changed on its way, is known as such.
+Lines are `{"memoryhub": …}` (version, counts), `{"agent": …}`, `{"actor": …}` (owner of the rows that follow),
+`{"table": …, "row": …}`, and `{"end": …}` with the line count and SHA-256, which detects truncated or altered files.
 """
 
 import hashlib
@@ -25,7 +24,7 @@ MOST_DEPTH: Final = 100
 
 
 class Part(StrEnum):
-    """What a line is."""
+    """Type of a line."""
 
     HEADER = "memoryhub"
     AGENT = "agent"
@@ -35,12 +34,12 @@ class Part(StrEnum):
 
 
 class BrokenFile(ValueError):
-    """A file that cannot be imported; the message has the number of each wrong line and never its text."""
+    """A file that cannot be imported; the message has line numbers and never content."""
 
 
 @dataclass(frozen=True)
 class Line:
-    """One line of an export that has been read."""
+    """One parsed line of an export."""
 
     number: int
     part: Part
@@ -50,7 +49,7 @@ class Line:
 
 
 class Digest:
-    """Counts and digests the lines as they are written."""
+    """Running line count and SHA-256."""
 
     def __init__(self) -> None:
         self._lines = 0
@@ -60,29 +59,27 @@ class Digest:
         return self.note(_dumped({"table": table, part: values} if table else {part: values}))
 
     def note(self, line: bytes) -> bytes:
-        """Count a line that was written or read."""
+        """Add a line to the digest."""
         self._lines += 1
         self._sum.update(line)
         return line
 
     def values(self) -> dict[str, Any]:
-        """Return what the last line says of those before it."""
         return {"lines": self._lines, "sha256": self._sum.hexdigest()}
 
     def end(self) -> bytes:
-        """Return the last line."""
         return _dumped({Part.END: self.values()})
 
 
 def header(counts: Mapping[str, int]) -> dict[str, Any]:
-    """Return what the first line says: no time, so that equal data make equal files."""
+    """Return the header; it has no time, so that equal data make equal files."""
     return {"version": VERSION, "counts": dict(counts)}
 
 
 def read_lines(file: BinaryIO) -> Iterator[Line]:
-    """Yield the lines between header and end, the header first.
+    """Yield the lines between header and trailer, the header first.
 
-    Raises BrokenFile where the file is no whole export of a version that is known.
+    Raises BrokenFile where the file is incomplete, altered, or of an unknown version.
     """
     digest, ended, number = Digest(), False, 0
     for number, raw in _raw_lines(file):
@@ -106,7 +103,7 @@ def read_lines(file: BinaryIO) -> Iterator[Line]:
 
 
 def load_json(raw: bytes, *, is_stored: bool = True) -> Any:
-    """Return the document in `raw`; raises UnusableJSON for what cannot be parsed or, where it `is_stored`, stored."""
+    """Parse JSON. Raises UnusableJSON for invalid input or, with `is_stored`, for values the database cannot hold."""
     try:
         value = json.loads(raw.decode("utf-8"), parse_constant=_no_constant, parse_float=_finite)
         # Neither NUL nor half a surrogate pair can stand in JSON but as an escape.
@@ -203,7 +200,7 @@ MOST_NOTES: Final = 1_000
 
 @dataclass(frozen=True)
 class Note:
-    """One line, or one entry of a list, that was not simply made, and why."""
+    """One line or entry that was not simply imported, and why."""
 
     line: int
     what: str
@@ -218,7 +215,7 @@ class Note:
 
 @dataclass
 class Report:
-    """Counts by table, or by sort of thing, and a note for each line that a person may want to look at."""
+    """Counts by table, and a note per line that needs attention."""
 
     made: Counter[str] = field(default_factory=Counter)
     known: Counter[str] = field(default_factory=Counter)
@@ -229,13 +226,13 @@ class Report:
     """Of the list that is read, the one that is at work; 0 where lines are told."""
 
     def know(self, line: int, what: str, why: str = "") -> None:
-        """Count what is there already; with a reason, tell of it."""
+        """Count an existing row; with a reason, add a note."""
         self.known[what] += 1
         if why:
             self._note(line, what, why)
 
     def refuse(self, line: int, what: str, why: str) -> None:
-        """Count and tell what cannot be taken."""
+        """Count a refused row and add a note."""
         self.refused[what] += 1
         self._note(line, what, why)
 
