@@ -165,7 +165,7 @@ class HubAdmin(ModelAdmin):
         return queryset.filter(either), False
 
     def response_action(self, request: HttpRequest, queryset: QuerySet[Any]) -> HttpResponse | None:
-        """Run a list's action; a row that cannot exist is told, not an error page."""
+        """Run a list's action; an id that cannot exist gives a message, not an error page."""
         if not _can_be_ids(queryset, request.POST.getlist(helpers.ACTION_CHECKBOX_NAME)):
             self.message_user(request, _("One of the selected rows does not exist."), messages.ERROR)
             return HttpResponseRedirect(request.get_full_path())

@@ -81,7 +81,7 @@ SECTION_TITLES: dict[Section, Any] = {
 class Tile:
     """One figure of the first page: what it counts, the figure, a line below it, and the list behind it.
 
-    `recent` counts what came in the last seven days. `alarm` is told above all figures. `page` names a page of
+    `recent` counts what came in the last seven days. `alarm` is shown above all tiles. `page` names a page of
     `ADMIN_PAGES` where that is the better way to go on than the list.
     """
 

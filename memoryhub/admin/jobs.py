@@ -9,7 +9,7 @@ from django.contrib import admin, messages
 from django.core.exceptions import PermissionDenied
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
-from django.urls import URLPattern, path, reverse
+from django.urls import URLPattern, reverse
 from django.utils.formats import date_format
 from django.utils.html import format_html
 from django.utils.translation import gettext, ngettext, ngettext_lazy
@@ -32,7 +32,9 @@ from memoryhub.admin.object_actions import (
     Confirmation,
     Done,
     confirmation_page,
+    counted,
     is_confirmed,
+    object_action_urls,
     run_object_action,
     selected_ids,
     submitted_reason,
@@ -225,17 +227,13 @@ class JobAdmin(ReadOnlyAdmin):
         count = decision.action(
             job_ids=keys, by=principal(request), reason=submitted_reason(request), now=clock()
         )
-        sentences = _sentences(decision.done, count, decision.skipped, len(keys) - count)
+        sentences = [decision.done % {"count": count}, *counted((decision.skipped, len(keys) - count))]
         self.message_user(request, " ".join(sentences), messages.SUCCESS if count else messages.WARNING)
         return None
 
     def get_urls(self) -> list[URLPattern]:
-        view = self.admin_site.admin_view
-        return [
-            path("<path:object_id>/send-back/", view(self.send_back_view), name="memoryhub_job_send_back"),
-            path("<path:object_id>/take-out/", view(self.take_out_view), name="memoryhub_job_take_out"),
-            *super().get_urls(),
-        ]
+        pages = {"send-back": self.send_back_view, "take-out": self.take_out_view}
+        return [*object_action_urls(self, pages), *super().get_urls()]
 
     def send_back_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
         return self._decide_one(request, object_id, "send_back")
@@ -275,15 +273,14 @@ def _confirmation(decision: Decision, keys: Sequence[UUID]) -> Confirmation:
     fitting = list(Job.objects.filter(pk__in=keys, state__in=decision.states).order_by("kind", "pk"))
     return Confirmation(
         title=decision.title,
-        sentences=_sentences(decision.announcement, len(fitting), decision.skipped, len(keys) - len(fitting)),
+        sentences=[
+            decision.announcement % {"count": len(fitting)},
+            *counted((decision.skipped, len(keys) - len(fitting))),
+        ],
         examples=[_example(job) for job in fitting],
         button=decision.button,
         may_go_on=bool(fitting),
     )
-
-
-def _sentences(text: Any, count: int, skipped: Any, left: int) -> list[str]:
-    return [text % {"count": count}, *([skipped % {"count": left}] if left else [])]
 
 
 def _example(job: Job) -> Any:

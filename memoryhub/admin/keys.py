@@ -16,7 +16,7 @@ from django.urls import reverse
 from django.utils.formats import date_format
 from django.utils.html import format_html
 from django.utils.text import format_lazy
-from django.utils.translation import gettext, ngettext
+from django.utils.translation import gettext, ngettext, ngettext_lazy
 from django.utils.translation import gettext_lazy as _
 from unfold.contrib.filters.admin import BooleanRadioFilter, DropdownFilter
 from unfold.widgets import UnfoldAdminCheckboxSelectMultipleWidget, UnfoldAdminSelect2MultipleWidget
@@ -25,6 +25,7 @@ from memoryhub.admin.base import ActionAdmin, ActionForm, clock, coloured, excer
 from memoryhub.admin.object_actions import (
     Confirmation,
     confirmation_page,
+    counted,
     is_confirmed,
     selected_ids,
     submitted_reason,
@@ -42,6 +43,16 @@ SCOPE_WORDS: dict[Scope, Any] = {
     Scope.ADMIN: _("admin: agents, prompts and policies, erasure, export, usage"),
 }
 
+REVOKED_FOR_GOOD: Final = ngettext_lazy(
+    "%(count)d key is revoked for good: every program that uses it is refused from then on.",
+    "%(count)d keys are revoked for good: every program that uses one is refused from then on.",
+    "count",
+)
+REVOKED_ALREADY: Final = ngettext_lazy(
+    "%(count)d is revoked already and is left unchanged.",
+    "%(count)d are revoked already and are left unchanged.",
+    "count",
+)
 FEWER_SCOPES: Final = _("A scope that would allow more than your account may do here is not offered.")
 NOT_TRUSTED: Final = _(
     "Your account may not approve what waits, so what a key of yours writes waits for a curator."
@@ -197,24 +208,24 @@ class KeyAdmin(ActionAdmin):
         if not is_confirmed(request) or not reason:
             problem = _("Give a reason: it is kept in the audit trail.") if is_confirmed(request) else None
             return confirmation_page(
-                self, request, _question(ids), action="revoke", keys=ids, problem=problem
+                self, request, _confirmation(ids), action="revoke", keys=ids, problem=problem
             )
         closed = 0
         for key in ApiKey.objects.filter(pk__in=ids):
             if revoke_key(key=key, reason=reason, by=principal(request), now=clock()):
                 closed += 1
                 self.log_change(request, key, "revoke")
-        told = ngettext("%(count)d key was revoked.", "%(count)d keys were revoked.", closed) % {
+        text = ngettext("%(count)d key was revoked.", "%(count)d keys were revoked.", closed) % {
             "count": closed
         }
-        self.message_user(request, told, messages.SUCCESS if closed else messages.WARNING)
+        self.message_user(request, text, messages.SUCCESS if closed else messages.WARNING)
         return None
 
     def has_add_permission(self, request: HttpRequest) -> bool:
         return super().has_add_permission(request) and bool(scopes_to_give(request.user))
 
     def get_form(self, request: HttpRequest, obj: Any = None, change: bool = False, **kwargs: Any) -> Any:
-        """Return the form, told who fills it in: a key can do no more than its issuer may."""
+        # A key can do no more than its issuer may.
         form: Any = super().get_form(request, obj, change=change, **kwargs)
         form.issuer = request.user
         return form
@@ -262,28 +273,19 @@ class KeyAdmin(ActionAdmin):
         return {"may_revoke": may, "action_checkbox_name": helpers.ACTION_CHECKBOX_NAME}
 
 
-def _question(ids: Sequence[Any]) -> Confirmation:
+def _confirmation(ids: Sequence[Any]) -> Confirmation:
     keys = list(ApiKey.objects.filter(pk__in=ids))
-    going = [key for key in keys if key.revoked_at is None]
-    stay = len(keys) - len(going)
-    will = ngettext(
-        "%(count)d key is closed for good: every program that uses it is refused from then on.",
-        "%(count)d keys are closed for good: every program that uses one is refused from then on.",
-        len(going),
-    )
-    left = ngettext(
-        "%(count)d is revoked already and stays as it is.", "%(count)d are revoked already and stay.", stay
-    )
+    usable = [key for key in keys if key.revoked_at is None]
     return Confirmation(
         title=_("Revoke API keys"),
         sentences=[
-            will % {"count": len(going)},
-            *([left % {"count": stay}] if stay else []),
-            *([_("This cannot be undone; who still needs access gets another key.")] if going else []),
+            REVOKED_FOR_GOOD % {"count": len(usable)},
+            *counted((REVOKED_ALREADY, len(keys) - len(usable))),
+            *([_("This cannot be undone; who still needs access gets another key.")] if usable else []),
         ],
-        examples=[_example(key) for key in going],
+        examples=[_example(key) for key in usable],
         button=_("Revoke for good"),
-        may_go_on=bool(going),
+        may_go_on=bool(usable),
         is_danger=True,
         needs_reason=True,
     )

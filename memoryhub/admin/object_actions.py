@@ -29,7 +29,7 @@ NEXT = "next"
 class Done:
     """What a button did, in words; where to go on (the row's own page); and what a POST to takes it back."""
 
-    told: Any
+    message: Any
     to: str | None = None
     undo: str | None = None
 
@@ -53,7 +53,8 @@ def object_action_urls(screen: Any, views: Mapping[str, Callable[..., HttpRespon
     """Return the addresses of a row's buttons and pages, by their names: they stand before the screen's own."""
     view, model = screen.admin_site.admin_view, f"{screen.opts.app_label}_{screen.opts.model_name}"
     return [
-        path(f"<path:object_id>/{name}/", view(each), name=f"{model}_{name}") for name, each in views.items()
+        path(f"<path:object_id>/{name}/", view(each), name=f"{model}_{name.replace('-', '_')}")
+        for name, each in views.items()
     ]
 
 
@@ -85,7 +86,7 @@ def run_object_action(
         screen.message_user(request, str(error), messages.ERROR)
     else:
         screen.log_change(request, row, logged)
-        report_done(request, done.told, undo=_back_here(request, done.undo))
+        report_done(request, done.message, undo=_back_here(request, done.undo))
         to = done.to or to
     return HttpResponseRedirect(next_url(request) or to)
 
@@ -98,12 +99,12 @@ def _back_here(request: HttpRequest, undo: str | None) -> str | None:
     return f"{undo}{'&' if '?' in undo else '?'}{urlencode({NEXT: back})}"
 
 
-def report_done(request: HttpRequest, told: Any, *, undo: str | None = None) -> None:
+def report_done(request: HttpRequest, text: Any, *, undo: str | None = None) -> None:
     """Say on the next page what was done, beside a button that posts to `undo` where that takes it back.
 
     The button is made where the message is shown (templates/unfold/helpers/messages.html), so no token is stored.
     """
-    messages.success(request, told, extra_tags=f"{UNDO}{undo}" if undo else "")
+    messages.success(request, text, extra_tags=f"{UNDO}{undo}" if undo else "")
 
 
 def act_on_each(
@@ -130,6 +131,11 @@ def report_skipped(screen: Any, request: HttpRequest, refusals: Mapping[str, int
             "%(count)d left as it was: %(problem)s", "%(count)d left as they were: %(problem)s", count
         )
         screen.message_user(request, words % {"count": count, "problem": problem}, messages.WARNING)
+
+
+def counted(*texts: tuple[Any, int]) -> list[str]:
+    """Return lazy plural texts with their counts, those of nothing left out."""
+    return [text % {"count": count} for text, count in texts if count]
 
 
 def submitted_reason(request: HttpRequest) -> str:

@@ -189,8 +189,8 @@ class PeopleAdmin(DjangoUserAdmin, AuditedAdmin):
         super().save_related(request, form, formsets, change)
         person = form.instance
         if not person.is_staff and (person.is_superuser or person.groups.exists()):
-            told = gettext("This account has groups, but may not log in here: check “Staff status”.")
-            messages.warning(request, told)
+            text = gettext("This account has groups, but may not log in here: check “Staff status”.")
+            messages.warning(request, text)
 
     @transaction.atomic
     def user_change_password(self, request: HttpRequest, id: str, form_url: str = "") -> Any:

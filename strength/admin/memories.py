@@ -15,6 +15,7 @@ from django.urls import URLPattern, path, reverse
 from django.utils.html import format_html, format_html_join
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
+from django.views.decorators.http import require_POST
 from unfold.contrib.filters.admin import (
     BooleanRadioFilter,
     ChoicesDropdownFilter,
@@ -42,6 +43,7 @@ from memoryhub.admin.object_actions import (
     UNDO,
     Done,
     next_url,
+    object_action_urls,
     run_object_action,
     submitted_number,
     submitted_reason,
@@ -216,10 +218,10 @@ class MemoryAdmin(OwnedMixin, ActionAdmin):
             actor = actor_for_writing(by, agent.pk, user_id, now=now)
             memory, is_new = write_memory(actor=actor, new=form.memory(), by=by, now=now)
             if not is_new:
-                told = _(
+                text = _(
                     "There was a memory with this text already; it was strengthened instead of written twice."
                 )
-                self.message_user(request, told, messages.WARNING)
+                self.message_user(request, text, messages.WARNING)
             return memory
         former = row.version
         edited = edit_memory(
@@ -286,16 +288,15 @@ class MemoryAdmin(OwnedMixin, ActionAdmin):
     # Buttons, and what is loaded when it is asked for
 
     def get_urls(self) -> list[URLPattern]:
-        view = self.admin_site.admin_view
-        buttons = {"curate": self.curate_view, "restore": self.restore_view, "use": self.use_view,
+        take_back = self.admin_site.admin_view(require_POST(partial(take_back_many, self)))
+        pages = {"curate": self.curate_view, "restore": self.restore_view, "use": self.use_view,
                    "impact": self.impact_view, "take-back": self.take_back_view, "part": self.part_view,
                    "text": self.text_view, "retrieved": self.retrieved_view}  # fmt: skip
-        rows = [
-            path(f"<path:object_id>/{name}/", view(each), name=f"strength_memory_{name.replace('-', '_')}")
-            for name, each in buttons.items()
+        return [
+            path("take-back/", take_back, name="strength_memory_take_back_many"),
+            *object_action_urls(self, pages),
+            *super().get_urls(),
         ]
-        many = path("take-back/", view(partial(take_back_many, self)), name="strength_memory_take_back_many")
-        return [many, *rows, *super().get_urls()]
 
     def curate_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
         """Do what a button of the memory's page, or of its row in the list, says."""

@@ -9,10 +9,11 @@ from django.contrib import admin, messages
 from django.core.exceptions import PermissionDenied
 from django.db.models import Count, Q, QuerySet
 from django.db.models.functions import Left
-from django.http import HttpRequest, HttpResponse, HttpResponseNotAllowed, HttpResponseRedirect
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import URLPattern, path, reverse
 from django.utils.translation import gettext_lazy as _
-from django.utils.translation import ngettext
+from django.utils.translation import ngettext, ngettext_lazy
+from django.views.decorators.http import require_POST
 from unfold.contrib.filters.admin import DropdownFilter, RangeDateTimeFilter, RelatedDropdownFilter
 
 from memoryhub.admin.base import (
@@ -35,7 +36,9 @@ from memoryhub.admin.object_actions import (
     act_on_each,
     change_url,
     confirmation_page,
+    counted,
     is_confirmed,
+    object_action_urls,
     report_done,
     submitted_reason,
     submitted_text,
@@ -65,12 +68,34 @@ LABELS: Final = {
     "reopen": _("Reopen"),
 }
 LEAVES: Final = {"accept": MergeState.MERGED, "dismiss": MergeState.DISMISSED}
-TOLD: Final = {
+RESULTS: Final = {
     "accept": _("The two memories were merged."),
     "dismiss": _("The two stay apart, and are not proposed again."),
     "undo": _("The two memories were unmerged."),
     "reopen": _("Reopened: the pair waits for a decision again."),
 }
+ANNOUNCEMENTS: Final = {
+    "accept": ngettext_lazy(
+        "%(count)d pair becomes one memory: the other of the two is archived. This can be undone.",
+        "%(count)d pairs become one memory each: the other of the two is archived. This can be undone.",
+        "count",
+    ),
+    "dismiss": ngettext_lazy(
+        "%(count)d pair stays apart, and is not proposed again. This can be undone.",
+        "%(count)d pairs stay apart, and are not proposed again. This can be undone.",
+        "count",
+    ),
+}
+DECIDED_ALREADY: Final = ngettext_lazy(
+    "%(count)d is decided already and is left unchanged.",
+    "%(count)d are decided already and are left unchanged.",
+    "count",
+)
+OUTDATED: Final = ngettext_lazy(
+    "%(count)d was changed since the comparison and is left to the next sleep run.",
+    "%(count)d were changed since the comparison and are left to the next sleep run.",
+    "count",
+)
 
 
 class MergeStateFilter(DropdownFilter):
@@ -166,15 +191,17 @@ class MergeAdmin(OwnedMixin, DecisionAdmin):
     def _decide_each(self, request: HttpRequest, queryset: QuerySet[Merge], verb: str) -> HttpResponse | None:
         rows = list(queryset.select_related("actor", "kept", "absorbed")[: MOST_AT_ONCE + 1])
         if len(rows) > MOST_AT_ONCE:
-            told = _("Choose at most %(most)d pairs at once; nothing was changed.") % {"most": MOST_AT_ONCE}
-            self.message_user(request, told, messages.ERROR)
+            text = _("Choose at most %(most)d pairs at once; nothing was changed.") % {"most": MOST_AT_ONCE}
+            self.message_user(request, text, messages.ERROR)
             return None
         if not rows:
             self.message_user(request, _("One of the selected rows does not exist."), messages.ERROR)
             return None
         if not is_confirmed(request):
             keys = [row.pk for row in rows]
-            return confirmation_page(self, request, _question(request, rows, verb), action=verb, keys=keys)
+            return confirmation_page(
+                self, request, _confirmation(request, rows, verb), action=verb, keys=keys
+            )
         by, reason, now, batch = principal(request), submitted_reason(request), clock(), new_id()
 
         def act(proposal: Merge) -> None:
@@ -183,14 +210,12 @@ class MergeAdmin(OwnedMixin, DecisionAdmin):
         rows.sort(key=lambda row: row.pk)  # undone in the opposite order, whichever way the list was sorted
         done = act_on_each(self, request, rows, act, logged=verb)
         if done:
-            told = ngettext("%(verb)s: %(count)d pair.", "%(verb)s: %(count)d pairs.", done)
-            report_done(request, told % {"verb": LABELS[verb], "count": done}, undo=_undo_of(batch))
+            text = ngettext("%(verb)s: %(count)d pair.", "%(verb)s: %(count)d pairs.", done)
+            report_done(request, text % {"verb": LABELS[verb], "count": done}, undo=_undo_of(batch))
         return None
 
     def undo_many_view(self, request: HttpRequest) -> HttpResponse:
         """Take back what was decided about many pairs at once, as far as it stands still."""
-        if request.method != "POST":
-            return HttpResponseNotAllowed(["POST"])
         if not self.has_decide_permission(request):
             raise PermissionDenied
         by, batch = principal(request), as_uuid(submitted_text(request, "batch"))
@@ -202,15 +227,15 @@ class MergeAdmin(OwnedMixin, DecisionAdmin):
         # The last first: what was merged into another is parted before that one is.
         newest = list(rows.select_related("actor").order_by("-id")[:MOST_AT_ONCE]) if batch else []
         done = act_on_each(self, request, newest, act, logged="reopen")
-        told = ngettext("Undone: %(count)d pair waits again.", "Undone: %(count)d pairs wait again.", done)
-        self.message_user(request, told % {"count": done}, messages.SUCCESS if done else messages.WARNING)
+        text = ngettext("Undone: %(count)d pair waits again.", "Undone: %(count)d pairs wait again.", done)
+        self.message_user(request, text % {"count": done}, messages.SUCCESS if done else messages.WARNING)
         return HttpResponseRedirect(reverse("admin:strength_merge_changelist"))
 
     def get_urls(self) -> list[URLPattern]:
-        view = self.admin_site.admin_view
+        undo_many = self.admin_site.admin_view(require_POST(self.undo_many_view))
         return [
-            path("undo-many/", view(self.undo_many_view), name="strength_merge_undo_many"),
-            path("<path:object_id>/decide/", view(self.decide_view), name="strength_merge_decide"),
+            path("undo-many/", undo_many, name="strength_merge_undo_many"),
+            *object_action_urls(self, {"decide": self.decide_view}),
             *super().get_urls(),
         ]
 
@@ -224,9 +249,9 @@ class MergeAdmin(OwnedMixin, DecisionAdmin):
             which = {"stays": stays} if verb == "accept" else {}
             VERBS[verb](proposal=proposal, by=principal(request), reason=reason, now=clock(), **which)
             if verb not in LEAVES:
-                return Done(TOLD[verb])
+                return Done(RESULTS[verb])
             undo = f"{reverse('admin:strength_merge_decide', args=[proposal.pk])}?verb=reopen"
-            return Done(TOLD[verb], _next_after(proposal), undo)
+            return Done(RESULTS[verb], _next_after(proposal), undo)
 
         return self.posted(request, object_id, act, logged=verb)
 
@@ -243,50 +268,20 @@ class MergeAdmin(OwnedMixin, DecisionAdmin):
         }
 
 
-def _question(request: HttpRequest, rows: list[Merge], verb: str) -> Confirmation:
-    """Return what is asked before many pairs are decided: how many are, how many stay as they are, and why."""
+def _confirmation(request: HttpRequest, rows: list[Merge], verb: str) -> Confirmation:
     open_ = [row for row in rows if row.state == MergeState.PROPOSED]
     ready = [row for row in open_ if is_as_compared(row, clock())] if verb == "accept" else open_
-    decided, outdated = len(rows) - len(open_), len(open_) - len(ready)
-    sentences = [_what_happens(len(ready), verb)]
-    if decided:
-        told = ngettext(
-            "%(count)d is decided already, and stays as it is.",
-            "%(count)d are decided already, and stay as they are.",
-            decided,
-        )
-        sentences.append(told % {"count": decided})
-    if outdated:
-        told = ngettext(
-            "%(count)d was changed since it was compared, and is left to the next sleep.",
-            "%(count)d were changed since they were compared, and are left to the next sleep.",
-            outdated,
-        )
-        sentences.append(told % {"count": outdated})
     reads = may_read_memories(request)
     return Confirmation(
         title=_("Merge these pairs?") if verb == "accept" else _("Keep these pairs apart?"),
-        sentences=sentences,
+        sentences=[
+            ANNOUNCEMENTS[verb] % {"count": len(ready)},
+            *counted((DECIDED_ALREADY, len(rows) - len(open_)), (OUTDATED, len(open_) - len(ready))),
+        ],
         examples=[excerpt(row.kept.content if reads else str(row.kept_id)) for row in ready],
         button=LABELS[verb],
         may_go_on=bool(ready),
     )
-
-
-def _what_happens(count: int, verb: str) -> str:
-    if verb == "accept":
-        told = ngettext(
-            "%(count)d pair becomes one memory: the other of the two is archived. This can be undone.",
-            "%(count)d pairs become one memory each: the other of the two is archived. This can be undone.",
-            count,
-        )
-    else:
-        told = ngettext(
-            "%(count)d pair stays apart, and is not proposed again. This can be undone.",
-            "%(count)d pairs stay apart, and are not proposed again. This can be undone.",
-            count,
-        )
-    return told % {"count": count}
 
 
 def _undo_of(batch: UUID) -> str:

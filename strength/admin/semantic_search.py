@@ -99,7 +99,7 @@ def shown_score(found: FoundMemory | None) -> str | SafeString:
     if found is None:
         return ""
     parts = found.breakdown
-    told = gettext(
+    text = gettext(
         "relevance %(relevance).2f → %(weighted).2f, strength %(strength).2f, recency %(recency).2f"
     ) % {
         "relevance": parts.relevance,
@@ -110,7 +110,7 @@ def shown_score(found: FoundMemory | None) -> str | SafeString:
     return format_html(
         '<span class="font-semibold text-important">{}</span> <span class="text-xs">{}</span>',
         f"{parts.total:.2f}",
-        told,
+        text,
     )
 
 

@@ -11,12 +11,13 @@ from django import forms
 from django.contrib import admin, messages
 from django.core.exceptions import PermissionDenied
 from django.db.models import QuerySet, Sum
-from django.http import HttpRequest, HttpResponse, HttpResponseNotAllowed, HttpResponseRedirect
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import URLPattern, path, reverse
 from django.utils.formats import date_format
 from django.utils.timezone import localtime
 from django.utils.translation import gettext, ngettext
 from django.utils.translation import gettext_lazy as _
+from django.views.decorators.http import require_POST
 from unfold.contrib.filters.admin import (
     BooleanRadioFilter,
     ChoicesDropdownFilter,
@@ -36,6 +37,7 @@ from memoryhub.admin.object_actions import (
     DecisionAdmin,
     Done,
     change_url,
+    object_action_urls,
     report_done,
     submitted_reason,
     submitted_text,
@@ -160,13 +162,12 @@ class SleepRunAdmin(OwnedMixin, DecisionAdmin):
     # Buttons
 
     def get_urls(self) -> list[URLPattern]:
-        view = self.admin_site.admin_view
+        view, undo_round = self.admin_site.admin_view, require_POST(self.undo_round_view)
         return [
             path("begin/", view(self.begin_view), name="strength_sleeprun_begin"),
             path("round/<uuid:group>/", view(self.round_view), name="strength_sleeprun_round"),
-            path("round/<uuid:group>/undo/", view(self.undo_round_view), name="strength_sleeprun_undo_round"),
-            path("<path:object_id>/sleep/", view(self.sleep_view), name="strength_sleeprun_sleep"),
-            path("<path:object_id>/undo/", view(self.undo_view), name="strength_sleeprun_undo"),
+            path("round/<uuid:group>/undo/", view(undo_round), name="strength_sleeprun_undo_round"),
+            *object_action_urls(self, {"sleep": self.sleep_view, "undo": self.undo_view}),
             *super().get_urls(),
         ]
 
@@ -241,8 +242,6 @@ class SleepRunAdmin(OwnedMixin, DecisionAdmin):
 
     def undo_round_view(self, request: HttpRequest, group: UUID) -> HttpResponse:
         """Undo all sleeps of a round that can be undone."""
-        if request.method != "POST":
-            return HttpResponseNotAllowed(["POST"])
         if not self.has_decide_permission(request):
             raise PermissionDenied
         runs = list(
@@ -262,10 +261,10 @@ class SleepRunAdmin(OwnedMixin, DecisionAdmin):
         count = sum(run.state == RunState.UNDONE for run in undone)
         for run in undone:
             self.log_change(request, run, "undo")
-        told = ngettext("%(count)d sleep was undone.", "%(count)d sleeps were undone.", count) % {
+        text = ngettext("%(count)d sleep was undone.", "%(count)d sleeps were undone.", count) % {
             "count": count
         }
-        self.message_user(request, told, messages.SUCCESS if count else messages.WARNING)
+        self.message_user(request, text, messages.SUCCESS if count else messages.WARNING)
         return HttpResponseRedirect(_round_list(group))
 
     def sleep_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
@@ -299,8 +298,8 @@ class SleepRunAdmin(OwnedMixin, DecisionAdmin):
         def act(run: SleepRun, reason: str) -> Done:
             undone = undo_sleep(run=run, by=principal(request), reason=reason, now=clock())
             if undone.errors:
-                told = _("Not everything could be taken back: see the problems below.")
-                self.message_user(request, told, messages.WARNING)
+                text = _("Not everything could be taken back: see the problems below.")
+                self.message_user(request, text, messages.WARNING)
             return Done(gettext("The sleep run was undone."))
 
         return act
@@ -380,14 +379,14 @@ def _sleep(request: HttpRequest, actor: Actor, *, group: UUID | None, dry_run: b
 
 def _told(count: int, *, dry_run: bool) -> str:
     if dry_run:
-        told = ngettext(
+        text = ngettext(
             "%(count)d sleep was previewed; nothing was changed.",
             "%(count)d sleeps were previewed; nothing was changed.",
             count,
         )
     else:
-        told = ngettext("%(count)d memory has slept.", "The memory of %(count)d actors has slept.", count)
-    return told % {"count": count}
+        text = ngettext("%(count)d memory has slept.", "The memory of %(count)d actors has slept.", count)
+    return text % {"count": count}
 
 
 def _group_of(runs: Sequence[SleepRun]) -> UUID | None:

@@ -5,7 +5,7 @@ from typing import Any
 from django.contrib import admin
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
-from django.urls import URLPattern, path, reverse
+from django.urls import URLPattern, reverse
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 from unfold.contrib.filters.admin import ChoicesDropdownFilter, RangeDateTimeFilter, RelatedDropdownFilter
@@ -20,7 +20,7 @@ from memoryhub.admin.base import (
 )
 from memoryhub.admin.filters import UserFilter
 from memoryhub.admin.labels import principal_label
-from memoryhub.admin.object_actions import DecisionAdmin, Done
+from memoryhub.admin.object_actions import DecisionAdmin, Done, object_action_urls
 from strength.actions.tombstones import lift_tombstone
 from strength.admin.labels import DECISION_COLOURS, DECISIONS
 from strength.admin.memory_detail import memory_links
@@ -81,16 +81,15 @@ class TombstoneAdmin(OwnedMixin, DecisionAdmin):
         return link_to("admin:strength_memory_change", key, str(key)[:13]) if key else "-"
 
     def get_urls(self) -> list[URLPattern]:
-        view = self.admin_site.admin_view(self.lift_view)
-        return [path("<path:object_id>/lift/", view, name="strength_tombstone_lift"), *super().get_urls()]
+        return [*object_action_urls(self, {"lift": self.lift_view}), *super().get_urls()]
 
     def lift_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
         """Lift the decision and go back to the others."""
 
         def act(tombstone: Tombstone, reason: str) -> Done:
             lift_tombstone(tombstone=tombstone, by=principal(request), reason=reason, now=clock())
-            told = gettext("The text may be written again.")
-            return Done(told, reverse("admin:strength_tombstone_changelist"))
+            text = gettext("The text may be written again.")
+            return Done(text, reverse("admin:strength_tombstone_changelist"))
 
         return self.posted(request, object_id, act, logged="lift")
 

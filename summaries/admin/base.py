@@ -73,8 +73,8 @@ class CuratedAdmin(ActionAdmin):
             for title, rest in fieldsets
         ]
 
-    def can_be_taken_back(self, request: HttpRequest, told: Any, undo: str) -> None:
-        request.done = (told, undo)  # type: ignore[attr-defined]
+    def can_be_taken_back(self, request: HttpRequest, text: Any, undo: str) -> None:
+        request.done = (text, undo)  # type: ignore[attr-defined]
 
     def response_change(self, request: HttpRequest, obj: Any) -> HttpResponse:
         done = getattr(request, "done", None)
@@ -134,12 +134,12 @@ def wide(text: str) -> str:
 def goes_along(rows: Sequence[Any], counted: Mapping[Any, int]) -> list[Any]:
     """Return the rows that are deleted and, of one alone, how many of what go with it, as Django nests them."""
     names: list[Any] = [getattr(row, "name", str(row)) for row in rows]
-    told = [
+    text = [
         _("%(what)s: %(number)d") % {"what": what, "number": number}
         for what, number in counted.items()
         if number
     ]
-    return [*names, told] if told else names
+    return [*names, text] if text else names
 
 
 ON_A_PAGE = 20

@@ -85,8 +85,8 @@ ACTIONS: Final[Words] = {
     Action.ASK: _("the user was asked"),
     Action.PROPOSE: _("a new project was proposed"),
 }
-USER_TOLD: Final = _("routed, and the user was told")
-"""Of a guess that a chat's answer was made with: there alone the model is told to name the project."""
+DISCLOSED: Final = _("routed, and the user was told")
+"""Of a guess in a chat: only there the model is instructed to name the project."""
 WHYS: Final[Words] = {
     ProtectionReason.WHOLE: _("this document is never rewritten"),
     ProtectionReason.PINNED: _("pinned"),

@@ -45,7 +45,7 @@ from summaries.actions.routing import (
     undo_correction,
 )
 from summaries.admin.base import address, person_may, wide
-from summaries.admin.labels import ACTIONS, CONFIDENCE_COLOURS, CONFIDENCES, USER_TOLD
+from summaries.admin.labels import ACTIONS, CONFIDENCE_COLOURS, CONFIDENCES, DISCLOSED
 from summaries.domain.policy import ProjectPolicy
 from summaries.domain.projects import LONGEST_NAME
 from summaries.domain.routing import Action, Confidence, most_similar, similarity
@@ -171,7 +171,7 @@ class RoutingDecisionAdmin(OwnedMixin, HubAdmin):
 
     @admin.display(description=_("what followed"))
     def shown_action(self, decision: RoutingDecision) -> Any:
-        return USER_TOLD if _was_told(decision) else ACTIONS[decision.action]
+        return DISCLOSED if _was_disclosed(decision) else ACTIONS[decision.action]
 
     @admin.display(description=_("session"))
     def in_session(self, decision: RoutingDecision) -> str:
@@ -290,8 +290,8 @@ class RoutingDecisionAdmin(OwnedMixin, HubAdmin):
         }
 
 
-def _was_told(decision: RoutingDecision) -> bool:
-    """Say whether the user was told of a guess: it was made for a chat, and the chat's model answered."""
+def _was_disclosed(decision: RoutingDecision) -> bool:
+    """Return whether a guess was disclosed: it was made for a chat, and the chat's model answered."""
     if decision.action != Action.DISCLOSE or decision.session_id is None:
         return False
     turns = ChatTurn.objects.filter(actor_id=decision.actor_id, session_id=decision.session_id)

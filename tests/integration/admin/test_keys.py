@@ -156,7 +156,7 @@ def test_who_may_approve_nothing_issues_no_trusted_key(hub: Hub, staff: Callable
 def test_revoking_asks_first_and_counts(boss: Client, hub: Hub) -> None:
     ApiKey.objects.create(name="old", prefix="x", digest="x", scopes=["read"], revoked_at=hub.key.created_at)
     page = revoke(boss, *ApiKey.objects.all()).content.decode()
-    assert "1 key is closed for good" in page and "1 is revoked already" in page and "never used" in page
+    assert "1 key is revoked for good" in page and "1 is revoked already" in page and "never used" in page
     hub.key.refresh_from_db()
     assert hub.key.revoked_at is None
 
