@@ -233,4 +233,4 @@ def summary_for_context(*, actor_id: UUID, session: Session | None) -> Summary |
     Without a session, the actor's latest trusted one.
     """
     summaries = Summary.objects.of(actor_id)
-    return summaries.believed().first() if session is None else summaries.for_session(session).first()
+    return summaries.trusted().first() if session is None else summaries.for_session(session).first()

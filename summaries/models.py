@@ -1,6 +1,6 @@
-"""Session summaries, what they were before, and summaries that are still being written."""
+"""Session summaries with their versions and drafts; projects with their documents, routing decisions and events."""
 
-from typing import ClassVar
+from typing import ClassVar, Self, TypeVar
 from uuid import UUID
 
 from django.db import models
@@ -19,20 +19,28 @@ from summaries.domain.summaries import Generator, Verb
 GENERATORS = [(each.value, each.value) for each in Generator]
 VERBS = [(each.value, each.value) for each in Verb]
 WHO = [(each.value, each.value) for each in PrincipalKind]
+DOCUMENT_KINDS = [(each.value, each.value) for each in DocumentKind]
+EVENT_KINDS = [(each.value, each.value) for each in EventKind]
+CONFIDENCES = [(each.value, each.value) for each in Confidence]
+ACTIONS = [(each.value, each.value) for each in Action]
+LONGEST_DOCUMENT_NAME = LONGEST_NAME + len("detail-.md")
+
+_M = TypeVar("_M", bound=models.Model)
 
 
-class SummaryQuerySet(models.QuerySet["Summary"]):
-    """Summaries, first of all narrowed to an actor's."""
+class ActorQuerySet(models.QuerySet[_M]):
+    """Rows that are queried by their actor first."""
 
-    def of(self, actor_id: UUID) -> "SummaryQuerySet":
-        """Filter to one actor's."""
+    def of(self, actor_id: UUID) -> Self:
         return self.filter(actor_id=actor_id)
 
-    def believed(self) -> "SummaryQuerySet":
-        """Filter to those that are made of trusted messages alone (SPEC M10)."""
+
+class SummaryQuerySet(ActorQuerySet["Summary"]):
+    def trusted(self) -> Self:
+        """Filter to summaries that are made of trusted messages alone (SPEC M10)."""
         return self.filter(trust=Trust.TRUSTED)
 
-    def for_session(self, session: Session) -> "SummaryQuerySet":
+    def for_session(self, session: Session) -> Self:
         """Return the session's own, whatever its trust, then trusted ones of sessions before it, the latest first."""
         own = Q(session_id=session.pk)
         before = Q(trust=Trust.TRUSTED, session__started_at__lte=session.started_at)
@@ -41,10 +49,10 @@ class SummaryQuerySet(models.QuerySet["Summary"]):
 
 
 class Summary(models.Model):
-    """What one session was about (SPEC U1). `message_count` is the last `seq` that it covers.
+    """Summary of one session (SPEC U1). `message_count` is the last `seq` that it covers.
 
-    `written` counts how often a program wrote it, and `written_at` is when it last did: what is due is counted from
-    there, whatever people changed since. Who edits the text locks it.
+    `written` counts how often a program wrote it, and `written_at` is when it last did: triggers count from there,
+    whatever people changed since. Editing the text locks it.
     """
 
     id = models.UUIDField(primary_key=True, default=new_id, editable=False)
@@ -81,7 +89,7 @@ class Summary(models.Model):
 
 
 class SummaryVersion(models.Model):
-    """A summary as it was after one change: who, when, why (SPEC U1). The latest is the summary as it is."""
+    """State of a summary after one change, with author, time and reason (SPEC U1). The latest is the current state."""
 
     id = models.UUIDField(primary_key=True, default=new_id, editable=False)
     actor = models.ForeignKey(Actor, on_delete=models.CASCADE, related_name="+", db_index=False)
@@ -119,9 +127,9 @@ class SummaryVersion(models.Model):
 
 
 class SummaryDraft(models.Model):
-    """What a job has written of a long session so far, so that a break costs one call and not all of them.
+    """Partial summary of a long session, so that an interrupted job repeats one model call and not all of them.
 
-    Only the job that wrote it goes on from it, and only from the version of the summary that it began with.
+    Only the job that wrote it continues from it, and only from the version of the summary that it began with.
     """
 
     id = models.UUIDField(primary_key=True, default=new_id, editable=False)
@@ -145,23 +153,8 @@ class SummaryDraft(models.Model):
         return f"draft {self.id}"
 
 
-DOCUMENT_KINDS = [(each.value, each.value) for each in DocumentKind]
-EVENT_KINDS = [(each.value, each.value) for each in EventKind]
-CONFIDENCES = [(each.value, each.value) for each in Confidence]
-ACTIONS = [(each.value, each.value) for each in Action]
-LONGEST_DOCUMENT_NAME = LONGEST_NAME + len("detail-.md")
-
-
-class ProjectQuerySet(models.QuerySet["Project"]):
-    """Projects, first of all narrowed to an actor's."""
-
-    def of(self, actor_id: UUID) -> "ProjectQuerySet":
-        """Filter to one actor's."""
-        return self.filter(actor_id=actor_id)
-
-
 class Project(models.Model):
-    """Something that messages of many channels are about. `description` repeats MEMORY.md's first block quote."""
+    """Topic that messages of many channels share. `description` repeats MEMORY.md's first block quote."""
 
     id = models.UUIDField(primary_key=True, default=new_id, editable=False)
     actor = models.ForeignKey(Actor, on_delete=models.CASCADE, related_name="+", db_index=False)
@@ -171,7 +164,7 @@ class Project(models.Model):
     created_at = models.DateTimeField()
     updated_at = models.DateTimeField()
 
-    objects: ClassVar[ProjectQuerySet] = ProjectQuerySet.as_manager()  # type: ignore[assignment]
+    objects: ClassVar[ActorQuerySet["Project"]] = ActorQuerySet.as_manager()  # type: ignore[assignment]
 
     class Meta:
         ordering = ["name"]
@@ -186,16 +179,8 @@ class Project(models.Model):
         return f"{self._meta.verbose_name} {self.id}"
 
 
-class DocumentQuerySet(models.QuerySet["Document"]):
-    """Documents, first of all narrowed to an actor's."""
-
-    def of(self, actor_id: UUID) -> "DocumentQuerySet":
-        """Filter to one actor's."""
-        return self.filter(actor_id=actor_id)
-
-
 class Document(models.Model):
-    """One Markdown text of a project. `version` counts its texts; `token_count` is by o200k."""
+    """Markdown text of a project. `version` counts its texts; `token_count` is by o200k."""
 
     id = models.UUIDField(primary_key=True, default=new_id, editable=False)
     actor = models.ForeignKey(Actor, on_delete=models.CASCADE, related_name="+", db_index=False)
@@ -207,7 +192,7 @@ class Document(models.Model):
     created_at = models.DateTimeField()
     updated_at = models.DateTimeField()
 
-    objects: ClassVar[DocumentQuerySet] = DocumentQuerySet.as_manager()  # type: ignore[assignment]
+    objects: ClassVar[ActorQuerySet["Document"]] = ActorQuerySet.as_manager()  # type: ignore[assignment]
 
     class Meta:
         ordering = ["project", "name"]
@@ -220,7 +205,7 @@ class Document(models.Model):
 
 
 class DocumentVersion(models.Model):
-    """A document's text as it was until it was replaced, whole; and what replaced it: how, by whom, why, when.
+    """Former text of a document, with how, by whom, why and when it was replaced.
 
     `number` is the version that the text had. A new document replaces nothing, so its number 0 is empty.
     """
@@ -249,7 +234,7 @@ class DocumentVersion(models.Model):
 
 
 class DocumentEntry(models.Model):
-    """When, whence and with what trust a line of a document was appended; the line is known by its digest.
+    """Provenance and trust of an appended line, which is identified by its digest.
 
     `source` is `{"message_ids": [...], "channel": "..."}`. A line that a person rewrote is that person's.
     """
@@ -276,9 +261,9 @@ class DocumentEntry(models.Model):
 
 
 class RoutingDecision(models.Model):
-    """Which project a message was found to belong to, how sure that was, and what it should have been (SPEC P4).
+    """Project that a message was routed to, the confidence, and people's correction (SPEC P4).
 
-    `trust` is the message's: what nobody believes decides nothing for other messages.
+    `trust` is the message's: decisions about untrusted messages do not influence trusted ones.
     """
 
     id = models.UUIDField(primary_key=True, default=new_id, editable=False)
@@ -314,7 +299,7 @@ class RoutingDecision(models.Model):
 
 
 class ProjectEvent(models.Model):
-    """What was done with a project, when, and what it came to (SPEC P8). `details` holds ids and numbers only."""
+    """Read, routing, update or other operation on a project (SPEC P8). `details` holds ids and numbers only."""
 
     id = models.UUIDField(primary_key=True, default=new_id, editable=False)
     actor = models.ForeignKey(Actor, on_delete=models.CASCADE, related_name="+", db_index=False)
@@ -336,9 +321,9 @@ class ProjectEvent(models.Model):
 
 
 class ProjectCursor(models.Model):
-    """Up to which message a session was looked through for what its projects should remember; no row means not at all.
+    """Last message of a session that was searched for project entries; no row means none was.
 
-    It moves in the transaction that writes what was found up to there.
+    It moves in the transaction that writes the entries found up to there.
     """
 
     id = models.UUIDField(primary_key=True, default=new_id, editable=False)

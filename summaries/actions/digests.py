@@ -1,4 +1,4 @@
-"""A digest over several of an actor's sessions, from their summaries: made when asked for, not kept (SPEC U9)."""
+"""Digest of several of an actor's sessions from their summaries, made on request and not stored (SPEC U9)."""
 
 import time
 from collections.abc import Sequence
@@ -7,9 +7,9 @@ from datetime import datetime
 from typing import Final
 from uuid import UUID
 
+from memoryhub.auth.tenancy import Tenant
 from django.utils.translation import gettext_lazy as _
 
-from memoryhub.auth.tenancy import Tenant
 from memoryhub.errors import DomainError
 from memoryhub.llm.errors import ProviderTimeout
 from memoryhub.tenancy.policies import effective_policy
@@ -26,19 +26,16 @@ from summaries.domain.summaries import Generator
 from summaries.models import Summary, SummaryQuerySet
 
 MOST_SESSIONS: Final = 100
-"""Of the latest sessions."""
 
 MOST_CALLS: Final = 8
-"""About as many questions to a model as the time is enough for."""
+"""About as many model calls as the deadline allows."""
 
 DEADLINE_SECONDS: Final = 60.0
-"""Somebody waits for it."""
-
-PROJECT: Final = "session__metadata__project"
+"""The client waits for the answer."""
 
 
 class NothingToDigest(DomainError):
-    """No trusted summary of the actor lies in the time, or project, asked for."""
+    """No trusted summary of the actor lies in the time window or has the project."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,52 +62,50 @@ def digest(
 
     Network, so outside any transaction. Raises NothingToDigest, NoRoom, ProviderError.
     """
-    if tenant.actor is None:
-        raise NothingToDigest(_("There are no summaries to make a digest of."))
-    rows = _asked_for(tenant, since, until, project)
+    rows = _matching_summaries(tenant, since, until, project)
     summaries = list(rows[:MOST_SESSIONS])[::-1]
-    if not summaries:
+    if tenant.actor is None or not summaries:
         raise NothingToDigest(_("There are no summaries to make a digest of."))
     policy = effective_policy(SummaryPolicy, tenant.agent, tenant.actor)
-    writer = summarizer_for(tenant.actor, policy, task="digest")
-    # By the day, for whoever chooses sentences: a digest tells when, a summary who.
-    said = [
+    summarizer = summarizer_for(tenant.actor, policy, task="digest")
+    # The day as author, for the extractive summarizer: a digest shows when, a summary who.
+    texts = [
         SpokenMessage(place, "", f"{each.end_time:%Y-%m-%d}", each.text, each.end_time)
         for place, each in enumerate(summaries)
     ]
-    latest = latest_that_fit(MOST_CALLS, said, writer.limits, writer.count)
-    taken, left_out = summaries[-len(latest) :], rows.count() - len(latest)
-    written = _rolled(latest, writer)
+    latest = latest_that_fit(MOST_CALLS, texts, summarizer.limits, summarizer.count)
+    taken = summaries[-len(latest) :]
+    result = _summarize_all(latest, summarizer)
     return Digest(
-        text=written.text,
-        generator=writer.generator,
-        model=written.model,
+        text=result.text,
+        generator=summarizer.generator,
+        model=result.model,
         session_ids=[each.session_id for each in taken],
-        left_out=left_out,
+        left_out=rows.count() - len(latest),
         start_time=min(each.start_time for each in taken),
         end_time=max(each.end_time for each in taken),
     )
 
 
-def _rolled(waiting: Sequence[SpokenMessage], writer: Summarizer) -> SummaryText:
-    """Return one text of summaries, each in exactly one question with the digest so far. Raises ProviderError."""
+def _summarize_all(pending: Sequence[SpokenMessage], summarizer: Summarizer) -> SummaryText:
+    """Return one text of summaries, each in exactly one call with the previous digest. Raises ProviderError."""
     ends_at = time.monotonic() + DEADLINE_SECONDS
-    done = SummaryText("")
-    while waiting:
+    result = SummaryText("")
+    while pending:
         if ends_at - time.monotonic() < LEAST_SECONDS:
             raise ProviderTimeout("The model was too slow for so many sessions.", code="timeout")
-        call = next_call(done.text, waiting, writer.limits, writer.count, line_of=digest_line)
-        call, done = summarize_call(writer, call, seconds_left=lambda: ends_at - time.monotonic())
-        waiting = waiting[len(call.said) :]
-    return done
+        call = next_call(result.text, pending, summarizer.limits, summarizer.count, line_of=digest_line)
+        call, result = summarize_call(summarizer, call, seconds_left=lambda: ends_at - time.monotonic())
+        pending = pending[len(call.messages) :]
+    return result
 
 
-def _asked_for(
+def _matching_summaries(
     tenant: Tenant, since: datetime | None, until: datetime | None, project: str | None
 ) -> SummaryQuerySet:
-    rows = Summary.objects.of(tenant.actor_id).believed()
+    rows = Summary.objects.of(tenant.actor_id).trusted()
     if since is not None:
         rows = rows.filter(end_time__gte=since)
     if until is not None:
         rows = rows.filter(start_time__lte=until)
-    return rows if project is None else rows.filter(**{PROJECT: project})
+    return rows if project is None else rows.filter(session__metadata__project=project)

@@ -1,4 +1,4 @@
-"""Who writes a summary: the language model that is configured, or, where there is none, a choice of sentences."""
+"""Summarizers: the configured language model, or, where there is none, a choice of the conversation's sentences."""
 
 import secrets
 from abc import ABC, abstractmethod
@@ -8,12 +8,13 @@ from typing import Final
 
 from django.conf import settings
 
-from memoryhub.llm.client import ask, counter_in_use
-from memoryhub.llm.errors import BadAnswer
-from memoryhub.llm.prompts import ForgedFence, prompt
-from memoryhub.llm.tokens.counter import TokenCounter, count_raw
 from memoryhub.llm.types import ChatMessage, CompletionRequest, Operation
+from memoryhub.llm.client import ask
+from memoryhub.llm.client import counter_in_use
+from memoryhub.llm.errors import BadAnswer
+from memoryhub.llm.prompts import prompt
 from memoryhub.tenancy.models import Actor
+from memoryhub.llm.tokens.counter import count_raw
 from summaries.domain.extractive import extract
 from summaries.domain.policy import SummaryPolicy
 from summaries.domain.rolling import Call, Limits, cleaned_answer, fenced_material, length_limits
@@ -25,102 +26,83 @@ FENCE_BYTES: Final = 8
 SEAMS: Final = 8
 """Tokens to spare for where texts meet, which are counted one by one."""
 
-EMPTY: Final = Call(previous=" ", lines=(), said=())
-"""What a question holds besides texts of others."""
+TOO_LONG: Final = frozenset({"truncated", "too_large"})
+RETRIES: Final = 3
+"""Retries of an answer that was cut: each for half as many words, from the second on of half as many messages."""
+
+LEAST_SECONDS: Final = 5.0
+"""Time that another question to the model needs."""
 
 
 @dataclass(frozen=True)
 class SummaryText:
-    """A text, and the model that wrote it; "" where sentences were chosen."""
+    """Text, and the model that wrote it; "" where sentences were chosen."""
 
     text: str
     model: str = ""
 
 
 class Summarizer(ABC):
-    """Writes one step of a summary."""
+    """Writes one call of a rolling summary; `limits` is how large a call may be."""
 
     generator: Generator
+    limits: Limits
 
     def __init__(self, actor: Actor, policy: SummaryPolicy, *, task: str = "summarize") -> None:
         self.actor = actor
         self.language = actor.agent.language
         self.policy = policy
         self.task = task
-
-    @property
-    @abstractmethod
-    def limits(self) -> Limits:
-        """How large one step may be."""
+        self.limits = Limits.of(policy)
 
     @abstractmethod
-    def count(self, text: str) -> int:
-        """Return a text's tokens."""
+    def count(self, text: str) -> int: ...
 
     @abstractmethod
     def write(self, call: Call, *, deadline_seconds: float, shorter: int = 0) -> SummaryText:
-        """Return the text that stands for a step from now on; `shorter` halves its words so often.
-
-        Raises ProviderError.
-        """
+        """Return the summary after a call; `shorter` halves its words so often. Raises ProviderError."""
 
 
 class ExtractiveSummarizer(Summarizer):
-    """Chooses sentences; asks nobody."""
+    """Chooses sentences, which are never too long, without a model."""
 
     generator = Generator.EXTRACTIVE
 
-    @property
-    def limits(self) -> Limits:
-        """How large one step may be."""
-        return Limits.of(self.policy)
-
     def count(self, text: str) -> int:
-        """Return a text's tokens, as counted for no model in particular."""
         return count_raw(text)
 
     def write(self, call: Call, *, deadline_seconds: float, shorter: int = 0) -> SummaryText:
-        """Return the sentences that tell most, which are never too long."""
         return SummaryText(
             extract(call, language=self.language, most_tokens=self.limits.output, count=self.count)
         )
 
 
 class LLMSummarizer(Summarizer):
-    """Asks the language model."""
+    """Asks the language model; the prompt and the fences count towards the limits."""
 
     generator = Generator.LLM
 
     def __init__(self, actor: Actor, policy: SummaryPolicy, *, task: str = "summarize") -> None:
         super().__init__(actor, policy, task=task)
-        self.counter: TokenCounter = counter_in_use(Operation.SUMMARIZE)
-        self._limits = self._measured()
-
-    @property
-    def limits(self) -> Limits:
-        """How large one step may be: the prompt and the fences count as well."""
-        return self._limits
-
-    def _measured(self) -> Limits:
-        fence = _fence()
-        instructions = self._instructions(fence, self.policy.summary_output_limit)
-        around = self.count(instructions) + self.count(fenced_material(EMPTY, fence))
-        overhead = self.counter.request_overhead + 2 * self.counter.message_overhead
-        return Limits.of(self.policy, overhead=around + overhead + SEAMS)
+        self.counter = counter_in_use(Operation.SUMMARIZE)
+        fence = secrets.token_hex(FENCE_BYTES)
+        prompt_tokens = self.count(self._instructions(fence, policy.summary_output_limit))
+        fence_tokens = self.count(fenced_material(Call(previous=" ", lines=(), messages=()), fence))
+        request_tokens = self.counter.request_overhead + 2 * self.counter.message_overhead
+        self.limits = Limits.of(policy, overhead=prompt_tokens + fence_tokens + request_tokens + SEAMS)
 
     def count(self, text: str) -> int:
-        """Return a text's tokens as the model is expected to count them."""
         return self.counter.count(text)
 
     def write(self, call: Call, *, deadline_seconds: float, shorter: int = 0) -> SummaryText:
-        """Return the model's answer. Raises ProviderError; an answer that says nothing is one.
+        """Return the model's answer. Raises ProviderError, also for an empty answer.
 
         Fewer words are asked for within the same limit, so that a model which thinks aloud has room for them.
         """
-        fence, text = self._fenced(call)
+        fence = secrets.token_hex(FENCE_BYTES)
         request = CompletionRequest(
             operation=Operation.SUMMARIZE,
-            messages=(ChatMessage("user", text),),
+            messages=(ChatMessage("user", fenced_material(call, fence)),),
             max_output_tokens=self.limits.output,
             deadline_seconds=deadline_seconds,
             system=self._instructions(fence, self.limits.output >> shorter),
@@ -131,49 +113,29 @@ class LLMSummarizer(Summarizer):
             raise BadAnswer("The model answered with nothing that could be kept.", code="empty_answer")
         return SummaryText(answer, completion.model)
 
-    def _instructions(self, fence: str, output: int) -> str:
-        return prompt(self.task, self.language, fence=fence, **length_limits(output))
-
-    @staticmethod
-    def _fenced(call: Call) -> tuple[str, str]:
-        while True:
-            fence = _fence()
-            try:
-                return fence, fenced_material(call, fence)
-            except ForgedFence:
-                continue  # a text that holds this very fence cannot hold the next one as well
-
-
-def _fence() -> str:
-    return secrets.token_hex(FENCE_BYTES)
+    def _instructions(self, fence: str, output_tokens: int) -> str:
+        return prompt(self.task, self.language, fence=fence, **length_limits(output_tokens))
 
 
 def summarizer_for(actor: Actor, policy: SummaryPolicy, *, task: str = "summarize") -> Summarizer:
-    """Return who writes for an actor, its agent loaded: as the installation is configured."""
+    """Return the summarizer that is configured, for an actor with its agent loaded."""
     kind = ExtractiveSummarizer if settings.LLM.provider == "none" else LLMSummarizer
     return kind(actor, policy, task=task)
 
 
-TOO_LONG: Final = frozenset({"truncated", "too_large"})
-RETRIES: Final = 3
-"""How often: each time for half as many words, and from the second on of half as many messages."""
-
-LEAST_SECONDS: Final = 5.0
-"""What must be left of the time for another question."""
-
-
 def summarize_call(
-    writer: Summarizer, call: Call, *, seconds_left: Callable[[], float]
+    summarizer: Summarizer, call: Call, *, seconds_left: Callable[[], float]
 ) -> tuple[Call, SummaryText]:
     """Return a call that was answered whole, and its answer: the one given, or one with fewer of its messages.
 
-    Raises ProviderError; the one about length only where shorter questions do not help either.
+    A cut answer is asked for again with less, since the same question would be cut again. Raises ProviderError.
     """
-    for again in range(RETRIES + 1):
-        call = call.half if again > 1 else call
+    retry = 0
+    while True:
         try:
-            return call, writer.write(call, deadline_seconds=seconds_left(), shorter=again)
+            return call, summarizer.write(call, deadline_seconds=seconds_left(), shorter=retry)
         except BadAnswer as error:
-            if error.code not in TOO_LONG or again == RETRIES or seconds_left() < LEAST_SECONDS:
+            if error.code not in TOO_LONG or retry == RETRIES or seconds_left() < LEAST_SECONDS:
                 raise
-    raise AssertionError("the last question either answers or raises")
+        retry += 1
+        call = call.half if retry > 1 else call

@@ -1,4 +1,4 @@
-"""What was done with projects in a day, counted and put into words (SPEC P8). Pure."""
+"""Daily totals of project events, and their description in English and Japanese (SPEC P8). Pure."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
@@ -14,7 +14,7 @@ SHOWN_PROJECTS: Final = 5
 
 @dataclass(frozen=True)
 class EventCount:
-    """How often something was done with a project in a day, and how many tokens that came to."""
+    """Number of events of one kind and outcome in a day, and their tokens."""
 
     day: date
     project: str
@@ -26,7 +26,7 @@ class EventCount:
 
 @dataclass(frozen=True)
 class DayTotals:
-    """The sums of one day; `tokens` are those that were read into prompts or by clients."""
+    """Totals of one day; `tokens` are those that were read into prompts or by clients."""
 
     day: date
     kinds: Mapping[str, int] = field(default_factory=dict)
@@ -35,7 +35,6 @@ class DayTotals:
     tokens: int = 0
 
     def times(self, kind: EventKind) -> int:
-        """Return how often something was done."""
         return self.kinds.get(kind, 0)
 
 
@@ -90,20 +89,20 @@ _WORDS: Final[Mapping[str, _Words]] = {
 }
 
 
-def totals_by_day(happened: Iterable[EventCount]) -> list[DayTotals]:
-    """Return the sums of each day on which anything was done, the latest first."""
+def totals_by_day(counts: Iterable[EventCount]) -> list[DayTotals]:
+    """Return the totals of each day with events, the latest first."""
     days: dict[date, list[EventCount]] = {}
-    for each in happened:
+    for each in counts:
         days.setdefault(each.day, []).append(each)
-    return [_summed(day, days[day]) for day in sorted(days, reverse=True)]
+    return [_totals(day, days[day]) for day in sorted(days, reverse=True)]
 
 
-def _summed(day: date, happened: Iterable[EventCount]) -> DayTotals:
+def _totals(day: date, counts: Iterable[EventCount]) -> DayTotals:
     kinds: Counter[str] = Counter()
     outcomes: Counter[tuple[str, str]] = Counter()
     projects: Counter[str] = Counter()
     tokens = 0
-    for each in happened:
+    for each in counts:
         kinds[each.kind] += each.times
         outcomes[each.kind, each.outcome] += each.times
         if each.project:
@@ -113,24 +112,24 @@ def _summed(day: date, happened: Iterable[EventCount]) -> DayTotals:
 
 
 def describe_day(day: DayTotals, *, language: str) -> str:
-    """Return a day's sums as sentences: what was done, what came of it, and with which projects most."""
+    """Return a day's totals as sentences: events, outcomes, and the busiest projects."""
     words = _WORDS.get(language, _WORDS["en"])
-    done = [_number(words, kind, day.times(kind)) for kind in COUNTED if day.times(kind)]
+    done = [
+        words.number.format(number=times, word=words.kinds[kind][times != 1])
+        for kind in COUNTED
+        if (times := day.times(kind))
+    ]
     if day.tokens:
         done.append(words.tokens.format(tokens=day.tokens))
     parts = [f"{day.day:%Y-%m-%d}{words.colon}{words.comma.join(done) or words.nothing}{words.end}"]
-    told = [
+    outcomes = [
         f"{words.kinds[kind][0]} {outcome} {times}"
         for kind in (EventKind.ROUTE, EventKind.COMPACT)
         for (of, outcome), times in sorted(day.outcomes.items())
         if of == kind and outcome
     ]
     busiest = [f"{name} {times}" for name, times in list(day.projects.items())[:SHOWN_PROJECTS]]
-    for heading, each in ((words.outcomes, told), (words.projects, busiest)):
+    for heading, each in ((words.outcomes, outcomes), (words.projects, busiest)):
         if each:
             parts.append(f"{heading}{words.comma.join(each)}{words.end}")
     return (" " if language != "ja" else "").join(parts)
-
-
-def _number(words: _Words, kind: EventKind, number: int) -> str:
-    return words.number.format(number=number, word=words.kinds[kind][number != 1])

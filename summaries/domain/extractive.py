@@ -1,6 +1,9 @@
-"""Cutting what was said into sentences, English and Japanese: pure, and linear in the text.
+"""Extractive summary without a model: sentences of the conversation, chosen and not rewritten (SPEC U6). Pure.
 
-A rule of thumb, not a grammar: what is cut wrongly costs a summary a little, so the rules stay few.
+Text is cut into English and Japanese sentences by a few rules, in linear time; a wrong cut costs little. A sentence is
+weighted by the themes that it shares with the rest of the conversation, by its speech act (decision, question, result,
+next step) and by its position: the beginning and the end of a conversation tell most. Sentences that repeat a chosen
+one count less. The weights were set by hand on small conversations in both languages; the tests pin their effect.
 """
 
 import math
@@ -17,7 +20,7 @@ from memoryhub.search.analysis import COMPOUND, analyse, is_unspaced
 from summaries.domain.rolling import Call, SpokenMessage, shortened
 
 LONGEST_READ: Final = 20_000
-"""Characters of a message that are looked at: its sentences are chosen from the beginning of a pasted book."""
+"""Characters of a message that are read, so that a pasted book costs no more than its beginning."""
 
 _OPENING: Final = "「『（【("
 _CLOSING: Final = "」』）】)"
@@ -34,14 +37,13 @@ def sentences(text: str) -> list[str]:
     """Return the sentences of a text; code between fences is left out, and a line's end ends a sentence."""
     return [
         sentence
-        for line in _prose(visible(text[:LONGEST_READ]))
-        for part in _cut(line)
+        for line in _prose_lines(visible(text[:LONGEST_READ]))
+        for part in _split(line)
         if any(map(str.isalnum, sentence := " ".join(part.split())))
     ]
 
 
-def _prose(text: str) -> Iterator[str]:
-    """Yield the lines that are no code, without the marks of lists and headings."""
+def _prose_lines(text: str) -> Iterator[str]:
     in_code = False
     for line in text.splitlines():
         if _CODE_FENCE.match(line):
@@ -50,8 +52,8 @@ def _prose(text: str) -> Iterator[str]:
             yield _LIST_MARK.sub("", line)
 
 
-def _cut(line: str) -> Iterator[str]:
-    """Yield a line's sentences; what stands in quotation marks or brackets belongs to the sentence around it."""
+def _split(line: str) -> Iterator[str]:
+    """Yield a line's sentences; quotations and brackets belong to the sentence around them."""
     start, depth = 0, 0
     for place, letter in enumerate(line):
         if letter in _OPENING:
@@ -65,7 +67,7 @@ def _cut(line: str) -> Iterator[str]:
 
 
 def _ends_at(line: str, start: int, place: int) -> bool:
-    """Say whether the mark at a place ends a sentence: not where another follows, nor within a number or a name."""
+    """Return whether the mark at a place ends a sentence: not where another follows, nor within a number or a name."""
     after = line[place + 1 : place + 2]
     if after in _ENDS and after:
         return False
@@ -82,7 +84,7 @@ LONGEST_SENTENCE: Final = 60
 """Tokens of one chosen sentence; a longer one is shortened in its middle."""
 
 FEWEST_THEMES: Final = 2
-"""A sentence with fewer says hello, thanks, or yes."""
+"""A sentence with fewer is a greeting, thanks, or yes."""
 
 DOES: Final = 0.5
 ASKS_LAST: Final = 0.5
@@ -92,10 +94,10 @@ BEGINS: Final = 0.3
 ENDS: Final = 0.3
 KEPT: Final = 0.25
 REPEATS: Final = 0.8
-"""What is added to a sentence's weight, as a share of it, and what is taken off for what was chosen already."""
+"""Bonuses as shares of a sentence's weight, and the penalty for themes that a chosen sentence has."""
 
 LAST_PART: Final = 0.7
-"""A question in the last part of a conversation is likely to be open still; earlier ones were answered."""
+"""A question in the last part of a conversation is probably still open; earlier ones were answered."""
 
 _ENGLISH_DEEDS: Final = (
     r"\b(?:decid\w*|decision|agree[ds]?|settled?|confirmed|let'?s|we(?:'ll| will)|i(?:'ll| will)|going to"
@@ -118,38 +120,35 @@ _SPEAKERS: Final = {
 
 @dataclass(frozen=True)
 class Sentence:
-    """A sentence that may be chosen: where it stands, from 0 (first) to 1 (last), and who said it."""
+    """Candidate sentence; `place` is from 0 (first) to 1 (last), `was_chosen` that the previous summary has it."""
 
     text: str = field(repr=False)
     place: float
     said_by: str = ""
     was_chosen: bool = False
-    """Whether it stands in the summary so far, which was chosen once already."""
     is_users: bool = False
 
     @cached_property
     def themes(self) -> frozenset[str]:
-        """The terms that tell what it is about: words, and in scripts without spaces whole expressions."""
+        """Content terms: words, and in scripts without spaces whole expressions."""
         return frozenset(
             term for term in analyse(self.text) if term.startswith(COMPOUND) or not is_unspaced(term)
         )
 
     @property
     def line(self) -> str:
-        """The sentence as it stands in a summary."""
         return f"{self.said_by}: {self.text}" if self.said_by else self.text
 
 
 def extract(call: Call, *, language: str, most_tokens: int, count: Callable[[str], int]) -> str:
-    """Return the sentences that tell most of a call's summary so far and messages, one a line, as they followed.
+    """Return the best sentences of a call's previous summary and messages, one a line, in their order.
 
-    Where nobody said more than hello, the first message as it stands.
+    Where nobody said more than hello, the first message as it is.
     """
     found = _candidates(call, language, count)
-    weights = _weights(found)
     chosen: list[int] = []
     left = most_tokens
-    for place in _ranked(found, weights):
+    for place in _ranked(found):
         cost = count(f"{found[place].line}\n")
         if cost <= left and len(chosen) < MOST_SENTENCES:
             chosen.append(place)
@@ -161,39 +160,33 @@ def extract(call: Call, *, language: str, most_tokens: int, count: Callable[[str
 
 def _candidates(call: Call, language: str, count: Callable[[str], int]) -> list[Sentence]:
     earlier = sentences(call.previous)
-    fresh = [(said, text) for said in call.said for text in sentences(said.text)]
+    fresh = [(message, text) for message in call.messages for text in sentences(message.text)]
     last = max(1, len(fresh) - 1)
-    # What stands in the summary so far came before all else: its beginning is the conversation's.
+    # The previous summary comes first: its beginning is the conversation's.
     kept = [Sentence(line, 0.0 if place == 0 else 0.5, was_chosen=True) for place, line in enumerate(earlier)]
     begin = 0.5 if kept else 0.0
     return kept + [
         Sentence(
             shortened(text, LONGEST_SENTENCE, count),
             begin + (1 - begin) * place / last,
-            _speaker(said, language),
-            is_users=said.role == Role.USER,
+            _speaker(message, language),
+            is_users=message.role == Role.USER,
         )
-        for place, (said, text) in enumerate(fresh)
+        for place, (message, text) in enumerate(fresh)
     ]
 
 
-def _speaker(said: SpokenMessage, language: str) -> str:
+def _speaker(message: SpokenMessage, language: str) -> str:
     words = _SPEAKERS.get(language, _SPEAKERS["en"])
-    return label(said.author) or words.get(said.role, said.role)
+    return label(message.author) or words.get(message.role, message.role)
 
 
-def _weights(found: Sequence[Sentence]) -> list[float]:
-    """Return how much each sentence tells: its themes by how many sentences return to them, and its bonuses."""
-    spread = Counter(theme for sentence in found for theme in sentence.themes)
-    return [_weight(sentence, spread) for sentence in found]
-
-
-def _weight(sentence: Sentence, spread: Counter[str]) -> float:
+def _weight(sentence: Sentence, frequency: Counter[str]) -> float:
     themes = sentence.themes
     if len(themes) < FEWEST_THEMES:
         return 0.0
-    # Divided by a root: a long sentence says more than a short one, and not as much more as it is longer.
-    shared = sum(math.log1p(spread[theme]) for theme in themes) / math.sqrt(len(themes) + 4)
+    # Divided by a root: a long sentence says more than a short one, but not in proportion to its length.
+    shared = sum(math.log1p(frequency[theme]) for theme in themes) / math.sqrt(len(themes) + 4)
     bonus = DOES * bool(_DEED.search(sentence.text))
     bonus += (ASKS_LAST if sentence.place >= LAST_PART else ASKED_BEFORE) * asks(sentence.text)
     bonus += TOLD_BY_USER * sentence.is_users
@@ -202,12 +195,14 @@ def _weight(sentence: Sentence, spread: Counter[str]) -> float:
     return shared * (1 + bonus)
 
 
-def _ranked(found: Sequence[Sentence], weights: Sequence[float]) -> list[int]:
-    """Return the sentences' places, best first: one of the beginning, one of the end, then whatever tells most.
+def _ranked(found: Sequence[Sentence]) -> list[int]:
+    """Return the sentences' places, best first: one of the beginning, one of the end, then by weight.
 
-    Each counts less by the share of its themes that a chosen one has told already.
+    Each counts less by the share of its themes that chosen sentences cover already.
     """
-    told: Counter[str] = Counter()
+    frequency = Counter(theme for sentence in found for theme in sentence.themes)
+    weights = [_weight(sentence, frequency) for sentence in found]
+    covered: Counter[str] = Counter()
     order: list[int] = []
     left = {place for place, weight in enumerate(weights) if weight > 0}
     stages = [
@@ -217,7 +212,7 @@ def _ranked(found: Sequence[Sentence], weights: Sequence[float]) -> list[int]:
 
     def worth(place: int) -> tuple[float, int]:
         themes = found[place].themes
-        again = sum(theme in told for theme in themes) / len(themes)
+        again = sum(theme in covered for theme in themes) / len(themes)
         return weights[place] * (1 - REPEATS * again), -place
 
     while left and len(order) < MOST_SENTENCES * 3:
@@ -225,6 +220,6 @@ def _ranked(found: Sequence[Sentence], weights: Sequence[float]) -> list[int]:
         pool = {place for place in left if stage is None or stage(place)} or left
         best = max(pool, key=worth)
         order.append(best)
-        told.update(found[best].themes)
+        covered.update(found[best].themes)
         left.discard(best)
     return order

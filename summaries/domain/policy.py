@@ -1,14 +1,20 @@
-"""When a session is summarised, and how much goes into it and comes out (SPEC U2, U3)."""
+"""Policies of summaries (SPEC U2, U3), of projects in contexts (P3, P5) and of compaction (P7).
+
+An agent or a user may override each value.
+"""
 
 from dataclasses import dataclass
 from typing import Final
 
 from memoryhub.tenancy.domain import Policy, number, one_of, switch, whole
 
+OFF: Final = "off"
+AUTO: Final = "auto"
+
 
 @dataclass(frozen=True, kw_only=True)
 class SummaryPolicy(Policy):
-    """The values that an agent or a user may override; tokens are counted as the summarising model counts them."""
+    """Triggers and size of session summaries; tokens are counted as the summarising model counts them."""
 
     summarizes: bool = True
     summary_trigger_message_count: int = 20
@@ -27,16 +33,12 @@ class SummaryPolicy(Policy):
     }
 
 
-OFF: Final = "off"
-AUTO: Final = "auto"
-
-
 @dataclass(frozen=True, kw_only=True)
 class ProjectPolicy(Policy):
-    """The values that an agent or a user may override; tokens are counted by o200k.
+    """Routing of messages to projects, and the share of projects in contexts; tokens are counted by o200k.
 
-    `project_routing` `auto` routes what names no project as well. `project_search_tokens` is how much of the
-    documents beside `MEMORY.md` and `pinned.md` may enter a context; 0: none.
+    `project_routing` `auto` also routes messages that name no project. `project_search_tokens` limits what contexts
+    take of documents other than `MEMORY.md` and `pinned.md`; 0: nothing.
     """
 
     project_routing: str = OFF
@@ -56,7 +58,7 @@ class ProjectPolicy(Policy):
 
 @dataclass(frozen=True, kw_only=True)
 class CompactionPolicy(Policy):
-    """The values that an agent or a user may override; documents are counted by o200k."""
+    """Length from which documents are compacted, and their length afterwards; tokens are counted by o200k."""
 
     model_context_window: int = 200_000
     compaction_trigger: float = 0.10
@@ -70,10 +72,10 @@ class CompactionPolicy(Policy):
 
     @property
     def limit(self) -> int:
-        """Return how many tokens a document may have before it is compacted."""
+        """Tokens above which a document is compacted."""
         return int(self.model_context_window * self.compaction_trigger)
 
     @property
     def target(self) -> int:
-        """Return how many tokens it may have afterwards."""
+        """Tokens that a document may have afterwards."""
         return int(self.limit * self.compaction_target)

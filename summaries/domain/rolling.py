@@ -1,6 +1,10 @@
-"""A summary is never more trusted than the least trusted of what it was made of (SPEC M10)."""
+"""Rolling summaries: cut a conversation into model calls, each with the previous summary and as many messages as fit.
 
-from collections.abc import Callable, Iterable, Sequence
+Pure (SPEC U3); token counting is a function that is handed in. Each message stands on one line of its own, so that
+nothing in it can begin a line and pass for somebody else's words.
+"""
+
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Final
@@ -10,21 +14,15 @@ from memoryhub.llm.prompts import fenced
 from memoryhub.tenancy.domain import Trust
 from summaries.domain.policy import SummaryPolicy
 
-
-def lowest_trust(*trusts: Trust | str, among: Iterable[Trust | str] = ()) -> Trust:
-    """Return the lowest of these trusts; of none at all, trusted."""
-    return Trust.UNTRUSTED if Trust.UNTRUSTED in {*trusts, *among} else Trust.TRUSTED
-
-
 Count = Callable[[str], int]
 Line = Callable[["SpokenMessage", "SpokenMessage | None"], str]
-"""Writes a message as one line, from it and the one before."""
+"""Formats a message as one line, from it and the one before."""
 
 PREVIOUS_SHARE: Final = 2
-"""The summary so far has half of what the prompt leaves at most, so that a call always takes messages as well."""
+"""The previous summary has half of what the prompt leaves at most, so that a call always takes messages as well."""
 
 GAP: Final = " […] "
-"""What stands for the middle of a text that was too long."""
+"""Stands for the removed middle of a text that was too long."""
 
 LONGEST_TOKEN: Final = 128
 """Letters of the vocabulary's longest token: a text longer than these for each token of room need not be counted."""
@@ -32,7 +30,11 @@ LONGEST_TOKEN: Final = 128
 SENTENCE_ENDS: Final = ".!?。！？"
 
 MOST_LETTERS: Final = 16
-"""Letters of a token, hardly ever more: where to begin to look for how much of a text fits."""
+"""Letters of a token, hardly ever more: where the search for how much of a text fits begins."""
+
+WORDS_PER_TOKEN: Final = 0.5
+CHARACTERS_PER_TOKEN: Final = 0.6
+"""As much as surely fits into a token of any model, so that an answer within them is never cut off."""
 
 
 class NoRoom(ValueError):
@@ -43,7 +45,7 @@ class NoRoom(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class SpokenMessage:
-    """One message as it is summarised; its text is kept out of the repr."""
+    """Message to be summarised; its text is kept out of the repr."""
 
     seq: int
     role: str
@@ -55,27 +57,26 @@ class SpokenMessage:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One step of a rolling summary: the summary so far, and the lines of the messages that join it."""
+    """One step of a rolling summary: the previous summary, and the messages that join it, one a line."""
 
     previous: str = field(repr=False)
     lines: tuple[str, ...] = field(repr=False)
-    said: tuple[SpokenMessage, ...] = field(repr=False)
+    messages: tuple[SpokenMessage, ...] = field(repr=False)
 
     @property
     def transcript(self) -> str:
-        """The messages, one a line."""
         return "\n".join(self.lines)
 
     @property
     def half(self) -> "Call":
         """The call with the first half of its messages, one at least; the others are left for the next."""
-        first = (len(self.said) + 1) // 2
-        return replace(self, lines=self.lines[:first], said=self.said[:first])
+        first = (len(self.messages) + 1) // 2
+        return replace(self, lines=self.lines[:first], messages=self.messages[:first])
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """How large one call may be; `overhead` is what the prompt around the texts costs."""
+    """Size limits of one call; `overhead` is the cost of the prompt around the texts."""
 
     messages: int
     tokens: int
@@ -92,29 +93,60 @@ class Limits:
 
     @property
     def room(self) -> int:
-        """What the prompt leaves for texts."""
+        """Tokens that the prompt leaves for texts."""
         return max(0, self.tokens - self.overhead)
+
+
+def lowest_trust(trusts: Sequence[Trust | str]) -> Trust:
+    """Return the lowest of these trusts, of none at all trusted.
+
+    A summary is never more trusted than the least trusted of its sources (SPEC M10).
+    """
+    return Trust.UNTRUSTED if Trust.UNTRUSTED in trusts else Trust.TRUSTED
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """Summary in progress. `covered` is the last `seq` in it."""
+
+    text: str = field(default="", repr=False)
+    covered: int = 0
+    start_time: datetime | None = None
+    end_time: datetime | None = None
+    trust: Trust = Trust.TRUSTED
+    model: str = ""
+
+    def joined_by(self, call: Call, *, text: str, model: str) -> "Draft":
+        """Return the draft after a call that answered with `text`."""
+        times = [message.said_at for message in call.messages]
+        return Draft(
+            text=text,
+            covered=call.messages[-1].seq,
+            start_time=min([*times, *([self.start_time] if self.start_time else [])]),
+            end_time=max([*times, *([self.end_time] if self.end_time else [])]),
+            trust=lowest_trust([self.trust, *(message.trust for message in call.messages)]),
+            model=model,
+        )
 
 
 def next_call(
     previous: str,
-    waiting: Sequence[SpokenMessage],
+    pending: Sequence[SpokenMessage],
     limits: Limits,
     count: Count,
     *,
-    line_of: "Line | None" = None,
+    line_of: Line | None = None,
 ) -> Call:
-    """Return the next call: the first of the waiting messages that fit, one at least; `line_of` writes one.
+    """Return the next call: the first of the pending messages that fit, one at least.
 
     A message that does not even fit by itself is shortened in its middle, visibly. Raises NoRoom.
     """
     line_of = line_of or transcript_line
-    so_far = shortened(previous, limits.room // PREVIOUS_SHARE, count) if previous else ""
-    room = limits.room - count(so_far)
+    previous = shortened(previous, limits.room // PREVIOUS_SHARE, count) if previous else ""
+    room = left = limits.room - count(previous)
     lines: list[str] = []
-    left = room
-    for said, before in zip(waiting[: limits.messages], (None, *waiting), strict=False):
-        line = line_of(said, before)
+    for message, before in zip(pending[: limits.messages], (None, *pending), strict=False):
+        line = line_of(message, before)
         if not _fits(f"{line}\n", left, count):
             break
         lines.append(line)
@@ -122,20 +154,20 @@ def next_call(
     # Counts of lines add up to that of the text, give or take a token at each seam.
     while len(lines) > 1 and count("\n".join(lines)) > room:
         lines.pop()
-    lines = lines or [shortened(line_of(waiting[0], None), room, count)]
-    return Call(so_far, tuple(lines), tuple(waiting[: len(lines)]))
+    lines = lines or [shortened(line_of(pending[0], None), room, count)]
+    return Call(previous, tuple(lines), tuple(pending[: len(lines)]))
 
 
-def call_to_condense(draft: "Draft", limits: Limits, count: Count) -> tuple[Call, str] | None:
-    """Return a call about the beginning of a summary that is too long to be rolled on, and what is left of it.
+def call_to_condense(draft: Draft, limits: Limits, count: Count) -> tuple[Call, str] | None:
+    """Return a call about the beginning of a summary that is too long for the next call, and the rest of its text.
 
     Only a person writes so much, and all of it is read before messages join. None where it fits. Raises NoRoom.
     """
     if _fits(draft.text, limits.room // PREVIOUS_SHARE, count) or draft.end_time is None:
         return None
     beginning = _beginning(one_line(draft.text), limits.room, count)
-    said = SpokenMessage(draft.covered, "", "", beginning, draft.end_time, draft.trust)
-    return Call("", (beginning,), (said,)), one_line(draft.text)[len(beginning) :]
+    message = SpokenMessage(draft.covered, "", "", beginning, draft.end_time, draft.trust)
+    return Call("", (beginning,), (message,)), one_line(draft.text)[len(beginning) :]
 
 
 def _beginning(text: str, room: int, count: Count) -> str:
@@ -151,17 +183,35 @@ def _beginning(text: str, room: int, count: Count) -> str:
     return text[: max((text.rfind(end, low // 2, low) for end in SENTENCE_ENDS), default=-1) + 1 or low]
 
 
-def transcript_line(said: SpokenMessage, before: SpokenMessage | None) -> str:
-    """Return a message as one line: its time, the day where it is another than the line's before, who, and what."""
-    same_day = before is not None and before.said_at.date() == said.said_at.date()
-    time = f"{said.said_at:%H:%M}" if same_day else f"{said.said_at:%Y-%m-%d %H:%M}"
-    return f"[{time}] {speaker(said)}: {one_line(said.text)}"
+def transcript_line(message: SpokenMessage, before: SpokenMessage | None) -> str:
+    """Return a message as one line: time, speaker, text; with the day where the line before has another."""
+    same_day = before is not None and before.said_at.date() == message.said_at.date()
+    time = f"{message.said_at:%H:%M}" if same_day else f"{message.said_at:%Y-%m-%d %H:%M}"
+    name = label(message.author)
+    speaker = f"{message.role} ({name})" if name else message.role
+    return f"[{time}] {speaker}: {one_line(message.text)}"
 
 
-def speaker(said: SpokenMessage) -> str:
-    """Return who speaks: the role, and the name where there is one."""
-    name = label(said.author)
-    return f"{said.role} ({name})" if name else said.role
+def digest_line(message: SpokenMessage, before: SpokenMessage | None = None) -> str:
+    """Return a session's summary as one line with its day."""
+    return f"[{message.said_at:%Y-%m-%d}] {one_line(message.text)}"
+
+
+def latest_that_fit(
+    calls: int, summaries: Sequence[SpokenMessage], limits: Limits, count: Count
+) -> Sequence[SpokenMessage]:
+    """Return the latest summaries that about so many calls can hold, one at least; they are ordered by time.
+
+    Each call but the first holds the previous digest as well.
+    """
+    room = calls * max(0, limits.room - limits.output)
+    taken = 0
+    for summary in reversed(summaries):
+        room -= min(count(f"{digest_line(summary)}\n"), limits.room)
+        if taken and room < 0:
+            break
+        taken += 1
+    return summaries[len(summaries) - taken :]
 
 
 def shortened(text: str, room: int, count: Count) -> str:
@@ -174,10 +224,7 @@ def shortened(text: str, room: int, count: Count) -> str:
     low, high = 0, min(len(text) // 2, max(0, room) * MOST_LETTERS)
     while low < high:
         half = (low + high + 1) // 2
-        if count(_without_middle(text, half)) <= room:
-            low = half
-        else:
-            high = half - 1
+        low, high = (half, high) if count(_without_middle(text, half)) <= room else (low, half - 1)
     if not low:
         raise NoRoom("summary_max_tokens is too small for the prompt and a message.")
     return _without_middle(text, low)
@@ -191,43 +238,6 @@ def _without_middle(text: str, half: int) -> str:
     return f"{text[:half].rstrip()}{GAP}{text[len(text) - half :].lstrip()}"
 
 
-@dataclass(frozen=True, slots=True)
-class Draft:
-    """A summary on its way: its text, and what it covers so far."""
-
-    text: str = field(default="", repr=False)
-    covered: int = 0
-    """The last `seq` that the text covers."""
-    start_time: datetime | None = None
-    end_time: datetime | None = None
-    trust: Trust = Trust.TRUSTED
-    model: str = ""
-
-    def joined_by(self, call: Call, *, text: str, model: str) -> "Draft":
-        """Return the draft after a call that answered with `text`."""
-        times = [said.said_at for said in call.said]
-        return Draft(
-            text=text,
-            covered=call.said[-1].seq,
-            start_time=min([*times, *([self.start_time] if self.start_time else [])]),
-            end_time=max([*times, *([self.end_time] if self.end_time else [])]),
-            trust=lowest_trust(self.trust, among=(said.trust for said in call.said)),
-            model=model,
-        )
-
-    def condensed_to(self, text: str, *, model: str) -> "Draft":
-        """Return the draft as covering what it did, in other words."""
-        return replace(self, text=text, model=model)
-
-
-PREVIOUS: Final = "previous-summary"
-CONVERSATION: Final = "conversation"
-
-WORDS_PER_TOKEN: Final = 0.5
-CHARACTERS_PER_TOKEN: Final = 0.6
-"""As much as surely fits into a token of any model, so that an answer within them is never cut off."""
-
-
 def length_limits(output_tokens: int) -> dict[str, int]:
     """Return how long an answer may be, in words and in characters, as prompts say it."""
     return {
@@ -238,33 +248,11 @@ def length_limits(output_tokens: int) -> dict[str, int]:
 
 def fenced_material(call: Call, fence: str) -> str:
     """Return a call's texts, each between its fences. Raises ForgedFence."""
-    blocks = {PREVIOUS: call.previous} if call.previous else {}
-    return fenced({**blocks, CONVERSATION: call.transcript}, fence)
+    previous = {"previous-summary": call.previous} if call.previous else {}
+    return fenced({**previous, "conversation": call.transcript}, fence)
 
 
 def cleaned_answer(fence: str, text: str) -> str:
-    """Return a model's answer as it is kept: no characters that nobody sees, no line that repeats a fence."""
+    """Return a model's answer without invisible characters and without lines that repeat a fence."""
     lines = (line.rstrip() for line in visible(text).splitlines())
     return "\n".join(line for line in lines if fence not in line).strip()
-
-
-def latest_that_fit(
-    calls: int, summaries: Sequence[SpokenMessage], limits: Limits, count: Count
-) -> Sequence[SpokenMessage]:
-    """Return the latest summaries that about so many calls can hold, one at least; they are ordered by time.
-
-    Each call but the first holds the digest so far as well.
-    """
-    room = calls * max(0, limits.room - limits.output)
-    taken = 0
-    for said in reversed(summaries):
-        room -= min(count(f"{digest_line(said)}\n"), limits.room)
-        if taken and room < 0:
-            break
-        taken += 1
-    return summaries[len(summaries) - taken :]
-
-
-def digest_line(said: SpokenMessage, before: SpokenMessage | None = None) -> str:
-    """Return a session's summary as one line with its day."""
-    return f"[{said.said_at:%Y-%m-%d}] {one_line(said.text)}"

@@ -1,4 +1,4 @@
-"""What a summary is: who wrote it, and which changes make a version."""
+"""Vocabulary of summaries, and the triggers that make one due (SPEC U2). Pure."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -6,16 +6,32 @@ from typing import Final
 
 from summaries.domain.policy import SummaryPolicy
 
+JOB: Final = "summarize"
+"""Name of the job that writes a summary."""
+
+LONGEST_TEXT: Final = 20_000
+"""Characters of a summary that a person writes; no policy lets a model write so much."""
+
+_SPACES: Final = r"\u0009-\u000d\u001c-\u0020\u0085\u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000"
+_UNSEEN: Final = (
+    r"\u0001-\u0008\u000e-\u001b\u007f-\u0084\u0086-\u009f\u00ad\u061c\u180e\u200b\u200e\u200f\u202a-\u202e"
+    r"\u2060-\u2064\u2066-\u206f\ufeff\ufff9-\ufffb\U000e0000-\U000e007f"
+)
+VISIBLE_CHARACTER: Final = f"[^{_SPACES}{_UNSEEN}]"
+"""Regular expression for PostgreSQL, so that blank messages are excluded in the database.
+
+Spelt out, since the classes of PostgreSQL depend on the database's locale."""
+
 
 class Generator(StrEnum):
-    """How a text came to be: by a model, or of sentences that were said."""
+    """Origin of a text: a language model, or sentences taken from the conversation."""
 
     LLM = "llm"
     EXTRACTIVE = "extractive"
 
 
 class Verb(StrEnum):
-    """What was done to a summary."""
+    """Change of a summary."""
 
     WRITE = "write"
     EDIT = "edit"
@@ -26,21 +42,14 @@ class Verb(StrEnum):
 
 
 class Extent(StrEnum):
-    """Why a version was written that no trigger explains: of a time alone, or from the session's beginning."""
+    """Reason of a version that no trigger explains: of a time window alone, or from the session's beginning."""
 
     WINDOW = "window"
     ANEW = "anew"
 
 
-JOB: Final = "summarize"
-"""The kind of job that writes one."""
-
-LONGEST_TEXT: Final = 20_000
-"""Characters of a summary that a person writes; no policy lets a model write so much."""
-
-
 class Trigger(StrEnum):
-    """What makes a summary due."""
+    """Reason for which a summary is due."""
 
     COUNT = "count"
     INTERVAL = "interval"
@@ -50,10 +59,10 @@ class Trigger(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionActivity:
-    """How a session stands to its summary.
+    """Activity of a session since its summary was last written.
 
-    `new_messages` counts what people and assistants said since; `seconds_since` is the age of the summary's last
-    writing, or of the session while it has none; below zero where a clock was set back.
+    `new_messages` counts those of people and assistants; `seconds_since` is the age of the summary's last writing, or
+    of the session while it has none; negative where a clock was set back.
     """
 
     new_messages: int
@@ -63,27 +72,22 @@ class SessionActivity:
     is_asked_for: bool = False
 
 
-def trigger(standing: SessionActivity, policy: SummaryPolicy) -> Trigger | None:
-    """Return why a summary is due; None where it is not. What a person has locked never is."""
-    if standing.is_locked:
+def trigger(activity: SessionActivity, policy: SummaryPolicy) -> Trigger | None:
+    """Return why a summary is due, None where it is not; a locked summary never is.
+
+    The message count is compared and never divided: "every 20 messages" is "20 since the last summary", since counts
+    grow by whole batches.
+    """
+    if activity.is_locked:
         return None
-    if standing.is_asked_for:
+    if activity.is_asked_for:
         return Trigger.ASKED
-    if not policy.summarizes or not standing.new_messages:
+    if not policy.summarizes or not activity.new_messages:
         return None
-    if standing.has_ended:
+    if activity.has_ended:
         return Trigger.END
-    if standing.new_messages >= policy.summary_trigger_message_count:
+    if activity.new_messages >= policy.summary_trigger_message_count:
         return Trigger.COUNT
-    if standing.seconds_since >= policy.summary_trigger_interval_seconds:
+    if activity.seconds_since >= policy.summary_trigger_interval_seconds:
         return Trigger.INTERVAL
     return None
-
-
-_SPACES: Final = r"\u0009-\u000d\u001c-\u0020\u0085\u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000"
-_UNSEEN: Final = (
-    r"\u0001-\u0008\u000e-\u001b\u007f-\u0084\u0086-\u009f\u00ad\u061c\u180e\u200b\u200e\u200f\u202a-\u202e"
-    r"\u2060-\u2064\u2066-\u206f\ufeff\ufff9-\ufffb\U000e0000-\U000e007f"
-)
-VISIBLE_CHARACTER: Final = f"[^{_SPACES}{_UNSEEN}]"
-"""A character that somebody sees. Spelt out: what else counts as a space depends on the database's locale."""

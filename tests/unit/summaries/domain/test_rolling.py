@@ -41,7 +41,7 @@ def calls_of(
     calls, previous, waiting = [], "", messages
     while waiting:
         calls.append(next_call(previous, waiting, limits, count))
-        previous, waiting = answer, waiting[len(calls[-1].said) :]
+        previous, waiting = answer, waiting[len(calls[-1].messages) :]
     return calls
 
 
@@ -62,12 +62,12 @@ def test_every_message_is_in_exactly_one_call_and_no_call_is_too_large(
 
     calls = calls_of(messages, limits, answer="The user spoke about tea and trains. " * 12, count=count)
 
-    assert [each for call in calls for each in call.said] == messages
+    assert [each for call in calls for each in call.messages] == messages
     for call in calls:
-        assert 1 <= len(call.said) == len(call.lines) <= most
+        assert 1 <= len(call.messages) == len(call.lines) <= most
         assert count(call.previous) + count(call.transcript) + limits.overhead <= tokens
         assert count(call.previous) <= (tokens - limits.overhead) // 2
-        assert len(call.transcript.splitlines()) == len(call.said), "one line each, whatever it holds"
+        assert len(call.transcript.splitlines()) == len(call.messages), "one line each, whatever it holds"
 
 
 def test_calls_are_filled_and_not_made_one_by_one() -> None:
@@ -84,7 +84,7 @@ def test_a_long_message_is_shortened_in_its_middle_where_everybody_sees_it() -> 
 
     (line,) = [line for call in calls for line in call.lines if "beginning" in line]
     assert "The beginning matters." in line and line.endswith("so does the end.") and GAP in line
-    assert [each.seq for call in calls for each in call.said] == [1, 2, 3]
+    assert [each.seq for call in calls for each in call.messages] == [1, 2, 3]
 
 
 def test_without_room_for_anything_it_says_so_and_a_retry_would_not_help() -> None:
@@ -154,7 +154,7 @@ def test_a_digest_takes_the_latest_that_its_calls_can_hold() -> None:
     assert 1 < len(one) < len(three) < 40 and three[-1] == one[-1] == summaries[-1]
     assert latest_that_fit(99, summaries, limits, count_raw) == summaries
     call = next_call("", one, limits, count_raw, line_of=digest_line)
-    assert call.said == tuple(one) and call.lines[-1] == "[2026-04-09] Day 39: tea and trains."
+    assert call.messages == tuple(one) and call.lines[-1] == "[2026-04-09] Day 39: tea and trains."
     long = [said(1, "word " * 900)]
     assert latest_that_fit(1, long, Limits(messages=9, tokens=90, output=30), count_raw) == long
     rolled = next_call("", long, Limits(messages=9, tokens=90, output=30), count_raw, line_of=digest_line)
@@ -163,8 +163,8 @@ def test_a_digest_takes_the_latest_that_its_calls_can_hold() -> None:
 
 def test_half_a_call_is_its_first_messages_and_never_none() -> None:
     (call,) = calls_of([said(seq, "tea") for seq in range(1, 4)], Limits(10, 500, 10))
-    assert [each.seq for each in call.half.said] == [1, 2] and len(call.half.lines) == 2
-    assert call.half.half == call.half.half.half and [each.seq for each in call.half.half.said] == [1]
+    assert [each.seq for each in call.half.messages] == [1, 2] and len(call.half.lines) == 2
+    assert call.half.half == call.half.half.half and [each.seq for each in call.half.half.messages] == [1]
 
 
 @pytest.mark.parametrize("sentence", ["The harbour of Otaru matters. ", "小樽の港が大切です。", "x" * 40])
@@ -174,9 +174,9 @@ def test_all_of_a_long_summary_is_read_before_messages_join(sentence: str) -> No
     draft, read = Draft(text=text, covered=7, start_time=AT, end_time=AT, model="m"), ""
     while condensing := call_to_condense(draft, limits, count_raw):
         call, rest = condensing
-        assert count_raw(call.transcript) <= limits.room and not call.previous and len(call.said) == 1
+        assert count_raw(call.transcript) <= limits.room and not call.previous and len(call.messages) == 1
         read += call.transcript.removeprefix("SHORT ")
-        draft = draft.condensed_to(f"SHORT {rest}", model="n")
+        draft = replace(draft, text=f"SHORT {rest}", model="n")
     assert (read + draft.text.removeprefix("SHORT ")).split() == text.split()
     assert (draft.covered, draft.start_time, draft.model) == (7, AT, "n")
     assert call_to_condense(Draft(), limits, count_raw) is None
@@ -189,4 +189,4 @@ def test_a_call_gives_up_its_last_where_lines_cost_more_together() -> None:
         return len(text) + 40 * text.strip().count("\n")
 
     call = next_call("", [said(seq, "tea") for seq in range(1, 4)], Limits(10, 80, 10), dearer)
-    assert [each.seq for each in call.said] == [1]
+    assert [each.seq for each in call.messages] == [1]

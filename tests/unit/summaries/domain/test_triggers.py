@@ -111,7 +111,7 @@ def test_values_out_of_range_are_refused(key: str, low: int, high: int | None) -
 
 
 def test_a_summary_is_as_trusted_as_its_least_trusted_source() -> None:
-    assert lowest_trust() is Trust.TRUSTED
-    assert lowest_trust(Trust.TRUSTED, "trusted") is Trust.TRUSTED
-    assert lowest_trust(Trust.TRUSTED, among=["trusted", "untrusted"]) is Trust.UNTRUSTED
-    assert lowest_trust(Trust.UNTRUSTED, among=["trusted"]) is Trust.UNTRUSTED
+    assert lowest_trust([]) is Trust.TRUSTED
+    assert lowest_trust([Trust.TRUSTED, "trusted"]) is Trust.TRUSTED
+    assert lowest_trust([Trust.TRUSTED, "trusted", "untrusted"]) is Trust.UNTRUSTED
+    assert lowest_trust([Trust.UNTRUSTED, "trusted"]) is Trust.UNTRUSTED
