@@ -1,4 +1,9 @@
-"""What an export and a sync tell of each file, and the manifest by which they know what was exported."""
+"""Export of projects into a directory tree or a zip archive, and sync of edited files back (SPEC P9).
+
+A sync takes a file over as a version where it alone was changed. Where the document was changed too, that is reported
+and nothing is written; a file that is gone takes no document with it. Untrusted entries are never exported, since
+agents read files as they are.
+"""
 
 import re
 from collections.abc import Iterator
@@ -55,41 +60,62 @@ from summaries.domain.projects import BadProjectName, EventKind, check_name, one
 from summaries.models import Document, Project
 
 LONGEST_SHOWN: Final = 80
-PROBLEMS: Final = frozenset({FileStatus.CONFLICT})
-
-
-@dataclass(frozen=True)
-class FileReport:
-    """What became of one file, or of a whole folder; without a verdict it was refused, and `why` tells the reason."""
-
-    project: str
-    document: str = ""
-    verdict: FileStatus | None = None
-    why: str = ""
-
-    @property
-    def is_problem(self) -> bool:
-        """Whether somebody must look at it: nothing was read or written."""
-        return self.verdict is None or self.verdict in PROBLEMS
-
-    @property
-    def path(self) -> str:
-        """Return where it lies in the tree, fit to be printed."""
-        return "/".join(shown(part) for part in (FOLDER, self.project, self.document) if part)
-
-
-def shown(name: str) -> str:
-    """Return a file's name as it can be printed: it may be of any bytes."""
-    line = one_line(name.encode("utf-8", "replace").decode())
-    return line if len(line) <= LONGEST_SHOWN else f"{line[:LONGEST_SHOWN]}…"
+TAKEN: Final = (FileStatus.EDITED, FileStatus.NEW)
+_STAMP: Final = re.compile(r"\d{8}T\d{12}Z")
 
 
 class ForeignTree(Exception):
     """The folder holds the projects of another agent or user."""
 
 
-def whose_tree(root: Path) -> Manifest | None:
-    """Return the manifest of a tree, None where it has none. Raises Unusable, BadManifest."""
+@dataclass(frozen=True)
+class FileReport:
+    """Result for one file or folder; without a status it was refused, and `why` is the reason."""
+
+    project: str
+    document: str = ""
+    status: FileStatus | None = None
+    why: str = ""
+
+    @property
+    def is_problem(self) -> bool:
+        """Whether nothing was read or written, so that somebody must look at the file."""
+        return self.status in (None, FileStatus.CONFLICT)
+
+    @property
+    def path(self) -> str:
+        """Path in the tree, fit to be printed."""
+        return "/".join(_printable(part) for part in (FOLDER, self.project, self.document) if part)
+
+
+def _printable(name: str) -> str:
+    """Return a file name, which may be of any bytes, for output."""
+    line = one_line(name.encode("utf-8", "replace").decode())
+    return line if len(line) <= LONGEST_SHOWN else f"{line[:LONGEST_SHOWN]}…"
+
+
+class ManifestEditor:
+    """Manifest that is updated file by file."""
+
+    def __init__(self, manifest: Manifest) -> None:
+        self.manifest = manifest
+
+    def note(self, document: Document, digest: str) -> None:
+        """Record the digest of a document's file at the document's version."""
+        key = (document.project.name, document.name)
+        documents = {**self.manifest.documents, key: Exported(document.version, digest)}
+        self.manifest = replace(self.manifest, documents=documents)
+
+    def documents_of(self, project: str) -> set[str]:
+        return {document for name, document in self.manifest.documents if name == project}
+
+    @property
+    def projects(self) -> set[str]:
+        return {name for name, _ in self.manifest.documents}
+
+
+def read_manifest(root: Path) -> Manifest | None:
+    """Return the manifest of a tree, None where it has none. Raises UnusableFile, BadManifest."""
     with Folder.at(root) as top:
         try:
             with top.folder(FOLDER) as tree:
@@ -104,24 +130,24 @@ def _manifest(tree: Folder) -> Manifest | None:
 
 
 @contextmanager
-def opened(
+def _open_tree(
     root: Path, actor: Actor, *, make: bool, keep: bool = True
-) -> Iterator[tuple[Folder, "ManifestEditor"]]:
-    """Open an actor's tree; what is known of it is written back at the end, also where it ends early.
+) -> Iterator[tuple[Folder, ManifestEditor]]:
+    """Open an actor's tree; the manifest is written back at the end, also after an exception.
 
-    Raises Unusable, BadManifest, TreeOfAnother, FileNotFoundError.
+    Raises UnusableFile, BadManifest, ForeignTree, FileNotFoundError.
     """
     with Folder.at(root, make=make) as top, top.folder(FOLDER, make=make) as tree:
         found = _manifest(tree)
         if found is not None and (found.agent_id, found.user_id) != (actor.agent_id, actor.user_id):
             raise ForeignTree("This folder holds the projects of another agent or user.")
-        known = ManifestEditor(found or Manifest(actor.agent_id, actor.user_id))
+        exported = ManifestEditor(found or Manifest(actor.agent_id, actor.user_id))
         try:
-            yield tree, known
+            yield tree, exported
         finally:
-            if keep and known.manifest != found:
+            if keep and exported.manifest != found:
                 old = digest_of(found.dumped()) if found else None
-                _write_manifest(tree, known.manifest.dumped(), old)
+                _write_manifest(tree, exported.manifest.dumped(), old)
 
 
 def _write_manifest(tree: Folder, text: str, old: str | None) -> None:
@@ -131,58 +157,19 @@ def _write_manifest(tree: Folder, text: str, old: str | None) -> None:
         raise UnusableFile("somebody changed the manifest meanwhile") from error
 
 
-class ManifestEditor:
-    """The manifest as it changes."""
-
-    def __init__(self, manifest: Manifest) -> None:
-        self.manifest = manifest
-
-    def base(self, project: str, document: str) -> str | None:
-        """Return the digest of what was exported last."""
-        return self.manifest.base(project, document)
-
-    def note(self, document: Document, digest: str) -> None:
-        """Note what the file of a document holds, and that it is this version."""
-        key = (document.project.name, document.name)
-        documents = {**self.manifest.documents, key: Exported(document.version, digest)}
-        self.manifest = replace(self.manifest, documents=documents)
-
-    def has(self, project: str) -> bool:
-        """Say whether any of a project's documents was exported."""
-        return any(name == project for name, _ in self.manifest.documents)
-
-    def named(self, project: str) -> list[str]:
-        """Return which of a project's documents were exported."""
-        return sorted(document for name, document in self.manifest.documents if name == project)
-
-    @property
-    def projects(self) -> list[str]:
-        """Return the projects of which anything was exported."""
-        return sorted({name for name, _ in self.manifest.documents})
-
-
-def file_text(document: Document) -> str:
-    """Return what a file of a document says: no entry that nobody believes, for agents read it as it stands."""
-    return trusted_text(document)
-
-
-_STAMP: Final = re.compile(r"\d{8}T\d{12}Z")
-
-
 def export_projects(*, actor: Actor, root: Path, by: Principal, now: datetime) -> list[FileReport]:
-    """Write an actor's projects into `root`/projects and tell of each document.
+    """Write an actor's projects into `root`/projects and report each document.
 
-    A file that somebody changed since the last export is left as it is, and told. Raises Unusable, BadManifest,
-    TreeOfAnother.
+    A file that somebody changed since the last export is left as it is. Raises UnusableFile, BadManifest, ForeignTree.
     """
-    told: list[FileReport] = []
-    with opened(root, actor, make=True) as (tree, known):
+    reports: list[FileReport] = []
+    with _open_tree(root, actor, make=True) as (tree, exported):
         projects = list(Project.objects.of(actor.pk).select_related("actor__agent").order_by("name"))
         for project in projects:
-            told += _project(project, tree, known)
+            reports += _export_project(project, tree, exported)
             note_event(actor=actor, project=project, kind=EventKind.EXPORT, outcome="exported", now=now)
-        gone = set(known.projects) - {project.name for project in projects}
-        told += [FileReport(name, verdict=FileStatus.DOCUMENT_GONE) for name in sorted(gone)]
+        gone = exported.projects - {project.name for project in projects}
+        reports += [FileReport(name, status=FileStatus.DOCUMENT_GONE) for name in sorted(gone)]
     audit.record(
         by=by,
         verb="export",
@@ -191,93 +178,94 @@ def export_projects(*, actor: Actor, root: Path, by: Principal, now: datetime) -
         details={"projects": len(projects)},
         now=now,
     )
-    return told
+    return reports
 
 
-def _project(project: Project, tree: Folder, known: ManifestEditor) -> list[FileReport]:
+def _export_project(project: Project, tree: Folder, exported: ManifestEditor) -> list[FileReport]:
     try:
         with tree.folder(project.name, make=True) as folder:
-            documents = documents_of(project)
-            return [_told(project, document, folder, known) for document in documents]
+            return [
+                _export_document(project, document, folder, exported) for document in documents_of(project)
+            ]
     except UnusableFile as error:
         return [FileReport(project.name, why=str(error))]
 
 
-def _told(project: Project, document: Document, folder: Folder, known: ManifestEditor) -> FileReport:
+def _export_document(
+    project: Project, document: Document, folder: Folder, exported: ManifestEditor
+) -> FileReport:
     document.project = project
     try:
-        verdict = _written(document, folder, known)
+        status = _write_file(document, folder, exported)
         _write_backups(document, folder)
-        return FileReport(project.name, document.name, verdict)
+        return FileReport(project.name, document.name, status)
     except EditedMeanwhile:
         return FileReport(project.name, document.name, FileStatus.CONFLICT)
     except UnusableFile as error:
         return FileReport(project.name, document.name, why=str(error))
 
 
-def _written(document: Document, folder: Folder, known: ManifestEditor) -> FileStatus:
-    text, lies = file_text(document), folder.read(document.name)
-    file, stored = digest_of(lies) if lies is not None else None, digest_of(text)
-    verdict = export_status(base=known.base(document.project.name, document.name), file=file, stored=stored)
-    if verdict is FileStatus.WRITE:
+def _write_file(document: Document, folder: Folder, exported: ManifestEditor) -> FileStatus:
+    text, current = trusted_text(document), folder.read(document.name)
+    file, stored = digest_of(current) if current is not None else None, digest_of(text)
+    base = exported.manifest.base(document.project.name, document.name)
+    status = export_status(base=base, file=file, stored=stored)
+    if status is FileStatus.WRITE:
         folder.write(document.name, text, expected=file)
-    if verdict in (FileStatus.WRITE, FileStatus.SAME):
-        known.note(document, stored)
-    return verdict
+    if status in (FileStatus.WRITE, FileStatus.SAME):
+        exported.note(document, stored)
+    return status
 
 
 def _write_backups(document: Document, folder: Folder) -> None:
-    """Write the last texts from before a compaction beside the document, and remove older ones."""
-    wanted = {
-        backup_name(document.name, version.created_at): version.text for version in backups_of(document)
-    }
+    """Write the last texts from before a compaction next to the document, and remove older ones."""
+    wanted = _backups(document)
     for name, text in wanted.items():
         if folder.read(name) is None:
-            former = Document(pk=document.pk, actor_id=document.actor_id, text=text)
-            folder.write(name, trusted_text(former), expected=None)
+            folder.write(name, text, expected=None)
     for name in folder.names():
         stamp = name.removeprefix(f"{document.name}{BACKUP}")
         if name not in wanted and stamp != name and _STAMP.fullmatch(stamp):
             folder.remove(name)
 
 
+def _backups(document: Document) -> dict[str, str]:
+    """Return the trusted texts of a document's backups by file name."""
+    return {
+        backup_name(document.name, version.created_at): trusted_text(
+            Document(pk=document.pk, actor_id=document.actor_id, text=version.text)
+        )
+        for version in backups_of(document)
+    }
+
+
 @transaction.atomic
 def zip_project(*, project: Project, by: Principal, now: datetime) -> bytes:
-    """Return an archive with a project's documents, backups and manifest; the actor of the project is loaded.
+    """Return a zip archive with a project's documents, backups and manifest; the actor of the project is loaded.
 
-    What nobody believes stays out, as in a tree. Raises UnknownRow where the project is gone.
+    Raises UnknownRow where the project is gone.
     """
     hold_project(project)
-    known, files = ManifestEditor(Manifest(project.actor.agent_id, project.actor.user_id)), BytesIO()
-    with ZipFile(files, "w", ZIP_DEFLATED) as archive:
+    exported = ManifestEditor(Manifest(project.actor.agent_id, project.actor.user_id))
+    content = BytesIO()
+    with ZipFile(content, "w", ZIP_DEFLATED) as archive:
         for document in documents_of(project):
             document.project = project
-            for name, text in _files(document, known).items():
-                archive.writestr(f"{FOLDER}/{project.name}/{name}", text)
-        archive.writestr(f"{FOLDER}/{MANIFEST}", known.manifest.dumped())
+            text = trusted_text(document)
+            exported.note(document, digest_of(text))
+            for name, file in {document.name: text, **_backups(document)}.items():
+                archive.writestr(f"{FOLDER}/{project.name}/{name}", file)
+        archive.writestr(f"{FOLDER}/{MANIFEST}", exported.manifest.dumped())
     note_event(actor=project.actor, project=project, kind=EventKind.EXPORT, outcome="exported", now=now)
     audit.record(
         by=by, verb="export", object_kind="project", object_id=project.pk, actor=project.actor, now=now
     )
-    return files.getvalue()
-
-
-def _files(document: Document, known: ManifestEditor) -> dict[str, str]:
-    text = file_text(document)
-    known.note(document, digest_of(text))
-    files = {document.name: text}
-    for version in backups_of(document):
-        former = Document(pk=document.pk, actor_id=document.actor_id, text=version.text)
-        files[backup_name(document.name, version.created_at)] = trusted_text(former)
-    return files
-
-
-TAKEN: Final = (FileStatus.EDITED, FileStatus.NEW)
+    return content.getvalue()
 
 
 @dataclass(frozen=True)
 class SyncContext:
-    """For whom, by whom and when; a dry run only tells."""
+    """Owner, principal and time of a sync; a dry run only reports."""
 
     actor: Actor
     by: Principal
@@ -286,110 +274,108 @@ class SyncContext:
 
 
 def sync_projects(*, syncing: SyncContext, root: Path) -> list[FileReport]:
-    """Take over what was changed in `root`/projects and tell of every file; in a dry run, of what would happen.
+    """Take over the changes in `root`/projects and report every file; in a dry run, report what would happen.
 
-    Raises Unusable, BadManifest, TreeOfAnother, and FileNotFoundError where there is no such tree.
+    Raises UnusableFile, BadManifest, ForeignTree, and FileNotFoundError where there is no such tree.
     """
-    told: list[FileReport] = []
-    with opened(root, syncing.actor, make=False, keep=not syncing.dry_run) as (tree, known):
+    reports: list[FileReport] = []
+    with _open_tree(root, syncing.actor, make=False, keep=not syncing.dry_run) as (tree, exported):
         found = Project.objects.of(syncing.actor.pk).select_related("actor__agent")
         projects = {project.name: project for project in found}
         names = [name for name in tree.names() if not name.startswith(".")]
         for name in names:
-            told += _folder(syncing, name, projects.get(name), tree, known)
-        for name in sorted({*projects, *known.projects} - set(names)):
-            told += _without_files(name, projects.get(name), known)
-    return told
+            reports += _sync_folder(syncing, name, projects.get(name), tree, exported)
+        for name in sorted({*projects, *exported.projects} - set(names)):
+            reports += _missing_folder(name, projects.get(name), exported)
+    return reports
 
 
-def _without_files(name: str, project: Project | None, known: ManifestEditor) -> Iterator[FileReport]:
-    """Tell of documents whose folder is not there."""
-    documents = [each.name for each in documents_of(project)] if project else []
-    for document in sorted({*documents, *known.named(name)}):
-        is_known = known.base(name, document) is not None
-        verdict = FileStatus.FILE_GONE if is_known else FileStatus.NEWER
-        if project or is_known:
-            yield FileReport(name, document, verdict if project else FileStatus.DOCUMENT_GONE)
+def _missing_folder(name: str, project: Project | None, exported: ManifestEditor) -> Iterator[FileReport]:
+    """Report the documents of a project whose folder does not exist."""
+    known = exported.documents_of(name)
+    stored = {each.name for each in documents_of(project)} if project else set()
+    for document in sorted(stored | known):
+        status = FileStatus.FILE_GONE if document in known else FileStatus.NEWER
+        yield FileReport(name, document, status if project else FileStatus.DOCUMENT_GONE)
 
 
-def _folder(
-    syncing: SyncContext, name: str, project: Project | None, tree: Folder, known: ManifestEditor
+def _sync_folder(
+    syncing: SyncContext, name: str, project: Project | None, tree: Folder, exported: ManifestEditor
 ) -> list[FileReport]:
     try:
         check_name(name)
         with tree.folder(name) as folder:
-            return _documents(syncing, name, project, folder, known)
+            return _sync_files(syncing, name, project, folder, exported)
     except (BadProjectName, UnusableFile, FileNotFoundError) as error:
         return [FileReport(name, why=str(error) or "it is gone")]
 
 
-def _documents(
-    syncing: SyncContext, name: str, project: Project | None, folder: Folder, known: ManifestEditor
+def _sync_files(
+    syncing: SyncContext, name: str, project: Project | None, folder: Folder, exported: ManifestEditor
 ) -> list[FileReport]:
     stored = {document.name: document for document in documents_of(project)} if project else {}
     files = [each for each in folder.names() if not is_backup(each) and not each.startswith(".")]
-    told: list[FileReport] = []
-    for file in sorted({*files, *stored, *known.named(name)}, key=lambda each: (each != MEMORY, each)):
-        one, project = _document(syncing, _Place(name, file, folder, known), project, stored.get(file))
-        told.append(one)
-    return told
+    reports: list[FileReport] = []
+    for file in sorted(
+        {*files, *stored, *exported.documents_of(name)}, key=lambda each: (each != MEMORY, each)
+    ):
+        place = _Place(name, file, folder, exported)
+        report, project = _sync_file(syncing, place, project, stored.get(file))
+        reports.append(report)
+    return reports
 
 
 @dataclass(frozen=True)
 class _Place:
-    """Where a file lies, or should."""
+    """Position of a file, which may not exist, in the tree."""
 
     project: str
     name: str
     folder: Folder
-    known: ManifestEditor
-
-    @property
-    def base(self) -> str | None:
-        """Return the digest of what was exported last."""
-        return self.known.base(self.project, self.name)
+    exported: ManifestEditor
 
 
-def _document(
+def _sync_file(
     syncing: SyncContext, place: _Place, project: Project | None, document: Document | None
 ) -> tuple[FileReport, Project | None]:
-    """Deal with one file; also return its project, which may be new."""
+    """Sync one file; also return its project, which may be new."""
     try:
         check_document_name(place.name)
         text = place.folder.read(place.name)
-        verdict = _verdict(place, project, document, text)
-        if text is not None and verdict in TAKEN and not syncing.dry_run:
+        status = _status(place, project, document, text)
+        if text is not None and status in TAKEN and not syncing.dry_run:
             taken = _take(syncing, place, project, document, text)
-            place.known.note(taken, digest_of(text))
+            place.exported.note(taken, digest_of(text))
             project = taken.project
-        elif text is not None and verdict is FileStatus.SAME and document is not None:
-            place.known.note(document, digest_of(text))
+        elif text is not None and status is FileStatus.SAME and document is not None:
+            place.exported.note(document, digest_of(text))
     except VersionMismatch:
         return FileReport(place.project, place.name, FileStatus.CONFLICT), project
     except (BadDocumentName, UnusableFile, DocumentTooLong, ProjectExists, UnknownRow) as error:
         return FileReport(place.project, place.name, why=str(error)), project
-    return FileReport(place.project, place.name, verdict), project
+    return FileReport(place.project, place.name, status), project
 
 
-def _verdict(
+def _status(
     place: _Place, project: Project | None, document: Document | None, text: str | None
 ) -> FileStatus:
     file = digest_of(text) if text is not None else None
-    stored = digest_of(file_text(document)) if document else None
-    verdict = sync_status(base=place.base, file=file, stored=stored)
+    stored = digest_of(trusted_text(document)) if document else None
+    base = place.exported.manifest.base(place.project, place.name)
+    status = sync_status(base=base, file=file, stored=stored)
     # A project that was deleted here does not come back by a file that somebody adds to its folder.
-    if verdict is FileStatus.NEW and project is None and place.known.has(place.project):
+    if status is FileStatus.NEW and project is None and place.project in place.exported.projects:
         return FileStatus.DOCUMENT_GONE
-    return verdict
+    return status
 
 
 @transaction.atomic
 def _take(
     syncing: SyncContext, place: _Place, project: Project | None, document: Document | None, text: str
 ) -> Document:
-    """Write a file's text as a version of its document, with the lines behind it that the file was not given.
+    """Write a file's text as a version of its document, followed by the untrusted lines, which were not exported.
 
-    Raises VersionMismatch where somebody changed, or made, the document since it was looked at.
+    Raises VersionMismatch where somebody changed, or made, the document since it was read.
     """
     if project is None:
         project, document = _new_project(syncing, place, text)
@@ -398,13 +384,14 @@ def _take(
         if Document.objects.of(project.actor_id).filter(project=project, name=place.name).exists():
             raise VersionMismatch(1)
     return put_document(
-        project=project, name=place.name, text=with_untrusted_lines(text, _hidden(document)), kind=DocumentKind.SYNC,
-        by=syncing.by, now=syncing.now, expected_version=document.version if document else None,
+        project=project, name=place.name, text=with_untrusted_lines(text, _untrusted_lines(document)),
+        kind=DocumentKind.SYNC, by=syncing.by, now=syncing.now,
+        expected_version=document.version if document else None,
     )  # fmt: skip
 
 
 def _new_project(syncing: SyncContext, place: _Place, text: str) -> tuple[Project, Document | None]:
-    """Create a project as its folder is called; also return the document that it has from the first, if it is meant."""
+    """Create a project named like its folder; also return the document of this name that it was created with."""
     description = description_in(text) if place.name == MEMORY else ""
     project = create_project(
         actor=syncing.actor, name=place.project, description=description, by=syncing.by, now=syncing.now
@@ -412,9 +399,8 @@ def _new_project(syncing: SyncContext, place: _Place, text: str) -> tuple[Projec
     return project, next((each for each in documents_of(project) if each.name == place.name), None)
 
 
-def _hidden(document: Document | None) -> str:
-    """Return the lines of a document that nobody believes yet, which its file does not hold."""
+def _untrusted_lines(document: Document | None) -> str:
     if document is None:
         return ""
-    seen = {line_digest(line) for line in file_text(document).splitlines()}
-    return without_lines(document.text, seen)
+    exported = {line_digest(line) for line in trusted_text(document).splitlines()}
+    return without_lines(document.text, exported)

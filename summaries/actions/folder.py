@@ -1,7 +1,7 @@
-"""Reading and writing a tree of small text files without ever leaving it (SPEC P9).
+"""Safe reading and writing of a tree of small text files (SPEC P9).
 
-Whoever works in the tree may put anything there: links, pipes, devices, huge files. Everything is reached through an
-open folder's descriptor and by one name at a time, no link is followed, and a file is replaced as a whole.
+Users of the tree may put anything there: links, pipes, devices, huge files. Everything is reached through an open
+folder's descriptor and by one name at a time, no link is followed, and a file is replaced as a whole.
 """
 
 import contextlib
@@ -25,16 +25,14 @@ OPENING: Final = os.O_CLOEXEC | os.O_NOFOLLOW
 
 
 class UnusableFile(Exception):
-    """A file or folder that is neither read nor written; the message says why, and holds no text."""
+    """File or folder that is neither read nor written; the message is the reason, and holds no text."""
 
 
 class EditedMeanwhile(Exception):
-    """A file changed while it was replaced; what it said then lies beside it."""
+    """A file changed while it was replaced; its text then lies next to it."""
 
 
 class Folder:
-    """An open folder."""
-
     def __init__(self, descriptor: int) -> None:
         self.descriptor = descriptor
 
@@ -72,7 +70,6 @@ class Folder:
             os.close(descriptor)
 
     def names(self) -> list[str]:
-        """Return what lies in it, in order."""
         with os.scandir(self.descriptor) as entries:
             return sorted(entry.name for entry in entries)
 
@@ -134,7 +131,7 @@ class Folder:
             os.fsync(file.fileno())
 
     def _check_former(self, former: str, expected: str) -> None:
-        """Remove what was replaced if it is what one thought it was."""
+        """Remove the replaced file if it is the expected one. Raises EditedMeanwhile."""
         try:
             text = self.read(former)
         except UnusableFile:

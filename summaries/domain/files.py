@@ -1,7 +1,7 @@
-"""What a directory tree of documents and the stored ones are to each other: whose text changed since the export. Pure.
+"""Three-way comparison of exported project files with the stored documents, and the manifest of an export. Pure.
 
-Three texts are compared by their digests: `base` is what was exported last, `file` what lies in the tree now, `stored`
-what is kept here; None where there is none. Nothing is ever overwritten that the other side has not seen.
+Texts are compared by their digests: `base` is the last export, `file` the file in the tree, `stored` the document; None
+where there is none. Nothing is ever overwritten that the other side has not seen.
 """
 
 import json
@@ -19,7 +19,7 @@ BACKUP: Final = ".bak."
 
 
 class FileStatus(StrEnum):
-    """What becomes of one document or file."""
+    """Result of an export or a sync for one file."""
 
     SAME = "same"
     WRITE = "write"
@@ -38,7 +38,7 @@ class FileStatus(StrEnum):
 
 @dataclass(frozen=True)
 class Exported:
-    """A document as it was exported: which version, and the digest of the text in the file."""
+    """Version and digest of a document as it was exported."""
 
     version: int
     digest: str
@@ -46,19 +46,18 @@ class Exported:
 
 @dataclass(frozen=True)
 class Manifest:
-    """What was exported into a tree, of whom: by project and document. It lies in the tree."""
+    """Record of an export, by project and document; it lies in the tree."""
 
     agent_id: str
     user_id: str
     documents: Mapping[tuple[str, str], Exported] = field(default_factory=dict)
 
     def base(self, project: str, document: str) -> str | None:
-        """Return the digest of what was exported last."""
+        """Return the digest of a document's last export."""
         known = self.documents.get((project, document))
         return known.digest if known else None
 
     def dumped(self) -> str:
-        """Return it as a file holds it."""
         projects: dict[str, dict[str, Any]] = {}
         for (project, document), known in sorted(self.documents.items()):
             projects.setdefault(project, {})[document] = {"version": known.version, "digest": known.digest}
@@ -67,7 +66,7 @@ class Manifest:
 
 
 class BadManifest(ValueError):
-    """A manifest that cannot be read; nobody knows what was exported."""
+    """The manifest cannot be read."""
 
 
 def manifest_of(text: str) -> Manifest:
@@ -89,12 +88,11 @@ def manifest_of(text: str) -> Manifest:
 
 
 def digest_of(text: str) -> str:
-    """Return by what a text is compared."""
     return sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def export_status(*, base: str | None, file: str | None, stored: str) -> FileStatus:
-    """Say what an export does with a document: a file that somebody changed is left as it is."""
+    """Return what an export does with a document; a file that somebody changed is left as it is."""
     if file == stored:
         return FileStatus.SAME
     if file is None or file == base:
@@ -103,7 +101,7 @@ def export_status(*, base: str | None, file: str | None, stored: str) -> FileSta
 
 
 def sync_status(*, base: str | None, file: str | None, stored: str | None) -> FileStatus:
-    """Say what a sync does with a file: it arrives where only the file was changed."""
+    """Return what a sync does with a file, which is taken over where it alone was changed."""
     if file == stored:
         return FileStatus.SAME
     if file is None:
@@ -116,17 +114,16 @@ def sync_status(*, base: str | None, file: str | None, stored: str | None) -> Fi
 
 
 def backup_name(document: str, at: datetime) -> str:
-    """Return the name of the file with a document's text as it was until a moment."""
+    """Return the file name of a document's text as it was until a moment."""
     return f"{document}{BACKUP}{at.astimezone(UTC):%Y%m%dT%H%M%S%fZ}"
 
 
 def is_backup(name: str) -> bool:
-    """Say whether a file is a document's backup, which no sync reads."""
     return BACKUP in name
 
 
-def with_untrusted_lines(text: str, hidden: str) -> str:
-    """Return an edited file's text with the lines behind it that the file was not given."""
-    if not hidden:
+def with_untrusted_lines(text: str, untrusted: str) -> str:
+    """Return an edited file's text followed by the document's untrusted lines, which were not exported."""
+    if not untrusted:
         return text
-    return f"{text}{'' if not text or text.endswith(chr(10)) else chr(10)}{hidden}"
+    return f"{text}{'' if not text or text.endswith(chr(10)) else chr(10)}{untrusted}"

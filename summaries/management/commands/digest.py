@@ -1,4 +1,4 @@
-"""`manage.py digest`: what was done with projects in a day, in words."""
+"""Print a day's project events in words, a paragraph for each agent or user in the agent's language."""
 
 from datetime import date
 from typing import Any
@@ -9,39 +9,33 @@ from django.utils import timezone
 from memoryhub.tenancy.models import Actor
 from summaries.actions.projects import daily
 from summaries.domain.events import DayTotals, describe_day
-from summaries.management.actor_options import add_actor_options, named_actor
+from summaries.management.project_options import add_actor_options, named_actor
 from summaries.models import ProjectEvent
 
 
 class Command(BaseCommand):
-    """Prints a paragraph for each agent or user with projects, in the agent's language."""
-
     help = (
         "Tell what was done with projects in a day (UTC): reads, routes, corrections, updates, compactions and tokens. "
         "Without --agent: of everybody with whose projects anything was done."
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
-        """Take whose and which day."""
         add_actor_options(parser)
         parser.add_argument("--day", help="The day, as 2026-03-01; today where it is left out.")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        """Print the sums; CommandError for no such day, agent or user."""
-        day = _day(options["day"])
+        day = _parse_day(options["day"])
         named = named_actor(options)
-        told_any = False
-        for actor in [named] if named else _active():
-            sums = daily(actor_id=actor.pk, first=day, last=day)
-            if sums or named:
-                told = describe_day(sums[0] if sums else DayTotals(day), language=actor.agent.language)
-                self.stdout.write(f"{actor.agent_id}/{actor.user_id or '–'} {told}")
-                told_any = True
-        if not told_any:
-            self.stdout.write(f"Nothing was done with projects on {day}.")
+        lines: list[str] = []
+        for actor in [named] if named else _actors_with_events():
+            totals = daily(actor_id=actor.pk, first=day, last=day)
+            if totals or named:
+                text = describe_day(totals[0] if totals else DayTotals(day), language=actor.agent.language)
+                lines.append(f"{actor.agent_id}/{actor.user_id or '–'} {text}")
+        self.stdout.write("\n".join(lines) or f"Nothing was done with projects on {day}.")
 
 
-def _day(given: str | None) -> date:
+def _parse_day(given: str | None) -> date:
     if given is None:
         return timezone.now().date()
     try:
@@ -50,7 +44,7 @@ def _day(given: str | None) -> date:
         raise CommandError(f"{given!r} is no day; write it as 2026-03-01.") from None
 
 
-def _active() -> list[Actor]:
+def _actors_with_events() -> list[Actor]:
     ids = ProjectEvent.objects.order_by("actor_id").values_list("actor_id", flat=True).distinct()
     return list(
         Actor.objects.select_related("agent").filter(id__in=ids).order_by("agent__agent_id", "user_id")

@@ -1,4 +1,4 @@
-"""`manage.py sync_projects`: take over what somebody changed in exported files."""
+"""Take over changes that somebody made to exported files."""
 
 from pathlib import Path
 from typing import Any
@@ -9,10 +9,10 @@ from django.utils import timezone
 from memoryhub.auth.domain import command
 from memoryhub.tenancy.domain import actor_id
 from memoryhub.tenancy.models import Actor
-from summaries.actions.files import ForeignTree, SyncContext, sync_projects, whose_tree
+from summaries.actions.files import ForeignTree, SyncContext, read_manifest, sync_projects
 from summaries.actions.folder import UnusableFile
 from summaries.domain.files import BadManifest, FileStatus
-from summaries.management.actor_options import add_actor_options, named_actor, only_actor
+from summaries.management.project_options import add_actor_options, named_actor, only_actor, print_reports
 
 WORDS = {
     FileStatus.SAME: "unchanged",
@@ -23,48 +23,44 @@ WORDS = {
     FileStatus.FILE_GONE: "the file is gone; the document stays",
     FileStatus.DOCUMENT_GONE: "deleted here; the file stays",
 }
-WOULD_BE = {FileStatus.EDITED: "would be taken over", FileStatus.NEW: "new, would be taken over"}
+DRY_RUN_WORDS = {
+    **WORDS,
+    FileStatus.EDITED: "would be taken over",
+    FileStatus.NEW: "new, would be taken over",
+}
 
 
 class Command(BaseCommand):
-    """Takes files over as versions and tells of each; exits with 1 where one was not."""
-
     help = (
         "Take over files of DIR/projects that were changed since they were exported. Where the document was changed "
         "too, that is told and nothing is written."
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
-        """Take from where, and whose if the tree does not say so."""
         parser.add_argument("dir", metavar="DIR", help="The folder that projects were exported into.")
         parser.add_argument("--dry-run", action="store_true", help="Say what would happen; change nothing.")
         add_actor_options(parser)
 
     def handle(self, *args: Any, **options: Any) -> None:
-        """Sync; CommandError where a file was not taken over, or the folder cannot be used."""
+        """Sync; CommandError, so that the command exits with 1, where a file was not taken over."""
         root, dry_run = Path(options["dir"]), options["dry_run"]
         try:
             actor = named_actor(options) or _exported_from(root) or only_actor()
             syncing = SyncContext(actor, command("sync_projects"), timezone.now(), dry_run)
-            told = sync_projects(syncing=syncing, root=root)
+            reports = sync_projects(syncing=syncing, root=root)
         except FileNotFoundError:
             raise CommandError(f"{root} holds no projects.") from None
         except (UnusableFile, BadManifest, ForeignTree) as error:
             raise CommandError(f"{root}: {error}") from error
-        words = {**WORDS, **(WOULD_BE if dry_run else {})}
-        for each in told:
-            self.stdout.write(
-                f"{each.path}: {words[each.verdict] if each.verdict else f'refused: {each.why}'}"
-            )
-        if not told:
+        if not reports:
             self.stdout.write(f"Nothing to take over: {root} holds no files of projects.")
-        problems = sum(each.is_problem for each in told)
-        if problems:
-            raise CommandError(f"{problems} of {len(told)} were not taken over.")
+        words = DRY_RUN_WORDS if dry_run else WORDS
+        print_reports(reports, words, out=self.stdout, failure="were not taken over")
 
 
 def _exported_from(root: Path) -> Actor | None:
-    manifest = whose_tree(root)
+    """Return the actor that a tree's manifest names; CommandError where it is unknown."""
+    manifest = read_manifest(root)
     if manifest is None:
         return None
     key = actor_id(manifest.agent_id, manifest.user_id)

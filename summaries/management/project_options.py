@@ -1,16 +1,18 @@
-"""Whose projects a command is about: the agent's own, or those of one of its users."""
+"""Options and output that the commands about projects share."""
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from django.core.management.base import CommandError, CommandParser
+from django.core.management.base import CommandError, CommandParser, OutputWrapper
 
 from memoryhub.tenancy.domain import actor_id, effective_user
 from memoryhub.tenancy.models import Actor, Agent
+from summaries.actions.files import FileReport
+from summaries.domain.files import FileStatus
 from summaries.models import Project
 
 
 def add_actor_options(parser: CommandParser) -> None:
-    """Take an agent and a user."""
     parser.add_argument("--agent", help="The agent. Needed where several agents or users have projects.")
     parser.add_argument("--user", help="One user of the agent; without it the agent itself.")
 
@@ -42,3 +44,14 @@ def only_actor() -> Actor:
     if len(found) > 1:
         raise CommandError("Several agents or users have projects; say whose with --agent and --user.")
     return found[0]
+
+
+def print_reports(
+    reports: Sequence[FileReport], words: Mapping[FileStatus, str], *, out: OutputWrapper, failure: str
+) -> None:
+    """Print the result of each file. Raises CommandError where some have problems."""
+    for each in reports:
+        out.write(f"{each.path}: {words[each.status] if each.status else f'refused: {each.why}'}")
+    problems = sum(each.is_problem for each in reports)
+    if problems:
+        raise CommandError(f"{problems} of {len(reports)} {failure}.")
