@@ -7,9 +7,9 @@ from datetime import datetime
 from typing import Final
 from uuid import UUID
 
-from memoryhub.auth.tenancy import Tenant
 from django.utils.translation import gettext_lazy as _
 
+from memoryhub.auth.tenancy import Tenant
 from memoryhub.errors import DomainError
 from memoryhub.llm.errors import ProviderTimeout
 from memoryhub.tenancy.policies import effective_policy
