@@ -1,7 +1,8 @@
-"""Writing a session's summary: read how it stands, decide, ask without any transaction, and write once (SPEC U1–U5).
+"""Write, edit, lock, restore and delete session summaries (SPEC U1-U5, U7); every change keeps a version.
 
-What was worked out counts only where the summary is still the one it was made from. Two jobs, or a job and a person,
-may work on one session at a time; whoever is second looks again and mostly finds nothing left to do.
+A job reads the session, asks the model outside any transaction, and writes once, if the summary is still the one that
+it read. Two jobs, or a job and a person, may work on one session at a time; the second one starts again and mostly
+finds nothing left to do.
 """
 
 import logging
@@ -37,19 +38,22 @@ from summaries.domain.summaries import VISIBLE_CHARACTER, Extent, SessionActivit
 from summaries.models import Summary, SummaryDraft, SummaryVersion
 
 CALL_SECONDS: Final = 60.0
-"""How long one question to the model may take, its retries included."""
+"""Deadline of one model call, its retries included."""
 
 RESERVE_SECONDS: Final = 10.0
-"""What is left of a job's time when no further question is begun."""
+"""Time of a job that is kept for writing; no call is begun that could use it."""
+
+VERSIONED_FIELDS: Final = ("text", "message_count", "start_time", "end_time", "model", "generator", "trust")
+"""Fields that a restored version brings back."""
 
 log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, kw_only=True)
 class SummaryRequest:
-    """That somebody asked for a summary by hand: from the start, or of a time alone.
+    """Request for a summary by hand, of the session up to now, from its beginning (`anew`), or of a time window.
 
-    `written` is how often it had been written by then: one that was written since is what they asked for.
+    `written` is how often the summary had been written at the time of the request.
     """
 
     written: int = 0
@@ -60,11 +64,9 @@ class SummaryRequest:
 
     @property
     def has_window(self) -> bool:
-        """Whether only a part of the session is wanted."""
         return self.start_time is not None or self.end_time is not None
 
     def payload(self) -> dict[str, Any]:
-        """Return it as a job's payload holds it."""
         return {
             "written": self.written,
             "anew": self.anew,
@@ -75,7 +77,7 @@ class SummaryRequest:
 
     @classmethod
     def of(cls, payload: Any) -> Self | None:
-        """Return what a job's payload holds; None where nobody asked."""
+        """Return the request in a job's payload; None where a trigger enqueued the job."""
         if "written" not in payload:
             return None
         times = {name: payload[name] and parse_datetime(payload[name]) for name in ("start_time", "end_time")}
@@ -83,49 +85,70 @@ class SummaryRequest:
         return cls(written=payload["written"], anew=payload["anew"], is_trusted=is_trusted, **times)
 
     def is_open(self, summary: Summary | None) -> bool:
-        """Whether what was asked for is still to be done, the summary being what it is by now."""
+        """Return whether the request is still to be fulfilled: a summary written since fulfils it."""
         if summary is None:
             return True
         if not self.is_trusted and summary.trust == Trust.TRUSTED:
             return False
         if self.has_window or summary.written <= self.written:
             return True
-        return self.anew and Extent.ANEW not in _reasons(summary)[self.written :]
+        return self.anew and Extent.ANEW not in _write_reasons(summary)[self.written :]
+
+    @property
+    def extent(self) -> Extent | None:
+        if self.has_window:
+            return Extent.WINDOW
+        return Extent.ANEW if self.anew else None
+
+
+def _write_reasons(summary: Summary) -> list[str]:
+    """Return the reasons of all writings of a summary in order."""
+    rows = SummaryVersion.objects.filter(actor_id=summary.actor_id, summary=summary, verb=Verb.WRITE)
+    return list(rows.order_by("number").values_list("reason", flat=True))
 
 
 @dataclass(frozen=True)
 class SessionState:
-    """A session as it stands when a job looks at it."""
+    """Session with its summary as a job read them, and the trigger or request that makes a summary due."""
 
     session: Session
     summary: Summary | None
     policy: SummaryPolicy
     trigger: Trigger | None
-    asked: SummaryRequest | None
+    request: SummaryRequest | None
 
     @property
     def base(self) -> tuple[UUID | None, int]:
-        """The summary that the work is based on; it must still be this one when the result is written."""
-        return (self.summary.pk, self.summary.version) if self.summary else (None, 0)
+        """Identity and version of the summary, which must be unchanged when the result is written."""
+        return _base_of(self.summary)
+
+    @property
+    def reason(self) -> str:
+        """Reason that the version records."""
+        return (self.request and self.request.extent) or self.trigger or ""
+
+
+def _base_of(summary: Summary | None) -> tuple[UUID | None, int]:
+    return (summary.pk, summary.version) if summary else (None, 0)
 
 
 def summarize(*, job: JobContext, now: datetime) -> Writes | None:
-    """Summarise the session of a job's payload if that is due; return what writes it.
+    """Summarise the session of a job's payload if that is due; return the function that writes it.
 
-    Raises ProviderError, and Postponed where there is more to ask than one attempt has time for.
+    Raises ProviderError, and Postponed where one attempt has not enough time for all calls.
     """
     began = time.monotonic()
-    found = _look(job, now)
-    if found is None or found.trigger is None:
+    state = _read_state(job, now)
+    if state is None or state.trigger is None:
         return None
-    writer = summarizer_for(found.session.actor, found.policy)
-    draft = _written(job, found, writer, now)
+    summarizer = summarizer_for(state.session.actor, state.policy)
+    draft = _summarize_all(job, state, summarizer, now)
     if not draft.text:
         return None
-    return lambda: _store(job, found, draft, writer, seconds=time.monotonic() - began, now=now)
+    return lambda: _store(job, state, draft, summarizer, seconds=time.monotonic() - began, now=now)
 
 
-def _look(job: JobContext, now: datetime) -> SessionState | None:
+def _read_state(job: JobContext, now: datetime) -> SessionState | None:
     session_id = UUID(job.payload["session_id"])
     assert job.actor_id is not None
     rows = Session.objects.select_related("actor__agent").filter(actor_id=job.actor_id, pk=session_id)
@@ -134,17 +157,17 @@ def _look(job: JobContext, now: datetime) -> SessionState | None:
         return None
     summary = Summary.objects.of(session.actor_id).filter(session_id=session.pk).first()
     policy = effective_policy(SummaryPolicy, session.actor.agent, session.actor)
-    asked = SummaryRequest.of(job.payload)
-    standing = _standing(session, summary, asked, now)
-    if standing.is_locked:
-        log.info("summary is locked", extra={"job": str(job.id), "summary": str(summary and summary.pk)})
-    return SessionState(
-        session, summary, policy, trigger(standing, policy), asked if standing.is_asked_for else None
-    )
+    request = SummaryRequest.of(job.payload)
+    if request is not None and not request.is_open(summary):
+        request = None
+    if summary is not None and summary.locked:
+        log.info("summary is locked", extra={"job": str(job.id), "summary": str(summary.pk)})
+    activity = _activity(session, summary, now, is_asked_for=request is not None)
+    return SessionState(session, summary, policy, trigger(activity, policy), request)
 
 
-def _standing(
-    session: Session, summary: Summary | None, asked: SummaryRequest | None, now: datetime
+def _activity(
+    session: Session, summary: Summary | None, now: datetime, *, is_asked_for: bool
 ) -> SessionActivity:
     since = summary.written_at if summary else session.started_at
     return SessionActivity(
@@ -152,83 +175,76 @@ def _standing(
         seconds_since=(now - since).total_seconds(),
         has_ended=session.ended_at is not None,
         is_locked=summary is not None and summary.locked,
-        is_asked_for=asked is not None and asked.is_open(summary),
+        is_asked_for=is_asked_for,
     )
 
 
 def _spoken(session: Session, *, after: int) -> MessageQuerySet:
-    """Return what people and assistants said in words after a `seq`, and before the session was looked at."""
+    """Return the non-blank messages of people and assistants after a `seq`, up to when the session was read."""
     rows = Message.objects.of([session.actor_id]).filter(session_id=session.pk).spoken()
     return rows.filter(seq__gt=after, seq__lte=session.message_count, content__regex=VISIBLE_CHARACTER)
 
 
-def _reasons(summary: Summary) -> list[str]:
-    """Return why the summary was written, each time that it was."""
-    rows = SummaryVersion.objects.filter(actor_id=summary.actor_id, summary=summary, verb=Verb.WRITE)
-    return list(rows.order_by("number").values_list("reason", flat=True))
-
-
-def _wanted(found: SessionState, *, after: int) -> MessageQuerySet:
-    rows = _spoken(found.session, after=after)
-    if found.asked and found.asked.start_time:
-        rows = rows.filter(created_at__gte=found.asked.start_time)
-    if found.asked and found.asked.end_time:
-        rows = rows.filter(created_at__lte=found.asked.end_time)
-    return rows.order_by("seq").only("seq", "role", "author", "content", "created_at", "trust")
-
-
-def _written(job: JobContext, found: SessionState, writer: Summarizer, now: datetime) -> Draft:
-    """Return the summary with all messages in it, each in exactly one call; what a break left is gone on from."""
-    draft = _kept(job, found) or _beginning(found)
-    is_first = True
-    while step := _next_step(found, draft, writer):
-        if not is_first:
-            _keep(job, found, draft, writer, now)
-            _check_time(job)
-        call, done = summarize_call(writer, step[0], seconds_left=lambda: min(CALL_SECONDS, job.seconds_left))
-        if step[1] is None:
-            draft = draft.joined_by(call, text=done.text, model=done.model)
-        else:
-            draft = draft.condensed_to(f"{done.text}\n{step[1]}".strip(), model=done.model)
-        is_first = False
-    return draft if found.asked and found.asked.has_window else _up_to_the_end(draft, found)
-
-
-def _next_step(found: SessionState, draft: Draft, writer: Summarizer) -> tuple[Call, str | None] | None:
-    """Return what to ask next, None at the end; with it what is left of a summary that is condensed first."""
-    waiting = _waiting(found, after=draft.covered)
-    if not waiting:
-        return None
-    if found.summary is not None and draft.covered == found.summary.message_count:
-        condensing = call_to_condense(draft, writer.limits, writer.count)
-        if condensing is not None:
-            return condensing
-    return next_call(draft.text, waiting, writer.limits, writer.count), None
-
-
-def _up_to_the_end(draft: Draft, found: SessionState) -> Draft:
-    """Return the draft as covering what was not spoken at the end as well."""
-    return replace(draft, covered=found.session.message_count)
-
-
-def _waiting(found: SessionState, *, after: int) -> list[SpokenMessage]:
+def _pending(state: SessionState, *, after: int) -> list[SpokenMessage]:
     """Return the next messages, no more than one call may hold; none at the end."""
-    rows = _wanted(found, after=after)[: found.policy.summary_max_messages]
+    rows = _spoken(state.session, after=after)
+    if state.request and state.request.start_time:
+        rows = rows.filter(created_at__gte=state.request.start_time)
+    if state.request and state.request.end_time:
+        rows = rows.filter(created_at__lte=state.request.end_time)
+    rows = rows.order_by("seq").only("seq", "role", "author", "content", "created_at", "trust")
     return [
         SpokenMessage(row.seq, row.role, row.author, row.content, row.created_at, Trust(row.trust))
-        for row in rows
+        for row in rows[: state.policy.summary_max_messages]
     ]
 
 
-def _beginning(found: SessionState) -> Draft:
-    """Return the summary as it is, to roll forward from; an empty one where it is written from the start."""
-    summary, asked = found.summary, found.asked
-    if asked is not None and asked.has_window:
-        # Who chose the time, chose what is told: no more is believed of it than of them.
-        return Draft(trust=Trust.TRUSTED if asked.is_trusted else Trust.UNTRUSTED)
-    if summary is None or _is_of_a_time(summary):
+def _summarize_all(job: JobContext, state: SessionState, summarizer: Summarizer, now: datetime) -> Draft:
+    """Return the summary of all messages, each in exactly one call; an interrupted attempt's draft is continued."""
+    draft = _saved_draft(job, state) or _first_draft(state)
+    is_first = True
+    while step := _next_step(state, draft, summarizer):
+        if not is_first:
+            _save_draft(job, state, draft, summarizer, now)
+            if job.seconds_left < CALL_SECONDS + RESERVE_SECONDS:
+                raise Postponed("The session is long; the next attempt goes on from here.", seconds=0)
+        call, rest = step
+        call, answer = summarize_call(
+            summarizer, call, seconds_left=lambda: min(CALL_SECONDS, job.seconds_left)
+        )
+        if rest is None:
+            draft = draft.joined_by(call, text=answer.text, model=answer.model)
+        else:
+            draft = replace(draft, text=f"{answer.text}\n{rest}".strip(), model=answer.model)
+        is_first = False
+    if state.request and state.request.has_window:
+        return draft
+    return replace(draft, covered=state.session.message_count)  # also what was not spoken at the end
+
+
+def _next_step(state: SessionState, draft: Draft, summarizer: Summarizer) -> tuple[Call, str | None] | None:
+    """Return the next call, None at the end; for a call that condenses a long summary, also the rest of its text."""
+    pending = _pending(state, after=draft.covered)
+    if not pending:
+        return None
+    if state.summary is not None and draft.covered == state.summary.message_count:
+        condensing = call_to_condense(draft, summarizer.limits, summarizer.count)
+        if condensing is not None:
+            return condensing
+    return next_call(draft.text, pending, summarizer.limits, summarizer.count), None
+
+
+def _first_draft(state: SessionState) -> Draft:
+    """Return the current summary, to be continued; an empty draft where it is written from the beginning."""
+    summary, request = state.summary, state.request
+    if request is not None and request.has_window:
+        # The requester chose the messages, so the summary is trusted no more than the requester.
+        return Draft(trust=Trust.TRUSTED if request.is_trusted else Trust.UNTRUSTED)
+    if summary is None or _is_of_window(summary):
         return Draft()
-    if asked is not None and (asked.anew or not _spoken(found.session, after=summary.message_count).exists()):
+    if request is not None and (
+        request.anew or not _spoken(state.session, after=summary.message_count).exists()
+    ):
         return Draft()
     return Draft(
         text=summary.text,
@@ -240,70 +256,69 @@ def _beginning(found: SessionState) -> Draft:
     )
 
 
-def _is_of_a_time(summary: Summary) -> bool:
-    """Whether the text was made of a part of the session: what else was said is not in it, however many it covers."""
+def _is_of_window(summary: Summary) -> bool:
+    """Return whether the text covers a time window only, whatever its `message_count`."""
     rows = SummaryVersion.objects.filter(actor_id=summary.actor_id, summary=summary)
-    told = rows.exclude(verb__in=(Verb.LOCK, Verb.UNLOCK)).order_by("-number").first()
-    return told is not None and told.verb == Verb.WRITE and told.reason == Extent.WINDOW
+    latest = rows.exclude(verb__in=(Verb.LOCK, Verb.UNLOCK)).order_by("-number").first()
+    return latest is not None and latest.verb == Verb.WRITE and latest.reason == Extent.WINDOW
 
 
-def _reason(found: SessionState) -> str:
-    asked = found.asked
-    if asked is not None and (asked.has_window or asked.anew):
-        return Extent.WINDOW if asked.has_window else Extent.ANEW
-    return found.trigger.value if found.trigger else ""
-
-
-def _kept(job: JobContext, found: SessionState) -> Draft | None:
-    """Return what an earlier attempt of this job has written, where nothing has changed under it."""
+def _saved_draft(job: JobContext, state: SessionState) -> Draft | None:
+    """Return the draft of an earlier attempt of this job, if the summary is unchanged since."""
     if job.cursor is None:
         return None
-    rows = SummaryDraft.objects.filter(actor_id=found.session.actor_id, session_id=found.session.pk)
-    kept = rows.filter(job_id=job.id, base_version=found.base[1]).first()
-    if kept is None:
-        return None
-    return Draft(**{each.name: getattr(kept, each.name) for each in fields(Draft)})
+    rows = SummaryDraft.objects.filter(actor_id=state.session.actor_id, session_id=state.session.pk)
+    saved = rows.filter(job_id=job.id, base_version=state.base[1]).first()
+    return Draft(**{each.name: getattr(saved, each.name) for each in fields(Draft)}) if saved else None
 
 
-def _keep(job: JobContext, found: SessionState, draft: Draft, writer: Summarizer, now: datetime) -> None:
-    """Keep a part of the work, so that a break costs one question and not all of them. Raises LeaseLost."""
+def _save_draft(
+    job: JobContext, state: SessionState, draft: Draft, summarizer: Summarizer, now: datetime
+) -> None:
+    """Save the draft, so that an interruption costs one call and not all of them. Raises LeaseLost."""
     values = {each.name: getattr(draft, each.name) for each in fields(Draft)}
-    values |= {"job_id": job.id, "base_version": found.base[1], "updated_at": now}
-    whose: dict[str, Any] = {"actor_id": found.session.actor_id, "session_id": found.session.pk}
-    total = found.session.message_count
-    with job.step(cursor={"covered": draft.covered}, done=draft.covered, total=total):
-        SummaryDraft.objects.update_or_create(**whose, defaults={**values, "generator": writer.generator})
-
-
-def _check_time(job: JobContext) -> None:
-    if job.seconds_left < CALL_SECONDS + RESERVE_SECONDS:
-        raise Postponed("The session is long; the next attempt goes on from here.", seconds=0)
+    values |= {
+        "job_id": job.id,
+        "base_version": state.base[1],
+        "generator": summarizer.generator,
+        "updated_at": now,
+    }
+    with job.step(cursor={"covered": draft.covered}, done=draft.covered, total=state.session.message_count):
+        SummaryDraft.objects.update_or_create(
+            actor_id=state.session.actor_id, session_id=state.session.pk, defaults=values
+        )
 
 
 def _store(
-    job: JobContext, found: SessionState, draft: Draft, writer: Summarizer, *, seconds: float, now: datetime
+    job: JobContext,
+    state: SessionState,
+    draft: Draft,
+    summarizer: Summarizer,
+    *,
+    seconds: float,
+    now: datetime,
 ) -> None:
-    """Write the summary, its version and what follows; in the transaction that says that the job is done."""
-    session = found.session
-    summary = _locked(found, now)
+    """Write the summary and its version, and enqueue what follows, in the transaction that completes the job."""
+    session = state.session
+    summary = _locked_for_writing(state, now)
     summary.text, summary.message_count = draft.text, draft.covered
     assert draft.start_time is not None and draft.end_time is not None
     summary.start_time, summary.end_time = draft.start_time, draft.end_time
-    summary.model, summary.generator, summary.trust = draft.model[:255], writer.generator, draft.trust
+    summary.model, summary.generator, summary.trust = draft.model[:255], summarizer.generator, draft.trust
     summary.written_at = summary.updated_at = now
     summary.save()
     by = job_principal(job.kind, job.id)
-    keep_version(summary=summary, verb=Verb.WRITE, by=by, reason=_reason(found), seconds=seconds, now=now)
+    _keep_version(summary, Verb.WRITE, by=by, reason=state.reason, seconds=seconds, now=now)
     SummaryDraft.objects.filter(actor_id=session.actor_id, session_id=session.pk).delete()
     enqueue_triggered("summary", actor_id=session.actor_id, session_id=session.pk)
 
 
-def _locked(found: SessionState, now: datetime) -> Summary:
-    """Return the summary to be written, its session locked. Raises Postponed where it is another than was read."""
-    session = found.session
+def _locked_for_writing(state: SessionState, now: datetime) -> Summary:
+    """Return the summary, its session locked. Raises Postponed where it changed since it was read."""
+    session = state.session
     Session.objects.select_for_update(no_key=True).filter(actor_id=session.actor_id, pk=session.pk).first()
     current = Summary.objects.of(session.actor_id).filter(session_id=session.pk).first()
-    if ((current.pk, current.version) if current else (None, 0)) != found.base:
+    if _base_of(current) != state.base:
         raise Postponed(
             "The summary changed while this was written; it is looked at again.", seconds=FIRST_PAUSE_SECONDS
         )
@@ -315,38 +330,18 @@ def _locked(found: SessionState, now: datetime) -> Summary:
     return current
 
 
-VERSIONED_FIELDS: Final = ("text", "message_count", "start_time", "end_time", "model", "generator", "trust")
-"""What a version brings back when it is restored."""
-
-
-def keep_version(
-    *,
-    summary: Summary,
-    verb: Verb,
-    by: Principal,
-    reason: str = "",
-    seconds: float | None = None,
-    now: datetime,
-) -> SummaryVersion:
-    """Write down a change that was just made to a locked row."""
-    version = SummaryVersion.objects.create(
-        actor_id=summary.actor_id,
-        summary=summary,
-        number=summary.version,
-        verb=verb,
-        locked=summary.locked,
-        who_kind=by.kind,
-        who_id=by.id,
-        who_name=by.name[:150],
-        reason=reason,
-        seconds=seconds,
-        created_at=now,
+def _keep_version(
+    summary: Summary, verb: Verb, *, by: Principal, reason: str, seconds: float | None = None, now: datetime
+) -> None:
+    """Record a change of a locked row as a version and in the audit log (SPEC U1, A11)."""
+    SummaryVersion.objects.create(
+        actor_id=summary.actor_id, summary=summary, number=summary.version, verb=verb, locked=summary.locked,
+        who_kind=by.kind, who_id=by.id, who_name=by.name[:150], reason=reason, seconds=seconds, created_at=now,
         **{name: getattr(summary, name) for name in VERSIONED_FIELDS},
-    )
+    )  # fmt: skip
     audit.record(
         by=by, verb=verb, object_kind="summary", object_id=summary.pk, actor=summary.actor, reason=reason, now=now
     )  # fmt: skip
-    return version
 
 
 @transaction.atomic
@@ -361,19 +356,22 @@ def edit_summary(
 ) -> Summary:
     """Change `text` or `locked`; a new text locks the summary unless the values say otherwise.
 
-    Raises VersionMismatch, UnknownRow, and Forbidden where an untrusted key would touch what is believed.
+    Raises VersionMismatch, UnknownRow, and Forbidden where an untrusted key would change a trusted summary.
     """
-    summary = _lock(summary, expected_version, by)
+    summary = _locked(summary, expected_version, by)
     is_new_text = values.get("text", summary.text) != summary.text
     locked = values.get("locked", summary.locked or is_new_text)
     if not is_new_text and locked == summary.locked:
         return summary
     if is_new_text:
         summary.text = values["text"]
-        summary.trust = _trust_of(summary, by)
+        if by.kind is PrincipalKind.CURATOR:
+            summary.trust = Trust.TRUSTED
+        elif not by.is_trusted:
+            summary.trust = Trust.UNTRUSTED
     verb = Verb.EDIT if is_new_text else Verb.LOCK if locked else Verb.UNLOCK
     summary.locked = locked
-    return _changed(summary, verb, by, reason, now)
+    return _saved(summary, verb, by, reason, now)
 
 
 @transaction.atomic
@@ -386,19 +384,19 @@ def restore_summary(
     reason: str = "",
     now: datetime,
 ) -> Summary:
-    """Bring back what a version says and covers, and lock it: what was said since joins once it is unlocked.
+    """Restore the text and coverage of a version, and lock it; later messages join once it is unlocked.
 
     Raises as `edit_summary`.
     """
     if version.summary_id != summary.pk:
         raise UnknownRow(format_lazy(_("No version {number} of this summary."), number=version.number))
-    summary = _lock(summary, expected_version, by)
+    summary = _locked(summary, expected_version, by)
     for name in VERSIONED_FIELDS:
         setattr(summary, name, getattr(version, name))
     if not by.is_trusted:
         summary.trust = Trust.UNTRUSTED
     summary.locked = True
-    return _changed(summary, Verb.RESTORE, by, reason, now)
+    return _saved(summary, Verb.RESTORE, by, reason, now)
 
 
 @transaction.atomic
@@ -409,7 +407,7 @@ def delete_summary(
 
     The next trigger writes another, from the session's beginning.
     """
-    summary = _lock(summary, expected_version, by)
+    summary = _locked(summary, expected_version, by)
     forget_source(source_id=summary.pk)
     forget_answers(actor=summary.actor, row_id=summary.pk)
     SummaryDraft.objects.filter(actor_id=summary.actor_id, session_id=summary.session_id).delete()
@@ -421,10 +419,10 @@ def delete_summary(
     summary.delete()
 
 
-def _lock(summary: Summary, expected_version: int | None, by: Principal) -> Summary:
+def _locked(summary: Summary, expected_version: int | None, by: Principal) -> Summary:
     hold(summary.actor_id)
     mine = {"actor_id": summary.actor_id}
-    # The session first, as whoever writes a summary does.
+    # The session first, in the same order as the job.
     Session.objects.select_for_update(no_key=True).filter(pk=summary.session_id, **mine).first()
     rows = Summary.objects.select_for_update(of=["self"]).select_related("actor__agent")
     locked = rows.filter(pk=summary.pk, **mine).first()
@@ -437,18 +435,11 @@ def _lock(summary: Summary, expected_version: int | None, by: Principal) -> Summ
     return locked
 
 
-def _trust_of(summary: Summary, by: Principal) -> str:
-    """Return the trust of a text from this hand: a curator vouches for it, a client's is never above what it was."""
-    if by.kind is PrincipalKind.CURATOR:
-        return Trust.TRUSTED
-    return summary.trust if by.is_trusted else Trust.UNTRUSTED
-
-
-def _changed(summary: Summary, verb: Verb, by: Principal, reason: str, now: datetime) -> Summary:
+def _saved(summary: Summary, verb: Verb, by: Principal, reason: str, now: datetime) -> Summary:
     summary.version += 1
     summary.updated_at = now
     summary.save()
-    keep_version(summary=summary, verb=verb, by=by, reason=reason, now=now)
+    _keep_version(summary, verb, by=by, reason=reason, now=now)
     enqueue_triggered("summary", actor_id=summary.actor_id, session_id=summary.session_id)
     return summary
 
@@ -463,7 +454,7 @@ def undo_summary_change(
     reason: str = "",
     now: datetime,
 ) -> Summary:
-    """Bring back what a summary was at a version, and whether it was locked. Raises as `edit_summary`."""
+    """Restore a version, and whether it was locked. Raises as `edit_summary`."""
     versions = SummaryVersion.objects.filter(actor_id=summary.actor_id, summary=summary)
     version = versions.filter(number=number).first()
     if version is None:
@@ -477,7 +468,6 @@ def undo_summary_change(
 
 
 def session_summary(*, actor_id: UUID, session_id: UUID) -> SessionSummary | None:
-    """Return a session's summary as it is now; None where there is none yet."""
     summary = Summary.objects.of(actor_id).filter(session_id=session_id).first()
     if summary is None:
         return None

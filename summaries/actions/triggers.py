@@ -1,4 +1,7 @@
-"""Asking for a summary by hand (SPEC U2)."""
+"""Enqueue summaries: on request, for sessions whose interval has passed, and for a backfill (SPEC U2).
+
+The decision whether a summary is due is `summaries.domain.summaries.trigger`.
+"""
 
 from collections.abc import Iterator
 from datetime import datetime, timedelta
@@ -40,12 +43,19 @@ from summaries.domain.summaries import JOB, VISIBLE_CHARACTER
 from summaries.models import Summary
 
 
+LOOKED_BACK: Final = timedelta(days=7)
+"""Age of an ended session up to which it is due. Older ones were imported or given up, and `backfill` finds them."""
+
+RETRY_AFTER: Final = timedelta(days=1)
+"""Pause after a failed job, since another attempt would cost as much."""
+
+
 class NothingToSummarize(DomainError):
-    """Nobody said anything in the session, or in the time asked for."""
+    """The session has no messages, or none in the time window."""
 
 
 class SummaryLocked(DomainError):
-    """A person put the summary right; it must be unlocked before a program writes it again."""
+    """The summary must be unlocked before a job writes it again."""
 
 
 @transaction.atomic
@@ -60,10 +70,10 @@ def enqueue_summary(
 ) -> UUID:
     """Enqueue a session's summary, due or not, and return the job's id; the session's actor is loaded.
 
-    What is new joins the summary; where nothing is, or with `anew`, it is written from the start; with a time, it is
-    made of what was said then. Asking again before it is written changes nothing.
+    New messages join the summary; without any, or with `anew`, it is written from the beginning; with a time window, of
+    the messages in it. Repeating the request before it is fulfilled changes nothing.
     Raises NothingToSummarize, SummaryLocked, UnknownRow where the actor was erased meanwhile, and Forbidden where an
-    untrusted key would have what is believed written otherwise.
+    untrusted key would change a trusted summary.
     """
     hold(session.actor_id)
     summary = Summary.objects.of(session.actor_id).filter(session_id=session.pk).first()
@@ -72,15 +82,15 @@ def enqueue_summary(
     if summary is not None and summary.trust == Trust.TRUSTED and not by.is_trusted:
         raise Forbidden(_("An untrusted key may not touch what is believed; a curator can."))
     _check_messages(session, start_time, end_time)
-    asked = SummaryRequest(
+    request = SummaryRequest(
         written=summary.written if summary else 0, anew=anew, start_time=start_time, end_time=end_time,
         is_trusted=by.is_trusted,
     )  # fmt: skip
     audit.record(
         by=by, verb="order", object_kind="summary", object_id=session.pk, actor=session.actor, now=now
     )
-    payload = {"session_id": str(session.pk), **asked.payload()}
-    # The key holds what is asked for, so that an automatic job, or one asked otherwise, does not stand in its place.
+    payload = {"session_id": str(session.pk), **request.payload()}
+    # The key holds the whole request, so that neither an automatic job nor another request replaces it.
     key = ":".join(["asked", *(str(value) for value in payload.values())])
     return enqueue(JOB, actor_id=session.actor_id, key=key, payload=payload)
 
@@ -101,8 +111,8 @@ def sessions_to_summarize(
 ) -> QuerySet[Session]:
     """Return the sessions with spoken messages after their summary, of an agent, a user, or active since a time.
 
-    In the order of their ids, their actors and agents loaded. Those whose summary a person locked are left out, and
-    those of agents and users that want none.
+    In the order of their ids, with actors and agents loaded; without locked summaries, and without agents and users
+    whose policy disables summaries.
     """
     sessions = Session.objects.annotate(on=policy_value("summarizes", BooleanField())).filter(on=True)
     rows = uncovered(sessions.select_related("actor__agent").order_by("id"))
@@ -114,10 +124,7 @@ def sessions_to_summarize(
 
 
 def uncovered(sessions: QuerySet[Session]) -> QuerySet[Session]:
-    """Narrow sessions to those with something said after their summary; `covered` is the last `seq` in it.
-
-    `written` is how often it was written.
-    """
+    """Filter to sessions with messages after their summary, and annotate its last `seq` and how often it was written."""
     own = Summary.objects.filter(actor_id=OuterRef("actor_id"), session_id=OuterRef("pk"))
     new = Message.objects.filter(
         actor_id=OuterRef("actor_id"),
@@ -133,7 +140,7 @@ def uncovered(sessions: QuerySet[Session]) -> QuerySet[Session]:
 
 
 def policy_value(key: str, field: IntegerField | BooleanField) -> Coalesce:
-    """Return a policy value as it holds for a session's actor: user, agent, default."""
+    """Return a policy value of a session's actor as an expression: the user's, the agent's, or the default."""
     return Coalesce(
         Cast(KeyTextTransform(key, "actor__policy"), field),
         Cast(KeyTextTransform(key, "actor__agent__policy"), field),
@@ -142,26 +149,19 @@ def policy_value(key: str, field: IntegerField | BooleanField) -> Coalesce:
 
 
 def backfill_pieces(scope: Scope) -> Iterator[Piece]:
-    """Yield a job for each session whose summary lacks something (`manage.py backfill`)."""
+    """Yield a job for each session whose summary lacks messages (`manage.py backfill`)."""
     for session in sessions_to_summarize(scope.agent_id, scope.user_id, scope.since).iterator(
         chunk_size=1000
     ):
-        asked = SummaryRequest(written=session.written).payload()  # type: ignore[attr-defined]
-        order = Order(JOB, f"{session.pk}:backfill", {"session_id": str(session.pk), **asked})
+        request = SummaryRequest(written=session.written).payload()  # type: ignore[attr-defined]
+        order = Order(JOB, f"{session.pk}:backfill", {"session_id": str(session.pk), **request})
         yield Piece(session.actor_id, order, session.message_count - session.covered)  # type: ignore[attr-defined]
 
 
-LOOKED_BACK: Final = timedelta(days=7)
-"""How long after its end a session is looked at. What is older was imported, or given up; `backfill` finds it."""
-
-REST: Final = timedelta(days=1)
-"""How long a session is left alone after a job that failed: to ask at each look would cost what it cost then."""
-
-
 def due_sessions(now: datetime) -> QuerySet[Session]:
-    """Return the sessions whose user's, or agent's, interval has passed since their summary, with new messages.
+    """Return the sessions with new messages whose interval, the user's or the agent's, has passed since their summary.
 
-    Those that ended are summarised at their end; where that did not succeed, they are due an interval after it.
+    Ended sessions are summarised at their end; where that failed, they are due an interval after it.
     """
     seconds = policy_value("summary_trigger_interval_seconds", IntegerField())
     allowed = ExpressionWrapper(seconds * Value(timedelta(seconds=1)), DurationField())
@@ -171,11 +171,10 @@ def due_sessions(now: datetime) -> QuerySet[Session]:
     age = ExpressionWrapper(Value(now, DateTimeField()) - since, DurationField())
     rows = Session.objects.filter(Q(ended_at=None) | Q(ended_at__gt=now - LOOKED_BACK), message_count__gt=0)
     rows = rows.annotate(allowed=allowed, age=age, on=policy_value("summarizes", BooleanField()))
-    rows = rows.filter(~Exists(_given_up(now)), on=True, age__gte=F("allowed"))
+    rows = rows.filter(~Exists(_failed_lately(now)), on=True, age__gte=F("allowed"))
     return uncovered(rows).order_by("id")
 
 
-def _given_up(now: datetime) -> QuerySet[Job]:
-    """Return the jobs about a session that failed a short while ago."""
+def _failed_lately(now: datetime) -> QuerySet[Job]:
     of_session = {"actor_id": OuterRef("actor_id"), "key": Cast(OuterRef("pk"), TextField())}
-    return Job.objects.ended_badly().filter(kind=JOB, finished_at__gt=now - REST, **of_session)
+    return Job.objects.ended_badly().filter(kind=JOB, finished_at__gt=now - RETRY_AFTER, **of_session)
