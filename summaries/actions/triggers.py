@@ -42,7 +42,6 @@ from summaries.domain.policy import SummaryPolicy
 from summaries.domain.summaries import JOB, VISIBLE_CHARACTER
 from summaries.models import Summary
 
-
 LOOKED_BACK: Final = timedelta(days=7)
 """Age of an ended session up to which it is due. Older ones were imported or given up, and `backfill` finds them."""
 
@@ -124,7 +123,7 @@ def sessions_to_summarize(
 
 
 def uncovered(sessions: QuerySet[Session]) -> QuerySet[Session]:
-    """Filter to sessions with messages after their summary, and annotate its last `seq` and how often it was written."""
+    """Filter to sessions with messages after their summary, annotated with its `covered` seq and `written` count."""
     own = Summary.objects.filter(actor_id=OuterRef("actor_id"), session_id=OuterRef("pk"))
     new = Message.objects.filter(
         actor_id=OuterRef("actor_id"),
