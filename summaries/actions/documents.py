@@ -1,4 +1,4 @@
-"""Reading and writing what a project remembers: every change keeps the text that it replaces (SPEC P1, P4, P6)."""
+"""Read and write the documents of projects; every change keeps the former text as a version (SPEC P1, P4, P6)."""
 
 from collections.abc import Collection, Mapping
 from datetime import datetime
@@ -7,6 +7,7 @@ from uuid import UUID
 
 from django.conf import settings
 from django.db import transaction
+from django.db.models import QuerySet
 from django.utils.text import format_lazy
 from django.utils.translation import gettext_lazy as _
 
@@ -41,16 +42,13 @@ from summaries.domain.documents import (
 )
 from summaries.domain.policy import CompactionPolicy
 from summaries.domain.projects import EventKind, free_name, is_stand_in, one_line, propose_name
-from summaries.models import (
-    Document,
-    DocumentEntry,
-    DocumentVersion,
-    Project,
-    ProjectEvent,
-)
+from summaries.models import Document, DocumentEntry, DocumentVersion, Project, ProjectEvent
 
 BACKUPS: Final = 3
-"""How many texts from before a compaction are offered as backups; versions are all kept."""
+"""Texts from before a compaction that are offered as backups; all versions are kept."""
+
+COMPACT_KIND: Final = "compact"
+"""Name of the job that compacts a document."""
 
 EVENT_KINDS: Final = {
     DocumentKind.CREATE: EventKind.UPDATE,
@@ -61,13 +59,25 @@ EVENT_KINDS: Final = {
     DocumentKind.SYNC: EventKind.SYNC,
 }
 
+TRUST_VERBS: Final = {Trust.TRUSTED: "believe", Trust.UNTRUSTED: "doubt"}
+
+_REFUSALS: Final = frozenset({Outcome.REFUSED, Outcome.TOO_MUCH_PROTECTED})
+
 
 class DocumentTooLong(DomainError, ValueError):
-    """The text, or what it would become, is longer than a document may be."""
+    """The document would be longer than LONGEST_DOCUMENT."""
+
+
+class NotAdded(DomainError):
+    """The document exists already."""
+
+
+class NotEmpty(DomainError):
+    """The document has content, so it can only be deleted with its project."""
 
 
 class DocumentExists(VersionMismatch):
-    """The document was to be made, and is there already."""
+    """A document of this name exists, but a new one was to be created."""
 
     def __init__(self, current: int) -> None:
         self.current = current
@@ -107,7 +117,7 @@ def write_document(
     now: datetime,
     expected_version: int | None = None,
 ) -> Document:
-    """Give a document another text, keeping the one that it had; the same text changes nothing.
+    """Replace a document's text, keeping the former as a version; the same text changes nothing.
 
     Raises VersionMismatch, UnknownRow, DocumentTooLong, and Forbidden for an untrusted key.
     """
@@ -129,9 +139,9 @@ def put_document(
     expected_version: int | None = None,
     is_new: bool = False,
 ) -> Document:
-    """Write a document by its name, making it where it is missing. Raises as `write_document`, and BadDocumentName.
+    """Write a document by its name, creating it if necessary. Raises as `write_document`, and BadDocumentName.
 
-    With `is_new` it must be missing; raises DocumentExists where it is not.
+    With `is_new` it must not exist yet; raises DocumentExists where it does.
     """
     check_trusted(by)
     check_document_name(name)
@@ -142,9 +152,7 @@ def put_document(
         if is_new:
             raise DocumentExists(document.version)
         return _written(project, document, text, kind, by, reason, now)
-    _check_length(text)
-    document = first_text(project=project, name=name, text=text, by=by, reason=reason, now=now)
-    return _noted(project, document, DocumentKind.CREATE, by, reason, now)
+    return _created(project, name, text, DocumentKind.CREATE, by, reason, now)
 
 
 @transaction.atomic
@@ -160,11 +168,10 @@ def append_entry(
     now: datetime,
     expected_version: int | None = None,
 ) -> Document:
-    """Append one line to a document (made where it is missing), and keep when and whence it came.
+    """Append one line with its provenance to a document, which is created if necessary.
 
-    `sources` is `{"message_ids", "channel"}`. A line that stands there already is not repeated, but one that nobody
-    believed is believed once a trusted hand says it too. Raises BadDocumentName, DocumentTooLong, UnknownRow,
-    VersionMismatch.
+    `sources` is `{"message_ids", "channel"}`. An existing line is not repeated, but an untrusted one becomes trusted
+    when a trusted source repeats it. Raises BadDocumentName, DocumentTooLong, UnknownRow, VersionMismatch.
     """
     check_document_name(document_name)
     project = locked_project(project)
@@ -172,22 +179,33 @@ def append_entry(
     line = entry_line(text, pinned=pinned, document=document_name, at=now)
     document = _named(project, document_name)
     _check_version(document, expected_version)
-    if document is not None and _stands_in(document, line):
-        _believe(document, line, trust)
+    digest = line_digest(line)
+    if document is not None and digest in map(line_digest, document.text.splitlines()):
+        if trust is Trust.TRUSTED:
+            _pending_entries(document, digest).update(trust=trust)
         return document
-    document = _with_line(project, document, document_name, line, by, now)
+    if document is not None:
+        text = appended(document.text, line)
+        document = _written(project, document, text, DocumentKind.APPEND, by, "", now)
+    else:
+        document = _created(project, document_name, appended("", line), DocumentKind.APPEND, by, "", now)
     DocumentEntry.objects.update_or_create(
-        actor_id=project.actor_id, document=document, text_digest=line_digest(line),
+        actor_id=project.actor_id, document=document, text_digest=digest,
         defaults={"pinned": pinned, "source": dict(sources or {}), "trust": trust, "created_at": now},
     )  # fmt: skip
     return document
 
 
 def is_pending(*, document: Document, text: str, pinned: bool = False, at: datetime) -> bool:
-    """Return whether a line appended at that time waits for somebody to believe it."""
+    """Return whether a line appended at that time is untrusted and waits for approval."""
     line = entry_line(text, pinned=pinned, document=document.name, at=at)
-    rows = DocumentEntry.objects.filter(actor_id=document.actor_id, document=document)
-    return rows.filter(text_digest=line_digest(line), trust=Trust.UNTRUSTED).exists()
+    return _pending_entries(document, line_digest(line)).exists()
+
+
+def _pending_entries(document: Document, digest: bytes) -> QuerySet[DocumentEntry]:
+    return DocumentEntry.objects.filter(
+        actor_id=document.actor_id, document=document, text_digest=digest, trust=Trust.UNTRUSTED
+    )
 
 
 @transaction.atomic
@@ -200,7 +218,7 @@ def restore_document(
     reason: str = "",
     now: datetime,
 ) -> Document:
-    """Bring back the text that a document had at a version. Raises as `write_document`."""
+    """Restore the text of a version. Raises as `write_document`."""
     check_trusted(by)
     project, document = _locked(document, expected_version)
     versions = DocumentVersion.objects.filter(actor_id=document.actor_id, document=document)
@@ -217,23 +235,30 @@ def backups_of(document: Document) -> list[DocumentVersion]:
 
 
 def trusted_text(document: Document) -> str:
-    """Return a document's text without the entries that nobody believes (SPEC M10)."""
+    """Return a document's text without its untrusted entries (SPEC M10)."""
     return trusted_texts([document])[document.pk]
 
 
-def trusted_texts(documents: list[Document]) -> dict[Any, str]:
-    """Return the texts of an actor's documents, by id, without the entries that nobody believes."""
-    doubted: dict[Any, set[bytes]] = {}
+def trusted_texts(documents: list[Document]) -> dict[UUID, str]:
+    """Return the texts of documents, by id, without their untrusted entries."""
     entries = DocumentEntry.objects.filter(
-        actor_id__in={each.actor_id for each in documents}, document__in=documents, trust=Trust.UNTRUSTED
+        actor_id__in={each.actor_id for each in documents}, document__in=documents
     )
-    for document_id, digest in entries.values_list("document_id", "text_digest"):
-        doubted.setdefault(document_id, set()).add(bytes(digest))
-    return {each.pk: without_lines(each.text, doubted.get(each.pk, set())) for each in documents}
+    untrusted = untrusted_digests(entries)
+    return {each.pk: without_lines(each.text, untrusted.get(each.pk, set())) for each in documents}
+
+
+def untrusted_digests(entries: QuerySet[DocumentEntry]) -> dict[UUID, set[bytes]]:
+    """Return the digests of the untrusted ones of these entries by document."""
+    digests: dict[UUID, set[bytes]] = {}
+    rows = entries.filter(trust=Trust.UNTRUSTED)
+    for document_id, digest in rows.values_list("document_id", "text_digest"):
+        digests.setdefault(document_id, set()).add(bytes(digest))
+    return digests
 
 
 def _locked(document: Document, expected_version: int | None) -> tuple[Project, Document]:
-    """Return a document and its project, both locked: the project first, as everybody does."""
+    """Return a document and its project, both locked; always the project first, so that nobody deadlocks."""
     project = locked_project(Project(pk=document.project_id, actor_id=document.actor_id))
     rows = Document.objects.of(document.actor_id).select_for_update(no_key=True)
     locked = rows.filter(pk=document.pk).first()
@@ -253,7 +278,7 @@ def _named(project: Project, name: str) -> Document | None:
 
 
 def _check_version(document: Document | None, expected_version: int | None) -> None:
-    """Raise VersionMismatch for another version than is expected; a document that is missing has none."""
+    """Raise VersionMismatch for another version than expected; a missing document has version 0."""
     if expected_version is not None and (document is None or document.version != expected_version):
         raise VersionMismatch(document.version if document else 0)
 
@@ -281,35 +306,25 @@ def _written(
     return _noted(project, document, kind, by, reason, now)
 
 
-def _with_line(
-    project: Project, document: Document | None, name: str, line: str, by: Principal, now: datetime
+def _created(
+    project: Project, name: str, text: str, kind: DocumentKind, by: Principal, reason: str, now: datetime
 ) -> Document:
-    """Append a line; a document that is made for it is made with it, so that the line is its first text."""
-    if document is not None:
-        return _written(project, document, appended(document.text, line), DocumentKind.APPEND, by, "", now)
-    text = appended("", line)
     _check_length(text)
-    document = first_text(project=project, name=name, text=text, by=by, reason="", now=now)
-    return _noted(project, document, DocumentKind.APPEND, by, "", now)
+    document = first_text(project=project, name=name, text=text, by=by, reason=reason, now=now)
+    return _noted(project, document, kind, by, reason, now)
 
 
 def _noted(
     project: Project, document: Document, kind: DocumentKind, by: Principal, reason: str, now: datetime
 ) -> Document:
-    """Follow what MEMORY.md says the project is about, and note the change."""
+    """Update the project's description from MEMORY.md, record the change, and enqueue a compaction if due."""
     description = description_in(document.text) if document.name == MEMORY else ""
     if description and description != project.description:
         project.description, project.version, project.updated_at = description, project.version + 1, now
         project.save(update_fields=["description", "version", "updated_at"])
     audit.record(
-        by=by,
-        verb=kind,
-        object_kind="document",
-        object_id=document.pk,
-        actor=project.actor,
-        reason=reason,
-        now=now,
-    )
+        by=by, verb=kind, object_kind="document", object_id=document.pk, actor=project.actor, reason=reason, now=now
+    )  # fmt: skip
     note_event(
         actor=project.actor, project=project, kind=EVENT_KINDS[kind], tokens=document.token_count, outcome=kind,
         details={"document_id": str(document.pk), "version": document.version}, now=now,
@@ -319,28 +334,10 @@ def _noted(
     return document
 
 
-def _stands_in(document: Document, line: str) -> bool:
-    digest = line_digest(line)
-    return any(line_digest(each) == digest for each in document.text.splitlines())
-
-
-def _believe(document: Document, line: str, trust: Trust) -> None:
-    if trust is Trust.TRUSTED:
-        DocumentEntry.objects.filter(
-            actor_id=document.actor_id,
-            document=document,
-            text_digest=line_digest(line),
-            trust=Trust.UNTRUSTED,
-        ).update(trust=trust)
-
-
-COMPACT_KIND: Final = "compact"
-
-
 def enqueue_compaction_if_due(*, project: Project, document: Document, now: datetime) -> None:
-    """Enqueue the compaction of a document that has passed its limit, in the transaction that let it grow.
+    """Enqueue the compaction of a document that has passed its limit, in the transaction in which it grew.
 
-    Without a language model that is noted once. After a refusal the document is left alone for a day.
+    Without a language model this is noted once. After a refusal the next attempt is a day later.
     """
     if document.name not in COMPACTED:
         return
@@ -352,25 +349,19 @@ def enqueue_compaction_if_due(*, project: Project, document: Document, now: date
         if last is None or last.outcome != Outcome.NO_MODEL:
             note_outcome(project=project, document=document, outcome=Outcome.NO_MODEL, now=now)
     elif not (last and last.outcome in _REFUSALS and last.created_at > now - FOLLOW_UP):
-        enqueue(COMPACT_KIND, actor_id=document.actor_id, key=str(document.pk), payload=_payload(document))
-
-
-_REFUSALS: Final = frozenset({Outcome.REFUSED, Outcome.TOO_MUCH_PROTECTED})
+        payload = {"document_id": str(document.pk)}
+        enqueue(COMPACT_KIND, actor_id=document.actor_id, key=str(document.pk), payload=payload)
 
 
 def note_outcome(
     *, project: Project, document: Document, outcome: Outcome, missing: int = 0, now: datetime
 ) -> None:
-    """Write down what became of a compaction that changed nothing; one that did is noted as any new text is."""
+    """Record the outcome of a compaction that changed nothing; one that did is recorded like any new text."""
     details = {"document_id": str(document.pk), "version": document.version, "missing": missing}
     note_event(
         actor=project.actor, project=project, kind=EventKind.COMPACT, tokens=document.token_count, outcome=outcome,
         details=details, now=now,
     )  # fmt: skip
-
-
-def _payload(document: Document) -> dict[str, str]:
-    return {"document_id": str(document.pk)}
 
 
 def _last_outcome(document: Document) -> ProjectEvent | None:
@@ -380,37 +371,28 @@ def _last_outcome(document: Document) -> ProjectEvent | None:
     return rows.filter(details__document_id=str(document.pk)).order_by("-created_at", "-id").first()
 
 
-class NotAdded(DomainError):
-    """The document is there already."""
-
-
-class NotEmpty(DomainError):
-    """Something was written into the document; it goes with its project alone."""
-
-
 @transaction.atomic
 def add_document(
     *, project: Project, name: str = "", topic: str = "", by: Principal, reason: str = "", now: datetime
 ) -> Document:
-    """Make an empty document: the one that is named, or one about a topic, under a name that is free.
+    """Create an empty document with a name, or with a free name derived from a topic.
 
-    Where the name cannot say the topic, for want of Latin letters, the text begins with it.
-
+    Where the name cannot express the topic, for want of Latin letters, the text begins with it.
     Raises NotAdded, BadDocumentName, UnknownRow, Forbidden.
     """
     check_trusted(by)
     project = locked_project(project)
     taken = set(Document.objects.of(project.actor_id).filter(project=project).values_list("name", flat=True))
     topic = one_line(topic)
-    name, text = (name, "") if name else _detail(topic, taken)
+    name, text = (name, "") if name else _named_after(topic, taken)
     check_document_name(name)
     if name in taken:
         raise NotAdded(format_lazy(_("The project has a document {name} already."), name=name))
     return put_document(project=project, name=name, text=text, by=by, reason=reason, now=now)
 
 
-def _detail(topic: str, taken: set[str]) -> tuple[str, str]:
-    """Return the name of a document about a topic, and what it says at first."""
+def _named_after(topic: str, taken: set[str]) -> tuple[str, str]:
+    """Return the name and first text of a document about a topic."""
     topics = {name.removeprefix("detail-").removesuffix(".md") for name in taken}
     name = f"detail-{free_name(propose_name(topic), topics)}.md"
     return name, f"# {topic}\n" if topic and is_stand_in(name) else ""
@@ -418,14 +400,14 @@ def _detail(topic: str, taken: set[str]) -> tuple[str, str]:
 
 @transaction.atomic
 def remove_empty_document(*, document: Document, by: Principal, reason: str = "", now: datetime) -> None:
-    """Remove a document that nothing was ever written into. Raises NotEmpty, UnknownRow, Forbidden."""
+    """Delete a document that was never written to. Raises NotEmpty, UnknownRow, Forbidden."""
     check_trusted(by)
     project = locked_project(Project(pk=document.project_id, actor_id=document.actor_id))
     rows = Document.objects.of(document.actor_id).select_for_update().filter(pk=document.pk)
     locked = rows.first()
     if locked is None:
         raise UnknownRow(_("No such document."))
-    if locked.version > 1 or not _says_nothing(locked):
+    if locked.version > 1 or not _is_as_created(locked):
         raise NotEmpty(
             _("Something was written into this document meanwhile; it can be emptied, not removed.")
         )
@@ -435,14 +417,11 @@ def remove_empty_document(*, document: Document, by: Principal, reason: str = ""
     locked.delete()
 
 
-def _says_nothing(document: Document) -> bool:
-    """Say whether a document says nothing, or no more than the topic that its name was made of."""
+def _is_as_created(document: Document) -> bool:
+    """Return whether a document is empty, or has only the topic that its name was derived from."""
     topic = document.text.removeprefix("# ").removesuffix("\n")
     is_topic = document.text == f"# {topic}\n" and document.name.startswith(f"detail-{propose_name(topic)}")
     return not document.text or (is_topic and is_stand_in(document.name))
-
-
-VERBS = {Trust.TRUSTED: "believe", Trust.UNTRUSTED: "doubt"}
 
 
 @transaction.atomic
@@ -455,21 +434,21 @@ def set_entry_trust(
     reason: str = "",
     now: datetime,
 ) -> list[UUID]:
-    """Believe these entries of a document, or doubt them again; return those that were thought of otherwise before.
+    """Approve entries of a document, or revoke the approval (SPEC M10); return the ids of those that changed.
 
     Raises Forbidden for an untrusted key, UnknownRow where the actor was erased meanwhile.
     """
     check_trusted(by)
     hold(document.actor_id)
     rows = DocumentEntry.objects.select_for_update().filter(actor_id=document.actor_id, document=document)
-    others = list(rows.filter(pk__in=entry_ids).exclude(trust=trust).values_list("pk", flat=True))
-    if others:
-        DocumentEntry.objects.filter(actor_id=document.actor_id, pk__in=others).update(trust=trust)
+    changed = list(rows.filter(pk__in=entry_ids).exclude(trust=trust).values_list("pk", flat=True))
+    if changed:
+        DocumentEntry.objects.filter(actor_id=document.actor_id, pk__in=changed).update(trust=trust)
         audit.record(
-            by=by, verb=VERBS[trust], object_kind="document", object_id=document.pk, actor=document.project.actor,
-            reason=reason, details={"entries": len(others)}, now=now,
+            by=by, verb=TRUST_VERBS[trust], object_kind="document", object_id=document.pk, actor=document.project.actor,
+            reason=reason, details={"entries": len(changed)}, now=now,
         )  # fmt: skip
-    return others
+    return changed
 
 
 @transaction.atomic
@@ -483,9 +462,9 @@ def undo_project_change(
     reason: str = "",
     now: datetime,
 ) -> Project:
-    """Give a project its former name, and MEMORY.md what it said at a version, which tells the description.
+    """Restore a project's former name, and MEMORY.md with the description in it at a version.
 
-    Raises as `change_project` and `restore_version`.
+    Raises as `change_project` and `restore_document`.
     """
     project = locked_project(project, expected_version)
     if name != project.name:
@@ -498,15 +477,13 @@ def undo_project_change(
             document=memory, number=memory_version, expected_version=memory_version + 1, by=by, reason=reason, now=now
         )  # fmt: skip
         project = locked_project(project)
-        _describe_as_before(project, by, reason, now)
+        _clear_description(project, memory, now)
     return project
 
 
-def _describe_as_before(project: Project, by: Principal, reason: str, now: datetime) -> None:
-    """Follow a MEMORY.md that says nothing of what the project is about: a text with a quote is followed already."""
-    text = (
-        Document.objects.of(project.actor_id).values_list("text", flat=True).get(project=project, name=MEMORY)
-    )
-    if project.description and not description_in(text):
+def _clear_description(project: Project, memory: Document, now: datetime) -> None:
+    """Clear the description if the restored MEMORY.md has none; one that it has is adopted with the text."""
+    memory.refresh_from_db(fields=["text"])
+    if project.description and not description_in(memory.text):
         project.description, project.version, project.updated_at = "", project.version + 1, now
         project.save(update_fields=["description", "version", "updated_at"])
