@@ -1,8 +1,8 @@
-"""What follows from a router's verdict, and a router of words for where there is no model (SPEC P3, P4). Pure.
+"""Consequences of a router's prediction, and a word-based router for use without a model (SPEC P3, P4). Pure.
 
-A word tells much where few projects have it, and nothing where all do. What a message shares with a project is its
-evidence; how sure the verdict is depends on how much evidence there is, and on how far the next project is behind.
-The bounds were measured (`bench/routing.py`); a routing by words is never sure on one common word alone.
+A word is weighted by how few projects have it. The words that a message shares with a project are its evidence; the
+confidence depends on the amount of evidence and on the lead over the next project. The thresholds were measured
+(`bench/routing.py`); one common word alone never gives high confidence.
 """
 
 import re
@@ -18,15 +18,13 @@ from summaries.domain.projects import free_name, is_name, propose_name
 
 
 class Confidence(StrEnum):
-    """How sure a router is."""
-
     HIGH = "high"
     MEDIUM = "medium"
     LOW = "low"
 
 
 class Action(StrEnum):
-    """What is done about a message."""
+    """Consequence of a prediction."""
 
     ROUTE = "route"
     DISCLOSE = "route_and_disclose"
@@ -38,7 +36,7 @@ CONSEQUENCES: Final[Mapping[Confidence, Action]] = {
     Confidence.HIGH: Action.ROUTE,
     Confidence.MEDIUM: Action.DISCLOSE,
 }
-"""What follows where a project was found. Where none was, or at low confidence, the user decides."""
+"""Actions where a project was found; where none was, or at low confidence, the user decides."""
 
 LONGEST_REASON: Final = 500
 MOST_PROPOSED_WORDS: Final = 4
@@ -46,7 +44,7 @@ MOST_PROPOSED_WORDS: Final = 4
 
 @dataclass(frozen=True)
 class Prediction:
-    """What a router found: a project's name or None, what a new one could be called, how sure, and why."""
+    """Output of a router: a project's name or None, a name for a new one, confidence and reason."""
 
     project: str | None
     proposed_name: str | None
@@ -54,16 +52,16 @@ class Prediction:
     reason: str = field(default="", repr=False)
 
 
-def action_of(verdict: Prediction) -> Action:
-    """Return what follows from a verdict (SPEC P3)."""
-    if verdict.project is not None and verdict.confidence in CONSEQUENCES:
-        return CONSEQUENCES[verdict.confidence]
-    return Action.PROPOSE if verdict.proposed_name else Action.ASK
+def action_of(prediction: Prediction) -> Action:
+    """Return the action for a prediction (SPEC P3)."""
+    if prediction.project is not None and prediction.confidence in CONSEQUENCES:
+        return CONSEQUENCES[prediction.confidence]
+    return Action.PROPOSE if prediction.proposed_name else Action.ASK
 
 
 @dataclass(frozen=True)
 class PastDecision:
-    """What was decided of an earlier message of a session, and what a person made of it."""
+    """Decision about an earlier message of a session, and its correction by a person."""
 
     project: str | None
     confidence: Confidence
@@ -72,9 +70,9 @@ class PastDecision:
 
 
 def session_project(decided: Iterable[PastDecision]) -> str | None:
-    """Return the project that a session is about, by its decisions, latest first; None where that is open.
+    """Return the project that a session is about from its decisions, latest first; None where that is open.
 
-    What a person put right counts, or what a router was sure of, unless another project was guessed or a new one
+    The latest correction or decision of high confidence counts, unless another project was guessed or a new one
     proposed since.
     """
     guessed: set[str] = set()
@@ -90,30 +88,29 @@ def session_project(decided: Iterable[PastDecision]) -> str | None:
 
 
 def usable_prediction(
-    verdict: Prediction, projects: Sequence[str], *, so_far: str | None = None
+    prediction: Prediction, projects: Sequence[str], *, current: str | None = None
 ) -> Prediction:
-    """Return a model's verdict with names that can be used: an unknown project is none, a proposal is free.
+    """Return a model's prediction with usable names: an unknown project becomes None, a proposal a free name.
 
-    At low confidence there is no project: nobody is routed by a guess, but for the project that the session is about
-    already, `so_far`.
+    At low confidence there is no project, except `current`, the one that the session is about already.
     """
-    known = verdict.project if verdict.project in projects else None
-    if known is not None and known == so_far and verdict.confidence is Confidence.LOW:
-        return Prediction(known, None, Confidence.MEDIUM, verdict.reason[:LONGEST_REASON])
-    if known is not None and verdict.confidence is not Confidence.LOW:
-        return Prediction(known, None, verdict.confidence, verdict.reason[:LONGEST_REASON])
-    wanted = verdict.proposed_name or (verdict.project if known is None else None)
+    known = prediction.project if prediction.project in projects else None
+    if known is not None and known == current and prediction.confidence is Confidence.LOW:
+        return Prediction(known, None, Confidence.MEDIUM, prediction.reason[:LONGEST_REASON])
+    if known is not None and prediction.confidence is not Confidence.LOW:
+        return Prediction(known, None, prediction.confidence, prediction.reason[:LONGEST_REASON])
+    wanted = prediction.proposed_name or (prediction.project if known is None else None)
     proposed = None
     if wanted and wanted not in projects:
         proposed = free_name(wanted if is_name(wanted) else propose_name(wanted), projects)
     confidence = (
-        verdict.confidence if proposed and known is None and verdict.project is None else Confidence.LOW
+        prediction.confidence if proposed and known is None and prediction.project is None else Confidence.LOW
     )
-    return Prediction(None, proposed, confidence, verdict.reason[:LONGEST_REASON])
+    return Prediction(None, proposed, confidence, prediction.reason[:LONGEST_REASON])
 
 
 def answer_schema() -> dict[str, Any]:
-    """Return the form of a model's answer."""
+    """Return the JSON schema of a model's answer."""
     text_or_null = {"anyOf": [{"type": "string"}, {"type": "null"}]}
     return {
         "type": "object",
@@ -129,7 +126,6 @@ def answer_schema() -> dict[str, Any]:
 
 
 def parse_prediction(data: Mapping[str, Any]) -> Prediction:
-    """Return the verdict that an answer under `answer_schema` holds."""
     return Prediction(
         data["project"] or None, data["proposed_name"] or None, Confidence(data["confidence"]), data["reason"]
     )
@@ -139,39 +135,38 @@ NAME_WEIGHT: Final = 1.5
 DESCRIPTION_WEIGHT: Final = 1.0
 TEXT_WEIGHT: Final = 0.8
 EXAMPLE_WEIGHT: Final = 0.8
-"""What a shared word counts for by where the project has it: in its name, its description, its documents, or in what
-people put right."""
+"""Weights of a shared word in a project's name, description, documents, and in messages corrected to it."""
 
 SHARING: Final = 1.0
-"""The exponent by which a word that several projects have tells less."""
+"""Exponent of the number of projects that have a word, by which its weight is divided."""
 
 ENOUGH: Final = 2.2
-"""Evidence for a verdict that is sure: more than two words that no other project has, wherever they stand.
+"""Evidence for high confidence: more than two words that no other project has, in any place.
 
 "system design" shares both words with a project called design-system, and may be about something else."""
 
 SOME: Final = 0.7
-"""Evidence for a best guess: about one such word."""
+"""Evidence for medium confidence: about one such word."""
 
 FAR_AHEAD: Final = 0.5
 AHEAD: Final = 0.25
-"""How much of its evidence the best project must have over the next, to be sure and to be guessed."""
+"""Lead of the best project over the next, as a share of its evidence, for high and medium confidence."""
 
 SIMILAR: Final = 0.45
 VERY_SIMILAR: Final = 0.7
-"""From which likeness on a message is routed as one that was put right, and when that is sure."""
+"""Similarity to a corrected message for medium and high confidence."""
 
 COMPARED: Final = 1_000
-"""Characters of two messages by which it is told whether they are alike."""
+"""Characters of each message that similarity compares."""
 
 WHOLE_SHARE: Final = 6_000
 LEAST_SHARE: Final = 375
 MOST_TEXT: Final = 240_000
-"""Characters of one document, where few have many, and of all: to analyse them takes a second or so, once."""
+"""Characters of one document, at most and at least, and of all: to analyse them takes a second or so, once."""
 
 MOST_DOCUMENTS: Final = MOST_TEXT // LEAST_SHARE
 MOST_LISTED: Final = 300
-"""Projects that a model is shown: more would cost more to read than they help."""
+"""Projects that a model is shown; more would cost more to read than they help."""
 
 _CHARACTER: Final = 0.1
 _PAIR: Final = 0.25
@@ -180,7 +175,7 @@ _EXPRESSION: Final = 0.5  # its pairs count besides
 
 @dataclass(frozen=True)
 class Profile:
-    """What is known of a project: words by where they stand, the best place first."""
+    """Terms of a project with the weight of the best place that each occurs in."""
 
     name: str
     terms: Mapping[str, float]
@@ -188,7 +183,7 @@ class Profile:
 
 @dataclass(frozen=True)
 class Example:
-    """A message that a person put right, the project that it belongs to, and the decision that was put right."""
+    """Corrected message, its project, and the corrected decision."""
 
     message: str
     project: str
@@ -196,7 +191,6 @@ class Example:
 
 
 def profile_of(name: str, *, description: str, texts: Sequence[str], examples: Sequence[str] = ()) -> Profile:
-    """Return a project's profile; each word counts by the best place that it stands at."""
     terms: dict[str, float] = {}
     places = [
         (NAME_WEIGHT, [name.replace("-", " "), name]),
@@ -213,12 +207,12 @@ def profile_of(name: str, *, description: str, texts: Sequence[str], examples: S
 
 @lru_cache(maxsize=600)
 def _terms(text: str) -> Set[str]:
-    """Return the words of a text; documents and examples are much the same from one message to the next."""
+    # Cached: documents and examples are much the same from one message to the next.
     return frozenset(analyse(text))
 
 
 def characters_per_document(documents: int) -> int:
-    """Return how many characters of each document count, where there are so many of them."""
+    """Return how many characters of each of so many documents are read."""
     share = WHOLE_SHARE
     while share > LEAST_SHARE and share * documents > MOST_TEXT:
         share //= 2
@@ -226,7 +220,7 @@ def characters_per_document(documents: int) -> int:
 
 
 def shortlist(message: str, profiles: Sequence[Profile], *, first: Sequence[str]) -> list[str]:
-    """Return the names of at most MOST_LISTED projects, in their order: `first`, then the likest ones."""
+    """Return the names of at most MOST_LISTED projects, in their order: `first`, then the most similar ones."""
     names = [each.name for each in profiles]
     if len(names) <= MOST_LISTED:
         return names
@@ -237,14 +231,14 @@ def shortlist(message: str, profiles: Sequence[Profile], *, first: Sequence[str]
 
 
 def exact_correction(
-    message: str, examples: Sequence[Example], names: Sequence[str], *, so_far: str | None = None
+    message: str, examples: Sequence[Example], names: Sequence[str], *, current: str | None = None
 ) -> Prediction | None:
-    """Return where people put the very same message, which nothing decides anew; None where they put it nowhere.
+    """Return the project to which the same message was corrected before; None where it never was.
 
-    `examples` come latest first. "Thanks, it works" was put right in one session; in another, which is about `so_far`,
-    it goes on about that one's project. Of what is long the beginning alone is known, which many a letter shares.
+    `examples` come latest first. A message that says little ("Thanks, it works") belongs to `current`, its session's
+    project. Of a long message only the beginning is stored, which others may share.
     """
-    if len(message) >= COMPARED or (so_far in names and _says(analyse(message)) < SAYS_SOMETHING):
+    if len(message) >= COMPARED or (current in names and _says(analyse(message)) < SAYS_SOMETHING):
         return None
     folded = fold(message).split()
     for each in examples:
@@ -254,21 +248,23 @@ def exact_correction(
 
 
 def route_by_words(
-    message: str, profiles: Sequence[Profile], examples: Sequence[Example], *, so_far: str | None = None
+    message: str, profiles: Sequence[Profile], examples: Sequence[Example], *, current: str | None = None
 ) -> Prediction:
-    """Return the verdict of words: as a message like it was put right, else by what it shares with each project.
+    """Return the prediction by words: as a similar message was corrected, else by the evidence for each project.
 
-    `examples` come latest first; of equally like ones the latest counts. What names no project stays with `so_far`,
-    the one that its session is about.
+    `examples` come latest first; of equally similar ones the latest counts. A message without evidence stays with
+    `current`, its session's project.
     """
     terms = frozenset(analyse(message))
     names = [each.name for each in profiles]
-    so_far = so_far if so_far in names else None
+    current = current if current in names else None
     says = _says(terms)
-    if told := exact_correction(message, examples, names, so_far=so_far):
-        return told
-    if (so_far is None or says >= SAYS_SOMETHING) and (told := _like_one_put_right(message, examples, names)):
-        return told
+    if known := exact_correction(message, examples, names, current=current):
+        return known
+    if (current is None or says >= SAYS_SOMETHING) and (
+        known := _similar_correction(message, examples, names)
+    ):
+        return known
     found = evidence(terms, profiles)
     scored = sorted(
         ((score, name) for name, score in found.items()),
@@ -281,8 +277,8 @@ def route_by_words(
         return Prediction(name, None, Confidence.HIGH, f"Its words are those of {name}.")
     if best >= SOME and lead >= AHEAD:
         return Prediction(name, None, Confidence.MEDIUM, f"Some of its words are those of {name}.")
-    if so_far is not None and _stays(message, says, best, found[so_far]):
-        return Prediction(so_far, None, Confidence.MEDIUM, f"Its session is about {so_far}.")
+    if current is not None and _continues(message, says, best, found[current]):
+        return Prediction(current, None, Confidence.MEDIUM, f"Its session is about {current}.")
     if best >= SOME:
         return Prediction(
             None, None, Confidence.LOW, f"Its words are those of {name} and of {scored[1][1]} alike."
@@ -290,17 +286,17 @@ def route_by_words(
     return _unknown(message, terms, names)
 
 
-def _stays(message: str, says: float, best: float, so_far: float) -> bool:
-    """Say whether a message goes on about its session's project: others have no better claim, and nothing begins."""
+def _continues(message: str, says: float, best: float, own: float) -> bool:
+    """Return whether a message continues its session's project: no other has more evidence, nothing new begins."""
     if best >= SOME:
-        return best - so_far < AHEAD * best
+        return best - own < AHEAD * best
     return says < BEGINS_ANEW or not _BEGINS.search(fold(message))
 
 
 def evidence(
     terms: Iterable[str], profiles: Sequence[Profile], *, most: float = NAME_WEIGHT
 ) -> dict[str, float]:
-    """Return how much each project has in common with a message; 1 is one word of its own, `most` what any counts."""
+    """Return the evidence for each project; 1 is one word that no other has, `most` limits each word's weight."""
     terms = set(terms)
     having = {term: sum(term in each.terms for each in profiles) for term in terms}
     return {
@@ -314,7 +310,7 @@ def evidence(
 
 
 def _size(term: str) -> float:
-    """Return how much of a word a term is: expressions of Japanese come as characters and as pairs besides."""
+    """Return the weight of a term in words; Japanese expressions also come as characters and as pairs."""
     if not is_unspaced(term):
         return 1.0
     if term.startswith(COMPOUND):
@@ -323,17 +319,17 @@ def _size(term: str) -> float:
 
 
 def _says(terms: Iterable[str]) -> float:
-    """Return how many words of content a message has."""
+    """Return the number of content words."""
     return sum(_size(term) for term in set(terms))
 
 
 def weighted_overlap(one: Set[str], other: Set[str]) -> float:
-    """Return in [0, 1] how much of what two messages say they both say."""
+    """Return in [0, 1] the shared part of two sets of terms, weighted by their size."""
     union = sum(_size(term) for term in one | other)
     return sum(_size(term) for term in one & other) / union if union else 0.0
 
 
-def _like_one_put_right(message: str, examples: Sequence[Example], names: Sequence[str]) -> Prediction | None:
+def _similar_correction(message: str, examples: Sequence[Example], names: Sequence[str]) -> Prediction | None:
     known, terms = set(names), _terms(message[:COMPARED])
     usable = [each for each in examples if each.project in known]
     scored = [
@@ -348,7 +344,7 @@ def _like_one_put_right(message: str, examples: Sequence[Example], names: Sequen
 
 
 def _unknown(message: str, terms: Set[str], names: Sequence[str]) -> Prediction:
-    """Return that no project is known for a message; one that begins something is proposed a name for it."""
+    """Return a prediction without a project, with a proposed name if the message begins something new."""
     if _says(terms) < SAYS_SOMETHING or not _BEGINS.search(fold(message)):
         return Prediction(None, None, Confidence.LOW, "Its words are those of no project.")
     proposed = free_name(propose_name(_gist(message, terms)), names)
@@ -356,7 +352,7 @@ def _unknown(message: str, terms: Set[str], names: Sequence[str]) -> Prediction:
 
 
 SAYS_SOMETHING: Final = 2.0
-"""Words of content that a message needs, for a project to be named after it."""
+"""Content words that a message needs for a project to be named after it."""
 
 BEGINS_ANEW: Final = 4.0
 """The same in a session that is about a project: "start with the second one" begins nothing."""
@@ -365,22 +361,22 @@ _BEGINS: Final = re.compile(
     r"\b(?:start|begin|build|create|launch|plan|organi[sz]e|prototype|new project|we want|i want)"
     r"|新しい|新規|始め|はじめ|立ち上げ|企画|作りたい|つくりたい|計画を"
 )
-"""How people speak of what is not there yet."""
+"""Wording of messages that begin something new."""
 
 
 def _gist(message: str, terms: Set[str]) -> str:
-    """Return the message's first words of content, which a new project can be named after."""
+    """Return the message's first content words, which a new project can be named after."""
     kept = [word for word in fold(message).split() if any(term in terms for term in analyse(word))]
     return " ".join(kept[:MOST_PROPOSED_WORDS])
 
 
 def most_similar(message: str, examples: Sequence[Example], number: int) -> list[Example]:
-    """Return so many of the examples, most like the message first; of equally like ones the latest."""
+    """Return so many of the examples, the most similar first; of equally similar ones the latest."""
     terms = _terms(message[:COMPARED])
     ranked = sorted(examples, key=lambda each: -weighted_overlap(terms, _terms(each.message[:COMPARED])))
-    return ranked[:number]  # sorted as they came, where they are equally alike
+    return ranked[:number]  # stable: the latest first
 
 
 def similarity(one: str, other: str) -> float:
-    """Return in [0, 1] how alike two messages are, by as much of each as is compared."""
+    """Return in [0, 1] the similarity of the beginnings of two messages."""
     return weighted_overlap(_terms(one[:COMPARED]), _terms(other[:COMPARED]))

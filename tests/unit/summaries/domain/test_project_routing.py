@@ -74,8 +74,8 @@ def test_a_models_names_are_settled(
 
 def test_a_models_guess_at_the_sessions_project_counts() -> None:
     guess = Prediction("tea", None, LOW)
-    assert usable_prediction(guess, ["tea"], so_far="tea") == Prediction("tea", None, MEDIUM)
-    assert usable_prediction(guess, ["tea", "coffee"], so_far="coffee").project is None
+    assert usable_prediction(guess, ["tea"], current="tea") == Prediction("tea", None, MEDIUM)
+    assert usable_prediction(guess, ["tea", "coffee"], current="coffee").project is None
 
 
 ROUTED, GUESSED = PastDecision("tea", HIGH, Action.ROUTE), PastDecision("tea", MEDIUM, Action.DISCLOSE)
@@ -150,25 +150,25 @@ def test_words_decide(message: str, project: str | None, confidence: Confidence)
 def test_what_names_nothing_stays_with_its_session(
     message: str, project: str | None, confidence: Confidence
 ) -> None:
-    verdict = route_by_words(message, PROFILES, [], so_far="tea-shop")
+    verdict = route_by_words(message, PROFILES, [], current="tea-shop")
     assert (verdict.project, verdict.confidence) == (project, confidence)
 
 
 def test_a_project_that_is_gone_keeps_no_session() -> None:
-    assert route_by_words("And the other one?", PROFILES, [], so_far="gone").project is None
+    assert route_by_words("And the other one?", PROFILES, [], current="gone").project is None
 
 
 def test_words_alike_between_others_are_asked_about_in_a_session_too() -> None:
     others = [*PROFILES, profile_of("zoo", description="Elephants.", texts=[])]
-    assert route_by_words("Gyokuro or espresso?", others, [], so_far="zoo").project is None
+    assert route_by_words("Gyokuro or espresso?", others, [], current="zoo").project is None
 
 
 def test_a_follow_up_that_was_put_right_elsewhere_stays_with_its_own_session() -> None:
     examples = [Example("and the other?", "coffee-bar")]
     assert route_by_words("and the other?", PROFILES, examples).project == "coffee-bar"
-    assert route_by_words("and the other?", PROFILES, examples, so_far="tea-shop").project == "tea-shop"
+    assert route_by_words("and the other?", PROFILES, examples, current="tea-shop").project == "tea-shop"
     named = [Example("Is there gyokuro in the shop?", "coffee-bar")]
-    told = route_by_words("Is there gyokuro in the shop?", PROFILES, named, so_far="tea-shop")
+    told = route_by_words("Is there gyokuro in the shop?", PROFILES, named, current="tea-shop")
     assert told.project == "coffee-bar"
 
 
