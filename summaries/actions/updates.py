@@ -1,7 +1,7 @@
-"""Adding to a project's documents what its sessions tell, in the background (SPEC P6).
+"""Add to projects' documents what sessions tell about them, in the background (SPEC P6).
 
-A session's place moves in the transaction that writes what was found up to there: an attempt that breaks off has
-written nothing, and is made again from the same place. A model is asked before, outside any transaction.
+A session's cursor moves in the transaction that writes the entries found up to there, so an interrupted attempt has
+written nothing and is repeated from the same message. The model is asked before, outside any transaction.
 """
 
 import logging
@@ -41,7 +41,7 @@ from summaries.domain.entries import (
     parse_entries,
     prompt_blocks,
 )
-from summaries.models import Project, ProjectCursor, RoutingDecision
+from summaries.models import Document, Project, ProjectCursor, RoutingDecision
 
 UPDATE_KIND: Final = "update_project"
 CALL_SECONDS: Final = 60.0
@@ -56,7 +56,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class UpdateContext:
-    """Who reads for whom, for which moment, and after how many attempts whose answers could not be used."""
+    """Actor, principal and time of an update, and the number of earlier attempts that ended in bad answers."""
 
     actor: Actor
     by: Principal
@@ -65,30 +65,26 @@ class UpdateContext:
 
 
 def update_projects(
-    *, updating: UpdateContext, session_id: UUID, step: Step, may_go_on: Callable[[], bool] = lambda: True
+    *, updating: UpdateContext, session_id: UUID, step: Step, may_go_on: Callable[[], bool]
 ) -> int:
-    """Read what was not read of a session, add what it tells to its projects, and return how many entries that were.
+    """Extract entries from the unread messages of a session; return how many were found.
 
-    Where `may_go_on` says no, a job is enqueued for the rest. Network. Raises ProviderError.
+    Where `may_go_on` returns False, a job is enqueued for the rest. Network. Raises ProviderError.
     """
     actor, added = updating.actor, 0
     session = Session.objects.filter(actor_id=actor.id, pk=session_id).first()
     if session is None or not Project.objects.of(actor.id).exists():
         return added
-    while (read := _read_until(session)) < session.message_count:
+    while (read_until := _read_until(session)) < session.message_count:
         if not may_go_on():
+            payload = {"session_id": str(session_id)}
             with step():
-                enqueue(
-                    UPDATE_KIND,
-                    actor_id=actor.id,
-                    key=str(session_id),
-                    payload={"session_id": str(session_id)},
-                )
+                enqueue(UPDATE_KIND, actor_id=actor.id, key=str(session_id), payload=payload)
             return added
-        passage = _next_passage(session, read, updating)
+        passage = _next_passage(session, read_until, updating)
         if passage is None:
             return added
-        added += _deal_with(updating, session, passage, read, step)
+        added += _process(updating, session, passage, read_until, step)
     return added
 
 
@@ -97,40 +93,39 @@ def _read_until(session: Session) -> int:
     return rows.values_list("read_until", flat=True).first() or 0
 
 
-def _next_passage(session: Session, read: int, updating: UpdateContext) -> Passage | None:
-    """Return what comes next; None where nothing does, or an answer is being written whose project is not known yet."""
+def _next_passage(session: Session, read_until: int, updating: UpdateContext) -> Passage | None:
+    """Return the next passage; None at the end, or at an answer in progress, whose project is not known yet."""
     spoken = Message.objects.of([session.actor_id]).spoken().filter(session_id=session.pk)
-    rows = list(spoken.filter(seq__gt=read, seq__lte=session.message_count).order_by("seq")[:MOST_MESSAGES])
-    about = [row.pk for row in rows]
-    belonging = _MessageProjects(session, about, updating.now, updating.actor.agent.current_project)
+    unread = spoken.filter(seq__gt=read_until, seq__lte=session.message_count).order_by("seq")
+    rows = list(unread[:MOST_MESSAGES])
+    projects = _MessageProjects(
+        session, [row.pk for row in rows], updating.now, updating.actor.agent.current_project
+    )
     ready: list[ProjectMessage] = []
     for row in rows:
-        if belonging.is_open(row):
+        if projects.is_open(row):
             break
-        ready.append(_heard(row, belonging.project_of(row)))
+        message = ProjectMessage(
+            id=row.pk, seq=row.seq, project=projects.project_of(row), is_users=row.role == Role.USER,
+            author=row.author, text=row.content, is_trusted=row.trust == Trust.TRUSTED, said_at=row.created_at,
+        )  # fmt: skip
+        ready.append(message)
     return next_passage(ready, count=counter_in_use(Operation.EXTRACT).count) if ready else None
-
-
-def _heard(row: Message, project: str) -> ProjectMessage:
-    return ProjectMessage(
-        id=row.pk, seq=row.seq, project=project, is_users=row.role == Role.USER, author=row.author, text=row.content,
-        is_trusted=row.trust == Trust.TRUSTED, said_at=row.created_at,
-    )  # fmt: skip
 
 
 @dataclass(frozen=True)
 class _MessageProjects:
-    """Which project each message of a session belongs to: its turn's, else that of the last decision before it."""
+    """Assigns messages of a session to projects: by their turn, else by the last decision before them."""
 
     session: Session
     messages: Sequence[UUID]
     now: datetime
     current: str
-    """The agent's current project, which contexts take where nothing else says which."""
+    """The agent's current project, which contexts use where nothing else names one."""
 
     @cached_property
     def turns(self) -> dict[UUID, ChatTurn]:
-        """The turns by the messages they are of."""
+        """Chat turns by the ids of their messages."""
         rows = ChatTurn.objects.filter(actor_id=self.session.actor_id, session_id=self.session.pk)
         rows = rows.filter(Q(question__in=self.messages) | Q(answer__in=self.messages))
         found: dict[UUID, ChatTurn] = {}
@@ -140,26 +135,26 @@ class _MessageProjects:
 
     @cached_property
     def decisions(self) -> list[RoutingDecision]:
-        """What the router decided in this session, and people put right, in the order of time."""
+        """Decisions of this session with a project, in the order of time."""
         rows = RoutingDecision.objects.filter(actor_id=self.session.actor_id, session_id=self.session.pk)
         decided = rows.filter(Q(project__isnull=False) | Q(corrected_project__isnull=False))
         decided = decided.defer("message", "reason").select_related("project", "corrected_project")
         return list(decided.order_by("created_at", "id"))
 
     @cached_property
-    def believed(self) -> list[RoutingDecision]:
-        """Those of them by which messages that are believed go."""
+    def trusted_decisions(self) -> list[RoutingDecision]:
+        """Decisions that apply to trusted messages."""
         return [each for each in self.decisions if each.trust == Trust.TRUSTED or each.corrected_project]
 
     def is_open(self, message: Message) -> bool:
-        """Say whether its answer is still being written."""
+        """Return whether the answer to a message is still in progress."""
         turn = self.turns.get(message.pk)
         return turn is not None and turn.state == TurnState.ANSWERING and turn.until > self.now
 
     def project_of(self, message: Message) -> str:
-        """Return the name of the project that a message belongs to, "" where it has none."""
+        """Return the name of a message's project, "" where it has none."""
         turn = self.turns.get(message.pk)
-        decisions = self.believed if message.trust == Trust.TRUSTED else self.decisions
+        decisions = self.trusted_decisions if message.trust == Trust.TRUSTED else self.decisions
         if turn is None:
             decided = _latest(decisions, message.created_at)
             return _name_of(decided) if decided else self._default or self.current
@@ -189,14 +184,14 @@ def _text(value: Any) -> str:
     return value if isinstance(value, str) else ""
 
 
-def _deal_with(updating: UpdateContext, session: Session, passage: Passage, read: int, step: Step) -> int:
-    """Write what a passage tells and that it was read, as one; return how many entries that were."""
+def _process(updating: UpdateContext, session: Session, passage: Passage, read_until: int, step: Step) -> int:
+    """Write a passage's entries and move the cursor in one transaction; return the number of entries."""
     project = _project(updating.actor, passage.project)
-    data = _asked(updating, session, project, passage) if project and passage.messages else None
+    data = _extract(updating, session, project, passage) if project and passage.messages else None
     with step():
-        if not _move(session, read, passage.until):
+        if not _move_cursor(session, read_until, passage.until):
             return 0
-        return _add(updating, session, project, passage, data) if project and data is not None else 0
+        return _add_entries(updating, session, project, passage, data) if project and data is not None else 0
 
 
 def _project(actor: Actor, name: str) -> Project | None:
@@ -206,24 +201,24 @@ def _project(actor: Actor, name: str) -> Project | None:
         return None
 
 
-def _move(session: Session, read: int, until: int) -> bool:
-    """Move a session's place; False where it is elsewhere by now, and nothing may be written."""
+def _move_cursor(session: Session, read_until: int, until: int) -> bool:
+    """Move a session's cursor; return False where another job moved it, so that nothing may be written."""
     of = {"actor_id": session.actor_id, "session_id": session.pk}
     ProjectCursor.objects.bulk_create([ProjectCursor(**of)], ignore_conflicts=True)
     cursor = ProjectCursor.objects.select_for_update(no_key=True).get(**of)
-    if cursor.read_until != read:
+    if cursor.read_until != read_until:
         return False
     ProjectCursor.objects.filter(actor_id=session.actor_id, pk=cursor.pk).update(read_until=until)
     return True
 
 
-def _asked(updating: UpdateContext, session: Session, project: Project, passage: Passage) -> Any:
-    """Return a model's answer about a passage; None where no model will deal with it, which is logged."""
+def _extract(updating: UpdateContext, session: Session, project: Project, passage: Passage) -> Any:
+    """Return a model's answer about a passage; None where no model will read it, which is logged."""
     actor = updating.actor
-    known = _texts(project) if passage.is_trusted else {}
+    known = trusted_texts(_growing_documents(project)).values() if passage.is_trusted else ()
     count = counter_in_use(Operation.EXTRACT).count
     fence = secrets.token_hex(FENCE_BYTES)
-    texts = prompt_blocks(passage, known_lines(known.values(), count=count), language=actor.agent.language)
+    texts = prompt_blocks(passage, known_lines(known, count=count), language=actor.agent.language)
     request = CompletionRequest(
         operation=Operation.EXTRACT,
         messages=(ChatMessage("user", fenced(texts, fence)),),
@@ -242,38 +237,32 @@ def _asked(updating: UpdateContext, session: Session, project: Project, passage:
         return None
 
 
-def _texts(project: Project) -> dict[str, str]:
-    """Return what the documents that grow by themselves say, without what nobody believes."""
-    documents = [each for each in documents_of(project) if each.name in LISTS.values()]
-    believed = trusted_texts(documents)
-    return {each.name: believed[each.pk] for each in documents}
+def _growing_documents(project: Project) -> list[Document]:
+    """Return the documents that entries are added to."""
+    return [each for each in documents_of(project) if each.name in LISTS.values()]
 
 
-def _add(updating: UpdateContext, session: Session, project: Project, passage: Passage, data: Any) -> int:
-    """Append what is new, with its origin; what untrusted messages tell is kept out of contexts until it is believed.
+def _add_entries(
+    updating: UpdateContext, session: Session, project: Project, passage: Passage, data: Any
+) -> int:
+    """Append the new entries with their sources; those of untrusted messages stay out of contexts until approved.
 
-    The documents are looked at under the project's lock: another session may just have told the same.
+    The documents are read under the project's lock, since another session may just have added the same.
     """
     try:
         project = locked_project(project)
     except UnknownRow:  # deleted meanwhile
         return 0
     trust = Trust.TRUSTED if passage.is_trusted else Trust.UNTRUSTED
-    learned = parse_entries(data, passage, _all_texts(project))
-    for each in learned:
+    known = {each.name: each.text for each in _growing_documents(project)}
+    entries = parse_entries(data, passage, known)
+    for each in entries:
+        sources = {"message_ids": [str(source.id) for source in each.sources], "channel": session.channel}
         try:
             append_entry(
                 project=project, document_name=each.document, text=each.text, trust=trust, by=updating.by,
-                sources=_sources(each.sources, session), now=updating.now,
+                sources=sources, now=updating.now,
             )  # fmt: skip
         except DocumentTooLong:
             log.warning("a document is full", extra={"project": str(project.pk)})
-    return len(learned)
-
-
-def _all_texts(project: Project) -> dict[str, str]:
-    return {each.name: each.text for each in documents_of(project) if each.name in LISTS.values()}
-
-
-def _sources(messages: Sequence[ProjectMessage], session: Session) -> dict[str, Any]:
-    return {"message_ids": [str(message.id) for message in messages], "channel": session.channel}
+    return len(entries)
