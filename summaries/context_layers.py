@@ -15,11 +15,11 @@ from conversations.domain.layers import PROJECT, SESSION_SUMMARY, Candidate, Lay
 from conversations.domain.text import sections_of
 from conversations.models import Session
 from memoryhub.auth.tenancy import UnknownRow
-from memoryhub.search.analysis import analyse
-from memoryhub.search.query import SearchQuery
-from memoryhub.search.words import document_weights, word_score
-from memoryhub.tenancy.policies import effective_policy
 from memoryhub.llm.tokens.counter import count_raw
+from memoryhub.search.analysis import analyse
+from memoryhub.search.bm25 import document_weights, word_score
+from memoryhub.search.query import SearchQuery
+from memoryhub.tenancy.policies import effective_policy
 from summaries.actions.documents import untrusted_digests
 from summaries.actions.projects import hold_project, note_event
 from summaries.domain.documents import MEMORY, PINNED, best_sections, document_order, without_lines
@@ -157,7 +157,7 @@ def _search(
     )
     latest = documents.defer("text").annotate(end=end).order_by("-updated_at", "-id")[:SEARCHED_DOCUMENTS]
     for document in latest:
-        text = without_lines(document.end, untrusted.get(document.pk, set()))[-SEARCHED_END:]  # type: ignore[attr-defined]
+        text = without_lines(document.end, untrusted.get(document.pk, set()))[-SEARCHED_END:]
         sections, best = best_sections(
             sections_of(text), score, floor=FLOOR, most_tokens=most_tokens, count=count_raw
         )

@@ -23,16 +23,15 @@ from memoryhub.jobs.context import JobContext, Writes
 from memoryhub.jobs.domain import FIRST_PAUSE_SECONDS, Postponed
 from memoryhub.jobs.models import Job
 from memoryhub.jobs.queue import enqueue
-from memoryhub.llm.types import ChatMessage, CompletionRequest, Operation
-from memoryhub.llm.prompts import fenced
-from memoryhub.llm.none import NOT_CONFIGURED
 from memoryhub.llm.client import ask
 from memoryhub.llm.errors import ProviderUnavailable
-from memoryhub.llm.prompts import prompt
+from memoryhub.llm.none import NOT_CONFIGURED
+from memoryhub.llm.prompts import fenced, prompt
+from memoryhub.llm.tokens.counter import count_raw
+from memoryhub.llm.types import ChatMessage, CompletionRequest, Operation
 from memoryhub.tenancy.domain import Trust
 from memoryhub.tenancy.models import Actor
 from memoryhub.tenancy.policies import effective_policy
-from memoryhub.llm.tokens.counter import count_raw
 from summaries.actions.documents import COMPACT_KIND, note_outcome, write_document
 from summaries.actions.projects import check_trusted
 from summaries.domain.compaction import (

@@ -25,16 +25,15 @@ from memoryhub.auth import audit
 from memoryhub.auth.domain import Principal, Scope
 from memoryhub.auth.tenancy import Tenant, UnknownRow, ensure_actor, hold
 from memoryhub.errors import DomainError
-from memoryhub.llm.types import ChatMessage, CompletionRequest, Operation
-from memoryhub.llm.prompts import fenced
 from memoryhub.llm.client import ask
 from memoryhub.llm.errors import ProviderError
-from memoryhub.llm.prompts import prompt
+from memoryhub.llm.prompts import fenced, prompt
+from memoryhub.llm.tokens.counter import count_raw
+from memoryhub.llm.types import ChatMessage, CompletionRequest, Operation
 from memoryhub.search.analysis import analyse
 from memoryhub.tenancy.domain import Trust, TrustPolicy
 from memoryhub.tenancy.models import Actor
 from memoryhub.tenancy.policies import effective_policy
-from memoryhub.llm.tokens.counter import count_raw
 from summaries.actions.documents import untrusted_digests
 from summaries.actions.projects import (
     ProjectExists,
@@ -322,12 +321,12 @@ def _trusted_excerpts(actor: Actor) -> dict[UUID, list[str]]:
     first_part = Case(
         When(pk__in=list(untrusted), then="text"), default=Left("text", first), output_field=TextField()
     )
-    rows = rows.order_by("-updated_at", "-id").annotate(
+    latest = rows.order_by("-updated_at", "-id").annotate(
         beginning=first_part, end=Right("text", share - first)
     )
     texts: dict[UUID, list[str]] = defaultdict(list)
-    latest = rows.values_list("pk", "project_id", "beginning", "end")[:MOST_DOCUMENTS]
-    for pk, project_id, beginning, end in latest:
+    fields = latest.values_list("pk", "project_id", "beginning", "end")
+    for pk, project_id, beginning, end in fields[:MOST_DOCUMENTS]:
         if pk in untrusted:
             beginning = without_lines(beginning, untrusted[pk])
             beginning, end = beginning[:first], beginning[first:][-(share - first) :]

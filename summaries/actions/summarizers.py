@@ -8,13 +8,12 @@ from typing import Final
 
 from django.conf import settings
 
-from memoryhub.llm.types import ChatMessage, CompletionRequest, Operation
-from memoryhub.llm.client import ask
-from memoryhub.llm.client import counter_in_use
+from memoryhub.llm.client import ask, counter_in_use
 from memoryhub.llm.errors import BadAnswer
 from memoryhub.llm.prompts import prompt
-from memoryhub.tenancy.models import Actor
 from memoryhub.llm.tokens.counter import count_raw
+from memoryhub.llm.types import ChatMessage, CompletionRequest, Operation
+from memoryhub.tenancy.models import Actor
 from summaries.domain.extractive import extract
 from summaries.domain.policy import SummaryPolicy
 from summaries.domain.rolling import Call, Limits, cleaned_answer, fenced_material, length_limits
