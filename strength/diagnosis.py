@@ -6,7 +6,7 @@ from django.conf import settings
 from django.db import DatabaseError
 
 from memoryhub.api.diagnosis import Finding, Level
-from strength.actions.extraction import messages_waiting
+from strength.actions.extraction import unread_messages
 
 SUBJECT = "extraction"
 MANY = 1_000
@@ -16,7 +16,7 @@ MANY = 1_000
 def strategies() -> Iterator[Finding]:
     """Look how many messages wait for a strategy."""
     try:
-        waiting = messages_waiting()
+        waiting = unread_messages()
     except DatabaseError as error:
         yield Finding(Level.WARNING, SUBJECT, f"The database does not answer ({type(error).__name__}).")
         return

@@ -19,7 +19,7 @@ from memoryhub.tenancy.domain import PolicyError
 from memoryhub.tenancy.models import Actor
 from memoryhub.tenancy.policies import effective_policy
 from strength.actions import reflection, summary_memories
-from strength.actions.extraction import Reading
+from strength.actions.extraction import ExtractionRun
 from strength.actions.extraction import extract as extract_of
 from strength.actions.revisions import thin_history
 from strength.actions.sleep import SleepRequest
@@ -100,7 +100,7 @@ def extract(job: JobContext) -> None:
     first, spoilt = job.payload.get("session_id"), spoilt_answers(job)
     with counting_spoilt(job):
         extract_of(
-            reading=Reading(actor, job_principal(job.kind, job.id), timezone.now(), spoilt),
+            run=ExtractionRun(actor, job_principal(job.kind, job.id), timezone.now(), spoilt),
             first=UUID(first) if first else None,
             step=partial(job.step, cursor=spoilt),
             may_go_on=lambda: job.seconds_left > READING_SECONDS,

@@ -5,12 +5,11 @@ that one slice of messages yielded, before any of it is written, and in portions
 """
 
 import logging
-import secrets
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import Any, Final
+from typing import Final
 from uuid import UUID
 
 from django.db.models import Q, QuerySet
@@ -19,10 +18,8 @@ from conversations.models import Message
 from memoryhub.auth.domain import Forbidden, Principal
 from memoryhub.auth.tenancy import UnknownRow
 from memoryhub.embeddings.spaces import active_space, embed_query
-from memoryhub.llm.client import ask, is_patient
-from memoryhub.llm.errors import BadAnswer, ProviderError, ProviderRejected
-from memoryhub.llm.prompts import fenced, prompt
-from memoryhub.llm.types import ChatMessage, CompletionRequest, Operation
+from memoryhub.llm.errors import BadAnswer, ProviderError
+from memoryhub.llm.types import Operation
 from memoryhub.llm.usage.recording import payer
 from memoryhub.search.analysis import analyse
 from memoryhub.search.bm25 import term_ids
@@ -32,17 +29,18 @@ from memoryhub.tenancy.domain import Trust
 from memoryhub.tenancy.models import Actor
 from memoryhub.tenancy.namespaces import expand_namespace
 from strength.actions.memories import NewMemory, say_again, supersede_memory, write_memory
+from strength.actions.questions import ask_about
 from strength.actions.tombstones import BlockedByTombstone, atomic_but_for_tombstones
 from strength.domain.contradictions import (
     JUDGING_SCHEMA,
-    Course,
-    Known,
-    Ruling,
-    Standing,
-    Verdict,
-    rule,
+    Action,
+    KnownMemory,
+    KnownState,
+    Relation,
+    Resolution,
+    relations,
+    resolve,
     statement_blocks,
-    verdicts,
 )
 from strength.domain.duplicates import fingerprint
 from strength.domain.memories import (
@@ -59,32 +57,33 @@ from strength.models import Memory, MemoryIndex, MemoryRevision, MemorySource, T
 from strength.models.locks import lock_shared, settle_numbers
 
 NEAREST: Final = 6
-NEAREST_REFUSED: Final = 3
-"""Known statements that are held against each new one: the most relevant, and of what people refused its own few."""
+NEAREST_REJECTED: Final = 3
+"""Known statements compared with each new one: the most relevant, and some of those that people rejected."""
 
 MOST_KNOWN: Final = 60
-"""In one question; a further one holds what else is known about the rest of what is new."""
+"""Known statements in one question; further questions hold the rest."""
 
 TOGETHER: Final = (Kind.FACT, Kind.PREFERENCE)
 COMPARED: Final = frozenset({*TOGETHER, Kind.REFLECTION})
-"""The kinds that are compared: episodes happened, each of them."""
+"""Kinds that are compared; episodes are not, for each of them happened."""
 
-MOST_PUT_RIGHT: Final = 200
+MOST_CORRECTIONS: Final = 200
+REASON: Final = "What was said later contradicts it."
 
 log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
-class Asked:
-    """What one question holds against each other: new statements by their places, and known ones."""
+class Comparison:
+    """One question to the model: new statements, by their places, and the known ones to compare them with."""
 
     places: tuple[int, ...]
-    known: tuple[Known, ...]
+    known: tuple[KnownMemory, ...]
 
 
 @dataclass(frozen=True)
-class Extracted:
-    """Something that a strategy has drawn and would write down."""
+class ExtractedMemory:
+    """A memory that a strategy extracted and has not written yet."""
 
     content: str = field(repr=False)
     kind: Kind
@@ -92,224 +91,237 @@ class Extracted:
     confidence: float
     message_ids: tuple[UUID, ...]
     said_at: datetime
-    is_believed: bool
+    is_trusted: bool
 
 
-def rulings(
-    *, actor: Actor, extracted: Sequence[Extracted], now: datetime, is_patient: bool = True
-) -> dict[int, Ruling]:
-    """Decide what becomes of each of what was extracted, by its place; what is not named is simply written.
+def resolutions(
+    *, actor: Actor, extracted: Sequence[ExtractedMemory], now: datetime, is_patient: bool = True
+) -> dict[int, Resolution]:
+    """Decide what becomes of extracted memories, by their places; one that is missing is simply written.
 
-    Network, so outside any transaction. Where nothing is known that it could repeat or contradict, no model is asked.
-    Raises ProviderError where another attempt helps; for answers that cannot be used only while the caller
-    `is_patient`. Otherwise near words decide at the writing.
+    Network, so outside any transaction. No model is asked where nothing similar is known. Raises ProviderError where
+    another attempt helps, for unusable answers only while the caller `is_patient`; otherwise near duplicates are
+    detected at writing, without the model.
     """
-    found: dict[int, Ruling] = {}
-    for asked in _portions(extracted, _all_known(actor, extracted, now)):
-        told = _judged(actor, asked.known, [extracted[place].content for place in asked.places], is_patient)
-        for number, place in enumerate(asked.places):
+    found: dict[int, Resolution] = {}
+    for comparison in _comparisons(extracted, _all_known(actor, extracted, now)):
+        texts = [extracted[place].content for place in comparison.places]
+        relations_of = _judged(actor, comparison.known, texts, is_patient)
+        for number, place in enumerate(comparison.places):
             new = extracted[place]
-            found[place] = rule(
-                asked.known, told.get(number, {}), said_at=new.said_at, is_believed=new.is_believed
+            found[place] = resolve(
+                comparison.known, relations_of.get(number, {}), said_at=new.said_at, is_trusted=new.is_trusted
             )
     return found
 
 
-def _all_known(actor: Actor, extracted: Sequence[Extracted], now: datetime) -> dict[int, list[Known]]:
-    """Return what is known about each of what is new; nothing about what the writing finds word for word."""
-    space, found = active_space(), dict[int, list[Known]]()
+def _all_known(
+    actor: Actor, extracted: Sequence[ExtractedMemory], now: datetime
+) -> dict[int, list[KnownMemory]]:
+    """Return the known memories near each extracted one; none for an exact duplicate, which writing detects."""
+    space, found = active_space(), dict[int, list[KnownMemory]]()
     for place, new in enumerate(extracted):
-        about = known_about(actor, new, space, now=now) if new.kind in COMPARED else []
-        is_there = any(each.text.strip() == new.content and each.standing is Standing.HOLDS for each in about)
+        about = known_memories(actor, new, space, now=now) if new.kind in COMPARED else []
+        is_there = any(
+            each.text.strip() == new.content and each.state is KnownState.CURRENT for each in about
+        )
         if about and not is_there:
             found[place] = about
     return found
 
 
-def _portions(extracted: Sequence[Extracted], about: Mapping[int, Sequence[Known]]) -> list[Asked]:
-    """Divide what is to be judged into questions, what is believed apart from what is not: words may steer a judge."""
-    portions = list[Asked]()
-    for is_believed in (True, False):
-        places, known = list[int](), dict[tuple[UUID, str], Known]()
-        for place in (each for each in about if extracted[each].is_believed is is_believed):
+def _comparisons(
+    extracted: Sequence[ExtractedMemory], about: Mapping[int, Sequence[KnownMemory]]
+) -> list[Comparison]:
+    """Divide the statements into questions, trusted apart from untrusted ones: untrusted words may steer the model."""
+    comparisons = list[Comparison]()
+    for is_trusted in (True, False):
+        places, known = list[int](), dict[tuple[UUID, str], KnownMemory]()
+        for place in (each for each in about if extracted[each].is_trusted is is_trusted):
             more = {(each.memory_id, each.text): each for each in about[place]}
             if len(known | more) > MOST_KNOWN and places:
-                portions.append(Asked(tuple(places), tuple(known.values())))
+                comparisons.append(Comparison(tuple(places), tuple(known.values())))
                 places, known = [], {}
             places.append(place)
             known |= more
         if places:
-            portions.append(Asked(tuple(places), tuple(known.values())))
-    return portions
+            comparisons.append(Comparison(tuple(places), tuple(known.values())))
+    return comparisons
 
 
-def known_about(actor: Actor, new: Extracted, space: EmbeddingSpace, *, now: datetime) -> list[Known]:
-    """Return what is known nearby: what people decided against, and what holds or held in the agent's project.
+def known_memories(
+    actor: Actor, new: ExtractedMemory, space: EmbeddingSpace, *, now: datetime
+) -> list[KnownMemory]:
+    """Return the nearest known memories: rejected, corrected, and those of the agent's project, valid or ended.
 
-    What was refused because it came from somebody untrusted is not shown beside what is believed: near words know it.
+    Rejected memories of untrusted origin are not compared with trusted statements: a tombstone knows near duplicates.
     """
-    rows = MemoryIndex.objects.filter(actor_id=actor.id, namespace__in=_folders(actor, new))
+    rows = MemoryIndex.objects.filter(actor_id=actor.id, namespace__in=_namespaces(actor, new))
     query = build_query(
         new.content, space=space, embed=lambda text: embed_query(space, text, payer=payer(actor))
     )
-    among = [Status.ACTIVE] if new.is_believed else [Status.ACTIVE, Status.PENDING]
-    refused = rows.filter(status=Status.REJECTED)
-    if new.is_believed:
-        refused = refused.filter(memory__trust=Trust.TRUSTED)
-    found = _nearest(actor, refused, query, NEAREST_REFUSED)
+    among = [Status.ACTIVE] if new.is_trusted else [Status.ACTIVE, Status.PENDING]
+    rejected = rows.filter(status=Status.REJECTED)
+    if new.is_trusted:
+        rejected = rejected.filter(memory__trust=Trust.TRUSTED)
+    found = _nearest(actor, rejected, query, NEAREST_REJECTED)
     seen = rows.filter(_seen_in(actor.agent.current_project), status__in=among)
     found += _nearest(actor, seen, query, NEAREST)
     said = _last_said(found, now)
     return [
-        *_put_right(actor, _folders(actor, new), new.content),
+        *_corrected_texts(actor, _namespaces(actor, new), new.content),
         *(_known(memory, said, now) for memory in found),
     ]
 
 
 def _seen_in(project: str) -> Q:
-    """Return what a project sees: what is another's neither says something again here nor is ended from here."""
+    """Filter to memories that a project sees: those of another project are neither reinforced nor ended from here."""
     of_another = Q(scope_level=ScopeLevel.PROJECT) & ~Q(scope_project__in=["", project])
     return ~of_another if project else Q()
 
 
-def _folders(actor: Actor, new: Extracted) -> list[str]:
-    """Return the namespaces to look into: whether a liking was filed as a fact is a matter of taste."""
+def _namespaces(actor: Actor, new: ExtractedMemory) -> list[str]:
+    """Return the namespaces to search: facts and preferences are searched together."""
     kinds = TOGETHER if new.kind in TOGETHER else (new.kind,)
     folders = [default_namespace(kind) for kind in kinds]
     return [expand_namespace(each, agent_id=actor.agent_id, user_id=actor.user_id) for each in folders]
 
 
 def _nearest(actor: Actor, rows: QuerySet[MemoryIndex], query: SearchQuery, most: int) -> list[Memory]:
-    """Return the most relevant memories, however little relevant: another language shares no word."""
+    """Return the most relevant memories without a threshold: another language shares no word."""
     found = candidates(rows, query, similarity_threshold=0.0, word_floor=0.0, limit=most).best
     memories = Memory.objects.of([actor.id]).in_bulk([each.owner_id for each in found])
     return [memories[each.owner_id] for each in found if each.owner_id in memories]
 
 
 def _last_said(memories: Sequence[Memory], now: datetime) -> dict[UUID, datetime]:
-    """Return when each memory was last said, by the messages that it was drawn from.
+    """Return when each memory was last said, by its source messages.
 
-    Of one that is believed by trusted messages alone: nobody else may keep it from being ended. A message's time is
-    its client's word, so it counts as said when it became a source at the latest, and never after now.
+    For active memories only trusted messages count: nobody else may keep one from being ended. A message's time is set
+    by its client, so it is capped at the time when it became a source, and at now.
     """
-    believed = {memory.pk: memory.status == Status.ACTIVE for memory in memories}
+    is_active = {memory.pk: memory.status == Status.ACTIVE for memory in memories}
     actors = list({memory.actor_id for memory in memories})
-    sources = MemorySource.objects.filter(actor_id__in=actors, memory__in=list(believed))
-    links = [each for each in sources if each.trust == Trust.TRUSTED or not believed[each.memory_id]]
+    sources = MemorySource.objects.filter(actor_id__in=actors, memory__in=list(is_active))
+    links = [each for each in sources if each.trust == Trust.TRUSTED or not is_active[each.memory_id]]
     messages = Message.objects.of(actors).filter(pk__in=[each.message_id for each in links])
     times = dict(messages.values_list("pk", "created_at"))
     said: dict[UUID, datetime] = {}
     for each in links:
-        if (told_at := times.get(each.message_id)) is not None:
-            at = min(told_at, each.created_at, now)
+        if (created_at := times.get(each.message_id)) is not None:
+            at = min(created_at, each.created_at, now)
             said[each.memory_id] = max(at, said.get(each.memory_id, at))
     return said
 
 
-def _known(memory: Memory, said: Mapping[UUID, datetime], now: datetime) -> Known:
+def _known(memory: Memory, said: Mapping[UUID, datetime], now: datetime) -> KnownMemory:
     said_at = max(filter(None, [memory.valid_from, said.get(memory.pk) or memory.created_at]))
-    return Known(memory.pk, memory.content, _standing(memory, now), said_at, memory.valid_to)
+    return KnownMemory(memory.pk, memory.content, _state(memory, now), said_at, memory.valid_to)
 
 
-def _standing(memory: Memory, now: datetime) -> Standing:
+def _state(memory: Memory, now: datetime) -> KnownState:
     if memory.status == Status.REJECTED:
-        return Standing.REFUSED
+        return KnownState.REJECTED
     if memory.status == Status.PENDING:
-        return Standing.WAITS
-    return Standing.ENDED if memory.valid_to is not None and memory.valid_to <= now else Standing.HOLDS
+        return KnownState.PENDING
+    return KnownState.ENDED if memory.valid_to is not None and memory.valid_to <= now else KnownState.CURRENT
 
 
-def _put_right(actor: Actor, namespaces: Sequence[str], text: str) -> list[Known]:
-    """Return the texts that people edited away, nearest first: tombstones know no texts, the revisions do.
+def _corrected_texts(actor: Actor, namespaces: Sequence[str], text: str) -> list[KnownMemory]:
+    """Return the texts that people corrected, nearest first: tombstones hold no texts, but revisions do.
 
-    By an edit or by going back to what had stood before; a text that was brought back has lost its tombstone.
+    Corrected by an edit or a restore; a text that was restored has lost its tombstone.
     """
     tombstones = Tombstone.objects.filter(
         actor_id=actor.id, decision=TombstoneReason.EDITED, memory_id__isnull=False
     )
-    edited = list(tombstones.values_list("memory_id", "digest")[:MOST_PUT_RIGHT])
-    standing = {bytes(digest) for _, digest in edited}
+    edited = list(tombstones.values_list("memory_id", "digest")[:MOST_CORRECTIONS])
+    digests = {bytes(digest) for _, digest in edited}
     revisions = MemoryRevision.objects.filter(
         actor_id=actor.id, memory__in=[each for each, _ in edited], memory__namespace__in=namespaces,
         verb__in=["edit", "restore"], changed_before__has_key="content",
     )  # fmt: skip
-    former = [
-        Known(memory_id, str(before["content"]), Standing.PUT_RIGHT, created_at)
+    corrected = [
+        KnownMemory(memory_id, str(before["content"]), KnownState.CORRECTED, created_at)
         for memory_id, before, created_at in revisions.values_list(
             "memory_id", "changed_before", "created_at"
         )
-        if fingerprint(str(before["content"])).digest in standing
+        if fingerprint(str(before["content"])).digest in digests
     ]
     wanted = set(term_ids(analyse(text)))
-    return sorted(former, key=lambda each: -len(wanted.intersection(term_ids(analyse(each.text)))))[
-        :NEAREST_REFUSED
-    ]
+    corrected.sort(key=lambda each: -len(wanted.intersection(term_ids(analyse(each.text)))))
+    return corrected[:NEAREST_REJECTED]
 
 
 def _judged(
-    actor: Actor, known: Sequence[Known], new: Sequence[str], is_patient: bool
-) -> dict[int, dict[int, Verdict]]:
-    asked = statement_blocks(known, new, language=actor.agent.language)
+    actor: Actor, known: Sequence[KnownMemory], new: Sequence[str], is_patient: bool
+) -> dict[int, dict[int, Relation]]:
+    blocks = statement_blocks(known, new, language=actor.agent.language)
     try:
-        data = ask_about(actor, Operation.JUDGE, "judge_facts", asked, JUDGING_SCHEMA)
+        data = ask_about(actor, Operation.JUDGE, "judge_facts", blocks, JUDGING_SCHEMA)
     except ProviderError as error:
         if not error.permanent and (is_patient or not isinstance(error, BadAnswer)):
             raise
-        log.warning("contradictions were judged by near words", extra={"code": error.code})
+        log.warning("no model judged contradictions, near duplicates decide", extra={"code": error.code})
         return {}
-    return verdicts(data, known=len(known), new=len(new))
-
-
-PLAIN = Ruling(Course.WRITE)
-REASON = "What was said later contradicts it."
+    return relations(data, known=len(known), new=len(new))
 
 
 @dataclass(frozen=True)
-class Filed:
-    """What became of what was drawn: ids of what is new, and how many were known, held back or refused."""
+class ExtractionResult:
+    """Ids of the new memories, and how many extracted ones were known, blocked by a tombstone, or refused."""
 
     new: tuple[UUID, ...] = ()
     known: int = 0
-    held_back: int = 0
+    blocked: int = 0
     refused: int = 0
 
+    def __add__(self, other: "ExtractionResult") -> "ExtractionResult":
+        return ExtractionResult(
+            self.new + other.new,
+            self.known + other.known,
+            self.blocked + other.blocked,
+            self.refused + other.refused,
+        )
 
-def file_extracted(
+
+def write_extracted(
     *,
     actor: Actor,
-    extracted: Sequence[Extracted],
-    rulings: Mapping[int, Ruling],
+    extracted: Sequence[ExtractedMemory],
+    resolutions: Mapping[int, Resolution],
     channel: str,
     by: Principal,
     now: datetime,
-) -> Filed:
-    """Write down what was drawn, as it was ruled; inside the caller's transaction, that of the cursor.
+) -> ExtractionResult:
+    """Write extracted memories as resolved; inside the caller's transaction, which moves the cursor.
 
     One that cannot be written is left out, and the others are written.
     """
     if not extracted:
-        return Filed()
+        return ExtractionResult()
     lock_shared(actor.id)
-    _hold_known(actor, rulings)
-    new, known, held_back, refused = list[UUID](), 0, 0, 0
+    _lock_known(actor, resolutions)
+    new, known, blocked, refused = list[UUID](), 0, 0, 0
     for place, each in enumerate(extracted):
         try:
             with atomic_but_for_tombstones():
-                memory_id, is_new = _file(actor, each, rulings.get(place, PLAIN), channel, by, now)
+                resolution = resolutions.get(place, Resolution(Action.WRITE))
+                memory_id, is_new = _write(actor, each, resolution, channel, by, now)
         except BlockedByTombstone:
-            held_back += 1
+            blocked += 1
         except MemoryRefused:
             refused += 1
         else:
-            held_back += memory_id is None
+            blocked += memory_id is None
             known += memory_id is not None and not is_new
             new += [memory_id] if memory_id is not None and is_new else []
-    return Filed(tuple(new), known, held_back, refused)
+    return ExtractionResult(tuple(new), known, blocked, refused)
 
 
-def _hold_known(actor: Actor, rulings: Mapping[int, Ruling]) -> None:
-    """Lock what the rulings are about, and its numbers, in the order of keys, as everybody does who locks several."""
-    keys = {known.memory_id for ruling in rulings.values() for known in ruling.about}
+def _lock_known(actor: Actor, resolutions: Mapping[int, Resolution]) -> None:
+    """Lock the known memories and their numbers, in the order of keys, as every writer of several does."""
+    keys = {known.memory_id for resolution in resolutions.values() for known in resolution.about}
     if keys:
         list(
             Memory.objects.of([actor.id]).filter(pk__in=keys).select_for_update().order_by("id").values("pk")
@@ -317,30 +329,43 @@ def _hold_known(actor: Actor, rulings: Mapping[int, Ruling]) -> None:
         settle_numbers(actor.id, keys)
 
 
-def _file(
-    actor: Actor, extracted: Extracted, ruling: Ruling, channel: str, by: Principal, now: datetime
+def _write(
+    actor: Actor,
+    extracted: ExtractedMemory,
+    resolution: Resolution,
+    channel: str,
+    by: Principal,
+    now: datetime,
 ) -> tuple[UUID | None, bool]:
-    """Do as it was ruled; return the memory that now says it, and whether it is new; None for what is held back."""
-    if ruling.course is Course.HOLD_BACK:
+    """Return the memory that now says it, None where it is blocked, and whether it is new."""
+    if resolution.action is Action.BLOCK:
         return None, False
-    new = _new_memory(extracted, channel)
-    about = _rows(actor, ruling.about)
-    if ruling.course is Course.SAY_AGAIN:
+    new = NewMemory(
+        content=extracted.content, kind=extracted.kind, namespace=extracted.namespace, source=Source.EXTRACTION,
+        source_message_ids=extracted.message_ids, channel=channel, confidence=extracted.confidence,
+    )  # fmt: skip
+    about = _rows(actor, resolution.about)
+    if resolution.action is Action.REINFORCE:
         # Deleted since the model was asked: that is a decision too, and this says the same.
         return (say_again(memory=about[0], new=new, by=by, now=now).pk if about else None), False
-    new = replace(new, unlike=frozenset(known.memory_id for known in ruling.about))
-    if ruling.course is Course.FILE_AS_PAST:
-        new = replace(new, valid_from=extracted.said_at, valid_to=ruling.about[0].said_at)
-    if ruling.course is Course.SUPERSEDE and extracted.is_believed and about:
+    new = replace(new, unlike=frozenset(known.memory_id for known in resolution.about))
+    if resolution.action is Action.WRITE_AS_PAST:
+        new = replace(new, valid_from=extracted.said_at, valid_to=resolution.about[0].said_at)
+    if resolution.action is Action.SUPERSEDE and extracted.is_trusted and about:
         return _supersede(actor, about, new, extracted, by, now)
     memory, is_new = write_memory(actor=actor, new=new, by=by, now=now)
     return memory.pk, is_new
 
 
 def _supersede(
-    actor: Actor, about: Sequence[Memory], new: NewMemory, extracted: Extracted, by: Principal, now: datetime
+    actor: Actor,
+    about: Sequence[Memory],
+    new: NewMemory,
+    extracted: ExtractedMemory,
+    by: Principal,
+    now: datetime,
 ) -> tuple[UUID, bool]:
-    """End what no longer holds; what a person has pinned or put right holds on, and the new words wait."""
+    """End the contradicted memories; those that a person pinned or edited stay, and the new one awaits review."""
     new = replace(new, waits=any(old.pinned or old.locked for old in about))
     at = min(extracted.said_at, now)
     for old in sorted(about, key=lambda each: each.kind != extracted.kind):
@@ -354,60 +379,8 @@ def _supersede(
     return memory.pk, is_new
 
 
-def _new_memory(extracted: Extracted, channel: str) -> NewMemory:
-    return NewMemory(
-        content=extracted.content,
-        kind=extracted.kind,
-        namespace=extracted.namespace,
-        source=Source.EXTRACTION,
-        source_message_ids=extracted.message_ids,
-        channel=channel,
-        confidence=extracted.confidence,
-    )
-
-
-def _rows(actor: Actor, about: Sequence[Known]) -> list[Memory]:
-    """Return the memories that a ruling is about, as they are now, in its order."""
+def _rows(actor: Actor, about: Sequence[KnownMemory]) -> list[Memory]:
+    """Return the current rows of known memories, in their order."""
     keys = [known.memory_id for known in about]
     rows = Memory.objects.of([actor.id]).select_related("actor__agent").in_bulk(keys)
     return [rows[key] for key in keys if key in rows]
-
-
-DEADLINE_SECONDS: Final = 60.0
-ANSWER_TOKENS: Final = 4_000
-FENCE_BYTES: Final = 16
-
-
-def ask_about(
-    actor: Actor,
-    operation: Operation,
-    name: str,
-    blocks: Mapping[str, str],
-    schema: Mapping[str, Any],
-    **values: object,
-) -> Any:
-    """Return a model's parsed answer to the prompt `name` about these texts; network, so outside any transaction.
-
-    Raises ProviderError.
-    """
-    fence = secrets.token_hex(FENCE_BYTES)
-    request = CompletionRequest(
-        operation=operation,
-        messages=(ChatMessage("user", fenced(blocks, fence)),),
-        max_output_tokens=ANSWER_TOKENS,
-        deadline_seconds=DEADLINE_SECONDS,
-        system=prompt(name, actor.agent.language, fence=fence, **values),
-        json_schema=schema,
-    )
-    return ask(request, actor=actor).data
-
-
-OF_CONTENT: Final = "refused"
-"""The code of a refusal that is about what was said; any other is about the request's form."""
-
-
-def must_fail(error: ProviderRejected | BadAnswer, *, spoilt: int, is_one: bool) -> bool:
-    """Say whether an error ends the attempt; otherwise half is asked for, and the last one is passed by."""
-    if isinstance(error, BadAnswer):
-        return not error.permanent and is_patient(spoilt)
-    return is_one and error.code != OF_CONTENT

@@ -22,13 +22,14 @@ from memoryhub.auth.domain import Principal
 from memoryhub.jobs.backfill import Piece, Scope
 from memoryhub.jobs.queue import Order, enqueue
 from memoryhub.llm.client import counter_in_use, is_patient
-from memoryhub.llm.errors import BadAnswer, ProviderMisconfigured, ProviderRejected
+from memoryhub.llm.errors import ProviderMisconfigured
 from memoryhub.llm.prompts import prompt
 from memoryhub.llm.types import Operation
 from memoryhub.tenancy.domain import Trust
 from memoryhub.tenancy.models import Actor
 from memoryhub.tenancy.policies import effective_policy
-from strength.actions.contradictions import Extracted, Filed, ask_about, file_extracted, must_fail, rulings
+from strength.actions.contradictions import ExtractedMemory, ExtractionResult, resolutions, write_extracted
+from strength.actions.questions import ask_about, ask_in_halves
 from strength.actions.reflection import enqueue_reflection, pass_episodes_over
 from strength.domain.extraction import (
     EARLIER_MESSAGES,
@@ -37,6 +38,7 @@ from strength.domain.extraction import (
     KINDS,
     MOST_ITEMS,
     Item,
+    Line,
     Said,
     Slice,
     Strategy,
@@ -44,8 +46,7 @@ from strength.domain.extraction import (
     Topics,
     answer_schema,
     earlier_lines,
-    half_of,
-    harmless,
+    harmless_lines,
     is_on,
     items_of,
     message_blocks,
@@ -61,15 +62,15 @@ from strength.sql import QUERIES
 
 EXTRACT_KEY: Final = "actor"
 MOST_MESSAGES: Final = 200
-"""Messages that one slice is chosen from; tokens nearly always end it sooner."""
+"""Messages loaded to choose a slice from; tokens nearly always end it sooner."""
 
 Step = Callable[[], AbstractContextManager[None]]
 log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
-class Reading:
-    """Who reads for whom, for which moment, and after how many attempts whose answers could not be used."""
+class ExtractionRun:
+    """One attempt to extract an actor's messages; `spoilt` counts earlier attempts that ended in unusable answers."""
 
     actor: Actor
     by: Principal
@@ -78,59 +79,49 @@ class Reading:
 
     @property
     def topics(self) -> Topics:
-        """Return what the agent wants remembered, and what not."""
         agent = self.actor.agent
         return Topics(tuple(agent.topics_include), tuple(agent.topics_exclude))
 
     @property
     def most_tokens(self) -> int:
-        """Return how much one call may read."""
         return effective_policy(ExtractionPolicy, self.actor.agent, self.actor).extraction_max_tokens
 
 
 def extract(
     *,
-    reading: Reading,
+    run: ExtractionRun,
     first: UUID | None = None,
     step: Step = transaction.atomic,
     may_go_on: Callable[[], bool] = lambda: True,
-) -> Filed:
-    """Read what was not read of an actor's sessions, that of `first` before the others, and write what it tells.
+) -> ExtractionResult:
+    """Extract memories from an actor's unread messages, those of the session `first` before the others.
 
-    Strategies that are off go along and draw nothing. Where `may_go_on` says no, a job is enqueued for the rest. Each
-    slice is written in a `step`, a transaction of its own. Network. Raises ProviderError.
+    Each slice is written in a `step`, a transaction of its own. Where `may_go_on` says no, a job is enqueued for the
+    rest. Network. Raises ProviderError.
     """
-    actor, total = reading.actor, Filed()
+    actor, total = run.actor, ExtractionResult()
     on = switched_on(actor.agent.strategies)
     with step():
-        _pass_over(reading, [strategy for strategy in FROM_MESSAGES if strategy not in on])
-    while (session := _behind(actor, on, first)) is not None:
+        # Disabled strategies: enabled later, they begin with what is said then (SPEC L2).
+        off = [strategy for strategy in FROM_MESSAGES if strategy not in on]
+        _execute(QUERIES["pass_over_unread"], actor_id=actor.id, strategies=off)
+    while (session := _next_session(actor, on, first)) is not None:
         if not may_go_on():
             with step():
                 enqueue(
                     EXTRACT_KIND, actor_id=actor.id, key=EXTRACT_KEY, payload={"session_id": str(session.pk)}
                 )
             return total
-        total = _together(total, _read_on(reading, session, on, step))
+        total += _read_slice(run, session, on, step)
     with step():
-        _after_reading(reading)
+        if is_on(actor.agent.strategies, Strategy.REFLECTION):
+            enqueue_reflection(actor=actor)
+        else:
+            pass_episodes_over(actor=actor, now=run.now)
     return total
 
 
-def _pass_over(reading: Reading, off: Sequence[Strategy]) -> None:
-    """Let strategies that are off go along: turned on later, they begin with what is said then (SPEC L2)."""
-    if off:
-        _execute(QUERIES["pass_over_unread"], actor_id=reading.actor.id, strategies=list(off))
-
-
-def _after_reading(reading: Reading) -> None:
-    if is_on(reading.actor.agent.strategies, Strategy.REFLECTION):
-        enqueue_reflection(actor=reading.actor)
-    else:
-        pass_episodes_over(actor=reading.actor, now=reading.now)
-
-
-def _behind(actor: Actor, on: Sequence[Strategy], first: UUID | None) -> Session | None:
+def _next_session(actor: Actor, on: Sequence[Strategy], first: UUID | None) -> Session | None:
     values: dict[str, Any] = {"actor_id": actor.id, "strategies": list(on), "first": first}
     with connection.cursor() as cursor:
         cursor.execute(QUERIES["next_unread_session"], values)
@@ -138,20 +129,21 @@ def _behind(actor: Actor, on: Sequence[Strategy], first: UUID | None) -> Session
     return Session.objects.filter(actor_id=actor.id, pk=row[0]).first() if row else None
 
 
-def _read_on(reading: Reading, session: Session, on: Sequence[Strategy], step: Step) -> Filed:
-    """Read one slice of a session for the strategies that are furthest behind, and write what it tells."""
-    stretch = next_stretch(_places(reading.actor, session, on), end=session.message_count)
+def _read_slice(run: ExtractionRun, session: Session, on: Sequence[Strategy], step: Step) -> ExtractionResult:
+    """Read one slice of a session for the strategies that are furthest behind, and write what it yields."""
+    stretch = next_stretch(_places(run.actor, session, on), end=session.message_count)
     if stretch is None:
-        return Filed()
-    drawn, piece, passed = _drawn_in_halves(reading, session, stretch, _slice(reading, session, stretch))
-    patient = is_patient(reading.spoilt)
-    ruled = rulings(actor=reading.actor, extracted=drawn, now=reading.now, is_patient=patient)
+        return ExtractionResult()
+    extracted, piece, skipped = _extract_slice(run, session, stretch, _slice(run, session, stretch))
+    resolved = resolutions(
+        actor=run.actor, extracted=extracted, now=run.now, is_patient=is_patient(run.spoilt)
+    )
     with step():
-        if not _move(reading.actor, session, stretch, piece.until, passed):
-            return Filed()
-        return file_extracted(
-            actor=reading.actor, extracted=drawn, rulings=ruled, channel=session.channel, by=reading.by,
-            now=reading.now,
+        if not _move_cursors(run.actor, session, stretch, piece.until, skipped):
+            return ExtractionResult()
+        return write_extracted(
+            actor=run.actor, extracted=extracted, resolutions=resolved, channel=session.channel, by=run.by,
+            now=run.now,
         )  # fmt: skip
 
 
@@ -161,10 +153,10 @@ def _places(actor: Actor, session: Session, on: Sequence[Strategy]) -> dict[Stra
     return {strategy: known.get(strategy, 0) for strategy in on}
 
 
-def _move(actor: Actor, session: Session, stretch: Stretch, until: int, passed: int | None) -> bool:
-    """Move the strategies that read together; False where one is elsewhere by now, and nothing may be written.
+def _move_cursors(actor: Actor, session: Session, stretch: Stretch, until: int, skipped: int | None) -> bool:
+    """Move the cursors of the strategies that read together; False where one has moved meanwhile: then write nothing.
 
-    `passed` is the message that was passed by, if one was: a backfill goes back for it.
+    `skipped` is the message that no model would read, if any: a backfill goes back for it.
     """
     strategies = [strategy.value for strategy in stretch.strategies]
     names = {"actor_id": actor.id, "session_id": session.pk, "strategies": strategies}
@@ -174,18 +166,18 @@ def _move(actor: Actor, session: Session, stretch: Stretch, until: int, passed: 
     if any(each.read_until != stretch.after for each in held):
         return False
     rows.update(read_until=until)
-    if passed is not None:
-        _execute(QUERIES["note_passed_message"], **names, seq=passed)
+    if skipped is not None:
+        _execute(QUERIES["note_passed_message"], **names, seq=skipped)
     return True
 
 
-def _slice(reading: Reading, session: Session, stretch: Stretch) -> Slice:
-    spoken = Message.objects.of([reading.actor.id]).spoken().filter(session_id=session.pk)
+def _slice(run: ExtractionRun, session: Session, stretch: Stretch) -> Slice:
+    spoken = Message.objects.of([run.actor.id]).spoken().filter(session_id=session.pk)
     rows = spoken.filter(seq__gt=stretch.after, seq__lte=stretch.until).order_by("seq")[:MOST_MESSAGES]
     messages = [_said(row) for row in rows]
     until = messages[-1].seq if len(messages) == MOST_MESSAGES else stretch.until
     count = counter_in_use(Operation.EXTRACT).count
-    return next_slice(messages, most_tokens=reading.most_tokens, count=count, until=until)
+    return next_slice(messages, most_tokens=run.most_tokens, count=count, until=until)
 
 
 def _said(row: Message) -> Said:
@@ -195,97 +187,76 @@ def _said(row: Message) -> Said:
     )  # fmt: skip
 
 
-def _drawn_in_halves(
-    reading: Reading, session: Session, stretch: Stretch, piece: Slice
-) -> tuple[list[Extracted], Slice, int | None]:
-    """Return what a slice tells, or its first half where a model cannot deal with the whole.
+def _extract_slice(
+    run: ExtractionRun, session: Session, stretch: Stretch, piece: Slice
+) -> tuple[list[ExtractedMemory], Slice, int | None]:
+    """Return what a slice yields, the part of it that was read, and the message that was skipped, if one was."""
 
-    One message that no model will read must not keep the others from being read: it is passed by, and named. Not where
-    the model answers nothing that can be used, whatever it is asked: then it is no message's fault.
-    """
-    while True:
-        try:
-            return _drawn(reading, session, stretch, piece), piece, None
-        except (ProviderRejected, BadAnswer) as error:
-            is_one = len(piece.lines) == 1
-            if must_fail(error, spoilt=reading.spoilt, is_one=is_one):
-                raise
-            if is_one:
-                if isinstance(error, BadAnswer) and not error.permanent:
-                    _drawn(reading, session, stretch, harmless(piece))
-                seq = piece.lines[0].said.seq
-                about = {"session": str(session.pk), "seq": seq, "code": error.code}
-                log.warning("a message was passed by, no model would read it", extra=about)
-                return [], piece, seq
-            piece = half_of(piece)
+    def ask(lines: Sequence[Line]) -> list[ExtractedMemory]:
+        return _ask(run, session, stretch, replace(piece, lines=tuple(lines)))
+
+    lines, extracted, error = ask_in_halves(
+        piece.lines, ask, spoilt=run.spoilt, control=lambda: ask(harmless_lines(piece))
+    )
+    if len(lines) < len(piece.lines):
+        piece = Slice(tuple(lines), lines[-1].said.seq)
+    if error is None:
+        return extracted or [], piece, None
+    seq = lines[0].said.seq
+    about = {"session": str(session.pk), "seq": seq, "code": error.code}
+    log.warning("a message was skipped: no model would read it", extra=about)
+    return [], piece, seq
 
 
-def _drawn(reading: Reading, session: Session, stretch: Stretch, piece: Slice) -> list[Extracted]:
+def _ask(run: ExtractionRun, session: Session, stretch: Stretch, piece: Slice) -> list[ExtractedMemory]:
     if not piece.tells_something:
         return []
-    actor, topics = reading.actor, reading.topics
+    actor, topics = run.actor, run.topics
     language = actor.agent.language
-    earlier = _earlier(reading, session, stretch, piece)
+    earlier = _earlier(run, session, stretch, piece)
     data = ask_about(
         actor, Operation.EXTRACT, "extract", message_blocks(piece, earlier, language=language),
         answer_schema(stretch.strategies, topics), most=MOST_ITEMS, topics=_about_topics(topics, language),
     )  # fmt: skip
     items = items_of(data, piece, strategies=stretch.strategies, topics=topics, language=language)
-    return [_extracted(item, session, reading.now) for item in items]
+    return [_extracted(item, session, run.now) for item in items]
 
 
-def _earlier(reading: Reading, session: Session, stretch: Stretch, piece: Slice) -> list[str]:
-    """Return what was said just before; beside what is believed, only what is believed as well."""
-    rows = (
-        Message.objects.of([reading.actor.id]).spoken().filter(session_id=session.pk, seq__lte=stretch.after)
-    )
+def _earlier(run: ExtractionRun, session: Session, stretch: Stretch, piece: Slice) -> list[str]:
+    """Return the messages just before a slice; with a trusted slice only trusted ones."""
+    rows = Message.objects.of([run.actor.id]).spoken().filter(session_id=session.pk, seq__lte=stretch.after)
     if piece.lines[0].said.is_trusted:
         rows = rows.filter(trust=Trust.TRUSTED)
     messages = [_said(row) for row in rows.order_by("-seq")[:EARLIER_MESSAGES]]
     count = counter_in_use(Operation.EXTRACT).count
-    return earlier_lines(messages[::-1], most_tokens=reading.most_tokens, count=count)
+    return earlier_lines(messages[::-1], most_tokens=run.most_tokens, count=count)
 
 
 def _about_topics(topics: Topics, language: str) -> str:
-    """Return the prompt's lines about topics; none where the agent names none."""
     comma = "、" if language == "ja" else ", "
     lines = [("extract_only", topics.include), ("extract_without", topics.exclude)]
     return "\n".join(prompt(name, language, topics=comma.join(named)) for name, named in lines if named)
 
 
-def _extracted(item: Item, session: Session, now: datetime) -> Extracted:
-    """Return an item as it is to be filed; nothing was said later than now, whatever a client's clock says."""
-    return Extracted(
+def _extracted(item: Item, session: Session, now: datetime) -> ExtractedMemory:
+    return ExtractedMemory(
         content=item.text,
         kind=KINDS[item.strategy],
         namespace=namespace_of(item.strategy, session.pk),
         confidence=item.confidence,
         message_ids=tuple(said.id for said in item.sources),
-        said_at=min(item.said_at, now),
-        is_believed=all(said.is_trusted for said in item.sources),
+        said_at=min(item.said_at, now),  # a client's clock may be ahead
+        is_trusted=all(said.is_trusted for said in item.sources),
     )
 
 
-def _together(one: Filed, other: Filed) -> Filed:
-    return replace(
-        one,
-        new=one.new + other.new,
-        known=one.known + other.known,
-        held_back=one.held_back + other.held_back,
-        refused=one.refused + other.refused,
-    )
-
-
-# What waits, and going back
-
-
-def messages_waiting(*, actor: Actor | None = None) -> dict[Strategy, int]:
-    """Return how many messages each strategy that is on has not looked at, of one actor or of all."""
+def unread_messages(*, actor: Actor | None = None) -> dict[Strategy, int]:
+    """Count the unread messages of each enabled strategy, of one actor or of all."""
     return _counted(QUERIES["unread_messages"], actor)
 
 
-def messages_passed_over(*, actor: Actor | None = None) -> dict[Strategy, int]:
-    """Return how many messages each strategy passed over, off or refused: what `rewind` would go back for."""
+def passed_messages(*, actor: Actor | None = None) -> dict[Strategy, int]:
+    """Count the messages that each strategy passed over, disabled or refused: `rewind` goes back for them."""
     return _counted(QUERIES["passed_messages"], actor)
 
 
@@ -293,18 +264,18 @@ def messages_passed_over(*, actor: Actor | None = None) -> dict[Strategy, int]:
 def rewind(
     *, actor: Actor, strategies: Sequence[Strategy], since: datetime | None = None, again: bool = False
 ) -> int:
-    """Send strategies back to what they passed over, and return how many messages now wait.
+    """Move the cursors of enabled strategies back to what they passed over; return the number of unread messages.
 
-    What is off stays where it is. With `since`, back to what was said then or later; with `again`, also over what they
-    have read already. Without `again`, doing it twice is as doing it once, so a backfill that was broken off may simply
-    be begun anew. A job reads what waits, as far as the agent's caps allow.
+    With `since`, back to messages of that time or later; with `again`, also over messages that were read. Idempotent
+    without `again`, so that an interrupted backfill may simply be repeated. A job reads the messages, as far as the
+    agent's spend cap allows.
     """
     on = [each for each in strategies if each in FROM_MESSAGES and is_on(actor.agent.strategies, each)]
     _execute(QUERIES["rewind_cursors"], actor_id=actor.id, strategies=on, since=since, again=again)
     if Strategy.REFLECTION in strategies and is_on(actor.agent.strategies, Strategy.REFLECTION):
         passed = ReflectionCursor.objects.filter(actor_id=actor.id)
         (passed if again else passed.filter(has_passed=True)).delete()
-    waiting = sum(messages_waiting(actor=actor).get(strategy, 0) for strategy in on)
+    waiting = sum(unread_messages(actor=actor).get(strategy, 0) for strategy in on)
     if (waiting or Strategy.REFLECTION in strategies) and settings.LLM.provider != "none":
         enqueue(EXTRACT_KIND, actor_id=actor.id, key=EXTRACT_KEY)
     return waiting
@@ -323,9 +294,9 @@ def _execute(statement: str, **values: Any) -> None:
 
 
 def pieces(scope: Scope) -> Iterator[Piece]:
-    """Yield a job for each actor whose messages were not all read (`manage.py backfill`).
+    """Yield a job for each actor with unread messages (`manage.py backfill`).
 
-    Raises ProviderMisconfigured where some wait and there is no model that could read them.
+    Raises ProviderMisconfigured where there are some and no model is configured.
     """
     missing = _missing(scope)
     if settings.LLM.provider != "none":
@@ -342,16 +313,16 @@ def _missing(scope: Scope) -> Iterator[Piece]:
     if scope.user_id is not None:
         actors = actors.filter(user_id=scope.user_id)
     for actor in actors.iterator(chunk_size=1000):
-        left = [*messages_waiting(actor=actor).values(), *_passed_over(actor)]
+        left = [*unread_messages(actor=actor).values(), *_passed_over(actor)]
         if any(left):
             back = partial(rewind, actor=actor, strategies=list(Strategy), since=scope.since)
             yield Piece(actor.id, Order(EXTRACT_KIND, EXTRACT_KEY), max(left), back)
 
 
 def _passed_over(actor: Actor) -> Iterator[int]:
-    """Yield how much was passed over for each strategy that is on; what is still off is not gone back for."""
+    """Yield how many messages and episodes each enabled strategy passed over."""
     switches = actor.agent.strategies
-    yield from (many for each, many in messages_passed_over(actor=actor).items() if is_on(switches, each))
+    yield from (many for each, many in passed_messages(actor=actor).items() if is_on(switches, each))
     passed = ReflectionCursor.objects.filter(actor_id=actor.id, has_passed=True)
     if is_on(switches, Strategy.REFLECTION) and passed.exists():
         yield Memory.objects.of([actor.id]).active().filter(kind=Kind.EPISODE).count()

@@ -1,9 +1,10 @@
-"""Drawing lessons across episodes (SPEC L2): after a session has ended, or when enough episodes have gathered."""
+"""Reflection: lessons across episodes, after a session has ended or when there are enough episodes (SPEC L2)."""
 
 import logging
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from datetime import datetime
+from functools import partial
 from typing import Final
 from uuid import UUID
 
@@ -16,12 +17,12 @@ from memoryhub.jobs.domain import FIRST_PAUSE_SECONDS, Postponed, State
 from memoryhub.jobs.models import Job
 from memoryhub.jobs.queue import enqueue
 from memoryhub.llm.client import is_patient
-from memoryhub.llm.errors import BadAnswer, ProviderRejected
 from memoryhub.llm.types import Operation
 from memoryhub.tenancy.models import Actor
 from memoryhub.tenancy.namespaces import expand_namespace
 from memoryhub.tenancy.policies import effective_policy
-from strength.actions.contradictions import Extracted, Filed, ask_about, file_extracted, must_fail, rulings
+from strength.actions.contradictions import ExtractedMemory, ExtractionResult, resolutions, write_extracted
+from strength.actions.questions import ask_about, ask_in_halves
 from strength.domain.extraction import (
     EXTRACT_KIND,
     LESSONS_SCHEMA,
@@ -48,15 +49,15 @@ log = logging.getLogger(__name__)
 
 
 def enqueue_reflection(*, actor: Actor) -> None:
-    """Enqueue a job that draws lessons, where it is time: inside the caller's transaction."""
+    """Enqueue a reflection where it is due; inside the caller's transaction."""
     if _is_time(actor):
         enqueue(REFLECT_KIND, actor_id=actor.id, key=REFLECT_KEY)
 
 
 def _is_time(actor: Actor) -> bool:
-    """Say whether enough episodes have gathered, or one of them is of a session that has ended."""
+    """Say whether there are enough unread episodes, or one of them belongs to a session that has ended."""
     enough = effective_policy(ExtractionPolicy, actor.agent, actor).reflection_after_episodes
-    waiting = list(episodes_waiting(actor).values_list("pk", flat=True)[:enough])
+    waiting = list(unread_episodes(actor).values_list("pk", flat=True)[:enough])
     if not waiting:
         return False
     sessions = MemorySource.objects.filter(actor_id=actor.id, memory__in=waiting).values("session_id")
@@ -64,8 +65,8 @@ def _is_time(actor: Actor) -> bool:
     return len(waiting) >= enough or ended.exists()
 
 
-def episodes_waiting(actor: Actor) -> MemoryQuerySet:
-    """Return the believed episodes that no lesson was drawn from, in the order in which they last changed."""
+def unread_episodes(actor: Actor) -> MemoryQuerySet:
+    """Return the active episodes after the cursor, in the order in which they last changed."""
     rows = Memory.objects.of([actor.id]).active().filter(kind=Kind.EPISODE, source=Source.EXTRACTION)
     seen = ReflectionCursor.objects.filter(actor_id=actor.id).first()
     if seen is not None:
@@ -75,72 +76,55 @@ def episodes_waiting(actor: Actor) -> MemoryQuerySet:
 
 
 def pass_episodes_over(*, actor: Actor, now: datetime) -> None:
-    """Go along while the strategy is off: turned on later, it begins with what happens then."""
-    if episodes_waiting(actor).exists():
-        _note(actor, until=now, after=None, has_passed=True)
+    """Move the cursor while the strategy is off: enabled later, it begins with what happens then."""
+    if unread_episodes(actor).exists():
+        _move_cursor(actor, until=now, after=None, has_passed=True)
 
 
 def reflect(
     *, actor: Actor, by: Principal, now: datetime, spoilt: int = 0, step: Step = transaction.atomic
-) -> Filed:
-    """Draw lessons from the episodes that wait, and write them; a further job follows where more wait.
+) -> ExtractionResult:
+    """Draw lessons from unread episodes and write them; enqueue another job where there are more.
 
-    `spoilt` is how many attempts before brought answers that could not be used. Network. Raises ProviderError, or
-    Postponed while an extraction runs, and nothing is written.
+    `spoilt` counts earlier attempts that ended in unusable answers. Network. Raises ProviderError, or Postponed while
+    an extraction runs.
     """
     if not is_on(actor.agent.strategies, Strategy.REFLECTION):
-        return Filed()
+        return ExtractionResult()
     _wait_for_extraction(actor)
-    episodes = list(episodes_waiting(actor)[:MOST_EPISODES])
+    episodes = list(unread_episodes(actor)[:MOST_EPISODES])
     if not episodes:
-        return Filed()
-    lessons, episodes, is_passed = _lessons_in_halves(actor, episodes, spoilt)
-    drawn = [_extracted(actor, lesson, now) for lesson in lessons]
-    ruled = rulings(actor=actor, extracted=drawn, now=now, is_patient=is_patient(spoilt))
+        return ExtractionResult()
+    read, lessons, error = ask_in_halves(episodes, partial(_lessons, actor), spoilt=spoilt)
+    if error is not None:
+        about = {"memory": str(read[0].pk), "code": error.code}
+        log.warning("an episode was skipped: no model would read it", extra=about)
+    extracted = [_extracted(actor, lesson, now) for lesson in lessons or []]
+    resolved = resolutions(actor=actor, extracted=extracted, now=now, is_patient=is_patient(spoilt))
     with step():
-        _note(actor, until=episodes[-1].updated_at, after=episodes[-1].pk, has_passed=is_passed)
-        filed = file_extracted(actor=actor, extracted=drawn, rulings=ruled, channel="", by=by, now=now)
+        _move_cursor(actor, until=read[-1].updated_at, after=read[-1].pk, has_passed=error is not None)
+        result = write_extracted(
+            actor=actor, extracted=extracted, resolutions=resolved, channel="", by=by, now=now
+        )
         enqueue_reflection(actor=actor)
-    return filed
+    return result
 
 
 def _wait_for_extraction(actor: Actor) -> None:
-    """Let an extraction end first: its episodes bear the time at which it began, which our place must not pass."""
+    """Let an extraction end first: its episodes have the time at which it began, which the cursor must not pass."""
     if Job.objects.filter(actor_id=actor.id, kind=EXTRACT_KIND, state=State.RUNNING).exists():
         raise Postponed("Messages are being read; lessons are drawn afterwards.", seconds=FIRST_PAUSE_SECONDS)
 
 
-def _lessons_in_halves(
-    actor: Actor, episodes: list[Memory], spoilt: int
-) -> tuple[list[Lesson], list[Memory], bool]:
-    """Return the lessons of these episodes, or of the first half where a model cannot deal with all of them.
-
-    One that no model will read is passed by, so that those behind it have their turn.
-    """
-    while True:
-        try:
-            return _lessons(actor, episodes), episodes, False
-        except (ProviderRejected, BadAnswer) as error:
-            is_one = len(episodes) == 1
-            if must_fail(error, spoilt=spoilt, is_one=is_one):
-                raise
-            if is_one:
-                about = {"memory": str(episodes[0].pk), "code": error.code}
-                log.warning("an episode was passed by, no model would read it", extra=about)
-                return [], episodes, True
-            episodes = episodes[: len(episodes) // 2]
-
-
 def _lessons(actor: Actor, episodes: Sequence[Memory]) -> list[Lesson]:
-    told = lesson_blocks(
-        [each.content for each in episodes], _known_lessons(actor), language=actor.agent.language
-    )
-    data = ask_about(actor, Operation.EXTRACT, "reflect", told, LESSONS_SCHEMA, most=MOST_LESSONS)
+    texts = [each.content for each in episodes]
+    blocks = lesson_blocks(texts, _known_lessons(actor), language=actor.agent.language)
+    data = ask_about(actor, Operation.EXTRACT, "reflect", blocks, LESSONS_SCHEMA, most=MOST_LESSONS)
     return lessons_of(data, [each.pk for each in episodes])
 
 
 def _known_lessons(actor: Actor) -> list[str]:
-    """Return the newest lessons, so that they are not drawn again."""
+    """Return the newest lessons, which the model is asked not to repeat."""
     namespace = expand_namespace(
         namespace_of(Strategy.REFLECTION), agent_id=actor.agent_id, user_id=actor.user_id
     )
@@ -148,18 +132,18 @@ def _known_lessons(actor: Actor) -> list[str]:
     return list(rows.order_by("-created_at").values_list("content", flat=True)[:MOST_KNOWN_LESSONS])
 
 
-def _extracted(actor: Actor, lesson: Lesson, now: datetime) -> Extracted:
-    """Return a lesson with the messages that its episodes were drawn from: it is no more trusted than they."""
+def _extracted(actor: Actor, lesson: Lesson, now: datetime) -> ExtractedMemory:
+    """Return a lesson with the source messages of its episodes: it is no more trusted than they are."""
     messages = _messages_of(actor, lesson.episode_ids)
-    said_at = max(message.created_at for message in messages) if messages else _told_at(actor, lesson)
-    return Extracted(
+    said_at = max(each.created_at for each in messages) if messages else _last_changed(actor, lesson)
+    return ExtractedMemory(
         content=lesson.text,
         kind=Kind.REFLECTION,
         namespace=namespace_of(Strategy.REFLECTION),
         confidence=lesson.confidence,
         message_ids=tuple(message.pk for message in messages),
         said_at=min(said_at, now),
-        is_believed=all(message.trust == "trusted" for message in messages),
+        is_trusted=all(message.trust == "trusted" for message in messages),
     )
 
 
@@ -169,14 +153,14 @@ def _messages_of(actor: Actor, episode_ids: Sequence[UUID]) -> list[Message]:
     return list(Message.objects.of([actor.id]).filter(pk__in=keys))
 
 
-def _told_at(actor: Actor, lesson: Lesson) -> datetime:
+def _last_changed(actor: Actor, lesson: Lesson) -> datetime:
     times = (
         Memory.objects.of([actor.id]).filter(pk__in=lesson.episode_ids).values_list("updated_at", flat=True)
     )
     return max(times)
 
 
-def _note(actor: Actor, *, until: datetime, after: UUID | None, has_passed: bool = False) -> None:
+def _move_cursor(actor: Actor, *, until: datetime, after: UUID | None, has_passed: bool = False) -> None:
     passed = {"has_passed": True} if has_passed else {}
     ReflectionCursor.objects.update_or_create(
         actor_id=actor.id, defaults={"until": until, "after": after, **passed}

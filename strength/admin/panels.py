@@ -20,7 +20,7 @@ from conversations.admin.timeline_entries import (
 from conversations.models import ChatTurn
 from memoryhub.admin.base import actor_title
 from memoryhub.admin.dashboard import RECENT, Count, Happening, Section, Tile, count
-from strength.actions.extraction import messages_waiting
+from strength.actions.extraction import unread_messages
 from strength.actions.review import MOST_COUNTED, memories_that_wait, merges_that_wait
 from strength.actions.usage import OF_MEMORIES
 from strength.admin.labels import STATUS_COLOURS, STATUSES
@@ -88,7 +88,7 @@ def _slept_tile(now: datetime) -> Tile:
 
 def _waiting_tile() -> Tile:
     """Return how many messages the strategy that is furthest behind has not read; behind it what was drawn so far."""
-    furthest = max(messages_waiting().values(), default=0)
+    furthest = max(unread_messages().values(), default=0)
     note, drawn = _("messages wait for long-term strategies"), f"?source__exact={Source.EXTRACTION}"
     return Tile(_("Extraction"), Count(furthest), note, Memory, drawn, section=Section.BACKGROUND)
 

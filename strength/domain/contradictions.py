@@ -1,7 +1,7 @@
-"""Whether something new says what is known already, or that it no longer holds (SPEC M8, M9).
+"""Relations of extracted statements to known ones, and what follows from them (SPEC M8, M9).
 
-Pure. A model is shown new and known statements, and names the pairs that say the same or contradict each other; what
-follows from that is decided here. The model is never asked what to do.
+Pure. A model is shown new and known statements and names the pairs that say the same or contradict each other; what
+follows is decided here. The model is never asked what to do.
 """
 
 from collections.abc import Mapping, Sequence
@@ -15,60 +15,60 @@ from conversations.domain.text import one_line
 
 LONGEST_SHOWN: Final = 1_000
 MOST_ENDED: Final = 3
-"""As many known statements may one new one end: more would be a rewrite of somebody's life by one sentence."""
+"""Known statements that one new one may end: more would rewrite somebody's life by one sentence."""
 
 
-class Verdict(StrEnum):
-    """How two statements relate; whatever is not named is different."""
+class Relation(StrEnum):
+    """Relation of two statements; pairs that the model does not name are unrelated."""
 
     SAME = "same"
     CONTRADICTS = "contradicts"
 
 
-class Standing(StrEnum):
-    """How a known statement stands: believed, waiting, ended, refused by a person, or edited away by one."""
+class KnownState(StrEnum):
+    """State of a known statement; a person rejected or corrected it, it awaits review, or it has ended."""
 
-    HOLDS = "holds"
-    WAITS = "waits"
+    CURRENT = "current"
+    PENDING = "pending"
     ENDED = "ended"
-    REFUSED = "refused"
-    PUT_RIGHT = "put_right"
+    REJECTED = "rejected"
+    CORRECTED = "corrected"
 
 
-AGAINST: Final = frozenset({Standing.REFUSED, Standing.PUT_RIGHT})
+DECIDED_AGAINST: Final = frozenset({KnownState.REJECTED, KnownState.CORRECTED})
 
 
 @dataclass(frozen=True)
-class Known:
-    """A statement that is remembered, or was; `said_at` is when it was last said, `ended_at` until when it held."""
+class KnownMemory:
+    """A statement that is or was remembered; last said at `said_at`, valid until `ended_at`."""
 
     memory_id: UUID
     text: str = field(repr=False)
-    standing: Standing
+    state: KnownState
     said_at: datetime
     ended_at: datetime | None = None
 
 
-class Course(StrEnum):
-    """What becomes of a new statement."""
+class Action(StrEnum):
+    """Treatment of a new statement."""
 
     WRITE = "write"
-    SAY_AGAIN = "say_again"
+    REINFORCE = "reinforce"
     SUPERSEDE = "supersede"
-    FILE_AS_PAST = "file_as_past"
-    HOLD_BACK = "hold_back"
+    WRITE_AS_PAST = "write_as_past"
+    BLOCK = "block"
 
 
 @dataclass(frozen=True)
-class Ruling:
-    """A course, and the known statements that it is about."""
+class Resolution:
+    """An action, and the known statements that it concerns."""
 
-    course: Course
-    about: tuple[Known, ...] = ()
+    action: Action
+    about: tuple[KnownMemory, ...] = ()
 
 
-Related = Mapping[int, Verdict]
-"""Verdicts about one new statement, by the place of the known one."""
+Related = Mapping[int, Relation]
+"""Relations of one new statement, by the place of the known one."""
 
 JUDGING_SCHEMA: Final[Mapping[str, Any]] = {
     "type": "object",
@@ -80,7 +80,7 @@ JUDGING_SCHEMA: Final[Mapping[str, Any]] = {
                 "properties": {
                     "new": {"type": "integer"},
                     "known": {"type": "integer"},
-                    "verdict": {"type": "string", "enum": [verdict.value for verdict in Verdict]},
+                    "verdict": {"type": "string", "enum": [relation.value for relation in Relation]},
                 },
                 "required": ["new", "known", "verdict"],
                 "additionalProperties": False,
@@ -97,53 +97,55 @@ _HEADINGS: Final[Mapping[str, Mapping[str, str]]] = {
 }
 
 
-def statement_blocks(known: Sequence[Known], new: Sequence[str], *, language: str) -> dict[str, str]:
+def statement_blocks(known: Sequence[KnownMemory], new: Sequence[str], *, language: str) -> dict[str, str]:
     """Return known and new statements, numbered from 1, by their headings, to be fenced."""
     words = _HEADINGS.get(language, _HEADINGS["en"])
     return {words["known"]: _numbered([each.text for each in known]), words["new"]: _numbered(new)}
 
 
-def verdicts(data: Any, *, known: int, new: int) -> dict[int, dict[int, Verdict]]:
-    """Return what an answer says of each new statement, by places from 0; pairs of nothing are ignored.
+def relations(data: Any, *, known: int, new: int) -> dict[int, dict[int, Relation]]:
+    """Return the relations in a model's answer by new and known place, from 0; invalid pairs are ignored.
 
-    Where it says both of a pair, they contradict each other in a detail: that is not the same.
+    A pair that is named as both contradicts itself in a detail, so it is not the same.
     """
-    found: dict[int, dict[int, Verdict]] = {}
+    found: dict[int, dict[int, Relation]] = {}
     for pair in _pairs(data):
         places = _place(pair.get("new"), new), _place(pair.get("known"), known)
-        if None in places or pair.get("verdict") not in list(Verdict):
+        if None in places or pair.get("verdict") not in list(Relation):
             continue
-        of_new, verdict = found.setdefault(places[0] or 0, {}), Verdict(pair["verdict"])
+        of_new, relation = found.setdefault(places[0] or 0, {}), Relation(pair["verdict"])
         place = places[1] or 0
-        of_new[place] = Verdict.CONTRADICTS if place in of_new and of_new[place] != verdict else verdict
+        of_new[place] = Relation.CONTRADICTS if place in of_new and of_new[place] != relation else relation
     return found
 
 
-def rule(known: Sequence[Known], related: Related, *, said_at: datetime, is_believed: bool) -> Ruling:
-    """Decide what becomes of a new statement, by how it relates to the known ones.
+def resolve(
+    known: Sequence[KnownMemory], related: Related, *, said_at: datetime, is_trusted: bool
+) -> Resolution:
+    """Decide what becomes of a new statement by its relations to the known ones.
 
-    What a person refused or edited away outweighs all. What is said again is no second row; what had ended and is
-    said of a later time is. A contradiction ends what was said before it; said of an earlier time, it is the past.
+    A person's decision outweighs all. A repeated statement reinforces the known one, unless that has ended before. A
+    contradiction ends what was said before it; a statement about an earlier time is written as past.
     """
-    same = [known[place] for place, verdict in related.items() if verdict is Verdict.SAME]
-    if refused := [each for each in same if each.standing in AGAINST]:
-        return Ruling(Course.HOLD_BACK, tuple(refused[:1]))
-    if again := [each for each in same if _is_same_still(each, said_at, is_believed)]:
-        return Ruling(Course.SAY_AGAIN, tuple(again[:1]))
-    contrary = [known[place] for place, verdict in related.items() if verdict is Verdict.CONTRADICTS]
-    holding = [each for each in contrary if each.standing is Standing.HOLDS]
-    if later := [each for each in holding if each.said_at > said_at]:
-        return Ruling(Course.FILE_AS_PAST, (min(later, key=lambda each: each.said_at),))
-    if holding:
-        return Ruling(Course.SUPERSEDE, tuple(holding[:MOST_ENDED]))
-    return Ruling(Course.WRITE)
+    same = [known[place] for place, relation in related.items() if relation is Relation.SAME]
+    if rejected := [each for each in same if each.state in DECIDED_AGAINST]:
+        return Resolution(Action.BLOCK, tuple(rejected[:1]))
+    if again := [each for each in same if _is_same_still(each, said_at, is_trusted)]:
+        return Resolution(Action.REINFORCE, tuple(again[:1]))
+    contrary = [known[place] for place, relation in related.items() if relation is Relation.CONTRADICTS]
+    current = [each for each in contrary if each.state is KnownState.CURRENT]
+    if later := [each for each in current if each.said_at > said_at]:
+        return Resolution(Action.WRITE_AS_PAST, (min(later, key=lambda each: each.said_at),))
+    if current:
+        return Resolution(Action.SUPERSEDE, tuple(current[:MOST_ENDED]))
+    return Resolution(Action.WRITE)
 
 
-def _is_same_still(known: Known, said_at: datetime, is_believed: bool) -> bool:
-    if known.standing is Standing.ENDED:
+def _is_same_still(known: KnownMemory, said_at: datetime, is_trusted: bool) -> bool:
+    if known.state is KnownState.ENDED:
         return known.ended_at is not None and said_at <= known.ended_at
-    # What waits is approved by its exact text: believed words do not bring it in.
-    return known.standing is Standing.HOLDS or (known.standing is Standing.WAITS and not is_believed)
+    # A pending memory is approved by its exact text only: a trusted paraphrase does not activate it.
+    return known.state is KnownState.CURRENT or (known.state is KnownState.PENDING and not is_trusted)
 
 
 def _pairs(data: Any) -> list[Mapping[str, Any]]:

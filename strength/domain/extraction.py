@@ -248,16 +248,10 @@ def next_slice(messages: Sequence[Said], *, most_tokens: int, count: Count, unti
     return Slice(tuple(lines), until)
 
 
-def half_of(piece: Slice) -> Slice:
-    """Return the first half of a slice, for a model that cannot deal with the whole."""
-    kept = piece.lines[: max(1, len(piece.lines) // 2)]
-    return Slice(kept, kept[-1].said.seq)
-
-
-def harmless(piece: Slice) -> Slice:
-    """Return a slice of a greeting in place of its first message: what any model that works can read."""
+def harmless_lines(piece: Slice) -> tuple[Line]:
+    """Return a greeting in place of a slice's messages: any model that works can read it."""
     first = piece.lines[0].said
-    return Slice((Line(replace(first, is_users=True, author="", text=HARMLESS), HARMLESS),), piece.until)
+    return (Line(replace(first, is_users=True, author="", text=HARMLESS), HARMLESS),)
 
 
 def earlier_lines(messages: Sequence[Said], *, most_tokens: int, count: Count) -> list[str]:

@@ -13,8 +13,8 @@ from conversations.domain.messages import NewMessage, Role
 from conversations.models import Message, Session
 from memoryhub.auth.domain import job_principal
 from memoryhub.tenancy.models import Actor
-from strength.actions.contradictions import Filed
-from strength.actions.extraction import Reading, extract
+from strength.actions.contradictions import ExtractionResult
+from strength.actions.extraction import ExtractionRun, extract
 from strength.models import Memory
 from tests.fakes.llm_server import Asked, LLMServer, Reply
 from tests.integration.strength.conftest import BY, NOW
@@ -42,11 +42,11 @@ def talk(
     return session
 
 
-def read(actor: Actor, *, now: datetime = NOW + timedelta(hours=1), **options: Any) -> Filed:
+def read(actor: Actor, *, now: datetime = NOW + timedelta(hours=1), **options: Any) -> ExtractionResult:
     """Let an actor's conversations be read, as the job does."""
     fresh = Actor.objects.select_related("agent").get(pk=actor.pk)
     spoilt = options.pop("spoilt", 0)
-    return extract(reading=Reading(fresh, JOB, now, spoilt), **options)
+    return extract(run=ExtractionRun(fresh, JOB, now, spoilt), **options)
 
 
 def item(text: str, *sources: int, confidence: float = SURE, **more: Any) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from memoryhub.llm.config import LLMConfig
 from memoryhub.llm.errors import ProviderError
 from memoryhub.tenancy.models import Actor
 from strength.actions import contradictions
-from strength.actions.extraction import messages_passed_over, messages_waiting, rewind
+from strength.actions.extraction import passed_messages, rewind, unread_messages
 from strength.admin.panels import tiles
 from strength.diagnosis import strategies
 from strength.domain.extraction import MOST_ITEMS, Strategy
@@ -127,7 +127,7 @@ def test_only_what_is_new_is_read(actor: Actor, llm: LLMServer) -> None:
     assert [len(each) for each in shown] == [2, 1]
     assert shown[1] == ["[1] 2026-03-01 user: Three."]
     assert "- 2026-03-01 user: One." in model.server.asked[1].text
-    assert messages_waiting(actor=actor) == {}
+    assert unread_messages(actor=actor) == {}
 
 
 def test_every_message_is_read_once_in_slices(actor: Actor, llm: LLMServer) -> None:
@@ -176,7 +176,7 @@ def test_an_assistant_alone_is_not_asked_about(actor: Actor, llm: LLMServer) -> 
     talk(actor, ("assistant", "Shall I go on?"), ("tool", "{}"), ("system", "Be kind."))
     read(actor)
     assert llm.asked == []
-    assert messages_waiting(actor=actor) == {}
+    assert unread_messages(actor=actor) == {}
 
 
 def test_bad_items_are_left_out_and_the_others_stay(actor: Actor, llm: LLMServer) -> None:
@@ -253,7 +253,7 @@ def test_a_strategy_that_is_off_draws_nothing_and_begins_where_it_is_turned_on(
     model = Model(llm, {"facts": [item("The user lives in Osaka.", 1)]})
     read(actor)
     assert [set(asked.schema["properties"]) for asked in model.server.asked] == [{"preferences", "episodes"}]
-    assert messages_passed_over(actor=actor) == {Strategy.SEMANTIC: 1}
+    assert passed_messages(actor=actor) == {Strategy.SEMANTIC: 1}
 
     switch(actor, semantic=True)
     read(actor)
@@ -292,7 +292,7 @@ def test_what_is_off_is_not_sent_back(actor: Actor, llm: LLMServer) -> None:
     Model(llm, {})
     read(actor)
     assert rewind(actor=actor, strategies=[Strategy.SEMANTIC]) == 0
-    assert messages_passed_over(actor=actor) == {Strategy.SEMANTIC: 1}
+    assert passed_messages(actor=actor) == {Strategy.SEMANTIC: 1}
 
 
 def test_strategies_that_stand_apart_join_again(actor: Actor, llm: LLMServer) -> None:
@@ -313,7 +313,7 @@ def test_all_off_asks_nobody(actor: Actor, llm: LLMServer) -> None:
     talk(actor, "Hello.")
     read(actor)
     assert llm.asked == []
-    assert messages_waiting(actor=actor) == {}
+    assert unread_messages(actor=actor) == {}
 
 
 # Jobs
@@ -327,7 +327,7 @@ def test_a_turn_is_followed_by_extraction(actor: Actor, llm: LLMServer) -> None:
     due_now()
     run_jobs()
     assert texts(actor, kind="preference") == ["The user loves green tea."]
-    assert messages_waiting() == {}
+    assert unread_messages() == {}
     assert not Job.objects.filter(kind="extract").exclude(state="done").exists()
 
 
@@ -335,7 +335,7 @@ def test_without_a_model_messages_wait_visibly(actor: Actor, llm: LLMServer, set
     configured, settings.LLM = settings.LLM, LLMConfig("none")
     session = talk(actor, "I love green tea.")
     assert not Job.objects.filter(kind="extract").exists()
-    assert messages_waiting(actor=actor) == dict.fromkeys(
+    assert unread_messages(actor=actor) == dict.fromkeys(
         (Strategy.SEMANTIC, Strategy.USER_PREFERENCE, Strategy.EPISODIC), 1
     )
     settings.LLM = configured
@@ -474,7 +474,7 @@ def test_one_message_that_no_model_reads_does_not_keep_the_others(
     llm.answer(reply)
     read(actor)
     assert texts(actor) == ["The user has a dog."]
-    assert messages_waiting(actor=actor) == {}
+    assert unread_messages(actor=actor) == {}
     assert "passed by" in caplog.text and "Poison" not in caplog.text
 
 
@@ -505,7 +505,7 @@ def test_another_users_messages_are_not_read(actor: Actor, llm: LLMServer) -> No
     model = Model(llm, {})
     read(actor)
     assert model.server.asked == []
-    assert messages_waiting(actor=actor) == {} and messages_waiting(actor=other) != {}
+    assert unread_messages(actor=actor) == {} and unread_messages(actor=other) != {}
 
 
 # Lessons

@@ -11,9 +11,9 @@ from conversations.domain.messages import NewMessage, Role
 from memoryhub.auth.domain import curator
 from memoryhub.tenancy.models import Actor
 from strength.actions import contradictions
-from strength.actions.contradictions import Extracted, file_extracted
+from strength.actions.contradictions import ExtractedMemory, write_extracted
 from strength.actions.curation import apply_transition, delete_memory, edit_memory, restore_revision
-from strength.domain.contradictions import Course, Known, Ruling, Standing
+from strength.domain.contradictions import Action, KnownMemory, KnownState, Resolution
 from strength.domain.memories import Kind
 from strength.models import Memory
 from tests.fakes.llm_server import LLMServer
@@ -211,12 +211,12 @@ def test_what_was_deleted_while_the_model_was_asked_is_not_said_again(
     actor: Actor, llm: LLMServer, write: Write
 ) -> None:
     memory = write(OSAKA, kind="fact")
-    known = Known(memory.pk, OSAKA, Standing.HOLDS, NOW)
-    new = Extracted("Osaka is the user's home.", Kind.FACT, "/facts/{actorId}/", 0.9, (), NOW, True)
+    known = KnownMemory(memory.pk, OSAKA, KnownState.CURRENT, NOW)
+    new = ExtractedMemory("Osaka is the user's home.", Kind.FACT, "/facts/{actorId}/", 0.9, (), NOW, True)
     delete_memory(memory=memory, expected_version=None, by=PERSON, reason="", now=NOW)
-    ruled = {0: Ruling(Course.SAY_AGAIN, (known,))}
-    filed = file_extracted(actor=actor, extracted=[new], rulings=ruled, channel="", by=JOB, now=NOW)
-    assert (filed.held_back, Memory.objects.exists()) == (1, False)
+    ruled = {0: Resolution(Action.REINFORCE, (known,))}
+    filed = write_extracted(actor=actor, extracted=[new], resolutions=ruled, channel="", by=JOB, now=NOW)
+    assert (filed.blocked, Memory.objects.exists()) == (1, False)
 
 
 def test_what_a_person_went_back_from_does_not_come_back(actor: Actor, llm: LLMServer, write: Write) -> None:
@@ -228,4 +228,4 @@ def test_what_a_person_went_back_from_does_not_come_back(actor: Actor, llm: LLMS
     Model(llm, {"facts": [item(again), item(still)]}, {(again, NARA): "same", (still, OSAKA): "same"})
     talk(actor, "…", at=NOW + DAY)
     filed = read(actor, now=NOW + 2 * DAY)
-    assert (texts(actor), filed.held_back, filed.known) == ([OSAKA], 1, 1)
+    assert (texts(actor), filed.blocked, filed.known) == ([OSAKA], 1, 1)

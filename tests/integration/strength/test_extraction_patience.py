@@ -15,7 +15,7 @@ from memoryhub.jobs.queue import enqueue, offer_of
 from memoryhub.jobs.registry import job_kind as kind_of
 from memoryhub.llm.errors import BadAnswer, ProviderRejected, ProviderUnavailable
 from memoryhub.tenancy.models import Actor
-from strength.actions.extraction import messages_passed_over, messages_waiting, pieces, rewind
+from strength.actions.extraction import passed_messages, pieces, rewind, unread_messages
 from strength.domain.extraction import Strategy
 from strength.models import CurrentNumbers, Memory, ReflectionCursor, StrategyCursor
 from tests.conftest import run_jobs
@@ -77,8 +77,8 @@ def test_what_is_not_about_a_message_passes_none_by(
     llm.answer(Reply(failure=failure))
     with pytest.raises(error):
         read(actor)
-    assert messages_waiting(actor=actor)[Strategy.SEMANTIC] == 3
-    assert messages_passed_over(actor=actor) == {}
+    assert unread_messages(actor=actor)[Strategy.SEMANTIC] == 3
+    assert passed_messages(actor=actor) == {}
 
 
 def test_an_empty_account_is_waited_for(actor: Actor, llm: LLMServer) -> None:
@@ -98,7 +98,7 @@ def test_one_message_in_a_form_that_is_refused_is_seen_and_not_passed_by(
     llm.answer(spoiling("Poison", Reply(failure="400")))
     assert run_again().state == "failed"
     assert texts(actor) == ["The user has a dog."]
-    assert messages_waiting(actor=actor)[Strategy.SEMANTIC] == 1
+    assert unread_messages(actor=actor)[Strategy.SEMANTIC] == 1
 
 
 @pytest.mark.parametrize("failure", [Reply(failure="refusal"), Reply(data=NOTHING, stop="max_tokens")])
@@ -110,8 +110,8 @@ def test_what_is_passed_by_is_known_and_a_backfill_goes_back_for_it_alone(
     assert run_again().state == "done", (
         "an answer that is cut would be cut again: its slice is halved at once"
     )
-    assert (texts(actor), messages_waiting(actor=actor)) == (["The user has a dog."], {})
-    assert set(messages_passed_over(actor=actor).values()) == {1}
+    assert (texts(actor), unread_messages(actor=actor)) == (["The user has a dog."], {})
+    assert set(passed_messages(actor=actor).values()) == {1}
 
     (piece,) = pieces(Scope())
     assert piece.size == 1
@@ -120,7 +120,7 @@ def test_what_is_passed_by_is_known_and_a_backfill_goes_back_for_it_alone(
     Model(llm, {"facts": [item("The user knows poisons.")]})
     read(actor)
     assert sorted(texts(actor)) == ["The user has a dog.", "The user knows poisons."]
-    assert messages_passed_over(actor=actor) == {} and list(pieces(Scope())) == []
+    assert passed_messages(actor=actor) == {} and list(pieces(Scope())) == []
 
 
 @pytest.mark.parametrize("failure", ["html", "wrong_schema", "truncated_json"])
@@ -132,7 +132,7 @@ def test_a_model_that_answers_nothing_usable_makes_no_message_unreadable(
     for spoilt in range(6):
         with pytest.raises(BadAnswer):
             read(actor, spoilt=spoilt)
-    assert messages_passed_over(actor=actor) == {}
+    assert passed_messages(actor=actor) == {}
     llm.answer(spoiling("nothing", Reply()))
     read(actor, spoilt=6)
     assert texts(actor) == ["The user has a dog."]
@@ -264,7 +264,7 @@ def test_only_what_was_passed_over_is_read_anew(actor: Actor, llm: LLMServer) ->
     talk(actor, "Four.", session=session)
     read(actor)
     switch(actor)
-    assert messages_passed_over(actor=actor) == {Strategy.SEMANTIC: 2}
+    assert passed_messages(actor=actor) == {Strategy.SEMANTIC: 2}
     assert rewind(actor=actor, strategies=[Strategy.SEMANTIC]) == 2
     read(actor)
     assert [line[-6:].strip() for line in messages_shown(model.server.asked[-1])] == ["Three.", "Four."]

@@ -30,7 +30,7 @@ from memoryhub.llm.usage.domain import next_day
 from memoryhub.llm.usage.models import LedgerEntry
 from memoryhub.llm.usage.reports import CALLS
 from memoryhub.tenancy.models import Actor, Agent
-from strength.actions.contradictions import Extracted, rulings
+from strength.actions.contradictions import ExtractedMemory, resolutions
 from strength.domain.memories import Kind
 from strength.models import MemoryIndex
 from tests.conftest import run_jobs
@@ -212,8 +212,8 @@ def test_whom_something_is_drawn_about_pays_for_what_is_held_against_it(
     remote: EmbeddingsServer, actor: Actor
 ) -> None:
     now = timezone.now()
-    new = Extracted("Likes 抹茶.", Kind.FACT, "facts", 0.9, (uuid4(),), said_at=now, is_believed=True)
-    assert rulings(actor=actor, extracted=[new], now=now) == {}
+    new = ExtractedMemory("Likes 抹茶.", Kind.FACT, "facts", 0.9, (uuid4(),), said_at=now, is_trusted=True)
+    assert resolutions(actor=actor, extracted=[new], now=now) == {}
     rows = LedgerEntry.objects.values_list("operation", "agent_id", "actor_id")
     assert list(rows) == [("embed_query", "kana", actor.pk)]
 

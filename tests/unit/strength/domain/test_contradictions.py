@@ -8,60 +8,65 @@ import pytest
 
 from strength.domain.contradictions import (
     MOST_ENDED,
-    Course,
-    Known,
-    Standing,
-    Verdict,
-    rule,
+    Action,
+    KnownMemory,
+    KnownState,
+    Relation,
+    relations,
+    resolve,
     statement_blocks,
-    verdicts,
 )
 
 AT = datetime(2026, 3, 1, tzinfo=UTC)
 DAY = timedelta(days=1)
-SAME, CONTRADICTS = Verdict.SAME, Verdict.CONTRADICTS
+SAME, CONTRADICTS = Relation.SAME, Relation.CONTRADICTS
 
 
-def known(standing: Standing = Standing.HOLDS, *, days: int = -1, ended: int | None = None) -> Known:
+def known(
+    standing: KnownState = KnownState.CURRENT, *, days: int = -1, ended: int | None = None
+) -> KnownMemory:
     until = None if ended is None else AT + ended * DAY
-    return Known(UUID(int=days % 99), "text", standing, AT + days * DAY, until)
+    return KnownMemory(UUID(int=days % 99), "text", standing, AT + days * DAY, until)
 
 
 @pytest.mark.parametrize(
     ("about", "related", "course"),
     [
-        ([], {}, Course.WRITE),
-        ([known()], {}, Course.WRITE),
-        ([known()], {0: SAME}, Course.SAY_AGAIN),
-        ([known()], {0: CONTRADICTS}, Course.SUPERSEDE),
-        ([known(days=1)], {0: CONTRADICTS}, Course.FILE_AS_PAST),
-        ([known(Standing.WAITS)], {0: SAME}, Course.WRITE),
-        ([known(Standing.WAITS)], {0: CONTRADICTS}, Course.WRITE),
-        ([known(Standing.REFUSED)], {0: SAME}, Course.HOLD_BACK),
-        ([known(Standing.REFUSED)], {0: CONTRADICTS}, Course.WRITE),
-        ([known(Standing.PUT_RIGHT)], {0: SAME}, Course.HOLD_BACK),
-        ([known(Standing.ENDED, ended=1)], {0: SAME}, Course.SAY_AGAIN),
-        ([known(Standing.ENDED, ended=-1)], {0: SAME}, Course.WRITE),
-        ([known(Standing.ENDED)], {0: SAME}, Course.WRITE),
-        ([known(Standing.ENDED, ended=-1), known()], {0: SAME, 1: CONTRADICTS}, Course.SUPERSEDE),
-        ([known(), known(Standing.REFUSED)], {0: SAME, 1: SAME}, Course.HOLD_BACK),
-        ([known(), known()], {0: CONTRADICTS, 1: SAME}, Course.SAY_AGAIN),
+        ([], {}, Action.WRITE),
+        ([known()], {}, Action.WRITE),
+        ([known()], {0: SAME}, Action.REINFORCE),
+        ([known()], {0: CONTRADICTS}, Action.SUPERSEDE),
+        ([known(days=1)], {0: CONTRADICTS}, Action.WRITE_AS_PAST),
+        ([known(KnownState.PENDING)], {0: SAME}, Action.WRITE),
+        ([known(KnownState.PENDING)], {0: CONTRADICTS}, Action.WRITE),
+        ([known(KnownState.REJECTED)], {0: SAME}, Action.BLOCK),
+        ([known(KnownState.REJECTED)], {0: CONTRADICTS}, Action.WRITE),
+        ([known(KnownState.CORRECTED)], {0: SAME}, Action.BLOCK),
+        ([known(KnownState.ENDED, ended=1)], {0: SAME}, Action.REINFORCE),
+        ([known(KnownState.ENDED, ended=-1)], {0: SAME}, Action.WRITE),
+        ([known(KnownState.ENDED)], {0: SAME}, Action.WRITE),
+        ([known(KnownState.ENDED, ended=-1), known()], {0: SAME, 1: CONTRADICTS}, Action.SUPERSEDE),
+        ([known(), known(KnownState.REJECTED)], {0: SAME, 1: SAME}, Action.BLOCK),
+        ([known(), known()], {0: CONTRADICTS, 1: SAME}, Action.REINFORCE),
     ],
 )
-def test_courses(about: list[Known], related: Any, course: Course) -> None:
-    assert rule(about, related, said_at=AT, is_believed=True).course is course
+def test_courses(about: list[KnownMemory], related: Any, course: Action) -> None:
+    assert resolve(about, related, said_at=AT, is_trusted=True).action is course
 
 
 def test_what_waits_is_said_again_by_what_waits() -> None:
-    assert rule([known(Standing.WAITS)], {0: SAME}, said_at=AT, is_believed=False).course is Course.SAY_AGAIN
+    assert (
+        resolve([known(KnownState.PENDING)], {0: SAME}, said_at=AT, is_trusted=False).action
+        is Action.REINFORCE
+    )
 
 
 def test_few_are_ended_and_the_past_ends_where_the_next_begins() -> None:
     many = [known(days=-day) for day in range(1, 9)]
-    ended = rule(many, dict.fromkeys(range(8), CONTRADICTS), said_at=AT, is_believed=True)
+    ended = resolve(many, dict.fromkeys(range(8), CONTRADICTS), said_at=AT, is_trusted=True)
     assert len(ended.about) == MOST_ENDED
     later = [known(days=9), known(days=3)]
-    past = rule(later, dict.fromkeys(range(2), CONTRADICTS), said_at=AT, is_believed=True)
+    past = resolve(later, dict.fromkeys(range(2), CONTRADICTS), said_at=AT, is_trusted=True)
     assert past.about == (later[1],)
 
 
@@ -86,7 +91,7 @@ def pair(new: Any, other: Any, verdict: Any = "same") -> dict[str, Any]:
     ],
 )
 def test_verdicts_of_an_answer(data: Any, found: Any) -> None:
-    assert verdicts(data, known=2, new=2) == found
+    assert relations(data, known=2, new=2) == found
 
 
 @pytest.mark.parametrize(

@@ -23,7 +23,6 @@ from strength.domain.extraction import (
     cited,
     confidence_of,
     earlier_lines,
-    half_of,
     items_of,
     message_blocks,
     next_slice,
@@ -145,12 +144,6 @@ def test_slices_hold_every_message_once_and_fit(messages: list[tuple[int, bool]]
         read += [line.said.seq for line in piece.lines]
         rest = [each for each in rest if each.seq > piece.until]
     assert read == [seq for seq, (n, _) in enumerate(messages, 1) if n]
-
-
-def test_halves_end_at_one_message() -> None:
-    piece = sliced(*(said(seq) for seq in range(1, 6)))
-    assert [line.said.seq for line in half_of(piece).lines] == [1, 2]
-    assert half_of(half_of(half_of(piece))).until == 1
 
 
 def test_earlier_messages_are_few_and_short() -> None:
