@@ -32,6 +32,9 @@ def ask_about(
     name: str,
     blocks: Mapping[str, str],
     schema: Mapping[str, Any],
+    *,
+    deadline_seconds: float | None = None,
+    answer_tokens: int = ANSWER_TOKENS,
     **values: object,
 ) -> Any:
     """Return a model's parsed answer to the prompt `name` about these texts; network, so outside any transaction.
@@ -42,8 +45,8 @@ def ask_about(
     request = CompletionRequest(
         operation=operation,
         messages=(ChatMessage("user", fenced(blocks, fence)),),
-        max_output_tokens=ANSWER_TOKENS,
-        deadline_seconds=DEADLINE_SECONDS,
+        max_output_tokens=answer_tokens,
+        deadline_seconds=deadline_seconds or DEADLINE_SECONDS,
         system=prompt(name, actor.agent.language, fence=fence, **values),
         json_schema=schema,
     )

@@ -208,7 +208,7 @@ def offered_to(task: Task, by: Principal, *, details: bool = True) -> list[Memor
 def _draw(task: Task, completion: Completion, by: Principal) -> _Drawn:
     """Work out what was used and learnt; asks providers, so outside any transaction."""
     policy = effective_policy(StrengthPolicy, task.actor.agent, task.actor)
-    language, text, drawn = task.actor.agent.language, result_text(completion.result), _Drawn()
+    text, drawn = result_text(completion.result), _Drawn()
     if completion.used_memory_ids is not None:
         drawn.used = list(dict.fromkeys(completion.used_memory_ids))
     else:
@@ -218,15 +218,12 @@ def _draw(task: Task, completion: Completion, by: Principal) -> _Drawn:
             result=text,
             query=task.query,
             memories=offered_to(task, by, details=False),
-            language=language,
         )
         drawn.used, drawn.errors = found.memory_ids, found.errors
     drawn.content, drawn.learning = completion.learning_content, completion.learning_text or ""
     if completion.extract_learning and drawn.content is None:
         try:
-            drawn.content, drawn.learning = draw_learning(
-                actor=task.actor, query=task.query, result=text, language=language
-            )
+            drawn.content, drawn.learning = draw_learning(actor=task.actor, query=task.query, result=text)
         except ProviderError as error:
             drawn.errors = [*drawn.errors, f"No learning was drawn from the result: {error}"]
     return drawn

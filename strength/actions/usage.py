@@ -6,11 +6,11 @@ order of their keys.
 
 import hashlib
 import logging
-import secrets
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from typing import Any, Final
 from uuid import UUID
 
@@ -25,9 +25,8 @@ from memoryhub.auth import audit
 from memoryhub.auth.domain import Forbidden, Principal, PrincipalKind
 from memoryhub.embeddings.spaces import EMBED_QUERY, active_space, embedded
 from memoryhub.errors import DomainError
-from memoryhub.llm.client import ask
 from memoryhub.llm.errors import ProviderError, ProviderRejected
-from memoryhub.llm.types import ChatMessage, CompletionRequest, Operation
+from memoryhub.llm.types import Operation
 from memoryhub.llm.usage.recording import payer
 from memoryhub.search.analysis import analyse
 from memoryhub.search.bm25 import term_ids
@@ -36,6 +35,7 @@ from memoryhub.tenancy.domain import Trust
 from memoryhub.tenancy.models import Actor
 from memoryhub.tenancy.policies import effective_policy
 from memoryhub.validators import text_problem
+from strength.actions.questions import ask_about
 from strength.domain.memories import Status
 from strength.domain.policy import StrengthPolicy
 from strength.domain.strength import Impact, PointKind, impact_value
@@ -45,8 +45,8 @@ from strength.domain.usage_detection import (
     Offered,
     UnreadableJudgement,
     judged,
-    judging_prompt,
-    learning_prompt,
+    judging_blocks,
+    learning_blocks,
     passages,
     used_by_vectors,
     used_by_words,
@@ -55,16 +55,28 @@ from strength.models import Memory, MemoryIndex
 from strength.models.locks import lock_shared, write_numbers
 from strength.sql import QUERIES, policy_values
 
-LEARNABLE = frozenset({Status.ACTIVE, Status.ARCHIVED})
-"""The states in which a memory grows: what waits for a curator or was refused does not."""
+log = logging.getLogger(__name__)
+
+DEADLINE_SECONDS: Final = 30.0
+ANSWER_TOKENS: Final = 1_000
+_ask: Final = partial(ask_about, deadline_seconds=DEADLINE_SECONDS, answer_tokens=ANSWER_TOKENS)
+MOST_PASSAGES: Final = 20
+MOST_CHARACTERS: Final = 20_000
+"""Characters of each memory that are compared; more would delay the answer noticeably."""
+
+OF_MEMORIES: Final = frozenset({PINNED, SEMANTIC})
+"""Context layers whose items are memories."""
+
+LEARNABLE: Final = frozenset({Status.ACTIVE, Status.ARCHIVED})
+"""States in which a memory can be reinforced."""
 
 
 class NotUsable(DomainError):
-    """The memory waits for a curator, or was refused: nobody can have used it."""
+    """A pending or rejected memory cannot have been used."""
 
 
 def mark_candidates(*, memories: Sequence[Memory]) -> None:
-    """Count that a search returned these memories; their strength stays as it is."""
+    """Count that a search returned these memories; their strength does not change."""
     if memories:
         keys = {
             "actor_ids": list({memory.actor_id for memory in memories}),
@@ -78,17 +90,16 @@ def mark_candidates(*, memories: Sequence[Memory]) -> None:
 def use_memories(
     *, memories: Sequence[Memory], perspective: str | None, task: str | None, by: Principal, now: datetime
 ) -> int:
-    """Strengthen memories that were used; return how many.
+    """Reinforce memories that were used; return how many.
 
-    With a `task`, each counts once however often it is reported for that task; its name is kept as a hash. Those
-    that wait for a curator or were rejected are left out. Raises Forbidden where an untrusted key would strengthen
-    what is believed.
+    With a `task`, stored as a hash, each counts once per task. Pending and rejected memories are left out. Raises
+    Forbidden where an untrusted key would reinforce trusted memories.
     """
     _check_trust(memories, by)
     known_as = None if task is None else hashlib.sha256(task.encode()).hexdigest()
     given = {"perspective": perspective, "task": known_as, "kind": PointKind.USED}
     return sum(
-        _execute(QUERIES["use_memories"], group, now, **_use(policy), **given)
+        _execute(QUERIES["use_memories"], group, now, **_increments(policy), **given)
         for policy, group in _by_actor(memories)
     )
 
@@ -97,14 +108,14 @@ def use_memories(
 def use_memory(
     *, memory: Memory, perspective: str | None, task: str | None, by: Principal, now: datetime
 ) -> None:
-    """Strengthen one memory that was used, once per task. Raises NotUsable, Forbidden."""
+    """Reinforce one memory that was used, once per task. Raises NotUsable, Forbidden."""
     _check_usable(memory)
     if use_memories(memories=[memory], perspective=perspective, task=task, by=by, now=now):
-        _note_of_person(memory, "use", by, now)
+        _audit_person(memory, "use", by, now)
 
 
-def _note_of_person(memory: Memory, verb: str, by: Principal, now: datetime, **details: str) -> None:
-    """Write down what a person said of a memory; what clients report all day stands in its history alone."""
+def _audit_person(memory: Memory, verb: str, by: Principal, now: datetime, **details: str) -> None:
+    # Reports of clients are in the memory's history only: there are too many for the audit trail.
     if by.kind is PrincipalKind.CURATOR:
         audit.record(
             by=by, verb=verb, object_kind="memory", object_id=memory.pk, actor=memory.actor, details=details, now=now
@@ -128,14 +139,14 @@ def impact_memory(*, memory: Memory, impact: Impact, by: Principal, now: datetim
     """Add an impact to one memory. Raises NotUsable, Forbidden."""
     _check_usable(memory)
     if apply_impact(memories=[memory], impact=impact, by=by, now=now):
-        _note_of_person(memory, "impact", by, now, impact=impact.value)
+        _audit_person(memory, "impact", by, now, impact=impact.value)
 
 
 @transaction.atomic
 def set_strengths(
     *, memories: Sequence[Memory], strengths: Mapping[UUID, float], by: Principal, now: datetime
 ) -> int:
-    """Set how strong memories are from now on, by their ids; return how many. Raises Forbidden."""
+    """Set the strengths of memories, by their ids; return how many. Raises Forbidden."""
     _check_trust(memories, by)
     done = 0
     for _actor_id, group in _by_actor(memories):
@@ -145,20 +156,13 @@ def set_strengths(
 
 
 def reinforce(*, memory: Memory, now: datetime) -> None:
-    """Strengthen a memory that was said again; inside the caller's transaction, which holds it."""
+    """Reinforce a memory that was written again; inside the caller's transaction, which has locked it."""
     policy = effective_policy(StrengthPolicy, memory.agent, memory.actor)
-    _execute(
-        QUERIES["use_memories"],
-        [memory],
-        now,
-        **_use(policy),
-        perspective=None,
-        task=None,
-        kind=PointKind.USED,
-    )
+    values = {**_increments(policy), "perspective": None, "task": None, "kind": PointKind.USED}
+    _execute(QUERIES["use_memories"], [memory], now, **values)
 
 
-def _use(policy: StrengthPolicy) -> dict[str, Any]:
+def _increments(policy: StrengthPolicy) -> dict[str, Any]:
     return {
         **policy_values(policy),
         "increment": policy.strength_increment_on_use,
@@ -194,11 +198,8 @@ def _check_usable(memory: Memory) -> None:
         )
 
 
-OF_MEMORIES = frozenset({PINNED, SEMANTIC})
-
-
 def turns_to_note(*, actor_id: UUID, session_id: UUID) -> Sequence[ChatTurn]:
-    """Return a session's answered questions whose memories were not looked through yet, oldest first."""
+    """Return a session's answered chat turns whose used memories were not detected yet, oldest first."""
     turns = ChatTurn.objects.filter(
         actor_id=actor_id, session_id=session_id, state=TurnState.ANSWERED, use_noted_at=None
     )
@@ -206,9 +207,9 @@ def turns_to_note(*, actor_id: UUID, session_id: UUID) -> Sequence[ChatTurn]:
 
 
 def used_in(*, turn: ChatTurn) -> list[Memory]:
-    """Return the memories of a turn's context that its answer used; may ask a provider, so outside transactions.
+    """Return the memories of a turn's context that its answer used; network, so outside any transaction.
 
-    None of them where the question came from somebody who is not trusted: they may not strengthen what is believed.
+    None where the question is untrusted: it may not reinforce trusted memories.
     """
     if turn.answer is None or turn.receipt is None or turn.question.trust != Trust.TRUSTED:
         return []
@@ -218,13 +219,13 @@ def used_in(*, turn: ChatTurn) -> list[Memory]:
     policy = effective_policy(StrengthPolicy, turn.actor.agent, turn.actor)
     found = detect_use(
         how=policy.use_detection, result=turn.answer.content, query=turn.question.content, memories=memories,
-        actor=turn.actor, language=turn.actor.agent.language,
+        actor=turn.actor,
     )  # fmt: skip
     return [memory for memory in memories if memory.pk in set(found.memory_ids)]
 
 
 def note_use(*, turn: ChatTurn, memories: Sequence[Memory], by: Principal, now: datetime) -> int:
-    """Strengthen what a turn used, once however often this is done, and return how many; in a transaction."""
+    """Reinforce the memories that a turn used, idempotently; inside the caller's transaction. Return how many."""
     used = use_memories(memories=memories, perspective=None, task=f"chat:{turn.pk}", by=by, now=now)
     ChatTurn.objects.filter(actor_id=turn.actor_id, pk=turn.pk).update(use_noted_at=now)
     return used
@@ -238,50 +239,38 @@ def _entered(receipt: Receipt) -> list[UUID]:
     ]
 
 
-log = logging.getLogger(__name__)
-
-DEADLINE_SECONDS: Final = 30.0
-ANSWER_TOKENS: Final = 1_000
-FENCE_BYTES: Final = 16
-MOST_PASSAGES: Final = 20
-MOST_CHARACTERS: Final = 20_000
-"""As much of each memory is compared: whoever waits for the answer would feel more."""
-
-
 @dataclass(frozen=True)
 class Detection:
-    """The memories that were found to be used, and what went wrong on the way."""
+    """The memories found to be used, and errors on the way."""
 
     memory_ids: list[UUID]
     errors: list[str]
 
 
-def detect_use(
-    *, actor: Actor, how: str, result: str, query: str, memories: Sequence[Memory], language: str
-) -> Detection:
+def detect_use(*, actor: Actor, how: str, result: str, query: str, memories: Sequence[Memory]) -> Detection:
     """Find the used memories by `keywords`, `embedding` or `llm`; network, so outside any transaction.
 
-    Where a provider is away, words decide, and the errors say so.
+    Where a provider fails, keywords decide, and the errors say so.
     """
     offered = [Offered(memory.pk, memory.content[:MOST_CHARACTERS]) for memory in memories]
     if not offered or not result.strip():
         return Detection([], [])
     try:
         if how == "llm":
-            return Detection(_by_model(actor, result, offered, language), [])
+            return Detection(_by_model(actor, result, offered), [])
         if how == "embedding":
             return Detection(_by_vectors(actor, result, query, memories), [])
     except (ProviderError, UnreadableJudgement) as error:
         log.warning("use detection fell back to words", extra={"how": how, "error": type(error).__name__})
-        told = f"Use was found by words, for {how} could not be asked: {error}"
-        return Detection(_by_words(result, query, offered), [told])
+        reason = f"Use was found by words, for {how} could not be asked: {error}"
+        return Detection(_by_words(result, query, offered), [reason])
     return Detection(_by_words(result, query, offered), [])
 
 
-def draw_learning(*, actor: Actor, query: str, result: str, language: str) -> tuple[str, str]:
-    """Return a learning that a model draws from a result: what was learnt, and why. Network; raises ProviderError."""
-    system, message = learning_prompt(query, result, language=language, fence=secrets.token_hex(FENCE_BYTES))
-    data = _asked(actor, Operation.EXTRACT, system, message, LEARNING_SCHEMA)
+def draw_learning(*, actor: Actor, query: str, result: str) -> tuple[str, str]:
+    """Return a learning that a model draws from a result, and its reason. Network. Raises ProviderError."""
+    blocks = learning_blocks(query, result, language=actor.agent.language)
+    data = _ask(actor, Operation.EXTRACT, "learn", blocks, LEARNING_SCHEMA)
     content, learning = str(data.get("content", "")), str(data.get("learning", ""))
     if text_problem(content) or text_problem(learning):
         raise ProviderRejected(
@@ -295,17 +284,10 @@ def _by_words(result: str, query: str, offered: Sequence[Offered[UUID]]) -> list
     return used_by_words(result, offered, query=query, idf=idf(terms))
 
 
-def _by_model(actor: Actor, result: str, offered: Sequence[Offered[UUID]], language: str) -> list[UUID]:
-    system, message = judging_prompt(result, offered, language=language, fence=secrets.token_hex(FENCE_BYTES))
-    return judged(_asked(actor, Operation.JUDGE, system, message, JUDGING_SCHEMA), offered)
-
-
-def _asked(actor: Actor, operation: Operation, system: str, message: str, schema: Any) -> Any:
-    request = CompletionRequest(
-        operation=operation, messages=(ChatMessage("user", message),), max_output_tokens=ANSWER_TOKENS,
-        deadline_seconds=DEADLINE_SECONDS, system=system, json_schema=schema,
-    )  # fmt: skip
-    return ask(request, actor=actor).data
+def _by_model(actor: Actor, result: str, offered: Sequence[Offered[UUID]]) -> list[UUID]:
+    blocks = judging_blocks(result, offered, language=actor.agent.language)
+    data = _ask(actor, Operation.JUDGE, "judge_use", blocks, JUDGING_SCHEMA)
+    return judged(data, offered)
 
 
 def _by_vectors(actor: Actor, result: str, query: str, memories: Sequence[Memory]) -> list[UUID]:
