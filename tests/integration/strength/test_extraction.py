@@ -475,7 +475,7 @@ def test_one_message_that_no_model_reads_does_not_keep_the_others(
     read(actor)
     assert texts(actor) == ["The user has a dog."]
     assert unread_messages(actor=actor) == {}
-    assert "passed by" in caplog.text and "Poison" not in caplog.text
+    assert "skipped" in caplog.text and "Poison" not in caplog.text
 
 
 def test_a_slice_moves_only_from_where_it_was_read(actor: Actor, llm: LLMServer) -> None:
