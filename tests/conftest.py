@@ -18,11 +18,8 @@ from rest_framework.test import APIClient
 from memoryhub.auth.actions import issue_key
 from memoryhub.auth.domain import Scope, command
 from memoryhub.embeddings import registry
-from memoryhub.embeddings.spaces import query_cache
 from memoryhub.jobs.executor import run
 from memoryhub.jobs.queue import offer
-from memoryhub.llm.usage.calibration import calibrated
-from memoryhub.search.index import frequencies
 from strength.models import MemoryIndex
 from tests import database
 from tests.examples import QUICK
@@ -58,9 +55,7 @@ def django_db_setup(django_test_environment: None, django_db_blocker: Any) -> It
 @pytest.fixture(autouse=True)
 def _fresh_caches() -> Iterator[None]:
     """Forget what a process keeps between requests, so that no test feels another."""
-    frequencies.forget()
-    query_cache.forget()
-    calibrated.forget()
+    database.forget_caches()
     registry.reset()
     translation.deactivate()  # the language of the last page that was asked for
     yield

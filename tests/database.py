@@ -6,14 +6,19 @@ Each xdist worker has a copy of its own. After a test that commits, only the tab
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from copy import deepcopy
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from django.core.management import call_command
 from django.db import connection, connections, transaction
 
+from memoryhub.embeddings.spaces import query_cache
+from memoryhub.llm.usage.calibration import calibrated
 from memoryhub.runtime.processes import FileLock
+from memoryhub.search.index import frequencies
 
+Value = TypeVar("Value")
 MIGRATION_SECONDS: Final = 600
 SEEDED: Final = ("auth_group", "auth_group_permissions", "auth_permission", "django_content_type")
 """Tables with rows that migrations write."""
@@ -70,6 +75,18 @@ def connected_to(name: str) -> Iterator[None]:
         values["NAME"] = kept
 
 
+def written_tables() -> list[str]:
+    """Return the tables that hold rows, apart from those of the migrations."""
+    tables = set(connection.introspection.django_table_names(include_views=False)) - set(SEEDED)
+    with connection.cursor() as cursor:
+        cursor.execute(
+            " UNION ALL ".join(
+                f"""SELECT '{name}' WHERE EXISTS (SELECT FROM "{name}")""" for name in sorted(tables)
+            )
+        )
+        return [name for (name,) in cursor]
+
+
 class Emptying:
     """Empty the tables that a test wrote to; Django's `flush` truncates all of them and takes half a second."""
 
@@ -78,28 +95,13 @@ class Emptying:
 
     def __call__(self) -> None:
         """Bring the database back to what its migrations have left."""
-        written = self._written()
         with transaction.atomic(), connection.cursor() as cursor:
             # Foreign keys are checked at the end of the transaction, so the order does not matter.
-            for table in written:
+            for table in written_tables():
                 cursor.execute(f'DELETE FROM "{table}"')
         if self._seeds() != self.seeds:
             call_command("flush", verbosity=0, interactive=False)
             self.seeds = self._seeds()
-
-    def _written(self) -> list[str]:
-        tables = [
-            name
-            for name in connection.introspection.django_table_names(include_views=False)
-            if name not in SEEDED
-        ]
-        with connection.cursor() as cursor:
-            cursor.execute(
-                " UNION ALL ".join(
-                    f"""SELECT '{name}' WHERE EXISTS (SELECT FROM "{name}")""" for name in tables
-                )
-            )
-            return [name for (name,) in cursor]
 
     def _seeds(self) -> list[str]:
         with connection.cursor() as cursor:
@@ -115,3 +117,45 @@ class Emptying:
 def _execute(statement: str) -> None:
     with connection._nodb_cursor() as cursor:
         cursor.execute(statement)
+
+
+_prepared: dict[Any, tuple[Any, dict[str, list[bytes]]]] = {}
+
+
+def prepared(kind: Any, make: Callable[[], Value]) -> Value:
+    """Return what `make` returns, with the rows that it writes; a second call in this process only inserts them.
+
+    For fixtures that go through many actions to write their rows. `make` must not change rows that are there.
+    """
+    if kind in _prepared:
+        value, rows = _prepared[kind]
+        with connection.cursor() as cursor:
+            for table, lines in rows.items():
+                with cursor.copy(f'COPY "{table}" FROM STDIN') as to:
+                    to.write(b"".join(lines))
+        return deepcopy(value)
+    before = _contents()
+    value = make()
+    forget_caches()
+    added = {
+        table: [line for line in lines if line not in before.get(table, ())]
+        for table, lines in _contents().items()
+    }
+    _prepared[kind] = deepcopy(value), {table: lines for table, lines in added.items() if lines}
+    return value
+
+
+def forget_caches() -> None:
+    """Forget what a process keeps of its database's rows between requests."""
+    frequencies.forget()
+    query_cache.forget()
+    calibrated.forget()
+
+
+def _contents() -> dict[str, list[bytes]]:
+    contents = {}
+    with connection.cursor() as cursor:
+        for table in written_tables():
+            with cursor.copy(f'COPY "{table}" TO STDOUT') as lines:
+                contents[table] = [bytes(line) for line in lines]
+    return contents

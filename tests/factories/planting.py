@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID, uuid4
 
+from django.conf import settings
 from rest_framework.test import APIClient
 
 from memoryhub.jobs.executor import run
@@ -15,6 +16,8 @@ from memoryhub.llm.usage.recording import record
 from memoryhub.tenancy.domain import actor_id
 from strength.models import ReflectionCursor, StrategyCursor
 from summaries.models import ProjectCursor, SummaryDraft
+from tests.conftest import client_with_key
+from tests.database import prepared
 
 API = "/api/v1"
 
@@ -156,6 +159,15 @@ def plant(client: APIClient, *, agent_id: str, user_id: str) -> Planted:
         "job_id": str(enqueue("embed", actor_id=UUID(planted.actor_id), key="texts")),
     }  # fmt: skip
     return planted
+
+
+def plant_first() -> Planted:
+    """Plant kana's hiroki by a key of its own, where nothing is planted yet; cheap from the second time on."""
+
+    def make() -> Planted:
+        return plant(client_with_key(name="planter"), agent_id="kana", user_id="hiroki")
+
+    return prepared(("planted", settings.LLM.provider), make)
 
 
 def _plant_project(client: APIClient, planted: Planted, session_id: str) -> None:

@@ -17,6 +17,7 @@ from memoryhub.auth.models import ApiKey, AuditEntry
 from memoryhub.tenancy.models import Actor
 from strength.models import Memory, PerspectiveStrength
 from tests.conftest import client_with_key
+from tests.database import prepared
 from tests.factories.planting import API, Planted, made, plant
 
 pytestmark = pytest.mark.usefixtures("llm")
@@ -26,9 +27,14 @@ OTHER = "aoi-77b1e9"
 
 
 @pytest.fixture
-def erased_and_kept(client: APIClient) -> tuple[Planted, Planted]:
+def erased_and_kept(db: None) -> tuple[Planted, Planted]:
     """Return two users of one agent, each with a row of every sort."""
-    return lived_in(client, "kana", USER), lived_in(client, "kana-too", OTHER)
+
+    def make() -> tuple[Planted, Planted]:
+        client = client_with_key(name="planter")
+        return lived_in(client, "kana", USER), lived_in(client, "kana-too", OTHER)
+
+    return prepared("erased and kept", make)
 
 
 def lived_in(client: APIClient, agent_id: str, user_id: str) -> Planted:

@@ -26,7 +26,7 @@ from memoryhub.auth.domain import Scope, command
 from memoryhub.auth.throttles import PerKey
 from tests.conftest import NOW, client_with_key
 from tests.examples import examples
-from tests.factories.planting import API, Planted, body_of, plant
+from tests.factories.planting import API, Planted, body_of, plant_first
 from tests.factories.routes import Route, closed_routes
 
 SEED = 20260301
@@ -60,7 +60,7 @@ def fuzz_client(transactional_db: None) -> APIClient:
 
 @pytest.fixture
 def planted(fuzz_client: APIClient) -> Planted:
-    return plant(fuzz_client, agent_id="kana", user_id="hiroki")
+    return plant_first()
 
 
 def check_answer(status: int, content_type: str, body: bytes, about: object) -> None:

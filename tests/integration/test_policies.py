@@ -17,7 +17,7 @@ from memoryhub import checks
 from memoryhub.auth.erasure import actor_models
 from memoryhub.llm.usage.models import LedgerEntry
 from memoryhub.tenancy.policies import policy_classes
-from tests.factories.planting import Planted, body_of, plant
+from tests.factories.planting import Planted, body_of, plant_first
 from tests.factories.routes import NEEDS_NO_KEY, Route, api_routes, closed_routes
 
 # The tenant rule (SPEC A3)
@@ -119,7 +119,7 @@ IN_A_STATE = {
 
 @pytest.mark.parametrize("route", POSTS, ids=lambda route: route.name)
 def test_every_post_is_idempotent(client: APIClient, route: Route) -> None:
-    planted = plant(client, agent_id="kana", user_id="hiroki")
+    planted = plant_first()
     address = route.address(place_ids(client, route, planted))
     if "project_name" in route.places:
         address += f"?agent_id={planted.agent_id}&user_id={planted.user_id}"

@@ -12,7 +12,7 @@ from memoryhub.auth.actions import revoke_key
 from memoryhub.auth.domain import Scope, command
 from memoryhub.auth.models import ApiKey
 from tests.conftest import client_with_key
-from tests.factories.planting import API, BODIES, Planted, body_of, plant
+from tests.factories.planting import API, BODIES, Planted, body_of, plant, plant_first
 from tests.factories.routes import Route, api_routes, closed_routes
 
 CALLS = [(route, method) for route in closed_routes() for method in route.methods]
@@ -28,7 +28,7 @@ each_call = pytest.mark.parametrize(
 
 @pytest.fixture
 def planted(client: APIClient) -> Planted:
-    return plant(client, agent_id="kana", user_id="hiroki")
+    return plant_first()
 
 
 def call(client: APIClient, route: Route, method: str, planted: Planted) -> Any:

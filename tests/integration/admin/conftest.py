@@ -6,6 +6,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
+from django.conf import settings
 from django.contrib.auth.models import Permission, User
 from django.test import Client
 from django.urls import reverse
@@ -29,6 +30,7 @@ from strength.domain.memories import Kind
 from strength.models import Memory
 from summaries.actions.triggers import enqueue_summary
 from summaries.models import Summary
+from tests.database import prepared
 
 BY = command("test")
 NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
@@ -70,6 +72,10 @@ class Hub:
 @pytest.fixture
 def hub(db: None) -> Hub:
     """Return a hub with an agent, a user, a session, a memory, a receipt and a key."""
+    return prepared(("hub", settings.LLM.provider), make_hub)
+
+
+def make_hub() -> Hub:
     agent = create_agent(agent_id="kana", values={"language": "ja", "domain": "home"}, by=BY, now=NOW)
     actor = actor_for_writing(BY, "kana", SECRET_USER, now=NOW)
     session, _ = open_session(actor=actor, session_id=None, channel="slack", title="Kyoto", by=BY, now=NOW)

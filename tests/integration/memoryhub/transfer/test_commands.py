@@ -15,7 +15,7 @@ from rest_framework.test import APIClient
 from memoryhub.importexport.formats import export_formats, import_formats
 from memoryhub.tenancy.models import Agent
 from strength.models import Memory
-from tests.factories.planting import API, Planted, made, plant
+from tests.factories.planting import API, Planted, made, plant_first
 from tests.integration.memoryhub.transfer.conftest import empty_the_installation, exported, run
 
 Save = Callable[..., Path]
@@ -23,7 +23,7 @@ Save = Callable[..., Path]
 
 @pytest.fixture
 def planted(client: APIClient) -> Planted:
-    return plant(client, agent_id="kana", user_id="hiroki")
+    return plant_first()
 
 
 def test_a_file_is_whole_and_its_owners_alone(planted: Planted, tmp_path: Path) -> None:

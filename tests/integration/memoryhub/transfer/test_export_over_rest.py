@@ -17,7 +17,7 @@ from memoryhub.auth.actions import issue_key
 from memoryhub.auth.domain import Scope, command
 from memoryhub.auth.models import AuditEntry
 from tests.conftest import NOW, client_with_key
-from tests.factories.planting import API, Planted, made, plant
+from tests.factories.planting import API, Planted, made, plant, plant_first
 from tests.integration.memoryhub.transfer.conftest import exported
 
 ADDRESS = f"{API}/actors/export?agent_id=kana&user_id=hiroki"
@@ -25,7 +25,7 @@ ADDRESS = f"{API}/actors/export?agent_id=kana&user_id=hiroki"
 
 @pytest.fixture
 def planted(client: APIClient) -> Planted:
-    return plant(client, agent_id="kana", user_id="hiroki")
+    return plant_first()
 
 
 def test_the_answer_is_the_export(planted: Planted, client: APIClient) -> None:
@@ -81,7 +81,7 @@ def test_an_export_is_in_the_audit_trail(planted: Planted, client: APIClient) ->
 @pytest.mark.django_db(transaction=True)
 def test_through_asgi_it_comes_in_pieces_and_leaves_no_connection() -> None:
     client = client_with_key()
-    planted = plant(client, agent_id="kana", user_id="hiroki")
+    planted = plant_first()
     for number in range(40):
         made(client.post(f"{API}/memories", {**planted.names, "content": f"{number} {'long ' * 1_000}"}))
     _, key = issue_key(name="async", scopes=list(Scope), by=command("test"), now=NOW)

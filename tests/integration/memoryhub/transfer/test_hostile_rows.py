@@ -11,7 +11,7 @@ from rest_framework.test import APIClient
 
 from conversations.models import Session
 from memoryhub.importexport.fields import Table, WrongValue, exported_tables
-from tests.factories.planting import Planted, plant
+from tests.factories.planting import Planted, plant_first
 from tests.integration.memoryhub.transfer.conftest import (
     dumped,
     exported,
@@ -50,7 +50,7 @@ HOSTILE: dict[type[models.Field], list[Any]] = {
 
 @pytest.fixture
 def planted(client: APIClient) -> Planted:
-    return plant(client, agent_id="kana", user_id="hiroki")
+    return plant_first()
 
 
 def columns() -> list[tuple[str, str, list[Any]]]:

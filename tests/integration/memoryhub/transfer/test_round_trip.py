@@ -27,7 +27,7 @@ from memoryhub.tenancy.domain import actor_id
 from memoryhub.tenancy.models import Actor, Agent
 from strength.domain.memories import content_digest
 from strength.models import Memory, MemoryIndex, MemoryNumbers, MemoryRevision
-from tests.factories.planting import API, Planted, made, plant
+from tests.factories.planting import API, Planted, made, plant, plant_first
 from tests.integration.memoryhub.transfer.conftest import (
     empty_the_installation,
     everything,
@@ -43,7 +43,7 @@ Save = Callable[..., Path]
 
 @pytest.fixture
 def planted(client: APIClient) -> Planted:
-    return plant(client, agent_id="kana", user_id="hiroki")
+    return plant_first()
 
 
 def index_rows() -> dict[Any, Any]:
