@@ -3,7 +3,6 @@
     python bench/latency.py                                  # 10,000, 100,000 and 1,000,000 rows: ten minutes
     python bench/latency.py --actors 2,20                    # a quick look
     python bench/latency.py --json > figures.json --png growth.png
-    python bench/latency.py --lag 100                        # from a write to being found, with a remote embedder
 
 Each size is filled anew, the rows of all actors by turns (`filling.py`), and asked through the web server that
 `make run` starts, by one client: first with the rows where they came to lie, then after `manage.py cluster_tables`.
@@ -26,7 +25,6 @@ from pathlib import Path
 from typing import Any, Final
 
 import harness
-import lag
 from rich.console import Console
 from rich.table import Table
 
@@ -475,15 +473,8 @@ def main() -> None:
     parser.add_argument(
         "--ingest", type=_hundreds, default=INGESTED, help=f"messages to ingest, in hundreds ({INGESTED:,})"
     )
-    parser.add_argument(
-        "--lag", type=_positive, metavar="WRITES",
-        help="measure only how long after a write a memory is found, with a remote embedder and real workers",
-    )  # fmt: skip
     parser.add_argument("--png", type=Path, help="draw how it grows into this file")
     arguments = parser.parse_args()
-    if arguments.lag:
-        print(json.dumps(lag.measure(arguments.lag), indent=2))
-        return
     with harness.installation(database_url=arguments.database_url, keep=arguments.keep) as cluster:
         figures = run(arguments, cluster)
     if arguments.png:

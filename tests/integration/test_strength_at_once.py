@@ -1,12 +1,7 @@
 """Use counts once, candidates are all counted, and an actor sleeps once, whoever does what at the same time (SPEC S2, S5)."""
 
-import json
-import os
-import subprocess
-import sys
 import threading
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from random import Random
 
 import pytest
@@ -24,10 +19,8 @@ from strength.domain.sleep import Trigger
 from strength.models import Memory, MemoryIndex, MemoryNumbers, SleepRun
 from strength.models.locks import lock_exclusive
 from tests.integration.test_concurrency import at_once
-from tests.slow.test_bench import of_its_own
 
 pytestmark = pytest.mark.django_db(transaction=True)
-ROOT = Path(__file__).resolve().parents[2]
 BY = command("test")
 NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 THREADS = 16
@@ -133,17 +126,6 @@ def test_a_search_that_marks_and_an_erasure_wait_for_each_other(actor: Actor) ->
         with pytest.raises(OperationalError, match="could not obtain lock"):
             at_once(erases, 1)
     assert set(MemoryNumbers.objects.values_list("candidate_count", flat=True)) == {1}
-
-
-@pytest.mark.slow
-def test_a_sleep_that_is_killed_goes_on_and_ends_as_one_that_was_not(tmp_path: Path) -> None:
-    done = subprocess.run(
-        [sys.executable, "bench/strength_drills.py", "--drills", "kills", "--kills", "3", "--json"],
-        cwd=ROOT, env={**of_its_own(), "TMPDIR": os.environ.get("TMPDIR", "/tmp")}, capture_output=True, text=True,
-        timeout=300, check=False,
-    )  # fmt: skip
-    figures = json.loads(done.stdout)["kills"]
-    assert figures["ok"] and figures["kills"] >= 3 and not figures["differences"], figures
 
 
 def test_mending_what_repeats_memories_waits_for_the_actors_sleep(actor: Actor) -> None:

@@ -56,15 +56,6 @@ def of_its_own() -> dict[str, str]:
     return {name: value for name, value in os.environ.items() if name not in ours}
 
 
-@pytest.mark.slow
-def test_lag_tells_how_soon_a_write_is_found() -> None:
-    figures = json.loads(run("latency", "--lag", "2").stdout)
-
-    assert figures["writes"] == 2
-    assert figures["vector_is_there_ms"]["p50"] >= figures["embedder_ms"]
-    assert figures["found_by_words_ms"]["p50"] > 0
-
-
 def run(name: str, *arguments: str) -> subprocess.CompletedProcess[str]:
     """Run a benchmark as a person does."""
     return subprocess.run(

@@ -12,8 +12,8 @@ from urllib.parse import quote
 import pytest
 
 from bench.hub import Hub, eventually, hurt
-from bench.talking_hub import Client, must, talking
 from tests.fakes.llm_server import Asked, LLMServer, Reply
+from tests.slow.chaos.talking import Client, must, talking
 
 pytestmark = [
     pytest.mark.slow,

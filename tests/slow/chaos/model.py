@@ -4,16 +4,11 @@ It likes and buys what the user says they do ("I like …", "I bought …", 「�
 result or a plan, and answers a question with the sentence of its context that shares most with it.
 """
 
-import multiprocessing
 import re
-import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, field
-from multiprocessing.connection import Connection
+from collections.abc import Sequence
 from typing import Any, Final
 
-from tests.fakes.llm_server import Asked, LLMServer, Reply, plain
+from tests.fakes.llm_server import Asked, Reply, plain
 
 LINE: Final = re.compile(r"^\[(\d+)\] \S+ user(?: \([^)]*\))?: (.*)$", re.MULTILINE)
 TOLD: Final = re.compile(r"^\[[\d: -]+\] \w+(?: \([^)]*\))?: (.*)$", re.MULTILINE)
@@ -29,7 +24,6 @@ LIKINGS: Final = (
     (re.compile(r"\bI like (.+?)[.!]"), "The user likes {}."),
     (re.compile(r"^(.+が好き)"), "ユーザーは{}です。"),
 )
-MARK: Final = re.compile(r"mark-(\w+)")
 LONGEST_SUMMARY: Final = 900
 SUMMARY_PROMPTS: Final = ("You write the summary", "要約してください")
 
@@ -92,77 +86,3 @@ def _words(text: str) -> set[str]:
 
 def _text(content: Any) -> str:
     return content if isinstance(content, str) else "\n".join(block.get("text", "") for block in content)
-
-
-@dataclass
-class Noting(Sequence[str]):
-    """An answer's pieces, which notes when the first goes out: the server walks through them as it sends."""
-
-    mark: str
-    noted: dict[str, float] = field(repr=False)
-    pieces: tuple[str, ...] = ("One ", "answer, ", "in ", "five ", "pieces.")
-
-    def __getitem__(self, place: Any) -> Any:
-        """Return a piece."""
-        return self.pieces[place]
-
-    def __len__(self) -> int:
-        """Return how many there are."""
-        return len(self.pieces)
-
-    def __iter__(self) -> Iterator[str]:
-        """Note the time and begin."""
-        self.noted[self.mark] = time.monotonic()
-        return iter(self.pieces)
-
-
-def answering_in_pieces(noted: dict[str, float], *, piece_delay_seconds: float) -> Any:
-    """Return an answer for streams: each begins after 50 ms and is noted by its question's mark."""
-
-    def answer(asked: Asked) -> Reply:
-        if asked.schema is not None or not asked.stream:
-            return by_rules(asked)
-        found = MARK.search(asked.text)
-        pieces = Noting(found.group(1) if found else "", noted)
-        return Reply(pieces=pieces, delay_seconds=0.05, piece_delay_seconds=piece_delay_seconds)
-
-    return answer
-
-
-@dataclass(frozen=True)
-class ModelApart:
-    """A model in a process of its own, for where the bench's own threads would be in its way."""
-
-    url: str
-    key: str
-    pipe: Connection = field(repr=False)
-
-    def noted(self) -> dict[str, float]:
-        """Return when each answer began, by its mark; the clock is the machine's."""
-        self.pipe.send("noted")
-        times: dict[str, float] = self.pipe.recv()
-        return times
-
-
-@contextmanager
-def model_apart(*, piece_delay_seconds: float) -> Iterator[ModelApart]:
-    """Run a model that answers in pieces in another process."""
-    context = multiprocessing.get_context("spawn")
-    ours, theirs = context.Pipe()
-    process = context.Process(target=_serve, args=(theirs, piece_delay_seconds), daemon=True)
-    process.start()
-    try:
-        url, key = ours.recv()
-        yield ModelApart(url, key, ours)
-    finally:
-        process.terminate()
-        process.join()
-
-
-def _serve(pipe: Connection, piece_delay_seconds: float) -> None:
-    noted: dict[str, float] = {}
-    with LLMServer() as server:
-        server.answer(answering_in_pieces(noted, piece_delay_seconds=piece_delay_seconds))
-        pipe.send((server.url, server.key))
-        while pipe.recv():
-            pipe.send(dict(noted))

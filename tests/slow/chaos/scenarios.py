@@ -7,9 +7,9 @@ from typing import Any, Final
 
 from bench.drills import Outcome
 from bench.hub import Hub
-from bench.talking_hub import SHORT_WAITS, Client, drain, must, open_session, say, talking
-from bench.talking_model import by_rules
 from tests.fakes.llm_server import LLMServer
+from tests.slow.chaos.model import by_rules
+from tests.slow.chaos.talking import SHORT_WAITS, Client, drain, must, open_session, say, talking
 
 ROLES: Final = ("user", "assistant")
 NO_RECALL: Final = {"include_recall": False}

@@ -5,14 +5,13 @@ from dataclasses import replace
 
 from django.apps import AppConfig
 
-from bench.talking_hub import SUMMARIZE_SECONDS
 from memoryhub.settings import *  # noqa: F403
 from memoryhub.settings import INSTALLED_APPS as OUR_APPS
 from memoryhub.settings import LLM as OUR_LLM
+from tests.slow.chaos.talking import SUMMARIZE_SECONDS
 
 LLM = replace(OUR_LLM, attempt_timeout_seconds=float(os.environ.get("BENCH_ATTEMPT_SECONDS", "1")))
-DELAYED = ("turn", "session")
-INSTALLED_APPS = [*OUR_APPS, "bench.talking_settings.ShortWaits"]
+INSTALLED_APPS = [*OUR_APPS, "tests.slow.chaos.talking_settings.ShortWaits"]
 
 
 class ShortWaits(AppConfig):
