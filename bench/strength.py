@@ -15,16 +15,12 @@ called a success. What is needed and was archived is a miss; one to three days l
 words (seven of ten times), or a curator reactivates it.
 
 Each tenth day, from the 30th to the 150th, all that was ever told and has not ended by word (`valid_to`) is judged:
-it is useful if a task of the next 30 days needs it. What was told again in place of something archived counts once.
-`precision` is the share of useful ones among the active, `recall` the share of active ones among the useful, `needs
-met` the same with each weighed by how often it is needed.
+it is useful if a task of the next 30 days needs it. `precision` is the share of useful ones among the active, `recall`
+the share of active ones among the useful, `needs met` the same with each weighed by how often it is needed.
 
-The other policies rank the same memories by what the same life left them: the last use (else the creation), the
-creation alone, the mean cosine to the queries of the last 30 days, the greatest one, the number of uses. They are held
-to the recall that strength has, in two ways. One rule for all days and agents ("kept if used within 38 days") is what
-an installation could have in place of the threshold. By day, each rule is cut anew where it reaches that recall, which
-nobody could do who does not know the future: there the others are better than they can be. "By strength" is its
-ranking, cut in the same way; what the threshold keeps is `precision` itself.
+The other policies rank the same memories by the last use (else the creation), the creation alone, the mean and the
+greatest cosine to the queries of the last 30 days, and the number of uses. Each is one rule for all days and agents,
+cut where it reaches the recall that strength has.
 """
 
 import argparse
@@ -36,7 +32,7 @@ import random
 import signal
 import sys
 import threading
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime, timedelta
@@ -60,7 +56,6 @@ from strength_worlds import (
     Standing,
     judge,
     live,
-    means,
     pooled,
 )
 
@@ -118,11 +113,9 @@ class Agent:
     replaced: set[Any] = field(default_factory=set)
     awaited: set[int] = field(default_factory=set)
     """Items that were missed and will be brought back."""
-    reactivated: set[int] = field(default_factory=set)
     queries: list[tuple[float, Any]] = field(default_factory=list)
     vectors: dict[Any, Any] = field(default_factory=dict)
     evenings: dict[int, list[Standing]] = field(default_factory=dict)
-    traces: dict[int, list[tuple[int, float, bool]]] = field(default_factory=lambda: defaultdict(list))
     active: list[int] = field(default_factory=list)
     known: list[int] = field(default_factory=list)
     events: list[tuple[float, int, Callable[[float], None]]] = field(default_factory=list)
@@ -272,7 +265,6 @@ class Agent:
             self._stands_in(item, former, self.memory_of[key])
         else:
             self.counts["reactivated"] += 1
-            self.reactivated.add(key)
             apply_transition(memory=former, verb="reactivate", by=self.by, reason="missed", now=moment(at))
 
     def _stands_in(self, item: Item, former: Any, memory: Any) -> None:
@@ -292,11 +284,8 @@ class Agent:
         rows = self._rows(day)
         self.active.append(sum(row["status"] == "active" for row in rows.values()))
         self.known.append(len(rows))
-        key_of = {memory.pk: key for key, memory in self.memory_of.items()}
-        for pk, row in rows.items():
-            if pk in key_of:
-                self.traces[key_of[pk]].append((day, row["strength"], row["status"] == "active"))
         if day % EVERY_DAYS == 0 and day:
+            key_of = {memory.pk: key for key, memory in self.memory_of.items()}
             held = {pk: row for pk, row in rows.items() if pk in key_of}
             self.evenings[day] = self._standings(day, held, key_of)
 
@@ -365,47 +354,24 @@ def simulate(variant: Variant, number: int, tick: Callable[[], None]) -> dict[st
         "counts": agent.counts,
         "active": agent.active,
         "known": agent.known,
-        "traces": _chosen(agent),
     }
 
 
 def report(variant: Variant, lives: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return what is told of a variant: by day, the mean of its agents; pooled, one rule for all days and agents."""
+    """Return the figures of a variant: one rule for all days and agents, and counts of memories by day."""
     evenings = lives[0]["evenings"]
     days = [day for day in evenings if HORIZON_DAYS <= day <= variant.shape.days - HORIZON_DAYS] or list(
         evenings
     )
-    by_day = {day: means([judge(life["evenings"][day]) for life in lives]) for day in days}
     return {
         "variant": asdict(variant),
-        "days": by_day,
-        "mean": means(list(by_day.values())),
         "pooled": pooled([life["evenings"][day] for life in lives for day in days]),
         "by_agent": [pooled([life["evenings"][day] for day in days]) for life in lives],
         "counts": dict(sum((life["counts"] for life in lives), Counter())),
         "active": [mean(each) for each in zip(*(life["active"] for life in lives), strict=True)],
         "known": [mean(each) for each in zip(*(life["known"] for life in lives), strict=True)],
-        "traces": lives[0]["traces"],
+        "needed": {day: mean(judge(life["evenings"][day])["needed"] for life in lives) for day in days},
     }
-
-
-def _chosen(agent: Agent) -> dict[str, list[tuple[int, float, bool]]]:
-    """Return the strength over time of one memory of each sort: the one that is needed most often of its sort."""
-    needs = Counter(key for ask in agent.life.asks for key in ask.needs)
-    chosen = {}
-    for sort in ("daily", "weekly", "monthly", "project"):
-        keys = [
-            item.key for item in agent.life.items if item.sort == sort and item.key not in agent.reactivated
-        ]
-        keys = [key for key in keys if agent.memory_of.get(key) and len(agent.traces[key]) > 0]
-        if keys:
-            chosen[sort] = max(keys, key=lambda key: (needs[key], -key))
-    unused = [item.key for item in agent.life.items if item.sort == "chatter" and not item.again_at]
-    if unused:
-        chosen["never used"] = unused[len(unused) // 4]
-    if agent.reactivated:
-        chosen["reactivated"] = max(sorted(agent.reactivated), key=lambda key: len(agent.traces[key]))
-    return {name: agent.traces[key] for name, key in chosen.items()}
 
 
 _ticks: Any = None
@@ -463,16 +429,7 @@ def lines(done: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, Mapping[str,
 
 def show(done: Sequence[Mapping[str, Any]], console: Any) -> None:
     """Print the tables."""
-    plain = done[0]
-    by_day = [(str(day), figures) for day, figures in plain["days"].items()]
-    _table(
-        console,
-        "by day, each rule cut anew to reach the same recall",
-        DAILY,
-        [*by_day, ("mean", plain["mean"])],
-    )
-    for title, columns in TABLES.items():
-        _table(console, title, columns, lines(done))
+    _table(console, "precision at the recall of what is active", FIGURES, lines(done))
     needs = ((each["variant"]["name"], each["counts"]) for each in done)
     _table(console, "what tasks needed, and what became of it", {name: name for name in COUNTED}, needs)
 
@@ -490,24 +447,9 @@ def _table(
     console.print(table)
 
 
-OF_ALL: Final = {"active": "active", "recall": "recall", "precision": "precision"}
-DAILY: Final = {
-    "known": "known", "needed": "needed", **OF_ALL, "needs met": "needs met",
+FIGURES: Final = {
+    "active": "active", "recall": "recall", "precision": "precision", "needs met": "needs met",
     **{f"by {name}": f"precision, {name}" for name in (*RANKINGS, "random")},
-}  # fmt: skip
-TABLES: Final = {
-    "one rule for all days: precision at the recall of what is active": {
-        **OF_ALL, "needs met": "needs met", **{f"by {name}": f"precision, {name}" for name in (*RANKINGS, "random")},
-    },
-    "one rule for all days: recall with as many kept as are active": {
-        **OF_ALL, **{f"by {name}": f"recall, {name}" for name in RANKINGS},
-    },
-    "one rule for all days: average precision of the ranking": {f"by {name}": f"AP, {name}" for name in RANKINGS},
-    "one rule for all days: precision at the same recall for all": {
-        f"{short} at {level}": f"at {level}, {name}"
-        for level in ("0.5", "0.8", "0.9")
-        for short, name in (("strength", "strength"), ("recency", "recency"), ("uses", "access count"))
-    },
 }  # fmt: skip
 COUNTED: Final = (
     "needs", "missed, archived", "missed, crowded out", "stale told", "told again", "reactivated", "told",
@@ -519,110 +461,42 @@ def _told(value: float) -> str:
     return f"{value:,.0f}" if value > 1.5 or not value else f"{value:.3f}"
 
 
-RED, GREY = "#c0392b", "#999999"
+RED: Final = "#c0392b"
 LINES: Final = {
-    "strength": (RED, 2.6), "recency": ("#2c7fb8", 1.8), "access count": ("#41ab5d", 1.4),
-    "nearest query": ("#b58bd0", 1.4), "similarity": ("#e6a23c", 1.8), "random": (GREY, 1.2),
-}  # fmt: skip
-TRACES: Final = {
-    "daily": (RED, "used nearly every day"),
-    "weekly": ("#e6a23c", "weekly"),
-    "monthly": ("#41ab5d", "monthly"),
-    "project": ("#2c7fb8", "a project of some weeks"),
-    "never used": (GREY, "never used"),
-    "reactivated": ("#8e44ad", "archived, missed, reactivated"),
+    "strength": RED,
+    "recency": "#2c7fb8",
+    "access count": "#41ab5d",
+    "nearest query": "#b58bd0",
+    "similarity": "#e6a23c",
 }
-STYLE: Final = {
-    "axes.spines.top": False, "axes.spines.right": False, "axes.grid": True, "grid.color": "#ececec",
-    "axes.axisbelow": True, "axes.titleweight": "bold", "axes.titlelocation": "left", "font.size": 10,
-    "legend.frameon": False, "legend.fontsize": 8.5,
-}  # fmt: skip
 
 
 def draw(plain: Mapping[str, Any], path: Path) -> None:
-    """Draw what becomes of single memories, how many are active, and how each policy tells useful from useless."""
+    """Draw how many memories are active, and how each policy tells useful from useless."""
     import matplotlib as mpl
 
     mpl.use("agg")
     import matplotlib.pyplot as plt
 
-    with plt.rc_context(STYLE):
-        figure, panels = plt.subplots(2, 2, figsize=(13, 9), layout="constrained")
-        for axes, drawn in zip(
-            panels.flat, (_draw_traces, _draw_active, _draw_days, _draw_levels), strict=True
-        ):
-            drawn(axes, plain)
-        agents = plain["variant"]["agents"]
-        lived = f"{agents} agent{'s' * (agents > 1)}, {len(plain['active'])} simulated days"
-        figure.suptitle(f"What strength keeps: {lived}", fontsize=14)
-        figure.savefig(path, dpi=110)
-        plt.close(figure)
-
-
-def _draw_traces(axes: Any, plain: Mapping[str, Any]) -> None:
-    threshold = plain["variant"]["policy"].get("archive_threshold", 0.1)
-    for name, (color, label) in TRACES.items():
-        if trace := plain["traces"].get(name):
-            days, strengths, active = zip(*trace, strict=True)
-            held = [
-                strength if is_held else None for strength, is_held in zip(strengths, active, strict=True)
-            ]
-            axes.plot(days, held, color=color, label=label)
-            axes.plot(days, strengths, color=color, linewidth=0.8, linestyle=":")
-    axes.axhline(threshold, color="#555555", linewidth=0.8, linestyle="--")
-    axes.annotate("archived (dotted)", (0, threshold), (0, -12), textcoords="offset points", fontsize=8)
-    axes.set(yscale="log", xlabel="day", title="Strength of single memories")
-    axes.set_ylim(threshold / 2, axes.get_ylim()[1] * 5)
-    axes.yaxis.set_major_formatter("{x:g}")
-    axes.legend(ncols=2, loc="upper left")
-
-
-def _draw_active(axes: Any, plain: Mapping[str, Any]) -> None:
-    days = range(len(plain["active"]))
-    axes.fill_between(days, plain["known"], color="#e0e0e0", label="active if nobody slept")
-    axes.fill_between(days, plain["active"], color="#e8b0aa", label="active with a sleep every night")
-    axes.plot(days, plain["active"], color=RED)
-    needed = {day: figures["needed"] for day, figures in plain["days"].items()}
-    label = f"needed within the next {HORIZON_DAYS:.0f} days"
-    axes.plot(list(needed), list(needed.values()), "o-", color="#222222", markersize=3.5, label=label)
-    axes.set(xlabel="day", ylim=(0, None), title="Memories of an agent")
-    axes.legend(loc="upper left")
-
-
-def _draw_days(axes: Any, plain: Mapping[str, Any]) -> None:
-    days, figures = list(plain["days"]), list(plain["days"].values())
-    axes.plot(
-        days, [each["precision"] for each in figures], "o-", color=RED, linewidth=2.6, label="what is active"
+    figure, (left, right) = plt.subplots(1, 2, figsize=(13, 5), layout="constrained")
+    days, needed = range(len(plain["active"])), plain["needed"]
+    left.fill_between(days, plain["known"], color="#e0e0e0", label="active if nobody slept")
+    left.fill_between(days, plain["active"], color="#e8b0aa", label="active with a sleep every night")
+    left.plot(
+        list(needed), list(needed.values()), "o-", color="#222222", label=f"needed in {HORIZON_DAYS:.0f} days"
     )
-    for name, (color, width) in LINES.items():
-        dashes = "--" if name == "strength" else "-"
-        precisions = [each[f"precision, {name}"] for each in figures]
-        axes.plot(days, precisions, dashes, color=color, linewidth=min(width, 1.8), label=f"by {name}")
-    title = f"By day: precision at the recall of what is active (mean {plain['mean']['recall']:.2f})"
-    axes.set(
-        xlabel="day",
-        ylim=(0, axes.get_ylim()[1] * 1.2),
-        ylabel="share of what is kept that is needed",
-        title=title,
-    )
-    axes.legend(ncols=3, loc="upper right")
-
-
-def _draw_levels(axes: Any, plain: Mapping[str, Any]) -> None:
+    left.set(xlabel="day", ylim=(0, None), title="Memories of an agent")
     figures = plain["pooled"]
-    for name, (color, width) in LINES.items():
-        if name in RANKINGS:
-            precisions = [figures[f"at {level:.1f}, {name}"] for level in LEVELS]
-            axes.plot(LEVELS, precisions, color=color, linewidth=width, label=f"by {name}")
-    axes.axhline(figures["precision, random"], color=GREY, linewidth=1.2, label="by random")
-    axes.plot(
-        [figures["recall"]], [figures["precision"]], "o", color=RED, markersize=9, label="what is active"
-    )
-    axes.set(
-        xlabel="recall", ylabel="precision", ylim=(0, 1), xlim=(0.08, 1.02),
-        title="One rule for all days: precision at every recall",
-    )  # fmt: skip
-    axes.legend(ncols=3, loc="upper right")
+    for name, color in LINES.items():
+        right.plot(
+            LEVELS, [figures[f"at {level:.1f}, {name}"] for level in LEVELS], color=color, label=f"by {name}"
+        )
+    right.axhline(figures["precision, random"], color="#999999", label="by random")
+    right.plot([figures["recall"]], [figures["precision"]], "o", color=RED, label="what is active")
+    right.set(xlabel="recall", ylabel="precision", ylim=(0, 1), title="One rule for all days")
+    for axes in (left, right):
+        axes.legend()
+    figure.savefig(path, dpi=110)
 
 
 def _positive(text: str) -> int:

@@ -398,8 +398,3 @@ def pooled(evenings: Sequence[Sequence[Standing]]) -> dict[str, float]:
     """Return how good one rule is for all evenings; the counts are those of an evening on average."""
     figures = judge([each for evening in evenings for each in evening])
     return figures | {name: figures[name] / max(1, len(evenings)) for name in ("known", "active", "needed")}
-
-
-def means(judged: Sequence[Mapping[str, float]]) -> dict[str, float]:
-    """Return the mean of each figure."""
-    return {name: sum(each[name] for each in judged) / len(judged) for name in judged[0]} if judged else {}

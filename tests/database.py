@@ -134,7 +134,7 @@ def prepared(kind: Any, make: Callable[[], Value]) -> Value:
                 with cursor.copy(f'COPY "{table}" FROM STDIN') as to:
                     to.write(b"".join(lines))
         return deepcopy(value)
-    before = _contents()
+    before = {table: set(lines) for table, lines in _contents().items()}
     value = make()
     forget_caches()
     added = {

@@ -12,13 +12,24 @@ from conversations.models import Session
 from memoryhub.admin import pages
 from strength.domain.sleep import RunState
 from strength.models import SleepRun
+from summaries.models import Document, Project, Summary
 from tests.browser.seeing import accessible, scrolls_sideways
 
 ROWS: dict[str, Callable[[], Any]] = {
+    "summaries_summary_change": lambda: Summary.objects.latest("end_time"),
+    "summaries_project_change": lambda: Project.objects.get(name="tidepool"),
+    "summaries_document_change": lambda: project_memory(),
+    "summaries_document_compact": lambda: project_memory(),
     "summaries_session_summarise": lambda: Session.objects.latest("id"),
     "strength_sleeprun_undo": lambda: SleepRun.objects.filter(state=RunState.DONE).latest("now"),
 }
 """Which row a page is opened for, where the first of its model will not do; pages of no model need a line."""
+
+
+def project_memory() -> Document:
+    """Return the stage's long document."""
+    return Document.objects.get(project__name="tidepool", name="MEMORY.md")
+
 
 NOT_SWEPT = {
     "autocomplete": "what a field asks for while somebody types, not a page",

@@ -3,13 +3,11 @@
 import re
 from typing import Any
 
-import pytest
-
 from summaries.actions.documents import write_document
 from summaries.domain.documents import DocumentKind
 from summaries.models import Document, DocumentEntry, DocumentVersion, Project
 from tests.browser.chromium import expect
-from tests.browser.seeing import accessible, scrolls_sideways
+from tests.browser.seeing import accessible
 from tests.browser.stage import BY, Stage, page_of
 from tests.browser.steps import press
 
@@ -127,19 +125,3 @@ def test_a_document_is_added_and_the_files_are_handed_out(page: Any, stage: Stag
     page.get_by_role("link", name=re.compile("Look at 20")).first.click()
     expect(page.locator("#digest-form")).to_be_visible()
     accessible(page)
-
-
-@pytest.mark.parametrize("language", ["en", "ja"])
-def test_pages_fit_a_phone_in_the_dark(page_as: Any, stage: Stage, language: str) -> None:
-    page = page_as(language=language, width=360, dark=True)
-    project = Project.objects.get(name="tidepool")
-    for address in (page_of(project), page_of(memory()), page_of(memory()).replace("change", "compact")):
-        page.goto(address)
-        assert not scrolls_sideways(page), address
-        accessible(page)
-
-
-def test_who_may_not_see_projects_is_kept_out(page_as: Any, stage: Stage) -> None:
-    page = page_as("view_memory")
-    for row in (Project.objects.get(name="tidepool"), memory()):
-        assert page.goto(page_of(row)).status == 403

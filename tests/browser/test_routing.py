@@ -2,12 +2,10 @@
 
 from typing import Any
 
-import pytest
-
 from summaries.actions.routing import route_message
 from summaries.models import Project, RoutingDecision
 from tests.browser.chromium import expect
-from tests.browser.seeing import accessible, scrolls_sideways
+from tests.browser.seeing import accessible
 from tests.browser.stage import BY, Stage, page_of
 from tests.browser.steps import press
 
@@ -50,22 +48,9 @@ def test_a_new_project_is_made_of_its_proposal(page: Any, stage: Stage) -> None:
     assert said(decision) is None and not Project.objects.filter(name="lake-picnic").exists()
 
 
-@pytest.mark.parametrize("language", ["en", "ja"])
-def test_pages_fit_a_phone_in_the_dark(page_as: Any, stage: Stage, language: str) -> None:
-    page = page_as(language=language, width=360, dark=True)
-    for address in (LIST, page_of(RoutingDecision.objects.earliest("id"))):
-        page.goto(address)
-        assert not scrolls_sideways(page), address
-        accessible(page)
-
-
 def test_buttons_of_the_list_are_whole_on_a_phone(page_as: Any, stage: Stage) -> None:
     decided(stage, "Is the kettle on?")
     page = page_as(width=360)
     page.goto(f"{LIST}?q=kettle")
     cell = page.locator("td", has=page.locator(".pro-column button").inner).last
     assert cell.evaluate("cell => cell.scrollHeight <= cell.clientHeight + 1")
-
-
-def test_who_may_not_see_decisions_is_kept_out(page_as: Any, stage: Stage) -> None:
-    assert page_as("view_memory").goto(LIST).status == 403

@@ -372,6 +372,7 @@ def test_full_bodies_are_accepted(fuzz_client: APIClient, planted: Planted) -> N
         )
 
 
+@pytest.mark.slow
 def test_hostile_values_everywhere(fuzz_client: APIClient, planted: Planted) -> None:
     sent = 0
     for label, (method, address, body) in calls(planted).items():
@@ -388,6 +389,7 @@ def test_hostile_values_everywhere(fuzz_client: APIClient, planted: Planted) -> 
     still_works(fuzz_client, planted)
 
 
+@pytest.mark.slow
 def test_hostile_json_everywhere(fuzz_client: APIClient, planted: Planted) -> None:
     sent = 0
     for label, (method, address, body) in calls(planted).items():
@@ -446,6 +448,7 @@ QUERY_NAMES = [
 ]  # fmt: skip
 
 
+@pytest.mark.slow
 def test_hostile_queries(fuzz_client: APIClient, planted: Planted) -> None:
     sent = 0
     for route in closed_routes():
@@ -557,6 +560,7 @@ HEADERS: Mapping[str, list[str]] = {
 }  # fmt: skip
 
 
+@pytest.mark.slow
 def test_hostile_headers(fuzz_client: APIClient, planted: Planted) -> None:
     for label, (method, address, body) in calls(planted).items():
         for name, values in HEADERS.items():

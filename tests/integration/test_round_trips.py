@@ -18,6 +18,7 @@ from conversations.models import Session
 from memoryhub.auth.domain import command
 from memoryhub.auth.tenancy import actor_for_writing
 from strength.actions.memories import write_memory
+from tests.database import prepared
 from tests.factories.values import NewMemoryFactory, NewMessageFactory
 
 API = "/api/v1"
@@ -29,6 +30,10 @@ NOW = datetime(2026, 3, 1, tzinfo=UTC)
 @pytest.fixture
 def session(db: None) -> Session:
     """Return the second of two sessions of 30 messages, of an actor with 30 memories; all are found by `green tea`."""
+    return prepared("green tea", write_rows)
+
+
+def write_rows() -> Session:
     actor = actor_for_writing(BY, "kana", "hiroki", now=NOW)
     for day in range(2):
         opened, _ = open_session(

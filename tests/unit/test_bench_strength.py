@@ -113,4 +113,3 @@ def test_one_rule_for_all_evenings_is_cut_once(worlds: ModuleType) -> None:
 def test_nothing_needed_and_nothing_known_are_no_errors(worlds: ModuleType) -> None:
     assert worlds.judge([])["precision"] == 0.0
     assert worlds.judge([standing(worlds, 1)])["AP, strength"] == 0.0
-    assert worlds.means([{"a": 1.0}, {"a": 2.0}]) == {"a": 1.5}

@@ -221,6 +221,18 @@ def test_staff_without_a_role_see_an_empty_first_page_and_nothing_else(hub: Hub)
     assert opened == []
 
 
+def test_a_permission_opens_no_other_screen(hub: Hub) -> None:
+    kei = User.objects.create_user("kei", password=PASSWORD, is_staff=True)
+    kei.user_permissions.add(Permission.objects.get(codename="view_memory"))
+    browser, keys = browser_of(kei), keys_of_rows()
+    others = [each for each in CLOSABLE if each.screen not in {"", "strength_memory"}]
+    assert {"summaries_summary", "summaries_project", "conversations_session"} <= {
+        each.screen for each in others
+    }
+    opened = [each.name for each in others if answered(browser, "get", each.url(keys)) not in (403, 405)]
+    assert opened == []
+
+
 def test_the_sidebar_offers_a_page_to_those_for_whom_it_opens(db: None) -> None:
     needs = {str(reverse(page.name)): page.needs for page in pages() if "<" not in page.address}
     entries = [

@@ -20,10 +20,12 @@ from conversations.models import ChatTurn, Message, Session
 from memoryhub.auth.models import AuditEntry
 from memoryhub.checks import dotted_paths_import
 from memoryhub.jobs.models import Job
+from memoryhub.tenancy.models import Actor
 from strength.admin.panels import USED
 from strength.models import Memory, UseReport
 from summaries.actions.routing import route_message
 from summaries.actions.summaries import edit_summary
+from tests.database import prepared
 from tests.integration.admin.conftest import BY, NOW, SCRIPT, Hub, page_of
 
 MOST_BYTES = 400_000
@@ -53,10 +55,14 @@ def events(response: Any) -> dict[str, list[tuple[int, Any]]]:
 @pytest.fixture
 def long(hub: Hub) -> Session:
     """Return a session of 5,000 messages over many days, each of quotation marks."""
-    session = Session.objects.create(actor=hub.actor, channel="api", started_at=NOW, message_count=5_000)
+    return prepared("5,000 messages", lambda: write_many(hub.actor))
+
+
+def write_many(actor: Actor) -> Session:
+    session = Session.objects.create(actor=actor, channel="api", started_at=NOW, message_count=5_000)
     Message.objects.bulk_create(
         Message(
-            actor=hub.actor, session=session, seq=number, role="user" if number % 2 else "assistant",
+            actor=actor, session=session, seq=number, role="user" if number % 2 else "assistant",
             content=f"number-{number}. " + '"<' * 1_000, token_count=9, created_at=NOW + timedelta(hours=number),
         )
         for number in range(1, 5_001)

@@ -151,7 +151,7 @@ def check(
     )
 
 
-@pytest.mark.parametrize("count", [10, 1_000, 5_000])
+@pytest.mark.parametrize("count", [10, 1_000, pytest.param(5_000, marks=pytest.mark.slow)])
 def test_vector_search_is_exact(client: APIClient, count: int) -> None:
     library = fill(count)
     everything = np.array([row.valid_to is None or row.valid_to > NOW for row in library.rows])

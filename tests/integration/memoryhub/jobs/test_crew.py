@@ -1,4 +1,4 @@
-"""When a worker holds itself for deaf, and when it must not. What real processes do: tests/acceptance/chaos."""
+"""When a worker holds itself for deaf, and when it must not. What real processes do: tests/slow/chaos."""
 
 import time
 from collections.abc import Iterator

@@ -18,6 +18,7 @@ from memoryhub.auth.domain import command
 from memoryhub.auth.tenancy import actor_for_writing
 from memoryhub.search import maintenance
 from memoryhub.search.maintenance import scatter
+from tests.database import prepared
 from tests.factories.values import NewMessageFactory
 
 BY = command("test")
@@ -29,6 +30,10 @@ EACH = 30
 @pytest.fixture
 def scattered(transactional_db: None) -> None:
     """Store the messages of eight users by turns, so that each page holds several users' rows."""
+    prepared("scattered", scatter_rows)
+
+
+def scatter_rows() -> None:
     actors = [actor_for_writing(BY, "kana", f"user-{number}", now=NOW) for number in range(USERS)]
     sessions = [
         open_session(actor=actor, session_id=None, channel="api", by=BY, now=NOW)[0] for actor in actors
