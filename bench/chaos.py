@@ -26,11 +26,9 @@ from bench.drills import Jobs, Outcome, Writer, running
 from bench.hub import Hub, eventually, hurt
 
 SHARED: dict[str, Callable[[Hub, Jobs, int], Outcome]] = {
-    "busy-worker": drills.busy_worker,
     "idle-worker": drills.idle_worker,
     "workers-killed": drills.whole_worker,
     "workers-stopped": drills.stopped_worker,
-    "killer-jobs": lambda hub, jobs, times: drills.killers(hub, jobs, max(1, times // 10)),
     "postgres": lambda hub, jobs, times: drills.postgres_kills(hub, jobs, max(1, times // 2), 50 * times),
     "throughput": lambda hub, jobs, times: drills.throughput(hub, jobs, 100 * times),
 }
@@ -39,7 +37,6 @@ SHARED: dict[str, Callable[[Hub, Jobs, int], Outcome]] = {
 APART: dict[str, Callable[[int], Outcome]] = {
     "claims": lambda times: drills.many_claims(100 * times),
     "stops": drills.stops,
-    "outage": lambda times: drills.outage(1.5 * times),
 }
 """Drills that start and end installations of their own."""
 

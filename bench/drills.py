@@ -18,10 +18,8 @@ from typing import Any
 from uuid import uuid4
 
 from bench.hub import CHECKOUT, Hub, eventually, hurt
-from memoryhub.runtime.postgres import EmbeddedCluster
 from memoryhub.runtime.processes import wait_until
 
-LEASE_SECONDS = 6
 WITHIN_SECONDS = 60.0
 LISTENS_SECONDS = 25.0
 """Longer than a worker waits for its canary."""
@@ -146,21 +144,6 @@ def running(*, workers: int = 2) -> Iterator[tuple[Hub, Jobs]]:
             hub.destroy()
 
 
-def busy_worker(hub: Hub, jobs: Jobs, times: int) -> Outcome:
-    """Kill a worker inside a job; the job's effect must come once, within its lease and a minute."""
-    outcome = Outcome("a worker killed inside a job")
-    for _ in range(times):
-        (job_id,) = jobs.add("bench_effect", seconds=1.5)
-        worker = begun(jobs, job_id)
-        if worker is None:
-            outcome.took(None, "the job was not begun")
-            continue
-        hurt(worker, signal.SIGKILL)
-        outcome.took(done(jobs, [job_id], LEASE_SECONDS + WITHIN_SECONDS), "not done in time")
-        outcome.check(jobs.effects([job_id]) == {job_id: 1}, f"effects {jobs.effects([job_id])}")
-    return outcome
-
-
 def idle_worker(hub: Hub, jobs: Jobs, times: int) -> Outcome:
     """Kill an idle worker, fetcher or listener; all workers must work again."""
 
@@ -209,25 +192,6 @@ def _recovers(hub: Hub, jobs: Jobs, name: str, fault: Callable[[Hub, int], None]
         outcome.took(time.monotonic() - began if works else None, f"not at work: {jobs.states(ids)}")
         effects = jobs.effects(ids)
         outcome.check(effects == dict.fromkeys(ids, 1), f"effects {sorted(effects.values())} of 6 jobs")
-    return outcome
-
-
-def killers(hub: Hub, jobs: Jobs, times: int) -> Outcome:
-    """Enqueue jobs that always kill their worker, among others that do no harm."""
-    outcome = Outcome("a job that always kills its worker")
-    for _ in range(times):
-        (killer,) = jobs.add("bench_kill")
-        others = jobs.add("bench_effect", count=20, seconds=0.05)
-        began = time.monotonic()
-        dead = eventually(lambda: jobs.states([killer]) == {"dead": 1}, 3 * WITHIN_SECONDS)  # noqa: B023
-        ended = done(jobs, others, WITHIN_SECONDS)
-        outcome.took(
-            time.monotonic() - began if dead is not None and ended is not None else None,
-            "not dead, or others not done",
-        )
-        (row,) = hub.rows("SELECT attempts, error FROM memoryhub_job WHERE id = %s::uuid", [killer])
-        outcome.check(row[0] == 3, f"{row[0]} attempts")
-        outcome.check(jobs.effects(others) == dict.fromkeys(others, 1), "another job was doubled or lost")
     return outcome
 
 
@@ -376,41 +340,6 @@ class Writer(threading.Thread):
         if lost:
             wrong.append(f"session {self.number}: {len(lost)} acknowledged messages are lost")
         return wrong
-
-
-def outage(seconds: float) -> Outcome:
-    """Take an external PostgreSQL away in the middle of a busy minute."""
-    outcome = Outcome(f"PostgreSQL down for {seconds:g} s")
-    with folder() as path:
-        database = EmbeddedCluster(path / "database", fsync=True, createdb=True)
-        hub = Hub(path, database=database)
-        jobs = None
-        try:
-            hub.start()
-            jobs = Jobs(hub)
-            writers = [Writer(hub, number, None) for number in range(2)]
-            for writer in writers:
-                writer.start()
-            ids = jobs.add("bench_effect", count=100, seconds=0.2)
-            time.sleep(3)
-            database.stop()
-            time.sleep(seconds)
-            began = time.monotonic()
-            database.start()
-            ids += jobs.add("bench_effect", count=20, seconds=0.05)
-            drained = done(jobs, ids, 120)
-            outcome.took(None if drained is None else time.monotonic() - began, f"left: {jobs.states(ids)}")
-            for writer in writers:
-                writer.over.set()
-                writer.join(timeout=30)
-                outcome.wrong += writer.verify()
-            outcome.check(jobs.effects(ids) == dict.fromkeys(ids, 1), "a job was doubled or lost")
-            outcome.notes["acknowledged"] = sum(writer.acknowledged for writer in writers)
-        finally:
-            if jobs is not None:
-                jobs.close()
-            hub.destroy()
-    return outcome
 
 
 def throughput(hub: Hub, jobs: Jobs, count: int) -> Outcome:
