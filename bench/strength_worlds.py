@@ -25,50 +25,15 @@ SYLLABLES: Final = [
     first + vowel for first in "bdfgklmnprstvz" for vowel in ("a", "e", "i", "o", "u", "an", "el")
 ]
 PEOPLE: Final = ("Maya", "Ken", "Yuno", "Hiroki", "Kana", "Ana", "Ben", "Olga")
-LOOKS: Final = [
-    "lovely",
-    "odd",
-    "slow",
-    "bright",
-    "dull",
-    "funny",
-    "quiet",
-    "heavy",
-    "strange",
-    "neat",
-    "rough",
-    "clever",
-    "late",
-    "early",
-    "cheap",
-    "rare",
-    "plain",
-    "busy",
-    "warm",
-    "cold",
-]
-THINGS: Final = [
-    "lunch",
-    "weather",
-    "music",
-    "train",
-    "garden",
-    "meeting",
-    "chair",
-    "coffee",
-    "window",
-    "office",
-    "street",
-    "dinner",
-    "holiday",
-    "picture",
-    "story",
-    "bicycle",
-    "parcel",
-    "kitchen",
-    "concert",
+LOOKS: Final = (
+    "lovely", "odd", "slow", "bright", "dull", "funny", "quiet", "heavy", "strange", "neat", "rough",
+    "clever", "late", "early", "cheap", "rare", "plain", "busy", "warm", "cold",
+)  # fmt: skip
+THINGS: Final = (
+    "lunch", "weather", "music", "train", "garden", "meeting", "chair", "coffee", "window", "office",
+    "street", "dinner", "holiday", "picture", "story", "bicycle", "parcel", "kitchen", "concert",
     "neighbour",
-]
+)  # fmt: skip
 
 FACTS: Final = (
     "The {aspect} of {topic} is {one} {two}.",

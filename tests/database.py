@@ -129,7 +129,8 @@ def prepared(kind: Any, make: Callable[[], Value]) -> Value:
     """
     if kind in _prepared:
         value, rows = _prepared[kind]
-        with connection.cursor() as cursor:
+        # In one transaction: foreign keys are checked at its end.
+        with transaction.atomic(), connection.cursor() as cursor:
             for table, lines in rows.items():
                 with cursor.copy(f'COPY "{table}" FROM STDIN') as to:
                     to.write(b"".join(lines))
