@@ -90,7 +90,7 @@ def test_a_receipt_is_kept_and_opened_again(page: Any, stage: Stage) -> None:
     expect(page.locator("#id_message")).to_have_value(QUESTION)
 
 
-@pytest.mark.parametrize("dark", [False, True])
+@pytest.mark.parametrize("dark", [pytest.param(False, marks=pytest.mark.slow), True])
 def test_it_is_used_on_a_phone_in_japanese_and_in_the_dark(
     page_as: Callable[..., Any], stage: Stage, dark: bool
 ) -> None:

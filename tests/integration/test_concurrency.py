@@ -26,10 +26,11 @@ from memoryhub.tenancy.models import Actor, Agent
 from strength.actions.curation import apply_transition
 from strength.models import Memory, MemoryIndex, MemoryNumbers, MemoryRevision
 from tests.conftest import client_with_key
+from tests.examples import examples
 from tests.factories.planting import API
 
 THREADS = 8
-REPEATS = 200
+REPEATS = examples(200)
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -69,6 +70,7 @@ def at_once(work: Callable[[int], Any], threads: int = THREADS) -> list[Any]:
         return list(pool.map(run, range(threads)))
 
 
+@pytest.mark.property
 def test_repeated_client_message_ids_make_one_row_each(many: Sequence[APIClient], session_id: str) -> None:
     def work(number: int) -> list[tuple[str, Any]]:
         seen = []
@@ -118,6 +120,7 @@ def test_eight_writers_leave_no_gap_in_seq(many: Sequence[APIClient], session_id
         assert said == sorted(said), "one writer's messages keep their order"
 
 
+@pytest.mark.property
 @pytest.mark.parametrize("kind", ["messages", "memories"])
 def test_repeated_idempotency_keys_do_the_work_once(
     many: Sequence[APIClient], session_id: str, kind: str

@@ -33,6 +33,7 @@ from strength.models import (
     SleepState,
 )
 from strength.models.locks import settle_numbers
+from tests.examples import examples
 from tests.integration.strength.conftest import BY, NOW, Sleep, Write
 
 pytestmark = pytest.mark.django_db
@@ -339,7 +340,8 @@ def _world(actor: Actor, memories: list[Memory]) -> list[Any]:
     return world
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.property
+@pytest.mark.parametrize("seed", range(examples(40)))
 def test_a_life_by_the_clock_is_a_life_of_nights_that_write_everything(seed: int) -> None:
     actors = [actor_for_writing(BY, f"kana-{way}", "hiroki", now=NOW) for way in ("clock", "nights")]
     by_clock, written = (
