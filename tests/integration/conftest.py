@@ -9,4 +9,4 @@ __all__ = ["llm", "llm_server"]
 
 @pytest.fixture(autouse=True)
 def _short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("memoryhub.providers.retry.FIRST_PAUSE_SECONDS", 0.01)
+    monkeypatch.setattr("memoryhub.llm.retry.FIRST_PAUSE_SECONDS", 0.01)
