@@ -1,27 +1,45 @@
-"""What conversations bring into a context: the last messages, and past ones that matter."""
+"""Context layers of conversations: the last messages, and past messages that answer the user's (SPEC C3, C4)."""
 
 from typing import Any
+from uuid import UUID
 
 from conversations.actions.context import LayerRequest
-from conversations.actions.recall import FoundMessage, search_messages
-from conversations.actions.recall import working_memory as last_messages
+from conversations.actions.recall import search_messages
 from conversations.domain.layers import RECALL, WORKING, Candidate, LayerResult
-from conversations.models import Message
+from conversations.models import Message, Session
 
 
 def working_memory(request: LayerRequest) -> LayerResult:
-    """Offer the last messages of the session, filled up from earlier ones."""
-    messages = last_messages(
-        actor_id=request.tenant.actor_id,
-        session=request.session,
-        limit=request.policy.working_memory_limit,
-        before=request.answers,
-    )
+    """Offer the last spoken messages in time order.
+
+    Those of the session where one is given, filled up from the same actor's earlier sessions while it is young
+    ("continue from yesterday"); otherwise of all the actor's sessions.
+    """
+    actor_id, session = request.tenant.actor_id, request.session
+    limit = request.policy.working_memory_limit
+    recent: list[Message] = []
+    if session is not None:
+        own = Message.objects.of([actor_id]).filter(session_id=session.pk).spoken()
+        if request.stored_message is not None:
+            own = own.filter(seq__lt=request.stored_message.seq)
+        recent = list(own.order_by("-seq")[:limit])[::-1]
+    messages = [*_earlier_messages(actor_id, session, limit - len(recent)), *recent]
     return LayerResult(tuple(_candidate(WORKING, message) for message in messages))
 
 
+def _earlier_messages(actor_id: UUID, session: Session | None, limit: int) -> list[Message]:
+    if limit < 1:
+        return []
+    rows = Message.objects.of([actor_id]).spoken().believed_in(None)
+    if session is not None:
+        first = Message.objects.of([actor_id]).filter(session_id=session.pk).order_by("seq").first()
+        beginning = first.created_at if first else session.started_at
+        rows = rows.exclude(session_id=session.pk).filter(created_at__lte=beginning)
+    return list(rows.order_by("-created_at", "-id")[:limit])[::-1]
+
+
 def recall(request: LayerRequest) -> LayerResult:
-    """Offer past messages that answer the user's, as many as might remain after working memory took its own."""
+    """Offer past messages that answer the user's, enough for those that working memory takes as well."""
     if not request.policy.include_recall or not request.policy.recall_limit:
         return LayerResult()
     found = search_messages(
@@ -30,16 +48,20 @@ def recall(request: LayerRequest) -> LayerResult:
         limit=request.policy.recall_limit + request.policy.working_memory_limit,
         session_id=request.session.pk if request.session else None,
         floor=request.policy.recall_relevance_floor,
-        besides=request.answers,
+        exclude=request.stored_message,
         payer=request.tenant.payer,
     )
-    return LayerResult(tuple(_recalled(each) for each in found))
-
-
-def _recalled(found: FoundMessage) -> Candidate:
-    scores = {name: value for name, value in found.breakdown.items() if value is not None}
-    return _candidate(
-        RECALL, found.message, relevance=found.relevance, final_score=found.relevance, score_breakdown=scores
+    return LayerResult(
+        tuple(
+            _candidate(
+                RECALL,
+                each.message,
+                relevance=each.relevance,
+                final_score=each.relevance,
+                score_breakdown={name: value for name, value in each.breakdown.items() if value is not None},
+            )
+            for each in found
+        )
     )
 
 

@@ -43,7 +43,7 @@ def semantic(request: LayerRequest) -> LayerResult:
             details=False,
         ),
         by=request.by,
-        mark=Scope.WRITE in request.by.scopes and not request.is_trial,
+        mark=Scope.WRITE in request.by.scopes and not request.dry_run,
         now=request.now,
     )
     return LayerResult(tuple(_found(each) for each in results.found))

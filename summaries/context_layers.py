@@ -11,8 +11,8 @@ from django.db.models import Case, QuerySet, TextField, When
 from django.db.models.functions import Right
 
 from conversations.actions.context import LayerRequest
+from conversations.domain.content import sections_of
 from conversations.domain.layers import PROJECT, SESSION_SUMMARY, Candidate, LayerResult
-from conversations.domain.text import sections_of
 from conversations.models import Session
 from memoryhub.auth.tenancy import UnknownRow
 from memoryhub.llm.tokens.counter import count_raw
@@ -122,7 +122,7 @@ def project(request: LayerRequest) -> LayerResult:
         others = documents.exclude(name__in=WHOLE)
         candidates += _search(others, request.query, untrusted, policy.project_search_tokens)
     candidates = [each for each in candidates if str(each.content).strip()]
-    if not request.is_trial:
+    if not request.dry_run:
         _note_reading(project, candidates, request.now)
     return LayerResult(tuple(candidates))
 

@@ -49,7 +49,7 @@ class StillAnswering(Exception):
     """The first call with this key still runs, and took longer than it may."""
 
 
-class TurnLost(Exception):
+class TurnSuperseded(Exception):
     """Somebody else has asked again meanwhile, or the session is gone; this answer is not stored."""
 
 
@@ -85,7 +85,7 @@ class Question:
 
 
 @dataclass(frozen=True)
-class Asked:
+class PreparedTurn:
     """A stored question, and what goes to the model; nothing goes where it is answered already."""
 
     turn: ChatTurn
@@ -93,26 +93,26 @@ class Asked:
     is_repeat: bool = False
 
 
-def chat(*, actor: Actor, question: Question, by: Principal, now: datetime) -> Asked:
+def chat(*, actor: Actor, question: Question, by: Principal, now: datetime) -> PreparedTurn:
     """Answer a question and return its turn, answered.
 
-    Raises ChatFailed where the model gave none, and what `pose` raises.
+    Raises ChatFailed where the model gave none, and what `prepare_turn` raises.
     """
-    asked = pose(actor=actor, question=question, by=by, now=now)
+    asked = prepare_turn(actor=actor, question=question, by=by, now=now)
     if asked.request is None:
         return asked
     try:
         completion = ask(asked.request, actor=actor)
         turn = _answered_patiently(asked.turn, completion, by)
     except ProviderError as error:
-        raise fail(turn=asked.turn, error=error, now=datetime.now(UTC)) from error
+        raise store_failure(turn=asked.turn, error=error, now=datetime.now(UTC)) from error
     except Exception:
         _close(asked.turn, TurnState.FAILED, datetime.now(UTC), error=BROKE)
         raise
     return replace(asked, turn=turn)
 
 
-def begin_answer(*, asked: Asked, by: Principal) -> Stream[Delta | ChatTurn]:
+def stream_answer(*, asked: PreparedTurn, by: Principal) -> Stream[Delta | ChatTurn]:
     """Have a posed question answered, and return where its pieces come as they are written, the stored turn last.
 
     Goes on to its end whether or not anybody listens. What comes instead of the turn may be ChatFailed, TurnLost or
@@ -123,7 +123,7 @@ def begin_answer(*, asked: Asked, by: Principal) -> Stream[Delta | ChatTurn]:
     return heard
 
 
-async def _write_down(asked: Asked, by: Principal, heard: Stream[Delta | ChatTurn]) -> None:
+async def _write_down(asked: PreparedTurn, by: Principal, heard: Stream[Delta | ChatTurn]) -> None:
     """Whatever happens, whoever listens hears how it ended."""
     try:
         await _written(asked, by, heard)
@@ -132,11 +132,11 @@ async def _write_down(asked: Asked, by: Principal, heard: Stream[Delta | ChatTur
         with suppress(DatabaseError):
             await run_in_thread(_close, asked.turn, TurnState.FAILED, datetime.now(UTC), error=BROKE)
     except BaseException:
-        heard.put(TurnLost("The server was stopped."))
+        heard.put(TurnSuperseded("The server was stopped."))
         raise
 
 
-async def _written(asked: Asked, by: Principal, heard: Stream[Delta | ChatTurn]) -> None:
+async def _written(asked: PreparedTurn, by: Principal, heard: Stream[Delta | ChatTurn]) -> None:
     assert asked.request is not None
     try:
         turn = await run_in_thread(_turn_again, asked.turn)
@@ -146,7 +146,7 @@ async def _written(asked: Asked, by: Principal, heard: Stream[Delta | ChatTurn])
             else:
                 heard.put(await run_in_thread(_answered_patiently, asked.turn, piece, by))
     except ProviderError as error:
-        heard.put(await run_in_thread(fail, turn=asked.turn, error=error, now=datetime.now(UTC)))
+        heard.put(await run_in_thread(store_failure, turn=asked.turn, error=error, now=datetime.now(UTC)))
 
 
 def _turn_again(turn: ChatTurn) -> ChatTurn:
@@ -157,19 +157,19 @@ def _answered_patiently(turn: ChatTurn, completion: Completion, by: Principal) -
     """Store an answer; it was paid for, so a database that is busy or away is asked a few times."""
     for _ in range(STORED_IN):
         try:
-            return answer(turn=turn, completion=completion, by=by, now=datetime.now(UTC))
+            return store_answer(turn=turn, completion=completion, by=by, now=datetime.now(UTC))
         except OperationalError:
             return_connection()
             time.sleep(STORE_AGAIN_SECONDS)
-    return answer(turn=turn, completion=completion, by=by, now=datetime.now(UTC))
+    return store_answer(turn=turn, completion=completion, by=by, now=datetime.now(UTC))
 
 
-def is_used(*, key: str, by: Principal) -> bool:
+def key_is_used(*, key: str, by: Principal) -> bool:
     """Say whether a question stands behind this idempotency key already."""
     return seen_by(ChatTurn.objects.filter(key=key_digest(by.pk, key)), by).exists()
 
 
-def pose(*, actor: Actor, question: Question, by: Principal, now: datetime) -> Asked:
+def prepare_turn(*, actor: Actor, question: Question, by: Principal, now: datetime) -> PreparedTurn:
     """Store a question, and return it with what the model is to be sent.
 
     A question that is known by its key is not stored again: where it was answered, its turn is returned as it is,
@@ -185,7 +185,7 @@ def pose(*, actor: Actor, question: Question, by: Principal, now: datetime) -> A
     if not is_ours:
         turn = _awaited(turn)
         if turn.state == TurnState.ANSWERED:
-            return Asked(turn, None, is_repeat=True)
+            return PreparedTurn(turn, None, is_repeat=True)
         now = datetime.now(UTC)
         turn = _taken_over(turn, now + patience)
     with limit_concurrency():
@@ -195,7 +195,7 @@ def pose(*, actor: Actor, question: Question, by: Principal, now: datetime) -> A
             _close(turn, TurnState.FAILED, now, error="no_context")
             raise
         _hold_until(turn, datetime.now(UTC) + patience)
-    return Asked(turn, request, is_repeat=not is_ours)
+    return PreparedTurn(turn, request, is_repeat=not is_ours)
 
 
 def _hold_until(turn: ChatTurn, until: datetime) -> None:
@@ -205,7 +205,7 @@ def _hold_until(turn: ChatTurn, until: datetime) -> None:
     }  # fmt: skip
     rows = ChatTurn.objects.filter(pk=turn.pk, actor_id=turn.actor_id, attempt=turn.attempt)
     if not rows.filter(state=TurnState.ANSWERING).update(**values):
-        raise TurnLost("The question was asked again meanwhile; that answer counts.")
+        raise TurnSuperseded("The question was asked again meanwhile; that answer counts.")
 
 
 @transaction.atomic
@@ -283,8 +283,8 @@ def _request(
         context = assemble_context(
             tenant=Tenant(agent.agent_id, turn.actor.user_id, agent, turn.actor),
             request=ContextRequest(
-                message=question.message, answers=turn.question, session=turn.session, project=question.project,
-                perspective=question.perspective, format=form, discloses=True, options=question.options,
+                message=question.message, stored_message=turn.question, session=turn.session, project=question.project,
+                perspective=question.perspective, format=form, discloses_project=True, options=question.options,
             ),
             by=by, now=now,
         )  # fmt: skip
@@ -302,7 +302,7 @@ def _request(
 
 
 @transaction.atomic
-def answer(*, turn: ChatTurn, completion: Completion, by: Principal, now: datetime) -> ChatTurn:
+def store_answer(*, turn: ChatTurn, completion: Completion, by: Principal, now: datetime) -> ChatTurn:
     """Store a whole answer at the end of the session, and what it calls for. Raises TurnLost, UnknownRow."""
     session = Session.objects.select_related("actor__agent").filter(
         actor_id=turn.actor_id, pk=turn.session_id
@@ -320,11 +320,11 @@ def answer(*, turn: ChatTurn, completion: Completion, by: Principal, now: dateti
     if not _close(
         turn, TurnState.ANSWERED, now, answer=stored.messages[0], model=completion.model[:255], usage=usage
     ):
-        raise TurnLost("The question was asked again meanwhile; that answer counts.")
+        raise TurnSuperseded("The question was asked again meanwhile; that answer counts.")
     return turn
 
 
-def fail(*, turn: ChatTurn, error: ProviderError, now: datetime) -> ChatFailed:
+def store_failure(*, turn: ChatTurn, error: ProviderError, now: datetime) -> ChatFailed:
     """Note that a question got no answer, and return that as an error to raise."""
     _close(turn, TurnState.FAILED, now, error=error.code[:64])
     return ChatFailed(turn, error)

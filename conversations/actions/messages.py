@@ -8,7 +8,7 @@ from django.db import transaction
 from django.utils.text import format_lazy
 from django.utils.translation import gettext_lazy as _
 
-from conversations.domain.messages import SPOKEN, NewMessage, Numbered, Placement, findable_words, place
+from conversations.domain.messages import SPOKEN, NewMessage, Numbered, Placement, findable_words, place_batch
 from conversations.models import Message, MessageIndex, Session
 from memoryhub.auth.domain import Principal
 from memoryhub.auth.tenancy import UnknownRow, hold
@@ -51,7 +51,7 @@ def add_messages(
     with transaction.atomic():
         locked = _lock(session)
         known = _known(locked, batch)
-        placement = place(batch, known=frozenset(known), last_seq=locked.message_count)
+        placement = place_batch(batch, known=frozenset(known), last_seq=locked.message_count)
         new = [(numbered, prepared[id(numbered.message)]) for numbered in placement.new]
         rows = Message.objects.bulk_create(
             _row(locked, numbered, each.tokens, trust, now) for numbered, each in new

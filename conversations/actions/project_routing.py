@@ -17,18 +17,22 @@ from memoryhub.auth.domain import Principal
 from memoryhub.auth.tenancy import Tenant
 
 AUTO: Final = "auto"
-"""Where a project's name is expected: find it."""
+"""In place of a project's name: find it by the message."""
 
 UNNAMED: Final = ""
-"""No project was named: a policy may route, and else the agent's `current_project` counts. None wants no project."""
+"""No project was named: the policy may route, else the agent's `current_project` counts. None means no project."""
 
 CHANNEL: Final = "api"
-"""Where a message comes from that has no session."""
+"""The channel of a message without a session."""
 
 
 @dataclass(frozen=True)
 class Routing:
-    """A router's decision; without a project the user is asked, or a new one is proposed."""
+    """A router's decision; without a project the user is asked, or a new one is proposed.
+
+    `discloses`: the answer is to name the project that it used. `degraded`: a language model should have decided, and
+    was unavailable.
+    """
 
     id: UUID
     project: str | None
@@ -36,12 +40,9 @@ class Routing:
     action: str
     proposed_name: str | None
     discloses: bool = False
-    """Whether the answer is to name the project that it used."""
     degraded: bool = False
-    """Whether a language model should have decided, and could not be asked."""
 
     def as_json(self) -> dict[str, Any]:
-        """Return the decision as the API shows it."""
         shown = {**asdict(self), "id": str(self.id)}
         return {name: shown[name] for name in ("id", "project", "confidence", "action", "proposed_name")}
 
@@ -55,19 +56,19 @@ def route_to_project(
     message: str,
     project: str | None,
     session: Session | None,
-    is_trial: bool = False,
+    dry_run: bool = False,
     by: Principal,
     now: datetime,
 ) -> Routing | None:
-    """Return the decision for a message that names no project (UNNAMED), or `auto`; None where there is none to make.
+    """Return the decision for a message that names no project (UNNAMED), or AUTO; None where nothing is to be routed.
 
-    Who names none is routed only where the agent's policy says so, which the router knows. A trial's decision is not
-    kept. Network.
+    Messages that name none are routed only where the agent's policy says so, which the router checks. The decision of
+    a dry run is not stored. Network.
     """
     if not settings.PROJECT_ROUTER or project not in (UNNAMED, AUTO):
         return None
     router = cast("Router", import_string(settings.PROJECT_ROUTER))
     return router(
         tenant=tenant, message=message, channel=session.channel if session else CHANNEL, session=session,
-        is_asked=project == AUTO, is_trial=is_trial, by=by, now=now,
+        is_asked=project == AUTO, dry_run=dry_run, by=by, now=now,
     )  # fmt: skip

@@ -184,7 +184,7 @@ class Group:
 
 
 @dataclass(frozen=True)
-class Gone:
+class RemovedCandidate:
     """What was a candidate before, and is none now."""
 
     label: Any
@@ -194,7 +194,7 @@ class Gone:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class RunOutcome:
     """What is kept of a run, to compare the next with; small enough to be kept for a while."""
 
     total: int
@@ -214,10 +214,10 @@ class Outcome:
         return max(0, self.total_with(code) - sum(self.layers.values()))
 
 
-def outcome_of(items: Iterable[Item], *, total: int, limit: int, code: int | None = None) -> Outcome:
+def run_outcome(items: Iterable[Item], *, total: int, limit: int, code: int | None = None) -> RunOutcome:
     """Return what a later run is compared with."""
     listed = list(items)
-    return Outcome(
+    return RunOutcome(
         total=total,
         limit=limit,
         layers={layer: _tokens(listed, layer) for layer in ORDER},
@@ -230,8 +230,13 @@ def outcome_of(items: Iterable[Item], *, total: int, limit: int, code: int | Non
     )
 
 
-def budget_of(
-    items: Sequence[Item], *, total: int, limit: int, before: Outcome | None = None, code: int | None = None
+def token_budget(
+    items: Sequence[Item],
+    *,
+    total: int,
+    limit: int,
+    before: RunOutcome | None = None,
+    code: int | None = None,
 ) -> Budget:
     """Return how the tokens are used, layer by layer; what belongs to none is the frame.
 
@@ -267,8 +272,8 @@ def budget_of(
     )
 
 
-def groups_of(
-    items: Sequence[Item], *, may_curate: bool = False, before: Outcome | None = None
+def candidate_groups(
+    items: Sequence[Item], *, may_curate: bool = False, before: RunOutcome | None = None
 ) -> list[Group]:
     """Return every layer's candidates by score, best first; without scores they keep their order."""
     groups = []
@@ -290,18 +295,18 @@ def groups_of(
     return groups
 
 
-def gone_since(before: Outcome, items: Iterable[Item]) -> list[Gone]:
+def removed_candidates(before: RunOutcome, items: Iterable[Item]) -> list[RemovedCandidate]:
     """Return what was a candidate before and is none any more, what had entered first."""
     now = {_identity(item) for item in items}
     gone = [
-        Gone(LAYERS.get(layer, layer), text, entered, tokens)
+        RemovedCandidate(LAYERS.get(layer, layer), text, entered, tokens)
         for identity, (layer, entered, tokens, text) in before.items.items()
         if identity not in now
     ]
     return sorted(gone, key=lambda each: not each.entered)[:MOST_OF_A_LAYER]
 
 
-def _before(before: Outcome | None, layer: str, code: int | None) -> int | None:
+def _before(before: RunOutcome | None, layer: str, code: int | None) -> int | None:
     if before is None:
         return None
     return before.frame_with(code) if layer == FRAME else before.layers.get(layer)
@@ -322,7 +327,7 @@ def _worth(item: Item) -> float:
     return float(score if score is not None else relevance if relevance is not None else -1.0)
 
 
-def _row(item: Item, *, may_curate: bool, before: Outcome | None) -> Row:
+def _row(item: Item, *, may_curate: bool, before: RunOutcome | None) -> Row:
     layer, key = item["layer"], item["source_id"]
     curate = _address(CURATE, key) if may_curate and layer in VERBS else None
     return Row(
@@ -350,7 +355,7 @@ def _parts(breakdown: Mapping[str, Any]) -> list[Part]:
     return [Part(PARTS[name], value, f"{100 * min(1.0, max(0.0, value)):.1f}") for name, value in values]
 
 
-def _change(item: Item, before: Outcome) -> str:
+def _change(item: Item, before: RunOutcome) -> str:
     """Say what is other than it was before, in words; "" where nothing is."""
     if item["layer"] in (SYSTEM, USER_MESSAGE):
         return ""
@@ -447,7 +452,7 @@ def prompt_to_show(assembly: Assembly) -> ShownPrompt:
     return ShownPrompt(turns, whole if _size(whole) <= MOST_BYTES else None)
 
 
-def code_tokens(assembly: Assembly, count: Callable[[str], int]) -> int:
+def nonce_tokens(assembly: Assembly, count: Callable[[str], int]) -> int:
     """Return how many tokens more than a fixed one the random code takes that the remembered block stands between."""
     texts = [text for message in assembly.messages for text in _texts(message["content"])]
     return sum(count(text) - count(_CODE.sub(_FIXED, text)) for text in texts if _CODE.search(text))

@@ -23,30 +23,29 @@ from django.utils.translation import gettext_lazy as _
 
 from conversations.actions.context import (
     EMBEDDER,
-    PROJECT,
     ROUTING,
     AssembledContext,
     ContextRequest,
-    keep_trial,
-    try_context,
+    assemble_context,
+    keep_preview_receipt,
 )
 from conversations.actions.project_routing import AUTO, UNNAMED, Routing
 from conversations.admin.context_breakdown import (
     LAYERS,
-    Outcome,
-    budget_of,
-    code_tokens,
-    gone_since,
-    groups_of,
-    outcome_of,
+    RunOutcome,
+    candidate_groups,
+    nonce_tokens,
     project_in_words,
     prompt_as_json,
     prompt_to_show,
+    removed_candidates,
+    run_outcome,
+    token_budget,
 )
 from conversations.admin.playground_form import NO_PROJECT, PlaygroundForm, settings_of
+from conversations.domain.assembly import InvalidContext
 from conversations.domain.budget import ContextTooLarge
-from conversations.domain.formats import InvalidContext
-from conversations.domain.layers import SESSION_SUMMARY
+from conversations.domain.layers import PROJECT, SESSION_SUMMARY
 from conversations.models import Receipt, Session
 from memoryhub.admin.base import as_uuid, clock, excerpt, grouped, principal
 from memoryhub.admin.object_actions import submitted_text
@@ -67,7 +66,7 @@ class Run:
     """What a run was asked, and what came of it: what the next is compared with."""
 
     settings: dict[str, str] = field(repr=False)
-    outcome: Outcome
+    outcome: RunOutcome
     actor_id: UUID | None = None
 
 
@@ -82,7 +81,7 @@ def keep_run(request: HttpRequest, run: Run) -> str:
     return token
 
 
-def run_kept(request: HttpRequest, token: str) -> Run | None:
+def load_run(request: HttpRequest, token: str) -> Run | None:
     """Return a run of this person's, as long as it is known; what was erased since is known no more."""
     is_one = 0 < len(token) <= 64 and token.replace("-", "").replace("_", "").isalnum() and token.isascii()
     run: Run | None = cache.get(_place(request, token)) if is_one else None
@@ -137,13 +136,15 @@ class Result:
     @cached_property
     def code(self) -> int:
         """Return what the context's random code takes: no run is compared by that."""
-        return code_tokens(self.context.assembly, counter_in_use().count)
+        return nonce_tokens(self.context.assembly, counter_in_use().count)
 
     @property
-    def outcome(self) -> Outcome:
+    def outcome(self) -> RunOutcome:
         """Return what a later run is compared with."""
         metadata = self.context.assembly.metadata
-        return outcome_of(self.items, total=metadata.total_tokens, limit=metadata.token_limit, code=self.code)
+        return run_outcome(
+            self.items, total=metadata.total_tokens, limit=metadata.token_limit, code=self.code
+        )
 
 
 def playground(request: HttpRequest) -> HttpResponse:
@@ -174,10 +175,10 @@ def playground(request: HttpRequest) -> HttpResponse:
 
 def _asked(request: HttpRequest) -> tuple[Run | None, dict[str, str]]:
     """Return the run before this one, and the settings: posted, a receipt's, a kept run's, or a session's."""
-    before = run_kept(request, submitted_text(request, "run"))
+    before = load_run(request, submitted_text(request, "run"))
     receipt = _receipt(request)
     if receipt is not None:
-        outcome = outcome_of(receipt.items, total=receipt.total_tokens, limit=receipt.token_limit)
+        outcome = run_outcome(receipt.items, total=receipt.total_tokens, limit=receipt.token_limit)
         settings = settings_of(receipt)
         return Run(settings, outcome, receipt.actor_id), settings
     if request.method == "POST":
@@ -221,7 +222,7 @@ def _result(request: HttpRequest, form: PlaygroundForm) -> Result | None:
         options=form.options(),
     )
     try:
-        context = try_context(tenant=tenant, request=asked, by=by, now=now)
+        context = assemble_context(tenant=tenant, request=asked, by=by, now=now, dry_run=True)
     except (ContextTooLarge, InvalidContext, PolicyError, ProviderError) as error:
         _tell_beside(form, error)
         return None
@@ -286,7 +287,7 @@ def _routed(routing: Routing) -> str:
 
 def _keep(request: HttpRequest, result: Result) -> Receipt | None:
     try:
-        return keep_trial(
+        return keep_preview_receipt(
             tenant=result.tenant, request=result.request, context=result.context, by=principal(request), now=clock()
         )  # fmt: skip
     except DomainError as error:
@@ -305,11 +306,11 @@ def _shown(request: HttpRequest, form: PlaygroundForm, result: Result, before: R
         "result": result,
         "run": token,
         "next": f"{reverse('playground')}?run={token}",
-        "budget": budget_of(
+        "budget": token_budget(
             items, total=metadata.total_tokens, limit=metadata.token_limit, before=was, code=result.code
         ),
-        "groups": groups_of(items, may_curate=may_curate, before=was),
-        "gone": gone_since(was, items) if was else [],
+        "groups": candidate_groups(items, may_curate=may_curate, before=was),
+        "gone": removed_candidates(was, items) if was else [],
         "compared": before is not None,
         "changed": _changed(form, before) if before else [],
         "may_curate": may_curate,

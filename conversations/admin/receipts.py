@@ -11,7 +11,7 @@ from django.utils.translation import gettext_lazy as _
 from unfold.contrib.filters.admin import ChoicesDropdownFilter, RangeDateTimeFilter, RelatedDropdownFilter
 
 from conversations.actions.project_routing import UNNAMED
-from conversations.admin.context_breakdown import budget_of, groups_of, project_in_words
+from conversations.admin.context_breakdown import candidate_groups, project_in_words, token_budget
 from conversations.domain.messages import TurnState
 from conversations.models import ChatTurn, Message, Receipt
 from memoryhub.admin.base import (
@@ -107,8 +107,8 @@ class ReceiptAdmin(ReadOnlyAdmin):
         """Return the candidates and how the tokens were used; who may, can ask for the same again."""
         figures = [(name, value) for name, value in sorted(row.metadata.items()) if name not in NO_FIGURES]
         return {
-            "groups": groups_of(row.items),
-            "budget": budget_of(row.items, total=row.total_tokens, limit=row.token_limit),
+            "groups": candidate_groups(row.items),
+            "budget": token_budget(row.items, total=row.total_tokens, limit=row.token_limit),
             "figures": figures,
             "project_asked": _project_asked(row),
             "is_trial": bool(row.metadata.get("is_trial")),

@@ -20,7 +20,7 @@ from unfold.contrib.filters.admin import (
 )
 
 from conversations.actions.sessions import end_session
-from conversations.admin.timeline import summarise_address, timeline_of
+from conversations.admin.timeline import summarise_address, timeline_context
 from conversations.domain.messages import TurnState
 from conversations.models import ChatTurn, Message, Receipt, Session
 from memoryhub.admin.base import (
@@ -126,7 +126,7 @@ class SessionAdmin(ReadOnlyAdmin):
             summarise=summarise_address(session),
             may_try=request.user.has_perms(needs_of("playground")),
             all_messages=f"{reverse('admin:conversations_message_changelist')}?{SESSION_FILTER}={session.pk}",
-            **timeline_of(request, session),
+            **timeline_context(request, session),
         )
 
     def has_end_permission(self, request: HttpRequest) -> bool:

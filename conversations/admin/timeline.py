@@ -53,7 +53,7 @@ ROLES: Final = {
 
 
 @dataclass(frozen=True)
-class Wish:
+class TimelineQuery:
     """What of the session is to be seen: which page, which sorts, which words."""
 
     after: int | None = None
@@ -72,7 +72,7 @@ class Wish:
 
 
 @dataclass(frozen=True)
-class Said:
+class MessageRow:
     """One message as it is shown, and what came of it."""
 
     message: Any
@@ -84,10 +84,10 @@ class Said:
 
 
 @dataclass(frozen=True)
-class Leaf:
+class TimelinePage:
     """One page of a timeline."""
 
-    said: list[Said]
+    said: list[MessageRow]
     first: list[TimelineEntry]
     """What happened before the first message of the page."""
     earlier: int | None
@@ -99,7 +99,7 @@ class Leaf:
 
 
 @dataclass(frozen=True)
-class Cut:
+class MessageSlice:
     """The messages of a page, and from which number on there are, or may be found, others."""
 
     messages: list[Any]
@@ -108,9 +108,9 @@ class Cut:
     searched: tuple[int, int] | None = None
 
 
-def wish_of(request: HttpRequest) -> Wish:
+def parse_query(request: HttpRequest) -> TimelineQuery:
     """Return what the address asks for; what cannot be read is not asked."""
-    return Wish(
+    return TimelineQuery(
         after=submitted_number(request, "after"),
         before=submitted_number(request, "before"),
         at=as_uuid(submitted_text(request, "at")),
@@ -128,13 +128,13 @@ def _day(text: str) -> date | None:
         return None
 
 
-def timeline_of(request: HttpRequest, session: Session) -> dict[str, Any]:
+def timeline_context(request: HttpRequest, session: Session) -> dict[str, Any]:
     """Return what a session's timeline shows to this person."""
-    wish = wish_of(request)
+    wish = parse_query(request)
     allowed = [sort for sort in entry_kinds() if request.user.has_perms(sort.needs)]
     shown = [sort for sort in allowed if not wish.chosen or sort.name in wish.chosen]
     shows_messages = not wish.chosen or "message" in wish.chosen
-    leaf = leaf_of(session, wish, shown)
+    leaf = load_page(session, wish, shown)
     address = reverse("admin:conversations_session_timeline", args=[session.pk])
     return {
         "leaf": leaf,
@@ -157,13 +157,13 @@ def timeline_of(request: HttpRequest, session: Session) -> dict[str, Any]:
     }
 
 
-def _link(address: str, wish: Wish, **where: int | None) -> str | None:
+def _link(address: str, wish: TimelineQuery, **where: int | None) -> str | None:
     """Return the address of another page, or None where there is none."""
     ((name, value),) = where.items()
     return None if value is None else f"{address}?{urlencode([(name, value), *wish.kept])}"
 
 
-def leaf_of(session: Session, wish: Wish, shown: Sequence[EntryKind]) -> Leaf:
+def load_page(session: Session, wish: TimelineQuery, shown: Sequence[EntryKind]) -> TimelinePage:
     """Return the messages of a page with what came of them."""
     rows = Message.objects.of([session.actor_id]).filter(session_id=session.pk)
     cut = _found(rows, wish) if wish.words else _page(rows, wish)
@@ -181,7 +181,7 @@ def leaf_of(session: Session, wish: Wish, shown: Sequence[EntryKind]) -> Leaf:
     )
     events, left_out = _events(stretch, shown)
     first, said = _woven(messages, events)
-    return Leaf(
+    return TimelinePage(
         said=said,
         first=first,
         earlier=cut.earlier,
@@ -203,7 +203,7 @@ def _shown(rows: QuerySet[Message]) -> QuerySet[Message]:
     )  # fmt: skip
 
 
-def _page(rows: QuerySet[Message], wish: Wish) -> Cut:
+def _page(rows: QuerySet[Message], wish: TimelineQuery) -> MessageSlice:
     """Return one page's messages in their order."""
     shown = _shown(rows)
     if wish.is_last or wish.before is not None:
@@ -213,16 +213,18 @@ def _page(rows: QuerySet[Message], wish: Wish) -> Cut:
     after = _begin(rows, wish)
     onwards = list(shown.filter(seq__gt=after).order_by("seq")[: PAGE + 1])
     if not onwards and after > 0:  # beyond the end: the last page is nearest
-        return _page(rows, Wish(is_last=True))
+        return _page(rows, TimelineQuery(is_last=True))
     has_earlier = after > 0 and rows.filter(seq__lte=after).exists()
     return _cut(onwards[:PAGE], has_earlier, len(onwards) > PAGE)
 
 
-def _cut(messages: list[Any], has_earlier: bool, has_later: bool) -> Cut:
-    return Cut(messages, messages[0].seq if has_earlier else None, messages[-1].seq if has_later else None)
+def _cut(messages: list[Any], has_earlier: bool, has_later: bool) -> MessageSlice:
+    return MessageSlice(
+        messages, messages[0].seq if has_earlier else None, messages[-1].seq if has_later else None
+    )
 
 
-def _found(rows: QuerySet[Message], wish: Wish) -> Cut:
+def _found(rows: QuerySet[Message], wish: TimelineQuery) -> MessageSlice:
     """Return a page of the messages that have the words; no more than SEARCHED_AT_ONCE are read for it."""
     last = rows.aggregate(last=Max("seq"))["last"] or 0
     after = last if wish.is_last or wish.before is not None else _begin(rows, wish)
@@ -233,7 +235,7 @@ def _found(rows: QuerySet[Message], wish: Wish) -> Cut:
     end = min(after + SEARCHED_AT_ONCE, last)
     found = list(_with_words(rows, wish, after, end).order_by("seq")[: PAGE + 1])
     reached = found[PAGE - 1].seq if len(found) > PAGE else end
-    return Cut(
+    return MessageSlice(
         messages=found[:PAGE],
         earlier=after + 1 if after > 0 else None,
         later=reached if reached < last else None,
@@ -241,11 +243,11 @@ def _found(rows: QuerySet[Message], wish: Wish) -> Cut:
     )
 
 
-def _found_before(rows: QuerySet[Message], wish: Wish, before: int, last: int) -> Cut:
+def _found_before(rows: QuerySet[Message], wish: TimelineQuery, before: int, last: int) -> MessageSlice:
     begin = max(0, before - 1 - SEARCHED_AT_ONCE)
     found = list(_with_words(rows, wish, begin, before - 1).order_by("-seq")[: PAGE + 1])
     reached = found[PAGE - 1].seq if len(found) > PAGE else begin + 1
-    return Cut(
+    return MessageSlice(
         messages=found[:PAGE][::-1],
         earlier=reached if reached > 1 else None,
         later=before - 1 if 0 < before <= last else None,
@@ -253,7 +255,7 @@ def _found_before(rows: QuerySet[Message], wish: Wish, before: int, last: int) -
     )
 
 
-def _with_words(rows: QuerySet[Message], wish: Wish, after: int, end: int) -> QuerySet[Message]:
+def _with_words(rows: QuerySet[Message], wish: TimelineQuery, after: int, end: int) -> QuerySet[Message]:
     return _shown(rows.filter(seq__gt=after, seq__lte=end, content__icontains=wish.words))
 
 
@@ -262,7 +264,7 @@ def _part(first: int, end: int, last: int) -> tuple[int, int] | None:
     return None if first > end or (first == 1 and end == last) else (first, end)
 
 
-def _begin(rows: QuerySet[Message], wish: Wish) -> int:
+def _begin(rows: QuerySet[Message], wish: TimelineQuery) -> int:
     """Return the number after which the page begins."""
     if wish.at is not None:
         seq = rows.filter(pk=wish.at).values_list("seq", flat=True).first()
@@ -295,7 +297,7 @@ def _events(stretch: TimelineWindow, shown: Iterable[EntryKind]) -> tuple[list[T
 
 def _woven(
     messages: Sequence[Any], events: Iterable[TimelineEntry]
-) -> tuple[list[TimelineEntry], list[Said]]:
+) -> tuple[list[TimelineEntry], list[MessageRow]]:
     """Return the messages, each with the events that follow it, and the events before the first."""
     places: list[list[TimelineEntry]] = [[] for _message in range(len(messages) + 1)]
     for event in sorted(events, key=lambda each: each.at):
@@ -304,7 +306,7 @@ def _woven(
     for message, after in zip(messages, places[1:], strict=True):
         today = localtime(message.created_at).date()
         said.append(
-            Said(
+            MessageRow(
                 message=message,
                 role=ROLES.get(message.role, message.role),
                 references=_references(message.named or []),

@@ -16,16 +16,16 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from conversations.actions.chat import (
-    Asked,
     ChatFailed,
     KeyReused,
+    PreparedTurn,
     Question,
     StillAnswering,
-    TurnLost,
-    begin_answer,
+    TurnSuperseded,
     chat,
-    is_used,
-    pose,
+    key_is_used,
+    prepare_turn,
+    stream_answer,
 )
 from conversations.actions.project_routing import UNNAMED
 from conversations.actions.sessions import SessionTaken
@@ -38,8 +38,8 @@ from conversations.api.serializers import (
     RoutingOut,
 )
 from conversations.api.views import invalid_context, session_taken, too_large, wrong_options
+from conversations.domain.assembly import InvalidContext
 from conversations.domain.budget import ContextTooLarge
-from conversations.domain.formats import InvalidContext
 from conversations.models import ChatTurn
 from memoryhub.api.errors import ground_problem
 from memoryhub.api.fields import IdField, TenantSerializer, TextField
@@ -53,7 +53,7 @@ from memoryhub.llm.types import Delta
 from memoryhub.tenancy.domain import PolicyError
 
 MEDIA_TYPE: Final = "text/event-stream"
-BEAT: Final = b": waiting\n\n"
+KEEP_ALIVE: Final = b": waiting\n\n"
 """A comment, so that nobody on the way closes a connection on which nothing happens."""
 
 
@@ -72,7 +72,7 @@ def event(name: str, data: Any) -> bytes:
 
 log = logging.getLogger(__name__)
 
-BEAT_SECONDS: Final = 15.0
+KEEP_ALIVE_SECONDS: Final = 15.0
 NO_MODEL: Final = frozenset({"not_configured"})
 
 
@@ -113,7 +113,7 @@ class ChatOut(serializers.Serializer):
     usage = UsageOut()
 
 
-def told(turn: ChatTurn) -> dict[str, Any]:
+def turn_as_json(turn: ChatTurn) -> dict[str, Any]:
     """Return an answered turn as the API shows it."""
     return {
         "status": "ok",
@@ -164,7 +164,7 @@ class Chat(ApiView):
         ChatFailed: _failed,
         KeyReused: _reused,
         StillAnswering: _in_progress,
-        TurnLost: _in_progress,
+        TurnSuperseded: _in_progress,
         SessionTaken: session_taken,
         ContextTooLarge: too_large,
         InvalidContext: invalid_context,
@@ -186,7 +186,7 @@ class Chat(ApiView):
         try:
             values = self.validated(ChatIn)
         except ValidationError:
-            if key is not None and is_used(key=key, by=self.principal):
+            if key is not None and key_is_used(key=key, by=self.principal):
                 raise KeyReused("This Idempotency-Key was used with another body.") from None
             raise
         question = Question(
@@ -201,9 +201,9 @@ class Chat(ApiView):
         )
         who: dict[str, Any] = {"actor": self.writing(values), "by": self.principal, "now": self.now}
         if values["stream"]:
-            return _streamed(pose(question=question, **who), self.principal)
+            return _streamed(prepare_turn(question=question, **who), self.principal)
         asked = chat(question=question, **who)
-        return Response(told(asked.turn), headers=_repeated(asked))
+        return Response(turn_as_json(asked.turn), headers=_repeated(asked))
 
     @staticmethod
     def _key(request: Request) -> str | None:
@@ -213,14 +213,14 @@ class Chat(ApiView):
         return key
 
 
-def _repeated(asked: Asked) -> dict[str, str]:
+def _repeated(asked: PreparedTurn) -> dict[str, str]:
     return {"Idempotent-Replay": "true"} if asked.request is None else {}
 
 
-def _streamed(asked: Asked, by: Principal) -> HttpResponseBase:
+def _streamed(asked: PreparedTurn, by: Principal) -> HttpResponseBase:
     headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no", **_repeated(asked)}
     # Begun here: whoever has gone by the time that the first event is due has asked all the same.
-    heard = None if asked.request is None else begin_answer(asked=asked, by=by)
+    heard = None if asked.request is None else stream_answer(asked=asked, by=by)
     return_connection()
     return StreamingHttpResponse(_events(asked.turn, heard), content_type=MEDIA_TYPE, headers=headers)
 
@@ -229,17 +229,17 @@ async def _events(turn: ChatTurn, heard: Stream[Delta | ChatTurn] | None) -> Asy
     """Yield a chat's events; the last is `done` or `error`. An answer that is there already comes in one piece."""
     yield event("session", {"session_id": turn.session_id, "message_id": turn.question_id})
     if heard is None:
-        yield event("delta", {"text": told(turn)["text"]})
-        yield event("done", told(turn))
+        yield event("delta", {"text": turn_as_json(turn)["text"]})
+        yield event("done", turn_as_json(turn))
         return
     try:
         async for piece in _with_beats(heard):
             if piece is None:
-                yield BEAT
+                yield KEEP_ALIVE
             elif isinstance(piece, Delta):
                 yield event("delta", {"text": piece.text})
             else:
-                yield event("done", told(piece))
+                yield event("done", turn_as_json(piece))
     except Exception as error:
         yield event("error", _problem_of(error))
 
@@ -249,7 +249,7 @@ async def _with_beats(heard: Stream[Delta | ChatTurn]) -> AsyncIterator[Delta | 
     piece: Delta | ChatTurn | None = None
     while not isinstance(piece, ChatTurn):
         try:
-            piece = await asyncio.wait_for(heard.next(), BEAT_SECONDS)
+            piece = await asyncio.wait_for(heard.next(), KEEP_ALIVE_SECONDS)
         except TimeoutError:
             piece = None
         yield piece

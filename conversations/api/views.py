@@ -30,8 +30,8 @@ from conversations.api.serializers import (
     SessionOut,
     StatsOut,
 )
+from conversations.domain.assembly import InvalidContext
 from conversations.domain.budget import ContextTooLarge
-from conversations.domain.formats import InvalidContext
 from conversations.models import Message, Receipt, Session
 from memoryhub.api.fields import NoBody, TenantQuery
 from memoryhub.api.pagination import PageQuery, page_of
@@ -185,7 +185,7 @@ class Contexts(ApiView):
                 project=values["project"],
                 perspective=values["perspective"],
                 format=values["format"],
-                is_counted=values["exact_tokens"],
+                counts_exactly=values["exact_tokens"],
                 options=values["options"],
             ),
             by=self.principal,

@@ -1,101 +1,57 @@
-"""Put a context together: let candidates in, fit them into the limit, write them, and say what happened.
+"""Assemble a context: select candidates within the budget, write them, validate the result, and report on it.
 
-Everything comes in as values (the layers' candidates, the policy, the nonce, the token counter) and goes out
-as values. Who fetched the candidates, who stores the receipt and who calls the model is not known here.
+Pure: candidates, policy, nonce and token counter come in as values, the context and its receipt's items go out.
+Fetching the candidates, storing the receipt and calling the model belong to the actions.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
+from itertools import pairwise
 from typing import Any
 
 from conversations.domain.budget import (
     COMPRESSED,
-    Cut,
     Reason,
     Selection,
     ShareUse,
-    apply_cuts,
-    cuts_needed,
-    plan_cuts,
-    select,
+    select_within_budget,
 )
-from conversations.domain.formats import (
-    FORMATS,
-    IMAGE_TOKENS,
-    REPLY_TOKENS,
-    CountTokens,
-    Format,
-    InvalidContext,
-    Written,
-    check_context,
-    count_context,
-)
+from conversations.domain.content import excerpt
+from conversations.domain.formats import IMAGE_TOKENS, CountTokens, Format, PromptWriter
 from conversations.domain.layers import (
     PINNED,
     PROJECT,
     RECALL,
-    REMEMBERED,
     SEMANTIC,
     SESSION_SUMMARY,
     SYSTEM,
     USER_MESSAGE,
     WORKING,
     Candidate,
-    Content,
-    Contents,
     LayerResult,
 )
-from conversations.domain.policy import DEFAULT_POLICY, ContextPolicy
-from conversations.domain.prompt import (
-    Frame,
-    Language,
-    Prompt,
-    Turn,
-    attachments_given_way,
-    blocks_of,
-    check_nonce,
-    excerpt,
-    render,
-    render_entry,
-    render_system,
-)
+from conversations.domain.prompt import Frame, render_system
+from memoryhub.errors import DomainError
+
+Message = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AssemblyRequest:
-    """All that a context is made of.
+class AssemblyRequest(Frame):
+    """The frame, the layers' candidates, and the form to write.
 
-    `nonce`: 32 lower-case hexadecimal digits, drawn anew for each call. `project`: the name that the
-    metadata tell when that project's memory is in the result. `disclosed`: the project that the model is to name
-    in its answer, because nobody was sure of it. `image_tokens`: the fixed estimate per image.
+    `project` is the name for the metadata where that project's memory is in the result; `image_tokens` the fixed
+    estimate per image.
     """
 
-    message: str
-    nonce: str
-    policy: ContextPolicy = DEFAULT_POLICY
     layers: tuple[LayerResult, ...] = ()
-    language: Language = "en"
     format: Format = "anthropic"
     project: str | None = None
-    disclosed: str | None = None
     image_tokens: int = IMAGE_TOKENS
 
     @property
     def candidates(self) -> tuple[Candidate, ...]:
-        """Every candidate of every layer, in the order given."""
         return tuple(candidate for layer in self.layers for candidate in layer.candidates)
-
-    @property
-    def frame(self) -> Frame:
-        """The words that never give way."""
-        return Frame(
-            policy=self.policy,
-            message=self.message,
-            nonce=self.nonce,
-            language=self.language,
-            disclosed=self.disclosed,
-        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,7 +72,7 @@ class Metadata:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Item:
-    """One line of the receipt (SPEC X9): a candidate, or one of the two texts that never give way.
+    """One line of the receipt (SPEC X9): a candidate, or one of the two texts that are never cut.
 
     `tokens` counts the entry by itself: as it entered, else as it was offered. `reason` is a `Reason`.
     """
@@ -155,146 +111,24 @@ def assemble(request: AssemblyRequest, count: CountTokens) -> Assembly:
     """
     if not request.message.strip():
         raise InvalidContext(["the user's message is empty"])
-    bench = _Bench(request, count)
-    selection = select(bench.candidates, policy=request.policy, cost=bench.cost)
-    bench.refuse_too_large(selection)
-    contents = bench.fit(selection.contents)
-    system, messages = bench.write(contents)
-    items = _items(bench, selection, contents)
-    metadata = _metadata(bench, contents, items, bench.total((system, messages)))
+    writer = PromptWriter(request, request.candidates, request.format, count, request.image_tokens)
+    selection = select_within_budget(writer.candidates, policy=request.policy, writer=writer)
+    system, messages = writer.write(selection.contents)
+    metadata = _metadata(request, writer, selection, writer.count_written((system, messages)))
     check_context(system, messages, metadata.total_tokens, metadata.token_limit)
     return Assembly(
         system=system,
         messages=messages,
         metadata=metadata,
-        items=items,
+        items=_items(writer, selection),
         layer_budgets=tuple(selection.shares),
     )
 
 
-class _Bench:
-    """One assembly's material: the candidates, and a counter that reads no text twice."""
-
-    def __init__(self, request: AssemblyRequest, count: CountTokens) -> None:
-        self.request = request
-        self.frame = request.frame
-        self.candidates: Sequence[Candidate] = request.candidates
-        self.count: Callable[[str], int] = cache(count)
-
-    def cost(self, place: int, content: Content) -> int:
-        """Return the tokens of one candidate by itself."""
-        candidate = self.candidates[place]
-        if candidate.layer == WORKING:
-            return self._turn_cost(Turn(candidate.role, blocks_of(content)))
-        return self.count(render_entry(candidate, content, number=1, phrases=self.frame.phrases))
-
-    def fit(self, contents: Contents) -> dict[int, Content]:
-        """Return what is left once enough has given way."""
-        cuts = plan_cuts(self.candidates, contents)
-        limit = self.request.policy.token_limit
-
-        @cache
-        def freed() -> list[int]:
-            return self._freed(contents, cuts)
-
-        def total_at(number: int) -> int:
-            left = apply_cuts(contents, cuts[:number])
-            return self.total(self._form(render(self.frame, self.candidates, left)))
-
-        needed = cuts_needed(total_at, count=len(cuts), freed=freed, limit=limit)
-        return apply_cuts(contents, cuts[:needed])
-
-    def refuse_too_large(self, selection: Selection) -> None:
-        """Refuse what alone is more than the limit leaves: one huge message must not push out all the others."""
-        room = self.request.policy.token_limit - self.total(
-            self._form(render(self.frame, self.candidates, {}))
-        )
-        for place, content in list(selection.contents.items()):
-            if self._least(place, content) > room:
-                del selection.contents[place]
-                selection.refused[place] = Reason.TOO_LARGE
-
-    def _least(self, place: int, content: Content) -> int:
-        """Return the tokens of what cannot give way by parts; a project's text can, section by section."""
-        if self.candidates[place].layer == PROJECT:
-            return 0
-        return self.cost(place, [content, *attachments_given_way(content)][-1])
-
-    def write(self, contents: Contents) -> Written:
-        """Return system and messages, checked for the nonce."""
-        prompt = render(self.frame, self.candidates, contents)
-        has_block = any(self.candidates[place].layer in REMEMBERED for place in contents)
-        check_nonce(prompt, self.frame.nonce, has_block=has_block)
-        return self._form(prompt)
-
-    def total(self, written: Written) -> int:
-        """Return the tokens of what is written."""
-        return count_context(*written, self.count, image_tokens=self.request.image_tokens)
-
-    def _form(self, prompt: Prompt) -> Written:
-        return FORMATS[self.request.format](prompt, self.frame.phrases)
-
-    def _turn_cost(self, turn: Turn) -> int:
-        _, messages = self._form(Prompt("", (turn,)))
-        return self.total((None, messages[-1:])) - REPLY_TOKENS
-
-    def _freed(self, contents: Contents, cuts: Sequence[Cut]) -> list[int]:
-        """Estimate what each cut frees: the entry by itself before it, less what is left of it."""
-        left = {place: self.cost(place, content) for place, content in contents.items()}
-        freed = []
-        for cut in cuts:
-            rest = 0 if cut.leaves is None else self.cost(cut.place, cut.leaves)
-            freed.append(left[cut.place] - rest)
-            left[cut.place] = rest
-        return freed
-
-
-def _items(bench: _Bench, selection: Selection, contents: Contents) -> tuple[Item, ...]:
-    """Return the receipt's lines: the system prompt, every candidate in the order offered, the message."""
-    offered = (_item(bench, selection, contents, place) for place in range(len(bench.candidates)))
-    system = _fixed_item(bench, SYSTEM, render_system(bench.frame))
-    return (system, *offered, _fixed_item(bench, USER_MESSAGE, bench.frame.message))
-
-
-def _item(bench: _Bench, selection: Selection, contents: Contents, place: int) -> Item:
-    candidate = bench.candidates[place]
-    content = contents.get(place, candidate.content)
-    return Item(
-        layer=candidate.layer,
-        source_id=candidate.source_id,
-        excerpt=excerpt(candidate.content, bench.frame.phrases),
-        tokens=bench.cost(place, content),
-        relevance=candidate.relevance,
-        final_score=candidate.final_score,
-        score_breakdown=candidate.score_breakdown,
-        included=place in contents,
-        reason=_reason(candidate, selection, contents, place).value,
-    )
-
-
-def _reason(candidate: Candidate, selection: Selection, contents: Contents, place: int) -> Reason:
-    if place not in contents:
-        return selection.refused.get(place, Reason.OVER_BUDGET)
-    return Reason.INCLUDED if contents[place] == candidate.content else Reason.TRIMMED
-
-
-def _fixed_item(bench: _Bench, layer: str, text: str) -> Item:
-    return Item(
-        layer=layer,
-        source_id=None,
-        excerpt=excerpt(text, bench.frame.phrases),
-        tokens=bench.count(text),
-        relevance=None,
-        final_score=None,
-        score_breakdown=None,
-        included=True,
-        reason=Reason.INCLUDED.value,
-    )
-
-
-def _metadata(bench: _Bench, contents: Contents, items: Sequence[Item], total_tokens: int) -> Metadata:
-    layers = [bench.candidates[place].layer for place in contents]
-    request = bench.request
+def _metadata(
+    request: AssemblyRequest, writer: PromptWriter, selection: Selection, total_tokens: int
+) -> Metadata:
+    layers = [writer.candidates[place].layer for place in selection.contents]
     return Metadata(
         working_memory_count=layers.count(WORKING),
         semantic_memory_count=layers.count(SEMANTIC),
@@ -304,6 +138,96 @@ def _metadata(bench: _Bench, contents: Contents, items: Sequence[Item], total_to
         project=request.project if PROJECT in layers else None,
         total_tokens=total_tokens,
         token_limit=request.policy.token_limit,
-        compression_applied=any(item.reason in COMPRESSED for item in items),
+        compression_applied=not COMPRESSED.isdisjoint(selection.reasons.values()),
         degraded=tuple(dict.fromkeys(name for layer in request.layers for name in layer.degraded)),
     )
+
+
+def _items(writer: PromptWriter, selection: Selection) -> tuple[Item, ...]:
+    """Return the receipt's lines: the system prompt, every candidate in the order offered, the message."""
+    offered = [
+        Item(
+            layer=candidate.layer,
+            source_id=candidate.source_id,
+            excerpt=excerpt(candidate.content, writer.frame.phrases),
+            tokens=writer.cost(place, selection.contents.get(place, candidate.content)),
+            relevance=candidate.relevance,
+            final_score=candidate.final_score,
+            score_breakdown=candidate.score_breakdown,
+            included=place in selection.contents,
+            reason=selection.reasons[place].value,
+        )
+        for place, candidate in enumerate(writer.candidates)
+    ]
+    system = _fixed_item(writer, SYSTEM, render_system(writer.frame))
+    return (system, *offered, _fixed_item(writer, USER_MESSAGE, writer.frame.message))
+
+
+def _fixed_item(writer: PromptWriter, layer: str, text: str) -> Item:
+    return Item(
+        layer=layer,
+        source_id=None,
+        excerpt=excerpt(text, writer.frame.phrases),
+        tokens=writer.count(text),
+        relevance=None,
+        final_score=None,
+        score_breakdown=None,
+        included=True,
+        reason=Reason.INCLUDED.value,
+    )
+
+
+class InvalidContext(DomainError, ValueError):
+    """A context breaks a rule that providers or this project hold; `problems` names each."""
+
+    def __init__(self, problems: Sequence[str]) -> None:
+        self.problems = tuple(problems)
+        super().__init__("; ".join(problems))
+
+
+def check_context(
+    system: str | Sequence[Message] | None, messages: Sequence[Message], total: int, limit: int
+) -> None:
+    """Raise InvalidContext naming every broken rule; `system` is None where it is the first message."""
+    if system is None and messages and messages[0].get("role") == "system":
+        system, messages = messages[0].get("content"), messages[1:]
+    problems = [] if system is not None and _is_filled(system) else ["system is empty"]
+    problems += _message_problems(messages)
+    if total > limit:
+        problems.append(f"{total} tokens are more than the limit of {limit}")
+    if problems:
+        raise InvalidContext(problems)
+
+
+def _message_problems(turns: Sequence[Message]) -> list[str]:
+    if not turns:
+        return ["there is no message"]
+    problems = [problem for number, turn in enumerate(turns) for problem in _turn_problems(number, turn)]
+    problems += [
+        f"messages {number} and {number + 1} have the same role"
+        for number, (turn, following) in enumerate(pairwise(turns))
+        if turn.get("role") == following.get("role")
+    ]
+    ends = {"first": turns[0], "last": turns[-1]}
+    problems += [
+        f"the {which} message is not the user's" for which, turn in ends.items() if turn.get("role") != "user"
+    ]
+    return problems
+
+
+def _turn_problems(number: int, turn: Message) -> list[str]:
+    problems = []
+    if turn.get("role") not in ("user", "assistant"):
+        problems.append(f"message {number} has the role {turn.get('role')!r}")
+    if not _is_filled(turn.get("content")):
+        problems.append(f"message {number} is empty, or has an empty block")
+    return problems
+
+
+def _is_filled(content: object) -> bool:
+    """Return whether content is text that is not blank, or blocks of which none is blank."""
+    if isinstance(content, str):
+        return bool(content.strip())
+    if not isinstance(content, Sequence) or not content:
+        return False
+    return all(block.get("type") != "text" or bool(block.get("text", "").strip()) for block in content)

@@ -1,19 +1,28 @@
-"""Select what enters a context: admission rules, shares per layer, and the cuts that fit the token limit.
+"""Select what enters a context: admission, shares per layer, and the cuts that fit the token limit (SPEC X3).
 
-Every refusal has a stable code that a receipt shows (SPEC X9). The order of cuts does not depend on how many tokens
-anything has, so the whole way from "all of it" to "nothing remembered" is one list, and fitting a limit means to find
-how many of its cuts are needed. Counting a written context is expensive, so estimates per cut say where to look, and
-the true total decides.
+The order of cuts does not depend on how many tokens anything has, so the whole way from "all of it" to "nothing
+remembered" is one list, and fitting a limit means to find how many of its cuts are needed. Counting a written context
+is expensive (a tokenizer reads the whole remembered block), so estimates per cut say where to look, and the true
+total decides. Every refusal has a stable code that a receipt shows (SPEC X9).
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import StrEnum
 from functools import cache
 from typing import Final
 
+from conversations.domain.content import (
+    ENGLISH,
+    attachment_reductions,
+    blocks_of,
+    is_blank,
+    one_line,
+    plain_text,
+    sections_of,
+)
+from conversations.domain.formats import PromptWriter
 from conversations.domain.layers import (
-    GIVE_WAY_ORDER,
     PINNED,
     PRECEDENCE,
     PROJECT,
@@ -24,18 +33,62 @@ from conversations.domain.layers import (
     Candidate,
     Content,
     Contents,
-    GiveWay,
-    How,
-    steps_within_share,
 )
 from conversations.domain.policy import ContextPolicy
-from conversations.domain.prompt import ENGLISH, attachments_given_way, blocks_of, plain_text
-from conversations.domain.text import is_blank, one_line, sections_of
 from memoryhub.errors import DomainError
 
 
+class CutOrder(StrEnum):
+    """The order in which the parts of a layer are cut."""
+
+    ATTACHMENTS = "images and files become a word, oldest message first"
+    SECTIONS = "last Markdown section of the last document first, its title and first section longest"
+    LEAST_RELEVANT = "least relevant first"
+    OLDEST = "oldest first"
+    LAST = "last (weakest) first"
+
+
+@dataclass(frozen=True, slots=True)
+class GiveWay:
+    """One row of the table: `layer` shrinks in this order down to `floor` entries."""
+
+    layer: str
+    order: CutOrder
+    floor: int = 0
+    breaks_floor: bool = False
+
+
+GIVE_WAY_ORDER: Final = (
+    GiveWay(WORKING, CutOrder.ATTACHMENTS),
+    GiveWay(SESSION_SUMMARY, CutOrder.LAST),
+    GiveWay(PROJECT, CutOrder.SECTIONS),
+    GiveWay(RECALL, CutOrder.LEAST_RELEVANT),
+    GiveWay(SEMANTIC, CutOrder.LEAST_RELEVANT, floor=1),
+    GiveWay(WORKING, CutOrder.OLDEST, floor=2),
+    GiveWay(SEMANTIC, CutOrder.LEAST_RELEVANT, floor=0, breaks_floor=True),
+    GiveWay(WORKING, CutOrder.OLDEST, floor=0, breaks_floor=True),
+    GiveWay(PINNED, CutOrder.LAST),
+)
+"""First row first; a row begins when the one above it has nothing left to cut. System prompt and user message have no
+row: they are never cut."""
+
+SWITCHES: Final[Mapping[str, str]] = {
+    PINNED: "include_pinned",
+    SEMANTIC: "include_semantic_memory",
+    RECALL: "include_recall",
+    PROJECT: "include_project",
+    SESSION_SUMMARY: "include_session_summary",
+}
+
+LIMITS: Final[Mapping[str, str]] = {
+    WORKING: "working_memory_limit",
+    SEMANTIC: "semantic_memory_limit",
+    RECALL: "recall_limit",
+}
+
+
 class Reason(StrEnum):
-    """Why something is in a context, or is not."""
+    """Why a candidate is in a context, or is not."""
 
     INCLUDED = "included"
     TRIMMED = "trimmed"
@@ -52,102 +105,38 @@ class Reason(StrEnum):
 COMPRESSED: Final = frozenset({Reason.TRIMMED, Reason.OVER_BUDGET, Reason.TOO_LARGE, Reason.LAYER_BUDGET})
 """The reasons that mean: tokens were short."""
 
-TURN_ROLES: Final = frozenset({"user", "assistant"})
 
-SWITCHES: Final[Mapping[str, str]] = {
-    PINNED: "include_pinned",
-    SEMANTIC: "include_semantic_memory",
-    RECALL: "include_recall",
-    PROJECT: "include_project",
-    SESSION_SUMMARY: "include_session_summary",
-}
+class ContextTooLarge(DomainError, ValueError):
+    """System prompt and user message alone are more than the limit (SPEC X4)."""
 
-LIMITS: Final[Mapping[str, str]] = {
-    WORKING: "working_memory_limit",
-    SEMANTIC: "semantic_memory_limit",
-    RECALL: "recall_limit",
-}
-
-_KIND: Final[Mapping[str, str]] = {
-    WORKING: "message",
-    RECALL: "message",
-    PINNED: "memory",
-    SEMANTIC: "memory",
-}
+    def __init__(self, required_tokens: int, token_limit: int) -> None:
+        self.required_tokens = required_tokens
+        self.token_limit = token_limit
+        super().__init__(
+            f"system prompt and user message need {required_tokens} tokens; the limit is {token_limit}"
+        )
 
 
 @dataclass(frozen=True, slots=True)
-class Admission:
-    """One layer's places that may enter, in their order, and why the others may not."""
+class ShareUse:
+    """A layer's share of the limit, for the receipt: the tokens it was allowed (with unused ones of others), and used.
 
-    places: tuple[int, ...]
-    refused: Mapping[int, Reason]
-
-
-def admit(
-    layer: str, candidates: Sequence[Candidate], *, policy: ContextPolicy, taken: frozenset[str]
-) -> Admission:
-    """Return which candidates of a layer may enter; `taken` holds the identities of dearer layers' entries.
-
-    The limit counts what is left after all other rules, so that a duplicate takes nobody's place.
+    `used` is above `allowed` only where the layer's floor is.
     """
-    refused: dict[int, Reason] = {}
-    places: list[int] = []
-    seen = set(taken)
-    for place, candidate in enumerate(candidates):
-        if candidate.layer != layer:
-            continue
-        reason = _refusal(candidate, policy, seen)
-        if reason is None:
-            places.append(place)
-            seen |= identities(candidate)
-        else:
-            refused[place] = reason
-    return _within_limit(layer, places, refused, policy)
+
+    layer: str
+    share: float
+    allowed: int
+    used: int
 
 
-def identities(candidate: Candidate) -> frozenset[str]:
-    """Return what makes a candidate the same as another: its id; for a memory also its text on one line."""
-    kind = _KIND.get(candidate.layer, candidate.layer)
-    names = set() if candidate.source_id is None else {f"{kind} {candidate.source_id}"}
-    if kind == "memory":
-        names.add(f"text {one_line(plain_text(candidate.content, ENGLISH))}")
-    return frozenset(names)
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """The contents that enter by place among the candidates, and the reason for every place."""
 
-
-def _refusal(candidate: Candidate, policy: ContextPolicy, seen: set[str]) -> Reason | None:
-    switch = SWITCHES.get(candidate.layer)
-    if switch is not None and not getattr(policy, switch):
-        return Reason.SWITCHED_OFF
-    if candidate.layer in (WORKING, RECALL) and candidate.role not in TURN_ROLES:
-        return Reason.ROLE
-    if _is_empty(candidate):
-        return Reason.EMPTY
-    return Reason.DUPLICATE if identities(candidate) & seen else None
-
-
-def _is_empty(candidate: Candidate) -> bool:
-    """Tell whether nothing would be seen of a candidate: blank turns, texts of invisible characters."""
-    if candidate.layer == WORKING:
-        return not blocks_of(candidate.content)
-    return is_blank(plain_text(candidate.content, ENGLISH))
-
-
-def _limit(layer: str, policy: ContextPolicy) -> int | None:
-    if layer == SESSION_SUMMARY:
-        return 1
-    name = LIMITS.get(layer)
-    return None if name is None else int(getattr(policy, name))
-
-
-def _within_limit(
-    layer: str, places: list[int], refused: dict[int, Reason], policy: ContextPolicy
-) -> Admission:
-    """Keep as many as the policy allows: the latest messages, the best of anything else, one summary."""
-    limit = _limit(layer, policy)
-    kept = places[-limit:] if layer == WORKING and limit else places[:limit]
-    over = {place: Reason.LIMIT for place in places if place not in kept}
-    return Admission(tuple(kept), refused | over)
+    contents: Contents
+    reasons: Mapping[int, Reason]
+    shares: Sequence[ShareUse]
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,18 +147,218 @@ class Cut:
     leaves: Content | None
 
 
+def select_within_budget(
+    candidates: Sequence[Candidate], *, policy: ContextPolicy, writer: PromptWriter
+) -> Selection:
+    """Return the fullest selection whose written context stays within the policy's token limit.
+
+    Raises ContextTooLarge where system prompt and message alone exceed the limit.
+    """
+    limit = policy.token_limit
+    room = limit - writer.total({})
+    contents, reasons, shares = _admit_layers(candidates, policy, writer)
+    # One huge message must not push out all the others.
+    too_large = [
+        place
+        for place, content in contents.items()
+        if _least(candidates[place], content, place, writer) > room
+    ]
+    for place in too_large:
+        del contents[place]
+        reasons[place] = Reason.TOO_LARGE
+    fitted = _fit(candidates, contents, limit, writer)
+    for place in contents:
+        if place not in fitted:
+            reasons[place] = Reason.OVER_BUDGET
+        else:
+            is_whole = fitted[place] == candidates[place].content
+            reasons[place] = Reason.INCLUDED if is_whole else Reason.TRIMMED
+    return Selection(fitted, reasons, shares)
+
+
+def _admit_layers(
+    candidates: Sequence[Candidate], policy: ContextPolicy, writer: PromptWriter
+) -> tuple[dict[int, Content], dict[int, Reason], list[ShareUse]]:
+    """Admit the layers by precedence, each within its own share of the tokens where one is set.
+
+    The order matters twice: a preceding layer keeps what two of them offer, and what it leaves of its share is added
+    to the next.
+    """
+    admitted: dict[int, Content] = {}
+    reasons: dict[int, Reason] = {}
+    shares: list[ShareUse] = []
+    budgets = policy.layer_budgets or {}
+    taken: frozenset[str] = frozenset()
+    unused = 0
+    for layer in PRECEDENCE:
+        places, refused = _admit(layer, candidates, policy, taken)
+        contents = {place: candidates[place].content for place in places}
+        if layer in budgets:
+            allowed = int(policy.token_limit * budgets[layer]) + unused
+            contents, used = _confine(layer, candidates, contents, allowed, writer)
+            shares.append(ShareUse(layer, budgets[layer], allowed, used))
+            unused = max(0, allowed - used)
+        reasons |= refused | {place: Reason.LAYER_BUDGET for place in places if place not in contents}
+        admitted |= contents
+        taken = taken.union(*(_identities(candidates[place]) for place in contents))
+    return admitted, reasons, shares
+
+
+def _admit(
+    layer: str, candidates: Sequence[Candidate], policy: ContextPolicy, taken: frozenset[str]
+) -> tuple[list[int], dict[int, Reason]]:
+    """Return the places of a layer that may enter, and why the others may not.
+
+    The limit counts what is left after all other rules, so that a duplicate takes nobody's place: the latest
+    messages, the best of anything else, one summary.
+    """
+    refused: dict[int, Reason] = {}
+    places: list[int] = []
+    seen = set(taken)
+    for place, candidate in enumerate(candidates):
+        if candidate.layer != layer:
+            continue
+        reason = _refusal(candidate, policy, seen)
+        if reason is None:
+            places.append(place)
+            seen |= _identities(candidate)
+        else:
+            refused[place] = reason
+    limit = 1 if layer == SESSION_SUMMARY else getattr(policy, LIMITS[layer]) if layer in LIMITS else None
+    kept = places[-limit:] if layer == WORKING and limit else places[:limit]
+    return kept, refused | {place: Reason.LIMIT for place in places if place not in kept}
+
+
+def _refusal(candidate: Candidate, policy: ContextPolicy, seen: set[str]) -> Reason | None:
+    switch = SWITCHES.get(candidate.layer)
+    if switch is not None and not getattr(policy, switch):
+        return Reason.SWITCHED_OFF
+    if candidate.layer in (WORKING, RECALL) and candidate.role not in ("user", "assistant"):
+        return Reason.ROLE
+    if candidate.layer == WORKING:
+        is_empty = not blocks_of(candidate.content)
+    else:
+        is_empty = is_blank(plain_text(candidate.content, ENGLISH))
+    if is_empty:
+        return Reason.EMPTY
+    return Reason.DUPLICATE if _identities(candidate) & seen else None
+
+
+def _identities(candidate: Candidate) -> frozenset[str]:
+    """Return the keys by which a candidate equals another: its id; for a memory also its text on one line."""
+    kinds = {WORKING: "message", RECALL: "message", PINNED: "memory", SEMANTIC: "memory"}
+    kind = kinds.get(candidate.layer, candidate.layer)
+    keys = set() if candidate.source_id is None else {f"{kind} {candidate.source_id}"}
+    if kind == "memory":
+        keys.add(f"text {one_line(plain_text(candidate.content, ENGLISH))}")
+    return frozenset(keys)
+
+
+def _confine(
+    layer: str, candidates: Sequence[Candidate], contents: Contents, allowed: int, writer: PromptWriter
+) -> tuple[dict[int, Content], int]:
+    """Return the part of a layer that stays within `allowed` tokens, and its tokens; never below its floor."""
+    left = dict(contents)
+    used = sum(writer.cost(place, content) for place, content in left.items())
+    for cut in plan_cuts(candidates, contents, steps_within_share(layer)):
+        if used <= allowed:
+            break
+        used -= writer.cost(cut.place, left[cut.place])
+        left = apply_cuts(left, [cut])
+        used += 0 if cut.leaves is None else writer.cost(cut.place, cut.leaves)
+    return left, used
+
+
+def _least(candidate: Candidate, content: Content, place: int, writer: PromptWriter) -> int:
+    """Return the tokens of what cannot be cut by parts; a project's text can, section by section."""
+    if candidate.layer == PROJECT:
+        return 0
+    return writer.cost(place, [content, *attachment_reductions(content)][-1])
+
+
+def _fit(
+    candidates: Sequence[Candidate], contents: Contents, limit: int, writer: PromptWriter
+) -> dict[int, Content]:
+    """Return the contents after the fewest cuts that make the written context fit."""
+    cuts = plan_cuts(candidates, contents)
+
+    @cache
+    def freed() -> list[int]:
+        left = {place: writer.cost(place, content) for place, content in contents.items()}
+        estimates = []
+        for cut in cuts:
+            rest = 0 if cut.leaves is None else writer.cost(cut.place, cut.leaves)
+            estimates.append(left[cut.place] - rest)
+            left[cut.place] = rest
+        return estimates
+
+    def total_at(number: int) -> int:
+        return writer.total(apply_cuts(contents, cuts[:number]))
+
+    needed = cuts_needed(total_at, count=len(cuts), freed=freed, limit=limit)
+    return apply_cuts(contents, cuts[:needed])
+
+
+def cuts_needed(
+    total_at: Callable[[int], int], *, count: int, freed: Callable[[], Sequence[int]], limit: int
+) -> int:
+    """Return how many of `count` cuts to make; `total_at(n)` is the true total after n of them.
+
+    The total is never above the limit, and would be with one cut less. `freed` (called only when something must be
+    cut) estimates the tokens that each cut frees. Raises ContextTooLarge where all of them do not suffice.
+    """
+    total_at = cache(total_at)
+    taken = 0
+    while total_at(taken) > limit:
+        if taken == count:
+            raise ContextTooLarge(total_at(count), limit)
+        excess = total_at(taken) - limit
+        for tokens in freed()[taken:]:
+            taken += 1
+            excess -= tokens
+            if excess <= 0:
+                break
+    while taken and total_at(taken - 1) <= limit:
+        taken -= 1
+    return taken
+
+
 def plan_cuts(
     candidates: Sequence[Candidate], contents: Contents, steps: Iterable[GiveWay] = GIVE_WAY_ORDER
 ) -> tuple[Cut, ...]:
-    """Return the cuts that the steps make, first to go first, as if all were needed."""
+    """Return the cuts that the steps make, the first to make first, as if all were needed."""
     cuts: list[Cut] = []
     left = dict(contents)
     for step in steps:
         places = [place for place in left if candidates[place].layer == step.layer]
-        new = list(_WAYS[step.how](places, step.floor, candidates, left))
+        new = list(_cuts_of_step(step, places, candidates, left))
         left = apply_cuts(left, new)
         cuts += new
     return tuple(cuts)
+
+
+def _cuts_of_step(
+    step: GiveWay, places: list[int], candidates: Sequence[Candidate], left: Contents
+) -> Iterator[Cut]:
+    if step.order == CutOrder.ATTACHMENTS:
+        yield from (Cut(place, content) for place in places for content in attachment_reductions(left[place]))
+    elif step.order == CutOrder.SECTIONS:
+        for place in reversed(places):
+            sections = sections_of(plain_text(left[place], ENGLISH))
+            beginnings = ("".join(sections[:kept]) for kept in range(len(sections) - 1, 0, -1))
+            yield from (Cut(place, text) for text in beginnings if not is_blank(text))
+            yield Cut(place, None)
+    else:
+        if step.order == CutOrder.LAST:
+            places = places[::-1]
+        elif step.order == CutOrder.LEAST_RELEVANT:
+            # By relevance itself, not by the layer's order, which strength and recency decide too.
+            places = sorted(places, key=lambda place: (_relevance(candidates[place]), -place))
+        yield from (Cut(place, None) for place in places[: max(0, len(places) - step.floor)])
+
+
+def _relevance(candidate: Candidate) -> float:
+    return -1.0 if candidate.relevance is None else candidate.relevance
 
 
 def apply_cuts(contents: Contents, cuts: Iterable[Cut]) -> dict[int, Content]:
@@ -183,153 +372,6 @@ def apply_cuts(contents: Contents, cuts: Iterable[Cut]) -> dict[int, Content]:
     return left
 
 
-def _removed(victims: Sequence[int], floor: int) -> Iterator[Cut]:
-    return (Cut(place, None) for place in victims[: max(0, len(victims) - floor)])
-
-
-def _attachments(places: Sequence[int], _: int, __: Sequence[Candidate], left: Contents) -> Iterator[Cut]:
-    return (Cut(place, content) for place in places for content in attachments_given_way(left[place]))
-
-
-def _sections(places: Sequence[int], _: int, __: Sequence[Candidate], left: Contents) -> Iterator[Cut]:
-    for place in reversed(places):
-        sections = sections_of(plain_text(left[place], ENGLISH))
-        beginnings = ("".join(sections[:kept]) for kept in range(len(sections) - 1, 0, -1))
-        yield from (Cut(place, text) for text in beginnings if not is_blank(text))
-        yield Cut(place, None)
-
-
-def _least_relevant(
-    places: Sequence[int], floor: int, candidates: Sequence[Candidate], _: Contents
-) -> Iterator[Cut]:
-    """Order by relevance itself, not by the layer's order, which strength and recency decide too."""
-
-    def worth(place: int) -> tuple[float, int]:
-        relevance = candidates[place].relevance
-        return (-1.0 if relevance is None else relevance, -place)
-
-    return _removed(sorted(places, key=worth), floor)
-
-
-def _oldest(places: Sequence[int], floor: int, _: Sequence[Candidate], __: Contents) -> Iterator[Cut]:
-    return _removed(places, floor)
-
-
-def _last(places: Sequence[int], floor: int, _: Sequence[Candidate], __: Contents) -> Iterator[Cut]:
-    return _removed(places[::-1], floor)
-
-
-_Way = Callable[[Sequence[int], int, Sequence[Candidate], Contents], Iterator[Cut]]
-
-_WAYS: Final[Mapping[How, _Way]] = {
-    How.ATTACHMENTS: _attachments,
-    How.SECTIONS: _sections,
-    How.LEAST_RELEVANT: _least_relevant,
-    How.OLDEST: _oldest,
-    How.LAST: _last,
-}
-
-Cost = Callable[[int, Content], int]
-"""Tokens of the candidate at a place when it says this, counted by itself."""
-
-
-@dataclass(frozen=True, slots=True)
-class ShareUse:
-    """A layer's share of the limit, for the receipt: what it was allowed (with what flowed in), and used.
-
-    `used` is above `allowed` only where the layer's floor is.
-    """
-
-    layer: str
-    share: float
-    allowed: int
-    used: int
-
-
-@dataclass(slots=True)
-class Selection:
-    """What may enter, before the whole is fitted: contents by place, refusals, and shares."""
-
-    contents: dict[int, Content] = field(default_factory=dict)
-    refused: dict[int, Reason] = field(default_factory=dict)
-    shares: list[ShareUse] = field(default_factory=list)
-
-
-def select(candidates: Sequence[Candidate], *, policy: ContextPolicy, cost: Cost) -> Selection:
-    """Return what the policy lets in, before the whole is fitted into the limit."""
-    selection = Selection()
-    shares = policy.layer_budgets or {}
-    taken: frozenset[str] = frozenset()
-    carried = 0
-    for layer in PRECEDENCE:
-        admission = admit(layer, candidates, policy=policy, taken=taken)
-        contents = {place: candidates[place].content for place in admission.places}
-        if layer in shares:
-            allowed = int(policy.token_limit * shares[layer]) + carried
-            contents, used = confine(layer, candidates, contents, allowed=allowed, cost=cost)
-            selection.shares.append(ShareUse(layer, shares[layer], allowed, used))
-            carried = max(0, allowed - used)
-        _enter(selection, admission, contents)
-        taken = taken.union(*(identities(candidates[place]) for place in contents))
-    return selection
-
-
-def confine(
-    layer: str, candidates: Sequence[Candidate], contents: Mapping[int, Content], *, allowed: int, cost: Cost
-) -> tuple[dict[int, Content], int]:
-    """Return what of one layer stays within `allowed` tokens, and its tokens; its floor stays in any case."""
-    left = dict(contents)
-    used = sum(cost(place, content) for place, content in left.items())
-    for cut in plan_cuts(candidates, contents, steps_within_share(layer)):
-        if used <= allowed:
-            break
-        used -= cost(cut.place, left[cut.place])
-        left = apply_cuts(left, [cut])
-        used += 0 if cut.leaves is None else cost(cut.place, cut.leaves)
-    return left, used
-
-
-def _enter(selection: Selection, admission: Admission, contents: Mapping[int, Content]) -> None:
-    gone = {place: Reason.LAYER_BUDGET for place in admission.places if place not in contents}
-    selection.contents |= contents
-    selection.refused |= {**admission.refused, **gone}
-
-
-class ContextTooLarge(DomainError, ValueError):
-    """System prompt and user message alone are more than the limit (SPEC X4)."""
-
-    def __init__(self, required_tokens: int, token_limit: int) -> None:
-        """Keep the figures for the answer."""
-        self.required_tokens = required_tokens
-        self.token_limit = token_limit
-        super().__init__(
-            f"system prompt and user message need {required_tokens} tokens; the limit is {token_limit}"
-        )
-
-
-def cuts_needed(
-    total_at: Callable[[int], int], *, count: int, freed: Callable[[], Sequence[int]], limit: int
-) -> int:
-    """Return how many of `count` cuts to make; `total_at(n)` is the true total after n of them.
-
-    `freed` (asked only when something must give way) estimates what each cut frees.
-    Raises ContextTooLarge where all of them do not suffice.
-    """
-    total_at = cache(total_at)
-    taken = 0
-    while total_at(taken) > limit:
-        if taken == count:
-            raise ContextTooLarge(total_at(count), limit)
-        taken += _enough(freed()[taken:], total_at(taken) - limit)
-    while taken and total_at(taken - 1) <= limit:
-        taken -= 1
-    return taken
-
-
-def _enough(freed: Sequence[int], excess: int) -> int:
-    """Return how many of the next cuts free `excess` by estimate: at least one, at most all."""
-    for number, tokens in enumerate(freed, start=1):
-        excess -= tokens
-        if excess <= 0:
-            return number
-    return len(freed)
+def steps_within_share(layer: str) -> tuple[GiveWay, ...]:
+    """Return the steps that confine `layer` alone to its share: as in the table, never below its floor."""
+    return tuple(step for step in GIVE_WAY_ORDER if step.layer == layer and not step.breaks_floor)

@@ -1,4 +1,4 @@
-"""Write a prompt in a provider's form, count its tokens, and validate it. Pure dictionaries: no SDK is imported here.
+"""Write a prompt in a provider's form and count its tokens. Pure dictionaries: no SDK is imported here.
 
 Anthropic: `system` is a field of its own, as a string, or as blocks where a cache mark is wanted. OpenAI: `system` is
 the first message; caching needs no marks. References that a form cannot show become words.
@@ -6,12 +6,19 @@ the first message; caching needs no marks. References that a form cannot show be
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
+from functools import cache
 from typing import Any, Final, Literal
 
-from conversations.domain.layers import Block
-from conversations.domain.prompt import GIVEN_WAY, Phrases, Prompt, Turn, is_text, stand_in, text_of
-from memoryhub.errors import DomainError
+from conversations.domain.content import (
+    REDUCED,
+    Phrases,
+    blocks_of,
+    is_text,
+    reference_in_words,
+    text_of,
+)
+from conversations.domain.layers import REMEMBERED, WORKING, Block, Candidate, Content, Contents
+from conversations.domain.prompt import Frame, Prompt, Turn, check_nonce, render, render_entry
 
 Format = Literal["anthropic", "openai"]
 Json = dict[str, Any]
@@ -66,11 +73,11 @@ def _block(turn: Turn, block: Block, image: _Image, phrases: Phrases) -> Json:
     if is_text(block):
         return {"type": "text", "text": text_of(block)}
     shown = image(block) if _is_image(block) and turn.role == "user" else None
-    return shown or {"type": "text", "text": stand_in(block, phrases)}
+    return shown or {"type": "text", "text": reference_in_words(block, phrases)}
 
 
 def _is_image(block: Block) -> bool:
-    return block.get("type") == "image" and not block.get(GIVEN_WAY)
+    return block.get("type") == "image" and not block.get(REDUCED)
 
 
 def _anthropic_image(block: Block) -> Json | None:
@@ -171,67 +178,45 @@ def _block_tokens(block: Mapping[str, Any], count: CountTokens, image_tokens: in
 Message = Mapping[str, Any]
 
 
-class InvalidContext(DomainError, ValueError):
-    """A context breaks a rule that providers or this project hold; `problems` names each."""
+class PromptWriter:
+    """Writes selections of one context's candidates in a provider's form; counts no text twice."""
 
-    def __init__(self, problems: Sequence[str]) -> None:
-        """Keep the problems one by one."""
-        self.problems = tuple(problems)
-        super().__init__("; ".join(problems))
+    def __init__(
+        self,
+        frame: Frame,
+        candidates: Sequence[Candidate],
+        form: Format,
+        count: CountTokens,
+        image_tokens: int = IMAGE_TOKENS,
+    ) -> None:
+        self.frame = frame
+        self.candidates = candidates
+        self.form = form
+        self.count: CountTokens = cache(count)
+        self.image_tokens = image_tokens
 
+    def total(self, contents: Contents) -> int:
+        """Return the tokens of the whole context with these contents."""
+        prompt = render(self.frame, self.candidates, contents)
+        return self.count_written(self._write(prompt))
 
-def check_context(
-    system: str | Sequence[Message] | None, messages: Sequence[Message], total: int, limit: int
-) -> None:
-    """Raise InvalidContext naming every broken rule; `system` is None where it is the first message."""
-    problems = [*_system_problems(system, messages), *_message_problems(_turns(system, messages))]
-    if total > limit:
-        problems.append(f"{total} tokens are more than the limit of {limit}")
-    if problems:
-        raise InvalidContext(problems)
+    def cost(self, place: int, content: Content) -> int:
+        """Return the tokens of the candidate at `place` with this content, counted by itself."""
+        candidate = self.candidates[place]
+        if candidate.layer == WORKING:
+            _, messages = self._write(Prompt("", (Turn(candidate.role, blocks_of(content)),)))
+            return self.count_written((None, messages[-1:])) - REPLY_TOKENS
+        return self.count(render_entry(candidate, content, number=1, phrases=self.frame.phrases))
 
+    def write(self, contents: Contents) -> Written:
+        """Return system and messages. Raises NonceCollision where a text contains the nonce."""
+        prompt = render(self.frame, self.candidates, contents)
+        has_block = any(self.candidates[place].layer in REMEMBERED for place in contents)
+        check_nonce(prompt, self.frame.nonce, has_block=has_block)
+        return self._write(prompt)
 
-def _turns(system: object, messages: Sequence[Message]) -> Sequence[Message]:
-    """Return the messages without the one that carries `system`."""
-    return messages[1:] if system is None and messages and messages[0].get("role") == "system" else messages
+    def count_written(self, written: Written) -> int:
+        return count_context(*written, self.count, image_tokens=self.image_tokens)
 
-
-def _system_problems(system: str | Sequence[Message] | None, messages: Sequence[Message]) -> list[str]:
-    if system is None:
-        first = messages[0] if messages else {}
-        system = first.get("content") if first.get("role") == "system" else None
-    return [] if system is not None and _is_filled(system) else ["system is empty"]
-
-
-def _message_problems(turns: Sequence[Message]) -> list[str]:
-    if not turns:
-        return ["there is no message"]
-    problems = [problem for number, turn in enumerate(turns) for problem in _turn_problems(number, turn)]
-    problems += [
-        f"messages {number} and {number + 1} have the same role"
-        for number, (turn, following) in enumerate(pairwise(turns))
-        if turn.get("role") == following.get("role")
-    ]
-    ends = {"first": turns[0], "last": turns[-1]}
-    problems += [
-        f"the {which} message is not the user's" for which, turn in ends.items() if turn.get("role") != "user"
-    ]
-    return problems
-
-
-def _turn_problems(number: int, turn: Message) -> list[str]:
-    problems = []
-    if turn.get("role") not in ("user", "assistant"):
-        problems.append(f"message {number} has the role {turn.get('role')!r}")
-    if not _is_filled(turn.get("content")):
-        problems.append(f"message {number} is empty, or has an empty block")
-    return problems
-
-
-def _is_filled(content: object) -> bool:
-    """Tell whether content is text that is not blank, or blocks that all are."""
-    if isinstance(content, str):
-        return bool(content.strip())
-    if not isinstance(content, Sequence) or not content:
-        return False
-    return all(block.get("type") != "text" or bool(block.get("text", "").strip()) for block in content)
+    def _write(self, prompt: Prompt) -> Written:
+        return FORMATS[self.form](prompt, self.frame.phrases)

@@ -77,7 +77,7 @@ class Placement:
     order: tuple[int | str, ...]
 
 
-def place(batch: Sequence[NewMessage], *, known: frozenset[str], last_seq: int) -> Placement:
+def place_batch(batch: Sequence[NewMessage], *, known: frozenset[str], last_seq: int) -> Placement:
     """Number the messages of a batch after `last_seq`, leaving out repeats.
 
     `known` are the batch's client ids that the session has stored already; an id that stands twice
@@ -147,7 +147,7 @@ def findable_words(content: str, *, author: str, said_at: datetime) -> str:
     return f"{author}: {content} {day}" if author else f"{content} {day}"
 
 
-def named(text: str, authors: Iterable[str]) -> frozenset[str]:
+def named_authors(text: str, authors: Iterable[str]) -> frozenset[str]:
     """Return those authors whom a text names, by the whole name or a part of it, in letters as they write it.
 
     Compares strings alone: the authors of an actor can be thousands, and a pattern for each took seconds.

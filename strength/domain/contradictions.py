@@ -11,7 +11,7 @@ from enum import StrEnum
 from typing import Any, Final
 from uuid import UUID
 
-from conversations.domain.text import one_line
+from conversations.domain.content import one_line
 
 LONGEST_SHOWN: Final = 1_000
 MOST_ENDED: Final = 3

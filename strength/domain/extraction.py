@@ -14,7 +14,7 @@ from enum import StrEnum
 from typing import Any, Final
 from uuid import UUID
 
-from conversations.domain.text import label, one_line
+from conversations.domain.content import label, one_line
 from memoryhub.validators import text_problem
 from strength.domain.memories import Kind, default_namespace
 

@@ -146,7 +146,7 @@ def route(
     channel: str,
     session: Session | None,
     is_asked: bool,
-    is_trial: bool = False,
+    dry_run: bool = False,
     by: Principal,
     now: datetime,
 ) -> Routing | None:
@@ -154,13 +154,13 @@ def route(
 
     Also None for an agent without any data, and in a trial for a new user.
     """
-    if tenant.agent is None or (is_trial and tenant.actor is None):
+    if tenant.agent is None or (dry_run and tenant.actor is None):
         return None
     policy = effective_policy(ProjectPolicy, tenant.agent, tenant.actor)
     if not is_asked and policy.project_routing != AUTO:
         return None
     actor = tenant.actor or ensure_actor(tenant.agent, tenant.user_id)
-    decision, degraded = _decide(actor, message, channel, session, by, now, is_trial=is_trial)
+    decision, degraded = _decide(actor, message, channel, session, by, now, is_trial=dry_run)
     return Routing(
         id=decision.pk,
         project=decision.project.name if decision.project else None,

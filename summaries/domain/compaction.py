@@ -13,7 +13,7 @@ from enum import StrEnum
 from itertools import chain, groupby
 from typing import Final
 
-from conversations.domain.text import visible
+from conversations.domain.content import visible
 from summaries.domain.documents import MEMORY, PIN, PINNED, TIMELINE, line_digest
 
 COMPACTED: Final = frozenset({MEMORY, TIMELINE})

@@ -11,7 +11,7 @@ from datetime import datetime
 from typing import Any, Final
 from uuid import UUID
 
-from conversations.domain.text import label, one_line
+from conversations.domain.content import label, one_line
 from memoryhub.search.analysis import analyse, fold
 from memoryhub.validators import text_problem
 from summaries.domain.documents import DECISIONS, MEMORY, PIN, TIMELINE

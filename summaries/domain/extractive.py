@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Final
 
+from conversations.domain.content import label, visible
 from conversations.domain.messages import Role, asks
-from conversations.domain.text import label, visible
 from memoryhub.search.analysis import COMPOUND, analyse, is_unspaced
 from summaries.domain.rolling import Call, SpokenMessage, shortened
 

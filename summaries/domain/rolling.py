@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Final
 
-from conversations.domain.text import label, one_line, visible
+from conversations.domain.content import label, one_line, visible
 from memoryhub.llm.prompts import fenced
 from memoryhub.tenancy.domain import Trust
 from summaries.domain.policy import SummaryPolicy

@@ -8,7 +8,7 @@ from uuid import uuid4
 from django.contrib.auth.models import Group
 from django.urls import reverse
 
-from conversations.actions.chat import Question, pose
+from conversations.actions.chat import Question, prepare_turn
 from conversations.models import Session
 from memoryhub.api.models import IdempotencyRecord
 from memoryhub.auth.actions import issue_key
@@ -114,7 +114,7 @@ def _project(stage: Stage) -> None:
 def _questions(stage: Stage) -> None:
     session = Session.objects.filter(actor=stage.maya, ended_at=None).first()
     question = Question(message="Which day?", session_id=session.pk if session else None, with_memory=False)
-    pose(actor=stage.maya, question=question, by=BY, now=stage.now)
+    prepare_turn(actor=stage.maya, question=question, by=BY, now=stage.now)
     begin_task(
         tenant=tenant_for_reading(BY, RELEASE, MAYA), actor=stage.maya, query="When do we ship?",
         perspective="planner", by=BY, now=stage.now,

@@ -9,11 +9,18 @@ from uuid import UUID
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from conversations.actions.chat import Asked, ChatFailed, Question, TurnLost, begin_answer, pose
+from conversations.actions.chat import (
+    ChatFailed,
+    PreparedTurn,
+    Question,
+    TurnSuperseded,
+    prepare_turn,
+    stream_answer,
+)
 from conversations.actions.sessions import SessionTaken
+from conversations.domain.assembly import InvalidContext
 from conversations.domain.budget import ContextTooLarge
-from conversations.domain.formats import InvalidContext
-from conversations.domain.text import one_line, visible
+from conversations.domain.content import one_line, visible
 from conversations.models import ChatTurn
 from memoryhub.auth.domain import command
 from memoryhub.auth.tenancy import UnknownRow, actor_for_writing
@@ -26,7 +33,7 @@ from memoryhub.validators import text_problem
 BY = command("chat")
 COMMANDS = "/why: what the last answer knew; /new: begin a new session; /quit (or Ctrl-D): end."
 NOT_STORED = (SessionTaken, UnknownRow)
-UNANSWERED = (ChatFailed, ContextTooLarge, InvalidContext, TurnLost)
+UNANSWERED = (ChatFailed, ContextTooLarge, InvalidContext, TurnSuperseded)
 
 
 class Command(BaseCommand):
@@ -95,7 +102,7 @@ class Command(BaseCommand):
             with_memory=with_memory,
         )
         try:
-            asked = pose(actor=actor, question=question, by=BY, now=datetime.now(UTC))
+            asked = prepare_turn(actor=actor, question=question, by=BY, now=datetime.now(UTC))
             self.session_id = question.session_id
             self.last = asyncio.run(self._write(asked))
         except KeyboardInterrupt:
@@ -106,8 +113,8 @@ class Command(BaseCommand):
             self.session_id = question.session_id
             self.stderr.write(f"\nNo answer: {error} The message is kept.")
 
-    async def _write(self, asked: Asked) -> ChatTurn:
-        heard = begin_answer(asked=asked, by=BY)
+    async def _write(self, asked: PreparedTurn) -> ChatTurn:
+        heard = stream_answer(asked=asked, by=BY)
         while isinstance(piece := await heard.next(), Delta):
             self.stdout.write(visible(piece.text), ending="")
             self.stdout.flush()

@@ -11,7 +11,7 @@ from django.contrib.auth.models import Permission, User
 from django.test import Client
 from django.urls import reverse
 
-from conversations.actions.chat import Question, pose
+from conversations.actions.chat import Question, prepare_turn
 from conversations.actions.context import ContextRequest, assemble_context
 from conversations.actions.messages import add_messages
 from conversations.actions.sessions import open_session
@@ -92,7 +92,7 @@ def make_hub() -> Hub:
     run(Offer(job_id, "summarize"), worker=new_id())
     made.summary = Summary.objects.select_related("actor__agent").get()
     question = Question(message="Which ice cream?", session_id=session.pk, with_memory=False)
-    pose(actor=actor, question=question, by=BY, now=NOW)
+    prepare_turn(actor=actor, question=question, by=BY, now=NOW)
     made.key, _ = issue_key(name="laptop", scopes=[Scope.READ], by=BY, now=NOW - timedelta(days=1))
     return made
 

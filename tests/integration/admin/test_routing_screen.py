@@ -8,7 +8,7 @@ from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
-from conversations.actions.chat import Question, pose
+from conversations.actions.chat import Question, prepare_turn
 from conversations.actions.sessions import open_session
 from conversations.models import ChatTurn
 from memoryhub.auth.models import AuditEntry
@@ -89,7 +89,7 @@ def test_that_the_user_was_told_is_said_of_answered_guesses_alone(boss: Client, 
     sure = RoutingDecision.objects.create(**{**rows, "confidence": "high"}, action="route")
     assert followed(boss, guess) == "routed, as a guess" and followed(boss, sure) == "routed"
     question = Question(message="Beans?", session_id=session.pk, with_memory=False)
-    turn = pose(actor=actor, question=question, by=BY, now=NOW)
+    turn = prepare_turn(actor=actor, question=question, by=BY, now=NOW)
     ChatTurn.objects.update(routing={"id": str(guess.pk)})
     assert turn and followed(boss, guess) == "routed, as a guess", "nobody answered yet"
     ChatTurn.objects.update(state="answered")

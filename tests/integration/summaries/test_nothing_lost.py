@@ -8,7 +8,7 @@ from django.db import connection
 from django.utils import timezone
 from rest_framework.test import APIClient
 
-from conversations.domain.text import one_line
+from conversations.domain.content import one_line
 from conversations.models import Message, Session
 from memoryhub.jobs.backfill import Scope
 from memoryhub.jobs.models import Job

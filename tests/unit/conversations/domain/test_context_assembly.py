@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from conversations.domain.assembly import Assembly, AssemblyRequest, Item, assemble
+from conversations.domain.assembly import Assembly, AssemblyRequest, InvalidContext, Item, assemble
 from conversations.domain.budget import ContextTooLarge, cuts_needed
-from conversations.domain.formats import InvalidContext, count_context
+from conversations.domain.formats import count_context
 from conversations.domain.layers import (
     PINNED,
     PROJECT,

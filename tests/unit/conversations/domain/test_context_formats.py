@@ -4,16 +4,11 @@ from typing import Any
 
 import pytest
 
-from conversations.domain.formats import (
-    IMAGE_TOKENS,
-    InvalidContext,
-    check_context,
-    count_context,
-    write_anthropic,
-    write_openai,
-)
+from conversations.domain.assembly import InvalidContext, check_context
+from conversations.domain.content import ENGLISH, JAPANESE, excerpt, plain_text, reference_in_words
+from conversations.domain.formats import IMAGE_TOKENS, count_context, write_anthropic, write_openai
 from conversations.domain.layers import Block
-from conversations.domain.prompt import ENGLISH, JAPANESE, Prompt, Turn, excerpt, plain_text, stand_in
+from conversations.domain.prompt import Prompt, Turn
 
 MARK = {"type": "ephemeral"}
 TEXT = {"type": "text", "text": "t"}
@@ -103,7 +98,7 @@ def test_assistants_show_no_images() -> None:
 
 
 def test_words_for_references_follow_the_language() -> None:
-    assert stand_in({"type": "file", "name": "見積.pdf"}, JAPANESE) == "[ファイル: 見積.pdf]"
+    assert reference_in_words({"type": "file", "name": "見積.pdf"}, JAPANESE) == "[ファイル: 見積.pdf]"
 
 
 def test_plain_text_and_excerpt_read_blocks() -> None:

@@ -2,10 +2,10 @@
 
 import pytest
 
-from conversations.domain.budget import Cut, apply_cuts, plan_cuts
+from conversations.domain.budget import GIVE_WAY_ORDER, Cut, apply_cuts, plan_cuts, steps_within_share
+from conversations.domain.content import PHRASES, sections_of
 from conversations.domain.layers import (
     CANDIDATE_LAYERS,
-    GIVE_WAY_ORDER,
     PINNED,
     PROJECT,
     RECALL,
@@ -15,10 +15,7 @@ from conversations.domain.layers import (
     WORKING,
     Candidate,
     Content,
-    steps_within_share,
 )
-from conversations.domain.prompt import PHRASES
-from conversations.domain.text import sections_of
 
 IMAGE = {"type": "image", "url": "https://example.org/a.png", "name": "a"}
 FILE = {"type": "file", "name": "b.pdf"}

@@ -6,9 +6,10 @@ from typing import Any
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
-from conversations.domain.assembly import Assembly, AssemblyRequest, Item, assemble
+from conversations.domain.assembly import Assembly, AssemblyRequest, Item, assemble, check_context
 from conversations.domain.budget import ContextTooLarge, cuts_needed
-from conversations.domain.formats import Format, check_context, count_context
+from conversations.domain.content import PHRASES, Language
+from conversations.domain.formats import Format, count_context
 from conversations.domain.layers import (
     PINNED,
     PRECEDENCE,
@@ -21,7 +22,6 @@ from conversations.domain.layers import (
     LayerResult,
 )
 from conversations.domain.policy import ContextPolicy
-from conversations.domain.prompt import PHRASES, Language
 from tests.examples import examples
 from tests.unit.conversations.domain.context_reader import (
     BLOCK_ORDER,

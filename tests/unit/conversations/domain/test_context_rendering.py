@@ -4,6 +4,7 @@ import dataclasses
 
 import pytest
 
+from conversations.domain.content import PHRASES, Language
 from conversations.domain.layers import (
     PINNED,
     PROJECT,
@@ -15,9 +16,7 @@ from conversations.domain.layers import (
 )
 from conversations.domain.policy import ContextPolicy
 from conversations.domain.prompt import (
-    PHRASES,
     Frame,
-    Language,
     NonceCollision,
     Prompt,
     Turn,

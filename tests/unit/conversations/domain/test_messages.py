@@ -4,7 +4,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from conversations.domain.messages import NewMessage, Placement, Role, place, role_and_author, text_of_blocks
+from conversations.domain.messages import (
+    NewMessage,
+    Placement,
+    Role,
+    place_batch,
+    role_and_author,
+    text_of_blocks,
+)
 
 
 def said(client_id: str | None = None) -> NewMessage:
@@ -35,19 +42,19 @@ def test_blocks_say_what_their_texts_say() -> None:
 
 def test_new_messages_are_numbered_on() -> None:
     batch = [said(), said("a"), said()]
-    placement = place(batch, known=frozenset(), last_seq=7)
+    placement = place_batch(batch, known=frozenset(), last_seq=7)
     assert [numbered.seq for numbered in placement.new] == [8, 9, 10]
     assert placement.order == (8, 9, 10)
 
 
 def test_repeats_get_no_row() -> None:
-    placement = place([said("a"), said("b"), said("b")], known=frozenset({"a"}), last_seq=0)
+    placement = place_batch([said("a"), said("b"), said("b")], known=frozenset({"a"}), last_seq=0)
     assert [numbered.message.client_message_id for numbered in placement.new] == ["b"]
     assert placement.order == ("a", 1, "b")
 
 
 def test_nothing_new_is_nothing() -> None:
-    assert place([said("a")], known=frozenset({"a"}), last_seq=3) == Placement((), ("a",))
+    assert place_batch([said("a")], known=frozenset({"a"}), last_seq=3) == Placement((), ("a",))
 
 
 @given(
@@ -58,7 +65,7 @@ def test_nothing_new_is_nothing() -> None:
 def test_numbers_have_no_gaps_and_ids_one_row(
     ids: list[str | None], known: frozenset[str], last_seq: int
 ) -> None:
-    placement = place([said(client_id) for client_id in ids], known=known, last_seq=last_seq)
+    placement = place_batch([said(client_id) for client_id in ids], known=known, last_seq=last_seq)
     assert [each.seq for each in placement.new] == list(
         range(last_seq + 1, last_seq + 1 + len(placement.new))
     )

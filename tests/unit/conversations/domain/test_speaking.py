@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from conversations.domain.messages import asks, findable_words, named, without_names
+from conversations.domain.messages import asks, findable_words, named_authors, without_names
 
 MONTHS = "January February March April May June July August September October November December"
 SAID_AT = datetime(2023, 5, 8, 13, 56, tzinfo=UTC)
@@ -127,7 +127,7 @@ def test_every_month_has_its_name(month: int, name: str) -> None:
     ],
 )
 def test_author_whom_a_text_names_is_found(text: str, author: str) -> None:
-    assert named(text, [author, "Somebody Else"]) == {author}
+    assert named_authors(text, [author, "Somebody Else"]) == {author}
 
 
 @pytest.mark.parametrize(
@@ -141,7 +141,7 @@ def test_author_whom_a_text_names_is_found(text: str, author: str) -> None:
 )
 def test_author_in_latin_letters_is_found_in_japanese(text: str) -> None:
     """No space says where the name ends; the next letter is of another script."""
-    assert named(text, ["Kai"]) == {"Kai"}
+    assert named_authors(text, ["Kai"]) == {"Kai"}
 
 
 @pytest.mark.parametrize(
@@ -168,7 +168,7 @@ def test_author_in_latin_letters_is_found_in_japanese(text: str) -> None:
     ],
 )
 def test_author_whom_a_text_does_not_name_is_not_found(text: str, author: str) -> None:
-    assert named(text, [author]) == frozenset()
+    assert named_authors(text, [author]) == frozenset()
 
 
 @pytest.mark.parametrize(
@@ -183,12 +183,12 @@ def test_author_whom_a_text_does_not_name_is_not_found(text: str, author: str) -
     ],
 )
 def test_name_of_words_that_everybody_uses_names_nobody(text: str, author: str) -> None:
-    assert named(text, [author]) == frozenset()
+    assert named_authors(text, [author]) == frozenset()
 
 
 def test_part_that_means_something_names_its_author_beside_words_that_everybody_uses() -> None:
-    assert named("Will Smith come?", ["Will Smith"]) == {"Will Smith"}
-    assert named("Will she come?", ["Will Smith"]) == frozenset()
+    assert named_authors("Will Smith come?", ["Will Smith"]) == {"Will Smith"}
+    assert named_authors("Will she come?", ["Will Smith"]) == frozenset()
     assert without_names("Will Smith will come", ["Will Smith"]) == "will come"
 
 
@@ -200,7 +200,7 @@ def test_thousands_of_authors_are_told_apart_at_once(text: str, count: int) -> N
     authors += [f"花子{number}" for number in range(count)]
     began = time.process_time()
 
-    found = named(text, authors)
+    found = named_authors(text, authors)
     bare = without_names(text, found)
 
     assert time.process_time() - began < 3.0
@@ -213,7 +213,7 @@ def test_text_of_a_thousand_names_is_read_at_once() -> None:
     text = "What do these like? " + ", ".join(authors)
     began = time.process_time()
 
-    found = named(text, authors)
+    found = named_authors(text, authors)
     bare = without_names(text, found)
 
     assert time.process_time() - began < 3.0
@@ -224,13 +224,13 @@ def test_text_of_a_thousand_names_is_read_at_once() -> None:
 def test_all_whom_a_text_names_are_found() -> None:
     authors = ["Ann Lee", "Bob", "花子", "Carl"]
 
-    assert named("Did Ann meet Bob and 花子さん?", authors) == {"Ann Lee", "Bob", "花子"}
-    assert named("Did Ann meet Bob?", []) == frozenset()
+    assert named_authors("Did Ann meet Bob and 花子さん?", authors) == {"Ann Lee", "Bob", "花子"}
+    assert named_authors("Did Ann meet Bob?", []) == frozenset()
 
 
 def test_name_part_that_is_a_role_or_one_letter_names_nobody() -> None:
-    assert named("the user J", ["user J Smith"]) == frozenset()
-    assert named("Mr. Smith", ["user J Smith"]) == {"user J Smith"}
+    assert named_authors("the user J", ["user J Smith"]) == frozenset()
+    assert named_authors("Mr. Smith", ["user J Smith"]) == {"user J Smith"}
 
 
 @pytest.mark.parametrize(
@@ -271,14 +271,14 @@ def test_text_that_is_names_alone_is_kept(text: str) -> None:
     "author", ["a.b", "C++", "(x)", "[admin]", "what?", "a|b", "^x$", "\\d+", "{2}", "x*", "O'Neil"]
 )
 def test_names_are_no_patterns(author: str) -> None:
-    assert named(f"I asked {author} today", [author]) == {author}
-    assert named("I asked 55 aab xx C today", [author]) == frozenset()
+    assert named_authors(f"I asked {author} today", [author]) == {author}
+    assert named_authors("I asked 55 aab xx C today", [author]) == frozenset()
     assert without_names(f"I asked {author} today", [author]) == "I asked today"
 
 
 @given(st.text(alphabet="aZé花さん's .+*?([\\|$^-", max_size=30), names)
 def test_any_name_may_come_in_any_text(text: str, authors: list[str]) -> None:
-    found = named(text, authors)
+    found = named_authors(text, authors)
     bare = without_names(text, found)
 
     assert found <= set(authors)

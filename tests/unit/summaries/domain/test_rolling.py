@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from conversations.domain.text import one_line
+from conversations.domain.content import one_line
 from memoryhub.llm.tokens.counter import count_raw, counter_for
 from memoryhub.tenancy.domain import Trust
 from summaries.domain.policy import SummaryPolicy
