@@ -11,7 +11,8 @@ from unfold.widgets import (
 )
 
 from memoryhub.admin.base import ActionForm
-from memoryhub.admin.fields import LinesField, ObjectField, ProseField, ReasonField, text_values
+from memoryhub.admin.curated import VersionedForm
+from memoryhub.admin.fields import LinesField, ObjectField, ProseField, text_values
 from memoryhub.tenancy.domain import MAX_USER_ID
 from memoryhub.tenancy.models import Agent
 from strength.actions.curation import EDITABLE
@@ -23,7 +24,7 @@ LONGEST_CONTENT = 100_000
 LONGEST_LEARNING = 10_000
 
 
-class CuratedForm(ActionForm):
+class MemoryValuesForm(ActionForm):
     """The values that people decide about."""
 
     content = ProseField(max_length=LONGEST_CONTENT, label=_("Content"))
@@ -53,7 +54,7 @@ class CuratedForm(ActionForm):
     not_checked_as_stored = frozenset(field.name for field in Memory._meta.fields)
 
 
-class NewMemoryForm(CuratedForm):
+class NewMemoryForm(MemoryValuesForm):
     """A memory to write, and whose it is."""
 
     agent = forms.ModelChoiceField(
@@ -93,15 +94,8 @@ class NewMemoryForm(CuratedForm):
         )
 
 
-class MemoryForm(CuratedForm):
-    """An edit: what is left as it was stays as it is."""
-
-    expected_version = forms.IntegerField(required=False, widget=forms.HiddenInput())
-    reason = ReasonField()
-
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        self.initial["expected_version"] = self.instance.version
+class MemoryForm(VersionedForm, MemoryValuesForm):
+    """An edit: what is left unchanged keeps its stored value."""
 
     def values(self) -> dict[str, Any]:
         return self.changed_values(EDITABLE)

@@ -25,8 +25,6 @@ from unfold.contrib.filters.admin import (
 )
 
 from memoryhub.admin.base import (
-    ActionAdmin,
-    OwnedMixin,
     as_uuid,
     choice_displays,
     clock,
@@ -35,12 +33,11 @@ from memoryhub.admin.base import (
     excerpt,
     principal,
     title_with_time,
-    version_conflict,
 )
+from memoryhub.admin.curated import CuratedAdmin, without_fields
 from memoryhub.admin.filters import UserFilter
 from memoryhub.admin.object_actions import (
     NEXT,
-    UNDO,
     Done,
     next_url,
     object_action_urls,
@@ -50,8 +47,6 @@ from memoryhub.admin.object_actions import (
     submitted_text,
 )
 from memoryhub.admin.pages import render_page
-from memoryhub.auth.actions import VersionMismatch
-from memoryhub.auth.domain import Forbidden
 from memoryhub.auth.tenancy import UnknownRow, actor_for_writing
 from memoryhub.tenancy.namespaces import NamespaceError
 from strength.actions.curation import (
@@ -99,7 +94,7 @@ VERB_LABELS: Final = {verb: LABELS[verb] for verb in TRANSITIONS}
 
 
 @admin.register(Memory)
-class MemoryAdmin(OwnedMixin, ActionAdmin):
+class MemoryAdmin(CuratedAdmin):
     """Memories: written, edited, curated and deleted through the actions alone."""
 
     form = MemoryForm
@@ -171,14 +166,13 @@ class MemoryAdmin(OwnedMixin, ActionAdmin):
     change_form_before_template = "admin/memoryhub/includes/version.html"
     change_form_outer_before_template = "admin/strength/memory/head.html"
     change_form_outer_after_template = "admin/strength/memory/story.html"
+    editing_fields = frozenset({"content", "reason"})
     refusals = {
+        **CuratedAdmin.refusals,
         MemoryRefused: error_on_own_field,
         NamespaceError: error_on_own_field,
         DuplicateMemory: error_on("content"),
-        VersionMismatch: version_conflict,
         WrongState: error_on(None),
-        UnknownRow: error_on(None),
-        Forbidden: error_on(None),
     }
 
     def title_of(self, row: Memory) -> str:
@@ -229,7 +223,7 @@ class MemoryAdmin(OwnedMixin, ActionAdmin):
             reason=form.cleaned_data["reason"], now=now,
         )  # fmt: skip
         if edited.version != former:
-            request.edited = edited  # type: ignore[attr-defined]
+            self.offer_undo(request, gettext("The memory was saved."), undo_of(request, edited))
         return edited
 
     def delete_model(self, request: HttpRequest, obj: Memory) -> None:
@@ -242,12 +236,6 @@ class MemoryAdmin(OwnedMixin, ActionAdmin):
                 reason=submitted_reason(request),
                 now=clock(),
             )
-
-    def get_deleted_objects(self, objs: Any, request: HttpRequest) -> tuple[Any, Any, Any, Any]:
-        """Return the memory itself: what hangs on it goes along and is nothing apart from it."""
-        needed = set() if self.has_delete_permission(request) else {self.opts.verbose_name}
-        rows = [str(memory) for memory in objs]
-        return rows, {self.opts.verbose_name_plural: len(rows)}, needed, []
 
     # The list
 
@@ -345,30 +333,25 @@ class MemoryAdmin(OwnedMixin, ActionAdmin):
 
     def text_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
         """Send the whole text as plain text: however long, and whatever stands in it."""
-        memory = self._seen(request, object_id)
-        if isinstance(memory, HttpResponse):
-            return memory
-        return HttpResponse(memory.content, content_type="text/plain; charset=utf-8")
+
+        def view(memory: Memory) -> HttpResponse:
+            return HttpResponse(memory.content, content_type="text/plain; charset=utf-8")
+
+        return self.view_row(request, object_id, view)
 
     def retrieved_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
         """Show the contexts that the memory was a candidate for: as a part of its page, or as a page."""
-        memory = self._seen(request, object_id)
-        if isinstance(memory, HttpResponse):
-            return memory
-        if not request.user.has_perm("conversations.view_receipt"):
-            raise PermissionDenied
-        context = {"memory": memory, **retrieved(memory, place=submitted_number(request, "from") or 0)}
-        if request.headers.get("HX-Request") == "true":
-            return TemplateResponse(request, "admin/strength/memory/retrieved.html", context)
-        page, title = "admin/strength/memory/retrieved_page.html", _("Why it was retrieved")
-        return render_page(request, page, title=title, opts=self.opts, **context)
 
-    def _seen(self, request: HttpRequest, object_id: str) -> Any:
-        """Return the memory for whoever may see it; the way back where there is none."""
-        memory = self.get_object(request, object_id)
-        if not self.has_view_permission(request, memory):
-            raise PermissionDenied
-        return memory or self._get_obj_does_not_exist_redirect(request, self.opts, object_id)
+        def view(memory: Memory) -> HttpResponse:
+            if not request.user.has_perm("conversations.view_receipt"):
+                raise PermissionDenied
+            context = {"memory": memory, **retrieved(memory, place=submitted_number(request, "from") or 0)}
+            if request.headers.get("HX-Request") == "true":
+                return TemplateResponse(request, "admin/strength/memory/retrieved.html", context)
+            page, title = "admin/strength/memory/retrieved_page.html", _("Why it was retrieved")
+            return render_page(request, page, title=title, opts=self.opts, **context)
+
+        return self.view_row(request, object_id, view)
 
     def restore_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
         """Bring back the values as they stood after a revision."""
@@ -423,25 +406,8 @@ class MemoryAdmin(OwnedMixin, ActionAdmin):
         return (*self.readonly_fields, "pinned", *_too_long(request, obj))
 
     def get_fieldsets(self, request: HttpRequest, obj: Any = None) -> Any:
-        """Return the fields; who may only look reads the text above them, and is not asked for a reason."""
         fieldsets = super().get_fieldsets(request, obj)
-        if obj is None:
-            return fieldsets
-        left_out = {"content", "reason"} if not self.has_change_permission(request, obj) else set()
-        left_out |= _too_long(request, obj)
-        return [
-            (title, {**rest, "fields": [name for name in rest["fields"] if name not in left_out]})
-            for title, rest in fieldsets
-        ]
-
-    def message_user(
-        self, request: HttpRequest, message: Any, level: Any = messages.INFO, extra_tags: str = "",
-        fail_silently: bool = False,
-    ) -> None:  # fmt: skip
-        edited = getattr(request, "edited", None)
-        if edited is not None and level == messages.SUCCESS:
-            extra_tags = f"{UNDO}{undo_of(request, edited)}"
-        super().message_user(request, message, level, extra_tags, fail_silently)
+        return fieldsets if obj is None else without_fields(fieldsets, frozenset(_too_long(request, obj)))
 
     def context_of(self, request: HttpRequest, row: Any) -> dict[str, Any]:
         stored = (

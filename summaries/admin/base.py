@@ -1,60 +1,39 @@
 """Base classes of the summaries' screens: versioned forms with a reason, version history, comparison, restore."""
 
 import unicodedata
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 from urllib.parse import urlencode
 
-from django import forms
-from django.core.exceptions import PermissionDenied
-from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
+from django.http import Http404, HttpRequest, HttpResponse
 from django.urls import URLPattern, reverse
 from django.utils.html import format_html
 from django.utils.http import content_disposition_header
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
-from memoryhub.admin.base import ActionAdmin, ActionForm, error_on, truncated, version_conflict
+from memoryhub.admin.base import truncated
+from memoryhub.admin.curated import CuratedAdmin
 from memoryhub.admin.diff import differences
-from memoryhub.admin.fields import ReasonField
 from memoryhub.admin.object_actions import (
     Done,
     change_url,
     object_action_urls,
-    report_done,
     run_object_action,
     submitted_number,
 )
 from memoryhub.admin.pages import render_page
-from memoryhub.auth.actions import VersionMismatch
-from memoryhub.auth.domain import Forbidden
 from memoryhub.auth.tenancy import UnknownRow
 from summaries.domain.projects import is_stand_in
 
 FETCHED = "fetch"
 
 
-class CuratedForm(ActionForm):
-    """A form whose row has a version, and whose change has a reason."""
+class SummariesAdmin(CuratedAdmin):
+    """Screens of texts that are edited in a browser; nothing is added here."""
 
-    expected_version = forms.IntegerField(required=False, widget=forms.HiddenInput())
-    reason = ReasonField()
-
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        self.initial["expected_version"] = self.instance.version
-
-
-class CuratedAdmin(ActionAdmin):
-    """Nothing is added here, who may only look is not asked for a reason, and a saved form can be taken back."""
-
-    refusals: Mapping[type[Exception], Any] = {
-        VersionMismatch: version_conflict,
-        UnknownRow: error_on(None),
-        Forbidden: error_on(None),
-    }
     delete_confirmation_template = "admin/summaries/delete.html"
     warn_unsaved_form = True
 
@@ -63,39 +42,6 @@ class CuratedAdmin(ActionAdmin):
 
     def has_add_permission(self, request: HttpRequest) -> bool:
         return False
-
-    def get_fieldsets(self, request: HttpRequest, obj: Any = None) -> Any:
-        fieldsets = super().get_fieldsets(request, obj)
-        if self.has_change_permission(request, obj):
-            return fieldsets
-        return [
-            (title, {**rest, "fields": [name for name in rest["fields"] if name != "reason"]})
-            for title, rest in fieldsets
-        ]
-
-    def can_be_taken_back(self, request: HttpRequest, text: Any, undo: str) -> None:
-        request.done = (text, undo)  # type: ignore[attr-defined]
-
-    def response_change(self, request: HttpRequest, obj: Any) -> HttpResponse:
-        done = getattr(request, "done", None)
-        if done is None:
-            plain: HttpResponse = super().response_change(request, obj)
-            return plain
-        report_done(request, done[0], undo=done[1])
-        if "_continue" in request.POST:
-            return HttpResponseRedirect(change_url(obj))
-        answer: HttpResponse = self.response_post_save_change(request, obj)
-        return answer
-
-    def seen(self, request: HttpRequest, object_id: str, see: Callable[[Any], HttpResponse]) -> HttpResponse:
-        """Return what `see` makes of a row, for whoever may look at it; 403 else, and the list where it is gone."""
-        row = self.get_object(request, object_id)
-        if not self.has_view_permission(request, row):
-            raise PermissionDenied
-        if row is None:
-            missing: HttpResponse = self._get_obj_does_not_exist_redirect(request, self.opts, object_id)
-            return missing
-        return see(row)
 
     def subpage(
         self, request: HttpRequest, row: Any, template: str, *, title: Any, **context: Any
@@ -131,17 +77,6 @@ def wide(text: str) -> str:
     return format_html('<div class="pro-column">{}</div>', text)
 
 
-def goes_along(rows: Sequence[Any], counted: Mapping[Any, int]) -> list[Any]:
-    """Return the rows that are deleted and, of one alone, how many of what go with it, as Django nests them."""
-    names: list[Any] = [getattr(row, "name", str(row)) for row in rows]
-    text = [
-        _("%(what)s: %(number)d") % {"what": what, "number": number}
-        for what, number in counted.items()
-        if number
-    ]
-    return [*names, text] if text else names
-
-
 ON_A_PAGE = 20
 
 
@@ -160,7 +95,7 @@ class Version:
     what_changed: str = ""
 
 
-class HistoryAdmin(CuratedAdmin):
+class HistoryAdmin(SummariesAdmin):
     """A screen of texts that keep what they were."""
 
     def versions_of(self, row: Any, before: int, number: int) -> Sequence[Version]:
@@ -209,7 +144,7 @@ class HistoryAdmin(CuratedAdmin):
                 and self._following(row, before, to, changes),
             )
 
-        return self.seen(request, object_id, see)
+        return self.view_row(request, object_id, see)
 
     def text_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
         """Show the whole text of a version as nothing but text."""
@@ -223,7 +158,7 @@ class HistoryAdmin(CuratedAdmin):
                 answer["Content-Disposition"] = header
             return answer
 
-        return self.seen(request, object_id, see)
+        return self.view_row(request, object_id, see)
 
     @staticmethod
     def _following(row: Any, before: int, to: int, changes: Any) -> str:

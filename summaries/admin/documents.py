@@ -17,7 +17,8 @@ from django.utils.translation import gettext, ngettext
 from django.utils.translation import gettext_lazy as _
 from unfold.contrib.filters.admin import RangeDateTimeFilter, RelatedDropdownFilter
 
-from memoryhub.admin.base import OwnedMixin, as_uuid, clock, error_on, grouped, link_to, principal
+from memoryhub.admin.base import as_uuid, clock, error_on, grouped, link_to, principal
+from memoryhub.admin.curated import VersionedForm
 from memoryhub.admin.diff import differences
 from memoryhub.admin.fields import ProseField, with_plain_line_ends
 from memoryhub.admin.filters import UserFilter
@@ -51,7 +52,6 @@ from summaries.actions.documents import (
     write_document,
 )
 from summaries.admin.base import (
-    CuratedForm,
     HistoryAdmin,
     Version,
     address,
@@ -95,7 +95,7 @@ TRUSTED_BY = {
 """The buttons of entries: what each makes of their trust, which one takes it back, and the words."""
 
 
-class DocumentForm(CuratedForm):
+class DocumentForm(VersionedForm):
     """A document's text."""
 
     text = ProseField(rows=24, required=False, max_length=LONGEST_DOCUMENT, label=_("Text"))
@@ -109,7 +109,7 @@ class DocumentForm(CuratedForm):
 
 
 @admin.register(Document)
-class DocumentAdmin(OwnedMixin, HistoryAdmin):
+class DocumentAdmin(HistoryAdmin):
     """Documents: edited, compared, restored, compacted and believed; each change keeps the text that it replaces."""
 
     form = DocumentForm
@@ -191,7 +191,7 @@ class DocumentAdmin(OwnedMixin, HistoryAdmin):
         if saved.version != stored.version:
             words = gettext("The text was saved, as version %(number)d.") % {"number": saved.version}
             undo = address("restore", saved, number=stored.version, version=saved.version)
-            self.can_be_taken_back(request, words, undo)
+            self.offer_undo(request, words, undo)
         return saved
 
     def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
@@ -261,7 +261,7 @@ class DocumentAdmin(OwnedMixin, HistoryAdmin):
                 kept_tokens=token_count_label(sum(count_raw(block.text) for block in kept)),
             )
 
-        return self.seen(request, object_id, see)
+        return self.view_row(request, object_id, see)
 
     def remove_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
         """Remove a document that nothing was written into."""
@@ -292,7 +292,7 @@ class DocumentAdmin(OwnedMixin, HistoryAdmin):
             }
             return JsonResponse(answer)
 
-        return self.seen(request, object_id, see)
+        return self.view_row(request, object_id, see)
 
     def protected_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
         """Show what no compaction rewrites."""
@@ -313,7 +313,7 @@ class DocumentAdmin(OwnedMixin, HistoryAdmin):
                 request, document, "document/protected", title=title, kept=shown, left_out=left_out
             )
 
-        return self.seen(request, object_id, see)
+        return self.view_row(request, object_id, see)
 
     # Versions.
 

@@ -9,7 +9,7 @@ from uuid import UUID
 from django import forms
 from django.contrib import admin, messages
 from django.core.exceptions import PermissionDenied
-from django.db.models import Q, QuerySet
+from django.db.models import Q
 from django.db.models.functions import Left
 from django.http import HttpRequest, HttpResponse, HttpResponseNotAllowed
 from django.urls import URLPattern
@@ -30,6 +30,7 @@ from memoryhub.admin.base import (
     principal,
     title_with_time,
 )
+from memoryhub.admin.curated import VersionedForm
 from memoryhub.admin.filters import UserFilter
 from memoryhub.admin.object_actions import (
     Done,
@@ -48,7 +49,7 @@ from summaries.actions.digests import Digest, digest
 from summaries.actions.documents import add_document, undo_project_change
 from summaries.actions.files import zip_project
 from summaries.actions.projects import ProjectExists, change_project, daily, delete_project
-from summaries.admin.base import CuratedAdmin, CuratedForm, address, file_name, goes_along, person_may
+from summaries.admin.base import SummariesAdmin, address, file_name, person_may
 from summaries.admin.documents import entries_of, length_in_words
 from summaries.admin.labels import CONFIDENCES, EVENT_OUTCOMES, EVENTS, OUTCOMES
 from summaries.domain.documents import DOCUMENTS, MEMORY, document_order
@@ -65,7 +66,7 @@ LATEST_DECISIONS = 10
 MOST_DOCUMENTS = 200
 
 
-class ProjectForm(CuratedForm):
+class ProjectForm(VersionedForm):
     """What a project is called and what it is about."""
 
     name = forms.CharField(label=_("Name"), max_length=LONGEST_NAME, widget=UnfoldAdminTextInputWidget())
@@ -86,7 +87,7 @@ class ProjectForm(CuratedForm):
 
 
 @admin.register(Project)
-class ProjectAdmin(OwnedMixin, CuratedAdmin):
+class ProjectAdmin(SummariesAdmin):
     """Projects: their documents, what waits to be believed, what was done lately, and the buttons for all that."""
 
     form = ProjectForm
@@ -103,7 +104,7 @@ class ProjectAdmin(OwnedMixin, CuratedAdmin):
         (None, {"fields": ("name", "description", "reason")}),
         (_("Owner and dates"), {"fields": (("owner", "version"), ("created_at", "updated_at"), "id")}),
     )
-    refusals = {**CuratedAdmin.refusals, BadProjectName: error_on("name"), ProjectExists: error_on("name")}
+    refusals = {**SummariesAdmin.refusals, BadProjectName: error_on("name"), ProjectExists: error_on("name")}
     change_form_before_template = "admin/memoryhub/includes/version.html"
     change_form_outer_before_template = "admin/summaries/project/above.html"
     change_form_outer_after_template = "admin/summaries/project/below.html"
@@ -131,7 +132,7 @@ class ProjectAdmin(OwnedMixin, CuratedAdmin):
             if changed.description != stored.description:
                 values["memory"] = memory.version if memory else 0
             words = gettext("%(name)s was changed.") % {"name": changed.name}
-            self.can_be_taken_back(request, words, address("back", changed, **values))
+            self.offer_undo(request, words, address("back", changed, **values))
         return changed
 
     # Deleting.
@@ -140,17 +141,20 @@ class ProjectAdmin(OwnedMixin, CuratedAdmin):
         with suppress(UnknownRow):
             delete_project(project=obj, by=principal(request), reason=submitted_reason(request), now=clock())
 
-    def delete_queryset(self, request: HttpRequest, queryset: QuerySet[Project]) -> None:
-        for project in queryset.select_related("actor__agent"):
-            self.delete_model(request, project)
-
-    def get_deleted_objects(self, objs: Sequence[Project], request: HttpRequest) -> tuple[Any, Any, Any, Any]:
-        """Return the projects and how much goes along with them: documents, versions, entries, corrections."""
-        rows = list(objs)
-        needed = set() if self.has_delete_permission(request) else {self.opts.verbose_name}
-        counted = _along(rows)
-        numbers = {self.opts.verbose_name_plural: len(rows), **{what: n for what, n in counted.items() if n}}
-        return goes_along(rows, counted), numbers, needed, []
+    def deleted_along(self, rows: Sequence[Project]) -> Mapping[Any, int]:
+        """Return the counts of what goes with projects; decisions and events stay, without them."""
+        mine: dict[str, list[UUID]] = {"actor_id__in": [each.actor_id for each in rows]}
+        documents = Document.objects.filter(**mine, project__in=rows)
+        keys = list(documents.values_list("pk", flat=True))
+        corrections = RoutingDecision.objects.filter(**mine, corrected_project__in=rows)
+        return {
+            _("documents"): len(keys),
+            _("versions of documents"): DocumentVersion.objects.filter(**mine, document_id__in=keys).count(),
+            _("entries with their origin"): DocumentEntry.objects.filter(
+                **mine, document_id__in=keys
+            ).count(),
+            _("corrections that led messages here"): corrections.count(),
+        }
 
     # The pages and buttons beside the form.
 
@@ -211,7 +215,7 @@ class ProjectAdmin(OwnedMixin, CuratedAdmin):
             answer["Content-Disposition"] = str(content_disposition_header(True, name))
             return answer
 
-        return self.seen(request, object_id, see)
+        return self.view_row(request, object_id, see)
 
     def day_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
         """Show what was done with the project in a day; a POST has a digest of the day's sessions written."""
@@ -235,7 +239,7 @@ class ProjectAdmin(OwnedMixin, CuratedAdmin):
                 digest=made,
             )
 
-        return self.seen(request, object_id, see)
+        return self.view_row(request, object_id, see)
 
     def _may_digest(self, request: HttpRequest, project: Project) -> bool:
         return self.has_change_permission(request, project) and person_may(request, "view_summary")
@@ -330,21 +334,6 @@ def _decisions(project: Project) -> list[dict[str, Any]]:
         {"decision": each, "message": excerpt(each.opening), "confidence": CONFIDENCES[each.confidence]}
         for each in latest
     ]
-
-
-def _along(rows: Sequence[Project]) -> Mapping[Any, int]:
-    """Return how much is deleted with projects; decisions and events stay, without them."""
-    mine: dict[str, list[UUID]] = {"actor_id__in": [each.actor_id for each in rows]}
-    documents = Document.objects.filter(**mine, project__in=rows)
-    keys = list(documents.values_list("pk", flat=True))
-    return {
-        _("documents"): len(keys),
-        _("versions of documents"): DocumentVersion.objects.filter(**mine, document_id__in=keys).count(),
-        _("entries with their origin"): DocumentEntry.objects.filter(**mine, document_id__in=keys).count(),
-        _("corrections that led messages here"): RoutingDecision.objects.filter(
-            **mine, corrected_project__in=rows
-        ).count(),
-    }
 
 
 def _day(text: str, now: datetime) -> date:

@@ -8,7 +8,7 @@ from django.contrib import admin
 from django.core.exceptions import PermissionDenied
 from django.db.models import Q, QuerySet
 from django.http import HttpRequest, HttpResponse
-from django.urls import NoReverseMatch, URLPattern, reverse
+from django.urls import URLPattern
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext
@@ -299,11 +299,6 @@ def _was_disclosed(decision: RoutingDecision) -> bool:
 
 
 def timeline_link(key: UUID, text: str) -> str:
-    """Return a link to a session's timeline, to its page where there is no timeline."""
-    try:
-        reverse("admin:conversations_session_timeline", args=[key])
-    except NoReverseMatch:
-        return link_to("admin:conversations_session_change", key, text)
     return link_to("admin:conversations_session_timeline", key, text)
 
 

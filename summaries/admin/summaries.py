@@ -1,11 +1,10 @@
 """Screen of session summaries: edit, lock, rewrite, restore and delete."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
 from django.contrib import admin
-from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.urls import URLPattern
 from django.utils.translation import gettext
@@ -18,7 +17,6 @@ from unfold.contrib.filters.admin import (
 )
 
 from memoryhub.admin.base import (
-    OwnedMixin,
     choice_displays,
     clock,
     coloured,
@@ -26,6 +24,7 @@ from memoryhub.admin.base import (
     principal,
     title_with_time,
 )
+from memoryhub.admin.curated import VersionedForm
 from memoryhub.admin.fields import ProseField
 from memoryhub.admin.filters import UserFilter
 from memoryhub.admin.labels import PRINCIPAL_KINDS
@@ -41,11 +40,9 @@ from memoryhub.auth.tenancy import UnknownRow
 from summaries.actions.summaries import delete_summary, edit_summary, restore_summary, undo_summary_change
 from summaries.actions.triggers import enqueue_summary
 from summaries.admin.base import (
-    CuratedForm,
     HistoryAdmin,
     Version,
     address,
-    goes_along,
     restored_version,
     wide,
 )
@@ -58,7 +55,7 @@ TRUST_COLOURS = {"trusted": "success", "untrusted": "warning"}
 GENERATOR_COLOURS = {"llm": "success", "extractive": "info"}
 
 
-class SummaryForm(CuratedForm):
+class SummaryForm(VersionedForm):
     """A person's words for a session."""
 
     text = ProseField(
@@ -76,7 +73,7 @@ class SummaryForm(CuratedForm):
 
 
 @admin.register(Summary)
-class SummaryAdmin(OwnedMixin, HistoryAdmin):
+class SummaryAdmin(HistoryAdmin):
     """Session summaries: put right, locked, written anew and deleted through the actions alone."""
 
     form = SummaryForm
@@ -169,7 +166,7 @@ class SummaryAdmin(OwnedMixin, HistoryAdmin):
             words = gettext("The text was saved, as version %(number)d, and locked.") % {
                 "number": saved.version
             }
-            self.can_be_taken_back(request, words, _back(saved, former))
+            self.offer_undo(request, words, _back(saved, former))
         return saved
 
     def delete_model(self, request: HttpRequest, obj: Summary) -> None:
@@ -183,18 +180,10 @@ class SummaryAdmin(OwnedMixin, HistoryAdmin):
                 now=clock(),
             )
 
-    def delete_queryset(self, request: HttpRequest, queryset: QuerySet[Summary]) -> None:
-        for summary in queryset.select_related("actor__agent"):
-            self.delete_model(request, summary)
-
-    def get_deleted_objects(self, objs: Sequence[Summary], request: HttpRequest) -> tuple[Any, Any, Any, Any]:
-        rows = list(objs)
-        needed = set() if self.has_delete_permission(request) else {self.opts.verbose_name}
-        versions = SummaryVersion.objects.filter(
-            actor_id__in=[each.actor_id for each in rows], summary__in=rows
-        )
-        counted = {_("versions of summaries"): versions.count()}
-        return goes_along(rows, counted), {self.opts.verbose_name_plural: len(rows), **counted}, needed, []
+    def deleted_along(self, rows: Sequence[Summary]) -> Mapping[Any, int]:
+        actors = [each.actor_id for each in rows]
+        versions = SummaryVersion.objects.filter(actor_id__in=actors, summary__in=rows)
+        return {_("versions of summaries"): versions.count()}
 
     def get_urls(self) -> list[URLPattern]:
         pages = {"lock": self.lock_view, "rewrite": self.rewrite_view}

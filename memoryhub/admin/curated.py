@@ -1,0 +1,105 @@
+"""Base of the screens of curated rows: versioned forms with a reason, undo of a saved form, deletion by actions."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from django import forms
+from django.core.exceptions import PermissionDenied
+from django.db.models import QuerySet
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.urls import reverse
+from django.utils.translation import gettext_lazy as _
+
+from memoryhub.admin.base import ActionAdmin, ActionForm, OwnedMixin, error_on, version_conflict
+from memoryhub.admin.fields import ReasonField
+from memoryhub.admin.object_actions import change_url, report_done
+from memoryhub.auth.actions import VersionMismatch
+from memoryhub.auth.domain import Forbidden
+from memoryhub.auth.tenancy import UnknownRow
+
+
+class VersionedForm(ActionForm):
+    """A form whose row has a version, and whose change has a reason."""
+
+    expected_version = forms.IntegerField(required=False, widget=forms.HiddenInput())
+    reason = ReasonField()
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.initial["expected_version"] = self.instance.version
+
+
+class CuratedAdmin(OwnedMixin, ActionAdmin):
+    """Screens whose saved form can be undone. Who may only look is not shown the `editing_fields`."""
+
+    refusals: Mapping[type[Exception], Any] = {
+        VersionMismatch: version_conflict,
+        UnknownRow: error_on(None),
+        Forbidden: error_on(None),
+    }
+    editing_fields: frozenset[str] = frozenset({"reason"})
+
+    def get_fieldsets(self, request: HttpRequest, obj: Any = None) -> Any:
+        fieldsets = super().get_fieldsets(request, obj)
+        if obj is None or self.has_change_permission(request, obj):
+            return fieldsets
+        return without_fields(fieldsets, self.editing_fields)
+
+    def offer_undo(self, request: HttpRequest, text: Any, undo: str) -> None:
+        """Say what the form's action did, beside a button that posts to `undo`, in place of Django's message."""
+        request.done = (text, undo)  # type: ignore[attr-defined]
+
+    def response_change(self, request: HttpRequest, obj: Any) -> HttpResponse:
+        done = getattr(request, "done", None)
+        if done is None:
+            plain: HttpResponse = super().response_change(request, obj)
+            return plain
+        report_done(request, done[0], undo=done[1])
+        if "_continue" in request.POST:
+            return HttpResponseRedirect(change_url(obj))
+        if "_addanother" in request.POST:
+            return HttpResponseRedirect(reverse(f"admin:{self.opts.app_label}_{self.opts.model_name}_add"))
+        answer: HttpResponse = self.response_post_save_change(request, obj)
+        return answer
+
+    def view_row(
+        self, request: HttpRequest, object_id: str, view: Callable[[Any], HttpResponse]
+    ) -> HttpResponse:
+        """Return the view of a row, for whoever may look at it; 403 else, and the list where it is gone."""
+        row = self.get_object(request, object_id)
+        if not self.has_view_permission(request, row):
+            raise PermissionDenied
+        if row is None:
+            missing: HttpResponse = self._get_obj_does_not_exist_redirect(request, self.opts, object_id)
+            return missing
+        return view(row)
+
+    def delete_queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> None:
+        # One by one, so that each leaves its audit entry.
+        for row in queryset.select_related("actor__agent"):
+            self.delete_model(request, row)
+
+    def deleted_along(self, rows: Sequence[Any]) -> Mapping[Any, int]:
+        """Return how many rows of other tables are deleted with these, by their names."""
+        return {}
+
+    def get_deleted_objects(self, objs: Sequence[Any], request: HttpRequest) -> tuple[Any, Any, Any, Any]:
+        rows = list(objs)
+        needed = set() if self.has_delete_permission(request) else {self.opts.verbose_name}
+        along = {what: number for what, number in self.deleted_along(rows).items() if number}
+        shown: list[Any] = [getattr(row, "name", str(row)) for row in rows]
+        if along:
+            shown.append(
+                [
+                    _("%(what)s: %(number)d") % {"what": what, "number": number}
+                    for what, number in along.items()
+                ]
+            )
+        return shown, {self.opts.verbose_name_plural: len(rows), **along}, needed, []
+
+
+def without_fields(fieldsets: Any, names: frozenset[str]) -> Any:
+    return [
+        (title, {**rest, "fields": [name for name in rest["fields"] if name not in names]})
+        for title, rest in fieldsets
+    ]
