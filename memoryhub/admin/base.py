@@ -141,10 +141,14 @@ class HubAdmin(ModelAdmin):
     paginator = CappedPaginator
     id_fields: Sequence[str] = ("pk",)
     long_text: str | None = None
+    list_deferred: Sequence[str] = ()
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
         """Return the rows; a long text is read when it is shown in full, its opening at once."""
         rows: QuerySet[Any] = super().get_queryset(request)
+        match = request.resolver_match
+        if self.list_deferred and match is not None and (match.url_name or "").endswith("_changelist"):
+            rows = rows.defer(*self.list_deferred)
         if self.long_text is not None:
             rows = rows.defer(self.long_text).annotate(opening=Left(F(self.long_text), READ_FOR_EXCERPT))
         return rows

@@ -93,6 +93,7 @@ class SleepRunAdmin(OwnedMixin, DecisionAdmin):
     search_help_text = _("Who started it, or the id of a sleep run or of a batch.")
     id_fields = ("pk", "group")
     ordering = ("-now", "-id")
+    list_deferred = ("changes", "errors", "policy")
     fields = (
         ("owner", "state_in_words"),
         ("moment", "shown_trigger", "who"),
@@ -107,12 +108,6 @@ class SleepRunAdmin(OwnedMixin, DecisionAdmin):
 
     def title_of(self, row: SleepRun) -> str:
         return title_with_time(gettext("Preview") if row.dry_run else row._meta.verbose_name, row.now)
-
-    def get_queryset(self, request: HttpRequest) -> QuerySet[SleepRun]:
-        """Return the sleeps; a list leaves out what only a sleep's own page shows."""
-        rows = super().get_queryset(request)
-        page = request.resolver_match.url_name if request.resolver_match else ""
-        return rows.defer("changes", "errors", "policy") if page == "strength_sleeprun_changelist" else rows
 
     @admin.display(description=_("computed for"), ordering="now")
     def moment(self, run: SleepRun) -> str:

@@ -5,7 +5,6 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from django.contrib import admin
-from django.db.models import QuerySet
 from django.http import HttpRequest
 from django.utils.html import format_html
 from django.utils.translation import gettext_lazy as _
@@ -44,6 +43,7 @@ class TaskAdmin(OwnedMixin, ReadOnlyAdmin):
     search_fields = ("query",)
     search_help_text = _("Words of what was asked, or the id of a task.")
     ordering = ("-created_at", "-id")
+    list_deferred = ("offered", "result")
     long_text = "query"
     fields = (
         ("owner", "state_in_words", "perspective"),
@@ -57,12 +57,6 @@ class TaskAdmin(OwnedMixin, ReadOnlyAdmin):
 
     def title_of(self, row: Task) -> str:
         return truncated(row.query)
-
-    def get_queryset(self, request: HttpRequest) -> QuerySet[Task]:
-        """Return the tasks; a list leaves out what only a task's own page shows."""
-        rows = super().get_queryset(request)
-        page = request.resolver_match.url_name if request.resolver_match else ""
-        return rows.defer("offered", "result") if page == "strength_task_changelist" else rows
 
     @admin.display(description=_("query"))
     def shown_query(self, task: Any) -> str:

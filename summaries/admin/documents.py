@@ -9,11 +9,10 @@ from uuid import UUID
 
 from django.contrib import admin
 from django.core.exceptions import PermissionDenied
-from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse, HttpResponseNotAllowed, JsonResponse
 from django.urls import URLPattern
 from django.utils.html import escape, format_html
-from django.utils.translation import gettext, ngettext
+from django.utils.translation import gettext, ngettext, ngettext_lazy
 from django.utils.translation import gettext_lazy as _
 from unfold.contrib.filters.admin import RangeDateTimeFilter, RelatedDropdownFilter
 
@@ -72,27 +71,23 @@ MOST_KEPT_SHOWN = 200
 LONGEST_KEPT = 1_000
 
 
-def _believed(number: int) -> str:
-    words = ngettext(
-        "%(number)d entry is believed from now on.", "%(number)d entries are believed from now on.", number
-    )
-    return words % {"number": number}
-
-
-def _doubted(number: int) -> str:
-    words = ngettext(
-        "%(number)d entry waits again for somebody to believe it.",
-        "%(number)d entries wait again for somebody to believe them.",
-        number,
-    )
-    return words % {"number": number}
-
-
-TRUSTED_BY = {
-    "believe": (Trust.TRUSTED, "doubt", _believed),
-    "doubt": (Trust.UNTRUSTED, "believe", _doubted),
+TRUST_ACTIONS = {
+    "believe": (
+        Trust.TRUSTED,
+        "doubt",
+        ngettext_lazy("%(number)d entry is trusted now.", "%(number)d entries are trusted now.", "number"),
+    ),
+    "doubt": (
+        Trust.UNTRUSTED,
+        "believe",
+        ngettext_lazy(
+            "%(number)d entry waits to be trusted again.",
+            "%(number)d entries wait to be trusted again.",
+            "number",
+        ),
+    ),
 }
-"""The buttons of entries: what each makes of their trust, which one takes it back, and the words."""
+"""The trust that each button sets, the button that undoes it, and the message."""
 
 
 class DocumentForm(VersionedForm):
@@ -110,7 +105,7 @@ class DocumentForm(VersionedForm):
 
 @admin.register(Document)
 class DocumentAdmin(HistoryAdmin):
-    """Documents: edited, compared, restored, compacted and believed; each change keeps the text that it replaces."""
+    """Documents: edited, compared, restored, compacted and trusted; each change keeps the text that it replaces."""
 
     form = DocumentForm
     list_display = ("name", "of_project", "owner", "token_count", "version", "updated_at")
@@ -122,6 +117,7 @@ class DocumentAdmin(HistoryAdmin):
     search_help_text = _("The name of a document or a project, or the id of either.")
     id_fields = ("pk", "project_id")
     ordering = ("-updated_at", "-id")
+    list_deferred = ("text",)
     readonly_fields = (
         "name", "id", "of_project", "owner", "token_count", "version", "created_at", "updated_at", "beginning"
     )  # fmt: skip
@@ -144,13 +140,7 @@ class DocumentAdmin(HistoryAdmin):
     change_form_outer_before_template = "admin/summaries/document/above.html"
     change_form_outer_after_template = "admin/summaries/document/below.html"
 
-    def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
-        rows = super().get_queryset(request)
-        match = request.resolver_match
-        return rows.defer("text") if match is not None and match.view_name.endswith("_changelist") else rows
-
     def get_fieldsets(self, request: HttpRequest, obj: Any = None) -> Any:
-        """Return the fields; of a very long text the beginning, unless the whole is asked for."""
         fieldsets = super().get_fieldsets(request, obj)
         if obj is None or not _is_cut(request, obj):
             return fieldsets
@@ -199,7 +189,7 @@ class DocumentAdmin(HistoryAdmin):
 
     def get_urls(self) -> list[URLPattern]:
         pages: dict[str, Callable[..., HttpResponse]] = {
-            **{name: partial(self.trust_view, name=name) for name in TRUSTED_BY},
+            **{name: partial(self.trust_view, name=name) for name in TRUST_ACTIONS},
             "compact": self.compact_view,
             "count": self.count_view,
             "protected": self.protected_view,
@@ -211,7 +201,7 @@ class DocumentAdmin(HistoryAdmin):
 
     def trust_view(self, request: HttpRequest, object_id: str, *, name: str) -> HttpResponse:
         """Believe the entries that the page showed, or one of them; or believe them no longer."""
-        trust, opposite, in_words = TRUSTED_BY[name]
+        trust, opposite, message = TRUST_ACTIONS[name]
 
         def press(document: Document, reason: str) -> Done:
             ids = ids_of(submitted_text(request, "entries"))
@@ -223,7 +213,7 @@ class DocumentAdmin(HistoryAdmin):
                 reason=reason,
                 now=clock(),
             )
-            return Done(in_words(len(ids)), undo=_entries_address(opposite, document, ids))
+            return Done(message % {"number": len(ids)}, undo=_entries_address(opposite, document, ids))
 
         return run_object_action(self, request, object_id, press, logged=name)
 

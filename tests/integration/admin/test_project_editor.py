@@ -252,7 +252,7 @@ def test_entries_are_believed_one_by_one_and_doubted_again(boss: Client, project
         )
     one = boss.get(page_of(project)).context["entries"]["waiting"][0]
     answer = press(boss, memory(project), "believe", entries=str(one.id), next=page_of(project))
-    assert answer.redirect_chain[-1][0] == page_of(project) and "1 entry is believed" in told(answer)
+    assert answer.redirect_chain[-1][0] == page_of(project) and "1 entry is trusted" in told(answer)
     assert DocumentEntry.objects.get(trust="untrusted").pk != one.id
     boss.post(undo_of(answer))
     assert DocumentEntry.objects.filter(trust="untrusted").count() == 2
@@ -268,7 +268,7 @@ def test_all_entries_that_are_shown_are_believed_at_once(boss: Client, project: 
     assert len(entries["waiting"]) == 50 and entries["more"] == 10
     group = entries["groups"][0]
     answer = press(boss, group["document"], "believe", entries=group["ids"], reason="I asked.")
-    assert "50 entries are believed" in told(answer)
+    assert "50 entries are trusted" in told(answer)
     assert DocumentEntry.objects.filter(trust="untrusted").count() == 10, "what nobody saw, nobody decided"
     assert AuditEntry.objects.get(verb="believe").reason == "I asked."
     assert "0 entries" in told(press(boss, group["document"], "believe", entries="x,,1"))
