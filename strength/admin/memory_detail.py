@@ -267,13 +267,12 @@ def source_messages(
         rows = Message.objects.of([memory.actor_id]).defer("content", "blocks", "metadata")
         shown = rows.annotate(opening=Left(F("content"), READ_FOR_EXCERPT))
         messages = shown.in_bulk([each.message_id for each in sources])
-    links = user.has_perm("conversations.view_session")
     return [
         {
             "source": each,
             "message": message,
             "quote": excerpt(message.opening, LONGEST_QUOTE) if message is not None else "",
-            "href": _message_page(each) if links else "",
+            "href": _message_page(each),
         }
         for each in sources
         for message in [messages.get(each.message_id)]
