@@ -109,10 +109,10 @@ def test_without_a_model_a_compaction_is_no_button_and_is_refused_with_what_to_s
     write(project, "# Tea\n" + "sencha " * 1_500)
     asked = boss.get(page_of(memory(project), "compact")).content.decode()
     button = re.search(r"<button[^>]*>\s*Compact it", asked)
-    assert "compact-form" in asked and NOT_CONFIGURED in asked and button and " disabled " in button[0]
+    assert "compact-form" in asked and str(NOT_CONFIGURED) in asked and button and " disabled " in button[0]
     assert f"{count_raw(memory(project).text):,} tokens" in asked
     answer = press(boss, memory(project), "compact")
-    assert told(answer) == NOT_CONFIGURED and not Job.objects.filter(kind="compact").exists()
+    assert told(answer) == str(NOT_CONFIGURED) and not Job.objects.filter(kind="compact").exists()
 
 
 def test_compaction_is_confirmed_and_then_waits(boss: Client, project: Project, settings: Settings) -> None:
