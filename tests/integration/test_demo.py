@@ -11,7 +11,10 @@ from memoryhub.auth.domain import command
 from memoryhub.auth.models import AuditEntry
 from memoryhub.auth.tenancy import tenant_for_reading
 from memoryhub.embeddings.spaces import text_query
-from memoryhub.importexport.demo import load_demo
+from memoryhub.importexport.demo import DEMO, load_demo
+from memoryhub.importexport.exporter import Whose, export
+from memoryhub.importexport.id_map import Names
+from memoryhub.importexport.importer import check, store
 from memoryhub.tenancy.models import Actor, Agent
 from strength.actions.search import FoundMemory, MemorySearch, search_memories
 from strength.models import CurrentNumbers, Memory, MemoryRevision, MemorySource, PerspectiveStrength
@@ -38,6 +41,16 @@ def test_loading_twice_loads_once() -> None:
     before = [table.objects.count() for table in tables]
     load_demo(by=BY, now=NOW)
     assert [table.objects.count() for table in tables] == before
+
+
+def test_demo_file_round_trips_byte_equal() -> None:
+    """The file was written by the revision before the migrations were squashed; nothing of it may get lost."""
+    with DEMO.open("rb") as file:
+        checked = check(file, Names(), progress=print)
+        file.seek(0)
+        report = store(file, checked, Names(), by=BY, now=NOW, dry_run=False, progress=print)
+    assert not report.refused
+    assert b"".join(export(Whose())) == DEMO.read_bytes()
 
 
 def test_an_agent_of_that_name_keeps_the_demo_away() -> None:

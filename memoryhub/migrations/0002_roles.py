@@ -1,4 +1,4 @@
-"""Makes the groups of the two roles. What they may do is granted after every `migrate` (memoryhub/auth/roles.py)."""
+"""Create the groups of the two roles. Their permissions are granted after every `migrate` (memoryhub/auth/roles.py)."""
 
 from typing import Any
 
@@ -7,7 +7,7 @@ from django.db import migrations
 ROLES = ("curator", "administrator")
 
 
-def make_groups(apps: Any, schema_editor: Any) -> None:
+def create_groups(apps: Any, schema_editor: Any) -> None:
     groups = apps.get_model("auth", "Group").objects.using(schema_editor.connection.alias)
     for name in ROLES:
         groups.get_or_create(name=name)
@@ -15,9 +15,9 @@ def make_groups(apps: Any, schema_editor: Any) -> None:
 
 class Migration(migrations.Migration):
     dependencies = [
-        ("memoryhub", "0006_ledger_cache_tokens"),
+        ("memoryhub", "0001_initial"),
         ("auth", "0012_alter_user_first_name_max_length"),
     ]
 
     # Backwards the groups stay: they have members.
-    operations = [migrations.RunPython(make_groups, migrations.RunPython.noop)]
+    operations = [migrations.RunPython(create_groups, migrations.RunPython.noop)]
