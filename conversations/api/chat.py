@@ -172,6 +172,7 @@ class Chat(ApiView):
     }
 
     @extend_schema(
+        operation_id="chat",
         request=ChatIn,
         responses={
             200: ChatOut,

@@ -85,7 +85,9 @@ class Sessions(ApiView):
         rows = Session.objects.filter(actor_id=tenant.actor_id).select_related("actor")
         return self.page(rows, SessionOut, ordering=("-started_at", "-id"))
 
-    @extend_schema(request=SessionIn, responses={201: SessionOut, 200: SessionOut})
+    @extend_schema(
+        operation_id="sessions_create", request=SessionIn, responses={201: SessionOut, 200: SessionOut}
+    )
     def post(self, request: Request) -> Response:
         """Open a session; the same id again answers 200 with the session as it is."""
         values = self.validated(SessionIn)
@@ -106,7 +108,7 @@ class OneSession(ApiView):
 
     scopes = {"GET": Scope.READ}
 
-    @extend_schema(responses=SessionOut)
+    @extend_schema(operation_id="session_get", responses=SessionOut)
     def get(self, request: Request, session_id: UUID) -> Response:
         """Return a session."""
         return Response(SessionOut(self.owned(Session.objects.all(), session_id)).data)
@@ -117,7 +119,7 @@ class SessionEnd(ApiView):
 
     scopes = {"POST": Scope.WRITE}
 
-    @extend_schema(request=NoBody, responses=SessionOut)
+    @extend_schema(operation_id="session_end", request=NoBody, responses=SessionOut)
     def post(self, request: Request, session_id: UUID) -> Response:
         """End a session; a later message reopens it."""
         self.validated(NoBody)
@@ -130,7 +132,7 @@ class SessionStatistics(ApiView):
 
     scopes = {"GET": Scope.READ}
 
-    @extend_schema(responses=StatsOut)
+    @extend_schema(operation_id="session_stats", responses=StatsOut)
     def get(self, request: Request, session_id: UUID) -> Response:
         """Return counts and times of a session."""
         stats = session_stats(session=self.owned(Session.objects.all(), session_id))
@@ -149,7 +151,9 @@ class Messages(ApiView):
         rows = Message.objects.of([session.actor_id]).filter(session_id=session.pk)
         return self.page(rows, MessageOut, ordering=("seq",))
 
-    @extend_schema(request=ONE_OR_MANY, responses={201: MessagesOut, 200: MessagesOut})
+    @extend_schema(
+        operation_id="messages_create", request=ONE_OR_MANY, responses={201: MessagesOut, 200: MessagesOut}
+    )
     def post(self, request: Request, session_id: UUID) -> Response:
         """Store one message, or `{"messages": [...]}`; repeats of a `client_message_id` return the first row."""
         session = self.owned(Session.objects.all(), session_id)
@@ -172,7 +176,7 @@ class Contexts(ApiView):
     problems = {ContextTooLarge: too_large, InvalidContext: invalid_context, PolicyError: wrong_options}
     idempotent_in_transaction = False
 
-    @extend_schema(request=ContextIn, responses=ContextOut)
+    @extend_schema(operation_id="context_assemble", request=ContextIn, responses=ContextOut)
     def post(self, request: Request) -> Response:
         """Return what to send to the model, within the token limit, and the receipt that explains it."""
         values = self.validated(ContextIn)
@@ -216,7 +220,7 @@ class OneReceipt(ApiView):
 
     scopes = {"GET": Scope.READ}
 
-    @extend_schema(responses=ReceiptOut)
+    @extend_schema(operation_id="receipt_get", responses=ReceiptOut)
     def get(self, request: Request, receipt_id: UUID) -> Response:
         """Return why a context was what it was: every candidate, and what became of it."""
         return Response(ReceiptOut(self.owned(Receipt.objects.all(), receipt_id)).data)

@@ -136,7 +136,7 @@ class Agents(ApiView):
         """List the agents that the key may touch."""
         return self.page(Agent.objects.among(self.principal.agent_ids), AgentOut, ordering=("agent_id",))
 
-    @extend_schema(request=AgentIn, responses={201: AgentOut})
+    @extend_schema(operation_id="agents_create", request=AgentIn, responses={201: AgentOut})
     def post(self, request: Request) -> Response:
         """Create an agent; 409 where there is one with this id."""
         values = self.validated(AgentIn)
@@ -149,7 +149,7 @@ class OneAgent(ApiView):
 
     scopes = {"GET": Scope.READ, "PATCH": Scope.ADMIN}
 
-    @extend_schema(responses=AgentOut)
+    @extend_schema(operation_id="agent_get", responses=AgentOut)
     def get(self, request: Request, agent_id: str) -> Response:
         """Return an agent."""
         agent = Agent.objects.among(self.principal.agent_ids).filter(agent_id=agent_id).first()
@@ -157,7 +157,7 @@ class OneAgent(ApiView):
             raise AgentUnknown(f"No agent {agent_id!r}.")
         return Response(AgentOut(agent).data, headers={"ETag": etag(agent.version)})
 
-    @extend_schema(request=AgentPatch, parameters=[IF_MATCH], responses=AgentOut)
+    @extend_schema(operation_id="agent_update", request=AgentPatch, parameters=[IF_MATCH], responses=AgentOut)
     def patch(self, request: Request, agent_id: str) -> Response:
         """Change an agent's fields; what is left out stays."""
         agent = update_agent(
@@ -186,13 +186,18 @@ class Actors(ApiView):
     scopes = {"GET": Scope.READ, "PATCH": Scope.WRITE, "DELETE": Scope.ADMIN}
     problems = {OwnerCannotBeErased: _owner, NobodyToErase: _nobody}
 
-    @extend_schema(parameters=[TenantQuery], responses=ActorOut)
+    @extend_schema(operation_id="actor_get", parameters=[TenantQuery], responses=ActorOut)
     def get(self, request: Request) -> Response:
         """Return what a user overrides and every policy value as it holds."""
         tenant = self.reading(self.validated(TenantQuery, request.query_params.dict()))
         return _actor_answer(tenant)
 
-    @extend_schema(parameters=[TenantQuery, IF_MATCH], request=ActorPatch, responses=ActorOut)
+    @extend_schema(
+        operation_id="actor_update",
+        parameters=[TenantQuery, IF_MATCH],
+        request=ActorPatch,
+        responses=ActorOut,
+    )
     def patch(self, request: Request) -> Response:
         """Replace what a user overrides."""
         actor = self.writing(self.validated(TenantQuery, request.query_params.dict()))
@@ -205,7 +210,7 @@ class Actors(ApiView):
         )
         return _actor_answer(Tenant(actor.agent_id, actor.user_id, actor.agent, actor))
 
-    @extend_schema(parameters=[TenantQuery], responses={200: ErasedOut})
+    @extend_schema(operation_id="actor_erase", parameters=[TenantQuery], responses={200: ErasedOut})
     def delete(self, request: Request) -> Response:
         """Erase a user everywhere; return how many rows of each table went, and how many stay without the user."""
         values = self.validated(TenantQuery, request.query_params.dict())
@@ -234,7 +239,9 @@ class ActorExport(ApiView):
     scopes = {"GET": Scope.ADMIN}
     renderer_classes = [JSONRenderer, JSONLinesRenderer]
 
-    @extend_schema(parameters=[TenantQuery], responses={(200, JSON_LINES): OpenApiTypes.STR})
+    @extend_schema(
+        operation_id="actor_export", parameters=[TenantQuery], responses={(200, JSON_LINES): OpenApiTypes.STR}
+    )
     def get(self, request: Request) -> StreamingHttpResponse:
         """Return everything of a user, or of an agent itself; a body without the line `{"end": …}` broke off."""
         tenant = self.reading(self.validated(TenantQuery, request.query_params.dict()))

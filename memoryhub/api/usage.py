@@ -101,7 +101,7 @@ class Usage(ApiView):
 
     scopes = {"GET": Scope.ADMIN}
 
-    @extend_schema(parameters=[UsageQuery], responses=SpendingOut)
+    @extend_schema(operation_id="usage_get", parameters=[UsageQuery], responses=SpendingOut)
     def get(self, request: Request) -> Response:
         """Return what an agent's calls came to; of one user where one is named, or the key is bound to one."""
         values = self.validated(UsageQuery, request.query_params.dict())
@@ -153,7 +153,7 @@ class OneJob(ApiView):
 
     scopes = {"GET": Scope.READ}
 
-    @extend_schema(responses=JobOut)
+    @extend_schema(operation_id="job_get", responses=JobOut)
     def get(self, request: Request, job_id: UUID) -> Response:
         """Return where a job is on its way."""
         return Response(JobOut(self.owned(Job.objects.all(), job_id)).data)

@@ -136,7 +136,7 @@ class Projects(ProjectView):
         rows = Project.objects.of(self.tenant().actor_id).select_related("actor")
         return self.page(rows, ProjectOut, ordering=("name",))
 
-    @extend_schema(request=ProjectIn, responses={201: ProjectOut})
+    @extend_schema(operation_id="projects_create", request=ProjectIn, responses={201: ProjectOut})
     def post(self, request: Request) -> Response:
         """Create a project; a name that cannot be used is answered with one that can."""
         values = self.validated(ProjectIn)
@@ -152,13 +152,16 @@ class OneProject(ProjectView):
 
     scopes = {"GET": Scope.READ, "PATCH": Scope.WRITE, "DELETE": Scope.WRITE}
 
-    @extend_schema(parameters=[TenantQuery], responses=ProjectWithDocumentsOut)
+    @extend_schema(operation_id="project_get", parameters=[TenantQuery], responses=ProjectWithDocumentsOut)
     def get(self, request: Request, project_name: str) -> Response:
         """Return a project, and which documents it has."""
         return self._answer(self.project(project_name))
 
     @extend_schema(
-        request=ProjectPatch, parameters=[TenantQuery, IF_MATCH], responses=ProjectWithDocumentsOut
+        operation_id="project_update",
+        request=ProjectPatch,
+        parameters=[TenantQuery, IF_MATCH],
+        responses=ProjectWithDocumentsOut,
     )
     def patch(self, request: Request, project_name: str) -> Response:
         """Change a project's name or description; MEMORY.md's block quote follows."""
@@ -170,7 +173,7 @@ class OneProject(ProjectView):
         )  # fmt: skip
         return self._answer(changed)
 
-    @extend_schema(parameters=[TenantQuery, IF_MATCH], responses={204: None})
+    @extend_schema(operation_id="project_delete", parameters=[TenantQuery, IF_MATCH], responses={204: None})
     def delete(self, request: Request, project_name: str) -> Response:
         """Delete a project with all that it remembers."""
         delete_project(
@@ -191,6 +194,7 @@ class Catalog(ProjectView):
     renderer_classes = [JSONRenderer, PlainRenderer]
 
     @extend_schema(
+        operation_id="projects_catalog",
         parameters=[TenantQuery],
         responses={
             (200, PLAIN): OpenApiResponse(OpenApiTypes.STR, description="`1. **name** - description`")
@@ -207,7 +211,7 @@ class OneDocument(ProjectView):
 
     scopes = {"GET": Scope.READ, "PUT": Scope.WRITE}
 
-    @extend_schema(parameters=[TenantQuery], responses=DocumentOut)
+    @extend_schema(operation_id="document_get", parameters=[TenantQuery], responses=DocumentOut)
     def get(self, request: Request, project_name: str, document_name: str) -> Response:
         """Return a document, and note that it was read; not where it is only asked whether there is one (304)."""
         if wants_none(request):
@@ -217,7 +221,10 @@ class OneDocument(ProjectView):
         return self.tagged(DocumentOut(document).data, document.version)
 
     @extend_schema(
-        request=DocumentIn, parameters=[TenantQuery, IF_MATCH, IF_NONE_MATCH], responses=DocumentOut
+        operation_id="document_put",
+        request=DocumentIn,
+        parameters=[TenantQuery, IF_MATCH, IF_NONE_MATCH],
+        responses=DocumentOut,
     )
     def put(self, request: Request, project_name: str, document_name: str) -> Response:
         """Give a document another text, whole; the one that it had is kept."""
@@ -268,7 +275,12 @@ class DocumentRestore(ProjectView):
 
     scopes = {"POST": Scope.WRITE}
 
-    @extend_schema(request=DocumentRestoreIn, parameters=[TenantQuery, IF_MATCH], responses=DocumentOut)
+    @extend_schema(
+        operation_id="document_restore",
+        request=DocumentRestoreIn,
+        parameters=[TenantQuery, IF_MATCH],
+        responses=DocumentOut,
+    )
     def post(self, request: Request, project_name: str, document_name: str) -> Response:
         """Bring back what a document said at a version; a backup is one."""
         values = self.validated(DocumentRestoreIn)
@@ -295,7 +307,12 @@ class DocumentEntries(ProjectView):
         rows = DocumentEntry.objects.filter(actor_id=document.actor_id, document=document)
         return self.page(rows, EntryOut, ordering=("-created_at", "-id"))
 
-    @extend_schema(request=EntryIn, parameters=[TenantQuery, IF_MATCH], responses={201: AppendedOut})
+    @extend_schema(
+        operation_id="document_entries_create",
+        request=EntryIn,
+        parameters=[TenantQuery, IF_MATCH],
+        responses={201: AppendedOut},
+    )
     def post(self, request: Request, project_name: str, document_name: str) -> Response:
         """Append one line to a document, which is made where it is missing; say whether the line waits."""
         values = self.validated(EntryIn)
@@ -318,7 +335,7 @@ class Route(ProjectView):
     scopes = {"POST": Scope.WRITE}
     idempotent_in_transaction = False
 
-    @extend_schema(request=RouteIn, responses=RouteOut)
+    @extend_schema(operation_id="projects_route", request=RouteIn, responses=RouteOut)
     def post(self, request: Request) -> Response:
         """Return which project a message belongs to, how sure that is, and what follows; the decision is kept."""
         values = self.validated(RouteIn)
@@ -350,7 +367,7 @@ class RouteCorrection(ProjectView):
 
     scopes = {"POST": Scope.WRITE}
 
-    @extend_schema(request=CorrectionIn, responses=RouteOut)
+    @extend_schema(operation_id="route_correct", request=CorrectionIn, responses=RouteOut)
     def post(self, request: Request, route_id: Any) -> Response:
         """Say which project a message belongs to; messages like it go there from now on."""
         values = self.validated(CorrectionIn)
@@ -405,7 +422,9 @@ class DocumentCompaction(ProjectView):
         ProviderUnavailable: llm_problem,
     }
 
-    @extend_schema(request=NoBody, parameters=[TenantQuery], responses={202: JobIdOut})
+    @extend_schema(
+        operation_id="document_compact", request=NoBody, parameters=[TenantQuery], responses={202: JobIdOut}
+    )
     def post(self, request: Request, project_name: str, document_name: str) -> Response:
         """Rewrite a document in the background, also before it is too long; pinned.md never is."""
         self.validated(NoBody)

@@ -207,19 +207,21 @@ class OneSummary(SummaryView):
 
     scopes = {"GET": Scope.READ, "POST": Scope.WRITE, "PATCH": Scope.WRITE, "DELETE": Scope.WRITE}
 
-    @extend_schema(responses=SummaryOut)
+    @extend_schema(operation_id="summary_get", responses=SummaryOut)
     def get(self, request: Request, session_id: UUID) -> Response:
         """Return a session's summary."""
         return self.answer(self.summary(session_id))
 
-    @extend_schema(request=SummaryOrderIn, responses={202: JobIdOut})
+    @extend_schema(operation_id="summary_create", request=SummaryOrderIn, responses={202: JobIdOut})
     def post(self, request: Request, session_id: UUID) -> Response:
         """Write the summary in the background, due or not; with a time, of what was said then alone."""
         values = self.validated(SummaryOrderIn)
         job_id = enqueue_summary(session=self.session(session_id), by=self.principal, now=self.now, **values)
         return Response({"job_id": job_id}, status=status.HTTP_202_ACCEPTED)
 
-    @extend_schema(request=SummaryPatch, responses=SummaryOut, parameters=[IF_MATCH])
+    @extend_schema(
+        operation_id="summary_update", request=SummaryPatch, responses=SummaryOut, parameters=[IF_MATCH]
+    )
     def patch(self, request: Request, session_id: UUID) -> Response:
         """Put the text right, which locks it against rewriting, or lock and unlock it."""
         values = self.validated(SummaryPatch)
@@ -232,7 +234,7 @@ class OneSummary(SummaryView):
         )  # fmt: skip
         return self.answer(edited)
 
-    @extend_schema(responses={204: None}, parameters=[IF_MATCH])
+    @extend_schema(operation_id="summary_delete", responses={204: None}, parameters=[IF_MATCH])
     def delete(self, request: Request, session_id: UUID) -> Response:
         """Delete the summary with its versions; its text leaves the receipts as well."""
         delete_summary(
@@ -262,7 +264,9 @@ class SummaryRestore(SummaryView):
 
     scopes = {"POST": Scope.WRITE}
 
-    @extend_schema(request=SummaryRestoreIn, responses=SummaryOut, parameters=[IF_MATCH])
+    @extend_schema(
+        operation_id="summary_restore", request=SummaryRestoreIn, responses=SummaryOut, parameters=[IF_MATCH]
+    )
     def post(self, request: Request, session_id: UUID) -> Response:
         """Bring back what a version says, and lock it."""
         values = self.validated(SummaryRestoreIn)
@@ -304,7 +308,7 @@ class SummariesDigest(ApiView):
     }
     idempotent_in_transaction = False
 
-    @extend_schema(request=DigestIn, responses=DigestOut)
+    @extend_schema(operation_id="summaries_digest", request=DigestIn, responses=DigestOut)
     def post(self, request: Request) -> Response:
         """Make a digest of an actor's trusted summaries, of a time or a project; it is answered and not kept."""
         values = self.validated(DigestIn)
