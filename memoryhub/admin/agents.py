@@ -71,7 +71,7 @@ _STRATEGIES_IN_WORDS = {
 
 
 class AgentForm(ActionForm):
-    """What can be set on an agent."""
+    """Editable settings of an agent."""
 
     expected_version = forms.IntegerField(required=False, widget=forms.HiddenInput())
     system_prompt = ProseField(required=False, max_length=LONGEST_PROMPT, label=_("System prompt"))
@@ -123,7 +123,7 @@ def _new_agent_refused(error: Any) -> FormRejected:
 
 @admin.register(Agent)
 class AgentAdmin(ActionAdmin):
-    """Agents: added and changed through the actions; an agent with memories is not deleted here."""
+    """Agents; there is no action that deletes one."""
 
     form = AgentForm
     list_display = (
@@ -186,7 +186,7 @@ class AgentAdmin(ActionAdmin):
 
 
 class ActorForm(ActionForm):
-    """What a user overrides."""
+    """Policy overrides of a user."""
 
     policy = ObjectField(
         label=_("Policy"), help_text=_("Only the values that differ from the agent's, as JSON.")
@@ -199,7 +199,7 @@ class ActorForm(ActionForm):
 
 @admin.register(Actor)
 class ActorAdmin(ActionAdmin):
-    """Actors: made by the first write, erased through the API; people change what they override."""
+    """Actors: created by the first write, erased through the API; their overrides are edited here."""
 
     form = ActorForm
     list_display = ("id", "agent", "shown_user", "overrides", "created_at")

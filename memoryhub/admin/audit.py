@@ -20,13 +20,12 @@ MOST_PEOPLE = 200
 
 
 class PersonFilter(DropdownFilter):
-    """Narrows the trail to what one person did."""
+    """Filter by the person who acted."""
 
     title = _("person")
     parameter_name = "person"
 
     def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, Any]]:
-        """Return the people who have an account; what others did is found by their name."""
         people = User.objects.order_by("username").values_list("pk", "username")[:MOST_PEOPLE]
         return [(str(pk), name) for pk, name in people]
 
@@ -37,8 +36,6 @@ class PersonFilter(DropdownFilter):
 
 @admin.register(AuditEntry)
 class AuditAdmin(ReadOnlyAdmin):
-    """The trail: who did what to which row, when and why."""
-
     list_display = ("at", "who", "deed", "shown_object", "whose", "why")
     list_filter = (
         PersonFilter,

@@ -38,17 +38,17 @@ MOST_AT_ONCE = 1000
 
 
 def principal(request: HttpRequest) -> Principal:
-    """Return who acts: the person who is logged in."""
+    """Return the logged-in person as the principal of an action."""
     return curator(request.user.pk, request.user.get_username())
 
 
 def clock() -> datetime:
-    """Return the time of a change; the edge is the one place that reads the clock."""
+    """Return the time of a change; only the edge reads the clock."""
     return timezone.now()
 
 
 class FormRejected(Exception):
-    """What an action had against a change: messages by form field (None: the form as a whole)."""
+    """Validation errors raised by an action, by form field (None: the form as a whole)."""
 
     def __init__(self, errors: Mapping[str | None, Sequence[Any]], *, version: int | None = None) -> None:
         self.errors = errors
@@ -68,12 +68,12 @@ def error_on_own_field(error: Any) -> FormRejected:
 
 
 def policy_errors(error: Any) -> FormRejected:
-    """Translate a PolicyError, whose keys are policy values: they stand in one field."""
+    """Translate a PolicyError, whose keys are policy values, into errors of the policy field."""
     return FormRejected({"policy": [f"{key}: {problem}" for key, problem in error.errors.items()]})
 
 
 def version_conflict(error: Any) -> FormRejected:
-    """Translate a VersionMismatch; what was typed stays, and can be saved over the other change."""
+    """Translate a VersionMismatch; what was typed stays, and a second save replaces the other change."""
     problem = _(
         "This was changed while you edited it. What you typed is kept here and not saved: open the page anew to see "
         "the other change, or save again to replace it."
@@ -82,7 +82,7 @@ def version_conflict(error: Any) -> FormRejected:
 
 
 class ActionForm(forms.ModelForm):
-    """A form whose values go to an action; shows what the action had against them."""
+    """A form whose values go to an action, and that shows the action's validation errors."""
 
     refused: FormRejected | None = None
     # Fields whose values have another form here than in the model; the instance itself is never saved.
@@ -107,21 +107,20 @@ class ActionForm(forms.ModelForm):
         return excluded | self.not_checked_as_stored
 
     def changed_values(self, names: frozenset[str]) -> dict[str, Any]:
-        """Return what a person changed among the given values; all else stays as it is in the database."""
+        """Return the values that a person changed; all others keep what is stored."""
         return {name: self.cleaned_data[name] for name in self.changed_data if name in names}
 
 
 def untranslated() -> AbstractContextManager[None]:
-    """Return a stretch in which nothing is translated: what is kept does not depend on who made it happen."""
+    """Return a context without translation: what is stored must not depend on the person's language."""
     return translation.override(None)
 
 
 class CappedPaginator(Paginator):
-    """Counts no further than a person pages: a list shows its first 10,000 rows, filters find the others."""
+    """Counts at most MOST_LISTED rows; filters find the others."""
 
     @cached_property
     def count(self) -> int:
-        """Return the number of rows, at most MOST_LISTED."""
         rows = self.object_list
         if isinstance(rows, QuerySet):
             number: int = rows.order_by()[:MOST_LISTED].count()
@@ -130,7 +129,7 @@ class CappedPaginator(Paginator):
 
 
 class HubAdmin(ModelAdmin):
-    """The base of all screens: quick lists, and a search that takes an id or words."""
+    """Base of all screens: bounded lists, and a search by id or words."""
 
     list_per_page = 50
     list_max_show_all = 200
@@ -189,18 +188,18 @@ class HubAdmin(ModelAdmin):
             return super().log_deletions(request, queryset)
 
     def history_view(self, request: HttpRequest, object_id: str, extra_context: Any = None) -> HttpResponse:
-        """Show what the admin logged of a row; Django itself tells strangers first whether there is such a row."""
+        """Check permission first: Django tells strangers whether the row exists."""
         if not self.has_view_or_change_permission(request):
             raise PermissionDenied
         answer: HttpResponse = super().history_view(request, object_id, extra_context)
         return answer
 
     def context_of(self, request: HttpRequest, row: Any) -> dict[str, Any]:
-        """Return what a row's page shows besides its fields; asked for once the page may be seen."""
+        """Return the template context of a row's page, once the page may be seen."""
         return {}
 
     def title_of(self, row: Any) -> Any:
-        """Return what pages call a row, as plain text: a name, or words and a time; None: as it calls itself."""
+        """Return a row's title as plain text; None: its `__str__`."""
         return None
 
     def get_object(self, request: HttpRequest, object_id: str, from_field: str | None = None) -> Any:
@@ -226,7 +225,7 @@ class HubAdmin(ModelAdmin):
 
 
 def _can_be_ids(rows: QuerySet[Any], keys: Sequence[str]) -> bool:
-    """Return whether rows can be looked up by these keys: apart, so that no action's own error is taken for theirs."""
+    """Return whether these keys can be ids; checked apart, so that an action's own error is not mistaken for theirs."""
     try:
         rows.filter(pk__in=keys)
     except (ValidationError, ValueError):
@@ -235,7 +234,7 @@ def _can_be_ids(rows: QuerySet[Any], keys: Sequence[str]) -> bool:
 
 
 class ReadOnlyAdmin(HubAdmin):
-    """Screens of what no person changes."""
+    """Base of read-only screens."""
 
     def has_add_permission(self, request: HttpRequest) -> bool:
         return False
@@ -248,7 +247,7 @@ class ReadOnlyAdmin(HubAdmin):
 
 
 class ActionAdmin(HubAdmin):
-    """Screens whose forms go to actions. `act` does it; `refusals` translates what the action raises."""
+    """Screens whose forms call actions: `act` calls, `refusals` translates the action's errors."""
 
     add_form: type[ActionForm] | None = None
     refusals: Mapping[type[Exception], Refusal] = {}
@@ -265,7 +264,6 @@ class ActionAdmin(HubAdmin):
         obj.refresh_from_db()
 
     def refusal(self, error: Exception) -> FormRejected:
-        """Return what an action raised as errors of a form."""
         translate = next(each for kind, each in self.refusals.items() if isinstance(error, kind))
         return translate(error)
 
@@ -285,7 +283,7 @@ class ActionAdmin(HubAdmin):
         form_url: str = "",
         extra_context: dict[str, Any] | None = None,
     ) -> HttpResponse:
-        """Show the form, or act on it; where the action refuses, nothing is kept and the form comes back."""
+        """Show the form or call the action; on a validation error nothing is saved and the form comes back."""
         view = super().changeform_view
         try:
             answer: HttpResponse = view(request, object_id, form_url, extra_context)
@@ -296,7 +294,7 @@ class ActionAdmin(HubAdmin):
 
 
 def excerpt(text: str | None, length: int = EXCERPT) -> str:
-    """Return the beginning of a text on one line; isolated, so that its direction ends where it ends."""
+    """Return the beginning of a text on one line, isolated for bidirectional text."""
     line = " ".join((text or "")[:READ_FOR_EXCERPT].split())
     short = (
         line if len(line) <= length and len(text or "") <= READ_FOR_EXCERPT else f"{line[:length].rstrip()}…"
@@ -305,14 +303,14 @@ def excerpt(text: str | None, length: int = EXCERPT) -> str:
 
 
 def owner_label(actor: Actor) -> str:
-    """Return whose a row is, for people who may see it: the agent, and the user where there is one."""
+    """Return the agent, and the user where there is one, that a row belongs to."""
     if not actor.user_id:
         return format_html("<bdi>{}</bdi>", actor.agent_id)
     return format_html("<bdi>{}</bdi> / <bdi>{}</bdi>", actor.agent_id, excerpt(actor.user_id, 60))
 
 
 def link_to(page: str, key: object, text: object) -> SafeString:
-    """Return a link to a page of the admin; the text alone where there is no such page."""
+    """Return a link to an admin page; the text alone where there is no such page."""
     try:
         address = reverse(page, args=[key])
     except NoReverseMatch:
@@ -321,7 +319,7 @@ def link_to(page: str, key: object, text: object) -> SafeString:
 
 
 def coloured(colours: Mapping[str, str]) -> Callable[[Any], Any]:
-    """Mark a list's column as shown in unfold's coloured labels, by value."""
+    """Mark a list column as shown in unfold's coloured labels, by value."""
 
     def mark(function: Any) -> Any:
         function.label = dict(colours)
@@ -357,7 +355,6 @@ class OwnedMixin:
 
 
 def as_uuid(text: str) -> UUID | None:
-    """Return a text as an id, or None where it is none."""
     try:
         return UUID(text.strip())
     except ValueError:
@@ -369,20 +366,19 @@ LONGEST_TITLE = 80
 
 
 def actor_title(actor: Actor) -> str:
-    """Return whose a row is as plain text; the user's id is isolated, so that its direction ends where it ends."""
+    """Return the agent and user as plain text, isolated for bidirectional text."""
     if not actor.user_id:
         return actor.agent_id
     return f"{actor.agent_id} / \u2068{truncated(actor.user_id, LONGEST_USER)}\u2069"
 
 
 def title_with_time(what: Any, at: datetime) -> str:
-    """Return what a row without a name is, and when it came to be."""
+    """Return a title for a row without a name: what it is and when it was created."""
     when = date_format(timezone.localtime(at), "SHORT_DATETIME_FORMAT")
     return capfirst(gettext("%(what)s, %(time)s") % {"what": what, "time": when})
 
 
 def truncated(text: str, length: int = LONGEST_TITLE) -> str:
-    """Return the beginning of a text on one line."""
     line = " ".join(text.split())
     return line if len(line) <= length else f"{line[:length].rstrip()}…"
 

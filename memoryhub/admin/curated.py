@@ -30,7 +30,7 @@ class VersionedForm(ActionForm):
 
 
 class CuratedAdmin(OwnedMixin, ActionAdmin):
-    """Screens whose saved form can be undone. Who may only look is not shown the `editing_fields`."""
+    """Screens whose saved form can be undone; `editing_fields` are hidden from those who may only look."""
 
     refusals: Mapping[type[Exception], Any] = {
         VersionMismatch: version_conflict,
@@ -46,7 +46,7 @@ class CuratedAdmin(OwnedMixin, ActionAdmin):
         return without_fields(fieldsets, self.editing_fields)
 
     def offer_undo(self, request: HttpRequest, text: Any, undo: str) -> None:
-        """Say what the form's action did, beside a button that posts to `undo`, in place of Django's message."""
+        """Report what the form's action did with a button that posts to `undo`, instead of Django's message."""
         request.done = (text, undo)  # type: ignore[attr-defined]
 
     def response_change(self, request: HttpRequest, obj: Any) -> HttpResponse:
@@ -65,7 +65,7 @@ class CuratedAdmin(OwnedMixin, ActionAdmin):
     def view_row(
         self, request: HttpRequest, object_id: str, view: Callable[[Any], HttpResponse]
     ) -> HttpResponse:
-        """Return the view of a row, for whoever may look at it; 403 else, and the list where it is gone."""
+        """Call a view with a row; 403 without permission to see it, a redirect to the list where it is gone."""
         row = self.get_object(request, object_id)
         if not self.has_view_permission(request, row):
             raise PermissionDenied

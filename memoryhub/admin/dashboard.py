@@ -45,7 +45,7 @@ MOST_WAITING = 10_000
 
 @dataclass(frozen=True)
 class Count:
-    """A number of rows; an estimate where counting would have read too much."""
+    """A number of rows, estimated where counting would read too much."""
 
     number: int
     is_estimate: bool = False
@@ -63,7 +63,7 @@ class Uncounted:
 
 
 class Section(StrEnum):
-    """Where on the page a figure stands: what waits for a person comes first."""
+    """Sections of the page, in order."""
 
     DECIDE = "decide"
     BACKGROUND = "background"
@@ -97,7 +97,6 @@ class Tile:
 
     @property
     def href(self) -> str:
-        """Return the address of the page, or of the list."""
         if self.page:
             try:
                 return reverse(self.page)
@@ -112,13 +111,12 @@ class Tile:
 
     @property
     def is_waiting(self) -> bool:
-        """Whether somebody should look here: there is something to decide."""
         return self.section is Section.DECIDE and bool(self.figure.number)
 
 
 @dataclass(frozen=True)
 class Happening:
-    """Something that was done lately: when, what in words, by whom, and the row's page."""
+    """A recent action: when, its title, by whom, and the row's page."""
 
     at: datetime
     text: Any
@@ -128,7 +126,6 @@ class Happening:
 
     @property
     def href(self) -> str:
-        """Return the address of the row's page; nothing where it has none."""
         opts = self.model._meta
         if self.key is None or not admin.site.is_registered(self.model):
             return ""
@@ -151,7 +148,7 @@ def count(rows: QuerySet[Any]) -> Uncounted:
 
 
 def counted(tiles: Sequence[Tile]) -> list[Tile]:
-    """Return the tiles with their figures, by three statements however many there are."""
+    """Return the tiles with their counts, read by three statements."""
     wanted = [
         each.rows for tile in tiles for each in (tile.figure, tile.recent) if isinstance(each, Uncounted)
     ]
@@ -190,7 +187,7 @@ def _together(compiled: Sequence[tuple[str, Any]]) -> tuple[str, list[Any]]:
 
 
 def ground_tiles(now: datetime) -> list[Tile | Happening]:
-    """Return the ground's figures, and what people did lately."""
+    """Return the core's tiles, and what people did recently."""
     usable = ApiKey.objects.usable(now)
     return [
         Tile(_("Agents"), count(Agent.objects.all()), _("with a memory of their own"), Agent),
@@ -202,7 +199,7 @@ def ground_tiles(now: datetime) -> list[Tile | Happening]:
 
 
 def _background_tile(now: datetime) -> Tile:
-    """Return the figure of what waits or ended badly, and whether anybody works; the worst news first."""
+    """Return failed jobs if there are any, else the queue with the state of the workers."""
     state = jobs_status(now)
     ended_badly = state.jobs.get(State.FAILED, 0) + state.jobs.get(State.DEAD, 0)
     if ended_badly and state.mood in (Mood.IDLE, Mood.WORKING):
@@ -226,7 +223,7 @@ def _done_by_people() -> Iterator[Happening]:
 
 @dataclass(frozen=True)
 class Provider:
-    """A provider of the settings: what it is for, which it is, and how its last call ended, where one is known."""
+    """A configured provider and the outcome of its last call."""
 
     purpose: Any
     name: str
@@ -266,7 +263,7 @@ def _in(section: Section, tiles: Iterable[Tile]) -> list[Tile]:
 
 
 def first_page(request: HttpRequest, context: dict[str, Any]) -> dict[str, Any]:
-    """Add what this person may see; unfold calls it (`DASHBOARD_CALLBACK`)."""
+    """Add what this person may see to the context (`DASHBOARD_CALLBACK` of unfold)."""
     now, user = clock(), cast(Any, request.user)
     panels = [cast(Panel, import_string(path)) for path in settings.DASHBOARD_PANELS]
     offered = [each for panel in panels for each in panel(now)]

@@ -15,7 +15,7 @@ DAY_ENDS = "23:59:59.999999"
 
 
 class PeriodFilter(RangeDateTimeFilter):
-    """From one time to another; the kit's own compares naive times, and passes over a day without a time."""
+    """Filter by a period; unfold's own compares naive times, and ignores a day without a time."""
 
     def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
         first, last = self._bound("from", DAY_BEGINS), self._bound("to", DAY_ENDS)
@@ -36,7 +36,7 @@ class PeriodFilter(RangeDateTimeFilter):
 
 
 class UserFilter(TextFilter):
-    """Narrows a list to one user's rows, by the exact id."""
+    """Filter by the exact id of a user."""
 
     title = _("user")
     parameter_name = "user"

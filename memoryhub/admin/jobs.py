@@ -85,8 +85,6 @@ class WrongState(DomainError):
 
 
 class KindFilter(DropdownFilter):
-    """Narrows the jobs to one kind."""
-
     title = _("kind")
     parameter_name = "kind"
 
@@ -255,7 +253,6 @@ class JobAdmin(ReadOnlyAdmin):
         return run_object_action(self, request, object_id, act, may=lambda job: True, logged=verb)
 
     def has_retry_permission(self, request: HttpRequest) -> bool:
-        """Return whether this person may decide about jobs: administrators."""
         return bool(request.user.has_perm("memoryhub.change_job"))
 
     def context_of(self, request: HttpRequest, row: Any) -> dict[str, Any]:

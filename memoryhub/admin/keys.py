@@ -60,7 +60,7 @@ NOT_TRUSTED: Final = _(
 
 
 class KeyForm(ActionForm):
-    """What a new key may do."""
+    """Settings of a new key."""
 
     scopes = forms.MultipleChoiceField(
         choices=[(scope.value, SCOPE_WORDS[scope]) for scope in Scope],
@@ -102,7 +102,7 @@ class KeyForm(ActionForm):
             field.help_text = format_lazy("{} {}", field.help_text, FEWER_SCOPES)
 
     def clean_is_trusted(self) -> bool:
-        """Return whether what the key writes waits for nobody; refused where the issuer could not approve it."""
+        """Refuse trust that the issuer could not grant by approving."""
         is_trusted: bool = self.cleaned_data["is_trusted"]
         if is_trusted and not may_trust(self.issuer):
             raise forms.ValidationError(NOT_TRUSTED)
@@ -110,8 +110,6 @@ class KeyForm(ActionForm):
 
 
 class StateFilter(DropdownFilter):
-    """Narrows the keys to those that open something, or to those that do not."""
-
     title = _("state")
     parameter_name = "state"
 
@@ -126,7 +124,7 @@ class StateFilter(DropdownFilter):
 
 @admin.register(ApiKey)
 class KeyAdmin(ActionAdmin):
-    """API keys. The text is in the answer to the form that issued it, and nowhere else, ever."""
+    """API keys. The secret is in the response to the form that issued it, and nowhere else."""
 
     form = KeyForm
     list_per_page = 30  # wide rows: a page stays under 400 KB
@@ -231,7 +229,7 @@ class KeyAdmin(ActionAdmin):
         return form
 
     def act(self, request: HttpRequest, row: Any, form: Any, change: bool) -> ApiKey:
-        """Issue the key; its text stays on the form's row until the answer is written, and goes with it."""
+        """Issue the key; its secret stays on the form's row until the response is written."""
         values = form.cleaned_data
         key, new = issue_key(
             name=values["name"],
@@ -249,7 +247,7 @@ class KeyAdmin(ActionAdmin):
     def response_add(
         self, request: HttpRequest, obj: Any, post_url_continue: str | None = None
     ) -> HttpResponse:
-        """Show the key in this very answer: a message or a redirect would have to store it."""
+        """Show the secret in this very response: a message or a redirect would have to store it."""
         answer = render_page(
             request,
             "admin/memoryhub/apikey/issued.html",
@@ -300,7 +298,7 @@ def _example(key: ApiKey) -> Any:
 
 @dataclass(frozen=True)
 class Snippet:
-    """A program of a few lines: an id for the page, what it is written in, and the text."""
+    """A code sample: an id for the page, its language, and the text."""
 
     name: str
     title: Any
@@ -356,7 +354,7 @@ SNIPPETS: Final = (
 def snippets(
     request: HttpRequest, key: str, *, agent_ids: Sequence[str] | None, user_id: str | None
 ) -> list[Snippet]:
-    """Return calls that ask this server, at the address the person sees it under, for a context."""
+    """Return code samples that request a context from this server, at the address the person uses."""
     body = {
         "agent_id": (agent_ids or ["my-agent"])[0],
         **({"user_id": user_id} if user_id else {}),

@@ -109,23 +109,21 @@ MODELS: Final[Mapping[str, str]] = {"person": "user", "routing": "routingdecisio
 
 
 def principal_label(name: str, kind: str) -> str:
-    """Return who did it, with what kind of hand that was; the name alone is somebody's data."""
+    """Return who acted, with the kind of principal: the name alone is user data."""
     return format_html("{} ({})", excerpt(name, 60), PRINCIPAL_KINDS.get(kind, kind))
 
 
 def verb_label(verb: str) -> Any:
-    """Return what was done, in words; the verb itself where it has none."""
     return VERBS.get(verb, verb.replace("_", " "))
 
 
 def model_of(kind: str) -> type[Model] | None:
-    """Return the model that a kind of row stands for, where it has a screen."""
+    """Return the model of an audit entry's object kind, where it has a screen."""
     name = MODELS.get(kind, kind.replace("_", ""))
     return next((model for model in admin.site._registry if model._meta.model_name == name), None)
 
 
 def kind_label(kind: str) -> str:
-    """Return what a kind of row is called."""
     model = model_of(kind)
     return str(model._meta.verbose_name) if model is not None else kind.replace("_", " ")
 

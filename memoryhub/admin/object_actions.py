@@ -27,7 +27,7 @@ NEXT = "next"
 
 @dataclass(frozen=True)
 class Done:
-    """What a button did, in words; where to go on (the row's own page); and what a POST to takes it back."""
+    """Result of an object action: message, where to go on (default: the row's page), and what a POST to undoes it."""
 
     message: Any
     to: str | None = None
@@ -38,7 +38,7 @@ Act = Callable[[Any, str], Done]
 
 
 class DecisionAdmin(ReadOnlyAdmin):
-    """Screens of rows that are changed by buttons alone: whoever may change the model may press them."""
+    """Read-only screens with object actions, for those who may change the model."""
 
     def has_decide_permission(self, request: HttpRequest) -> bool:
         return bool(request.user.has_perm(f"{self.opts.app_label}.change_{self.opts.model_name}"))
@@ -50,7 +50,7 @@ class DecisionAdmin(ReadOnlyAdmin):
 
 
 def object_action_urls(screen: Any, views: Mapping[str, Callable[..., HttpResponse]]) -> list[URLPattern]:
-    """Return the addresses of a row's buttons and pages, by their names: they stand before the screen's own."""
+    """Return the URLs of a row's actions and pages by their names; they precede the screen's own."""
     view, model = screen.admin_site.admin_view, f"{screen.opts.app_label}_{screen.opts.model_name}"
     return [
         path(f"<path:object_id>/{name}/", view(each), name=f"{model}_{name.replace('-', '_')}")
@@ -67,10 +67,7 @@ def run_object_action(
     logged: str,
     may: Callable[[Any], bool] | None = None,
 ) -> HttpResponse:
-    """Do what a button posts, say what came of it, and go on: to `next` where the page names one of ours.
-
-    A GET changes nothing.
-    """
+    """Run the action that a button posts, report it, and redirect to `next` or the row's page."""
     if request.method != "POST":
         return HttpResponseNotAllowed(["POST"])
     row = screen.get_object(request, object_id)
@@ -92,7 +89,7 @@ def run_object_action(
 
 
 def _back_here(request: HttpRequest, undo: str | None) -> str | None:
-    """Let what takes a press back lead to where it was pressed, unless it leads somewhere already."""
+    """Let an undo lead back to where the action was posted, unless it names a page already."""
     back = next_url(request)
     if undo is None or back is None or f"{NEXT}=" in undo:
         return undo
@@ -100,17 +97,14 @@ def _back_here(request: HttpRequest, undo: str | None) -> str | None:
 
 
 def report_done(request: HttpRequest, text: Any, *, undo: str | None = None) -> None:
-    """Say on the next page what was done, beside a button that posts to `undo` where that takes it back.
-
-    The button is made where the message is shown (templates/unfold/helpers/messages.html), so no token is stored.
-    """
+    """Report a result with an undo button; the button is rendered with the message, so no token is stored."""
     messages.success(request, text, extra_tags=f"{UNDO}{undo}" if undo else "")
 
 
 def act_on_each(
     screen: Any, request: HttpRequest, rows: Iterable[Any], act: Callable[[Any], object], *, logged: str
 ) -> int:
-    """Do something to each row; tell why not to those that were refused, and return how many it was done to."""
+    """Call an action for each row, report errors by reason, and return the number that succeeded."""
     refusals: Counter[str] = Counter()
     done = 0
     for row in rows:
@@ -134,7 +128,7 @@ def report_skipped(screen: Any, request: HttpRequest, refusals: Mapping[str, int
 
 
 def counted(*texts: tuple[Any, int]) -> list[str]:
-    """Return lazy plural texts with their counts, those of nothing left out."""
+    """Return lazy plural texts with their counts, zero counts left out."""
     return [text % {"count": count} for text, count in texts if count]
 
 
@@ -143,19 +137,19 @@ def submitted_reason(request: HttpRequest) -> str:
 
 
 def submitted_text(request: HttpRequest, name: str) -> str:
-    """Return a text that a form posted, or that its address carries, without what no database stores."""
+    """Return a text of the form or query string, without NUL characters."""
     text = request.POST.get(name, request.GET.get(name, ""))
     return str(text).replace("\x00", "").strip()
 
 
 def submitted_number(request: HttpRequest, name: str) -> int | None:
-    """Return a small number that a page posted, or None."""
+    """Return a submitted number below a billion, or None."""
     text = submitted_text(request, name)
     return int(text) if text.isascii() and text.isdecimal() and len(text) < 10 else None
 
 
 def next_url(request: HttpRequest) -> str | None:
-    """Return the page to go on to, where the form names one of this server's."""
+    """Return the `next` address if it is one of this server's."""
     address = submitted_text(request, NEXT)
     is_ours = url_has_allowed_host_and_scheme(address, {request.get_host()}, request.is_secure())
     return address if address and is_ours else None
@@ -171,7 +165,7 @@ EXAMPLES = 5
 
 @dataclass(frozen=True)
 class Confirmation:
-    """What is asked: the title, what will happen in sentences, some of the rows, and the button's words."""
+    """Content of a confirmation page: title, sentences, example rows, button."""
 
     title: Any
     sentences: Sequence[Any]
@@ -199,7 +193,7 @@ def confirmation_page(
     keys: Sequence[Any],
     problem: Any = None,
 ) -> HttpResponse:
-    """Return the page that asks; it posts the keys that it speaks of, whatever else the filters find by then."""
+    """Return the confirmation page; it posts the listed keys, whatever the filters find by then."""
     return render_page(
         request,
         "admin/memoryhub/includes/confirm.html",

@@ -17,7 +17,7 @@ View = Callable[..., HttpResponse]
 
 @dataclass(frozen=True)
 class Page:
-    """A page below /admin/: where it is, its name in the URLconf, and the permissions that it takes, all of them."""
+    """A page below /admin/: address, URL name, view, and the permissions it takes, all of them."""
 
     address: str
     name: str
@@ -30,7 +30,7 @@ def pages() -> list[Page]:
 
 
 def needs_of(name: str) -> tuple[str, ...]:
-    """Return the permissions that a page takes: who lacks one of them is shown no way to it."""
+    """Return the permissions of a page, for links to it."""
     return {page.name: page.needs for page in pages()}[name]
 
 

@@ -46,7 +46,7 @@ class EmbeddingSpaceAdmin(ReadOnlyAdmin):
 
 @admin.register(IdempotencyRecord)
 class IdempotencyAdmin(ReadOnlyAdmin):
-    """Answers kept to be repeated for a day; their bodies hold people's texts and are not shown."""
+    """Responses kept for a day to answer retries; their bodies hold user texts and are not shown."""
 
     list_display = ("created_at", "route", "status", "api_key")
     list_filter = (("route", FieldTextFilter), ("created_at", PeriodFilter))
@@ -58,7 +58,7 @@ class IdempotencyAdmin(ReadOnlyAdmin):
 
 @admin.register(Worker)
 class WorkerAdmin(ReadOnlyAdmin):
-    """The workers that work on jobs, and when each was last seen."""
+    """Workers and when each was last seen."""
 
     list_display = ("__str__", "shown_state", "started_at", "seen_at")
     ordering = ("-seen_at",)
@@ -72,7 +72,7 @@ class WorkerAdmin(ReadOnlyAdmin):
 
 @admin.register(ScheduleState)
 class ScheduleAdmin(ReadOnlyAdmin):
-    """When each schedule of the settings comes next."""
+    """Next run of each schedule."""
 
     list_display = ("name", "next_at", "last_at")
     ordering = ("name",)

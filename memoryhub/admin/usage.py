@@ -36,7 +36,7 @@ def dollars(amount: Any) -> str:
 
 
 def usage_tiles(now: datetime) -> list[Tile]:
-    """Return what today cost, and whether the providers answer or anybody's background work is paused."""
+    """Return the tile of today's cost and the providers' state."""
     today = LedgerEntry.objects.filter(created_at__gte=day_start(now))
     spent = spent_in(today)
     title, figure = _("Spent today"), dollars(spent.cost)
@@ -47,7 +47,7 @@ def usage_tiles(now: datetime) -> list[Tile]:
 
 
 def _state(now: datetime) -> str:
-    """Return the worst news of the providers: work that is paused, calls that fail, or that all is well."""
+    """Return the most urgent state: paused work, a failed call, or all well."""
     waiting = [standing.agent_id for standing in paused_agents(now=now)]
     if waiting:
         return gettext("cap reached: %(agents)s") % {"agents": ", ".join(waiting[:3])}

@@ -80,7 +80,7 @@ def head_of(memory: Memory) -> dict[str, Any]:
 
 
 def memory_context(request: HttpRequest, memory: Memory, *, now: datetime) -> dict[str, Any]:
-    """Return a memory's story; `memory` has its numbers, actor and agent loaded."""
+    """Return the template context of a memory with its numbers, actor and agent loaded."""
     numbers = getattr(memory, "numbers", None)
     perspectives = list(memory.perspectives.all())
     return {
@@ -98,7 +98,7 @@ def memory_context(request: HttpRequest, memory: Memory, *, now: datetime) -> di
 
 
 def _revisions(request: HttpRequest, memory: Memory) -> dict[str, Any]:
-    """Return some of a memory's changes, the latest unless the address asks for earlier ones."""
+    """Return a page of revisions, the latest unless the address asks for earlier ones."""
     rows = MemoryRevision.objects.filter(actor_id=memory.actor_id, memory_id=memory.pk).defer("after")
     before = request.GET.get("before", "")
     earlier = before.isascii() and before.isdecimal() and len(before) < 10
@@ -117,7 +117,7 @@ def _revisions(request: HttpRequest, memory: Memory) -> dict[str, Any]:
 
 
 def _succession(memory: Memory) -> list[dict[str, Any]]:
-    """Return what held one after the other in the memory's place; nothing where it stands alone."""
+    """Return the chain of memories that replaced each other; empty for a memory alone."""
     steps = succession_of(memory)
     if len(steps) == 1:
         return []
@@ -218,16 +218,12 @@ def _merges(request: HttpRequest, memory: Memory) -> dict[str, Any]:
 
 
 def may_read_memories(request: HttpRequest) -> bool:
-    """Return whether a person may see the texts of memories, whatever other screen they stand on."""
     user: Any = request.user
     return bool(user.has_perm("strength.view_memory") or user.has_perm("strength.change_memory"))
 
 
 def memory_links(request: HttpRequest, actor_id: UUID, keys: Iterable[Any]) -> dict[str, SafeString]:
-    """Return the beginnings of an actor's memories, linked to their pages, by id; one query for all of them.
-
-    Who may not read memories gets their ids.
-    """
+    """Return linked excerpts of an actor's memories by id, in one query; ids for those who may not read memories."""
     wanted = list({str(key) for key in keys if key})
     if not may_read_memories(request):
         return {key: SafeString(excerpt(key)) for key in wanted}
@@ -285,7 +281,7 @@ def _message_page(source: MemorySource) -> str:
 
 
 def retrieved(memory: Memory, *, place: int) -> dict[str, Any]:
-    """Return the contexts that a memory was a candidate for, the latest first: some of them from a place on."""
+    """Return a page of the contexts that a memory was a candidate for, latest first."""
     rows = Receipt.objects.about(memory.actor_id, memory.pk).defer("metadata", "query")
     found = list(
         rows.annotate(opening=Left(F("query"), READ_FOR_EXCERPT))[place : place + RECEIPTS_AT_ONCE + 1]
@@ -298,7 +294,7 @@ def retrieved(memory: Memory, *, place: int) -> dict[str, Any]:
 
 
 def _part(receipt: Any, memory_id: str) -> dict[str, Any]:
-    """Return what became of the memory in one receipt: in which layer, as which of its candidates, and why."""
+    """Return the memory's layer, rank and outcome in one receipt."""
     items = receipt.items
     own: dict[str, Any] = next((item for item in items if item.get("source_id") == memory_id), {})
     rivals = [item for item in items if item["layer"] == own.get("layer")]
@@ -326,7 +322,7 @@ CHOSEN: Final = ("kind", "scope_level")
 
 
 def changes_of(revisions: Sequence[MemoryRevision]) -> list[dict[str, Any]]:
-    """Return what each revision changed, in words; as many texts are compared as a page has time for."""
+    """Return each revision's changes; all texts share the page's deadline."""
     deadline = page_deadline()
     return [_change_of(revision, deadline) for revision in revisions]
 

@@ -99,7 +99,7 @@ OUTDATED: Final = ngettext_lazy(
 
 
 class MergeStateFilter(DropdownFilter):
-    """Shows what waits for a decision, unless asked for something else."""
+    """Filter by state; proposed by default."""
 
     title = _("state")
     parameter_name = "state"
@@ -118,7 +118,7 @@ class MergeStateFilter(DropdownFilter):
 
 @admin.register(Merge)
 class MergeAdmin(OwnedMixin, DecisionAdmin):
-    """Proposals to merge, and what became of them; whoever may change them decides."""
+    """Merge proposals and merges, decided by those who may change them."""
 
     list_display = (
         "shown_likeness",
@@ -215,7 +215,7 @@ class MergeAdmin(OwnedMixin, DecisionAdmin):
         return None
 
     def undo_many_view(self, request: HttpRequest) -> HttpResponse:
-        """Take back what was decided about many pairs at once, as far as it stands still."""
+        """Undo a batch of decisions, as far as they still hold."""
         if not self.has_decide_permission(request):
             raise PermissionDenied
         by, batch = principal(request), as_uuid(submitted_text(request, "batch"))
@@ -240,7 +240,7 @@ class MergeAdmin(OwnedMixin, DecisionAdmin):
         ]
 
     def decide_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
-        """Do what a button says; after a decision the next proposal is shown, with the way to take it back."""
+        """Carry out a decision and show the next proposal, with an undo."""
         verb, stays = submitted_text(request, "verb"), as_uuid(submitted_text(request, "stays"))
 
         def act(proposal: Merge, reason: str) -> Done:
@@ -289,14 +289,14 @@ def _undo_of(batch: UUID) -> str:
 
 
 def _next_after(proposal: Merge) -> str:
-    """Return the address of the next proposal that waits, of the same actor first; the list where there is none."""
+    """Return the address of the next proposal, of the same actor first; else of the list."""
     open_ = merges_that_wait(clock()).exclude(pk=proposal.pk).defer("undo")
     following = open_.filter(actor_id=proposal.actor_id).first() or open_.first()
     return change_url(following) if following else reverse("admin:strength_merge_changelist")
 
 
 def _verbs(proposal: Merge) -> list[str]:
-    """Return the buttons that have a chance; whether one works is for the action to say."""
+    """Return the buttons that may work; the action has the last word."""
     if proposal.state == MergeState.PROPOSED:
         return ["accept", "dismiss"] if is_as_compared(proposal, clock()) else ["dismiss"]
     if proposal.state == MergeState.MERGED and proposal.absorbed.status == Status.ARCHIVED:
@@ -312,7 +312,7 @@ def merge_of(key: UUID, actor_id: UUID) -> Merge:
 
 
 def pair_of(request: HttpRequest, merge: Merge) -> dict[str, Any]:
-    """Return both memories of a merge, what each says alone, and what the one that stays will have."""
+    """Return both memories of a merge, their differences, and the merged result."""
     kept, absorbed = merge.kept, merge.absorbed
     reads = may_read_memories(request)
     rows = side_by_side(kept.content, absorbed.content) if reads else None
@@ -335,10 +335,7 @@ def pair_of(request: HttpRequest, merge: Merge) -> dict[str, Any]:
 
 
 def other_merges(merge: Merge) -> dict[str, int]:
-    """Return how many further open proposals are about the one that goes; they are withdrawn then.
-
-    By who stays: the one that was proposed to stay, or the other.
-    """
+    """Return how many other open proposals would be withdrawn, by which of the two stays."""
     open_ = Merge.objects.filter(actor_id=merge.actor_id, state=MergeState.PROPOSED).exclude(pk=merge.pk)
     about = {
         "as_proposed": Q(kept_id=merge.absorbed_id) | Q(absorbed_id=merge.absorbed_id),

@@ -31,7 +31,7 @@ LATEST_SLEEPS = 4
 
 
 def tiles(now: datetime) -> list[Tile | Happening]:
-    """Return the figures of the admin's first page, and the sleeps of late."""
+    """Return the dashboard tiles, and recent sleep runs."""
     memories = Memory.objects.all()
     states = [
         (Status.ACTIVE, _("Active"), _("memories may enter contexts")),
@@ -56,7 +56,6 @@ def _of_state(state: Status, title: Any, note: Any) -> Tile:
 
 
 def _to_decide(now: datetime) -> list[Tile]:
-    """Return what waits for a person: what the review queue shows."""
     pending = memories_that_wait()
     return [
         Tile(
@@ -70,10 +69,7 @@ def _to_decide(now: datetime) -> list[Tile]:
 
 
 def _pairs(now: datetime) -> Count:
-    """Return how many pairs wait, as far as the queue counts.
-
-    The planner cannot tell how many of the memories were changed since: its estimate would be of the wrong order.
-    """
+    """Count open proposals up to the queue's limit: the planner's estimate would be of the wrong order."""
     number = merges_that_wait(now)[: MOST_COUNTED + 1].count()
     return Count(min(number, MOST_COUNTED), is_estimate=number > MOST_COUNTED)
 
@@ -87,14 +83,13 @@ def _slept_tile(now: datetime) -> Tile:
 
 
 def _waiting_tile() -> Tile:
-    """Return how many messages the strategy that is furthest behind has not read; behind it what was drawn so far."""
+    """Return the backlog of the strategy that is furthest behind."""
     furthest = max(unread_messages().values(), default=0)
     note, drawn = _("messages wait for long-term strategies"), f"?source__exact={Source.EXTRACTION}"
     return Tile(_("Extraction"), Count(furthest), note, Memory, drawn, section=Section.BACKGROUND)
 
 
 def _sleeps() -> list[Happening]:
-    """Return the sleeps of late; their ids are in the order of time."""
     runs = SleepRun.objects.filter(dry_run=False).select_related("actor").order_by("-pk")[:LATEST_SLEEPS]
     return [Happening(run.started_at, _slept(run), run.who_name, SleepRun, run.pk) for run in runs]
 

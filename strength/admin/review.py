@@ -100,7 +100,7 @@ class ReviewRequest:
 
     @property
     def about(self) -> str:
-        """Return the filters as an address carries them; a round is about one choice of them."""
+        """Return the filters as a query string; a round belongs to one set of filters."""
         narrowed = self.narrowed
         values = {
             "agent": narrowed.agent_id,
@@ -111,7 +111,6 @@ class ReviewRequest:
         return urlencode({key: value for key, value in values.items() if value and value != Order.OLDEST})
 
     def address(self, at: Item | None = None) -> str:
-        """Return the address of the queue with these filters."""
         query = "&".join(part for part in (self.about, urlencode({"at": str(at)}) if at else "") if part)
         return reverse("review") + (f"?{query}" if query else "")
 
@@ -375,7 +374,7 @@ def _page(request: HttpRequest, asked: ReviewRequest, *, text: str | None = None
 def _place(
     round_: Round, item: Item | None, skipped: list[Item], open_: int, *, is_asked_for: bool
 ) -> int | None:
-    """Return how far the round has come; what was skipped stands at its end. None for what was asked for by name."""
+    """Return the position in the round, skipped items last; None for an item that the address names."""
     if item in skipped:
         return (
             round_.count + open_ - len(skipped) + skipped.index(item) + 1 if open_ <= MOST_COUNTED else None
@@ -410,7 +409,7 @@ def _shown_last(request: HttpRequest, round_: Round) -> dict[str, Any] | None:
 
 
 def badge(request: HttpRequest) -> str:
-    """Return how much waits, for the sidebar; it counts no further than people do."""
+    """Return the number of open items for the sidebar, capped."""
     user: Any = request.user
     if not user.has_perms(NEEDS):
         return "0"
@@ -420,7 +419,7 @@ def badge(request: HttpRequest) -> str:
 
 
 def about_item(request: HttpRequest, item: Item, text: str | None) -> dict[str, Any] | None:
-    """Return what is shown of an item; None where it went just now."""
+    """Return the template context of an item; None where it is gone."""
     if item.is_merge:
         whose = Merge.objects.filter(pk=item.key).values_list("actor_id", flat=True).first()
         return _about_merge(request, item.key, whose) if whose else None

@@ -34,7 +34,7 @@ LONGEST_ASKED: Final = 2_000
 
 @dataclass(frozen=True)
 class SemanticQuery:
-    """A search by meaning as the address states it; without an agent, nobody's memory can be searched yet."""
+    """A semantic search as the address states it; without an agent there is no memory to search."""
 
     words: str
     agent_id: str
@@ -48,7 +48,7 @@ class SemanticQuery:
 
 @dataclass(frozen=True)
 class SemanticResult:
-    """What was found by meaning, best first; `degraded` where the embedder is away, and words decided alone."""
+    """Results, best first; `degraded` where the embedder is unavailable and words alone decided."""
 
     found: Mapping[UUID, FoundMemory] = field(default_factory=dict)
     degraded: bool = False
@@ -59,7 +59,7 @@ class SemanticResult:
 
 
 def requested_search(request: HttpRequest) -> SemanticQuery | None:
-    """Return what is searched for by meaning; None where words are, an id is, or nothing."""
+    """Return the requested semantic search; None for a search by words or id."""
     words = request.GET.get("q", "").replace("\x00", "").strip()
     if request.GET.get(BY) != MEANING or not words or as_uuid(words) is not None:
         return None
@@ -75,7 +75,7 @@ def requested_search(request: HttpRequest) -> SemanticQuery | None:
 
 
 def search_semantically(question: SemanticQuery, *, by: Principal, now: datetime) -> SemanticResult:
-    """Search one memory as its agent would; nothing is counted as a candidate."""
+    """Search one memory as its agent would, without marking candidates."""
     tenant = tenant_for_reading(by, question.agent_id, question.user_id)
     search = MemorySearch(
         query=text_query(question.words, payer=tenant.payer), limit=MOST_FOUND,
@@ -86,7 +86,7 @@ def search_semantically(question: SemanticQuery, *, by: Principal, now: datetime
 
 
 def best_first(rows: QuerySet[Memory], meaning: SemanticResult) -> QuerySet[Memory]:
-    """Narrow rows to what was found, in its order."""
+    """Narrow rows to the results, in their order."""
     places = [When(pk=key, then=Value(place)) for place, key in enumerate(meaning.found)]
     if not places:
         return rows.none()
@@ -95,7 +95,6 @@ def best_first(rows: QuerySet[Memory], meaning: SemanticResult) -> QuerySet[Memo
 
 
 def shown_score(found: FoundMemory | None) -> str | SafeString:
-    """Return a score with the parts that add up to it."""
     if found is None:
         return ""
     parts = found.breakdown
@@ -115,7 +114,7 @@ def shown_score(found: FoundMemory | None) -> str | SafeString:
 
 
 class MemoryList(ChangeList):
-    """A list whose address also says how it is searched; its rows know their scores, and who may press buttons."""
+    """A change list that keeps the search mode, and annotates rows with scores and permissions."""
 
     def get_filters_params(self, params: Any = None) -> Any:
         wanted = super().get_filters_params(params)
@@ -132,12 +131,11 @@ class MemoryList(ChangeList):
 
     @property
     def searched_by(self) -> str:
-        """Return how the list is searched: by words or by meaning."""
         return MEANING if self.params.get(BY) == MEANING else "words"
 
 
 def search_context(request: HttpRequest) -> dict[str, Any]:
-    """Return what a list says about its search by meaning."""
+    """Return the template context of a semantic search."""
     question = requested_search(request)
     meaning: SemanticResult | None = getattr(request, "meaning", None)
     if question is None:

@@ -67,7 +67,7 @@ GOING: Final = "sleep_round"
 
 @admin.register(SleepRun)
 class SleepRunAdmin(OwnedMixin, DecisionAdmin):
-    """Sleeps and previews; whoever may change them may begin and undo them."""
+    """Sleep runs and previews, started and undone by those who may change them."""
 
     list_display = (
         "moment",
@@ -167,7 +167,7 @@ class SleepRunAdmin(OwnedMixin, DecisionAdmin):
         ]
 
     def begin_view(self, request: HttpRequest) -> HttpResponse:
-        """Ask whose memory is to sleep; preview it, or let it sleep."""
+        """Ask for the actors; preview or start their sleep runs."""
         if not self.has_decide_permission(request):
             raise PermissionDenied
         form = SleepForm(request.POST if request.method == "POST" else None)
@@ -192,7 +192,7 @@ class SleepRunAdmin(OwnedMixin, DecisionAdmin):
         )
 
     def round_view(self, request: HttpRequest, group: UUID) -> HttpResponse:
-        """Tell how far an agent's round has come, or go on with it."""
+        """Show the progress of a round, or continue it."""
         if not self.has_decide_permission(request):
             raise PermissionDenied
         begun = SleepRound(
@@ -219,7 +219,7 @@ class SleepRunAdmin(OwnedMixin, DecisionAdmin):
         )
 
     def _go_on(self, request: HttpRequest, begun: "SleepRound") -> HttpResponse:
-        """Let the next actors of a round sleep; where there are more, their page tells so and goes on."""
+        """Run the next actors of a round, then continue or finish."""
         actors = begun.next()
         runs = []
         for actor in actors:
@@ -236,7 +236,6 @@ class SleepRunAdmin(OwnedMixin, DecisionAdmin):
         return HttpResponseRedirect(_round_list(group))
 
     def undo_round_view(self, request: HttpRequest, group: UUID) -> HttpResponse:
-        """Undo all sleeps of a round that can be undone."""
         if not self.has_decide_permission(request):
             raise PermissionDenied
         runs = list(
@@ -263,7 +262,7 @@ class SleepRunAdmin(OwnedMixin, DecisionAdmin):
         return HttpResponseRedirect(_round_list(group))
 
     def sleep_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
-        """Let the memory sleep that a run is about: after its preview, or to go on with it."""
+        """Start a run after its preview, or continue an unfinished one."""
 
         def act(run: SleepRun, reason: str) -> Done:
             actor = Actor.objects.select_related("agent").get(pk=run.actor_id)
@@ -274,7 +273,7 @@ class SleepRunAdmin(OwnedMixin, DecisionAdmin):
         return self.posted(request, object_id, act, logged="sleep")
 
     def undo_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
-        """Say what undoing would do, or do it."""
+        """Confirm or carry out an undo."""
         if request.method == "POST":
             return self.posted(request, object_id, self._undo(request), logged="undo")
         if not self.has_decide_permission(request):
@@ -334,7 +333,7 @@ class SleepRunAdmin(OwnedMixin, DecisionAdmin):
 
 @dataclass(frozen=True)
 class SleepRound:
-    """A round through all of an agent's actors, as far as it has come: behind the actor `after`."""
+    """Progress through all actors of an agent, behind the actor `after`."""
 
     group: UUID
     agent_id: str
@@ -345,7 +344,6 @@ class SleepRound:
         return Actor.objects.filter(agent_id=self.agent_id).select_related("agent").order_by("pk")
 
     def next(self) -> list[Actor]:
-        """Return the actors that come next."""
         rows = self._actors()
         return list((rows.filter(pk__gt=self.after) if self.after else rows)[:STEP])
 
@@ -362,7 +360,6 @@ class SleepRound:
 
     @property
     def address(self) -> str:
-        """Return the address of the page that goes on from here."""
         values = {"agent": self.agent_id, "after": str(self.after or ""), "dry": "1" if self.dry_run else "0"}
         return f"{reverse('admin:strength_sleeprun_round', args=[self.group])}?{urlencode(values)}"
 
@@ -385,10 +382,7 @@ def _told(count: int, *, dry_run: bool) -> str:
 
 
 def _group_of(runs: Sequence[SleepRun]) -> UUID | None:
-    """Return the round that most of the runs are of.
-
-    Who had just slept anyway answers with that sleep, which may be of another round.
-    """
+    """Return the group of most runs: an actor that had just slept returns that run, of another group."""
     groups = Counter(run.group for run in runs if run.group)
     return groups.most_common(1)[0][0] if groups else None
 
@@ -404,14 +398,14 @@ def _counts_of(group: UUID) -> list[tuple[Any, int]]:
 
 
 def _can_be_undone(run: SleepRun) -> bool:
-    """Say whether the button has a chance; whether it works is for the action to say."""
+    """Return whether undo may work; the action has the last word."""
     if run.dry_run or run.state != RunState.DONE or run.number is None:
         return False
     return SleepState.objects.filter(actor_id=run.actor_id, runs=run.number).exists()
 
 
 class SleepForm(forms.Form):
-    """Whose memory is to sleep."""
+    """The actors of a new sleep run."""
 
     agent = forms.ModelChoiceField(
         queryset=Agent.objects.all(), widget=UnfoldAdminSelect2Widget(), label=_("Agent"), empty_label=""
@@ -431,7 +425,7 @@ class SleepForm(forms.Form):
     )
 
     def actor(self, by: Principal) -> Actor:
-        """Return whose memory was named; raises UnknownRow where nothing was ever remembered of them."""
+        """Return the chosen actor; raises UnknownRow where it has no memory."""
         agent, everyone = self.cleaned_data["agent"], self.cleaned_data["all_users"]
         if everyone:
             actor = Actor.objects.filter(agent=agent).select_related("agent").first()

@@ -36,7 +36,6 @@ FIGURES: Final = (
 
 
 def figures_of(run: SleepRun) -> list[tuple[Any, int]]:
-    """Return how many memories each thing happened to."""
     counts = (
         run.decayed_count, run.archived_count, run.consolidated_count, run.merged_count, run.proposed_count
     )  # fmt: skip
@@ -44,7 +43,7 @@ def figures_of(run: SleepRun) -> list[tuple[Any, int]]:
 
 
 def groups_of(request: HttpRequest, run: SleepRun, changes: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return the changes by kind, the weightiest first: the first of each, or a page of the one that is asked for."""
+    """Return the changes by kind, most important first, or a page of the requested kind."""
     wanted = request.GET.get("kind", "")
     by_kind = {kind: [each for each in changes if each["change"] == kind] for kind in KINDS}
     is_narrowed = bool(by_kind.get(wanted))  # type: ignore[call-overload]
@@ -74,7 +73,7 @@ def groups_of(request: HttpRequest, run: SleepRun, changes: Sequence[dict[str, A
 
 
 def as_foreseen(request: HttpRequest, run: SleepRun, changes: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """Return how a sleep differs from the preview before it, where there was one."""
+    """Return how a run differs from its preview, where there was one."""
     compared = compare_with_preview(run=run, changes=changes)
     if compared is None:
         return {"preview": None}
@@ -110,7 +109,7 @@ def _shown_changes(
 
 
 def _pinned(run: SleepRun, changes: Sequence[Mapping[str, Any]]) -> set[str]:
-    """Return those of the memories that were pinned by now: a sleep leaves them as they are."""
+    """Return the memories that are pinned by now: a sleep run skips them."""
     keys = [change["memory_id"] for change in changes]
     rows = Memory.objects.of([run.actor_id]).filter(pk__in=keys, pinned=True)
     return {str(key) for key in rows.values_list("pk", flat=True)}

@@ -22,8 +22,6 @@ MOST_SHOWN: Final = 100
 
 @admin.register(Task)
 class TaskAdmin(OwnedMixin, ReadOnlyAdmin):
-    """Tasks with memory, newest first."""
-
     list_display = (
         "created_at",
         "shown_query",

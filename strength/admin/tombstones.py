@@ -29,7 +29,7 @@ from strength.models import Tombstone
 
 @admin.register(Tombstone)
 class TombstoneAdmin(OwnedMixin, DecisionAdmin):
-    """Decisions that hold; whoever may change them may lift them. Nobody can read what they were about."""
+    """Tombstones; their texts are not stored. Those who may change them may lift them."""
 
     list_display = (
         "created_at",
@@ -84,8 +84,6 @@ class TombstoneAdmin(OwnedMixin, DecisionAdmin):
         return [*object_action_urls(self, {"lift": self.lift_view}), *super().get_urls()]
 
     def lift_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
-        """Lift the decision and go back to the others."""
-
         def act(tombstone: Tombstone, reason: str) -> Done:
             lift_tombstone(tombstone=tombstone, by=principal(request), reason=reason, now=clock())
             text = gettext("The text may be written again.")

@@ -46,7 +46,7 @@ class SummariesAdmin(CuratedAdmin):
     def subpage(
         self, request: HttpRequest, row: Any, template: str, *, title: Any, **context: Any
     ) -> HttpResponse:
-        """Return a page about a row; its part alone where a script asks for it to put it into another page."""
+        """Return a page about a row; only its fragment where a script loads it into another page."""
         is_part = request.headers.get("X-Requested-With") == FETCHED
         return render_page(
             request,
@@ -62,13 +62,12 @@ class SummariesAdmin(CuratedAdmin):
 
 
 def person_may(request: HttpRequest, codename: str) -> bool:
-    """Return whether this person has a permission of this app."""
     user: Any = request.user
     return bool(user.has_perm(f"summaries.{codename}"))
 
 
 def address(name: str, row: Any, /, **values: Any) -> str:
-    """Return the address of one of a row's pages or buttons, with these values behind it."""
+    """Return the URL of one of a row's pages or actions, with query values."""
     page = reverse(f"admin:{row._meta.app_label}_{row._meta.model_name}_{name}", args=[row.pk])
     return f"{page}?{urlencode(values)}" if values else page
 
@@ -82,7 +81,7 @@ ON_A_PAGE = 20
 
 @dataclass(frozen=True)
 class Version:
-    """One version of a text: what made it, who, when and why."""
+    """One version of a text: verb, author, time and reason."""
 
     number: int
     verb: Any
@@ -96,17 +95,17 @@ class Version:
 
 
 class HistoryAdmin(SummariesAdmin):
-    """A screen of texts that keep what they were."""
+    """Screens of versioned texts."""
 
     def versions_of(self, row: Any, before: int, number: int) -> Sequence[Version]:
         raise NotImplementedError
 
     def text_at(self, row: Any, number: int) -> str | None:
-        """Return what a row's text was at a version; None where that was not kept."""
+        """Return a row's text at a version; None where it was not kept."""
         raise NotImplementedError
 
     def file_name_of(self, row: Any, text: str) -> str:
-        """Return what a file with a version's text is called; "" where that is the browser's to say."""
+        """Return the download name of a version's text, or ""."""
         return ""
 
     def restore(self, request: HttpRequest, row: Any, number: int, reason: str) -> Done:
@@ -117,8 +116,6 @@ class HistoryAdmin(SummariesAdmin):
         return [*object_action_urls(self, pages), *super().get_urls()]
 
     def compare_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
-        """Show what changed between two versions."""
-
         def see(row: Any) -> HttpResponse:
             to = submitted_number(request, "to") or row.version
             before = submitted_number(request, "from")
@@ -147,8 +144,6 @@ class HistoryAdmin(SummariesAdmin):
         return self.view_row(request, object_id, see)
 
     def text_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
-        """Show the whole text of a version as nothing but text."""
-
         def see(row: Any) -> HttpResponse:
             text = self.text_at(row, submitted_number(request, "number") or row.version)
             if text is None:
@@ -165,8 +160,6 @@ class HistoryAdmin(SummariesAdmin):
         return address("compare", row, **{"from": before, "to": to, "first": changes.following})
 
     def restore_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
-        """Bring back what the text was at a version."""
-
         def press(row: Any, reason: str) -> Done:
             number = submitted_number(request, "number")
             if number is None:
@@ -176,7 +169,7 @@ class HistoryAdmin(SummariesAdmin):
         return run_object_action(self, request, object_id, press, logged="restore")
 
     def history_of(self, request: HttpRequest, row: Any) -> dict[str, Any]:
-        """Return what the page tells of versions; `before` in the address begins with older ones."""
+        """Return a page of versions; `before` in the address begins with older ones."""
         before = submitted_number(request, "before") or row.version + 1
         rows = self.versions_of(row, before, ON_A_PAGE + 1)
         versions = rows[:ON_A_PAGE]
@@ -190,7 +183,7 @@ class HistoryAdmin(SummariesAdmin):
 
 
 def restored_version(row: Any, number: int, former: int, **values: Any) -> Done:
-    """Return that a version of a row was restored, and how to go back to the one before."""
+    """Return the result of restoring a version, with its undo."""
     undo = address("restore", row, number=former, version=row.version, **values)
     words = gettext("Version %(number)d was restored, as version %(now)d.")
     return Done(words % {"number": number, "now": row.version}, undo=undo)
@@ -201,14 +194,14 @@ UNUSABLE = frozenset('/\\:*?"<>|')
 
 
 def file_name(name: str, topic: str) -> str:
-    """Return a file's name; one that is a digest, for words in another script, with these words behind it."""
+    """Return a file name; a digest gets its topic appended."""
     stem, dot, ending = name.rpartition(".")
     words = truncated("".join(" " if _is_unusable(each) else each for each in topic))
     return f"{stem} {words}{dot}{ending}" if words and is_stand_in(stem) else name
 
 
 def topic_of(text: str) -> str:
-    """Return a text's first heading, "" where it has none."""
+    """Return a text's first heading, or ""."""
     headings = (line.lstrip("#").strip() for line in text.splitlines() if line.startswith("#"))
     return next(headings, "")
 

@@ -91,8 +91,6 @@ TRUST_ACTIONS = {
 
 
 class DocumentForm(VersionedForm):
-    """A document's text."""
-
     text = ProseField(rows=24, required=False, max_length=LONGEST_DOCUMENT, label=_("Text"))
 
     class Meta:
@@ -200,7 +198,7 @@ class DocumentAdmin(HistoryAdmin):
     # The buttons.
 
     def trust_view(self, request: HttpRequest, object_id: str, *, name: str) -> HttpResponse:
-        """Believe the entries that the page showed, or one of them; or believe them no longer."""
+        """Trust the shown entries, or one of them; or withdraw the trust."""
         trust, opposite, message = TRUST_ACTIONS[name]
 
         def press(document: Document, reason: str) -> Done:
@@ -218,7 +216,7 @@ class DocumentAdmin(HistoryAdmin):
         return run_object_action(self, request, object_id, press, logged=name)
 
     def compact_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
-        """Say what a compaction would do, or order it; without a language model say what to set."""
+        """Confirm or order a compaction."""
 
         def press(document: Document, reason: str) -> Done:
             try:
@@ -254,8 +252,6 @@ class DocumentAdmin(HistoryAdmin):
         return self.view_row(request, object_id, see)
 
     def remove_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
-        """Remove a document that nothing was written into."""
-
         def press(document: Document, reason: str) -> Done:
             project = Project(pk=document.project_id)
             remove_empty_document(document=document, by=principal(request), reason=reason, now=clock())
@@ -267,7 +263,7 @@ class DocumentAdmin(HistoryAdmin):
     # What the page loads.
 
     def count_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
-        """Count the tokens of a text that is being edited; nothing is kept."""
+        """Count the tokens of a text in the editor; nothing is stored."""
         if request.method != "POST":
             return HttpResponseNotAllowed(["POST"])
 
@@ -285,8 +281,6 @@ class DocumentAdmin(HistoryAdmin):
         return self.view_row(request, object_id, see)
 
     def protected_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
-        """Show what no compaction rewrites."""
-
         def see(document: Document) -> HttpResponse:
             kept = protected_blocks(document=document, now=clock())
             shown = [
@@ -308,7 +302,7 @@ class DocumentAdmin(HistoryAdmin):
     # Versions.
 
     def versions_of(self, row: Any, before: int, number: int) -> Sequence[Version]:
-        """Return the versions; a row of the table holds a former text and tells what made the next one."""
+        """Return the versions; a row of the table holds a former text and describes the change to the next one."""
         rows = DocumentVersion.objects.filter(
             actor_id=row.actor_id, document_id=row.pk, number__lt=before - 1
         )
@@ -327,7 +321,6 @@ class DocumentAdmin(HistoryAdmin):
         ]
 
     def text_at(self, row: Any, number: int) -> str | None:
-        """Return what the document said at a version."""
         if number == row.version:
             return str(row.text)
         rows = DocumentVersion.objects.filter(actor_id=row.actor_id, document_id=row.pk, number=number)
@@ -337,7 +330,6 @@ class DocumentAdmin(HistoryAdmin):
         return file_name(row.name, topic_of(text))
 
     def restore(self, request: HttpRequest, row: Any, number: int, reason: str) -> Done:
-        """Bring back what the document said at a version."""
         done = restore_document(
             document=row, number=number, expected_version=submitted_number(request, "version"), by=principal(request),
             reason=reason, now=clock(),
@@ -387,7 +379,7 @@ class DocumentAdmin(HistoryAdmin):
 
 
 def state_of(document: Document, *, tokens: int | None = None) -> CompactionState:
-    """Return how long a document is, or would be with so many tokens."""
+    """Return a document's compaction state, or the one it would have with so many tokens."""
     if tokens is not None:
         document = Document(
             pk=document.pk,
@@ -400,7 +392,6 @@ def state_of(document: Document, *, tokens: int | None = None) -> CompactionStat
 
 
 def length_in_words(state: CompactionState) -> str:
-    """Return how many tokens there are, and may be."""
     values = {"tokens": grouped(state.tokens), "limit": grouped(state.limit or 0)}
     if state.limit is None:
         return ngettext("%(tokens)s token", "%(tokens)s tokens", state.tokens) % values
@@ -410,7 +401,7 @@ def length_in_words(state: CompactionState) -> str:
 
 
 def _is_cut(request: HttpRequest, document: Document) -> bool:
-    """Say whether a text is too long to be shown as a whole unasked; a form that was sent is shown as it was."""
+    """Return whether a text is too long to be shown whole; a submitted form is always shown whole."""
     if request.method == "POST" or "whole" in request.GET:
         return False
     return len(document.text) * 6 > LONGEST_EDITED and len(escape(document.text).encode()) > LONGEST_EDITED
@@ -426,7 +417,7 @@ LONGEST_LINE = 2_000
 
 @dataclass(frozen=True)
 class Waiting:
-    """An entry that nobody believes yet; `text` is "" where a person rewrote its line since."""
+    """An untrusted entry; `text` is "" where a person rewrote its line since."""
 
     id: UUID
     document: Document
@@ -437,7 +428,7 @@ class Waiting:
 
 
 def entries_of(documents: Sequence[Document]) -> dict[str, Any]:
-    """Return the latest entries of an actor's documents that nobody believes yet, and how many there are."""
+    """Return the latest untrusted entries of documents, and their number."""
     by_id = {each.pk: each for each in documents}
     actor_ids = {each.actor_id for each in documents}
     rows = DocumentEntry.objects.filter(actor_id__in=actor_ids, document_id__in=by_id, trust=Trust.UNTRUSTED)
@@ -489,5 +480,5 @@ def _grouped(waiting: Sequence[Waiting]) -> list[dict[str, Any]]:
 
 
 def ids_of(text: str) -> list[UUID]:
-    """Return the ids that a page posted, joined by commas; what is none is passed over."""
+    """Return the ids in a comma-separated text; others are skipped."""
     return [key for part in text.split(",")[: 2 * MOST_WAITING] if (key := as_uuid(part)) is not None]

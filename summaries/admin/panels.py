@@ -116,7 +116,7 @@ ROUTES = EntryKind(
 
 
 def summarise(request: HttpRequest, session_id: UUID) -> HttpResponse:
-    """Have a session's summary written now, in the background."""
+    """Order a session's summary, in the background."""
     if request.method != "POST":
         return HttpResponseNotAllowed(["POST"])
     session = Session.objects.select_related("actor__agent").filter(pk=session_id).first()
@@ -151,7 +151,6 @@ REFUSED = (Outcome.REFUSED, Outcome.TOO_MUCH_PROTECTED)
 
 
 def tiles(now: datetime) -> list[Tile]:
-    """Return the figures of the admin's first page."""
     unsure = RoutingDecision.objects.filter(
         confidence=Confidence.LOW, corrected_at=None, created_at__gte=now - UNDECIDED_FOR
     )

@@ -67,8 +67,6 @@ MOST_DOCUMENTS = 200
 
 
 class ProjectForm(VersionedForm):
-    """What a project is called and what it is about."""
-
     name = forms.CharField(label=_("Name"), max_length=LONGEST_NAME, widget=UnfoldAdminTextInputWidget())
     description = forms.CharField(
         label=_("Description"),
@@ -88,7 +86,7 @@ class ProjectForm(VersionedForm):
 
 @admin.register(Project)
 class ProjectAdmin(SummariesAdmin):
-    """Projects: their documents, what waits to be believed, what was done lately, and the buttons for all that."""
+    """Projects with their documents, untrusted entries and recent activity."""
 
     form = ProjectForm
     list_display = ("name", "shown_description", "owner", "updated_at")
@@ -142,7 +140,7 @@ class ProjectAdmin(SummariesAdmin):
             delete_project(project=obj, by=principal(request), reason=submitted_reason(request), now=clock())
 
     def deleted_along(self, rows: Sequence[Project]) -> Mapping[Any, int]:
-        """Return the counts of what goes with projects; decisions and events stay, without them."""
+        """Return the counts of what goes with projects; decisions and events stay."""
         mine: dict[str, list[UUID]] = {"actor_id__in": [each.actor_id for each in rows]}
         documents = Document.objects.filter(**mine, project__in=rows)
         keys = list(documents.values_list("pk", flat=True))
@@ -168,7 +166,7 @@ class ProjectAdmin(SummariesAdmin):
         return [*object_action_urls(self, pages), *super().get_urls()]
 
     def back_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
-        """Take back a change of the name or the description."""
+        """Undo a change of name or description."""
 
         def press(project: Project, reason: str) -> Done:
             undo_project_change(
@@ -185,7 +183,7 @@ class ProjectAdmin(SummariesAdmin):
         return run_object_action(self, request, object_id, press, logged="back")
 
     def add_document_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
-        """Add a document: one of those that every project may have, or one about a topic that a person names."""
+        """Add a standard document, or one about a new topic."""
 
         def press(project: Project, reason: str) -> Done:
             made = add_document(
@@ -202,7 +200,7 @@ class ProjectAdmin(SummariesAdmin):
         return run_object_action(self, request, object_id, press, logged="document")
 
     def export_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
-        """Hand out the project's files in one archive; that is noted, so it is a POST."""
+        """Return the project's files as an archive; audited, so a POST."""
         if request.method != "POST":
             return HttpResponseNotAllowed(["POST"])
 
@@ -218,7 +216,7 @@ class ProjectAdmin(SummariesAdmin):
         return self.view_row(request, object_id, see)
 
     def day_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
-        """Show what was done with the project in a day; a POST has a digest of the day's sessions written."""
+        """Show a day's activity; a POST writes a digest of the day's sessions."""
 
         def see(project: Project) -> HttpResponse:
             day = _day(submitted_text(request, "day"), clock())
@@ -245,7 +243,7 @@ class ProjectAdmin(SummariesAdmin):
         return self.has_change_permission(request, project) and person_may(request, "view_summary")
 
     def _digest(self, request: HttpRequest, project: Project, day: date) -> Digest | None:
-        """Return a digest of the day's sessions, or None where there is nothing, or no answer, and say so."""
+        """Return the digest; None with a message where there is nothing, or no answer."""
         if not self._may_digest(request, project):
             raise PermissionDenied
         tenant = tenant_for_reading(principal(request), project.actor.agent_id, project.actor.user_id or None)
@@ -345,7 +343,7 @@ def _day(text: str, now: datetime) -> date:
 
 @admin.register(ProjectEvent)
 class ProjectEventAdmin(OwnedMixin, ReadOnlyAdmin):
-    """Reads, routes, updates and compactions of projects, newest first (SPEC P8)."""
+    """Reads, routings, updates and compactions of projects (SPEC P8)."""
 
     list_display = ("created_at", "shown_kind", "of_project", "owner", "shown_outcome", "tokens")
     list_filter = (

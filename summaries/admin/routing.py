@@ -61,8 +61,6 @@ BUTTON = "hub-button hub-button-name"
 
 
 class StateFilter(DropdownFilter):
-    """Narrows the list to what a person should look at, or has looked at."""
-
     title = _("correction")
     parameter_name = "state"
 
@@ -83,8 +81,6 @@ class StateFilter(DropdownFilter):
 
 
 class ActionFilter(DropdownFilter):
-    """Narrows the list to what followed, called as the pages call it."""
-
     title = _("what followed")
     parameter_name = "action"
 
@@ -97,7 +93,7 @@ class ActionFilter(DropdownFilter):
 
 @admin.register(RoutingDecision)
 class RoutingDecisionAdmin(OwnedMixin, HubAdmin):
-    """Decisions, newest first; a person says with one click where a message belongs (SPEC P4, W6)."""
+    """Routing decisions, corrected with one click (SPEC P4, W6)."""
 
     list_display = (
         "shown_message", "of_project", "shown_confidence", "shown_reason", "belongs_to", "channel", "owner",
@@ -221,7 +217,7 @@ class RoutingDecisionAdmin(OwnedMixin, HubAdmin):
         return [*object_action_urls(self, pages), *super().get_urls()]
 
     def correct_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
-        """Say which project the message belongs to; or, who may add one, that it begins a new one."""
+        """Correct the project, or create a new one with the permission to add projects."""
 
         def press(decision: RoutingDecision, reason: str) -> Done:
             former = decision.corrected_project
@@ -250,7 +246,7 @@ class RoutingDecisionAdmin(OwnedMixin, HubAdmin):
         return run_object_action(self, request, object_id, press, logged="correct")
 
     def uncorrect_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
-        """Take back what a person said, for whoever may delete one with the project that was made for it."""
+        """Undo a correction, with the project created for it where the person may delete one."""
 
         def press(decision: RoutingDecision, reason: str) -> Done:
             said, made = submitted_text(request, "said"), bool(submitted_text(request, "made"))
@@ -303,7 +299,7 @@ def timeline_link(key: UUID, text: str) -> str:
 
 
 def _offer(decisions: Sequence[Any], *, may_make: bool) -> None:
-    """Tell each decision of a list the projects that it may be about; few queries, whatever their number."""
+    """Annotate decisions with likely projects, in few queries."""
     profiles = profiles_of(each.actor_id for each in decisions)
     for each in decisions:
         each.offered = _likely(each, profiles.get(each.actor_id, ()), OFFERED_IN_LIST)

@@ -56,8 +56,6 @@ GENERATOR_COLOURS = {"llm": "success", "extractive": "info"}
 
 
 class SummaryForm(VersionedForm):
-    """A person's words for a session."""
-
     text = ProseField(
         max_length=LONGEST_TEXT,
         label=_("Summary"),
@@ -74,7 +72,7 @@ class SummaryForm(VersionedForm):
 
 @admin.register(Summary)
 class SummaryAdmin(HistoryAdmin):
-    """Session summaries: put right, locked, written anew and deleted through the actions alone."""
+    """Session summaries: edited, locked, rewritten and deleted through actions."""
 
     form = SummaryForm
     list_per_page = 30  # wide rows: a page stays under 400 KB
@@ -170,7 +168,7 @@ class SummaryAdmin(HistoryAdmin):
         return saved
 
     def delete_model(self, request: HttpRequest, obj: Summary) -> None:
-        """Delete a summary; its text leaves the receipts as well. One that is gone already is deleted."""
+        """Delete a summary and its text in receipts; one that is gone already counts as deleted."""
         with suppress(UnknownRow):
             delete_summary(
                 summary=obj,
@@ -190,7 +188,6 @@ class SummaryAdmin(HistoryAdmin):
         return [*object_action_urls(self, pages), *super().get_urls()]
 
     def lock_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
-        """Lock or unlock the summary."""
         locked = submitted_text(request, "locked") == "1"
 
         def press(summary: Summary, reason: str) -> Done:
@@ -206,8 +203,6 @@ class SummaryAdmin(HistoryAdmin):
         return run_object_action(self, request, object_id, press, logged="lock" if locked else "unlock")
 
     def rewrite_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
-        """Have the summary written from the session's beginning."""
-
         def press(summary: Summary, reason: str) -> Done:
             session = summary.session
             session.actor = summary.actor
@@ -222,7 +217,6 @@ class SummaryAdmin(HistoryAdmin):
     # Versions.
 
     def versions_of(self, row: Any, before: int, number: int) -> Sequence[Version]:
-        """Return the versions, each with who made it and why."""
         rows = SummaryVersion.objects.filter(actor_id=row.actor_id, summary_id=row.pk, number__lt=before)
         return [
             Version(
@@ -240,12 +234,11 @@ class SummaryAdmin(HistoryAdmin):
         ]
 
     def text_at(self, row: Any, number: int) -> str | None:
-        """Return what the summary said at a version."""
         rows = SummaryVersion.objects.filter(actor_id=row.actor_id, summary_id=row.pk, number=number)
         return rows.values_list("text", flat=True).first()
 
     def restore(self, request: HttpRequest, row: Any, number: int, reason: str) -> Done:
-        """Bring back what a version says and lock it; with `exactly`, be locked or not as it was then."""
+        """Restore and lock a version; with `exactly`, restore its lock state too."""
         version, by = submitted_number(request, "version"), principal(request)
         former = row.version
         if submitted_text(request, "exactly"):
