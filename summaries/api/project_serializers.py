@@ -1,4 +1,4 @@
-"""Projects as they come in and go out over REST."""
+"""Serializers of projects, documents, routing decisions and events."""
 
 from typing import Any
 
@@ -29,28 +29,28 @@ from summaries.models import (
 )
 
 LONGEST_ASKED_NAME = 1_000
-"""Longer than a name may be: who sends too long a one is told so with a proposal."""
+"""Longer than a name may be, so that the error about a longer one proposes a valid name."""
 
 ACTIVE, PENDING = "active", "pending"
-"""What becomes of an appended line, in the words that memories have for it."""
+"""Status of an appended line, as memories have it."""
 
 
 class ProjectListQuery(TenantQuery):
-    """Whose projects are listed."""
+    """Filter of a list of projects."""
 
     limit = serializers.IntegerField(required=False, min_value=1, max_value=MAX_LIMIT)
     cursor = StringField(required=False)
 
 
 class EventListQuery(ProjectListQuery):
-    """Whose events are listed, of which sort."""
+    """Filter of a list of events."""
 
     project = StringField(required=False)
     kind = OneOf(choices=[each.value for each in EventKind], required=False)
 
 
 class DailyQuery(TenantQuery):
-    """Of how many days events are summed."""
+    """Days and project of daily sums."""
 
     project = StringField(required=False)
     days = serializers.IntegerField(required=False, min_value=1, max_value=MOST_DAYS, default=30)
@@ -64,7 +64,7 @@ class ProjectIn(TenantSerializer):
 
 
 class ProjectPatch(ReasonSerializer):
-    """What a person changes of a project."""
+    """Changes of a project."""
 
     name = TextField(required=False, max_length=LONGEST_ASKED_NAME)
     description = TextField(required=False, allow_blank=True, max_length=LONGEST_DESCRIPTION)
@@ -90,7 +90,7 @@ class DocumentHeadOut(serializers.ModelSerializer):
 
 
 class ProjectWithDocumentsOut(ProjectOut):
-    """A project, and which documents it has."""
+    """A project with its documents."""
 
     documents = serializers.SerializerMethodField()
 
@@ -98,7 +98,6 @@ class ProjectWithDocumentsOut(ProjectOut):
         fields = (*ProjectOut.Meta.fields, "documents")  # type: ignore[assignment]
 
     def get_documents(self, project: Project) -> list[dict[str, Any]]:
-        """Return the documents that the view looked up."""
         return list(DocumentHeadOut(self.context["documents"], many=True).data)
 
 
@@ -111,7 +110,7 @@ class DocumentOut(serializers.ModelSerializer):
 
 
 class AppendedOut(DocumentOut):
-    """A document with a line appended; `pending`: the line stays out of contexts until somebody believes it."""
+    """A document with a line appended; `pending`: the line stays out of contexts until it is approved."""
 
     status = OneOf(choices=[ACTIVE, PENDING])
 
@@ -120,13 +119,13 @@ class AppendedOut(DocumentOut):
 
 
 class DocumentIn(ReasonSerializer):
-    """A document's text, whole."""
+    """Whole text of a document."""
 
     text = TextField(allow_blank=True, max_length=LONGEST_DOCUMENT)
 
 
 class EntryIn(StrictSerializer):
-    """One line for a document, and where it comes from."""
+    """One line for a document, with its channel."""
 
     text = TextField(max_length=LONGEST_ENTRY)
     pinned = serializers.BooleanField(default=False)
@@ -134,7 +133,7 @@ class EntryIn(StrictSerializer):
 
 
 class EntryOut(serializers.ModelSerializer):
-    """When and whence a line was appended; `text_digest` is the SHA-256 of the line without its bullet."""
+    """Provenance of an appended line; `text_digest` is the SHA-256 of the line without its bullet."""
 
     text_digest = serializers.SerializerMethodField()
 
@@ -143,12 +142,11 @@ class EntryOut(serializers.ModelSerializer):
         fields = ("id", "text_digest", "pinned", "source", "trust", "created_at")
 
     def get_text_digest(self, entry: DocumentEntry) -> str:
-        """Return the digest in hex."""
         return bytes(entry.text_digest).hex()
 
 
 class DocumentVersionOut(serializers.ModelSerializer):
-    """A text that a document had, and what replaced it: how, by whom, why, when."""
+    """Former text of a document, with how, by whom, why and when it was replaced."""
 
     by = serializers.SerializerMethodField()
 
@@ -157,18 +155,17 @@ class DocumentVersionOut(serializers.ModelSerializer):
         fields = ("id", "number", "text", "kind", "by", "reason", "created_at")
 
     def get_by(self, version: DocumentVersion) -> dict[str, str]:
-        """Return who replaced it."""
         return {"kind": version.who_kind, "id": version.who_id, "name": version.who_name}
 
 
 class DocumentRestoreIn(ReasonSerializer):
-    """Which version to bring back."""
+    """Version to restore."""
 
     number = serializers.IntegerField(min_value=0, max_value=2**31 - 1)
 
 
 class RouteIn(TenantSerializer):
-    """A message whose project is wanted."""
+    """Message to be routed."""
 
     message = TextField(max_length=LONGEST_TEXT)
     channel = ChannelField(required=False, help_text="`api`, or the session's channel.")
@@ -176,18 +173,18 @@ class RouteIn(TenantSerializer):
         required=False,
         allow_null=True,
         default=None,
-        help_text="What names no project stays with its session's.",
+        help_text="Messages that name no project stay with the session's.",
     )
 
 
 class CorrectionIn(ReasonSerializer):
-    """The project that a message belongs to."""
+    """Correct project of a message."""
 
     project = TextField(max_length=LONGEST_ASKED_NAME)
 
 
 class RouteOut(serializers.ModelSerializer):
-    """A decision: the project or a proposal, how sure it is, what follows, and what people made of it."""
+    """Routing decision: project or proposal, confidence, action, and correction."""
 
     project = serializers.CharField(source="project.name", allow_null=True, default=None)
     proposed_name = serializers.SerializerMethodField()
@@ -201,12 +198,11 @@ class RouteOut(serializers.ModelSerializer):
         )  # fmt: skip
 
     def get_proposed_name(self, decision: RoutingDecision) -> str | None:
-        """Return what a new project could be called."""
         return decision.proposed_name or None
 
 
 class EventOut(serializers.ModelSerializer):
-    """Something that was done with a project."""
+    """Event of a project."""
 
     project = serializers.CharField(source="project_name")
 
@@ -216,7 +212,7 @@ class EventOut(serializers.ModelSerializer):
 
 
 class DayOut(serializers.Serializer):
-    """What was done with one project on one day (UTC)."""
+    """Events of one kind of a project on one day (UTC)."""
 
     day = serializers.DateField()
     project = serializers.CharField()

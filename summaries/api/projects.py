@@ -1,4 +1,4 @@
-"""Projects over REST: what there are, what they remember, and where messages belong."""
+"""REST views of projects, their documents, the routing of messages to them, and their events."""
 
 from typing import Any
 
@@ -77,7 +77,7 @@ PLAIN = "text/plain"
 
 
 class PlainRenderer(JSONRenderer):
-    """Accepts clients that ask for text; what goes wrong is answered as JSON."""
+    """Accepts clients that ask for text; errors are JSON."""
 
     media_type = PLAIN
     format = "txt"
@@ -98,7 +98,7 @@ def _too_long(error: Exception) -> APIException:
 
 
 class ProjectView(ApiView):
-    """What views of projects share: they say in the address whose project it is."""
+    """Base of the views of projects, whose owner is in the query."""
 
     problems = {
         BadProjectName: _bad_name,
@@ -108,7 +108,6 @@ class ProjectView(ApiView):
     }
 
     def tenant(self) -> Tenant:
-        """Return whose projects the address is about."""
         return self.reading(self.validated(TenantQuery, self.request.query_params.dict()))
 
     def project(self, name: str) -> Project:
@@ -121,7 +120,6 @@ class ProjectView(ApiView):
 
     @staticmethod
     def tagged(body: Any, version: int, status_code: int = status.HTTP_200_OK) -> Response:
-        """Return an answer with the ETag of a version."""
         return Response(body, status=status_code, headers={"ETag": etag(version)})
 
 
@@ -138,7 +136,7 @@ class Projects(ProjectView):
 
     @extend_schema(operation_id="projects_create", request=ProjectIn, responses={201: ProjectOut})
     def post(self, request: Request) -> Response:
-        """Create a project; a name that cannot be used is answered with one that can."""
+        """Create a project; for an invalid name, the error proposes a valid one."""
         values = self.validated(ProjectIn)
         made = create_project(
             actor=self.writing(values), name=values["name"], description=values["description"], by=self.principal,
@@ -154,7 +152,7 @@ class OneProject(ProjectView):
 
     @extend_schema(operation_id="project_get", parameters=[TenantQuery], responses=ProjectWithDocumentsOut)
     def get(self, request: Request, project_name: str) -> Response:
-        """Return a project, and which documents it has."""
+        """Return a project with the list of its documents."""
         return self._answer(self.project(project_name))
 
     @extend_schema(
@@ -175,7 +173,7 @@ class OneProject(ProjectView):
 
     @extend_schema(operation_id="project_delete", parameters=[TenantQuery, IF_MATCH], responses={204: None})
     def delete(self, request: Request, project_name: str) -> Response:
-        """Delete a project with all that it remembers."""
+        """Delete a project with its documents."""
         delete_project(
             project=self.project(project_name), expected_version=expected_version(request), by=self.principal,
             now=self.now,
@@ -188,7 +186,7 @@ class OneProject(ProjectView):
 
 
 class Catalog(ProjectView):
-    """All projects at a glance."""
+    """List of projects as text."""
 
     scopes = {"GET": Scope.READ}
     renderer_classes = [JSONRenderer, PlainRenderer]
@@ -213,7 +211,7 @@ class OneDocument(ProjectView):
 
     @extend_schema(operation_id="document_get", parameters=[TenantQuery], responses=DocumentOut)
     def get(self, request: Request, project_name: str, document_name: str) -> Response:
-        """Return a document, and note that it was read; not where it is only asked whether there is one (304)."""
+        """Return a document, and record that it was read; with If-None-Match, only whether it exists (304)."""
         if wants_none(request):
             document = self.document(project_name, document_name)
         else:
@@ -227,7 +225,7 @@ class OneDocument(ProjectView):
         responses=DocumentOut,
     )
     def put(self, request: Request, project_name: str, document_name: str) -> Response:
-        """Give a document another text, whole; the one that it had is kept."""
+        """Replace a document's text; the former text is kept as a version."""
         values = self.validated(DocumentIn)
         document = put_document(
             project=self.project(project_name), name=document_name, text=values["text"], by=self.principal,
@@ -238,7 +236,7 @@ class OneDocument(ProjectView):
 
 
 class DocumentVersions(ProjectView):
-    """What a document said."""
+    """Former texts of a document."""
 
     scopes = {"GET": Scope.READ}
 
@@ -255,7 +253,7 @@ class DocumentVersions(ProjectView):
 
 
 class DocumentBackups(ProjectView):
-    """What a document said before it was compacted."""
+    """Texts of a document before it was compacted."""
 
     scopes = {"GET": Scope.READ}
 
@@ -271,7 +269,7 @@ class DocumentBackups(ProjectView):
 
 
 class DocumentRestore(ProjectView):
-    """Bring back a version."""
+    """Restore a version."""
 
     scopes = {"POST": Scope.WRITE}
 
@@ -282,7 +280,7 @@ class DocumentRestore(ProjectView):
         responses=DocumentOut,
     )
     def post(self, request: Request, project_name: str, document_name: str) -> Response:
-        """Bring back what a document said at a version; a backup is one."""
+        """Restore the text of a version; backups are versions."""
         values = self.validated(DocumentRestoreIn)
         document = restore_document(
             document=self.document(project_name, document_name), number=values["number"],
@@ -302,7 +300,7 @@ class DocumentEntries(ProjectView):
         responses=page_of(EntryOut),
     )
     def get(self, request: Request, project_name: str, document_name: str) -> Response:
-        """List when and whence a document's lines were appended, newest first."""
+        """List the provenance of a document's appended lines, newest first."""
         document = self.document(project_name, document_name)
         rows = DocumentEntry.objects.filter(actor_id=document.actor_id, document=document)
         return self.page(rows, EntryOut, ordering=("-created_at", "-id"))
@@ -314,7 +312,7 @@ class DocumentEntries(ProjectView):
         responses={201: AppendedOut},
     )
     def post(self, request: Request, project_name: str, document_name: str) -> Response:
-        """Append one line to a document, which is made where it is missing; say whether the line waits."""
+        """Append one line to a document, which is created if necessary; return whether the line is pending."""
         values = self.validated(EntryIn)
         project = self.project(project_name)
         policy = effective_policy(TrustPolicy, project.actor.agent, project.actor)
@@ -324,8 +322,8 @@ class DocumentEntries(ProjectView):
             trust=policy.trust(channel=values["channel"], source_is_trusted=self.principal.is_trusted),
             by=self.principal, now=self.now, expected_version=expected_version(request),
         )  # fmt: skip
-        waits = is_pending(document=document, text=values["text"], pinned=values["pinned"], at=self.now)
-        body = {**DocumentOut(document).data, "status": PENDING if waits else ACTIVE}
+        pending = is_pending(document=document, text=values["text"], pinned=values["pinned"], at=self.now)
+        body = {**DocumentOut(document).data, "status": PENDING if pending else ACTIVE}
         return self.tagged(body, document.version, status.HTTP_201_CREATED)
 
 
@@ -337,7 +335,7 @@ class Route(ProjectView):
 
     @extend_schema(operation_id="projects_route", request=RouteIn, responses=RouteOut)
     def post(self, request: Request) -> Response:
-        """Return which project a message belongs to, how sure that is, and what follows; the decision is kept."""
+        """Return a message's project, the confidence and the action; the decision is stored."""
         values = self.validated(RouteIn)
         actor, session = self.writing(values), None
         if values["session_id"] is not None:
@@ -363,13 +361,13 @@ class Routes(ProjectView):
 
 
 class RouteCorrection(ProjectView):
-    """Put a decision right."""
+    """Correct a decision."""
 
     scopes = {"POST": Scope.WRITE}
 
     @extend_schema(operation_id="route_correct", request=CorrectionIn, responses=RouteOut)
     def post(self, request: Request, route_id: Any) -> Response:
-        """Say which project a message belongs to; messages like it go there from now on."""
+        """Correct a message's project; similar messages are routed there from now on."""
         values = self.validated(CorrectionIn)
         decision = correct_routing(
             decision=self.owned(RoutingDecision.objects.all(), route_id), project_name=values["project"],
@@ -379,7 +377,7 @@ class RouteCorrection(ProjectView):
 
 
 class Events(ProjectView):
-    """What was done with projects."""
+    """Events of projects."""
 
     scopes = {"GET": Scope.READ}
 
@@ -398,13 +396,13 @@ class Events(ProjectView):
 
 
 class DailyEvents(ProjectView):
-    """What was done with projects, by day."""
+    """Events of projects by day."""
 
     scopes = {"GET": Scope.READ}
 
     @extend_schema(operation_id="project_events_daily", parameters=[DailyQuery], responses=DaysOut)
     def get(self, request: Request) -> Response:
-        """Return how many events there were, and of how many tokens, by day, project and sort."""
+        """Return the number of events and tokens by day, project and kind."""
         values = self.validated(DailyQuery, request.query_params.dict())
         found = daily_events(
             actor_id=self.reading(values).actor_id, days=values["days"], now=self.now, project=values.get("project")
@@ -413,7 +411,7 @@ class DailyEvents(ProjectView):
 
 
 class DocumentCompaction(ProjectView):
-    """Have a document rewritten shorter."""
+    """Compact a document."""
 
     scopes = {"POST": Scope.WRITE}
     problems = {
@@ -426,7 +424,7 @@ class DocumentCompaction(ProjectView):
         operation_id="document_compact", request=NoBody, parameters=[TenantQuery], responses={202: JobIdOut}
     )
     def post(self, request: Request, project_name: str, document_name: str) -> Response:
-        """Rewrite a document in the background, also before it is too long; pinned.md never is."""
+        """Compact a document in the background, even below its limit; pinned.md never is."""
         self.validated(NoBody)
         document = self.document(project_name, document_name)
         job_id = enqueue_compaction(document=document, by=self.principal, now=self.now)

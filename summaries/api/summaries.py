@@ -1,4 +1,4 @@
-"""Summaries as they come in and go out over REST."""
+"""REST views and serializers of session summaries."""
 
 import math
 from typing import Any, Final
@@ -38,14 +38,14 @@ from summaries.models import Summary, SummaryVersion
 
 
 class SummaryListQuery(TenantQuery):
-    """Whose summaries are listed."""
+    """Filter of a list of summaries."""
 
     limit = serializers.IntegerField(required=False, min_value=1, max_value=MAX_LIMIT)
     cursor = StringField(required=False)
 
 
 class SummaryOut(serializers.ModelSerializer):
-    """What a session was about; `message_count` is the last message that it covers."""
+    """Summary of a session; `message_count` is the last message that it covers."""
 
     summary = serializers.CharField(source="text")
     session_id = serializers.UUIDField()
@@ -74,17 +74,15 @@ class SummaryVersionOut(serializers.ModelSerializer):
         )  # fmt: skip
 
     def get_by(self, version: SummaryVersion) -> dict[str, str]:
-        """Return who made the change."""
         return {"kind": version.who_kind, "id": version.who_id, "name": version.who_name}
 
 
 class WindowSerializer(StrictSerializer):
-    """A time from one moment to another, either of which may be left open."""
+    """Time window, open at either end."""
 
     first, last = "start_time", "end_time"
 
     def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
-        """Return the values; raises a validation error for a time that ends before it begins."""
         first, last = attrs.get(self.first), attrs.get(self.last)
         if first is not None and last is not None and first > last:
             raise serializers.ValidationError({self.last: ["must not lie before the beginning."]})
@@ -92,27 +90,27 @@ class WindowSerializer(StrictSerializer):
 
 
 class SummaryOrderIn(WindowSerializer):
-    """Of which time a summary is wanted; without any, of the session up to now."""
+    """Time window of the summary; without one, the session up to now."""
 
     start_time = MomentField(required=False, allow_null=True, default=None)
     end_time = MomentField(required=False, allow_null=True, default=None)
 
 
 class JobIdOut(serializers.Serializer):
-    """The job that does it."""
+    """Job that was enqueued."""
 
     job_id = serializers.UUIDField()
 
 
 class SummaryPatch(ReasonSerializer):
-    """What a person changes; a new text locks the summary unless `locked` is false."""
+    """Changes of a summary; a new text locks it unless `locked` is false."""
 
     summary = TextField(required=False, max_length=LONGEST_TEXT)
     locked = serializers.BooleanField(required=False)
 
 
 class SummaryRestoreIn(ReasonSerializer):
-    """Which version to bring back."""
+    """Version to restore."""
 
     number = serializers.IntegerField(min_value=1, max_value=2**31 - 1)
 
@@ -121,7 +119,7 @@ DigestIn = type(
     "DigestIn",
     (TenantSerializer, WindowSerializer),
     {
-        "__doc__": "Of which sessions a digest is wanted: those of a time, or of a project.",
+        "__doc__": "Sessions of a digest, by time window or project.",
         "__module__": __name__,
         "first": "from",
         "last": "to",
@@ -130,7 +128,7 @@ DigestIn = type(
         "project": TextField(required=False, allow_null=True, max_length=255, default=None),
     },
 )
-"""Made by hand: `from` is a word of Python's own."""
+"""Built with `type`, since the field `from` is a Python keyword."""
 
 
 class DigestOut(serializers.Serializer):
@@ -147,7 +145,7 @@ class DigestOut(serializers.Serializer):
 
 NO_MODEL: Final = "not_configured"
 SET_UP_SECONDS: Final = 600.0
-"""When to ask again where an operator has to act first."""
+"""Retry-After where an operator has to act first."""
 
 IF_NONE_MATCH = OpenApiParameter(
     "If-None-Match", OpenApiTypes.STR, OpenApiParameter.HEADER, description="`*`: only if there is none yet."
@@ -155,12 +153,12 @@ IF_NONE_MATCH = OpenApiParameter(
 
 
 def conflict(code: str) -> Any:
-    """Return what makes a 409 of an exception."""
+    """Return a function that turns an exception into a 409 problem."""
     return lambda error: Problem(status.HTTP_409_CONFLICT, code, str(error))
 
 
 def llm_problem(error: ProviderError) -> APIException:
-    """503 where nobody can be asked, for today or until it is set up; 502 where one did not answer as it should."""
+    """Return 503 where no model is configured or the spending cap is reached, 502 where the model failed."""
     is_missing = isinstance(error, SpendCapReached) or error.code == NO_MODEL
     wait = error.retry_after_seconds or (SET_UP_SECONDS if is_missing else None)
     failed = Problem(
@@ -176,7 +174,7 @@ def llm_problem(error: ProviderError) -> APIException:
 
 
 class SummaryView(ApiView):
-    """What views of one session's summary share."""
+    """Base of the views of one session's summary."""
 
     problems = {
         NothingToSummarize: conflict("no_messages"),
@@ -184,7 +182,6 @@ class SummaryView(ApiView):
     }
 
     def session(self, session_id: UUID) -> Session:
-        """Return the session with this id if the key may see it."""
         return self.owned(Session.objects.all(), session_id)
 
     def summary(self, session_id: UUID) -> Summary:
@@ -198,12 +195,11 @@ class SummaryView(ApiView):
 
     @staticmethod
     def answer(summary: Summary) -> Response:
-        """Return a summary with its ETag."""
         return Response(SummaryOut(summary).data, headers={"ETag": etag(summary.version)})
 
 
 class OneSummary(SummaryView):
-    """Read, order, put right and delete a session's summary."""
+    """Read, write, edit and delete a session's summary."""
 
     scopes = {"GET": Scope.READ, "POST": Scope.WRITE, "PATCH": Scope.WRITE, "DELETE": Scope.WRITE}
 
@@ -214,7 +210,7 @@ class OneSummary(SummaryView):
 
     @extend_schema(operation_id="summary_create", request=SummaryOrderIn, responses={202: JobIdOut})
     def post(self, request: Request, session_id: UUID) -> Response:
-        """Write the summary in the background, due or not; with a time, of what was said then alone."""
+        """Write the summary in the background, due or not; with a time window, of its messages alone."""
         values = self.validated(SummaryOrderIn)
         job_id = enqueue_summary(session=self.session(session_id), by=self.principal, now=self.now, **values)
         return Response({"job_id": job_id}, status=status.HTTP_202_ACCEPTED)
@@ -223,7 +219,7 @@ class OneSummary(SummaryView):
         operation_id="summary_update", request=SummaryPatch, responses=SummaryOut, parameters=[IF_MATCH]
     )
     def patch(self, request: Request, session_id: UUID) -> Response:
-        """Put the text right, which locks it against rewriting, or lock and unlock it."""
+        """Edit the text, which locks it against rewriting, or lock and unlock it."""
         values = self.validated(SummaryPatch)
         reason = values.pop("reason")
         if "summary" in values:
@@ -236,7 +232,7 @@ class OneSummary(SummaryView):
 
     @extend_schema(operation_id="summary_delete", responses={204: None}, parameters=[IF_MATCH])
     def delete(self, request: Request, session_id: UUID) -> Response:
-        """Delete the summary with its versions; its text leaves the receipts as well."""
+        """Delete the summary with its versions; its text is removed from receipts as well."""
         delete_summary(
             summary=self.summary(session_id), expected_version=expected_version(request), by=self.principal,
             now=self.now,
@@ -245,7 +241,7 @@ class OneSummary(SummaryView):
 
 
 class SummaryVersions(SummaryView):
-    """What a summary was."""
+    """Versions of a summary."""
 
     scopes = {"GET": Scope.READ}
 
@@ -260,7 +256,7 @@ class SummaryVersions(SummaryView):
 
 
 class SummaryRestore(SummaryView):
-    """Bring back a version."""
+    """Restore a version."""
 
     scopes = {"POST": Scope.WRITE}
 
@@ -268,7 +264,7 @@ class SummaryRestore(SummaryView):
         operation_id="summary_restore", request=SummaryRestoreIn, responses=SummaryOut, parameters=[IF_MATCH]
     )
     def post(self, request: Request, session_id: UUID) -> Response:
-        """Bring back what a version says, and lock it."""
+        """Restore a version's text, and lock the summary."""
         values = self.validated(SummaryRestoreIn)
         summary = self.summary(session_id)
         rows = SummaryVersion.objects.filter(actor_id=summary.actor_id, summary=summary)
@@ -291,14 +287,14 @@ class Summaries(ApiView):
         operation_id="summaries_list", parameters=[SummaryListQuery], responses=page_of(SummaryOut)
     )
     def get(self, request: Request) -> Response:
-        """List an actor's summaries, that of the latest conversation first."""
+        """List an actor's summaries, that of the latest session first."""
         tenant = self.reading(self.validated(SummaryListQuery, request.query_params.dict()))
         rows = Summary.objects.of(tenant.actor_id).select_related("actor")
         return self.page(rows, SummaryOut, ordering=("-end_time", "-id"))
 
 
 class SummariesDigest(ApiView):
-    """One text about several sessions."""
+    """Digest of several sessions."""
 
     scopes = {"POST": Scope.WRITE}
     problems = {
@@ -310,7 +306,7 @@ class SummariesDigest(ApiView):
 
     @extend_schema(operation_id="summaries_digest", request=DigestIn, responses=DigestOut)
     def post(self, request: Request) -> Response:
-        """Make a digest of an actor's trusted summaries, of a time or a project; it is answered and not kept."""
+        """Return a digest of an actor's trusted summaries, of a time window or a project; it is not stored."""
         values = self.validated(DigestIn)
         made = digest(
             tenant=self.reading(values), since=values["from"], until=values["to"], project=values["project"],
