@@ -194,7 +194,6 @@ def _export_project(project: Project, tree: Folder, exported: ManifestEditor) ->
 def _export_document(
     project: Project, document: Document, folder: Folder, exported: ManifestEditor
 ) -> FileReport:
-    document.project = project
     try:
         status = _write_file(document, folder, exported)
         _write_backups(document, folder)
@@ -250,7 +249,6 @@ def zip_project(*, project: Project, by: Principal, now: datetime) -> bytes:
     content = BytesIO()
     with ZipFile(content, "w", ZIP_DEFLATED) as archive:
         for document in documents_of(project):
-            document.project = project
             text = trusted_text(document)
             exported.note(document, digest_of(text))
             for name, file in {document.name: text, **_backups(document)}.items():

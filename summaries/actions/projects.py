@@ -1,4 +1,7 @@
-"""Making, changing and deleting projects, and noting what is done with them (SPEC P1, P8)."""
+"""Create, change and delete projects; record their events and sum them by day (SPEC P1, P8).
+
+Days are those of UTC.
+"""
 
 from collections.abc import Mapping
 from datetime import UTC, date, datetime, time, timedelta
@@ -33,8 +36,12 @@ from summaries.domain.projects import (
 )
 from summaries.models import Document, DocumentVersion, Project, ProjectEvent
 
-# The weakest lock that keeps the row from going; the ORM has no word for it.
+# The weakest lock that prevents a deletion; the ORM has no option for it.
 HOLD_PROJECT = "SELECT 1 FROM summaries_project WHERE actor_id = %s AND id = %s FOR KEY SHARE"
+
+
+MOST_DAYS: Final = 366
+"""Days of a daily sum, at most."""
 
 
 class ProjectExists(DomainError):
@@ -42,14 +49,14 @@ class ProjectExists(DomainError):
 
 
 def check_trusted(by: Principal) -> None:
-    """Raise Forbidden for an untrusted key: what projects say goes into prompts."""
+    """Raise Forbidden for an untrusted key, since the texts of projects go into prompts."""
     if not by.is_trusted:
         raise Forbidden(_("An untrusted key may add entries to a project, and not change what it says."))
 
 
 @transaction.atomic
 def create_project(*, actor: Actor, name: str, description: str, by: Principal, now: datetime) -> Project:
-    """Create a project, its MEMORY.md saying what it is about.
+    """Create a project with a MEMORY.md that has its description.
 
     Raises BadProjectName with a proposal, ProjectExists, UnknownRow where the actor was erased meanwhile, and
     Forbidden for an untrusted key.
@@ -72,19 +79,18 @@ def create_project(*, actor: Actor, name: str, description: str, by: Principal, 
 
 
 def first_text(
-    *, project: Project, name: str, text: str, by: Principal, reason: str, now: datetime,
-    kind: DocumentKind = DocumentKind.CREATE,
-) -> Document:  # fmt: skip
-    """Make a document of a project that is held already."""
+    *, project: Project, name: str, text: str, by: Principal, reason: str, now: datetime
+) -> Document:
+    """Create a document of a project that is locked already."""
     document = Document.objects.create(
         actor_id=project.actor_id, project=project, name=name, text=text, token_count=count_raw(text), created_at=now,
         updated_at=now,
     )  # fmt: skip
-    keep_former(document, number=0, text="", kind=kind, by=by, reason=reason, now=now)
+    _keep_former(document, number=0, text="", kind=DocumentKind.CREATE, by=by, reason=reason, now=now)
     return document
 
 
-def keep_former(
+def _keep_former(
     document: Document,
     *,
     number: int,
@@ -93,9 +99,9 @@ def keep_former(
     by: Principal,
     reason: str,
     now: datetime,
-) -> DocumentVersion:
-    """Keep a text that is being replaced, with how, by whom and why."""
-    return DocumentVersion.objects.create(
+) -> None:
+    """Store the text that is being replaced, with how, by whom and why."""
+    DocumentVersion.objects.create(
         actor_id=document.actor_id, document=document, number=number, text=text, kind=kind, who_kind=by.kind,
         who_id=by.id, who_name=by.name[:150], reason=reason, created_at=now,
     )  # fmt: skip
@@ -111,7 +117,7 @@ def change_project(
     reason: str = "",
     now: datetime,
 ) -> Project:
-    """Change `name` or `description`; the description is put into MEMORY.md's block quote as well.
+    """Change `name` or `description`; the description is also written into MEMORY.md's block quote.
 
     Raises as `create_project`, and VersionMismatch.
     """
@@ -123,11 +129,11 @@ def change_project(
         return project
     if name != project.name:
         check_name(name)
-    quoted_anew = description != project.description
+    is_new_description = description != project.description
     project.name, project.description = name, description
     _save(project, now)
-    if quoted_anew:
-        _quote(project, by, reason, now)
+    if is_new_description:
+        _write_description(project, by, reason, now)
     audit.record(
         by=by, verb="update", object_kind="project", object_id=project.pk, actor=project.actor, reason=reason, now=now
     )  # fmt: skip
@@ -148,7 +154,7 @@ def locked_project(project: Project, expected_version: int | None = None) -> Pro
 
 
 def hold_project(project: Project) -> None:
-    """Keep a project from being deleted until the transaction ends; raises UnknownRow where it is gone."""
+    """Lock a project against deletion until the transaction ends; raises UnknownRow where it is gone."""
     hold(project.actor_id)
     with connection.cursor() as cursor:
         cursor.execute(HOLD_PROJECT, [project.actor_id, project.pk])
@@ -168,7 +174,7 @@ def _save(project: Project, now: datetime) -> None:
         ) from error
 
 
-def _quote(project: Project, by: Principal, reason: str, now: datetime) -> None:
+def _write_description(project: Project, by: Principal, reason: str, now: datetime) -> None:
     memory = Document.objects.of(project.actor_id).filter(project=project, name=MEMORY).first()
     if memory is None:
         text = described(project.name, project.description)
@@ -181,8 +187,8 @@ def _quote(project: Project, by: Principal, reason: str, now: datetime) -> None:
 def replace_text(
     document: Document, text: str, *, kind: DocumentKind, by: Principal, reason: str, now: datetime
 ) -> Document:
-    """Give a document whose project is locked another text, and keep the one that it had."""
-    keep_former(
+    """Replace the text of a document whose project is locked, keeping the former as a version."""
+    _keep_former(
         document, number=document.version, text=document.text, kind=kind, by=by, reason=reason, now=now
     )
     document.text = text
@@ -197,7 +203,7 @@ def replace_text(
 def delete_project(
     *, project: Project, expected_version: int | None = None, by: Principal, reason: str = "", now: datetime
 ) -> None:
-    """Delete a project with its documents and all that they said; their texts leave the receipts as well.
+    """Delete a project with its documents; their texts are removed from receipts as well.
 
     Decisions and events stay, without the project. Raises UnknownRow, VersionMismatch, Forbidden.
     """
@@ -228,7 +234,7 @@ def note_event(
     project_name: str | None = None,
     now: datetime,
 ) -> ProjectEvent:
-    """Write down what was done with a project; `details` holds ids and numbers, never a text."""
+    """Record an event of a project; `details` holds ids and numbers, never a text."""
     name = project_name if project_name is not None else project.name if project else ""
     return ProjectEvent.objects.create(
         actor=actor, project=project, project_name=name, kind=kind, tokens=tokens, outcome=outcome,
@@ -237,7 +243,7 @@ def note_event(
 
 
 def project_named(*, actor_id: UUID, name: str) -> Project:
-    """Return an actor's project; raises UnknownRow. The name is not repeated: it may be anything."""
+    """Return an actor's project; raises UnknownRow, without the name, which may be any text."""
     rows = Project.objects.of(actor_id).select_related("actor__agent")
     project = rows.filter(name=name).first() if is_name(name) else None
     if project is None:
@@ -253,19 +259,16 @@ def catalog_of(*, actor_id: UUID) -> str:
 
 def documents_of(project: Project) -> list[Document]:
     """Return a project's documents, MEMORY.md first."""
-    return sorted(
-        Document.objects.of(project.actor_id).filter(project=project),
-        key=lambda each: document_order(each.name),
-    )
-
-
-MOST_DAYS: Final = 366
+    documents = list(Document.objects.of(project.actor_id).filter(project=project))
+    for document in documents:
+        document.project = project
+    return sorted(documents, key=lambda each: document_order(each.name))
 
 
 def daily_events(
     *, actor_id: UUID, days: int, now: datetime, project: str | None = None
 ) -> list[dict[str, Any]]:
-    """Return how many events there were, and of how many tokens, by day, project and sort; the latest days first."""
+    """Return the number of events and tokens by day, project and kind; the latest days first."""
     today = now.astimezone(UTC).date()
     rows = _of_days(actor_id, today - timedelta(days=days - 1), today, project)
     found = _grouped(rows, "day", "project_name", "kind").order_by("-day", "project_name", "kind")
@@ -282,7 +285,7 @@ def daily_events(
 
 
 def daily(*, actor_id: UUID, first: date, last: date, project: str | None = None) -> list[DayTotals]:
-    """Return the sums of each day from the first to the last on which anything was done, the latest first."""
+    """Return the totals of each day with events from the first to the last, the latest first."""
     names = ("day", "project_name", "kind", "outcome")
     rows = _grouped(_of_days(actor_id, first, last, project), *names).order_by(*names)
     return totals_by_day(

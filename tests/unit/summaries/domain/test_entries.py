@@ -9,6 +9,7 @@ import pytest
 from summaries.domain.entries import (
     LONGEST_ENTRY,
     MOST_ENTRIES,
+    EntryWords,
     Passage,
     ProjectMessage,
     answer_schema,
@@ -16,7 +17,6 @@ from summaries.domain.entries import (
     next_passage,
     parse_entries,
     prompt_blocks,
-    says_the_same,
 )
 
 NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
@@ -153,4 +153,4 @@ def test_what_is_known_is_not_said_again() -> None:
     ],
 )
 def test_near_words_say_the_same_and_other_facts_do_not(new: str, old: str, same: bool) -> None:
-    assert says_the_same(new, old) is same
+    assert EntryWords.of(new).repeats(EntryWords.of(old)) is same
