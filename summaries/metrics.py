@@ -1,4 +1,4 @@
-"""What Prometheus reads of summaries (SPEC X11); asked of the database at each scrape, for workers answer none."""
+"""Prometheus metrics of summaries (SPEC X11), read from the database at each scrape, since workers serve none."""
 
 from collections.abc import Iterator
 from datetime import datetime, timedelta
@@ -41,17 +41,15 @@ def _families(now: datetime | None) -> Iterator[GaugeMetricFamily]:
 
 
 class SummariesCollector(Collector):
-    """The figures of summaries; none while the database is away."""
+    """Metrics of summaries; without values while the database is unavailable."""
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
-        """Yield the figures as they are now."""
         try:
             yield from list(_families(timezone.now()))
         except DatabaseError:
             yield from _families(None)
 
     def describe(self) -> Iterator[GaugeMetricFamily]:
-        """Yield the figures' names, without asking for them."""
         return _families(None)
 
 

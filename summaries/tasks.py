@@ -1,4 +1,4 @@
-"""What summaries do in the background."""
+"""Background jobs of summaries and projects."""
 
 from functools import partial
 from typing import Final
@@ -21,18 +21,18 @@ from summaries.domain.summaries import JOB
 AT_ONCE: Final = 200
 NIL: Final = UUID(int=0)
 READING_SECONDS: Final = 120.0
-"""What is left of a job's time when no further passage is read: one question to a model, and the writing."""
+"""Time that reading a passage needs: one model call and the writing. With less left, no passage is begun."""
 
 
 @job("summarize", after=[After("turn", delay_seconds=2), After("session")])
 def summarize(job: JobContext) -> Writes | None:
-    """Summarise one session where that is due; goes on where an interrupted attempt stopped."""
+    """Summarise one session if due, from where an interrupted attempt stopped."""
     return summarize_session(job=job, now=timezone.now())
 
 
 @job("summarize_due", at_once=1, every_seconds=300, schedule="summarize what is due")
 def summarize_due(job: JobContext) -> None:
-    """Enqueue the sessions whose interval has passed, a batch at a time (SPEC U2)."""
+    """Enqueue the summaries of sessions whose interval has passed, a batch at a time (SPEC U2)."""
     due, after = due_sessions(timezone.now()), UUID(job.cursor) if job.cursor else NIL
     while batch := list(due.filter(id__gt=after).values_list("pk", "actor_id")[:AT_ONCE]):
         after = batch[-1][0]
@@ -43,7 +43,7 @@ def summarize_due(job: JobContext) -> None:
 
 @job("update_project", deadline_seconds=900, after=[After("turn", delay_seconds=20, needs_model=True)])
 def update_project(job: JobContext) -> None:
-    """Add what a session has gained to the projects that it is about (SPEC P6)."""
+    """Extract entries from a session's new messages for its projects (SPEC P6)."""
     actor = Actor.objects.select_related("agent").filter(id__in=[job.actor_id]).first()
     if actor is None:
         return
@@ -60,5 +60,5 @@ def update_project(job: JobContext) -> None:
 
 @job("compact", deadline_seconds=3600)
 def compact(job: JobContext) -> Writes | None:
-    """Rewrite a document that has grown too long (SPEC P7)."""
+    """Compact a document that has grown too long (SPEC P7)."""
     return compact_document(job=job, now=timezone.now())

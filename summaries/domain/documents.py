@@ -1,4 +1,4 @@
-"""Lines of a document that were appended as entries, and how they are known again. Pure."""
+"""Names and texts of projects' documents, and their lines that were appended as entries. Pure."""
 
 import re
 import unicodedata
@@ -11,65 +11,6 @@ from typing import Final
 from memoryhub.errors import DomainError, _, format_lazy
 from summaries.domain.projects import LONGEST_DESCRIPTION, LONGEST_NAME, one_line
 
-PIN: Final = "[PINNED]"
-LONGEST_ENTRY: Final = 4_000
-LONGEST_DOCUMENT: Final = 1_000_000
-"""Characters; what a context takes of them is decided by its tokens."""
-
-_BULLET: Final = re.compile(r"\s*(?:[-*+]\s+|\d+[.)]\s+)?")
-
-
-def entry_line(text: str, *, pinned: bool, document: str, at: datetime) -> str:
-    """Return the one line that an entry is written as; in the timeline with its day."""
-    words = one_line(text)
-    if pinned and not words.startswith(PIN):
-        words = f"{PIN} {words}"
-    return f"- {at:%Y-%m-%d}: {words}" if document == TIMELINE else f"- {words}"
-
-
-def line_digest(line: str) -> bytes:
-    """Return by what an entry is known: its line without indent and bullet, so that a person may move it."""
-    bare = _BULLET.sub("", unicodedata.normalize("NFC", line), count=1).strip()
-    return sha256(bare.encode("utf-8", "surrogatepass")).digest()
-
-
-def appended(text: str, line: str) -> str:
-    """Return the text with a line at its end."""
-    if not text:
-        return f"{line}\n"
-    return f"{text}{'' if text.endswith(chr(10)) else chr(10)}{line}\n"
-
-
-def without_lines(text: str, digests: Set[bytes]) -> str:
-    """Return the text without the lines that are known by these digests: those that nobody believes yet."""
-    if not digests:
-        return text
-    return "".join(line for line in text.splitlines(keepends=True) if line_digest(line) not in digests)
-
-
-def best_sections(
-    sections: list[str],
-    score: Callable[[str], float],
-    *,
-    floor: float,
-    most_tokens: int,
-    count: Callable[[str], int],
-) -> tuple[list[str], float]:
-    """Return the sections that score best, in their own order and within so many tokens, and the best score."""
-    scored = sorted(((score(each), -place) for place, each in enumerate(sections)), reverse=True)
-    chosen: list[int] = []
-    used = 0
-    for value, place in scored:
-        tokens = count(sections[-place])
-        if value < floor:
-            break
-        if used + tokens <= most_tokens:
-            chosen.append(-place)
-            used += tokens
-    best = scored[0][0] if chosen else 0.0
-    return [sections[place] for place in sorted(chosen)], best
-
-
 MEMORY: Final = "MEMORY.md"
 PINNED: Final = "pinned.md"
 DECISIONS: Final = "decisions.md"
@@ -77,9 +18,16 @@ TIMELINE: Final = "timeline.md"
 DOCUMENTS: Final = (MEMORY, PINNED, DECISIONS, TIMELINE)
 _DETAIL: Final = re.compile(r"detail-([a-z0-9]+(?:-[a-z0-9]+)*)\.md")
 
+PIN: Final = "[PINNED]"
+LONGEST_ENTRY: Final = 4_000
+LONGEST_DOCUMENT: Final = 1_000_000
+"""Characters; contexts limit documents by tokens."""
+
+_BULLET: Final = re.compile(r"\s*(?:[-*+]\s+|\d+[.)]\s+)?")
+
 
 class DocumentKind(StrEnum):
-    """What gave a document its next text."""
+    """Change that gave a document its next text."""
 
     CREATE = "create"
     EDIT = "edit"
@@ -90,7 +38,7 @@ class DocumentKind(StrEnum):
 
 
 class BadDocumentName(DomainError, ValueError):
-    """A text that is no document's name."""
+    """The text is no document's name."""
 
 
 def check_document_name(name: str) -> None:
@@ -103,12 +51,12 @@ def check_document_name(name: str) -> None:
 
 
 def document_order(name: str) -> tuple[int, str]:
-    """Return what documents are sorted by: the four that every project may have, then details by topic."""
+    """Return the sort key of a document: first the four that every project may have, then details by topic."""
     return (DOCUMENTS.index(name) if name in DOCUMENTS else len(DOCUMENTS), name)
 
 
 def description_in(memory: str) -> str:
-    """Return MEMORY.md's first block quote as one line, "" where it has none; what the catalog shows (SPEC P2)."""
+    """Return MEMORY.md's first block quote as one line, "" where it has none; the catalog shows it (SPEC P2)."""
     quoted: list[str] = []
     for line in memory.splitlines():
         if line.lstrip().startswith(">"):
@@ -119,7 +67,7 @@ def description_in(memory: str) -> str:
 
 
 def described(name: str, description: str) -> str:
-    """Return what a new project's MEMORY.md says: its name and, in a block quote, what it is about."""
+    """Return the MEMORY.md of a new project: its name and, in a block quote, its description."""
     quote = f"> {one_line(description)}\n" if description.strip() else ""
     return f"# {name}\n\n{quote}"
 
@@ -144,3 +92,53 @@ def _below_title(lines: Sequence[str], quote: str) -> str:
     return "".join(
         [*head, gap, quote, "" if lines[first:] and not lines[first].strip() else "\n", *lines[first:]]
     )
+
+
+def entry_line(text: str, *, pinned: bool, document: str, at: datetime) -> str:
+    """Return the line of an entry; in the timeline with its day."""
+    words = one_line(text)
+    if pinned and not words.startswith(PIN):
+        words = f"{PIN} {words}"
+    return f"- {at:%Y-%m-%d}: {words}" if document == TIMELINE else f"- {words}"
+
+
+def line_digest(line: str) -> bytes:
+    """Return the digest that identifies an entry: of its line without indent and bullet, so that it may be moved."""
+    bare = _BULLET.sub("", unicodedata.normalize("NFC", line), count=1).strip()
+    return sha256(bare.encode("utf-8", "surrogatepass")).digest()
+
+
+def appended(text: str, line: str) -> str:
+    if not text:
+        return f"{line}\n"
+    return f"{text}{'' if text.endswith(chr(10)) else chr(10)}{line}\n"
+
+
+def without_lines(text: str, digests: Set[bytes]) -> str:
+    """Return the text without the lines that have these digests."""
+    if not digests:
+        return text
+    return "".join(line for line in text.splitlines(keepends=True) if line_digest(line) not in digests)
+
+
+def best_sections(
+    sections: list[str],
+    score: Callable[[str], float],
+    *,
+    floor: float,
+    most_tokens: int,
+    count: Callable[[str], int],
+) -> tuple[list[str], float]:
+    """Return the sections with the best scores, in their own order and within so many tokens, and the best score."""
+    scored = sorted(((score(each), -place) for place, each in enumerate(sections)), reverse=True)
+    chosen: list[int] = []
+    used = 0
+    for value, place in scored:
+        tokens = count(sections[-place])
+        if value < floor:
+            break
+        if used + tokens <= most_tokens:
+            chosen.append(-place)
+            used += tokens
+    best = scored[0][0] if chosen else 0.0
+    return [sections[place] for place in sorted(chosen)], best

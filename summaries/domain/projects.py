@@ -1,4 +1,4 @@
-"""What a project is called, which documents it has, and the list of all that a router reads. Pure."""
+"""Names of projects, the kinds of their events, and the catalog that a router reads. Pure."""
 
 import re
 import unicodedata
@@ -13,23 +13,23 @@ from memoryhub.errors import DomainError, Message, _, format_lazy
 LONGEST_NAME: Final = 64
 LONGEST_DESCRIPTION: Final = 300
 RESERVED: Final = frozenset({"auto", "catalog", "events", "route", "routes"})
-"""What addresses and contexts mean something else by."""
+"""Names with a meaning of their own in URLs and contexts."""
 
 DEVICES: Final = frozenset(
     {"con", "prn", "aux", "nul"} | {f"{port}{n}" for port in ("com", "lpt") for n in range(10)}
 )
-"""Names that are no files on Windows, whatever their ending."""
+"""Names that are devices on Windows, whatever their extension."""
 
 _KEBAB: Final = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
 _WORD: Final = re.compile(r"[a-z0-9]+")
 _STAND_IN: Final = re.compile(r"(?:detail-)?project-[0-9a-f]{8}(?:-[0-9]+)?(?:\.md)?")
 
 ENTRY_TOKENS: Final = 30
-"""What a line of the catalog is to cost, so that a hundred projects come to about 3,000 tokens."""
+"""Tokens of a line of the catalog, so that a hundred projects come to about 3,000 tokens."""
 
 
 class EventKind(StrEnum):
-    """What was done with a project."""
+    """Operation on a project."""
 
     READ = "read"
     ROUTE = "route"
@@ -44,7 +44,7 @@ class EventKind(StrEnum):
 
 
 class BadProjectName(DomainError, ValueError):
-    """A text that cannot be a project's name; `proposal` is one that can, made of it."""
+    """The text cannot be a project's name; `proposal` is a valid one derived from it."""
 
     def __init__(self, why: Message, proposal: str) -> None:
         self.proposal = proposal
@@ -54,14 +54,13 @@ class BadProjectName(DomainError, ValueError):
 
 
 def check_name(name: str) -> None:
-    """Raise BadProjectName, with a proposal, for what cannot be a project's name."""
+    """Raise BadProjectName, with a proposal, for an invalid name."""
     why = _fault_of(name)
     if why:
         raise BadProjectName(why, propose_name(name))
 
 
 def is_name(name: str) -> bool:
-    """Say whether a project can be called so."""
     return not _fault_of(name)
 
 
@@ -97,12 +96,12 @@ def propose_name(text: str) -> str:
 
 
 def is_stand_in(name: str) -> bool:
-    """Say whether a project's or a detail's name is a digest, which stands for words that have no Latin letters."""
+    """Return whether a project's or a detail's name is a digest, for want of Latin letters."""
     return bool(_STAND_IN.fullmatch(name))
 
 
 def free_name(name: str, taken: Iterable[str]) -> str:
-    """Return the name, with a number behind it where it is taken already."""
+    """Return the name, with a number appended where it is taken."""
     others = set(taken)
     number, free = 2, name
     while free in others:
@@ -173,7 +172,7 @@ def one_line(text: str) -> str:
 
 @dataclass(frozen=True)
 class Listed:
-    """A project as the catalog shows it."""
+    """Project in the catalog."""
 
     name: str
     description: str
@@ -196,7 +195,7 @@ def _entry(number: int, project: Listed, count: Callable[[str], int]) -> str:
 
 
 def _cut(head: str, description: str, count: Callable[[str], int]) -> str:
-    """Return as much of the description as fits, found by halving; at least one character."""
+    """Return as much of the description as fits, at least one character."""
     low, high = 1, len(description)
     while low < high:
         middle = (low + high + 1) // 2
