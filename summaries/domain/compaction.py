@@ -1,8 +1,8 @@
-"""Which lines of a document a rewrite may touch, how the others are kept in their place, and what is checked (SPEC P7).
+"""Divide a document into protected and free text, mask the former for a model, and validate the answer (SPEC P7).
 
-Pure. What is protected is never shown to a model: a mark on a line of its own stands for it, and the rewritten text
-must hold each mark once and in order. Then the protected text takes the marks' places, word for word, and the whole is
-looked at once more.
+Pure. Protected text is never shown to a model: a mark on a line of its own stands for it, and the rewritten text must
+hold each mark once and in order. Then the protected text replaces the marks, word for word, and the whole is checked
+once more.
 """
 
 import re
@@ -17,19 +17,19 @@ from conversations.domain.content import visible
 from summaries.domain.documents import MEMORY, PIN, PINNED, TIMELINE, line_digest
 
 COMPACTED: Final = frozenset({MEMORY, TIMELINE})
-"""What grows by itself, and is compacted by itself; other documents are where somebody asks for it."""
+"""Documents that are compacted automatically, since they grow automatically; others are on request."""
 
 NEVER_COMPACTED: Final = PINNED
 
 YOUNG: Final = timedelta(days=7)
 SECTION_TOKENS: Final = 12_000
-"""How much free text one call is given, so that question and answer fit into any model."""
+"""Free text of one call, so that prompt and answer fit into any model."""
 
 LEAST_ROOM: Final = 100
-"""Tokens. Where less is left beside what is protected, there is no text to be written."""
+"""Tokens that must be left besides the protected text, for a text to be written."""
 
 FOLLOW_UP: Final = timedelta(days=1)
-"""How long after a refusal a document is left alone, unless a person asks: each try costs a model's work."""
+"""Pause after a refusal, except on request, since each attempt costs a model call."""
 
 _FENCE: Final = re.compile(r" {0,3}(```|~~~)")
 _HEADING: Final = re.compile(r" {0,3}(#{1,6})(?:[ \t]|$)")
@@ -43,7 +43,7 @@ Count = Callable[[str], int]
 
 
 class Outcome(StrEnum):
-    """What a compaction came to, as its event tells."""
+    """Outcome of a compaction, stored with its event."""
 
     DONE = "done"
     NOT_NEEDED = "not_needed"
@@ -54,66 +54,64 @@ class Outcome(StrEnum):
 
 @dataclass(frozen=True)
 class Block:
-    """A heading, a list item with its lines, a paragraph or a piece of code, with the blank lines behind it."""
+    """Heading, list item with its lines, paragraph or piece of code, with the blank lines after it.
+
+    `level` is that of a heading, from 1 on, else 0; `indent` that of a list item, else -1.
+    """
 
     text: str = field(repr=False)
     level: int = 0
-    """Of a heading, from 1 on; 0 for all else."""
     indent: int = -1
-    """Of a list item; -1 for all else."""
 
     @property
     def first_line(self) -> str:
-        """Return the line that begins it."""
         return next(iter(self.text.splitlines()), "")
 
 
 @dataclass(frozen=True)
 class Piece:
-    """A stretch of a document that is kept word for word, or that may be rewritten."""
+    """Part of a document that is kept word for word, or that may be rewritten.
+
+    `heading` has the headings in a kept part, which tell a model the place of the rest.
+    """
 
     text: str = field(repr=False)
     is_kept: bool
     heading: str = field(default="", repr=False)
-    """The headings in what is kept, which tell a model under what the rest stands."""
 
 
 @dataclass(frozen=True)
 class Section:
-    """As much of a document as one call is given."""
+    """Part of a document for one call."""
 
     pieces: tuple[Piece, ...]
 
     @property
     def free(self) -> str:
-        """Return the text that may be rewritten."""
         return "".join(piece.text for piece in self.pieces if not piece.is_kept)
 
     @property
     def kept(self) -> tuple[Piece, ...]:
-        """Return what is kept, in its order."""
         return tuple(piece for piece in self.pieces if piece.is_kept)
 
     @property
     def text(self) -> str:
-        """Return the whole, as it is."""
         return "".join(piece.text for piece in self.pieces)
 
 
 @dataclass(frozen=True)
 class Protection:
-    """What must not be touched: lines known by their digests, and what is dated after a moment."""
+    """Protected text: pinned lines, lines with these digests, and blocks dated after a moment."""
 
     digests: Container[bytes]
     young_after: datetime
 
     @classmethod
     def at(cls, now: datetime, digests: Container[bytes]) -> "Protection":
-        """Return what is protected at a moment, beside the lines with these digests."""
         return cls(digests, now - YOUNG)
 
     def covers(self, block: Block) -> bool:
-        """Say whether a block is protected by itself."""
+        """Return whether a block is protected, apart from blocks above and below it."""
         lines = block.text.splitlines()
         return (
             PIN in block.text
@@ -127,7 +125,7 @@ class Protection:
 
 
 class CannotCompact(ValueError):
-    """A document that must stay as it is; `outcome` says why."""
+    """The document must stay as it is; `outcome` is the reason."""
 
     def __init__(self, outcome: Outcome, *, missing: int = 0) -> None:
         self.outcome = outcome
@@ -136,7 +134,7 @@ class CannotCompact(ValueError):
 
 
 def day_in(line: str) -> date | None:
-    """Return the first day that a line names in full, None where it names none."""
+    """Return the first full date in a line, None where it has none."""
     for match in _DAY.finditer(line):
         numbers = [int(number) for number in match.groups() if number is not None]
         try:
@@ -147,7 +145,7 @@ def day_in(line: str) -> date | None:
 
 
 def blocks_of(text: str) -> list[Block]:
-    """Return the blocks of a Markdown text; joined they are the text."""
+    """Return the blocks of a Markdown text, which joined are the text."""
     return [_block(lines) for lines in _grouped(text.splitlines(keepends=True))]
 
 
@@ -167,7 +165,7 @@ def _grouped(lines: Sequence[str]) -> Iterator[list[str]]:
 
 
 def _begins(line: str, current: Sequence[str]) -> bool:
-    """Say whether a line begins a block of its own after these."""
+    """Return whether a line begins a new block after these lines."""
     if not line.strip() or (not current[0].strip() and len(current) == 1):
         return False
     if _HEADING.match(line) or _ITEM.match(line) or _HEADING.match(current[0]):
@@ -187,10 +185,10 @@ def _block(lines: Sequence[str]) -> Block:
 
 
 def protected_places(blocks: Sequence[Block], protection: Protection) -> set[int]:
-    """Return which blocks are kept word for word.
+    """Return the places of the blocks that are kept word for word.
 
-    With a heading its whole section is, with a list item all below it; the headings above what is kept stay as well,
-    and so do the title and the first block quote, from which the catalog tells what the project is about.
+    A heading protects its whole section, and a list item everything below it. The headings above a protected block are
+    kept as well, and so are the title and the first block quote, which is the description in the catalog.
     """
     kept = set(_frame(blocks))
     headings: list[tuple[int, int, bool]] = []  # level, place, whether all below is kept
@@ -219,7 +217,7 @@ def _frame(blocks: Sequence[Block]) -> Iterator[int]:
 
 
 def pieces_of(text: str, protection: Protection) -> list[Piece]:
-    """Return a document's blocks as pieces, each kept or free; joined they are the text."""
+    """Return a document's blocks as pieces, each kept or free, which joined are the text."""
     blocks = blocks_of(text)
     kept = protected_places(blocks, protection)
     return [
@@ -229,7 +227,7 @@ def pieces_of(text: str, protection: Protection) -> list[Piece]:
 
 
 def sections_of(pieces: Sequence[Piece], *, count: Count, most: int = SECTION_TOKENS) -> list[Section]:
-    """Return the pieces in sections of at most so many free tokens; joined they are the document."""
+    """Return the pieces in sections of at most so many free tokens, which joined are the document."""
     sections: list[Section] = []
     current: list[Piece] = []
     used = 0
@@ -267,7 +265,7 @@ def _merged(pieces: Sequence[Piece]) -> tuple[Piece, ...]:
 
 
 def free_tokens(pieces: Sequence[Piece], *, target: int, count: Count) -> int:
-    """Return how many tokens the rewritten text may have. Raises CannotCompact where what is protected takes them."""
+    """Return the tokens for the rewritten text. Raises CannotCompact where the protected text leaves too few."""
     room = target - count("".join(piece.text for piece in pieces if piece.is_kept))
     if room < LEAST_ROOM:
         raise CannotCompact(Outcome.TOO_MUCH_PROTECTED)
@@ -275,18 +273,18 @@ def free_tokens(pieces: Sequence[Piece], *, target: int, count: Count) -> int:
 
 
 def shares(sections: Sequence[Section], *, room: int, count: Count) -> list[int]:
-    """Return how much of the room each section has: as much as it has of the free text."""
+    """Return the tokens of each section, in proportion to its free text."""
     sizes = [count(section.free) for section in sections]
     return [room * size // max(1, sum(sizes)) for size in sizes]
 
 
 def mark_of(number: int, code: str) -> str:
-    """Return what stands for a kept piece, numbered from 1 on; `code` is drawn anew for each question."""
+    """Return the mark of a kept piece, numbered from 1 on; `code` is random for each section."""
     return f"[[kept-{number}-{code}]]"
 
 
 def masked_text(section: Section, code: str) -> str:
-    """Return a section as a model is shown it: marks in place of what is kept, with its headings behind them."""
+    """Return a section for a model: marks instead of kept pieces, each followed by the headings in it."""
     lines: list[str] = []
     number = 0
     for piece in section.pieces:
@@ -300,7 +298,7 @@ def masked_text(section: Section, code: str) -> str:
 
 @dataclass(frozen=True)
 class Rewritten:
-    """A section with what a model made of it; `faults` are the marks that are not there once and in order."""
+    """Section as a model rewrote it; `faults` are the marks that do not occur once and in order."""
 
     text: str = field(repr=False)
     faults: tuple[int, ...]
@@ -308,14 +306,14 @@ class Rewritten:
 
     @property
     def can_be_kept(self) -> bool:
-        """Whether nothing that is protected is missing, and something else was said."""
+        """Whether all protected pieces are there, and there is other text."""
         return not self.faults and not self.is_blank
 
 
 def rewritten(section: Section, answer: str, code: str) -> Rewritten:
-    """Return a section with the answer's words, and what is kept in the places of its marks.
+    """Return a section with the answer's text, and the kept pieces instead of their marks.
 
-    Only an operator, or a person, pins: what a model wrote is pinned by nobody.
+    Pins in the answer are removed, since only people pin.
     """
     mark = re.compile(rf"\s*\[\[kept-(\d{{1,6}})-{re.escape(code)}\]\]")
     parts: list[tuple[bool, str]] = []
@@ -336,7 +334,7 @@ def rewritten(section: Section, answer: str, code: str) -> Rewritten:
 
 
 def _laid_out(parts: Iterable[tuple[bool, str]]) -> str:
-    """Return kept and free parts as one text: where they meet, neither may be read as more of the other's lines."""
+    """Return kept and free parts as one text, with a blank line where one would continue the other's paragraph."""
     text, was_kept = "", False
     for is_kept, part in parts:
         if text and is_kept != was_kept and _runs_on(text, part):
@@ -354,7 +352,7 @@ def _runs_on(before: str, part: str) -> bool:
 
 
 def _faults(wanted: Sequence[int], found: Sequence[int]) -> Iterator[int]:
-    """Yield the numbers that are missing, there twice, unknown, or before one that they follow."""
+    """Yield the numbers that are missing, repeated, unknown, or out of order."""
     latest = 0
     for number in found:
         if number <= latest or number not in wanted:
@@ -364,7 +362,7 @@ def _faults(wanted: Sequence[int], found: Sequence[int]) -> Iterator[int]:
 
 
 def missing_pieces(pieces: Sequence[Piece], text: str) -> int:
-    """Return how many kept pieces a text does not hold word for word, as whole lines, one after the other."""
+    """Return how many kept pieces a text does not hold word for word, as whole lines and in order."""
     missing, at = 0, 0
     for piece in pieces:
         if not piece.is_kept:
@@ -379,7 +377,7 @@ def missing_pieces(pieces: Sequence[Piece], text: str) -> int:
 
 
 def _line_place(text: str, wanted: str, at: int) -> int:
-    """Return from where on a text holds these whole lines, -1 where it does not."""
+    """Return the position of these whole lines in a text, -1 where it does not hold them."""
     while (place := text.find(wanted, at)) >= 0:
         end = place + len(wanted)
         if (place == 0 or text[place - 1] == "\n") and (end == len(text) or text[end] in "\r\n"):
@@ -389,7 +387,7 @@ def _line_place(text: str, wanted: str, at: int) -> int:
 
 
 def checked(pieces: Sequence[Piece], text: str, *, target: int, count: Count) -> str:
-    """Return the text. Raises CannotCompact where a protected piece is missing, or it is longer than it may be."""
+    """Return the text. Raises CannotCompact where a protected piece is missing, or the text is too long."""
     missing = missing_pieces(pieces, text)
     if missing or count(text) > target:
         raise CannotCompact(Outcome.REFUSED, missing=missing)
