@@ -138,10 +138,7 @@ def _candidate(document: Document, text: str) -> Candidate:
 
 
 def _search(
-    documents: QuerySet[Document],
-    query: SearchQuery,
-    untrusted: Mapping[UUID, set[bytes]],
-    most_tokens: int,
+    documents: QuerySet[Document], query: SearchQuery, untrusted: Mapping[UUID, set[bytes]], most_tokens: int
 ) -> list[Candidate]:
     """Return the sections of documents that answer the message, within so many tokens for all of them."""
 

@@ -19,14 +19,7 @@ from memoryhub.api.pagination import MAX_LIMIT
 from summaries.actions.projects import MOST_DAYS
 from summaries.domain.documents import LONGEST_DOCUMENT, LONGEST_ENTRY
 from summaries.domain.projects import LONGEST_DESCRIPTION, EventKind
-from summaries.models import (
-    Document,
-    DocumentEntry,
-    DocumentVersion,
-    Project,
-    ProjectEvent,
-    RoutingDecision,
-)
+from summaries.models import Document, DocumentEntry, DocumentVersion, Project, ProjectEvent, RoutingDecision
 
 LONGEST_ASKED_NAME = 1_000
 """Longer than a name may be, so that the error about a longer one proposes a valid name."""

@@ -258,9 +258,7 @@ class DocumentBackups(ProjectView):
     scopes = {"GET": Scope.READ}
 
     @extend_schema(
-        operation_id="document_backups_list",
-        parameters=[TenantQuery],
-        responses=page_of(DocumentVersionOut),
+        operation_id="document_backups_list", parameters=[TenantQuery], responses=page_of(DocumentVersionOut)
     )
     def get(self, request: Request, project_name: str, document_name: str) -> Response:
         """Return the last three texts that a compaction replaced, newest first."""
@@ -295,9 +293,7 @@ class DocumentEntries(ProjectView):
     scopes = {"GET": Scope.READ, "POST": Scope.WRITE}
 
     @extend_schema(
-        operation_id="document_entries_list",
-        parameters=[TenantQuery, PageQuery],
-        responses=page_of(EntryOut),
+        operation_id="document_entries_list", parameters=[TenantQuery, PageQuery], responses=page_of(EntryOut)
     )
     def get(self, request: Request, project_name: str, document_name: str) -> Response:
         """List the provenance of a document's appended lines, newest first."""

@@ -176,10 +176,7 @@ def llm_problem(error: ProviderError) -> APIException:
 class SummaryView(ApiView):
     """Base of the views of one session's summary."""
 
-    problems = {
-        NothingToSummarize: conflict("no_messages"),
-        SummaryLocked: conflict("summary_locked"),
-    }
+    problems = {NothingToSummarize: conflict("no_messages"), SummaryLocked: conflict("summary_locked")}
 
     def session(self, session_id: UUID) -> Session:
         return self.owned(Session.objects.all(), session_id)

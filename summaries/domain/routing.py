@@ -266,10 +266,7 @@ def route_by_words(
     ):
         return known
     found = evidence(terms, profiles)
-    scored = sorted(
-        ((score, name) for name, score in found.items()),
-        key=lambda each: (-each[0], each[1]),
-    )
+    scored = sorted(((score, name) for name, score in found.items()), key=lambda each: (-each[0], each[1]))
     best, name = scored[0] if scored else (0.0, "")
     second = scored[1][0] if len(scored) > 1 else 0.0
     lead = (best - second) / best if best else 0.0
