@@ -24,15 +24,17 @@ from memoryhub.errors import DomainError
 from memoryhub.llm.tokens.counter import count_raw
 from memoryhub.tenancy.models import Actor
 from summaries.domain.documents import MEMORY, DocumentKind, described, document_order, with_description
-from summaries.domain.events import DayTotals, EventCount, totals_by_day
 from summaries.domain.projects import (
     LONGEST_DESCRIPTION,
+    DayTotals,
+    EventCount,
     EventKind,
     Listed,
     catalog,
     check_name,
     is_name,
     one_line,
+    totals_by_day,
 )
 from summaries.models import Document, DocumentVersion, Project, ProjectEvent
 

@@ -53,9 +53,8 @@ from summaries.admin.base import SummariesAdmin, address, file_name, person_may
 from summaries.admin.documents import entries_of, length_in_words
 from summaries.admin.labels import CONFIDENCES, EVENT_OUTCOMES, EVENTS, OUTCOMES
 from summaries.domain.documents import DOCUMENTS, MEMORY, document_order
-from summaries.domain.events import DayTotals
-from summaries.domain.events import describe_day as day_in_words
-from summaries.domain.projects import LONGEST_DESCRIPTION, LONGEST_NAME, BadProjectName
+from summaries.domain.projects import LONGEST_DESCRIPTION, LONGEST_NAME, BadProjectName, DayTotals
+from summaries.domain.projects import describe_day as day_in_words
 from summaries.domain.rolling import NoRoom
 from summaries.models import Document, DocumentEntry, DocumentVersion, Project, ProjectEvent, RoutingDecision
 

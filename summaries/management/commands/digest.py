@@ -8,7 +8,7 @@ from django.utils import timezone
 
 from memoryhub.tenancy.models import Actor
 from summaries.actions.projects import daily
-from summaries.domain.events import DayTotals, describe_day
+from summaries.domain.projects import DayTotals, describe_day
 from summaries.management.project_options import add_actor_options, named_actor
 from summaries.models import ProjectEvent
 

@@ -2,7 +2,7 @@
 
 from datetime import date
 
-from summaries.domain.events import EventCount, totals_by_day
+from summaries.domain.projects import EventCount, totals_by_day
 
 MONDAY, TUESDAY = date(2026, 3, 2), date(2026, 3, 3)
 
