@@ -8,7 +8,7 @@ agents read files as they are.
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 from io import BytesIO
 from pathlib import Path
@@ -94,26 +94,6 @@ def _printable(name: str) -> str:
     return line if len(line) <= LONGEST_SHOWN else f"{line[:LONGEST_SHOWN]}…"
 
 
-class ManifestEditor:
-    """Manifest that is updated file by file."""
-
-    def __init__(self, manifest: Manifest) -> None:
-        self.manifest = manifest
-
-    def note(self, document: Document, digest: str) -> None:
-        """Record the digest of a document's file at the document's version."""
-        key = (document.project.name, document.name)
-        documents = {**self.manifest.documents, key: Exported(document.version, digest)}
-        self.manifest = replace(self.manifest, documents=documents)
-
-    def documents_of(self, project: str) -> set[str]:
-        return {document for name, document in self.manifest.documents if name == project}
-
-    @property
-    def projects(self) -> set[str]:
-        return {name for name, _ in self.manifest.documents}
-
-
 def read_manifest(root: Path) -> Manifest | None:
     """Return the manifest of a tree, None where it has none. Raises UnusableFile, BadManifest."""
     with Folder.at(root) as top:
@@ -132,7 +112,7 @@ def _manifest(tree: Folder) -> Manifest | None:
 @contextmanager
 def _open_tree(
     root: Path, actor: Actor, *, make: bool, keep: bool = True
-) -> Iterator[tuple[Folder, ManifestEditor]]:
+) -> Iterator[tuple[Folder, Manifest]]:
     """Open an actor's tree; the manifest is written back at the end, also after an exception.
 
     Raises UnusableFile, BadManifest, ForeignTree, FileNotFoundError.
@@ -141,13 +121,13 @@ def _open_tree(
         found = _manifest(tree)
         if found is not None and (found.agent_id, found.user_id) != (actor.agent_id, actor.user_id):
             raise ForeignTree("This folder holds the projects of another agent or user.")
-        exported = ManifestEditor(found or Manifest(actor.agent_id, actor.user_id))
+        before = found.dumped() if found else None
+        manifest = found or Manifest(actor.agent_id, actor.user_id)
         try:
-            yield tree, exported
+            yield tree, manifest
         finally:
-            if keep and exported.manifest != found:
-                old = digest_of(found.dumped()) if found else None
-                _write_manifest(tree, exported.manifest.dumped(), old)
+            if keep and manifest.dumped() != before:
+                _write_manifest(tree, manifest.dumped(), digest_of(before) if before is not None else None)
 
 
 def _write_manifest(tree: Folder, text: str, old: str | None) -> None:
@@ -157,18 +137,23 @@ def _write_manifest(tree: Folder, text: str, old: str | None) -> None:
         raise UnusableFile("somebody changed the manifest meanwhile") from error
 
 
+def _note(manifest: Manifest, document: Document, digest: str) -> None:
+    """Record the digest of a document's file at the document's version."""
+    manifest.documents[document.project.name, document.name] = Exported(document.version, digest)
+
+
 def export_projects(*, actor: Actor, root: Path, by: Principal, now: datetime) -> list[FileReport]:
     """Write an actor's projects into `root`/projects and report each document.
 
     A file that somebody changed since the last export is left as it is. Raises UnusableFile, BadManifest, ForeignTree.
     """
     reports: list[FileReport] = []
-    with _open_tree(root, actor, make=True) as (tree, exported):
+    with _open_tree(root, actor, make=True) as (tree, manifest):
         projects = list(Project.objects.of(actor.pk).select_related("actor__agent").order_by("name"))
         for project in projects:
-            reports += _export_project(project, tree, exported)
+            reports += _export_project(project, tree, manifest)
             note_event(actor=actor, project=project, kind=EventKind.EXPORT, outcome="exported", now=now)
-        gone = exported.projects - {project.name for project in projects}
+        gone = manifest.projects - {project.name for project in projects}
         reports += [FileReport(name, status=FileStatus.DOCUMENT_GONE) for name in sorted(gone)]
     audit.record(
         by=by,
@@ -181,21 +166,19 @@ def export_projects(*, actor: Actor, root: Path, by: Principal, now: datetime) -
     return reports
 
 
-def _export_project(project: Project, tree: Folder, exported: ManifestEditor) -> list[FileReport]:
+def _export_project(project: Project, tree: Folder, manifest: Manifest) -> list[FileReport]:
     try:
         with tree.folder(project.name, make=True) as folder:
             return [
-                _export_document(project, document, folder, exported) for document in documents_of(project)
+                _export_document(project, document, folder, manifest) for document in documents_of(project)
             ]
     except UnusableFile as error:
         return [FileReport(project.name, why=str(error))]
 
 
-def _export_document(
-    project: Project, document: Document, folder: Folder, exported: ManifestEditor
-) -> FileReport:
+def _export_document(project: Project, document: Document, folder: Folder, manifest: Manifest) -> FileReport:
     try:
-        status = _write_file(document, folder, exported)
+        status = _write_file(document, folder, manifest)
         _write_backups(document, folder)
         return FileReport(project.name, document.name, status)
     except EditedMeanwhile:
@@ -204,15 +187,15 @@ def _export_document(
         return FileReport(project.name, document.name, why=str(error))
 
 
-def _write_file(document: Document, folder: Folder, exported: ManifestEditor) -> FileStatus:
+def _write_file(document: Document, folder: Folder, manifest: Manifest) -> FileStatus:
     text, current = trusted_text(document), folder.read(document.name)
     file, stored = digest_of(current) if current is not None else None, digest_of(text)
-    base = exported.manifest.base(document.project.name, document.name)
+    base = manifest.base(document.project.name, document.name)
     status = export_status(base=base, file=file, stored=stored)
     if status is FileStatus.WRITE:
         folder.write(document.name, text, expected=file)
     if status in (FileStatus.WRITE, FileStatus.SAME):
-        exported.note(document, stored)
+        _note(manifest, document, stored)
     return status
 
 
@@ -245,15 +228,15 @@ def zip_project(*, project: Project, by: Principal, now: datetime) -> bytes:
     Raises UnknownRow where the project is gone.
     """
     hold_project(project)
-    exported = ManifestEditor(Manifest(project.actor.agent_id, project.actor.user_id))
+    manifest = Manifest(project.actor.agent_id, project.actor.user_id)
     content = BytesIO()
     with ZipFile(content, "w", ZIP_DEFLATED) as archive:
         for document in documents_of(project):
             text = trusted_text(document)
-            exported.note(document, digest_of(text))
+            _note(manifest, document, digest_of(text))
             for name, file in {document.name: text, **_backups(document)}.items():
                 archive.writestr(f"{FOLDER}/{project.name}/{name}", file)
-        archive.writestr(f"{FOLDER}/{MANIFEST}", exported.manifest.dumped())
+        archive.writestr(f"{FOLDER}/{MANIFEST}", manifest.dumped())
     note_event(actor=project.actor, project=project, kind=EventKind.EXPORT, outcome="exported", now=now)
     audit.record(
         by=by, verb="export", object_kind="project", object_id=project.pk, actor=project.actor, now=now
@@ -277,20 +260,20 @@ def sync_projects(*, syncing: SyncContext, root: Path) -> list[FileReport]:
     Raises UnusableFile, BadManifest, ForeignTree, and FileNotFoundError where there is no such tree.
     """
     reports: list[FileReport] = []
-    with _open_tree(root, syncing.actor, make=False, keep=not syncing.dry_run) as (tree, exported):
+    with _open_tree(root, syncing.actor, make=False, keep=not syncing.dry_run) as (tree, manifest):
         found = Project.objects.of(syncing.actor.pk).select_related("actor__agent")
         projects = {project.name: project for project in found}
         names = [name for name in tree.names() if not name.startswith(".")]
         for name in names:
-            reports += _sync_folder(syncing, name, projects.get(name), tree, exported)
-        for name in sorted({*projects, *exported.projects} - set(names)):
-            reports += _missing_folder(name, projects.get(name), exported)
+            reports += _sync_folder(syncing, name, projects.get(name), tree, manifest)
+        for name in sorted({*projects, *manifest.projects} - set(names)):
+            reports += _missing_folder(name, projects.get(name), manifest)
     return reports
 
 
-def _missing_folder(name: str, project: Project | None, exported: ManifestEditor) -> Iterator[FileReport]:
+def _missing_folder(name: str, project: Project | None, manifest: Manifest) -> Iterator[FileReport]:
     """Report the documents of a project whose folder does not exist."""
-    known = exported.documents_of(name)
+    known = manifest.documents_of(name)
     stored = {each.name for each in documents_of(project)} if project else set()
     for document in sorted(stored | known):
         status = FileStatus.FILE_GONE if document in known else FileStatus.NEWER
@@ -298,26 +281,26 @@ def _missing_folder(name: str, project: Project | None, exported: ManifestEditor
 
 
 def _sync_folder(
-    syncing: SyncContext, name: str, project: Project | None, tree: Folder, exported: ManifestEditor
+    syncing: SyncContext, name: str, project: Project | None, tree: Folder, manifest: Manifest
 ) -> list[FileReport]:
     try:
         check_name(name)
         with tree.folder(name) as folder:
-            return _sync_files(syncing, name, project, folder, exported)
+            return _sync_files(syncing, name, project, folder, manifest)
     except (BadProjectName, UnusableFile, FileNotFoundError) as error:
         return [FileReport(name, why=str(error) or "it is gone")]
 
 
 def _sync_files(
-    syncing: SyncContext, name: str, project: Project | None, folder: Folder, exported: ManifestEditor
+    syncing: SyncContext, name: str, project: Project | None, folder: Folder, manifest: Manifest
 ) -> list[FileReport]:
     stored = {document.name: document for document in documents_of(project)} if project else {}
     files = [each for each in folder.names() if not is_backup(each) and not each.startswith(".")]
     reports: list[FileReport] = []
     for file in sorted(
-        {*files, *stored, *exported.documents_of(name)}, key=lambda each: (each != MEMORY, each)
+        {*files, *stored, *manifest.documents_of(name)}, key=lambda each: (each != MEMORY, each)
     ):
-        place = _Place(name, file, folder, exported)
+        place = _Place(name, file, folder, manifest)
         report, project = _sync_file(syncing, place, project, stored.get(file))
         reports.append(report)
     return reports
@@ -330,7 +313,7 @@ class _Place:
     project: str
     name: str
     folder: Folder
-    exported: ManifestEditor
+    manifest: Manifest
 
 
 def _sync_file(
@@ -343,10 +326,10 @@ def _sync_file(
         status = _status(place, project, document, text)
         if text is not None and status in TAKEN and not syncing.dry_run:
             taken = _take(syncing, place, project, document, text)
-            place.exported.note(taken, digest_of(text))
+            _note(place.manifest, taken, digest_of(text))
             project = taken.project
         elif text is not None and status is FileStatus.SAME and document is not None:
-            place.exported.note(document, digest_of(text))
+            _note(place.manifest, document, digest_of(text))
     except VersionMismatch:
         return FileReport(place.project, place.name, FileStatus.CONFLICT), project
     except (BadDocumentName, UnusableFile, DocumentTooLong, ProjectExists, UnknownRow) as error:
@@ -359,10 +342,10 @@ def _status(
 ) -> FileStatus:
     file = digest_of(text) if text is not None else None
     stored = digest_of(trusted_text(document)) if document else None
-    base = place.exported.manifest.base(place.project, place.name)
+    base = place.manifest.base(place.project, place.name)
     status = sync_status(base=base, file=file, stored=stored)
     # A project that was deleted here does not come back by a file that somebody adds to its folder.
-    if status is FileStatus.NEW and project is None and place.project in place.exported.projects:
+    if status is FileStatus.NEW and project is None and place.project in place.manifest.projects:
         return FileStatus.DOCUMENT_GONE
     return status
 

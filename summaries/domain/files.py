@@ -5,7 +5,6 @@ where there is none. Nothing is ever overwritten that the other side has not see
 """
 
 import json
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from enum import StrEnum
@@ -44,18 +43,25 @@ class Exported:
     digest: str
 
 
-@dataclass(frozen=True)
+@dataclass
 class Manifest:
     """Record of an export, by project and document; it lies in the tree."""
 
     agent_id: str
     user_id: str
-    documents: Mapping[tuple[str, str], Exported] = field(default_factory=dict)
+    documents: dict[tuple[str, str], Exported] = field(default_factory=dict)
 
     def base(self, project: str, document: str) -> str | None:
         """Return the digest of a document's last export."""
         known = self.documents.get((project, document))
         return known.digest if known else None
+
+    @property
+    def projects(self) -> set[str]:
+        return {project for project, _ in self.documents}
+
+    def documents_of(self, project: str) -> set[str]:
+        return {document for name, document in self.documents if name == project}
 
     def dumped(self) -> str:
         projects: dict[str, dict[str, Any]] = {}
