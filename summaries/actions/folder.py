@@ -92,7 +92,7 @@ class Folder:
     def write(self, name: str, text: str, *, expected: str | None) -> None:
         """Write a file as a whole, for its owner alone, in the place of one with the digest `expected`.
 
-        Raises Unusable, and EditedMeanwhile where somebody changed it just then: that text lies in `<name>.edited-…`.
+        Raises UnusableFile, and EditedMeanwhile where it changed just then; that text is in `<name>.edited-…`.
         """
         _check(name)
         part, former = f".{name}.part", f"{name}.edited-{secrets.token_hex(4)}"

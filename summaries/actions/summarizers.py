@@ -20,7 +20,7 @@ from summaries.domain.rolling import Call, Limits, cleaned_answer, fenced_materi
 from summaries.domain.summaries import Generator
 
 FENCE_BYTES: Final = 8
-"""Drawn anew for each question, so nobody tries twice; a longer one would only cost tokens."""
+"""Random for each question, so that it cannot be guessed; a longer one would only cost tokens."""
 
 SEAMS: Final = 8
 """Tokens to spare for where texts meet, which are counted one by one."""

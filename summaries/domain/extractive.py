@@ -89,7 +89,7 @@ FEWEST_THEMES: Final = 2
 DOES: Final = 0.5
 ASKS_LAST: Final = 0.5
 ASKED_BEFORE: Final = -0.3
-TOLD_BY_USER: Final = 0.2
+SAID_BY_USER: Final = 0.2
 BEGINS: Final = 0.3
 ENDS: Final = 0.3
 KEPT: Final = 0.25
@@ -189,7 +189,7 @@ def _weight(sentence: Sentence, frequency: Counter[str]) -> float:
     shared = sum(math.log1p(frequency[theme]) for theme in themes) / math.sqrt(len(themes) + 4)
     bonus = DOES * bool(_DEED.search(sentence.text))
     bonus += (ASKS_LAST if sentence.place >= LAST_PART else ASKED_BEFORE) * asks(sentence.text)
-    bonus += TOLD_BY_USER * sentence.is_users
+    bonus += SAID_BY_USER * sentence.is_users
     bonus += BEGINS * max(0.0, 1 - sentence.place / 0.2) + ENDS * max(0.0, 1 - (1 - sentence.place) / 0.2)
     bonus += KEPT * sentence.was_chosen
     return shared * (1 + bonus)
