@@ -83,9 +83,6 @@ LONGEST_EXAMPLE: Final = 300
 EARLIER_DECISIONS: Final = 20
 """Earlier decisions of a session that tell its current project."""
 
-NAMED_AFTER: Final = 200
-"""Characters of a message that a project can be named after."""
-
 MOST_WEIGHED: Final = 40
 LONGEST_WEIGHED: Final = 1_000
 """Latest projects of an actor, and characters of a message, that are compared for suggestions."""
@@ -198,20 +195,16 @@ def _decide(
     result = _predict(request, context, policy)
     prediction, project = result.prediction, None
     action = action_of(prediction)
+    may_create = trust is Trust.TRUSTED and Scope.WRITE in by.scopes and not is_trial
     if prediction.project is not None:
         project = next(each for each in projects if each.name == prediction.project)
-    elif action is Action.PROPOSE and policy.project_auto_create and _may_create(request, by):
+    elif action is Action.PROPOSE and policy.project_auto_create and may_create:
         project = _create_proposed(actor, str(prediction.proposed_name), by, now)
         prediction, action = replace(prediction, confidence=Confidence.MEDIUM), Action.DISCLOSE
     decision = _new_decision(request, project, prediction, action, now)
     if not is_trial:
         decision = _store(decision, tokens=result.tokens, now=now)
     return decision, result.degraded
-
-
-def _may_create(request: RoutingRequest, by: Principal) -> bool:
-    """Return whether a message may create a project: not for a key that only reads, nor on an untrusted channel."""
-    return request.trust is Trust.TRUSTED and Scope.WRITE in by.scopes and not request.is_trial
 
 
 def _create_proposed(actor: Actor, name: str, by: Principal, now: datetime) -> Project:
@@ -399,7 +392,7 @@ def correct_routing(
 
 def proposed_name(decision: RoutingDecision) -> str:
     """Return a free name for a new project: the router's proposal, else the message's first words."""
-    wanted = decision.proposed_name or propose_name(" ".join(decision.message[:NAMED_AFTER].split()[:4]))
+    wanted = decision.proposed_name or propose_name(" ".join(decision.message[:200].split()[:4]))
     taken = Project.objects.of(decision.actor_id).filter(name__startswith=wanted[:40])
     return free_name(wanted, taken.values_list("name", flat=True))
 
@@ -436,7 +429,7 @@ def undo_correction(
     locked = _locked(decision)
     project = locked.corrected_project
     if project is None or project.name != said:
-        raise NotCorrected(_("This was put right otherwise meanwhile, or not at all."))
+        raise NotCorrected(_("This correction was changed or undone meanwhile."))
     # `correct_to_new_project` gives both the same time, so that no other project is deleted.
     was_created_by_it = project.created_at == locked.corrected_at
     if is_name(former):
