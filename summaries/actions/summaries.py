@@ -378,7 +378,7 @@ def edit_summary(
 def restore_summary(
     *,
     summary: Summary,
-    version: SummaryVersion,
+    number: int,
     expected_version: int | None,
     by: Principal,
     reason: str = "",
@@ -388,8 +388,7 @@ def restore_summary(
 
     Raises as `edit_summary`.
     """
-    if version.summary_id != summary.pk:
-        raise UnknownRow(format_lazy(_("No version {number} of this summary."), number=version.number))
+    version = _version(summary, number)
     summary = _locked(summary, expected_version, by)
     for name in VERSIONED_FIELDS:
         setattr(summary, name, getattr(version, name))
@@ -397,6 +396,14 @@ def restore_summary(
         summary.trust = Trust.UNTRUSTED
     summary.locked = True
     return _saved(summary, Verb.RESTORE, by, reason, now)
+
+
+def _version(summary: Summary, number: int) -> SummaryVersion:
+    rows = SummaryVersion.objects.filter(actor_id=summary.actor_id, summary=summary)
+    version = rows.filter(number=number).first()
+    if version is None:
+        raise UnknownRow(format_lazy(_("No version {number} of this summary."), number=number))
+    return version
 
 
 @transaction.atomic
@@ -455,15 +462,12 @@ def undo_summary_change(
     now: datetime,
 ) -> Summary:
     """Restore a version, and whether it was locked. Raises as `edit_summary`."""
-    versions = SummaryVersion.objects.filter(actor_id=summary.actor_id, summary=summary)
-    version = versions.filter(number=number).first()
-    if version is None:
-        raise UnknownRow(_("There is no such version."))
+    values = {"locked": _version(summary, number).locked}
     restored = restore_summary(
-        summary=summary, version=version, expected_version=expected_version, by=by, reason=reason, now=now
+        summary=summary, number=number, expected_version=expected_version, by=by, reason=reason, now=now
     )
     return edit_summary(
-        summary=restored, values={"locked": version.locked}, expected_version=None, by=by, reason=reason, now=now
+        summary=restored, values=values, expected_version=None, by=by, reason=reason, now=now
     )  # fmt: skip
 
 

@@ -246,12 +246,8 @@ class SummaryAdmin(HistoryAdmin):
                 summary=row, number=number, expected_version=version, by=by, reason=reason, now=clock()
             )
         else:
-            rows = SummaryVersion.objects.filter(actor_id=row.actor_id, summary=row)
-            wanted = rows.filter(number=number).first()
-            if wanted is None:
-                raise UnknownRow(_("There is no such version."))
             done = restore_summary(
-                summary=row, version=wanted, expected_version=version, by=by, reason=reason, now=clock()
+                summary=row, number=number, expected_version=version, by=by, reason=reason, now=clock()
             )
         return restored_version(done, number, former, exactly=1)
 

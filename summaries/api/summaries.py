@@ -263,14 +263,9 @@ class SummaryRestore(SummaryView):
     def post(self, request: Request, session_id: UUID) -> Response:
         """Restore a version's text, and lock the summary."""
         values = self.validated(SummaryRestoreIn)
-        summary = self.summary(session_id)
-        rows = SummaryVersion.objects.filter(actor_id=summary.actor_id, summary=summary)
-        version = rows.filter(number=values["number"]).first()
-        if version is None:
-            raise UnknownRow(f"No version {values['number']} of this summary.")
         restored = restore_summary(
-            summary=summary, version=version, expected_version=expected_version(request), by=self.principal,
-            reason=values["reason"], now=self.now,
+            summary=self.summary(session_id), number=values["number"], expected_version=expected_version(request),
+            by=self.principal, reason=values["reason"], now=self.now,
         )  # fmt: skip
         return self.answer(restored)
 
