@@ -115,10 +115,10 @@ def _night(actors: list[Any], now: datetime, at_once: int) -> dict[str, Any]:
 
     plain = _plain()
     started = time.perf_counter()
-    waking = SleepRequest(Trigger.COMMAND, command("bench"), now)
+    sleep_request = SleepRequest(Trigger.COMMAND, command("bench"), now)
     runs = list(
         run_parallel(
-            lambda actor, may_go_on: sleep(actor=actor, waking=waking, may_go_on=may_go_on),
+            lambda actor, may_go_on: sleep(actor=actor, request=sleep_request, may_go_on=may_go_on),
             actors,
             at_once=at_once,
         )

@@ -277,7 +277,7 @@ class Agent:
         from strength.actions.sleep import SleepRequest, sleep
         from strength.domain.sleep import Trigger
 
-        sleep(actor=self.actor, waking=SleepRequest(Trigger.COMMAND, self.by, moment(day + NIGHT)))
+        sleep(actor=self.actor, request=SleepRequest(Trigger.COMMAND, self.by, moment(day + NIGHT)))
 
     def look(self, day: int) -> None:
         """Note how memories stand in the morning; each tenth day, judge what is active."""

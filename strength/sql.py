@@ -1,4 +1,4 @@
-"""The formulas of `strength.domain.strength` as SQL, and the statements of `queries.sql` that use them.
+"""The formulas of `strength.domain.strength` as SQL, and the statements of `queries.sql` and `sleep.sql` that use them.
 
 Each formula is a template over column names, with named parameters; `policy_values` gives those of a policy. One parity
 test feeds both renderings the same cases.
@@ -34,7 +34,7 @@ DECAYED: Final = LEFT.format(strength="{strength}", logarithm=DECAY)
 """The strength of `decayed`."""
 
 BY_CLOCK: Final = "least(0, ({clock})[{row}.consolidation_level + 1] - {row}.clock_then)"
-"""`faded_by`; 0 for a row beside the clock."""
+"""`faded_by`; 0 for a row off the clock."""
 
 OF_PERSPECTIVE: Final = LEFT.format(strength="{strength}", logarithm="{faded_now} - {faded_then}")
 """`perspective_strength`."""
@@ -81,4 +81,35 @@ QUERIES: Final = load_queries(
     perspective_after_use=OF_PERSPECTIVE.format(
         strength="perspective.strength", faded_now="excluded.faded", faded_then="perspective.faded"
     ),
+)
+
+# What has begun to hold since the last sleep was not there for the tasks that were counted since.
+_DAYS = f"""CASE WHEN numbers.pinned OR (%(by_task)s AND numbers.valid_from > numbers.last_decay_at) THEN 0 ELSE {
+    DAYS.format(
+        decayed_at_task="numbers.decayed_at_task", since="greatest(numbers.last_decay_at, numbers.valid_from)"
+    )
+} END"""
+_A_DAY = A_DAY.format(level="numbers.consolidation_level")
+# What the clock has taken so far, and what it will have taken after this night.
+_BY_NOW = BY_CLOCK.format(clock="%(clock)s::float8[]", row="numbers")
+_BY_NEXT = BY_CLOCK.format(clock="%(next)s::float8[]", row="numbers")
+_TONIGHT = f"CASE WHEN clock_then IS NULL THEN {DECAY.format(a_day=_A_DAY, days=_DAYS)} ELSE {_BY_NEXT} END"
+
+
+def _as_python_writes(column: str) -> str:
+    text = f"to_char({column} AT TIME ZONE 'UTC', 'YYYY-MM-DD\"T\"HH24:MI:SS.US\"+00:00\"')"
+    return f"replace({text}, '.000000', '')"
+
+
+SLEEP_QUERIES: Final = load_queries(
+    Path(__file__).with_name("sleep.sql"),
+    level=LEVEL.format(uses="numbers.access_count"),
+    by_now=_BY_NOW,
+    by_next=_BY_NEXT,
+    tonight=_TONIGHT,
+    left_by_now=LEFT.format(strength="strength", logarithm=_BY_NOW),
+    left_tonight=LEFT.format(strength="strength", logarithm=_TONIGHT),
+    decayed=DECAYED.format(strength="numbers.strength", a_day=_A_DAY, days=_DAYS),
+    valid_from_as_text=_as_python_writes("memory.valid_from"),
+    valid_to_as_text=_as_python_writes("memory.valid_to"),
 )

@@ -30,7 +30,7 @@ from strength.actions.usage import turns_to_note, used_in
 from strength.domain.policy import StrengthPolicy
 from strength.domain.sleep import Trigger
 from strength.models import Task, UseReport
-from strength.sleep_sql import DUE
+from strength.sql import SLEEP_QUERIES
 
 AT_ONCE: Final = 500
 DUE_AFTER: Final = timedelta(hours=20)
@@ -60,13 +60,16 @@ def sleep(job: JobContext) -> None:
     actor = Actor.objects.select_related("agent").filter(id__in=[job.actor_id]).first()
     if actor is None:
         return
-    waking = SleepRequest(
+    sleep_request = SleepRequest(
         trigger=Trigger(job.payload.get("trigger", Trigger.SCHEDULE)),
         by=job_principal(job.kind, job.id),
         now=timezone.now(),
     )
     sleep_actor(
-        actor=actor, waking=waking, step=job.step, may_go_on=lambda: job.seconds_left > RESERVE_SECONDS
+        actor=actor,
+        request=sleep_request,
+        step=job.step,
+        may_go_on=lambda: job.seconds_left > RESERVE_SECONDS,
     )
 
 
@@ -160,7 +163,7 @@ def _sleeps(actor: Actor) -> bool:
 
 def _due(after: UUID, before: datetime) -> list[UUID]:
     with connection.cursor() as cursor:
-        cursor.execute(DUE, {"after": after, "before": before, "most": AT_ONCE})
+        cursor.execute(SLEEP_QUERIES["due_actors"], {"after": after, "before": before, "most": AT_ONCE})
         return [actor_id for (actor_id,) in cursor.fetchall()]
 
 

@@ -28,7 +28,7 @@ from memoryhub.search.query import SearchQuery, build_query, candidates
 from memoryhub.tenancy.domain import Trust
 from memoryhub.tenancy.models import Actor
 from memoryhub.tenancy.namespaces import expand_namespace
-from strength.actions.memories import NewMemory, say_again, supersede_memory, write_memory
+from strength.actions.memories import NewMemory, repeat_memory, supersede_memory, write_memory
 from strength.actions.questions import ask_about
 from strength.actions.tombstones import BlockedByTombstone, atomic_but_for_tombstones
 from strength.domain.contradictions import (
@@ -347,7 +347,7 @@ def _write(
     about = _rows(actor, resolution.about)
     if resolution.action is Action.REINFORCE:
         # Deleted since the model was asked: that is a decision too, and this says the same.
-        return (say_again(memory=about[0], new=new, by=by, now=now).pk if about else None), False
+        return (repeat_memory(memory=about[0], new=new, by=by, now=now).pk if about else None), False
     new = replace(new, unlike=frozenset(known.memory_id for known in resolution.about))
     if resolution.action is Action.WRITE_AS_PAST:
         new = replace(new, valid_from=extracted.said_at, valid_to=resolution.about[0].said_at)
@@ -366,7 +366,7 @@ def _supersede(
     now: datetime,
 ) -> tuple[UUID, bool]:
     """End the contradicted memories; those that a person pinned or edited stay, and the new one awaits review."""
-    new = replace(new, waits=any(old.pinned or old.locked for old in about))
+    new = replace(new, needs_approval=any(old.pinned or old.locked for old in about))
     at = min(extracted.said_at, now)
     for old in sorted(about, key=lambda each: each.kind != extracted.kind):
         along = [each for each in about if each.pk != old.pk]

@@ -1,4 +1,4 @@
-"""Finding memories that say the same as a text, word for word or in near words (SPEC M8, S5)."""
+"""Find memories that say the same as a text, and pairs of them (SPEC M8, S5)."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
@@ -15,22 +15,34 @@ from memoryhub.search.query import build_query, candidates
 from memoryhub.tenancy.models import Actor
 from strength.domain.duplicates import NEAR, fingerprint, likeness
 from strength.domain.memories import Status
-from strength.domain.merges import Side, kept_first
+from strength.domain.sleep import Side, kept_first
 from strength.models import Memory, MemoryIndex, SleepRun
 
-MOST_CANDIDATES = 8
-"""The most relevant memories that are compared word for word: what says the same is among the first."""
+MOST_CANDIDATES: Final = 8
+"""Memories that are compared word for word: duplicates are among the most relevant."""
 
-WORD_FLOOR = 0.3
-SIMILARITY_FLOOR = 0.8
-"""Below both, two texts of one sentence have little in common."""
+# Two texts below both floors have too little in common.
+WORD_FLOOR: Final = 0.3
+SIMILARITY_FLOOR: Final = 0.8
+
+EQUAL_IN_PAIRS: Final = ("kind", "scope_level", "scope_domain", "scope_project", "valid_from", "valid_to")
+"""A memory that fewer see, or that ends, cannot replace another."""
 
 
 @dataclass(frozen=True)
 class NearDuplicate:
-    """A memory that says the same, and how nearly, in [0, 1]."""
+    """A memory that says the same as a text, and its likeness in [0, 1]."""
 
     memory: Memory
+    likeness: float
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Two memories to merge, and their likeness in [0, 1]."""
+
+    kept: Memory
+    absorbed: Memory
     likeness: float
 
 
@@ -45,10 +57,7 @@ def near_duplicates(
     among: Sequence[Status],
     besides: Collection[UUID] = (),
 ) -> list[NearDuplicate]:
-    """Return the actor's memories of a namespace that hold now and say the same as a text, the nearest first.
-
-    No network: the vector is the caller's, or none.
-    """
+    """Return the namespace's valid memories that say the same as a text, the nearest first; calls no provider."""
     query = build_query(text, space=space, embed=lambda _: vector)
     rows = MemoryIndex.objects.filter(
         Q(valid_to=None) | Q(valid_to__gt=now),
@@ -57,13 +66,8 @@ def near_duplicates(
     found = candidates(
         rows, query, similarity_threshold=SIMILARITY_FLOOR, word_floor=WORD_FLOOR, limit=MOST_CANDIDATES
     ).best
-    memories = (
-        Memory.objects.of([actor_id]).select_related("numbers").in_bulk([each.owner_id for each in found])
-    )
-    return _near(text, [memories[each.owner_id] for each in found if each.owner_id in memories])
-
-
-def _near(text: str, memories: Sequence[Memory]) -> list[NearDuplicate]:
+    by_id = Memory.objects.of([actor_id]).select_related("numbers").in_bulk([each.owner_id for each in found])
+    memories = [by_id[each.owner_id] for each in found if each.owner_id in by_id]
     if not memories:
         return []
     written, prints = fingerprint(text), [fingerprint(memory.content) for memory in memories]
@@ -75,21 +79,8 @@ def _near(text: str, memories: Sequence[Memory]) -> list[NearDuplicate]:
     return sorted((each for each in scored if each.likeness >= NEAR), key=lambda each: -each.likeness)
 
 
-ALIKE: Final = ("kind", "scope_level", "scope_domain", "scope_project", "valid_from", "valid_to")
-"""What must be the same as well: one that fewer see, or that ends, cannot stand for the other."""
-
-
-@dataclass(frozen=True)
-class Pair:
-    """Two memories that say the same: the one that would stay, the one it would absorb, and how alike they are."""
-
-    kept: Memory
-    absorbed: Memory
-    likeness: float
-
-
 def to_compare(run: SleepRun, most: int) -> list[Memory]:
-    """Return the next memories that have changed since the last sleep, in the order of their changes."""
+    """Return the next memories that changed since the last sleep, in the order of their changes."""
     rows = Memory.objects.of([run.actor_id]).active().filter(Q(valid_to=None) | Q(valid_to__gt=run.now))
     if run.compared_at is not None:
         later = Q(updated_at__gt=run.compared_at)
@@ -100,47 +91,35 @@ def to_compare(run: SleepRun, most: int) -> list[Memory]:
 
 
 def pairs_among(actor: Actor, memories: Sequence[Memory], *, now: datetime) -> list[Pair]:
-    """Return for each memory the one that says the same, where there is one; reads only, and asks no provider."""
+    """Return each memory's pair with its nearest duplicate, where it has one; reads only, and calls no provider."""
     space = active_space()
-    vectors = dict(
-        MemoryIndex.objects.filter(actor_id=actor.id, space=space, memory__in=memories).values_list(
-            "memory_id", "vector"
-        )
-    )
+    rows = MemoryIndex.objects.filter(actor_id=actor.id, space=space, memory__in=memories)
+    vectors = dict(rows.values_list("memory_id", "vector"))
     pairs = []
     for memory in memories:
-        vector = vectors.get(memory.pk)
-        alike = near_duplicates(
+        found = near_duplicates(
             actor_id=actor.id, namespace=memory.namespace, text=memory.content, space=space,
-            vector=vector, now=now, among=[Status.ACTIVE], besides=[memory.pk],
+            vector=vectors.get(memory.pk), now=now, among=[Status.ACTIVE], besides=[memory.pk],
         )  # fmt: skip
-        same = [each for each in alike if _stand_for_each_other(memory, each.memory)]
-        pairs += [_pair(memory, each.memory, each.likeness) for each in same[:1]]
+        for each in found:
+            if all(getattr(memory, name) == getattr(each.memory, name) for name in EQUAL_IN_PAIRS):
+                pairs.append(Pair(*kept_and_absorbed(memory, each.memory), each.likeness))
+                break
     return pairs
 
 
-def _stand_for_each_other(one: Memory, other: Memory) -> bool:
-    return all(getattr(one, name) == getattr(other, name) for name in ALIKE)
-
-
-def _pair(one: Memory, other: Memory, likeness: float) -> Pair:
-    memories = {memory.pk: memory for memory in (one, other)}
-    first, second = kept_first(side(one), side(other))
-    return Pair(memories[first.key], memories[second.key], likeness)
-
-
 def side(memory: Memory) -> Side:
-    """Return what decides which of two memories stays."""
+    """Return what decides whether a memory is kept in a merge."""
     return Side(memory.pk, memory.locked, memory.pinned, memory.numbers.strength, memory.created_at)
 
 
-def would_stay(one: Memory, other: Memory) -> tuple[Memory, Memory]:
-    """Return the two with the one that stays first, unless a person says otherwise."""
+def kept_and_absorbed(one: Memory, other: Memory) -> tuple[Memory, Memory]:
+    """Return the memory that a merge keeps, unless a person chooses otherwise, and the one that it absorbs."""
     first, _second = kept_first(side(one), side(other))
     return (one, other) if first.key == one.pk else (other, one)
 
 
 def likeness_of(one: str, other: str) -> float:
-    """Return how alike two texts are, in [0, 1]."""
+    """Return the likeness of two texts, in [0, 1]."""
     first, second = fingerprint(one), fingerprint(other)
     return min(1.0, max(0.0, likeness(first, second, idf(first.terms | second.terms))))

@@ -1,14 +1,13 @@
-"""Writing memories: once each, with provenance, findable at once (SPEC M1–M3, M8, M10)."""
+"""Write memories without duplicates, and let new ones supersede old ones (SPEC M1-M3, M8, M10)."""
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import Final
 from uuid import UUID
 
 from django.db import IntegrityError, transaction
-from django.db.models import Subquery
+from django.db.models import QuerySet, Subquery
 from django.db.models.functions import Coalesce
 from django.utils.text import format_lazy
 from django.utils.translation import gettext_lazy as _
@@ -25,8 +24,8 @@ from memoryhub.tenancy.models import Actor
 from memoryhub.tenancy.namespaces import expand_namespace
 from memoryhub.tenancy.policies import effective_policy
 from strength.actions.duplicates import near_duplicates
-from strength.actions.revisions import keep_revision, snapshot
-from strength.actions.search import follow_memories, index_memory
+from strength.actions.revisions import keep_revision, snapshot, store_change
+from strength.actions.search import index_memory
 from strength.actions.tombstones import (
     BlockedByTombstone,
     atomic_but_for_tombstones,
@@ -67,7 +66,7 @@ from strength.sql import FADES_BY
 
 @dataclass(frozen=True, kw_only=True)
 class NewMemory:
-    """A memory as somebody wants it written; None leaves the choice to policy and agent."""
+    """The values of a memory to write; None leaves the choice to policy and agent."""
 
     content: str
     kind: Kind = Kind.NOTE
@@ -87,108 +86,97 @@ class NewMemory:
     confidence: float | None = None
     valid_from: datetime | None = None
     valid_to: datetime | None = None
-    waits: bool = False
-    """Whether it waits for a curator whatever its source is."""
+    needs_approval: bool = False
     unlike: frozenset[UUID] = frozenset()
-    """Memories that it contradicts: however near their words are, they do not say the same."""
-
-    @property
-    def is_automatic(self) -> bool:
-        """Whether a program writes it on its own account."""
-        return self.source in AUTOMATIC
+    """Memories that it contradicts: however near their words are, they are no duplicates of it."""
 
 
 def write_memory(*, actor: Actor, new: NewMemory, by: Principal, now: datetime) -> tuple[Memory, bool]:
-    """Write a memory and return it with True, or reinforce the one that says the same and return False.
+    """Write a memory and return it with True, or reinforce its duplicate and return that with False.
 
-    The same is the same text; for what was extracted, near words too. Text from an untrusted key, channel or source
-    message, or below the confidence floor, waits as `pending`, and reinforces nothing. What a person decided against
-    does not come back: what a program writes is not stored (DecidedAgainst), or answered with what the person put in
-    its place; what a client asks for waits for a curator; a curator's own word lifts the decision.
+    A duplicate has the same text; for extracted text, near words too. Text from an untrusted key, channel or source
+    message, or below the confidence floor, is `pending` and reinforces nothing. Where a tombstone matches, automatic
+    writes are blocked (BlockedByTombstone) or answered with the memory that stands in the text's place, clients' writes
+    are `pending`, and a curator's write lifts the tombstone.
 
     Raises MemoryRefused naming the value that is wrong, UnknownRow where the actor was erased meanwhile.
     """
     spaces = writing_spaces()
-    draft = _draft(actor, new, now)
-    messages = _source_messages(actor, new.source_message_ids)
-    _judge(draft, actor, new, messages, by)
+    draft, messages = _judged_draft(actor, new, by, now)
     entry = _entry(new, spaces)
     with transaction.atomic():
         lock_shared(actor.id)
         known = _same_text(draft)
-        believed = known is not None and known.status == Status.ACTIVE
-        standing = Standing() if believed else _weigh(draft, new, by, now)
-        if standing.in_its_place is not None:
-            return standing.in_its_place, False
-        if standing.against is None:
-            known = known or _said_before(draft, new, entry, spaces) or _faded_away(draft, by, now)
+        is_known = known is not None and known.status == Status.ACTIVE
+        match = TombstoneMatch() if is_known else _match_tombstones(draft, new, by, now)
+        if match.replacement is not None:
+            return match.replacement, False
+        if match.blocked_by is None:
+            known = known or _near_duplicate(draft, new, entry, spaces) or _reactivated(draft, by, now)
             known = known or _insert_or_find(draft)
             if known is not None:
-                return _seen_again(known, draft, messages, by=by, now=now), False
+                return _repeat(known, draft, messages, by=by, now=now), False
             _add_numbers(draft, new)
             _add_sources(draft, messages, now)
             index_memory(draft, entry, spaces)
-            keep_revision(memory=draft, verb="create", before={}, by=by, reason=standing.reason, now=now)
-    if standing.against is not None:
-        raise BlockedByTombstone(standing.against)
+            keep_revision(memory=draft, verb="create", before={}, by=by, reason=match.reason, now=now)
+    if match.blocked_by is not None:
+        raise BlockedByTombstone(match.blocked_by)
     return draft, True
 
 
 @transaction.atomic
-def say_again(*, memory: Memory, new: NewMemory, by: Principal, now: datetime) -> Memory:
-    """Note that a memory was said again in words of another kind: where, and that it is believed the more for it.
+def repeat_memory(*, memory: Memory, new: NewMemory, by: Principal, now: datetime) -> Memory:
+    """Reinforce a memory that was said again in other words, and add its sources; its text stays.
 
-    For whoever knows by meaning that it is the same; its text stays. What waits is not brought in: it is approved by
-    its exact text. Raises MemoryRefused, UnknownRow.
+    A pending memory only gets the sources: approval is bound to its exact text. Raises MemoryRefused, UnknownRow.
     """
-    draft = _draft(memory.actor, new, now)
-    messages = _source_messages(memory.actor, new.source_message_ids)
-    _judge(draft, memory.actor, new, messages, by)
+    draft, messages = _judged_draft(memory.actor, new, by, now)
     lock_shared(memory.actor_id)
-    rows = Memory.objects.select_for_update(of=["self"]).select_related("actor__agent")
-    known = rows.filter(actor_id=memory.actor_id, pk=memory.pk).first()
+    known = Memory.objects.of([memory.actor_id]).locked([memory.pk]).get(memory.pk)
     if known is None:
         raise UnknownRow(format_lazy(_("No memory {id}."), id=memory.pk))
     if known.status == Status.ACTIVE and known.valid_to is None:
-        return _seen_again(known, draft, messages, by=by, now=now)
+        return _repeat(known, draft, messages, by=by, now=now)
     _add_sources(known, messages, now)
     return known
 
 
 @dataclass(frozen=True)
-class Standing:
-    """How a text stands to what people decided: what keeps it out, what they put in its place, why it waits."""
+class TombstoneMatch:
+    """The effect of a tombstone on a text: blocked, answered with the memory in its place, or pending for a reason."""
 
-    against: TombstoneReason | None = None
-    in_its_place: Memory | None = None
+    blocked_by: TombstoneReason | None = None
+    replacement: Memory | None = None
     reason: str = ""
 
 
-def _weigh(draft: Memory, new: NewMemory, by: Principal, now: datetime) -> Standing:
-    """Hold a draft against what people decided, and make it wait where a client insists."""
+def _match_tombstones(draft: Memory, new: NewMemory, by: Principal, now: datetime) -> TombstoneMatch:
     if by.kind is PrincipalKind.CURATOR:
         lift_tombstones(actor_id=draft.actor_id, text=draft.content)
-        return Standing()
-    decided = find_tombstone(actor_id=draft.actor_id, text=draft.content)
-    if decided is None and new.source is Source.EXTRACTION:
-        decided = find_deletion(actor_id=draft.actor_id, kind=draft.kind, message_ids=new.source_message_ids)
-    if decided is None:
-        return Standing()
-    decision = TombstoneReason(decided.decision)
-    if not new.is_automatic and by.kind is not PrincipalKind.JOB:
+        return TombstoneMatch()
+    tombstone = find_tombstone(actor_id=draft.actor_id, text=draft.content)
+    if tombstone is None and new.source is Source.EXTRACTION:
+        tombstone = find_deletion(
+            actor_id=draft.actor_id, kind=draft.kind, message_ids=new.source_message_ids
+        )
+    if tombstone is None:
+        return TombstoneMatch()
+    decision = TombstoneReason(tombstone.decision)
+    if new.source not in AUTOMATIC and by.kind is not PrincipalKind.JOB:
         draft.status, draft.pinned = Status.PENDING, False
-        return Standing(reason=f"A person {decision} a memory that says this.")
-    count_held_back(decided, now=now)
-    put_right = Memory.objects.of([draft.actor_id]).active().filter(pk__in=[decided.memory_id]).first()
-    return Standing(in_its_place=put_right) if put_right else Standing(against=decision)
+        return TombstoneMatch(reason=f"A person {decision} a memory that says this.")
+    count_held_back(tombstone, now=now)
+    replacement = Memory.objects.of([draft.actor_id]).active().filter(pk__in=[tombstone.memory_id]).first()
+    return TombstoneMatch(replacement=replacement) if replacement else TombstoneMatch(blocked_by=decision)
 
 
-def _said_before(
+def _near_duplicate(
     draft: Memory, new: NewMemory, entry: IndexEntry, spaces: Sequence[EmbeddingSpace]
 ) -> Memory | None:
-    """Return the memory of the namespace that says the same in near words as what was extracted, locked.
+    """Return the namespace's nearest duplicate of an extracted text, locked.
 
-    Believed words meet believed ones only: what waits is approved by its exact text (SPEC M10).
+    Active drafts meet active memories only: a pending one is approved by its exact text (SPEC M10).
     """
     if new.source is not Source.EXTRACTION:
         return None
@@ -198,43 +186,33 @@ def _said_before(
         among=[Status.ACTIVE] if draft.status == Status.ACTIVE else [Status.ACTIVE, Status.PENDING],
         besides=new.unlike,
     )  # fmt: skip
-    rows = Memory.objects.select_for_update(of=["self"]).select_related("actor__agent")
-    return rows.filter(actor_id=draft.actor_id, pk=alike[0].memory.pk).first() if alike else None
+    keys = [each.memory.pk for each in alike[:1]]
+    return next(iter(Memory.objects.of([draft.actor_id]).locked(keys).values()), None)
 
 
-def _faded_away(draft: Memory, by: Principal, now: datetime) -> Memory | None:
-    """Return the memory with this text that a sleep has archived, brought back: with its uses, its level, its origin.
+def _reactivated(draft: Memory, by: Principal, now: datetime) -> Memory | None:
+    """Reactivate the memory with this text that a sleep has archived, with its uses, level and sources.
 
-    One that a person archived is left where they put it.
+    One that a person archived stays archived.
     """
     if draft.status != Status.ACTIVE:
         return None
-    rows = (
-        Memory.objects.select_for_update(of=["self"]).select_related("actor__agent").order_by("-updated_at")
-    )
-    faded = rows.filter(
-        actor_id=draft.actor_id, namespace=draft.namespace, content_digest=draft.content_digest,
-        status=Status.ARCHIVED, superseded_by=None, valid_to=None,
-    ).first()  # fmt: skip
-    if faded is None or _last_verb(faded) != SLEEP_VERB:
+    archived = _of_text(draft).filter(status=Status.ARCHIVED).order_by("-updated_at").first()
+    if archived is None:
         return None
-    before = snapshot(faded)
-    faded.status, faded.version, faded.updated_at = Status.ACTIVE, faded.version + 1, now
-    faded.save(update_fields=["status", "version", "updated_at"])
-    follow_memories([faded])
-    strength = effective_policy(StrengthPolicy, faded.agent, faded.actor).reactivation_strength
-    set_strengths(memories=[faded], strengths={faded.pk: strength}, by=by, now=now)
-    keep_revision(memory=faded, verb="return", before=before, by=by, reason="It was said again.", now=now)
-    return faded
-
-
-def _last_verb(memory: Memory) -> str | None:
-    revisions = MemoryRevision.objects.filter(actor_id=memory.actor_id, memory=memory)
-    return revisions.order_by("-number").values_list("verb", flat=True).first()
+    revisions = MemoryRevision.objects.filter(actor_id=archived.actor_id, memory=archived)
+    if revisions.order_by("-number").values_list("verb", flat=True).first() != SLEEP_VERB:
+        return None
+    before = snapshot(archived)
+    archived.status = Status.ACTIVE
+    store_change(archived, verb="return", before=before, by=by, reason="It was said again.", now=now)
+    strength = effective_policy(StrengthPolicy, archived.agent, archived.actor).reactivation_strength
+    set_strengths(memories=[archived], strengths={archived.pk: strength}, by=by, now=now)
+    return archived
 
 
 def _insert_or_find(draft: Memory) -> Memory | None:
-    """Insert the draft and return None, or return the memory that has got its text meanwhile, locked."""
+    """Insert the draft and return None, or return the memory that got its text meanwhile, locked."""
     try:
         with transaction.atomic():
             draft.save(force_insert=True)
@@ -245,59 +223,47 @@ def _insert_or_find(draft: Memory) -> Memory | None:
     return None
 
 
+def _judged_draft(actor: Actor, new: NewMemory, by: Principal, now: datetime) -> tuple[Memory, list[Message]]:
+    """Return the unsaved memory, with trust and status, and its source messages.
+
+    A memory is never more trusted than its sources. Raises MemoryRefused.
+    """
+    draft = _draft(actor, new, now)
+    ids = new.source_message_ids
+    messages = list(Message.objects.of([actor.id]).filter(id__in=ids).select_related("session"))
+    if missing := set(ids) - {message.id for message in messages}:
+        problem = format_lazy(_("No such message of this actor: {id}."), id=min(map(str, missing)))
+        raise MemoryRefused("source_message_ids", problem)
+    policy = effective_policy(TrustPolicy, actor.agent, actor)
+    channels = [new.channel, *(message.session.channel for message in messages)]
+    trusts = {policy.trust(channel=channel, source_is_trusted=by.is_trusted) for channel in channels}
+    trusts |= {Trust(message.trust) for message in messages}
+    draft.trust = Trust.UNTRUSTED if Trust.UNTRUSTED in trusts else Trust.TRUSTED
+    is_unsure = new.confidence is not None and new.confidence < policy.confidence_floor
+    if draft.trust == Trust.UNTRUSTED or new.needs_approval or is_unsure:
+        draft.status, draft.pinned = Status.PENDING, False
+    return draft, messages
+
+
 def _draft(actor: Actor, new: NewMemory, now: datetime) -> Memory:
-    names = {"agent_id": actor.agent_id, "user_id": actor.user_id}
     domain = new.scope_domain if new.scope_domain is not None else actor.agent.domain
     check_scope(new.scope_level, domain=domain, user_id=actor.user_id)
     if new.valid_from and new.valid_to and new.valid_from > new.valid_to:
         raise MemoryRefused("valid_to", _("A memory cannot end before it begins."))
     if new.confidence is not None and not 0 <= new.confidence <= 1:
         raise MemoryRefused("confidence", _("A confidence lies between 0 and 1."))
-    in_project = new.scope_level is ScopeLevel.PROJECT
     project = new.scope_project if new.scope_project is not None else actor.agent.current_project
     return Memory(
-        actor=actor,
-        content=new.content,
-        content_digest=content_digest(new.content),
-        namespace=expand_namespace(new.namespace or default_namespace(new.kind), **names),
-        kind=new.kind,
-        tags=list(dict.fromkeys(new.tags)),
-        scope_level=new.scope_level,
+        actor=actor, content=new.content, content_digest=content_digest(new.content),
+        namespace=expand_namespace(
+            new.namespace or default_namespace(new.kind), agent_id=actor.agent_id, user_id=actor.user_id
+        ),
+        kind=new.kind, tags=list(dict.fromkeys(new.tags)), scope_level=new.scope_level,
         scope_domain=domain if new.scope_level is ScopeLevel.DOMAIN else "",
-        scope_project=project if in_project else "",
-        pinned=new.pinned,
-        source=new.source,
-        channel=new.channel,
-        confidence=new.confidence,
-        learnings=dict(new.learnings),
-        valid_from=new.valid_from,
-        valid_to=new.valid_to,
-        created_at=now,
-        updated_at=now,
-    )
-
-
-def _source_messages(actor: Actor, message_ids: Sequence[UUID]) -> list[Message]:
-    found = list(Message.objects.of([actor.id]).filter(id__in=message_ids).select_related("session"))
-    if missing := set(message_ids) - {message.id for message in found}:
-        raise MemoryRefused(
-            "source_message_ids",
-            format_lazy(_("No such message of this actor: {id}."), id=sorted(map(str, missing))[0]),
-        )
-    return found
-
-
-def _judge(draft: Memory, actor: Actor, new: NewMemory, messages: Sequence[Message], by: Principal) -> None:
-    """Set trust and status: a memory is never more trusted than what it was drawn from."""
-    policy = effective_policy(TrustPolicy, actor.agent, actor)
-    channels = [new.channel, *(message.session.channel for message in messages)]
-    verdicts = {policy.trust(channel=channel, source_is_trusted=by.is_trusted) for channel in channels}
-    verdicts |= {Trust(message.trust) for message in messages}
-    draft.trust = Trust.UNTRUSTED if Trust.UNTRUSTED in verdicts else Trust.TRUSTED
-    doubtful = new.waits or (new.confidence is not None and new.confidence < policy.confidence_floor)
-    if draft.trust == Trust.UNTRUSTED or doubtful:
-        draft.status = Status.PENDING
-        draft.pinned = False
+        scope_project=project if new.scope_level is ScopeLevel.PROJECT else "",
+        pinned=new.pinned, source=new.source, channel=new.channel, confidence=new.confidence,
+        learnings=dict(new.learnings), valid_from=new.valid_from, valid_to=new.valid_to, created_at=now, updated_at=now,
+    )  # fmt: skip
 
 
 def _entry(new: NewMemory, spaces: Sequence[EmbeddingSpace]) -> IndexEntry:
@@ -312,43 +278,35 @@ def _entry(new: NewMemory, spaces: Sequence[EmbeddingSpace]) -> IndexEntry:
 
 
 def _same_text(draft: Memory) -> Memory | None:
-    rows = Memory.objects.select_for_update(of=["self"]).filter(
-        actor_id=draft.actor_id,
-        namespace=draft.namespace,
-        content_digest=draft.content_digest,
-        status__in=[Status.ACTIVE, Status.PENDING],
-        superseded_by=None,
-        valid_to=None,
-    )
-    return rows.select_related("actor__agent").first()
+    return _of_text(draft).filter(status__in=[Status.ACTIVE, Status.PENDING]).first()
 
 
-def _seen_again(
+def _of_text(draft: Memory) -> QuerySet[Memory]:
+    """Return the locked memories of the draft's namespace and text that still hold."""
+    rows = Memory.objects.select_for_update(of=["self"]).select_related("actor__agent")
+    return rows.filter(
+        actor_id=draft.actor_id, namespace=draft.namespace, content_digest=draft.content_digest,
+        superseded_by=None, valid_to=None,
+    )  # fmt: skip
+
+
+def _repeat(
     memory: Memory, draft: Memory, messages: Sequence[Message], *, by: Principal, now: datetime
 ) -> Memory:
-    """Add where it was said again; believed words reinforce, and bring in a text that was waiting.
+    """Add the sources; an active draft reinforces the memory, and activates a pending one.
 
-    The same message read once more says nothing again.
+    A message that is a source already reinforces nothing.
     """
-    is_told_anew = _add_sources(memory, messages, now) or not messages
+    is_new_evidence = _add_sources(memory, messages, now) or not messages
     if draft.status != Status.ACTIVE:
         return memory
     if memory.status == Status.PENDING:
         before = snapshot(memory)
         memory.status, memory.trust = Status.ACTIVE, Trust.TRUSTED
-        memory.version, memory.updated_at = memory.version + 1, now
-        memory.save(update_fields=["status", "trust", "version", "updated_at"])
-        follow_memories([memory])
-        keep_revision(
-            memory=memory,
-            verb="confirm",
-            before=before,
-            by=by,
-            reason="A trusted source said the same.",
-            now=now,
-        )
+        reason = "A trusted source said the same."
+        store_change(memory, verb="confirm", before=before, by=by, reason=reason, now=now)
         end_superseded(memory, by=by, now=now)
-    if is_told_anew:
+    if is_new_evidence:
         reinforce(memory=memory, now=now)
     return memory
 
@@ -362,7 +320,8 @@ def _add_numbers(memory: Memory, new: NewMemory) -> None:
         "last_decay_at": memory.created_at,
         **{name: getattr(memory, name) for name in FADES_BY},
     }
-    MemoryNumbers.objects.create(decayed_at_task=_tasks_completed(memory.actor_id), **values)
+    tasks = SleepState.objects.filter(actor_id=memory.actor_id).values("tasks_completed")
+    MemoryNumbers.objects.create(decayed_at_task=Coalesce(Subquery(tasks), 0), **values)
     CurrentNumbers(faded=0.0, **values)  # the memory's `numbers`, which need not be read: it is new
     PerspectiveStrength.objects.bulk_create(
         PerspectiveStrength(
@@ -372,83 +331,61 @@ def _add_numbers(memory: Memory, new: NewMemory) -> None:
     )
 
 
-def _tasks_completed(actor_id: UUID) -> Coalesce:
-    """Return the actor's clock of tasks as the database knows it, 0 before the first."""
-    clock = SleepState.objects.filter(actor_id=actor_id).values("tasks_completed")
-    return Coalesce(Subquery(clock), 0)
-
-
 def _add_sources(memory: Memory, messages: Sequence[Message], now: datetime) -> bool:
-    """Note where a memory was said, and return whether one of the messages was not known as its source before."""
+    """Add the messages as sources; return whether one of them is new."""
     sources = MemorySource.objects.filter(actor_id=memory.actor_id, memory=memory)
     known = sources.filter(message_id__in=[message.id for message in messages]).count()
     MemorySource.objects.bulk_create(
         [
             MemorySource(
-                actor_id=memory.actor_id,
-                memory=memory,
-                message_id=message.id,
-                session_id=message.session_id,
-                channel=message.session.channel,
-                trust=message.trust,
-                created_at=now,
+                actor_id=memory.actor_id, memory=memory, message_id=message.id, session_id=message.session_id,
+                channel=message.session.channel, trust=message.trust, created_at=now,
             )
             for message in messages
         ],
         ignore_conflicts=True,
-    )
+    )  # fmt: skip
     return known < len(messages)
 
 
-APPROVED: Final = "What contradicts it was approved."
-
-
 def end_memory(old: Memory, new: Memory, at: datetime, *, by: Principal, reason: str, now: datetime) -> None:
-    """Let a locked memory have held until `at`, and name what holds since; it is kept, with its revision."""
+    """End a locked memory at `at` in favour of another; it is kept, with its revision."""
     before = snapshot(old)
     old.valid_to, old.superseded_by, old.pinned = at, new, False
-    old.version, old.updated_at = old.version + 1, now
-    old.save(update_fields=["valid_to", "superseded_by", "pinned", "version", "updated_at"])
-    follow_memories([old])
-    keep_revision(memory=old, verb="supersede", before=before, by=by, reason=reason, now=now)
+    store_change(old, verb="supersede", before=before, by=by, reason=reason, now=now)
 
 
-def note_superseded(waiting: Memory, olds: Sequence[Memory], *, is_new: bool, now: datetime) -> None:
-    """Note with a memory that waits what no longer holds once it is approved.
+def note_superseded(pending: Memory, olds: Sequence[Memory], *, is_new: bool, now: datetime) -> None:
+    """Store with a pending memory what ends once it is approved.
 
-    One that waited before is another version by that: who read it without what it ends has not approved of it.
+    One that was pending before gets a new version: an approval of the former one does not cover what it ends now.
     """
-    known = list(waiting.supersedes or [])
+    known = list(pending.supersedes or [])
     more = [old.pk for old in olds if old.pk not in known]
     if not more:
         return
-    waiting.supersedes = [*known, *more]
+    pending.supersedes = [*known, *more]
     if not is_new:
-        waiting.version, waiting.updated_at = waiting.version + 1, now
-    waiting.save(update_fields=["supersedes", "version", "updated_at"])
+        pending.version, pending.updated_at = pending.version + 1, now
+    pending.save(update_fields=["supersedes", "version", "updated_at"])
 
 
 def end_superseded(approved: Memory, *, by: Principal, now: datetime) -> None:
-    """End what a memory that was just brought in contradicts, as far as it still holds; in its transaction.
+    """End what a memory that was just activated supersedes, as far as it still holds; in its transaction.
 
-    A person who approves it has decided so; a job ends nothing that a person pinned or put right.
+    A job ends nothing that a person pinned or edited.
     """
     keys, at = approved.supersedes or [], min(approved.valid_from or now, now)
-    rows = Memory.objects.of([approved.actor_id]).active().filter(pk__in=keys, superseded_by=None)
-    for old in rows.select_for_update(of=["self"]).select_related("actor__agent").order_by("id"):
+    rows = Memory.objects.of([approved.actor_id]).active().filter(superseded_by=None)
+    for old in rows.locked(keys).values():
         is_kept = by.kind is PrincipalKind.JOB and (old.pinned or old.locked)
         has_ended = old.valid_to is not None and old.valid_to <= at
         begins_later = old.valid_from is not None and old.valid_from > at
         if not (is_kept or has_ended or begins_later):
-            end_memory(old, approved, at, by=by, reason=APPROVED, now=now)
+            end_memory(old, approved, at, by=by, reason="What contradicts it was approved.", now=now)
     if keys:
         approved.supersedes = None
         approved.save(update_fields=["supersedes"])
-
-
-def is_activated(memory: Memory, was: str) -> bool:
-    """Say whether a memory that waited has just become active."""
-    return memory.status == Status.ACTIVE and was == Status.PENDING
 
 
 @atomic_but_for_tombstones()
@@ -463,31 +400,27 @@ def supersede_memory(
     along: Sequence[Memory] = (),
     expected_version: int | None = None,
 ) -> Memory:
-    """Write what holds from `at` on, and end what held until then; return the new memory.
+    """Write a memory that holds from `at` on, end the old one then, and return the new one.
 
-    What is not stated of the new one is as it was of the old. The old one is kept with its end, and found by those who
-    ask what held at a time before (`as_of`). Those `along` end with it where they can. Where the new text has to wait
-    for a curator, or a job would end what a person has put right, the new one waits and the old ones hold on until it
-    is approved. Raises VersionMismatch, WrongState for a memory that is not active or has ended, MemoryRefused for an
-    end before its begin, DecidedAgainst and others as `write_memory` does.
+    Values that the new one does not state are the old one's. The old one is kept, and found by searches `as_of` a time
+    before. Those `along` end with it where they can. Where the new one is pending, or a job would end what a person has
+    edited, the old ones hold until it is approved. Raises VersionMismatch, WrongState for a memory that is not active
+    or has ended, MemoryRefused for an end before its begin, and what `write_memory` raises.
     """
     lock_shared(memory.actor_id)
-    rows = Memory.objects.of([memory.actor_id]).select_for_update(of=["self"]).select_related("actor__agent")
-    held = {
-        each.pk: each for each in rows.filter(pk__in=[memory.pk, *(each.pk for each in along)]).order_by("id")
-    }
+    held = Memory.objects.of([memory.actor_id]).locked([memory.pk, *(each.pk for each in along)])
     old = held.pop(memory.pk, None)
     if old is None:
         raise UnknownRow(format_lazy(_("No memory {id}."), id=memory.pk))
     if expected_version is not None and old.version != expected_version:
         raise VersionMismatch(old.version)
-    _check(old, at, by)
-    olds = [old, *_endable(list(held.values()), at, by)]
-    waits = new.waits or (by.kind is PrincipalKind.JOB and any(each.locked for each in olds))
-    unlike = new.unlike.union(each.pk for each in olds)
-    written, is_new = write_memory(
-        actor=old.actor, new=_like(old, replace(new, waits=waits, unlike=unlike), at), by=by, now=now
-    )
+    _check_endable(old, at, by)
+    olds = [old]
+    for each in held.values():
+        with suppress(Forbidden, WrongState, MemoryRefused):
+            _check_endable(each, at, by)
+            olds.append(each)
+    written, is_new = write_memory(actor=old.actor, new=_successor(new, olds, at, by), by=by, now=now)
     if written.pk == old.pk:
         raise MemoryRefused("content", _("The new text says what the memory says already."))
     ending = [each for each in olds if each.pk != written.pk]
@@ -499,27 +432,19 @@ def supersede_memory(
     return written
 
 
-def _endable(memories: Sequence[Memory], at: datetime, by: Principal) -> list[Memory]:
-    found = []
-    for each in memories:
-        with suppress(Forbidden, WrongState, MemoryRefused):
-            _check(each, at, by)
-            found.append(each)
-    return found
-
-
-def _check(old: Memory, at: datetime, by: Principal) -> None:
+def _check_endable(old: Memory, at: datetime, by: Principal) -> None:
     if not by.is_trusted and old.trust == Trust.TRUSTED:
         raise Forbidden(_("An untrusted key may not end what is believed; a curator can."))
     if old.status != Status.ACTIVE or old.superseded_by_id or (old.valid_to and old.valid_to <= at):
         raise WrongState(_("Only a memory that is active and still holds can be superseded."))
-    # What was said at one moment may replace itself more than once: it then held for no time at all.
+    # Several statements of one moment may replace each other: the former then held for no time at all.
     if old.valid_from and at < old.valid_from:
         raise MemoryRefused("valid_from", _("A memory cannot end before it begins."))
 
 
-def _like(old: Memory, new: NewMemory, at: datetime) -> NewMemory:
-    """Return the new memory where and of what sort the old one was, from its time on."""
+def _successor(new: NewMemory, olds: Sequence[Memory], at: datetime, by: Principal) -> NewMemory:
+    """Return the new memory with the place and kind of the first of the old ones, valid from `at`."""
+    old = olds[0]
     return replace(
         new,
         kind=Kind(old.kind),
@@ -529,4 +454,7 @@ def _like(old: Memory, new: NewMemory, at: datetime) -> NewMemory:
         scope_domain=old.scope_domain or None,
         scope_project=old.scope_project,
         valid_from=at,
+        needs_approval=new.needs_approval
+        or (by.kind is PrincipalKind.JOB and any(each.locked for each in olds)),
+        unlike=new.unlike.union(each.pk for each in olds),
     )

@@ -1,13 +1,12 @@
-"""Making two memories that say the same into one, keeping where both came from; and taking that back (SPEC S5, S6)."""
+"""Merge two memories that say the same, keeping both provenances; propose, dismiss and undo merges (SPEC S5, S6)."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Final
 from uuid import UUID
 
-from django.db import IntegrityError, connection, transaction
-from django.db.models import Q
+from django.db import connection, transaction
+from django.db.models import Q, QuerySet
 from django.utils.dateparse import parse_datetime
 from django.utils.text import format_lazy
 from django.utils.translation import gettext_lazy as _
@@ -17,23 +16,22 @@ from memoryhub.auth.domain import Forbidden, Principal
 from memoryhub.auth.tenancy import UnknownRow
 from memoryhub.tenancy.policies import effective_policy
 from strength.actions.duplicates import Pair, likeness_of, side
-from strength.actions.revisions import TEXT_ONCE, is_about, keep_revision, snapshot
-from strength.actions.search import follow_memories
+from strength.actions.revisions import snapshot, store_change, unique_text
 from strength.actions.tombstones import find_tombstone
 from strength.domain.memories import Status, WrongState
-from strength.domain.merges import MergeState, joined
 from strength.domain.policy import StrengthPolicy
-from strength.domain.sleep import RunState
+from strength.domain.sleep import MergeState, RunState, joined
 from strength.domain.strength import Numbers, consolidation_level, left_of
 from strength.models import Memory, MemoryNumbers, MemorySource, Merge, PerspectiveStrength, SleepRun
 from strength.models.locks import lock_shared, settle_numbers
-from strength.sleep_sql import WITHDRAW_STALE
+from strength.sql import SLEEP_QUERIES
 
-MERGED, UNMERGED = "merge", "unmerge"
+SAME: Final = ("scope_level", "scope_domain", "scope_project", "valid_from", "valid_to")
+"""What must be equal to merge: a memory that fewer see, or that ends, cannot replace the other."""
 
 
 class CannotMerge(WrongState):
-    """The two are not any more what was compared: one was edited, archived or deleted meanwhile."""
+    """One of the two was edited, archived or deleted since they were compared."""
 
 
 @transaction.atomic
@@ -46,40 +44,39 @@ def merge(
     stays: UUID | None = None,
     batch: UUID | None = None,
 ) -> Merge:
-    """Let the kept memory absorb the other, as they were compared; the proposal remembers how to take it back.
+    """Merge the absorbed memory into the kept one, as they were compared; the proposal stores how to undo it.
 
-    `stays` names the one that is to stay where it is not the one proposed; `batch` is shared by what is decided at
-    once. The kept one gets the greater strength, the uses, impacts, tags, learnings and sources of both; the other is
+    `stays` names the one to keep where it is not the one proposed; merges that are decided at once share a `batch`. The
+    kept one gets the greater strength, and the uses, impacts, tags, learnings and sources of both; the other is
     archived and points to it. Raises CannotMerge, WrongState for a proposal that is decided, Forbidden for an untrusted
     key.
     """
     proposal = _lock_proposal(proposal, MergeState.PROPOSED, by)
-    is_turned = stays is not None and stays != proposal.kept_id
-    if stays is not None and is_turned:
-        _let_stay(proposal, stays)
+    is_turned = stays not in (None, proposal.kept_id)
+    if is_turned:
+        if stays != proposal.absorbed_id:
+            raise CannotMerge(_("The memory that is to stay is none of the two."))
+        _turn(proposal)
     kept, absorbed = proposal.kept, proposal.absorbed = _lock_pair(proposal)
     if not is_as_compared(proposal, now):
         raise CannotMerge(
             _("One of the two was changed since they were compared; the next sleep compares them anew.")
         )
     before_kept, before_absorbed = snapshot(kept), snapshot(absorbed)
-    undo = _join(kept, absorbed, proposal)
-    absorbed.status, absorbed.superseded_by = Status.ARCHIVED, kept
-    absorbed.pinned = False
+    undo = _absorb(kept, absorbed, proposal)
+    absorbed.status, absorbed.superseded_by, absorbed.pinned = Status.ARCHIVED, kept, False
     for memory, before in ((kept, before_kept), (absorbed, before_absorbed)):
-        _store(memory, MERGED, before, by=by, reason=reason, now=now)
-    proposal.undo = undo | {
-        "absorbed_version": absorbed.version,
-        "was_pinned": before_absorbed["pinned"],
-        "is_turned": is_turned,
-    }
-    _follow(kept, absorbed, now)
+        store_change(memory, verb="merge", before=before, by=by, reason=reason, now=now)
+    proposal.undo = {
+        **undo, "absorbed_version": absorbed.version, "was_pinned": before_absorbed["pinned"], "is_turned": is_turned
+    }  # fmt: skip
+    _update_other_proposals(kept, absorbed, now)
     proposal.batch = batch
     return _decide(proposal, MergeState.MERGED, by, reason, now)
 
 
-def _join(kept: Memory, absorbed: Memory, proposal: Merge) -> dict[str, Any]:
-    """Give the one that stays what the other has besides its text; return what takes that back."""
+def _absorb(kept: Memory, absorbed: Memory, proposal: Merge) -> dict[str, Any]:
+    """Add everything but the text of the absorbed memory to the kept one; return what undoing it needs."""
     undo = _join_numbers(kept, absorbed, proposal)
     undo["sources"] = _add_sources(kept, absorbed)
     undo["perspectives"] = _join_perspectives(kept, absorbed)
@@ -90,20 +87,13 @@ def _join(kept: Memory, absorbed: Memory, proposal: Merge) -> dict[str, Any]:
     return undo
 
 
-def _let_stay(proposal: Merge, stays: UUID) -> None:
-    if stays != proposal.absorbed_id:
-        raise CannotMerge(_("The memory that is to stay is none of the two."))
-    _turn(proposal)
-
-
 def _turn(proposal: Merge) -> None:
-    """Let the other one of the two be the one that stays."""
     proposal.kept_id, proposal.absorbed_id = proposal.absorbed_id, proposal.kept_id
     proposal.kept_version, proposal.absorbed_version = proposal.absorbed_version, proposal.kept_version
 
 
-def _follow(kept: Memory, absorbed: Memory, now: datetime) -> None:
-    """Let other open proposals go on: about the kept memory, whose text is as it was; not about the absorbed one."""
+def _update_other_proposals(kept: Memory, absorbed: Memory, now: datetime) -> None:
+    """Keep other open proposals about the kept memory, whose text did not change; withdraw the absorbed one's."""
     others = Merge.objects.filter(actor_id=kept.actor_id, state=MergeState.PROPOSED)
     others.filter(kept=kept).update(kept_version=kept.version)
     others.filter(absorbed=kept).update(absorbed_version=kept.version)
@@ -116,57 +106,50 @@ def _follow(kept: Memory, absorbed: Memory, now: datetime) -> None:
 def dismiss_merge(
     *, proposal: Merge, by: Principal, reason: str, now: datetime, batch: UUID | None = None
 ) -> Merge:
-    """Keep the two apart; the pair is not proposed again. Raises WrongState, Forbidden.
-
-    `batch` is shared by what is decided at once.
-    """
+    """Keep the two apart; the pair is not proposed again. Raises WrongState, Forbidden."""
     proposal = _lock_proposal(proposal, MergeState.PROPOSED, by)
-    _note(proposal, "dismiss", by, reason, now)
+    _audit(proposal, "dismiss", by, reason, now)
     proposal.batch = batch
     return _decide(proposal, MergeState.DISMISSED, by, reason, now)
 
 
 @transaction.atomic
 def reopen_merge(*, proposal: Merge, by: Principal, reason: str, now: datetime) -> Merge:
-    """Take back what was decided about a proposal, as a unit, so that it waits for a person again.
+    """Undo a merge or a dismissal, so that the proposal is open again as it was made.
 
-    What was merged is parted, what a person had turned round is as it was proposed, and what was withdrawn by that
-    waits again as well. Raises WrongState where nothing was
-    decided, CannotMerge where the two cannot be parted, Forbidden.
+    Proposals that the merge withdrew are open again too. Raises WrongState where nothing was decided, CannotMerge where
+    the merge cannot be undone, Forbidden.
     """
     decided = Merge.objects.filter(pk=proposal.pk, actor_id=proposal.actor_id).first()
     if decided is None:
         raise UnknownRow(format_lazy(_("No merge {id}."), id=proposal.pk))
     if decided.state == MergeState.MERGED:
         undo_merge(proposal=decided, by=by, reason=reason, now=now)
-        _follow_back(decided)
+        _reopen_other_proposals(decided)
         proposal = _lock_proposal(decided, MergeState.UNDONE, by)
         if proposal.undo.get("is_turned"):
             _turn(proposal)
         proposal.kept_version, proposal.absorbed_version = (each.version for each in _lock_pair(proposal))
     else:
         proposal = _lock_proposal(decided, MergeState.DISMISSED, by)
-    _note(proposal, "reopen", by, reason, now)
+    _audit(proposal, "reopen", by, reason, now)
     proposal.undo, proposal.batch, proposal.state = {}, None, MergeState.PROPOSED
     proposal.decided_by, proposal.reason, proposal.decided_at = "", "", None
     proposal.save()
     return proposal
 
 
-def _follow_back(decided: Merge) -> None:
-    """Let open proposals about the two go on, and those wait again that the merge withdrew."""
+def _reopen_other_proposals(decided: Merge) -> None:
+    """Reopen the proposals that an undone merge had withdrawn, and keep the open ones about the two memories."""
     others = Merge.objects.filter(actor_id=decided.actor_id).exclude(pk=decided.pk)
     withdrawn = others.filter(
         Q(kept=decided.absorbed_id) | Q(absorbed=decided.absorbed_id),
         state=MergeState.WITHDRAWN, decided_at=decided.decided_at,
     )  # fmt: skip
     withdrawn.update(state=MergeState.PROPOSED, decided_at=None)
-    versions = dict(
-        Memory.objects.of([decided.actor_id])
-        .filter(pk__in=[decided.kept_id, decided.absorbed_id])
-        .values_list("pk", "version")
-    )
-    # The merge and its undoing changed neither text; each counted as a change.
+    pair = Memory.objects.of([decided.actor_id]).filter(pk__in=[decided.kept_id, decided.absorbed_id])
+    versions = dict(pair.values_list("pk", "version"))
+    # Merge and undo changed neither text, but each made a new version.
     former = {
         decided.kept_id: versions[decided.kept_id] - 1,
         decided.absorbed_id: versions[decided.absorbed_id] - 2,
@@ -182,33 +165,28 @@ def _follow_back(decided: Merge) -> None:
 def undo_merge(
     *, proposal: Merge, by: Principal, reason: str, now: datetime, leaves: MergeState = MergeState.UNDONE
 ) -> Merge:
-    """Make two of the merged memories again; uses since then stay with the one that was kept.
+    """Undo a merge; what the kept memory was used for since stays with it.
 
-    It leaves a decision of the person who undid it; a sleep that is undone leaves the pair to be proposed again.
+    The proposal gets the state `leaves`: a person's undo is a decision, a sleep's undo lets the pair be proposed again.
     Raises WrongState where they were not merged, CannotMerge where the absorbed one was changed since, or another has
     its text by now.
     """
-    try:
-        with transaction.atomic():
-            return _part(proposal, by, reason, now, leaves)
-    except IntegrityError as error:
-        if not is_about(error, TEXT_ONCE):
-            raise
-        raise CannotMerge(_("Another memory has the text of the absorbed one by now.")) from error
+    with unique_text(CannotMerge(_("Another memory has the text of the absorbed one by now."))):
+        return _undo_merge(proposal, by, reason, now, leaves)
 
 
-def _part(proposal: Merge, by: Principal, reason: str, now: datetime, leaves: MergeState) -> Merge:
+def _undo_merge(proposal: Merge, by: Principal, reason: str, now: datetime, leaves: MergeState) -> Merge:
     proposal = _lock_proposal(proposal, MergeState.MERGED, by)
     kept, absorbed = _lock_pair(proposal)
     undo = proposal.undo
     if absorbed.version != undo["absorbed_version"] or absorbed.status != Status.ARCHIVED:
         raise CannotMerge(_("The memory that was absorbed was changed since; bring it back by hand."))
-    decided = find_tombstone(actor_id=absorbed.actor_id, text=absorbed.content)
-    if decided is not None and proposal.decided_at and decided.created_at >= proposal.decided_at:
+    tombstone = find_tombstone(actor_id=absorbed.actor_id, text=absorbed.content)
+    if tombstone is not None and proposal.decided_at and tombstone.created_at >= proposal.decided_at:
         raise CannotMerge(_("A person has decided against what the absorbed one says; it stays archived."))
     before_kept, before_absorbed = snapshot(kept), snapshot(absorbed)
-    _part_numbers(kept, undo)
-    _part_perspectives(kept, undo["perspectives"])
+    _restore_numbers(kept, undo)
+    _restore_perspectives(kept, undo["perspectives"])
     MemorySource.objects.filter(actor_id=kept.actor_id, memory=kept, pk__in=undo["sources"]).delete()
     kept.tags = [tag for tag in kept.tags if tag not in undo["new_tags"]]
     kept.learnings = {
@@ -216,7 +194,7 @@ def _part(proposal: Merge, by: Principal, reason: str, now: datetime, leaves: Me
     }
     absorbed.status, absorbed.superseded_by, absorbed.pinned = Status.ACTIVE, None, undo["was_pinned"]
     for memory, before in ((kept, before_kept), (absorbed, before_absorbed)):
-        _store(memory, UNMERGED, before, by=by, reason=reason, now=now)
+        store_change(memory, verb="unmerge", before=before, by=by, reason=reason, now=now)
     return _decide(proposal, leaves, by, reason, now)
 
 
@@ -236,54 +214,32 @@ def _lock_proposal(proposal: Merge, state: MergeState, by: Principal) -> Merge:
 
 
 def _lock_pair(proposal: Merge) -> tuple[Memory, Memory]:
-    ids = [proposal.kept_id, proposal.absorbed_id]
-    rows = Memory.objects.select_for_update(of=["self"]).select_related("actor__agent").order_by("id")
-    found = {memory.pk: memory for memory in rows.filter(actor_id=proposal.actor_id, pk__in=ids)}
-    if len(found) < len(ids):
+    found = Memory.objects.of([proposal.actor_id]).locked([proposal.kept_id, proposal.absorbed_id])
+    if len(found) < 2:
         raise CannotMerge(_("One of the two has been deleted."))
     return found[proposal.kept_id], found[proposal.absorbed_id]
 
 
 def is_as_compared(proposal: Merge, now: datetime) -> bool:
-    """Return whether the two can be merged: as they were when they were compared, and the one that is to stay holds."""
+    """Return whether both are unchanged since they were compared, and the one to keep still holds."""
     kept, absorbed = proposal.kept, proposal.absorbed
     versions = (kept.version, absorbed.version) == (proposal.kept_version, proposal.absorbed_version)
     holds = kept.valid_to is None or kept.valid_to > now
     return versions and holds and kept.status == absorbed.status == Status.ACTIVE
 
 
-def _note(proposal: Merge, verb: str, by: Principal, reason: str, now: datetime) -> None:
-    """Leave the audit entry of a decision that changes no memory; the others' is the memories' own."""
+def _audit(proposal: Merge, verb: str, by: Principal, reason: str, now: datetime) -> None:
+    """Write the audit entry of a decision that changes no memory; the others have the memories' entries."""
     audit.record(
-        by=by,
-        verb=verb,
-        object_kind="merge",
-        object_id=proposal.pk,
-        actor=proposal.actor,
-        reason=reason,
-        now=now,
-    )
+        by=by, verb=verb, object_kind="merge", object_id=proposal.pk, actor=proposal.actor, reason=reason, now=now
+    )  # fmt: skip
 
 
 def _decide(proposal: Merge, state: MergeState, by: Principal, reason: str, now: datetime) -> Merge:
-    proposal.state, proposal.decided_by, proposal.reason, proposal.decided_at = (
-        state,
-        by.name[:150],
-        reason,
-        now,
-    )
+    proposal.state, proposal.decided_by = state, by.name[:150]
+    proposal.reason, proposal.decided_at = reason, now
     proposal.save()
     return proposal
-
-
-def _store(
-    memory: Memory, verb: str, before: dict[str, Any], *, by: Principal, reason: str, now: datetime
-) -> None:
-    memory.version += 1
-    memory.updated_at = now
-    memory.save()
-    follow_memories([memory])
-    keep_revision(memory=memory, verb=verb, before=before, by=by, reason=reason, now=now)
 
 
 def _locked_numbers(memories: Sequence[Memory]) -> dict[UUID, MemoryNumbers]:
@@ -293,16 +249,15 @@ def _locked_numbers(memories: Sequence[Memory]) -> dict[UUID, MemoryNumbers]:
 
 
 def _join_numbers(kept: Memory, absorbed: Memory, proposal: Merge) -> dict[str, Any]:
-    """Give the kept memory the numbers of both; return what undoing has to take away again.
+    """Give the kept memory the numbers of both; return what undo subtracts again.
 
-    A sleep that merges undoes that first; a merge that a person decided on since is not undone with the sleep.
+    The undo of a sleep undoes that sleep's own merges first, but not those that a person decided on since.
     """
     rows = _locked_numbers([kept, absorbed])
-    mine, other = rows[kept.pk], rows[absorbed.pk]
     if proposal.run is None or proposal.run.state != RunState.RUNNING:
-        keep_from_undo(kept.actor_id, [kept.pk, absorbed.pk])
+        exclude_from_sleep_undo(kept.actor_id, [kept.pk, absorbed.pk])
         rows = _locked_numbers([kept, absorbed])
-        mine, other = rows[kept.pk], rows[absorbed.pk]
+    mine, other = rows[kept.pk], rows[absorbed.pk]
     new = joined(_numbers(mine), _numbers(other), effective_policy(StrengthPolicy, kept.agent, kept.actor))
     latest = max(filter(None, (mine.last_accessed_at, other.last_accessed_at)), default=None)
     undo = {
@@ -312,7 +267,7 @@ def _join_numbers(kept: Memory, absorbed: Memory, proposal: Merge) -> dict[str, 
         "access_count": other.access_count,
         "candidate_count": other.candidate_count,
         "impact_score": other.impact_score,
-        "last_accessed_at": [_plain(mine.last_accessed_at), _plain(latest)],
+        "last_accessed_at": [_iso(mine.last_accessed_at), _iso(latest)],
     }
     mine.strength, mine.access_count, mine.impact_score = new.strength, new.access_count, new.impact_score
     mine.consolidation_level, mine.last_accessed_at = new.consolidation_level, latest
@@ -321,18 +276,18 @@ def _join_numbers(kept: Memory, absorbed: Memory, proposal: Merge) -> dict[str, 
     return undo
 
 
-def keep_from_undo(actor_id: UUID, memory_ids: Sequence[UUID]) -> None:
-    """Let what memories' numbers are now stand, whatever sleep is undone; they are off the clock already."""
+def exclude_from_sleep_undo(actor_id: UUID, memory_ids: Sequence[UUID]) -> None:
+    """Keep settled numbers as they are now, whatever sleep is undone."""
     MemoryNumbers.objects.filter(actor_id=actor_id, memory__in=memory_ids).update(
         slept_in=None, before_strength=None, before_faded=None, before_level=None, before_decay_at=None,
         before_task=None,
     )  # fmt: skip
 
 
-def _part_numbers(kept: Memory, undo: dict[str, Any]) -> None:
+def _restore_numbers(kept: Memory, undo: dict[str, Any]) -> None:
     row = _locked_numbers([kept])[kept.pk]
     policy = effective_policy(StrengthPolicy, kept.agent, kept.actor)
-    # What it gained has faded since, as all of it has; and whoever has stated another strength meant that.
+    # The gain has faded since, like the rest. A strength that somebody has set since stays.
     share = left_of(1.0, row.faded - undo["faded"])
     row.strength = max(row.strength - undo["strength"] * share, min(row.strength, undo["before"] * share))
     row.access_count -= undo["access_count"]
@@ -341,7 +296,7 @@ def _part_numbers(kept: Memory, undo: dict[str, Any]) -> None:
     row.consolidation_level = consolidation_level(row.access_count, policy.consolidation_thresholds)
     if row.before_level is not None:
         row.before_level = row.consolidation_level
-    before, merged = map(_moment, undo["last_accessed_at"])
+    before, merged = map(_from_iso, undo["last_accessed_at"])
     if row.last_accessed_at == merged:
         row.last_accessed_at = before
     row.save()
@@ -352,16 +307,15 @@ def _numbers(row: MemoryNumbers) -> Numbers:
 
 
 def _add_sources(kept: Memory, absorbed: Memory) -> list[str]:
-    """Let the kept memory come from the other's messages as well; return the new rows' ids."""
-    mine = set(
-        MemorySource.objects.filter(actor_id=kept.actor_id, memory=kept).values_list("message_id", flat=True)
-    )
+    """Add the absorbed memory's sources to the kept one; return the new rows' ids."""
+    sources = MemorySource.objects.filter(actor_id=kept.actor_id)
+    mine = set(sources.filter(memory=kept).values_list("message_id", flat=True))
     added = [
         MemorySource(
             actor_id=kept.actor_id, memory=kept, message_id=each.message_id, session_id=each.session_id,
             channel=each.channel, trust=each.trust, created_at=each.created_at,
         )
-        for each in MemorySource.objects.filter(actor_id=kept.actor_id, memory=absorbed)
+        for each in sources.filter(memory=absorbed)
         if each.message_id not in mine
     ]  # fmt: skip
     MemorySource.objects.bulk_create(added)
@@ -369,7 +323,7 @@ def _add_sources(kept: Memory, absorbed: Memory) -> list[str]:
 
 
 def _join_perspectives(kept: Memory, absorbed: Memory) -> dict[str, Any]:
-    """Give the kept memory the greater strength in each perspective; return what was there before."""
+    """Give the kept memory the greater strength in each perspective; return the former ones."""
     rows = PerspectiveStrength.objects.filter(actor_id=kept.actor_id)
     mine = {each.perspective: each for each in rows.filter(memory=kept)}
     numbers = _locked_numbers([kept, absorbed])
@@ -380,9 +334,9 @@ def _join_perspectives(kept: Memory, absorbed: Memory) -> dict[str, Any]:
         if own is not None and own.now(numbers[kept.pk]) >= strength:
             continue
         before[each.perspective] = {
-            "own": own and [own.strength, own.faded, _plain(own.as_of)],
+            "own": own and [own.strength, own.faded, _iso(own.as_of)],
             "gained": strength - (own.now(numbers[kept.pk]) if own else 0.0),
-            "gave": [strength, _plain(each.as_of)],
+            "gave": [strength, _iso(each.as_of)],
             "faded": numbers[kept.pk].faded,
         }
         rows.bulk_create(
@@ -397,39 +351,35 @@ def _join_perspectives(kept: Memory, absorbed: Memory) -> dict[str, Any]:
     return before
 
 
-def _part_perspectives(kept: Memory, joined_then: dict[str, Any]) -> None:
-    """Take away what the kept memory gained in each perspective, as far as it has faded; uses since stay."""
+def _restore_perspectives(kept: Memory, gains: dict[str, Any]) -> None:
+    """Subtract the gain in each perspective, as far as it has faded; uses since stay."""
     numbers = _locked_numbers([kept])[kept.pk]
-    for name, values in joined_then.items():
+    for name, values in gains.items():
         rows = PerspectiveStrength.objects.filter(actor_id=kept.actor_id, memory=kept, perspective=name)
         row = rows.first()
         if row is None:
             continue
-        is_untouched = [row.strength, _plain(row.as_of)] == values["gave"]
+        is_untouched = [row.strength, _iso(row.as_of)] == values["gave"]
         if is_untouched and values["own"] is None:
             rows.delete()
         elif is_untouched:
             strength, faded, as_of = values["own"]
-            rows.update(strength=strength, faded=faded, as_of=_moment(as_of))
+            rows.update(strength=strength, faded=faded, as_of=_from_iso(as_of))
         else:
             left = row.now(numbers) - left_of(values["gained"], numbers.faded - values["faded"])
             rows.update(strength=max(0.0, left), faded=numbers.faded)
 
 
-def _plain(moment: datetime | None) -> str | None:
+def _iso(moment: datetime | None) -> str | None:
     return moment.isoformat() if moment else None
 
 
-def _moment(text: str | None) -> datetime | None:
+def _from_iso(text: str | None) -> datetime | None:
     return parse_datetime(text) if text else None
 
 
-SAME: Final = ("scope_level", "scope_domain", "scope_project", "valid_from", "valid_to")
-"""One that fewer see, or that ends, cannot stand for the other; what sort they are of is the person's to say."""
-
-
 def check_mergeable(one: Memory, other: Memory) -> None:
-    """Raise WrongState where one of the two cannot stand for the other."""
+    """Raise WrongState where a person may not merge the two; that their kinds differ is no reason."""
     if one.actor_id != other.actor_id:
         raise WrongState(_("Two memories of one user, or of one agent, can be merged; these are not."))
     if not one.status == other.status == Status.ACTIVE:
@@ -442,18 +392,17 @@ def check_mergeable(one: Memory, other: Memory) -> None:
 def merge_pair(
     *, kept: Memory, absorbed: Memory, versions: Mapping[str, int], by: Principal, reason: str, now: datetime
 ) -> Merge:
-    """Let one memory absorb another, whatever was decided about the pair before.
+    """Merge two memories that a person chose, whatever was decided about the pair before.
 
-    `versions` are those that the person saw, by id. Raises WrongState where they cannot be one, CannotMerge where one
-    was changed meanwhile, Forbidden.
+    `versions` are those that the person saw, by id. Raises WrongState where they cannot be merged, CannotMerge where
+    one was changed meanwhile, Forbidden.
     """
     check_mergeable(kept, absorbed)
     lock_shared(kept.actor_id)
     for memory in (kept, absorbed):
         if versions.get(str(memory.pk), memory.version) != memory.version:
             raise CannotMerge(_("One of the two was changed since you saw it."))
-    of_pair = Merge.objects.filter(actor_id=kept.actor_id).exclude(state=MergeState.MERGED)
-    of_pair.filter(Q(kept=kept, absorbed=absorbed) | Q(kept=absorbed, absorbed=kept)).delete()
+    _of_pair(kept, absorbed).exclude(state=MergeState.MERGED).delete()
     proposal, _is_new = Merge.objects.update_or_create(
         actor_id=kept.actor_id, kept=kept, absorbed=absorbed,
         defaults={
@@ -464,35 +413,39 @@ def merge_pair(
     return merge(proposal=proposal, by=by, reason=reason, now=now)
 
 
-AGAIN: Final = frozenset({MergeState.WITHDRAWN})
-"""What may be proposed again: a person has decided about the others."""
+def record_pairs(run: SleepRun, pairs: Sequence[Pair], *, merges: bool) -> tuple[int, int]:
+    """Propose a sleep's pairs, or merge those that no person has edited or pinned; return how many of each.
 
-
-@dataclass
-class PairCounts:
-    """What became of the pairs that a sleep found."""
-
-    proposed: int = 0
-    merged: int = 0
-    errors: list[str] = field(default_factory=list)
-
-
-def record_pairs(run: SleepRun, pairs: Sequence[Pair], *, merges_itself: bool) -> PairCounts:
-    """Propose the pairs, or merge those about which nobody has decided anything; inside the caller's transaction."""
-    noted = PairCounts()
+    Inside the caller's transaction.
+    """
+    proposed = merged = 0
     for pair in _as_compared(run, pairs):
-        proposal = _propose(run, pair)
-        if proposal is None:
+        if any(_stands(each, pair) for each in _of_pair(pair.kept, pair.absorbed)):
             continue
-        if merges_itself and not side(pair.absorbed).is_decided:
-            _merge_or_discard(run, proposal, noted)
+        _of_pair(pair.kept, pair.absorbed).delete()
+        proposal = Merge.objects.create(
+            actor_id=run.actor_id, run=run, kept=pair.kept, kept_version=pair.kept.version, absorbed=pair.absorbed,
+            absorbed_version=pair.absorbed.version, likeness=pair.likeness, created_at=run.now,
+        )  # fmt: skip
+        if not merges or side(pair.absorbed).is_decided:
+            proposed += 1
+            continue
+        try:
+            merge(proposal=proposal, by=run.sleeper, reason=f"sleep {run.number}", now=run.now)
+        except CannotMerge:  # it was merged with another of this very batch, and is compared anew
+            proposal.delete()
         else:
-            noted.proposed += 1
-    return noted
+            merged += 1
+    return proposed, merged
+
+
+def _of_pair(one: Memory, other: Memory) -> QuerySet[Merge]:
+    rows = Merge.objects.filter(actor_id=one.actor_id)
+    return rows.filter(Q(kept=one, absorbed=other) | Q(kept=other, absorbed=one))
 
 
 def _as_compared(run: SleepRun, pairs: Sequence[Pair]) -> list[Pair]:
-    """Return the pairs of which both are as they were compared, their rows held in the order of their keys."""
+    """Return the pairs that are unchanged since they were compared, with their rows locked in the order of keys."""
     ids = {memory.pk for pair in pairs for memory in (pair.kept, pair.absorbed)}
     rows = Memory.objects.of([run.actor_id]).active().filter(pk__in=ids).select_for_update().order_by("id")
     versions = dict(rows.values_list("pk", "version"))
@@ -505,38 +458,15 @@ def _as_compared(run: SleepRun, pairs: Sequence[Pair]) -> list[Pair]:
     ]
 
 
-def _propose(run: SleepRun, pair: Pair) -> Merge | None:
-    """Write the proposal down; None where there is one for this pair, or was and a person has decided."""
-    of_pair = Merge.objects.filter(actor_id=run.actor_id).filter(
-        Q(kept=pair.kept, absorbed=pair.absorbed) | Q(kept=pair.absorbed, absorbed=pair.kept)
-    )
-    if any(_stands(each, pair) for each in of_pair):
-        return None
-    of_pair.delete()
-    return Merge.objects.create(
-        actor_id=run.actor_id, run=run, kept=pair.kept, kept_version=pair.kept.version, absorbed=pair.absorbed,
-        absorbed_version=pair.absorbed.version, likeness=pair.likeness, created_at=run.now,
-    )  # fmt: skip
-
-
 def _stands(known: Merge, pair: Pair) -> bool:
-    """Say whether a proposal stands as it is: decided by a person, or open about the two as they are now."""
+    """Return whether a person has decided about the pair, or it is proposed already as the two are now."""
     if known.state == MergeState.PROPOSED:
         versions = {known.kept_id: known.kept_version, known.absorbed_id: known.absorbed_version}
         return versions == {memory.pk: memory.version for memory in (pair.kept, pair.absorbed)}
-    return known.state not in AGAIN
+    return known.state != MergeState.WITHDRAWN
 
 
 def withdraw_stale(run: SleepRun) -> None:
-    """Withdraw open proposals about memories that are not active any more; what was changed is compared anew."""
+    """Withdraw open proposals about memories that are not active any more."""
     with connection.cursor() as cursor:
-        cursor.execute(WITHDRAW_STALE, {"actor_id": run.actor_id, "now": run.now})
-
-
-def _merge_or_discard(run: SleepRun, proposal: Merge, noted: PairCounts) -> None:
-    try:
-        merge(proposal=proposal, by=run.sleeper, reason=f"sleep {run.number}", now=run.now)
-    except CannotMerge:  # it was merged with another of this very batch, and is compared anew
-        proposal.delete()
-    else:
-        noted.merged += 1
+        cursor.execute(SLEEP_QUERIES["withdraw_stale"], {"actor_id": run.actor_id, "now": run.now})

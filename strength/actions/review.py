@@ -1,4 +1,4 @@
-"""What waits for a person: in which order, how much of it, and what is near it already (SPEC W2). Reads alone."""
+"""Query the review queue: pending memories and open merges, their order, and what is near them (SPEC W2)."""
 
 from collections.abc import Collection
 from dataclasses import dataclass
@@ -14,23 +14,22 @@ from memoryhub.search.query import build_query, candidates
 from memoryhub.tenancy.domain import actor_id
 from memoryhub.tenancy.policies import effective_policy
 from strength.domain.memories import Status
-from strength.domain.merges import MergeState
 from strength.domain.policy import SearchPolicy
 from strength.domain.review import Item, Order, Sort
+from strength.domain.sleep import MergeState
 from strength.models import Memory, MemoryIndex, Merge
 
 MOST_COUNTED: Final = 1_000
 MOST_NEAR: Final = 5
 LEAST_NEAR: Final = 0.05  # below it two texts share little but a word that everybody uses
-LONGEST_COMPARED: Final = 2_000
-"""Characters of a waiting text that others are looked for by."""
+LONGEST_COMPARED: Final = 2_000  # characters
 
 CORRECTIONS_WEIGH: Final = 3.0
 
 
 @dataclass(frozen=True)
-class Narrowed:
-    """Which part of what waits is asked for; empty values do not narrow."""
+class QueueFilter:
+    """Filters and order of the queue; empty values do not filter."""
 
     agent_id: str = ""
     user_id: str = ""
@@ -39,52 +38,46 @@ class Narrowed:
 
 
 @dataclass(frozen=True)
-class Near:
-    """A memory that is believed already and near one that waits."""
+class NearMemory:
+    """An active memory near a pending one."""
 
     memory: Memory
     relevance: float
     similarity: float | None
 
 
-def next_item(narrowed: Narrowed, *, now: datetime, besides: Collection[UUID] = ()) -> Item | None:
-    """Return what comes first of all that waits, besides what was skipped."""
+def next_item(queue: QueueFilter, *, now: datetime, besides: Collection[UUID] = ()) -> Item | None:
+    """Return the first item of the queue that is not among `besides`."""
     firsts = [
-        (row["comes"], row["created_at"], str(row["pk"]), Item(_sort_of(row), row["pk"]))
-        for rows in _waiting(narrowed, now)
-        if (row := rows.exclude(pk__in=list(besides)).order_by("comes", "created_at", "pk").first())
+        (row["rank"], row["created_at"], str(row["pk"]), Item(_sort_of(row), row["pk"]))
+        for rows in _rows(queue, now)
+        if (row := rows.exclude(pk__in=list(besides)).order_by("rank", "created_at", "pk").first())
     ]
     return min(firsts, key=lambda first: first[:3])[3] if firsts else None
 
 
-def count_waiting(narrowed: Narrowed, *, now: datetime, among: Collection[UUID] | None = None) -> int:
-    """Return how much waits, as far as MOST_COUNTED + 1; or how much of what was named waits."""
+def count_pending(queue: QueueFilter, *, now: datetime, among: Collection[UUID] | None = None) -> int:
+    """Return the number of pending items, or of those `among` the named ones; counts to MOST_COUNTED + 1."""
     counts: list[int] = [
         (rows if among is None else rows.filter(pk__in=list(among)))[: MOST_COUNTED + 1].count()
-        for rows in _waiting(narrowed, now)
+        for rows in _rows(queue, now)
     ]
     return min(sum(counts), MOST_COUNTED + 1)
 
 
-def still_waiting(items: Collection[Item], narrowed: Narrowed, *, now: datetime) -> list[Item]:
-    """Return those of the items that wait still, in the order given."""
+def still_pending(items: Collection[Item], queue: QueueFilter, *, now: datetime) -> list[Item]:
+    """Return those of the items that are still pending, in the order given."""
     keys = [item.key for item in items]
-    waiting = (
-        {row["pk"] for rows in _waiting(narrowed, now) for row in rows.filter(pk__in=keys)} if keys else set()
-    )
+    waiting = {row["pk"] for rows in _rows(queue, now) for row in rows.filter(pk__in=keys)} if keys else set()
     return [item for item in items if item.key in waiting]
 
 
-def memories_that_wait() -> QuerySet[Memory]:
-    """Return what waits for approval, of everybody."""
+def pending_memories() -> QuerySet[Memory]:
     return Memory.objects.filter(status=Status.PENDING)
 
 
-def merges_that_wait(now: datetime) -> QuerySet[Merge]:
-    """Return the open proposals that can be decided as they stand.
-
-    Neither of the two was changed since they were compared, and the one that is to stay still holds.
-    """
+def open_merges(now: datetime) -> QuerySet[Merge]:
+    """Return the proposals that can be decided: both memories are unchanged, and the one to keep still holds."""
     active = Status.ACTIVE
     return Merge.objects.filter(
         Q(kept__valid_to=None) | Q(kept__valid_to__gt=now),
@@ -93,24 +86,24 @@ def merges_that_wait(now: datetime) -> QuerySet[Merge]:
     )  # fmt: skip
 
 
-def _waiting(narrowed: Narrowed, now: datetime) -> list[Any]:
-    """Return the rows of each table: their key, what they come by, and whether they end others."""
+def _rows(queue: QueueFilter, now: datetime) -> list[Any]:
+    """Return the rows of each table: key, sort value, creation, and what they supersede."""
     whose = Q()
-    if narrowed.agent_id:
-        whose &= Q(actor__agent_id=narrowed.agent_id)
-    if narrowed.user_id:
-        whose &= Q(actor__user_id=narrowed.user_id)
+    if queue.agent_id:
+        whose &= Q(actor__agent_id=queue.agent_id)
+    if queue.user_id:
+        whose &= Q(actor__user_id=queue.user_id)
     tables: list[Any] = []
-    if narrowed.sort is not Sort.MERGE:
-        memories = memories_that_wait().filter(whose)
-        if narrowed.sort is not None:
-            memories = memories.filter(supersedes__isnull=narrowed.sort is Sort.MEMORY)
-        comes = _weight_of_memory() if narrowed.order is Order.WEIGHTIEST else _equal()
-        tables.append(memories.annotate(comes=comes).values("pk", "comes", "created_at", "supersedes"))
-    if narrowed.sort in (None, Sort.MERGE):
-        comes = -F("likeness") if narrowed.order is Order.WEIGHTIEST else _equal()
-        merges = merges_that_wait(now).filter(whose).annotate(comes=comes)
-        tables.append(merges.values("pk", "comes", "created_at"))
+    if queue.sort is not Sort.MERGE:
+        memories = pending_memories().filter(whose)
+        if queue.sort is not None:
+            memories = memories.filter(supersedes__isnull=queue.sort is Sort.MEMORY)
+        rank = _weight_of_memory() if queue.order is Order.WEIGHTIEST else _equal()
+        tables.append(memories.annotate(rank=rank).values("pk", "rank", "created_at", "supersedes"))
+    if queue.sort in (None, Sort.MERGE):
+        rank = -F("likeness") if queue.order is Order.WEIGHTIEST else _equal()
+        merges = open_merges(now).filter(whose).annotate(rank=rank)
+        tables.append(merges.values("pk", "rank", "created_at"))
     return tables
 
 
@@ -125,7 +118,7 @@ def _equal() -> Value:
 
 
 def _weight_of_memory() -> Any:
-    """Return the negative of a waiting memory's weight: what would end others first, then the stronger."""
+    """Return a pending memory's negative weight: corrections first, then the stronger."""
     strength = Least(Coalesce(F("numbers__strength"), 0.0) / 2.0, 1.0)
     return Case(
         When(supersedes__isnull=False, then=Value(-CORRECTIONS_WEIGH)),
@@ -134,11 +127,8 @@ def _weight_of_memory() -> Any:
     )
 
 
-def near_memories(memory: Memory, *, now: datetime) -> list[Near]:
-    """Return the active memories nearest to one that waits, of its actor and of the agent itself; asks no provider.
-
-    `memory` has its actor and agent loaded.
-    """
+def near_memories(memory: Memory, *, now: datetime) -> list[NearMemory]:
+    """Return the active memories of the actor and its agent nearest to a pending one; calls no provider."""
     space, whose = active_space(), {memory.actor_id, actor_id(memory.actor.agent_id, "")}
     own = MemoryIndex.objects.filter(actor_id=memory.actor_id, memory=memory, space=space)
     vector = own.values_list("vector", flat=True).first()
@@ -157,7 +147,7 @@ def near_memories(memory: Memory, *, now: datetime) -> list[Near]:
     ).best
     memories = Memory.objects.of(whose).select_related("numbers").in_bulk([each.owner_id for each in found])
     return [
-        Near(memories[each.owner_id], each.relevance, each.similarity_raw)
+        NearMemory(memories[each.owner_id], each.relevance, each.similarity_raw)
         for each in found
         if each.owner_id in memories and each.relevance >= LEAST_NEAR
     ]

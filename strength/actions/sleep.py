@@ -1,7 +1,7 @@
-"""An actor's sleep: what is not used fades, the weak are archived, what says the same is proposed as one (SPEC S5–S7).
+"""Run an actor's sleep: fade unused memories, archive the weak, propose near-duplicates to merge (SPEC S5-S7).
 
-Set-based, in slices: each is one transaction that also says where to go on, so that a sleep may be killed at any
-point; whoever wakes it next goes on with the same run and the same moment. Several that wake one actor share a run.
+Set-based, in slices. Each is one transaction that also stores where to continue, so that a sleep may be killed at any
+point; the next request continues the same run for the same moment. Concurrent requests for an actor share a run.
 """
 
 from collections.abc import Callable, Sequence
@@ -19,7 +19,6 @@ from memoryhub.auth.domain import Principal
 from memoryhub.tenancy.domain import PolicyError
 from memoryhub.tenancy.models import Actor
 from memoryhub.tenancy.policies import effective_policy
-from strength import sleep_sql as sql
 from strength.actions.duplicates import Pair, pairs_among, to_compare
 from strength.actions.merges import record_pairs, withdraw_stale
 from strength.domain.memories import SLEEP_VERB, Status
@@ -28,24 +27,23 @@ from strength.domain.sleep import Phase, RunState, Trigger, Why
 from strength.domain.strength import Clock
 from strength.models import Memory, SleepRun, SleepState
 from strength.models.locks import lock_exclusive, settle_numbers
-from strength.sleep_sql import MOVE_MEMORIES
-from strength.sql import policy_values
+from strength.sql import SLEEP_QUERIES, policy_values
 
 SLICE: Final = 10_000
-"""Memories that one transaction looks at: some 30 ms, 90 where all are written; those who use them wait so long."""
+"""Memories of one transaction: some 30 ms, 90 where all are written, for which uses of them are blocked."""
 
 FEW: Final = 1_000
-"""Memories that are written one by one, by their keys; of more the slice is gone through."""
+"""The most memories that are written by their keys; for more the whole slice is scanned."""
 
-KEPT: Final = (
+STATE_FIELDS: Final = (
     "runs", "slept_at", "compared_until", "compared_after", "clock", "clock_at", "clock_task", "clock_of",
     "before_clock", "before_clock_at", "before_clock_task",
 )  # fmt: skip
-"""What of a rhythm sleeps write, in the order of HOLD_RHYTHM."""
+"""The columns of SleepState that sleeps write, in the order of LOCK_STATE."""
 
 COMPARED_AT_ONCE: Final = 50
 LATE: Final = timedelta(minutes=10)
-"""How long after its time a change may be committed, and still be seen by the next sleep."""
+"""How long after its `updated_at` a change may be committed, and still be compared by the next sleep."""
 
 NOT_ALL_COMPARED: Final = (
     "Some new memories were not compared with the others yet; the next sleep goes on with them."
@@ -53,7 +51,7 @@ NOT_ALL_COMPARED: Final = (
 
 
 class Ends(Enum):
-    """Whether a batch is the last of a run: of all there are, or of as many as it may look at."""
+    """Whether a batch is the last of a run: because all are compared, or because the run may compare no more."""
 
     NO = auto()
     ALL = auto()
@@ -65,7 +63,7 @@ Step = Callable[[], AbstractContextManager[None]]
 
 @dataclass(frozen=True)
 class SleepRequest:
-    """Who begins a sleep, why, and for which moment."""
+    """The principal, trigger and moment of a sleep; `group` is shared by those of one API call."""
 
     trigger: Trigger
     by: Principal
@@ -76,90 +74,89 @@ class SleepRequest:
 def sleep(
     *,
     actor: Actor,
-    waking: SleepRequest,
+    request: SleepRequest,
     most_compared: int | None = None,
     step: Step = transaction.atomic,
     may_go_on: Callable[[], bool] = lambda: True,
 ) -> SleepRun:
-    """Let an actor's memory sleep and return the run, done.
+    """Run an actor's sleep and return the run, done.
 
-    Goes on with a run that was interrupted. Where one has ended after `waking.now`, that is returned: it was the
-    answer to the same occasion. At most `most_compared` memories are looked at for near-duplicates, and none where
-    `may_go_on` says no; what is left is told in `errors`, and the next run goes on with it. Each part happens inside a
-    `step`, its own transaction. Raises UnknownRow where the actor is gone.
+    Continues an interrupted run, and returns one that ended after `request.now`: it answered the same occasion. At most
+    `most_compared` memories are compared for near-duplicates, and none once `may_go_on` is false; `errors` names what
+    is left to the next run. Each slice runs inside a `step`, its own transaction. Raises UnknownRow where the actor is
+    gone.
     """
     left = most_compared
     with step():
-        run = _fade_on(actor, waking)
+        run = _advance(actor, request)
     while run.state == RunState.RUNNING and run.phase != Phase.COMPARE:
         with step():
-            run = _fade_on(actor, waking, run.pk)
+            run = _advance(actor, request, run.pk)
     while run.state == RunState.RUNNING:
-        asked = COMPARED_AT_ONCE if left is None else min(left, COMPARED_AT_ONCE)
-        batch = to_compare(run, asked)
+        most = COMPARED_AT_ONCE if left is None else min(left, COMPARED_AT_ONCE)
+        batch = to_compare(run, most)
         pairs = pairs_among(actor, batch, now=run.now)
         left = None if left is None else left - len(batch)
-        ends = Ends.ALL if len(batch) < asked else Ends.FOR_NOW if left == 0 or not may_go_on() else Ends.NO
+        ends = Ends.ALL if len(batch) < most else Ends.FOR_NOW if left == 0 or not may_go_on() else Ends.NO
         with step():
             run = _compare_on(actor, run, batch, pairs, ends)
     return run
 
 
-def _fade_on(actor: Actor, waking: SleepRequest, begun: UUID | None = None) -> SleepRun:
-    """Fade the next slice of the actor's run, or begin one; the last slice ends the phase."""
+def _advance(actor: Actor, request: SleepRequest, begun: UUID | None = None) -> SleepRun:
+    """Process the next slice of the actor's run, or begin one; the last slice ends the phase."""
     lock_exclusive(actor.id)
-    rhythm = lock_state(actor)
-    run = _answering(actor, rhythm, waking, begun) or _begin(actor, rhythm, waking)
+    state = lock_state(actor)
+    run = _existing_run(actor, state, request, begun) or _begin(actor, state, request)
     if run.state == RunState.RUNNING and run.phase == Phase.FADE:
-        _fade_slice(run, rhythm)
+        _fade_slice(run, state)
     elif run.state == RunState.RUNNING and run.phase == Phase.CROWD:
-        _thin_crowd(run, rhythm)
+        _thin_crowd(run, state)
     return run
 
 
 def lock_state(actor: Actor) -> SleepState:
-    """Return the actor's clock of sleeps, held until the transaction ends."""
+    """Return the actor's sleep state, made where it is missing, locked until the transaction ends."""
     with connection.cursor() as cursor:
-        cursor.execute(sql.HOLD_RHYTHM, {"actor_id": actor.id})
-        tasks, *values = cursor.fetchone()[: 1 + len(KEPT)]
-    return SleepState(actor=actor, tasks_completed=tasks, **dict(zip(KEPT, values, strict=True)))
+        cursor.execute(SLEEP_QUERIES["lock_state"], {"actor_id": actor.id})
+        tasks, *values = cursor.fetchone()[: 1 + len(STATE_FIELDS)]
+    return SleepState(actor=actor, tasks_completed=tasks, **dict(zip(STATE_FIELDS, values, strict=True)))
 
 
-def store_state(rhythm: SleepState) -> tuple[datetime, datetime]:
-    """Store the clock of sleeps; return the time by the wall, and when the transaction began."""
-    values = {name: getattr(rhythm, name) for name in ("actor_id", *KEPT)}
+def store_state(state: SleepState) -> tuple[datetime, datetime]:
+    """Store the sleep state; return the wall clock's time, and when the transaction began."""
+    values = {name: getattr(state, name) for name in ("actor_id", *STATE_FIELDS)}
     with connection.cursor() as cursor:
-        cursor.execute(sql.NOTE_RHYTHM, values)
+        cursor.execute(SLEEP_QUERIES["store_state"], values)
         moment, began, *_settings = cursor.fetchone()
     return moment, began
 
 
-def _answering(actor: Actor, rhythm: SleepState, waking: SleepRequest, begun: UUID | None) -> SleepRun | None:
-    """Return the latest run where it is not over, is the one we go on with, or ended after the waking."""
-    latest = SleepRun.objects.filter(actor=actor, number=rhythm.runs).first()
+def _existing_run(
+    actor: Actor, state: SleepState, request: SleepRequest, begun: UUID | None
+) -> SleepRun | None:
+    """Return the latest run where it is running, is the one that is continued, or ended after the request."""
+    latest = SleepRun.objects.filter(actor=actor, number=state.runs).first()
     if latest is None:
         return None
     latest.actor = actor
-    ended_since = latest.processed_at is not None and latest.processed_at >= waking.now
+    ended_since = latest.processed_at is not None and latest.processed_at >= request.now
     answers = latest.state == RunState.RUNNING or (latest.state == RunState.DONE and ended_since)
     return latest if answers or latest.pk == begun else None
 
 
-def _begin(actor: Actor, rhythm: SleepState, waking: SleepRequest) -> SleepRun:
-    rhythm.runs += 1
+def _begin(actor: Actor, state: SleepState, request: SleepRequest) -> SleepRun:
+    state.runs += 1
     return SleepRun(
-        actor=actor, number=rhythm.runs, group=waking.group, trigger=waking.trigger, now=waking.now,
-        policy=effective_policy(StrengthPolicy, actor.agent, actor).values(), tasks_completed=rhythm.tasks_completed,
-        compared_since=rhythm.compared_until, who_kind=waking.by.kind, who_id=waking.by.id,
-        who_name=waking.by.name[:150],
+        actor=actor, number=state.runs, group=request.group, trigger=request.trigger, now=request.now,
+        policy=effective_policy(StrengthPolicy, actor.agent, actor).values(), tasks_completed=state.tasks_completed,
+        compared_since=state.compared_until, who_kind=request.by.kind, who_id=request.by.id,
+        who_name=request.by.name[:150],
     )  # fmt: skip
 
 
 def policy_of(run: SleepRun) -> StrengthPolicy:
-    """Return the policy that a run began under: it ends as it began, whatever was changed meanwhile.
-
-    Where a newer release does not allow it any more, the run goes on under the policy of now.
-    """
+    """Return the policy that a run began under, or the current one where a newer release refuses that."""
     try:
         return StrengthPolicy.from_overrides(run.policy)
     except PolicyError:
@@ -171,16 +168,8 @@ def policy_of(run: SleepRun) -> StrengthPolicy:
         return StrengthPolicy.from_overrides(run.policy)
 
 
-def _end_of_slice(run: SleepRun) -> UUID:
-    """Return the last memory of the next slice, which is full."""
-    with connection.cursor() as cursor:
-        cursor.execute(sql.END_OF_SLICE, {"actor_id": run.actor_id, "after": run.after, "slice": SLICE})
-        (memory_id,) = cursor.fetchone()
-    return UUID(str(memory_id))
-
-
 def run_values(run: SleepRun, policy: StrengthPolicy) -> dict[str, Any]:
-    """Return a run as the parameters of the statements that reckon for it."""
+    """Return a run's parameters of the statements in `sleep.sql`."""
     return {
         **policy_values(policy),
         "actor_id": run.actor_id,
@@ -190,43 +179,51 @@ def run_values(run: SleepRun, policy: StrengthPolicy) -> dict[str, Any]:
     }
 
 
-def _fade_slice(run: SleepRun, rhythm: SleepState) -> None:
-    """Fade a slice by the clock: only what was written since the last night is written, and what falls due."""
+def _fade_slice(run: SleepRun, state: SleepState) -> None:
+    """Write the rows of a slice that changed since the last sleep or fall due; the clock fades the rest."""
     policy = policy_of(run)
-    clock = clock_of(rhythm).moved(policy, now=run.now, tasks=run.tasks_completed)
+    clock = Clock(state.clock, state.clock_at, state.clock_task).moved(
+        policy, now=run.now, tasks=run.tasks_completed
+    )
     values = {
-        **run_values(run, policy), "clock": rhythm.clock, "clock_at": rhythm.clock_at, "clock_task": rhythm.clock_task,
+        **run_values(run, policy), "clock": state.clock, "clock_at": state.clock_at, "clock_task": state.clock_task,
         "next": list(clock.left), "after": run.after, "slice": SLICE, "few": FEW,
     }  # fmt: skip
     with connection.cursor() as cursor:
-        cursor.execute(sql.LOOK, values)
+        cursor.execute(SLEEP_QUERIES["look"], values)
         looked, slept, decayed, written, these, ended, pinned, _setting = cursor.fetchone()
-    if ended:  # by itself, for what the slice writes is locked in the order of keys
+    if ended:  # in a transaction of its own: the slice locks its rows in the order of keys
         settle_numbers(run.actor_id, ended)
-        store_state(rhythm)
+        store_state(state)
         run.save()
         return
-    until = _end_of_slice(run) if looked == SLICE else None
+    until = None
+    if looked == SLICE:
+        with connection.cursor() as cursor:
+            cursor.execute(
+                SLEEP_QUERIES["end_of_slice"], {"actor_id": run.actor_id, "after": run.after, "slice": SLICE}
+            )
+            (until,) = cursor.fetchone()
     run.slept_count += slept
     run.decayed_count += decayed
     if written:
         _write_faded(run, {**values, "until": until, "these": these})
     run.after = until
     if until is None:
-        move_clock(rhythm, clock)
+        _advance_clock(state, clock)
     is_crowded = run.slept_count - run.archived_count + pinned > policy.max_active_memories
     if until is None and is_crowded:
         run.phase = Phase.CROWD
     if until is None and not is_crowded:
-        _begin_comparing(run, rhythm, policy)
+        _begin_comparing(run, state, policy)
     else:
-        store_state(rhythm)
+        store_state(state)
     run.save()
 
 
 def _write_faded(run: SleepRun, values: dict[str, Any]) -> None:
     with connection.cursor() as cursor:
-        cursor.execute(sql.FADE, values)
+        cursor.execute(SLEEP_QUERIES["fade"], values)
         decayed, risen, weak, slept = cursor.fetchone()
     run.decayed_count += decayed
     run.consolidated_count += risen
@@ -234,20 +231,16 @@ def _write_faded(run: SleepRun, values: dict[str, Any]) -> None:
     run.archived_count += _archive(run, weak or [], Why.WEAK)
 
 
-def _thin_crowd(run: SleepRun, rhythm: SleepState) -> None:
-    """Archive the weakest beyond the most; by itself, for the last slice has locked other rows than these."""
+def _thin_crowd(run: SleepRun, state: SleepState) -> None:
+    """Archive the weakest above the limit; in a transaction of its own, for it locks other rows than a slice."""
     policy = policy_of(run)
-    excess = _excess(run, policy)
+    with connection.cursor() as cursor:
+        cursor.execute(SLEEP_QUERIES["excess"], run_values(run, policy))
+        excess = [memory_id for (memory_id,) in cursor.fetchall()]
     settle_numbers(run.actor_id, excess)
     run.archived_count += _archive(run, excess, Why.CROWDED)
-    _begin_comparing(run, rhythm, policy)
+    _begin_comparing(run, state, policy)
     run.save()
-
-
-def _excess(run: SleepRun, policy: StrengthPolicy) -> list[UUID]:
-    with connection.cursor() as cursor:
-        cursor.execute(sql.EXCESS, run_values(run, policy))
-        return [memory_id for (memory_id,) in cursor.fetchall()]
 
 
 def _archive(run: SleepRun, memory_ids: list[UUID], why: Why) -> int:
@@ -258,43 +251,42 @@ def _archive(run: SleepRun, memory_ids: list[UUID], why: Why) -> int:
     return len(moved)
 
 
-def _begin_comparing(run: SleepRun, rhythm: SleepState, policy: StrengthPolicy) -> None:
-    """Go on to what is new since the last sleep; where nothing is, the run is done."""
-    run.phase, run.after, run.compared_at = Phase.COMPARE, rhythm.compared_after, run.compared_since
+def _begin_comparing(run: SleepRun, state: SleepState, policy: StrengthPolicy) -> None:
+    """Begin to compare what changed since the last sleep; end the run where nothing did."""
+    run.phase, run.after, run.compared_at = Phase.COMPARE, state.compared_after, run.compared_since
     if policy.near_duplicates == "off" or not to_compare(run, 1):
-        _end(run, rhythm)
+        _end(run, state)
     else:
-        store_state(rhythm)
+        store_state(state)
 
 
 def _compare_on(actor: Actor, seen: SleepRun, batch: list[Memory], pairs: list[Pair], ends: Ends) -> SleepRun:
-    """Note the pairs of a batch, unless somebody else has gone on meanwhile; the last batch ends the run."""
+    """Store the pairs of a batch, unless another process did meanwhile; the last batch ends the run."""
     lock_exclusive(actor.id)
-    rhythm = lock_state(actor)
+    state = lock_state(actor)
     run = SleepRun.objects.select_related("actor__agent").get(pk=seen.pk, actor_id=actor.id)
     if run.state != RunState.RUNNING or (run.after, run.compared_at) != (seen.after, seen.compared_at):
         return run
-    noted = record_pairs(run, pairs, merges_itself=policy_of(run).near_duplicates == "merge")
-    run.proposed_count += noted.proposed
-    run.merged_count += noted.merged
-    run.errors = [*run.errors, *noted.errors]
+    proposed, merged = record_pairs(run, pairs, merges=policy_of(run).near_duplicates == "merge")
+    run.proposed_count += proposed
+    run.merged_count += merged
     if batch:
         run.after, run.compared_at = batch[-1].pk, batch[-1].updated_at
     if ends is not Ends.NO:
-        _end(run, rhythm, leaves_some=ends is Ends.FOR_NOW and bool(to_compare(run, 1)))
+        _end(run, state, leaves_some=ends is Ends.FOR_NOW and bool(to_compare(run, 1)))
     run.save()
     return run
 
 
-def _end(run: SleepRun, rhythm: SleepState, *, leaves_some: bool = False) -> None:
-    """Say that a run is done, in the time that it reckoned for: its moment, and how long it took."""
+def _end(run: SleepRun, state: SleepState, *, leaves_some: bool = False) -> None:
+    """Mark a run as done; `processed_at` is the moment it ran for plus its duration."""
     if leaves_some:
         run.errors = [*run.errors, NOT_ALL_COMPARED]
     withdraw_stale(run)
-    rhythm.slept_at = run.now
-    rhythm.compared_until = run.compared_at if leaves_some else run.now - LATE
-    rhythm.compared_after = run.after if leaves_some else None
-    moment, began = store_state(rhythm)
+    state.slept_at = run.now
+    state.compared_until = run.compared_at if leaves_some else run.now - LATE
+    state.compared_after = run.after if leaves_some else None
+    moment, began = store_state(state)
     run.processed_at = run.now + (moment - (began if run._state.adding else run.started_at))
     run.state = RunState.DONE
     audit.record(
@@ -304,24 +296,19 @@ def _end(run: SleepRun, rhythm: SleepState, *, leaves_some: bool = False) -> Non
     )  # fmt: skip
 
 
-def clock_of(rhythm: SleepState) -> Clock:
-    """Return where an actor's clock stands."""
-    return Clock(rhythm.clock, rhythm.clock_at, rhythm.clock_task)
+def _advance_clock(state: SleepState, clock: Clock) -> None:
+    """Advance the actor's decay clock; keep the previous value for undo."""
+    state.before_clock, state.before_clock_at = state.clock, state.clock_at
+    state.before_clock_task = state.clock_task
+    state.clock, state.clock_at, state.clock_task = list(clock.left), clock.at, clock.tasks
+    state.clock_of = state.runs
 
 
-def move_clock(rhythm: SleepState, clock: Clock) -> None:
-    """Let the clock stand where the actor's latest sleep moves it, and remember where it stood before."""
-    rhythm.before_clock, rhythm.before_clock_at = rhythm.clock, rhythm.clock_at
-    rhythm.before_clock_task = rhythm.clock_task
-    rhythm.clock, rhythm.clock_at, rhythm.clock_task = list(clock.left), clock.at, clock.tasks
-    rhythm.clock_of = rhythm.runs
-
-
-def put_clock_back(rhythm: SleepState) -> None:
-    """Let the clock stand where it stood before the actor's latest sleep, where that has moved it."""
-    if rhythm.clock_of == rhythm.runs:
-        rhythm.clock, rhythm.clock_at = rhythm.before_clock, rhythm.before_clock_at
-        rhythm.clock_task = rhythm.before_clock_task
+def restore_clock(state: SleepState) -> None:
+    """Restore the decay clock from before the actor's latest sleep, where that advanced it."""
+    if state.clock_of == state.runs:
+        state.clock, state.clock_at = state.before_clock, state.before_clock_at
+        state.clock_task = state.before_clock_task
 
 
 def move_memories(
@@ -335,10 +322,10 @@ def move_memories(
     reason: str,
     now: datetime,
 ) -> list[UUID]:
-    """Move those of the memories that are still in the state `from_`, and not pinned; return which.
+    """Change the status of those that still have `from_` and are not pinned, each with a revision; return their ids.
 
-    Inside the caller's transaction, which keeps others from changing them. One whose text has come into use again
-    does not become active.
+    Inside the caller's transaction, under the actor's exclusive lock. One whose text another memory has by now is not
+    activated.
     """
     if not memory_ids:
         return []
@@ -347,5 +334,5 @@ def move_memories(
         "who_kind": by.kind.value, "who_id": by.id, "who_name": by.name[:150], "reason": reason, "now": now,
     }  # fmt: skip
     with connection.cursor() as cursor:
-        cursor.execute(MOVE_MEMORIES, values)
+        cursor.execute(SLEEP_QUERIES["move_memories"], values)
         return [memory_id for (memory_id,) in cursor.fetchall()]

@@ -31,7 +31,7 @@ from strength.domain.usage_detection import result_text
 from strength.models import Memory, Task
 from strength.models.locks import lock_shared
 from strength.models.task import TaskState
-from strength.sleep_sql import COUNT_TASK
+from strength.sql import SLEEP_QUERIES
 
 SLEEP_KIND: Final = "sleep"
 SLEEP_KEY: Final = "sleep"
@@ -243,7 +243,7 @@ def _complete(task: Task, completion: Completion, drawn: _Drawn, by: Principal, 
     if not by.is_trusted:  # by the tasks' clock they fade what is believed
         return
     with connection.cursor() as cursor:
-        cursor.execute(COUNT_TASK, {"actor_id": task.actor_id})
+        cursor.execute(SLEEP_QUERIES["count_task"], {"actor_id": task.actor_id})
     if completion.run_sleep_phase:
         enqueue(SLEEP_KIND, actor_id=task.actor_id, key=SLEEP_KEY, payload={"trigger": Trigger.TASK})
 

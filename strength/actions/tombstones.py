@@ -1,6 +1,6 @@
-"""What people decided against, kept so that nobody writes it again (SPEC M9).
+"""Tombstones: keep deleted, rejected and replaced texts from being written again (SPEC M9).
 
-A tombstone knows a text again, word for word or in near words, and does not hold it.
+A tombstone recognises a text and its near duplicates without storing it.
 """
 
 import json
@@ -28,11 +28,11 @@ from strength.models import Memory, MemorySource, Tombstone
 from strength.models.locks import lock_shared
 
 MOST_COMPARED = 500
-"""Tombstones that share a word with a text and are compared with it, the newest first."""
+"""The most tombstones that a text is compared with, of those that share a word with it, the newest first."""
 
 
 class BlockedByTombstone(DomainError):
-    """A person deleted or rejected this, and a program wrote it again; it was not stored."""
+    """An automatic write matches a tombstone and was not stored."""
 
     def __init__(self, decision: TombstoneReason) -> None:
         self.decision = decision
@@ -49,18 +49,18 @@ class BlockedByTombstone(DomainError):
 
 @contextmanager
 def atomic_but_for_tombstones() -> Iterator[None]:
-    """Do all or nothing, in a transaction that DecidedAgainst alone does not undo: that it was held back is kept.
+    """Run in a transaction that BlockedByTombstone does not roll back, so that the blocked write is counted.
 
-    For what writes nothing before it asks `write_memory`.
+    For code that writes nothing before it calls `write_memory`.
     """
-    decided: BlockedByTombstone | None = None
+    blocked: BlockedByTombstone | None = None
     with transaction.atomic():
         try:
             yield
         except BlockedByTombstone as error:
-            decided = error
-    if decided is not None:
-        raise decided
+            blocked = error
+    if blocked is not None:
+        raise blocked
 
 
 def leave_tombstone(
@@ -72,14 +72,14 @@ def leave_tombstone(
     by: Principal,
     now: datetime,
 ) -> None:
-    """Remember that a person decided against a text; `stands_in` is what they put in its place."""
+    """Keep a text of a memory from being written again; `stands_in` replaces it. Jobs leave none."""
     if by.kind is PrincipalKind.JOB:
         return
-    known = fingerprint(text)
+    sources = MemorySource.objects.filter(actor_id=memory.actor_id, memory=memory)
     tombstone = Tombstone(
-        actor_id=memory.actor_id, decision=decision, digest=known.digest, terms=sorted(known.terms),
-        marks=sorted(known.marks), order=list(known.order), memory_id=stands_in, kind=memory.kind,
-        message_ids=_drawn_from(memory), who_kind=by.kind, who_name=by.name[:150], created_at=now,
+        actor_id=memory.actor_id, **_columns(fingerprint(text)), decision=decision, memory_id=stands_in,
+        kind=memory.kind, message_ids=sorted(sources.values_list("message_id", flat=True)), who_kind=by.kind,
+        who_name=by.name[:150], created_at=now,
     )  # fmt: skip
     Tombstone.objects.bulk_create(
         [tombstone],
@@ -89,56 +89,52 @@ def leave_tombstone(
     )
 
 
-def _drawn_from(memory: Memory) -> list[UUID]:
-    sources = MemorySource.objects.filter(actor_id=memory.actor_id, memory=memory)
-    return sorted(sources.values_list("message_id", flat=True))
+def _columns(known: Fingerprint) -> dict[str, Any]:
+    return {
+        "digest": known.digest, "terms": sorted(known.terms), "marks": sorted(known.marks), "order": list(known.order)
+    }  # fmt: skip
 
 
 def lift_tombstones(*, actor_id: UUID, text: str) -> None:
-    """Forget a decision against exactly these words: a person has brought them back."""
-    standing = Tombstone.objects.filter(actor_id=actor_id)
-    if standing.exists():
-        standing.filter(digest=fingerprint(text).digest).delete()
+    """Delete the tombstone of exactly this text, which a person has written again."""
+    rows = Tombstone.objects.filter(actor_id=actor_id)
+    if rows.exists():
+        rows.filter(digest=fingerprint(text).digest).delete()
 
 
 RESTORED_FIELDS: Final = (
     "decision", "memory_id", "kind", "message_ids", "who_kind", "who_name", "held_back", "last_held_back_at",
     "created_at",
 )  # fmt: skip
-"""What a decision knows besides the text that it is about."""
+"""The columns that do not follow from the text."""
 
 
 def tombstone_values(*, actor_id: UUID, text: str) -> dict[str, Any] | None:
-    """Return the decision against exactly these words as JSON types, so that it can be brought back; None for none."""
-    standing = Tombstone.objects.filter(actor_id=actor_id, digest=fingerprint(text).digest)
-    values: dict[str, Any] | None = standing.values(*RESTORED_FIELDS).first()
+    """Return the values of exactly this text's tombstone as JSON types, for `restore_tombstone`; None without one."""
+    rows = Tombstone.objects.filter(actor_id=actor_id, digest=fingerprint(text).digest)
+    values: dict[str, Any] | None = rows.values(*RESTORED_FIELDS).first()
     return None if values is None else json.loads(json.dumps(values, cls=DjangoJSONEncoder))
 
 
 def restore_tombstone(
     *, actor_id: UUID, text: str, kept: Mapping[str, Any] | None, left_at: datetime
 ) -> None:
-    """Let stand against exactly these words what stood before `left_at`, in place of what was left then.
+    """Replace the tombstone that a change left of exactly this text at `left_at` by the one from before, if any.
 
-    What a person has decided since stands. Belongs to a change that leaves its own audit entry.
+    A newer tombstone stays. Part of a change with its own audit entry.
     """
     known = fingerprint(text)
-    standing = Tombstone.objects.filter(actor_id=actor_id, digest=known.digest)
-    standing.filter(created_at=left_at).delete()
-    if kept is None or standing.exists():
+    rows = Tombstone.objects.filter(actor_id=actor_id, digest=known.digest)
+    rows.filter(created_at=left_at).delete()
+    if kept is None or rows.exists():
         return
-    moments = {
-        name: kept[name] and parse_datetime(kept[name]) for name in ("created_at", "last_held_back_at")
-    }
-    Tombstone.objects.create(
-        **{**kept, **moments}, actor_id=actor_id, digest=known.digest, terms=sorted(known.terms),
-        marks=sorted(known.marks), order=list(known.order),
-    )  # fmt: skip
+    times = {name: kept[name] and parse_datetime(kept[name]) for name in ("created_at", "last_held_back_at")}
+    Tombstone.objects.create(actor_id=actor_id, **{**kept, **times}, **_columns(known))
 
 
 @transaction.atomic
 def lift_tombstone(*, tombstone: Tombstone, by: Principal, reason: str, now: datetime) -> None:
-    """Forget a decision, so that what it was about may be written again. Raises UnknownRow, Forbidden."""
+    """Delete a tombstone, so that its text may be written again. Raises UnknownRow, Forbidden."""
     if not by.is_trusted:
         raise Forbidden(_("An untrusted key may not lift what a person decided; a curator can."))
     lock_shared(tombstone.actor_id)
@@ -151,23 +147,30 @@ def lift_tombstone(*, tombstone: Tombstone, by: Principal, reason: str, now: dat
 
 
 def find_tombstone(*, actor_id: UUID, text: str) -> Tombstone | None:
-    """Return the decision against what says the same as a text, the nearest; None where there is none."""
-    standing = Tombstone.objects.filter(actor_id=actor_id)
-    if not standing.exists():
+    """Return the tombstone of a text or of its nearest duplicate; None where there is none."""
+    rows = Tombstone.objects.filter(actor_id=actor_id)
+    if not rows.exists():
         return None
     written = fingerprint(text)
-    same = standing.filter(digest=written.digest).first()
+    same = rows.filter(digest=written.digest).first()
     if same is not None:
         return same
-    alike = list(standing.filter(terms__overlap=sorted(written.terms))[:MOST_COMPARED])
-    return _nearest(written, alike)
+    near = list(rows.filter(terms__overlap=sorted(written.terms))[:MOST_COMPARED])
+    prints = [
+        Fingerprint(bytes(each.digest), frozenset(each.terms), frozenset(each.marks), tuple(each.order))
+        for each in near
+    ]
+    weights = idf(written.terms.union(*(each.terms for each in prints)))
+    scores = [likeness(written, each, weights) for each in prints]
+    best = max(range(len(scores)), key=lambda place: scores[place], default=None)
+    return near[best] if best is not None and scores[best] >= NEAR else None
 
 
 def find_deletion(*, actor_id: UUID, kind: str, message_ids: Sequence[UUID]) -> Tombstone | None:
-    """Return the decision to delete what was drawn from these messages before, whatever its words were.
+    """Return the tombstone of a deleted memory that was drawn from the same messages, whatever its words were.
 
-    The messages of the one are all among those of the other; a message that told other things as well tells them still,
-    in memories that nobody deleted.
+    One's messages are all among the other's. A message with other contents as well keeps those, in memories that nobody
+    deleted.
     """
     if not message_ids:
         return None
@@ -181,24 +184,13 @@ def find_deletion(*, actor_id: UUID, kind: str, message_ids: Sequence[UUID]) -> 
 
 
 def are_near_duplicates(one: str, other: str) -> bool:
-    """Say whether two texts are near: a decision against one would meet the other as well."""
+    """Return whether a tombstone of one text matches the other as well."""
     first, second = fingerprint(one), fingerprint(other)
     return likeness(first, second, idf(first.terms | second.terms)) >= NEAR
 
 
 def count_held_back(tombstone: Tombstone, *, now: datetime) -> None:
-    """Count that a decision kept something from being written, so that people can see what it does."""
+    """Count a write that a tombstone blocked, for people to see its effect."""
     Tombstone.objects.filter(pk=tombstone.pk, actor_id=tombstone.actor_id).update(
         held_back=F("held_back") + 1, last_held_back_at=now
     )
-
-
-def _nearest(written: Fingerprint, alike: list[Tombstone]) -> Tombstone | None:
-    prints = [
-        Fingerprint(bytes(each.digest), frozenset(each.terms), frozenset(each.marks), tuple(each.order))
-        for each in alike
-    ]
-    weights = idf(written.terms.union(*(each.terms for each in prints)))
-    scored = [(likeness(written, each, weights), place) for place, each in enumerate(prints)]
-    near = [(score, -place) for score, place in scored if score >= NEAR]
-    return alike[-max(near)[1]] if near else None

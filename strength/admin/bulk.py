@@ -35,11 +35,12 @@ from memoryhub.api.agents import JSON_LINES, in_a_thread_of_its_own
 from memoryhub.auth import audit
 from memoryhub.auth.domain import Principal
 from memoryhub.errors import DomainError
-from strength.actions.curation import Many, curate_many, delete_many, expected
-from strength.actions.duplicates import likeness_of, would_stay
+from strength.actions.curation import curate_many, delete_many, plan_many
+from strength.actions.duplicates import kept_and_absorbed, likeness_of
 from strength.actions.importexport import some_as_csv, some_as_lines
 from strength.actions.merges import check_mergeable, merge_pair
-from strength.actions.revisions import take_back_batch
+from strength.actions.revisions import BatchResult
+from strength.actions.undo import undo
 from strength.domain.memories import WrongState
 from strength.models import Memory
 
@@ -142,20 +143,17 @@ def _page(screen: Any, request: HttpRequest, verb: str, **context: Any) -> HttpR
 
 
 def _plan(rows: Sequence[Memory], verb: str) -> dict[str, Any]:
-    plan = Many(UUID(int=0), list(rows)) if verb == DELETE else expected(rows, verb)
+    plan = BatchResult(changed=list(rows)) if verb == DELETE else plan_many(rows, verb)
     return {
         "changing": len(plan.changed),
         "examples": [_shown(memory) for memory in plan.changed[:EXAMPLES]],
         "more": max(0, len(plan.changed) - EXAMPLES),
-        "left": [
-            _left(str(plan.refusals[problem]), plan.whom[problem])
-            for problem, _count in plan.left.most_common()
-        ],
+        "left": [_left(str(error), memories) for error, memories in plan.skipped],
     }
 
 
 def _join_plan(rows: Sequence[Memory]) -> dict[str, Any]:
-    one, other = would_stay(*rows)
+    one, other = kept_and_absorbed(*rows)
     try:
         check_mergeable(one, other)
     except WrongState as error:
@@ -194,7 +192,7 @@ def _do(screen: Any, request: HttpRequest, rows: Sequence[Memory], verb: str) ->
             memories=rows, versions=_versions(request), verb=verb, by=by, reason=reason, now=clock()
         )
     _log(request, done.changed, verb)
-    report_skipped(screen, request, {str(done.refusals[each]): count for each, count in done.left.items()})
+    report_skipped(screen, request, {str(error): len(left) for error, left in done.skipped})
     if done.changed:
         count = len(done.changed)
         text = ngettext("%(verb)s: %(count)d memory.", "%(verb)s: %(count)d memories.", count)
@@ -203,7 +201,7 @@ def _do(screen: Any, request: HttpRequest, rows: Sequence[Memory], verb: str) ->
 
 
 def _join(screen: Any, request: HttpRequest, rows: Sequence[Memory]) -> None:
-    kept, absorbed = would_stay(*rows)
+    kept, absorbed = kept_and_absorbed(*rows)
     if submitted_text(request, "keep") == str(absorbed.pk):
         kept, absorbed = absorbed, kept
     try:
@@ -254,20 +252,16 @@ def take_back_many(screen: Any, request: HttpRequest) -> HttpResponse:
     if batch is None:
         screen.message_user(request, gettext("There is nothing to undo."), messages.ERROR)
         return HttpResponseRedirect(to)
-    undone = take_back_batch(
-        batch=batch, by=principal(request), reason=submitted_reason(request), now=clock()
-    )
-    report_skipped(
-        screen, request, {str(undone.refusals[each]): count for each, count in undone.left.items()}
-    )
-    if undone.done:
+    undone = undo(batch=batch, by=principal(request), reason=submitted_reason(request), now=clock())
+    report_skipped(screen, request, {str(error): len(left) for error, left in undone.skipped})
+    if undone.changed:
         text = ngettext(
             "%(count)d memory is as it was before.",
             "%(count)d memories are as they were before.",
-            undone.done,
+            len(undone.changed),
         )
-        report_done(request, text % {"count": undone.done})
-    elif not undone.left:
+        report_done(request, text % {"count": len(undone.changed)})
+    elif not undone.skipped:
         screen.message_user(request, gettext("There is nothing to undo."), messages.ERROR)
     return HttpResponseRedirect(to)
 

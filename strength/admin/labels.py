@@ -6,8 +6,7 @@ from typing import Any, Final
 from django.utils.translation import gettext_lazy as _
 
 from strength.domain.memories import Status, TombstoneReason
-from strength.domain.merges import MergeState
-from strength.domain.sleep import ChangeKind, RunState, Trigger, Why
+from strength.domain.sleep import ChangeKind, MergeState, RunState, Trigger, Why
 from strength.domain.strength import Impact, PointKind
 from strength.models.task import TaskState
 

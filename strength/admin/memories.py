@@ -59,7 +59,7 @@ from strength.actions.curation import (
 )
 from strength.actions.memories import write_memory
 from strength.actions.merges import undo_merge
-from strength.actions.revisions import take_back
+from strength.actions.revisions import undo_revision
 from strength.actions.usage import LEARNABLE, impact_memory, use_memory
 from strength.admin.bulk import DELETE, LABELS, bulk, take_back_many
 from strength.admin.forms import MemoryForm, NewMemoryForm
@@ -312,7 +312,9 @@ class MemoryAdmin(CuratedAdmin):
         """Bring a memory back to how it stood before its latest change."""
 
         def act(memory: Memory, reason: str) -> Done:
-            take_back(revision=_revision(request, memory), by=principal(request), reason=reason, now=clock())
+            undo_revision(
+                revision=_revision(request, memory), by=principal(request), reason=reason, now=clock()
+            )
             return Done(gettext("The change was undone."))
 
         return run_object_action(self, request, object_id, act, logged="take back")

@@ -40,18 +40,20 @@ from memoryhub.admin.object_actions import (
     is_confirmed,
     object_action_urls,
     report_done,
+    report_skipped,
     submitted_reason,
     submitted_text,
 )
 from memoryhub.ids import new_id
 from memoryhub.tenancy.policies import effective_policy
 from strength.actions.merges import dismiss_merge, is_as_compared, merge, reopen_merge, undo_merge
-from strength.actions.review import merges_that_wait
+from strength.actions.review import open_merges
+from strength.actions.undo import undo
 from strength.admin.labels import MERGE_COLOURS, MERGE_STATES, STATUSES
 from strength.admin.memory_detail import may_read_memories
 from strength.domain.memories import Status, WrongState
-from strength.domain.merges import MergeState, joined
 from strength.domain.policy import StrengthPolicy
+from strength.domain.sleep import MergeState, joined
 from strength.domain.strength import Numbers
 from strength.models import Memory, Merge, NumbersOfMemory
 
@@ -218,15 +220,12 @@ class MergeAdmin(OwnedMixin, DecisionAdmin):
         """Undo a batch of decisions, as far as they still hold."""
         if not self.has_decide_permission(request):
             raise PermissionDenied
-        by, batch = principal(request), as_uuid(submitted_text(request, "batch"))
-        rows = Merge.objects.filter(batch=batch, state__in=LEAVES.values())
-
-        def act(proposal: Merge) -> None:
-            reopen_merge(proposal=proposal, by=by, reason=submitted_reason(request), now=clock())
-
-        # The last first: what was merged into another is parted before that one is.
-        newest = list(rows.select_related("actor").order_by("-id")[:MOST_AT_ONCE]) if batch else []
-        done = act_on_each(self, request, newest, act, logged="reopen")
+        batch = as_uuid(submitted_text(request, "batch")) or new_id()
+        undone = undo(batch=batch, by=principal(request), reason=submitted_reason(request), now=clock())
+        for proposal in undone.changed:
+            self.log_change(request, proposal, "reopen")
+        report_skipped(self, request, {str(error): len(left) for error, left in undone.skipped})
+        done = len(undone.changed)
         text = ngettext("Undone: %(count)d pair waits again.", "Undone: %(count)d pairs wait again.", done)
         self.message_user(request, text % {"count": done}, messages.SUCCESS if done else messages.WARNING)
         return HttpResponseRedirect(reverse("admin:strength_merge_changelist"))
@@ -290,7 +289,7 @@ def _undo_of(batch: UUID) -> str:
 
 def _next_after(proposal: Merge) -> str:
     """Return the address of the next proposal, of the same actor first; else of the list."""
-    open_ = merges_that_wait(clock()).exclude(pk=proposal.pk).defer("undo")
+    open_ = open_merges(clock()).exclude(pk=proposal.pk).defer("undo")
     following = open_.filter(actor_id=proposal.actor_id).first() or open_.first()
     return change_url(following) if following else reverse("admin:strength_merge_changelist")
 

@@ -21,7 +21,11 @@ from conversations.models import ChatTurn
 from memoryhub.admin.base import actor_title
 from memoryhub.admin.dashboard import RECENT, Count, Happening, Section, Tile, count
 from strength.actions.extraction import unread_messages
-from strength.actions.review import MOST_COUNTED, memories_that_wait, merges_that_wait
+from strength.actions.review import (
+    MOST_COUNTED,
+    open_merges,
+    pending_memories,
+)
 from strength.actions.usage import OF_MEMORIES
 from strength.admin.labels import STATUS_COLOURS, STATUSES
 from strength.domain.memories import Source, Status
@@ -56,7 +60,7 @@ def _of_state(state: Status, title: Any, note: Any) -> Tile:
 
 
 def _to_decide(now: datetime) -> list[Tile]:
-    pending = memories_that_wait()
+    pending = pending_memories()
     return [
         Tile(
             _("Pending"), count(pending), _("memories wait for a curator"), Memory,
@@ -70,7 +74,7 @@ def _to_decide(now: datetime) -> list[Tile]:
 
 def _pairs(now: datetime) -> Count:
     """Count open proposals up to the queue's limit: the planner's estimate would be of the wrong order."""
-    number = merges_that_wait(now)[: MOST_COUNTED + 1].count()
+    number = open_merges(now)[: MOST_COUNTED + 1].count()
     return Count(min(number, MOST_COUNTED), is_estimate=number > MOST_COUNTED)
 
 

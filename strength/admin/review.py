@@ -28,31 +28,31 @@ from strength.actions.curation import apply_transition, approve_memory
 from strength.actions.merges import dismiss_merge, merge, reopen_merge
 from strength.actions.review import (
     MOST_COUNTED,
-    Narrowed,
-    count_waiting,
-    memories_that_wait,
-    merges_that_wait,
+    QueueFilter,
+    count_pending,
     near_memories,
     next_item,
-    still_waiting,
+    open_merges,
+    pending_memories,
+    still_pending,
 )
-from strength.actions.revisions import take_back
+from strength.actions.revisions import undo_revision
 from strength.actions.tombstones import find_tombstone
 from strength.admin.forms import LONGEST_CONTENT
 from strength.admin.memory_detail import memory_links, source_messages
 from strength.admin.merges import LONGEST_SHOWN, merge_of, other_merges, pair_of
 from strength.domain.memories import MemoryRefused, Status, WrongState
 from strength.domain.review import (
-    Decided,
+    Decision,
     Item,
     Order,
+    PendingMemory,
+    PendingReason,
     Round,
     Sort,
-    Waiting,
-    WaitsFor,
     item_of,
+    pending_reasons,
     round_of,
-    why_it_waits,
 )
 from strength.models import Memory, MemoryRevision, MemorySource, Merge
 
@@ -81,13 +81,13 @@ DONE: Final[Mapping[str, Any]] = {
 MOST_SOURCES: Final = 5
 MOST_ENDED: Final = 10
 
-WHYS: Final[Mapping[WaitsFor, Any]] = {
-    WaitsFor.UNTRUSTED_SOURCE: _("It comes from a channel or a message that is not trusted."),
-    WaitsFor.UNTRUSTED_WRITER: _("It was written through a key, or in a channel, that is not trusted."),
-    WaitsFor.DECIDED_AGAINST: _("A person has deleted, rejected or edited a memory with this content."),
-    WaitsFor.CONTRADICTS: _("It contradicts an active memory."),
-    WaitsFor.UNSURE: _("The extraction from the conversation was not confident enough."),
-    WaitsFor.ASKED: _("It was stored as pending on request."),
+WHYS: Final[Mapping[PendingReason, Any]] = {
+    PendingReason.UNTRUSTED_SOURCE: _("It comes from a channel or a message that is not trusted."),
+    PendingReason.UNTRUSTED_WRITER: _("It was written through a key, or in a channel, that is not trusted."),
+    PendingReason.DECIDED_AGAINST: _("A person has deleted, rejected or edited a memory with this content."),
+    PendingReason.CONTRADICTS: _("It contradicts an active memory."),
+    PendingReason.UNSURE: _("The extraction from the conversation was not confident enough."),
+    PendingReason.ASKED: _("It was stored as pending on request."),
 }
 
 
@@ -95,7 +95,7 @@ WHYS: Final[Mapping[WaitsFor, Any]] = {
 class ReviewRequest:
     """Filters and item that the address names."""
 
-    narrowed: Narrowed
+    narrowed: QueueFilter
     at: Item | None
 
     @property
@@ -141,7 +141,7 @@ def review_view(request: HttpRequest) -> HttpResponse:
 
 def _review_request(request: HttpRequest) -> ReviewRequest:
     sort, order = request.GET.get("sort", ""), request.GET.get("order", "")
-    narrowed = Narrowed(
+    narrowed = QueueFilter(
         agent_id=_from_address(request, "agent"),
         user_id=_from_address(request, "user"),
         sort=Sort(sort) if sort in list(Sort) else None,
@@ -261,7 +261,7 @@ def _merge(request: HttpRequest, item: Item) -> dict[str, Any]:
 
 
 def _settle(request: HttpRequest, item: Item, verb: Callable[..., Merge]) -> dict[str, Any]:
-    waits = merges_that_wait(clock()).filter(pk=item.key)
+    waits = open_merges(clock()).filter(pk=item.key)
     proposal = waits.first()
     if proposal is None:
         raise _already_decided(None)
@@ -300,7 +300,7 @@ def _undo(request: HttpRequest, asked: ReviewRequest) -> HttpResponse:
     if last is None or last.number != submitted_number(request, "number"):
         messages.info(request, gettext("There is nothing to undo, or it was undone already."))
         return HttpResponseRedirect(asked.address())
-    _store(request, round_.take_back())
+    _store(request, round_.undo_last())
     try:
         _take_back(request, last)
     except DomainError as error:
@@ -311,7 +311,7 @@ def _undo(request: HttpRequest, asked: ReviewRequest) -> HttpResponse:
     return HttpResponseRedirect(asked.address(last.item))
 
 
-def _take_back(request: HttpRequest, last: Decided) -> None:
+def _take_back(request: HttpRequest, last: Decision) -> None:
     model: Any = Merge if last.item.is_merge else Memory
     row = model.objects.select_related("actor__agent").filter(pk=last.item.key).first()
     if row is None:
@@ -324,7 +324,7 @@ def _take_back(request: HttpRequest, last: Decided) -> None:
         revision = MemoryRevision.objects.filter(actor_id=row.actor_id, memory=row, number=number).first()
         if revision is None:
             raise AlreadyDecided(_("It no longer exists."))
-        take_back(revision=revision, by=by, reason=reason, now=now)
+        undo_revision(revision=revision, by=by, reason=reason, now=now)
 
 
 def _log(request: HttpRequest, item: Item, verb: str) -> None:
@@ -340,8 +340,8 @@ def _log(request: HttpRequest, item: Item, verb: str) -> None:
 
 def _page(request: HttpRequest, asked: ReviewRequest, *, text: str | None = None) -> HttpResponse:
     round_, now = _round(request, asked), clock()
-    skipped = still_waiting(round_.skipped, asked.narrowed, now=now)
-    wanted = still_waiting([asked.at], Narrowed(), now=now) if asked.at else []
+    skipped = still_pending(round_.skipped, asked.narrowed, now=now)
+    wanted = still_pending([asked.at], QueueFilter(), now=now) if asked.at else []
     first = next_item(asked.narrowed, now=now, besides=[each.key for each in skipped])
     item = next(iter([*wanted, *([first] if first else []), *skipped]), None)
     # What was typed is about what was asked for, and about nothing else.
@@ -349,7 +349,7 @@ def _page(request: HttpRequest, asked: ReviewRequest, *, text: str | None = None
     if about is None:
         messages.warning(request, str(_already_decided(None)))
         return HttpResponseRedirect(asked.address())
-    open_ = count_waiting(asked.narrowed, now=now)
+    open_ = count_pending(asked.narrowed, now=now)
     return render_page(
         request,
         "admin/strength/review/page.html",
@@ -414,7 +414,7 @@ def badge(request: HttpRequest) -> str:
     if not user.has_perms(NEEDS):
         return "0"
     most = MOST_ON_THE_BADGE + 1
-    waits = memories_that_wait()[:most].count() + merges_that_wait(clock())[:most].count()
+    waits = pending_memories()[:most].count() + open_merges(clock())[:most].count()
     return f"{MOST_ON_THE_BADGE}+" if waits > MOST_ON_THE_BADGE else str(waits)
 
 
@@ -467,11 +467,11 @@ def _about_memory(request: HttpRequest, memory: Memory, text: str | None) -> dic
     }
 
 
-def _whys(memory: Memory, sources: list[MemorySource], policy: TrustPolicy) -> list[WaitsFor]:
+def _whys(memory: Memory, sources: list[MemorySource], policy: TrustPolicy) -> list[PendingReason]:
     untrusted = {*policy.untrusted_channels}
     against = find_tombstone(actor_id=memory.actor_id, text=memory.content)
-    return why_it_waits(
-        Waiting(
+    return pending_reasons(
+        PendingMemory(
             is_trusted=memory.trust == Trust.TRUSTED,
             has_untrusted_source=memory.channel in untrusted
             or any(each.trust == Trust.UNTRUSTED or each.channel in untrusted for each in sources),

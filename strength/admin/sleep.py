@@ -50,7 +50,8 @@ from memoryhub.ids import new_id
 from memoryhub.tenancy.domain import MAX_USER_ID
 from memoryhub.tenancy.models import Actor, Agent
 from strength.actions.sleep import SleepRequest
-from strength.actions.sleep_runs import MOST_CHANGES, changes_of, sleep_many, undo_sleep, undo_sleeps
+from strength.actions.sleep_runs import MOST_CHANGES, changes_of, sleep_many
+from strength.actions.undo import undo_sleep, undo_sleeps
 from strength.admin.labels import RUN_COLOURS, RUN_STATES, TRIGGERS, coloured_label
 from strength.admin.sleep_changes import FIGURES, as_foreseen, figures_of, groups_of
 from strength.domain.sleep import RunState, Trigger
@@ -365,8 +366,8 @@ class SleepRound:
 
 
 def _sleep(request: HttpRequest, actor: Actor, *, group: UUID | None, dry_run: bool) -> list[SleepRun]:
-    waking = SleepRequest(trigger=Trigger.CURATOR, by=principal(request), now=clock(), group=group)
-    return sleep_many(actor=actor, waking=waking, all_users=False, dry_run=dry_run)
+    sleep_request = SleepRequest(trigger=Trigger.CURATOR, by=principal(request), now=clock(), group=group)
+    return sleep_many(actor=actor, request=sleep_request, all_users=False, dry_run=dry_run)
 
 
 def _told(count: int, *, dry_run: bool) -> str:

@@ -16,10 +16,10 @@ from memoryhub.auth.tenancy import UnknownRow, seen_by
 from memoryhub.ids import new_id
 from strength.actions.merges import dismiss_merge, merge, undo_merge
 from strength.actions.sleep import SleepRequest
-from strength.actions.sleep_runs import MOST_AT_ONCE, TooMany, changes_of, sleep_many, undo_sleeps
+from strength.actions.sleep_runs import MOST_AT_ONCE, TooMany, changes_of, sleep_many
+from strength.actions.undo import undo_sleeps
 from strength.api.memories import MemoryOut, MemoryView, conflict
-from strength.domain.merges import MergeState
-from strength.domain.sleep import RunState, Trigger
+from strength.domain.sleep import MergeState, RunState, Trigger
 from strength.models import Merge, SleepRun
 
 
@@ -132,10 +132,10 @@ class SleepRuns(SleepView):
         values = self.validated(SleepIn)
         actor = self.writing(values)
         round_id = new_id() if values["all_users"] else None
-        waking = SleepRequest(trigger=Trigger.API, by=self.principal, now=self.now, group=round_id)
+        sleep_request = SleepRequest(trigger=Trigger.API, by=self.principal, now=self.now, group=round_id)
         runs = sleep_many(
             actor=actor,
-            waking=waking,
+            request=sleep_request,
             all_users=values["all_users"],
             dry_run=values["dry_run"],
             most=MOST_AT_ONCE,

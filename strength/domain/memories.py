@@ -1,4 +1,4 @@
-"""What a memory is: its kinds, its states, the namespace it lies in, and when two are the same text."""
+"""Kinds, states, scopes and sources of memories, their identity, and what revisions keep of them (SPEC M1, M2, M9)."""
 
 import hashlib
 from collections.abc import Mapping
@@ -10,8 +10,6 @@ from memoryhub.tenancy.namespaces import ACTOR_PLACEHOLDER
 
 
 class Kind(StrEnum):
-    """What sort of thing is remembered (SPEC M1)."""
-
     FACT = "fact"
     PREFERENCE = "preference"
     SUMMARY = "summary"
@@ -23,7 +21,7 @@ class Kind(StrEnum):
 
 
 class Status(StrEnum):
-    """Where a memory stands; only active ones are searched for contexts."""
+    """State of a memory; only active ones are searched for contexts."""
 
     ACTIVE = "active"
     PENDING = "pending"
@@ -32,7 +30,7 @@ class Status(StrEnum):
 
 
 class ScopeLevel(StrEnum):
-    """Who sees a memory: its project, agents of its domain, or every agent (SPEC M2)."""
+    """Visibility of a memory: in its project, to agents of its domain, or to every agent (SPEC M2)."""
 
     PROJECT = "project"
     DOMAIN = "domain"
@@ -40,8 +38,6 @@ class ScopeLevel(StrEnum):
 
 
 class Source(StrEnum):
-    """Where a memory comes from."""
-
     EDUCATION = "education"
     TASK = "task"
     MANUAL = "manual"
@@ -49,20 +45,8 @@ class Source(StrEnum):
     IMPORT = "import"
 
 
-FOLDERS = {
-    Kind.FACT: "facts",
-    Kind.PREFERENCE: "preferences",
-    Kind.SUMMARY: "summaries",
-    Kind.EPISODE: "episodes",
-    Kind.REFLECTION: "reflections",
-    Kind.LEARNING: "learnings",
-    Kind.DECISION: "decisions",
-    Kind.NOTE: "notes",
-}
-
-
 class MemoryRefused(DomainError, ValueError):
-    """A memory that cannot be written as asked; `field` names the value that is wrong."""
+    """A validation error of a memory; `field` names the value that is wrong."""
 
     def __init__(self, field: str, message: Message) -> None:
         self.field = field
@@ -70,12 +54,13 @@ class MemoryRefused(DomainError, ValueError):
 
 
 def default_namespace(kind: Kind) -> str:
-    """Return where a memory of this kind lies when nobody says."""
-    return f"/{FOLDERS[kind]}/{ACTOR_PLACEHOLDER}/"
+    """Return the namespace of a memory of this kind that states none."""
+    folder = "summaries" if kind == Kind.SUMMARY else f"{kind}s"
+    return f"/{folder}/{ACTOR_PLACEHOLDER}/"
 
 
 def content_digest(content: str) -> bytes:
-    """Return the SHA-256 of a text without the white space around it: equal digests, same memory."""
+    """Return the SHA-256 of a text without surrounding white space; memories with equal digests are duplicates."""
     return hashlib.sha256(content.strip().encode("utf-8")).digest()
 
 
@@ -94,11 +79,11 @@ def check_scope(level: ScopeLevel, *, domain: str, user_id: str) -> None:
 
 
 class WrongState(DomainError):
-    """The memory is in a state from which this cannot be done."""
+    """The memory's state does not allow the change."""
 
 
 class LockedByPerson(DomainError):
-    """A person has put this text right; nothing rewrites it automatically."""
+    """A person has edited this text; no job may rewrite it."""
 
 
 class DuplicateMemory(DomainError):
@@ -106,48 +91,31 @@ class DuplicateMemory(DomainError):
 
 
 SLEEP_VERB = "sleep"
-"""What a sleep did, and not a person."""
+"""The verb of revisions that a sleep left, not a person."""
 
 
 class TombstoneReason(StrEnum):
-    """What a person decided about a text that is not to come back."""
-
     DELETED = "deleted"
     REJECTED = "rejected"
     EDITED = "edited"
 
 
-# Written by a program on its own account, not because somebody asked for it.
 AUTOMATIC = frozenset({Source.EXTRACTION, Source.TASK, Source.EDUCATION})
+"""Sources of what a program writes without being asked to."""
 
-# The curated fields: what people decide about. Strength has a history of its own.
 CURATED = (
-    "content",
-    "namespace",
-    "kind",
-    "tags",
-    "scope_level",
-    "scope_domain",
-    "scope_project",
-    "status",
-    "pinned",
-    "locked",
-    "learnings",
-    "confidence",
-    "valid_from",
-    "valid_to",
-)
+    "content", "namespace", "kind", "tags", "scope_level", "scope_domain", "scope_project", "status", "pinned",
+    "locked", "learnings", "confidence", "valid_from", "valid_to",
+)  # fmt: skip
+"""The fields that revisions keep. Strength has a history of its own."""
 
 
 def changed(before: Mapping[str, Any], after: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return the curated values that differ, as they were and as they are."""
+    """Return the curated values that differ, before and after."""
     keys = [key for key in CURATED if before.get(key) != after.get(key)]
     return {key: before.get(key) for key in keys}, {key: after.get(key) for key in keys}
 
 
 def values_after(snapshot: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what a restored memory gets: the curated values as they stood after that revision.
-
-    All but the lock: that a person has edited it stays true.
-    """
+    """Return the curated values that restoring a revision brings back: all but the lock, which stays."""
     return {key: snapshot[key] for key in CURATED if key in snapshot and key != "locked"}

@@ -1,4 +1,4 @@
-"""What waits for a person: its sorts, why it waits, and how far a person's round has come: pure (SPEC W2)."""
+"""The review queue: what is pending and why, and the session of one reviewer (SPEC W2). Pure."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -8,27 +8,23 @@ from uuid import UUID
 
 MOST_SKIPPED: Final = 300
 MOST_UNDONE: Final = 30
-"""Decisions of a round that can be taken back one after the other, the last first."""
+"""Decisions of a round that can be undone one after the other, the last first."""
 
 
 class Sort(StrEnum):
-    """What sort of thing waits."""
-
     MEMORY = "memory"
     CORRECTION = "correction"
-    """A memory that waits, and ends others once it is approved."""
+    """A pending memory that supersedes others once it is approved."""
     MERGE = "merge"
 
 
 class Order(StrEnum):
-    """What comes first."""
-
     OLDEST = "oldest"
     WEIGHTIEST = "weightiest"
 
 
-class WaitsFor(StrEnum):
-    """Why a memory waits for a person (SPEC M8-M10)."""
+class PendingReason(StrEnum):
+    """Reasons why a memory needs approval (SPEC M8-M10)."""
 
     UNTRUSTED_SOURCE = "untrusted_source"
     UNTRUSTED_WRITER = "untrusted_writer"
@@ -39,8 +35,8 @@ class WaitsFor(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Waiting:
-    """What is known of a memory that waits, as far as it says why."""
+class PendingMemory:
+    """The facts about a pending memory from which its reasons follow."""
 
     is_trusted: bool
     has_untrusted_source: bool
@@ -50,22 +46,22 @@ class Waiting:
     was_decided_against: bool
 
 
-def why_it_waits(memory: Waiting) -> list[WaitsFor]:
-    """Return every reason there is, the gravest first; where nothing tells, somebody asked for it to wait."""
+def pending_reasons(memory: PendingMemory) -> list[PendingReason]:
+    """Return all reasons, the gravest first; without any, its writer requested approval."""
     unsure = memory.confidence is not None and memory.confidence < memory.confidence_floor
     reasons = {
-        WaitsFor.UNTRUSTED_SOURCE: not memory.is_trusted and memory.has_untrusted_source,
-        WaitsFor.UNTRUSTED_WRITER: not memory.is_trusted and not memory.has_untrusted_source,
-        WaitsFor.DECIDED_AGAINST: memory.was_decided_against,
-        WaitsFor.CONTRADICTS: memory.contradicts,
-        WaitsFor.UNSURE: unsure,
+        PendingReason.UNTRUSTED_SOURCE: not memory.is_trusted and memory.has_untrusted_source,
+        PendingReason.UNTRUSTED_WRITER: not memory.is_trusted and not memory.has_untrusted_source,
+        PendingReason.DECIDED_AGAINST: memory.was_decided_against,
+        PendingReason.CONTRADICTS: memory.contradicts,
+        PendingReason.UNSURE: unsure,
     }
-    return [reason for reason, holds in reasons.items() if holds] or [WaitsFor.ASKED]
+    return [reason for reason, holds in reasons.items() if holds] or [PendingReason.ASKED]
 
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """One thing that waits."""
+    """A memory or merge proposal in the queue."""
 
     sort: Sort
     key: UUID
@@ -75,12 +71,11 @@ class Item:
 
     @property
     def is_merge(self) -> bool:
-        """Whether it is two memories that may be one."""
         return self.sort is Sort.MERGE
 
 
 def item_of(text: str) -> Item | None:
-    """Return the item that a text names, None where it names none."""
+    """Parse the text form of an item; None where it is not one."""
     sort, _, key = text.partition(":")
     try:
         return Item(Sort(sort), UUID(key))
@@ -89,8 +84,8 @@ def item_of(text: str) -> Item | None:
 
 
 @dataclass(frozen=True, slots=True)
-class Decided:
-    """A decision of this round: what was done to which item, and what taking it back needs to know."""
+class Decision:
+    """A decision of this round; `way_back` is what undoing it needs."""
 
     number: int
     item: Item
@@ -100,51 +95,47 @@ class Decided:
 
 @dataclass(frozen=True)
 class Round:
-    """One person's way through what waits: what they skipped, and what they decided, the last at the end."""
+    """One reviewer's session: the items that they skipped, and their decisions, the latest last."""
 
     skipped: tuple[Item, ...] = ()
-    decided: tuple[Decided, ...] = ()
+    decided: tuple[Decision, ...] = ()
     count: int = 0
-    """Decisions of the round that stand; more than can be taken back."""
+    """All decisions of the round that were not undone; more than `decided` holds."""
     number: int = 0
     about: str = ""
-    """The filters that it goes by."""
+    """The filters of the queue."""
 
     def narrowed(self, about: str) -> "Round":
-        """Return the round as it is for these filters: begun anew where they are others, but for the way back."""
+        """Return the round for these filters; other filters reset it, but decisions can still be undone."""
         return self if about == self.about else replace(self, about=about, skipped=(), count=0)
 
     def skip(self, item: Item) -> "Round":
-        """Put an item to the end of the round."""
+        """Move an item to the end of the round."""
         others = [each for each in self.skipped if each.key != item.key]
         return replace(self, skipped=(*others, item)[-MOST_SKIPPED:])
 
     def unskip(self, item: Item) -> "Round":
-        """Take an item from the end of the round."""
         return replace(self, skipped=tuple(each for each in self.skipped if each.key != item.key))
 
     def before(self, item: Item | None) -> Item | None:
-        """Return what was skipped last, besides an item; None where there is nothing."""
+        """Return the item that was skipped last, other than `item`."""
         others = [each for each in self.skipped if item is None or each.key != item.key]
         return others[-1] if others else None
 
     def decide(self, item: Item, verb: str, way_back: Mapping[str, Any]) -> "Round":
-        """Note a decision."""
-        made = Decided(self.number + 1, item, verb, way_back)
+        made = Decision(self.number + 1, item, verb, way_back)
         kept = (*self.decided, made)[-MOST_UNDONE:]
         return replace(self.unskip(item), decided=kept, count=self.count + 1, number=made.number)
 
     @property
-    def last(self) -> Decided | None:
-        """Return the decision that can be taken back next."""
+    def last(self) -> Decision | None:
         return self.decided[-1] if self.decided else None
 
-    def take_back(self) -> "Round":
-        """Forget the last decision."""
+    def undo_last(self) -> "Round":
         return replace(self, decided=self.decided[:-1], count=max(0, self.count - 1))
 
     def as_json(self) -> dict[str, Any]:
-        """Return the round as JSON types: ids and verbs, no text."""
+        """Return the round as JSON types, for the session: ids and verbs, no text."""
         return {
             "skipped": [str(item) for item in self.skipped],
             "decided": [
@@ -157,13 +148,13 @@ class Round:
 
 
 def round_of(stored: Mapping[str, Any] | None) -> Round:
-    """Return the round that was stored as JSON, or a new one."""
+    """Parse a stored round; a new one where there is none."""
     if not stored:
         return Round()
     return Round(
         skipped=tuple(item for text in stored["skipped"] if (item := item_of(text))),
         decided=tuple(
-            Decided(number, item, verb, way_back)
+            Decision(number, item, verb, way_back)
             for number, text, verb, way_back in stored["decided"]
             if (item := item_of(text))
         ),

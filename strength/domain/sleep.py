@@ -1,11 +1,15 @@
-"""The words of a sleep: what begins it, how far it is, and what it does to a memory (SPEC S5–S7)."""
+"""States and changes of sleeps and merges, and the rules by which two memories are merged (SPEC S5-S7)."""
 
+from dataclasses import dataclass
+from datetime import datetime
 from enum import StrEnum
+from typing import Any
+
+from strength.domain.policy import StrengthPolicy
+from strength.domain.strength import Numbers, consolidation_level
 
 
 class Trigger(StrEnum):
-    """What began a sleep."""
-
     API = "api"
     TASK = "task"
     SCHEDULE = "schedule"
@@ -14,7 +18,7 @@ class Trigger(StrEnum):
 
 
 class RunState(StrEnum):
-    """Where a sleep stands. One that was killed is still running, and the next trigger goes on with it."""
+    """State of a sleep. One that was killed is still running; the next trigger continues it."""
 
     RUNNING = "running"
     DONE = "done"
@@ -22,7 +26,7 @@ class RunState(StrEnum):
 
 
 class Phase(StrEnum):
-    """How far a sleep has come: it fades and archives the weak, then what is too much, then compares what is new."""
+    """Phases of a sleep: decay and archive the weak, archive above the limit, compare new memories."""
 
     FADE = "fade"
     CROWD = "crowd"
@@ -30,8 +34,6 @@ class Phase(StrEnum):
 
 
 class ChangeKind(StrEnum):
-    """What a sleep does to a memory."""
-
     DECAY = "decay"
     LEVEL = "level"
     ARCHIVE = "archive"
@@ -40,10 +42,57 @@ class ChangeKind(StrEnum):
 
 
 class Why(StrEnum):
-    """Why a sleep did it, in the words that a preview shows."""
+    """Reasons of changes, as previews and revisions name them."""
 
     FADED = "faded"
     USED_ENOUGH = "uses_reach_another_level"
     WEAK = "at_or_below_archive_threshold"
     CROWDED = "above_max_active_memories"
     SAME = "says_the_same"
+
+
+class MergeState(StrEnum):
+    """State of a merge proposal. A dismissed pair is not proposed again."""
+
+    PROPOSED = "proposed"
+    MERGED = "merged"
+    DISMISSED = "dismissed"
+    WITHDRAWN = "withdrawn"
+    UNDONE = "undone"
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """The values of a memory that decide which of two a merge keeps."""
+
+    key: Any
+    locked: bool
+    pinned: bool
+    strength: float
+    created_at: datetime
+
+    @property
+    def is_decided(self) -> bool:
+        """Whether a person edited or pinned it: a sleep does not absorb such a memory."""
+        return self.locked or self.pinned
+
+
+def kept_first(one: Side, other: Side) -> tuple[Side, Side]:
+    """Return the side to keep, then the other: edited by a person, pinned, stronger, older ones are kept."""
+    ranked = sorted(
+        (one, other),
+        key=lambda side: (not side.locked, not side.pinned, -side.strength, side.created_at, str(side.key)),
+    )
+    return ranked[0], ranked[1]
+
+
+def joined(kept: Numbers, absorbed: Numbers, policy: StrengthPolicy) -> Numbers:
+    """Return the kept memory's numbers after a merge: the greater strength, and the uses and impacts of both."""
+    uses = kept.access_count + absorbed.access_count
+    return Numbers(
+        strength=max(kept.strength, absorbed.strength),
+        access_count=uses,
+        impact_score=kept.impact_score + absorbed.impact_score,
+        consolidation_level=consolidation_level(uses, policy.consolidation_thresholds),
+        faded=kept.faded,
+    )

@@ -1,7 +1,14 @@
-"""How strong a memory is when it is new, how it grows with use and fades without it: pure formulas (SPEC S1–S4).
+"""Formulas of strength: initial value, growth by use, decay, the decay clock, and its history (SPEC S1-S4, M9). Pure.
 
 `strength.sql` renders the same formulas for the database; one parity test feeds both the same cases.
 `docs/algorithm.md` explains each with an example.
+
+An actor's clock spares writing every memory each night. A memory that was put on the clock at `then` keeps e to the
+power of `now - then`, by its level. Nights under different policies add up: each advances the clock by what its own
+policy takes.
+
+The history of a strength stores one row for each kind of event and day. Decay in between is computed: each point holds
+the memory's `faded` at the time, and the loss is spread over the nights between two points.
 """
 
 import math
@@ -19,15 +26,13 @@ from strength.domain.policy import LEVELS, StrengthPolicy
 SECONDS_PER_DAY: Final = 86_400.0
 
 MOST_LOST: Final = 200.0
-"""The most that is lost at once, as a logarithm: e^-200 is less than anybody will ever see of a memory."""
+"""The greatest decay of one step, as a logarithm: e^-200 is practically nothing."""
 
 NOTHING: Final = 1e-200
-"""What is weaker is nothing. Both bounds keep products within the range of floats, outside which PostgreSQL refuses."""
+"""Weaker is 0. Both bounds keep products within the range of floats, outside which PostgreSQL raises errors."""
 
 
 class Impact(StrEnum):
-    """What a memory did beyond being used (SPEC S3)."""
-
     USER_POSITIVE = "user_positive"
     TASK_SUCCESS = "task_success"
     PREVENTED_ERROR = "prevented_error"
@@ -35,7 +40,7 @@ class Impact(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Numbers:
-    """The numbers of a memory that use and sleep change. `faded` is ln of what all its decays left together."""
+    """The numbers of a memory that use and sleep change; `faded` is the logarithm of the product of its decays."""
 
     strength: float
     access_count: int = 0
@@ -45,7 +50,7 @@ class Numbers:
 
 
 def initial_strength(policy: StrengthPolicy, *, source: Source, stated: float | None) -> float:
-    """Return a new memory's strength: what the writer stated, else by where it comes from."""
+    """Return a new memory's strength: the stated one, else the policy's for its source."""
     if stated is not None:
         return stated
     return policy.initial_strength_education if source is Source.EDUCATION else policy.initial_strength
@@ -81,7 +86,6 @@ def impacted(numbers: Numbers, policy: StrengthPolicy, impact: Impact) -> Number
 
 
 def impact_value(policy: StrengthPolicy, impact: Impact) -> float:
-    """Return what an impact of this sort adds to the impact score."""
     return {
         Impact.USER_POSITIVE: policy.impact_user_positive,
         Impact.TASK_SUCCESS: policy.impact_task_success,
@@ -95,9 +99,9 @@ def rate_per_task(policy: StrengthPolicy, level: int) -> float:
 
 
 def days_of_decay(policy: StrengthPolicy, *, elapsed_seconds: float, tasks: int) -> float:
-    """Return over how many days a memory fades: those that passed, or by the `task` clock those its tasks stand for.
+    """Return the days of decay: those that passed, or by the `task` clock the equivalent of the completed tasks.
 
-    A clock that was set back counts as standing still: no strength ever rises by sleeping.
+    Never negative, so that no strength rises after the system's time was set back.
     """
     if policy.decay_clock == "task":
         return max(0, tasks) / policy.expected_tasks_per_day
@@ -105,9 +109,9 @@ def days_of_decay(policy: StrengthPolicy, *, elapsed_seconds: float, tasks: int)
 
 
 def decayed(numbers: Numbers, policy: StrengthPolicy, *, days: float) -> Numbers:
-    """Return the numbers after so many days without use, of which `target ** days` is left, at the policy's level.
+    """Return the numbers after so many days without use: `target ** days` of the strength, and a refreshed level.
 
-    It fades by the level that it had until now. Fading twice over two halves is fading once over the whole.
+    Decays by the level that it had until now. Two decays over half the days equal one over all.
     """
     target = policy.decay_targets[numbers.consolidation_level]
     return Numbers(
@@ -120,32 +124,31 @@ def decayed(numbers: Numbers, policy: StrengthPolicy, *, days: float) -> Numbers
 
 
 def perspective_strength(stored: float, *, faded_then: float, faded_now: float) -> float:
-    """Return a perspective's strength now: what it was at its last use, faded as the memory has faded since."""
+    """Return a perspective's strength: that of its last use, decayed as its memory has since."""
     return left_of(stored, faded_now - faded_then)
 
 
 def left_of(strength: float, logarithm: float) -> float:
-    """Return a strength times e to the power of a logarithm, within what floats can hold."""
+    """Return a strength times e to the power of a logarithm, within the range of floats."""
     if strength < NOTHING:
         return 0.0
     return strength * math.exp(max(-MOST_LOST, min(MOST_LOST, logarithm)))
 
 
 def new_clock() -> list[float]:
-    """Return a clock that has not moved yet."""
     return [0.0] * LEVELS
 
 
 @dataclass(frozen=True, slots=True)
 class Clock:
-    """Where a clock stands: the logarithm of what is left, by level; at which moment, and after how many tasks."""
+    """A decay clock: the logarithm of the share that is left, by level; its moment, and its count of tasks."""
 
     left: Sequence[float]
     at: datetime | None = None
     tasks: int = 0
 
     def moved(self, policy: StrengthPolicy, *, now: datetime, tasks: int) -> "Clock":
-        """Return the clock moved on to a moment; one that never moved begins there. It never goes back."""
+        """Return the clock advanced to a moment; a new one begins there. It never goes back."""
         since = self.at or now
         days = days_of_decay(policy, elapsed_seconds=(now - since).total_seconds(), tasks=tasks - self.tasks)
         days = 0.0 if self.at is None else days
@@ -156,15 +159,15 @@ class Clock:
 
 
 def faded_by(clock: Sequence[float], *, level: int, then: float) -> float:
-    """Return the logarithm of what is left of what was put on the clock at `then`.
+    """Return the logarithm of the share that is left of what was put on the clock at `then`.
 
-    Nothing is lost before the clock gets there: a night puts memories on it before it moves it, slice by slice.
+    0 until the clock reaches `then`: a night puts memories on it, slice by slice, before it advances it.
     """
     return min(0.0, clock[level] - then)
 
 
 class PointKind(StrEnum):
-    """What happened. `created`, `slept` and `now` are computed, the others kept."""
+    """Kinds of events; `created`, `slept` and `now` are computed, the others stored."""
 
     CREATED = "created"
     USED = "used"
@@ -176,7 +179,7 @@ class PointKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """How strong a memory was after an event, and before the first event of the same sort on that day."""
+    """A memory's strength after an event, and before the first event of the same kind on that day."""
 
     at: datetime
     kind: PointKind
@@ -186,17 +189,16 @@ class Point:
     level: int
     times: int = 1
     began_at: datetime | None = None
-    """When the first event of the sort was, where that is known; and how far the memory had faded by then."""
+    """When the first event of the kind was, where that is known; `faded_before` is the memory's `faded` then."""
     faded_before: float | None = None
 
     @property
     def beginning(self) -> datetime:
-        """Return when the first event of the sort was, as far as is known."""
         return self.at if self.began_at is None else self.began_at
 
     @property
     def born(self) -> float:
-        """Return how strong the memory was when it was made, where nothing else happened to it before."""
+        """Return the memory's initial strength, if this is its first event."""
         faded = self.faded if self.faded_before is None else self.faded_before
         return left_of(self.before, -faded)
 
@@ -211,13 +213,13 @@ def curve(
     level: int,
     nights: Sequence[datetime],
 ) -> list[Point]:
-    """Return a memory's points from its creation until now, the nights between them filled in, in order of time.
+    """Return a memory's points from its creation until now, with the nights between them, in order of time.
 
-    `strength`, `faded` and `level` are the memory's own now, `nights` the moments its actor's sleeps reckoned for.
+    `strength`, `faded` and `level` are the memory's current ones, `nights` the moments of its actor's sleeps.
     """
     events = sorted(kept, key=lambda point: point.at)
     end = Point(now, PointKind.NOW, strength, strength, faded, level)
-    # What happened again and again may have begun before what ended before it.
+    # A repeated event may have begun before one that ended before it.
     born = min(events, key=lambda point: point.beginning, default=end).born
     start = Point(created_at, PointKind.CREATED, born, born, 0.0, 0)
     whole = [start, *events, end]
@@ -230,7 +232,7 @@ def curve(
 
 
 def _nights_between(earlier: Point, later: Point, nights: Sequence[datetime]) -> list[Point]:
-    """Return what each night left, so that all of them together leave what the later point says."""
+    """Return a point for each night, sharing the loss between two points by the nights' lengths."""
     within = [night for night in nights if earlier.at < night <= later.at]
     lost = later.faded - earlier.faded
     if not within or not lost:

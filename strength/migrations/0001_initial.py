@@ -5,7 +5,7 @@ import memoryhub.ids
 import memoryhub.search.models
 import memoryhub.tenancy.domain
 import strength.domain.memories
-import strength.domain.merges
+import strength.domain.sleep
 import strength.domain.sleep
 import strength.domain.strength
 import strength.models.task
@@ -268,7 +268,7 @@ class Migration(migrations.Migration):
                 ('kept_version', models.PositiveIntegerField()),
                 ('absorbed_version', models.PositiveIntegerField()),
                 ('likeness', models.FloatField()),
-                ('state', models.CharField(choices=[('proposed', 'proposed'), ('merged', 'merged'), ('dismissed', 'dismissed'), ('withdrawn', 'withdrawn'), ('undone', 'undone')], default=strength.domain.merges.MergeState['PROPOSED'], max_length=10)),
+                ('state', models.CharField(choices=[('proposed', 'proposed'), ('merged', 'merged'), ('dismissed', 'dismissed'), ('withdrawn', 'withdrawn'), ('undone', 'undone')], default=strength.domain.sleep.MergeState['PROPOSED'], max_length=10)),
                 ('undo', models.JSONField(default=dict)),
                 ('decided_by', models.CharField(blank=True, max_length=150)),
                 ('reason', models.TextField(blank=True)),

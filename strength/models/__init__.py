@@ -1,4 +1,4 @@
-"""The rows of `strength`, by what they are about."""
+"""The models of `strength`."""
 
 from strength.models.memory import (
     CurrentNumbers,

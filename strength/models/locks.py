@@ -1,8 +1,8 @@
-"""Keeping sleeps and those who change memories apart.
+"""Locks that keep sleeps and writers of an actor's memories apart, and settled numbers.
 
-A sleep locks numbers and then memories, in one scan of a table made for it; whoever changes a memory locks it the other
-way round. So both take a lock of the actor's first: changes and uses share it, a sleep has it alone, for a slice at a
-time. Who shares it knows where the actor's clock stands (`strength.actions.sleep`).
+A sleep locks numbers before memories, in one scan of the narrow table; everything else locks memories first. So both
+take an advisory lock of the actor before: writers share it, a sleep holds it exclusively, one slice at a time. Whoever
+shares it sees a clock that does not advance.
 """
 
 from collections.abc import Collection
@@ -16,12 +16,12 @@ from memoryhub.auth.tenancy import UnknownRow
 from strength.sql import QUERIES
 
 # In one statement: the subquery is not pulled up, for its function has effects, and rows are locked after the join.
-HOLD = """
+LOCK = """
 SELECT 1 FROM (SELECT {lock}(%(about)s, %(whose)s)) AS held, memoryhub_actor AS actor
 WHERE actor.id = %(actor_id)s FOR KEY SHARE OF actor
 """
 
-# Both forms of the lock take two numbers: the first says what it is about, the second whose it is.
+# The first of the advisory lock's two numbers; the second is of the actor.
 _ABOUT = 0x51EE9
 
 
@@ -30,16 +30,16 @@ def _whose(actor_id: UUID) -> int:
 
 
 def lock_shared(actor_id: UUID) -> None:
-    """Keep an actor from being erased, and its sleep from going on, until the transaction ends.
+    """Keep an actor from being erased, and its sleep from continuing, until the transaction ends.
 
-    Every change of a memory, or of its strength, takes this first. Raises UnknownRow where the actor is gone.
+    Every change of a memory or its numbers takes this first. Raises UnknownRow where the actor is gone.
     """
-    _hold(actor_id, HOLD.format(lock="pg_advisory_xact_lock_shared"))
+    _hold(actor_id, LOCK.format(lock="pg_advisory_xact_lock_shared"))
 
 
 def lock_exclusive(actor_id: UUID) -> None:
-    """Keep everybody else from changing an actor's memories until the transaction ends. Raises UnknownRow."""
-    _hold(actor_id, HOLD.format(lock="pg_advisory_xact_lock"))
+    """Keep everything else from changing an actor's memories until the transaction ends. Raises UnknownRow."""
+    _hold(actor_id, LOCK.format(lock="pg_advisory_xact_lock"))
 
 
 def _hold(actor_id: UUID, statement: str) -> None:
@@ -50,7 +50,7 @@ def _hold(actor_id: UUID, statement: str) -> None:
 
 
 def settle_numbers(actor_id: UUID, memory_ids: Collection[UUID]) -> None:
-    """Store these memories' numbers as they are now, held until the transaction ends."""
+    """Write current numbers into their rows, off the clock, and lock them until the transaction ends."""
     with connection.cursor() as cursor:
         cursor.execute(QUERIES["take_off_clock"], {"actor_ids": [actor_id], "memory_ids": list(memory_ids)})
 
@@ -58,7 +58,7 @@ def settle_numbers(actor_id: UUID, memory_ids: Collection[UUID]) -> None:
 def write_numbers(
     statement: str, values: dict[str, Any], *, actor_id: UUID, memory_ids: Collection[UUID]
 ) -> int:
-    """Execute a statement that writes these memories' numbers, off the clock; return how many rows it says."""
+    """Settle memories' numbers and execute a statement that changes them; return its row count."""
     keys = {"actor_ids": [actor_id], "memory_ids": list(memory_ids)}
     with connection.cursor() as cursor:
         cursor.execute(QUERIES["take_off_clock"] + statement, {"actor_id": actor_id, **keys, **values})

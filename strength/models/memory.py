@@ -1,4 +1,4 @@
-"""Memories, how strong they are, what makes them findable, and where they come from."""
+"""Memories with their numbers, index rows and sources."""
 
 from collections.abc import Iterable
 from contextlib import suppress
@@ -27,20 +27,25 @@ def choices(words: Iterable[str]) -> list[tuple[str, str]]:
 
 
 class MemoryQuerySet(models.QuerySet["Memory"]):
-    """Memories, narrowed by who may see them and by what is asked for."""
-
     def of(self, actor_ids: Iterable[UUID]) -> "MemoryQuerySet":
-        """Filter to the given actors: first of all filters, on every path."""
+        """Filter by actors, as the first filter on every path."""
         return self.filter(actor_id__in=list(actor_ids))
 
     def active(self) -> "MemoryQuerySet":
-        """Filter to memories that contexts may use: active and trusted."""
         return self.filter(status=Status.ACTIVE)
 
-    def with_numbers(self, actor_ids: Iterable[UUID] | None = None) -> "MemoryQuerySet":
-        """Load what the API and the admin show beside a memory; `actor_ids` are those the rows belong to.
+    def locked(self, memory_ids: Iterable[UUID]) -> "dict[UUID, Memory]":
+        """Lock rows until the transaction ends and return them with their agents, by id.
 
-        With them the further queries filter by actor too, as every query on a request path does.
+        In the order of keys, as everywhere more than one is locked.
+        """
+        rows = self.select_for_update(of=["self"]).select_related("actor__agent")
+        return {memory.pk: memory for memory in rows.filter(pk__in=list(memory_ids)).order_by("id")}
+
+    def with_numbers(self, actor_ids: Iterable[UUID] | None = None) -> "MemoryQuerySet":
+        """Load the related rows that the API and the admin show.
+
+        With `actor_ids` the further queries filter by actor too, as every query on a request path does.
         """
         whose = {} if actor_ids is None else {"actor_id__in": list(actor_ids)}
         return self.select_related("numbers", "actor").prefetch_related(
@@ -50,7 +55,7 @@ class MemoryQuerySet(models.QuerySet["Memory"]):
 
 
 class Facets(models.Model):
-    """What a search narrows by. A memory's index row repeats it, so that a scan reads one table."""
+    """The fields that searches filter by. Index rows repeat them, so that a scan reads one table."""
 
     kind = models.CharField(max_length=12, choices=choices(Kind), default=Kind.NOTE)
     namespace = models.CharField(max_length=LONGEST_NAMESPACE)
@@ -69,9 +74,9 @@ class Facets(models.Model):
 
 
 class Memory(Facets):
-    """Something remembered: its text, where it lies, who sees it, and what people decided (SPEC M1).
+    """A memory: its text, namespace, scope, state and curation (SPEC M1); `version` counts curated changes.
 
-    The numbers that change with every use are in MemoryNumbers. `version` counts curated changes.
+    The numbers that change with every use are in MemoryNumbers.
     """
 
     id = models.UUIDField(primary_key=True, default=new_id, editable=False)
@@ -140,7 +145,6 @@ class Memory(Facets):
 
     @property
     def agent(self) -> Agent:
-        """Return the agent whose memory it is, or whose user's."""
         return self.actor.agent
 
 
@@ -235,7 +239,7 @@ class MemoryNumbers(NumbersOfMemory):
 
 
 class PerspectiveStrength(models.Model):
-    """How strong a memory is seen from one perspective; absent means 0, never used from it."""
+    """A memory's strength from one perspective; without a row it is 0."""
 
     pk = models.CompositePrimaryKey("actor_id", "memory_id", "perspective")
     actor = models.ForeignKey(Actor, on_delete=models.CASCADE, related_name="+", db_index=False)
@@ -256,14 +260,14 @@ class PerspectiveStrength(models.Model):
         return str(self.memory_id)
 
     def now(self, numbers: NumbersOfMemory) -> float:
-        """Return how strong it is now, by the memory's own numbers as they are now."""
+        """Return its current strength, given the memory's current numbers."""
         return perspective_strength(self.strength, faded_then=self.faded, faded_now=numbers.faded)
 
 
 class MemoryIndex(Facets, SearchIndexRow):
-    """What makes a memory findable in one embedding space, apart from the memory itself.
+    """A memory's index row in one embedding space.
 
-    Its facets are the memory's: `strength.actions.search` keeps them so.
+    Its facets repeat the memory's: `strength.actions.search` keeps them so.
     """
 
     owner_field = "memory"
@@ -287,12 +291,11 @@ class MemoryIndex(Facets, SearchIndexRow):
 
     @classmethod
     def repeated(cls, owner: Memory) -> dict[str, Any]:
-        """Return the memory's facets."""
         return {name: getattr(owner, name) for name in FACETS}
 
     @classmethod
     def mend(cls) -> int:
-        """Bring what index and numbers repeat back in line with their memory; return how many rows were wrong."""
+        """Correct what index rows and numbers repeat of memories; return the number of rows that were wrong."""
         with connection.cursor() as cursor:
             cursor.execute(QUERIES["stale_memories"])
             stale = cursor.fetchall()
@@ -300,7 +303,7 @@ class MemoryIndex(Facets, SearchIndexRow):
 
     @staticmethod
     def _mend(actor_id: UUID, memory_ids: list[UUID]) -> int:
-        """Follow these memories while nobody can change them; what was erased meanwhile has no rows."""
+        """Correct the rows of these memories while they are locked; an actor erased meanwhile has none."""
         keys = {"actor_ids": [actor_id], "memory_ids": memory_ids}
         with suppress(UnknownRow), transaction.atomic(), connection.cursor() as cursor:
             lock_shared(actor_id)
@@ -314,10 +317,9 @@ class MemoryIndex(Facets, SearchIndexRow):
 
 
 class MemorySource(models.Model):
-    """Where a memory comes from: a message, with its channel and trust (SPEC M3).
+    """The message that a memory was drawn from, with its channel and trust (SPEC M3).
 
-    The message is a plain id, for `strength` must stay able to live apart; a message that was erased
-    leaves a source that leads nowhere, which is true.
+    The message is a plain id, so that `strength` does not depend on its table; the message may be erased.
     """
 
     id = models.UUIDField(primary_key=True, default=new_id, editable=False)

@@ -1,4 +1,4 @@
-"""What was decided about memories: revisions, merges of near-duplicates, and what is not to come back."""
+"""Records of curation: revisions, merges of near-duplicates, and tombstones."""
 
 from typing import ClassVar
 
@@ -11,15 +11,16 @@ from memoryhub.auth.domain import PrincipalKind
 from memoryhub.ids import new_id
 from memoryhub.tenancy.models import Actor
 from strength.domain.memories import TombstoneReason
-from strength.domain.merges import MergeState
+from strength.domain.sleep import MergeState
 from strength.models.memory import Memory, choices
 from strength.models.sleep import SleepRun
 
 
 class MemoryRevision(models.Model):
-    """One curated change of a memory: who, when, what before, what after, and why (SPEC M9).
+    """One curated change of a memory: who, when, before, after, and why (SPEC M9).
 
-    `after` is the whole of the curated values, so that any revision can be restored by itself.
+    `after` holds all curated values, so that any revision can be restored by itself; `beside` the other values that the
+    change replaced, for undo.
     """
 
     id = models.UUIDField(primary_key=True, default=new_id, editable=False)
@@ -58,10 +59,8 @@ class MemoryRevision(models.Model):
 
 
 class MergeQuerySet(models.QuerySet["Merge"]):
-    """Merges, with what is shown of them."""
-
     def with_memories(self) -> "MergeQuerySet":
-        """Load both memories with what the API and the admin show beside them."""
+        """Load both memories with the related rows that the API and the admin show."""
         sides = ("kept", "absorbed")
         rows = self.select_related(
             "actor", *sides, *(f"{side}__{rest}" for side in sides for rest in ("numbers", "actor"))
@@ -72,10 +71,10 @@ class MergeQuerySet(models.QuerySet["Merge"]):
 
 
 class Merge(models.Model):
-    """Two memories that say the same: proposed, merged, or kept apart by a person (SPEC S5).
+    """Two memories that say the same: proposed, merged, or dismissed (SPEC S5).
 
-    Bound to the versions that were compared: what was edited since is compared anew. `undo` is what the kept
-    memory was before, so that a merge can be taken back.
+    Bound to the compared versions: edited memories are compared anew. `undo` holds what an undo subtracts from
+    the kept memory.
     """
 
     id = models.UUIDField(primary_key=True, default=new_id, editable=False)
@@ -118,11 +117,11 @@ class Merge(models.Model):
 
 
 class Tombstone(models.Model):
-    """What a person deleted, rejected or put right: enough to know it again, and not its text (SPEC M9).
+    """The fingerprint of a text that a person deleted, rejected or replaced, without the text (SPEC M9).
 
-    `terms`, `marks`, `order`: see `strength.domain.duplicates`. `memory_id` is what stands in its place, where
-    there is something; a plain id, for that may go. `kind` and `message_ids` are the memory's: what is drawn again from
-    the messages it came from is the same in whatever words.
+    `terms`, `marks`, `order`: see `strength.domain.duplicates`. `memory_id` is the memory in its place, if any; a plain
+    id, for that may be deleted. `kind` and `message_ids` are the memory's: what is extracted again from the same
+    messages is the same in whatever words.
     """
 
     id = models.UUIDField(primary_key=True, default=new_id, editable=False)

@@ -1,4 +1,4 @@
-"""How an actor's memory works and rests: the tasks it completed, and its sleeps."""
+"""Sleeps of actors: their current state, and the runs."""
 
 from django.contrib.postgres.fields import ArrayField
 from django.db import models
@@ -15,14 +15,13 @@ from strength.models.memory import choices
 
 
 class SleepState(models.Model):
-    """An actor's clock of tasks and sleeps; its row is what those who begin a sleep queue for.
+    """An actor's count of tasks, decay clock and progress of sleeps; locked by whoever begins or undoes a sleep.
 
-    Memories changed after `compared_until` (or just then, behind `compared_after`) have not been looked at for
-    near-duplicates.
+    Memories changed after `compared_until` (or just then, after the id `compared_after`) have not been compared yet.
 
-    `clock` is the logarithm of what is left, by level, of what has been on it from the beginning; each night moves it
-    on to its moment `clock_at`, and to the tasks completed by then. What begins with `before_` is where it stood before
-    the sleep `clock_of` (a number), which moved it last; where that was undone, both are the same.
+    `clock` is the logarithm of what is left since its beginning, by level; each night advances it to its moment
+    `clock_at` and the tasks completed by then. The `before_` fields are its values before sleep number `clock_of`,
+    which advanced it last; once that is undone, both are equal.
     """
 
     actor = models.OneToOneField(Actor, on_delete=models.CASCADE, primary_key=True, related_name="+")
@@ -40,7 +39,7 @@ class SleepState(models.Model):
     compared_after = models.UUIDField(null=True)
 
     class Meta:
-        db_table = "strength_rhythm"  # exports call tables by their names: files of before can be read
+        db_table = "strength_rhythm"  # exports name their tables: older files stay readable
 
     def __str__(self) -> str:
         return str(self.actor_id)
@@ -49,9 +48,9 @@ class SleepState(models.Model):
 class SleepRun(models.Model):
     """One sleep of an actor, or the preview of one (SPEC S5, S6).
 
-    `now` is the moment it reckons for, however long it takes. Where it is: in its `phase`, behind the memory `after`
-    (when comparing, behind the last that changed at `compared_at`; it began at `compared_since`). `changes` is what a
-    preview found: ids and numbers, no texts. `group` binds those that one call began together.
+    `now` is the moment that it runs for, however long it takes. Its position is `phase` and the memory `after`; when
+    comparing, the last memory that changed at `compared_at`, from `compared_since` on. `changes` is a preview's result:
+    ids and numbers, no texts. The runs of one call share a `group`.
     """
 
     id = models.UUIDField(primary_key=True, default=new_id, editable=False)
@@ -101,7 +100,7 @@ class SleepRun(models.Model):
 
     @property
     def sleeper(self) -> Principal:
-        """Return who began it, as whom it acts."""
+        """Return the principal that began it, as which it acts."""
         return Principal(kind=PrincipalKind(self.who_kind), id=self.who_id, name=self.who_name)
 
     def __str__(self) -> str:

@@ -1,4 +1,4 @@
-"""How memories were used: tasks, reports that count once, and how strength went over time."""
+"""Tasks, reports of use, the history of strengths, and the cursors of extraction strategies."""
 
 from enum import StrEnum
 
@@ -23,7 +23,7 @@ class TaskState(StrEnum):
 
 
 class Task(models.Model):
-    """A task that was begun with some memories, and what came of it (SPEC S8)."""
+    """A task that was begun with some memories, and its result (SPEC S8)."""
 
     id = models.UUIDField(primary_key=True, default=new_id, editable=False)
     actor = models.ForeignKey(Actor, on_delete=models.CASCADE, related_name="+", db_index=False)
@@ -50,9 +50,9 @@ class Task(models.Model):
 
 
 class UseReport(models.Model):
-    """That a memory was used in a task, so that it counts once however often it is said (SPEC S2).
+    """A use of a memory in a task, which counts once however often it is reported (SPEC S2).
 
-    The task is a SHA-256 of its client's word for it, of `Task` or not: it may be another actor's.
+    The task is the SHA-256 of the client's name for it, which need not be a `Task`, and may be another actor's.
     """
 
     pk = models.CompositePrimaryKey("actor_id", "memory_id", "task")
@@ -69,7 +69,7 @@ class UseReport(models.Model):
 
 
 class StrengthPoint(models.Model):
-    """How strong a memory was after what happened to it: one row for each sort of thing and day, the last counts.
+    """A memory's strength after an event; one row for each kind and day holds the last.
 
     Decay has no rows: between two points it follows from `faded` and the actor's sleeps (`strength.domain.strength`).
     """

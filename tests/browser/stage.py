@@ -64,7 +64,7 @@ class Stage:
         """Write memories that say the same, let Maya's memory sleep, and return the proposal to merge them."""
         memories = [self.remember(text) for text in same]
         self.now += timedelta(hours=1)
-        sleep(actor=self.maya, waking=SleepRequest(Trigger.SCHEDULE, BY, self.now))
+        sleep(actor=self.maya, request=SleepRequest(Trigger.SCHEDULE, BY, self.now))
         return Merge.objects.get(kept__in=memories, absorbed__in=memories)
 
     def summary(self) -> Summary:
@@ -90,7 +90,7 @@ def set_stage(now: datetime) -> None:
     for actor, same in ((stage.maya, SAME[:2]), (stage.ken, SAME[2:])):
         for text in same:
             stage.remember(text, actor=actor)
-        sleep(actor=actor, waking=SleepRequest(Trigger.SCHEDULE, BY, now))
+        sleep(actor=actor, request=SleepRequest(Trigger.SCHEDULE, BY, now))
     _project(stage)
     _questions(stage)
     _machinery(stage)

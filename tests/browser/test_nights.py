@@ -5,8 +5,7 @@ from typing import Any
 
 from strength.actions.curation import delete_memory
 from strength.domain.memories import Status
-from strength.domain.merges import MergeState
-from strength.domain.sleep import RunState
+from strength.domain.sleep import MergeState, RunState
 from strength.models import SleepRun, Tombstone
 from tests.browser.chromium import expect
 from tests.browser.stage import BY, Stage, page_of

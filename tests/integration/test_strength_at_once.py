@@ -13,7 +13,7 @@ from memoryhub.tenancy.models import Actor
 from strength.actions.curation import apply_transition
 from strength.actions.memories import NewMemory, write_memory
 from strength.actions.sleep import SleepRequest, sleep
-from strength.actions.sleep_runs import undo_sleep
+from strength.actions.undo import undo_sleep
 from strength.actions.usage import mark_candidates, use_memories, use_memory
 from strength.domain.sleep import Trigger
 from strength.models import Memory, MemoryIndex, MemoryNumbers, SleepRun
@@ -58,7 +58,7 @@ def test_eight_triggers_are_one_sleep(actor: Actor) -> None:
     for day in range(1, 6):
         moment = NOW + timedelta(days=day)
         runs = at_once(
-            lambda _, moment=moment: sleep(actor=actor, waking=SleepRequest(Trigger.API, BY, moment)).pk, 8
+            lambda _, moment=moment: sleep(actor=actor, request=SleepRequest(Trigger.API, BY, moment)).pk, 8
         )
         assert len(set(runs)) == 1
         assert SleepRun.objects.count() == day
@@ -74,7 +74,7 @@ def test_searches_uses_curators_and_sleeps_do_not_meet_half_way(actor: Actor) ->
         if number == 0:
             while not over.is_set():
                 moment = NOW + timedelta(seconds=nights + 1)
-                run = sleep(actor=actor, waking=SleepRequest(Trigger.API, BY, moment))
+                run = sleep(actor=actor, request=SleepRequest(Trigger.API, BY, moment))
                 nights += 1
                 if nights % 3 == 0:
                     undo_sleep(run=run, by=BY, reason="", now=moment)

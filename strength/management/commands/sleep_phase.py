@@ -1,4 +1,4 @@
-"""`manage.py sleep_phase`: let memory sleep now, or see what it would do."""
+"""`manage.py sleep_phase`: run the sleep of actors now, or preview it."""
 
 import json
 import os
@@ -22,15 +22,10 @@ from strength.domain.sleep import Trigger
 from strength.models import SleepRun
 
 SHOWN_CHANGES = 20
-
-
-MOST_AT_ONCE = 4
-"""More than that wait for the same disk."""
+MOST_AT_ONCE = 4  # more wait for the same disk
 
 
 class Command(ResumableCommand):
-    """Sleeps some actors at a time; what was done stays done, and an interrupted sleep is gone on with."""
-
     help = (
         "Let memories fade, archive the weak, refresh levels, and look for near-duplicates. Without --agent: of all "
         "agents and users. With --agent alone: of the agent and all its users. A run that was stopped goes on when it "
@@ -38,7 +33,6 @@ class Command(ResumableCommand):
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
-        """Take whose memory is to sleep, and how to tell of it."""
         parser.add_argument("--agent", help="One agent, with all its users.")
         parser.add_argument("--user", help="One user of the agent; an empty one is the agent itself.")
         parser.add_argument(
@@ -47,35 +41,33 @@ class Command(ResumableCommand):
         parser.add_argument(
             "--json", action="store_true", help="One JSON object for each sleep, one on a line."
         )
-
         parser.add_argument(
             "--at-once", type=int, default=min(os.cpu_count() or 1, MOST_AT_ONCE), metavar="N",
             help="As many actors sleep at a time, each on a connection to the database (%(default)s).",
         )  # fmt: skip
 
     def handle(self, *args: Any, **options: Any) -> None:
-        """Let them sleep and tell of each; CommandError where there is no such agent or user."""
         if options["user"] is not None and not options["agent"]:
             raise CommandError("--user needs --agent: a user's memory is an agent's memory of that user.")
         if options["at_once"] < 1:
             raise CommandError("--at-once is 1 or more.")
         actors = _actors(options["agent"], options["user"])
-        waking = SleepRequest(trigger=Trigger.COMMAND, by=command("sleep_phase"), now=timezone.now())
+        sleep_request = SleepRequest(trigger=Trigger.COMMAND, by=command("sleep_phase"), now=timezone.now())
         sums = {"decayed": 0, "archived": 0, "consolidated": 0, "merged": 0, "proposed merges": 0}
         with Progress(console=Console(stderr=True), disable=not self.stderr.isatty()) as bar:
             shown = bar.add_task("Sleeping", total=len(actors))
-            for run in _sleeps(actors, waking, dry_run=options["dry_run"], at_once=options["at_once"]):
-                self._tell(run, as_json=options["json"])
+            for run in _sleeps(actors, sleep_request, dry_run=options["dry_run"], at_once=options["at_once"]):
+                self._report(run, as_json=options["json"])
                 for name, count in _counts(run).items():
                     sums[name] += count
                 bar.advance(shown)
         if not options["json"]:
-            told = ", ".join(f"{count} {name}" for name, count in sums.items())
+            totals = ", ".join(f"{count} {name}" for name, count in sums.items())
             self.stdout.write(
-                f"{'Would be' if options['dry_run'] else 'Done'}: {len(actors)} actors, {told}."
+                f"{'Would be' if options['dry_run'] else 'Done'}: {len(actors)} actors, {totals}."
             )
 
-    def _tell(self, run: SleepRun, *, as_json: bool) -> None:
+    def _report(self, run: SleepRun, *, as_json: bool) -> None:
         whose = {"agent_id": run.actor.agent_id, "user_id": run.actor.user_id}
         if as_json:
             self.stdout.write(json.dumps(_as_json(run) | whose, ensure_ascii=False))
@@ -103,12 +95,14 @@ def _actors(agent_id: str | None, user_id: str | None) -> list[Actor]:
     return found
 
 
-def _sleeps(actors: list[Actor], waking: SleepRequest, *, dry_run: bool, at_once: int) -> Iterator[SleepRun]:
+def _sleeps(
+    actors: list[Actor], sleep_request: SleepRequest, *, dry_run: bool, at_once: int
+) -> Iterator[SleepRun]:
     def sleep(actor: Actor, may_go_on: Callable[[], bool]) -> list[SleepRun]:
         with suppress(UnknownRow):  # erased meanwhile; the others sleep
             return sleep_many(
                 actor=actor,
-                waking=waking,
+                request=sleep_request,
                 all_users=False,
                 dry_run=dry_run,
                 most_compared=None,

@@ -250,7 +250,7 @@ def test_a_restored_revision_is_taken_back(boss: Client, hub: Hub) -> None:
 
 def test_what_an_approval_ended_holds_again_when_it_is_taken_back(boss: Client, hub: Hub) -> None:
     new = supersede_memory(
-        memory=hub.memory, new=NewMemory(content="Likes mango ice cream", waits=True), at=NOW, by=BY, reason="",
+        memory=hub.memory, new=NewMemory(content="Likes mango ice cream", needs_approval=True), at=NOW, by=BY, reason="",
         now=NOW,
     )  # fmt: skip
     assert new.status == "pending" and Memory.objects.get(pk=hub.memory.pk).valid_to is None

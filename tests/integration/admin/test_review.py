@@ -76,7 +76,7 @@ def proposed(hub: Hub, *same: str) -> Merge:
     """Write two memories that say the same, and let a sleep propose to merge them."""
     for number, text in enumerate(same or SAME):
         hub.remember(text, strength=2.0 - number, tags=[f"tag{number}"])
-    sleep(actor=hub.actor, waking=SleepRequest(Trigger.SCHEDULE, BY, NOW + DAY))
+    sleep(actor=hub.actor, request=SleepRequest(Trigger.SCHEDULE, BY, NOW + DAY))
     return Merge.objects.get()
 
 
@@ -375,7 +375,7 @@ def correction(hub: Hub) -> tuple[Memory, Memory]:
     old = hub.remember("Lives in Kyoto", pinned=True)
     new = supersede_memory(
         memory=old,
-        new=NewMemory(content="Lives in Osaka", waits=True),
+        new=NewMemory(content="Lives in Osaka", needs_approval=True),
         at=NOW + DAY,
         by=BY,
         reason="",

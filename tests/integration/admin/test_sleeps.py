@@ -41,11 +41,11 @@ def undo_of(response: Any) -> str:
 
 
 def preview(hub: Hub) -> SleepRun:
-    return preview_sleep(actor=hub.actor, waking=SleepRequest(Trigger.CURATOR, BY, NOW + DAY))
+    return preview_sleep(actor=hub.actor, request=SleepRequest(Trigger.CURATOR, BY, NOW + DAY))
 
 
 def slept(hub: Hub) -> SleepRun:
-    return sleep(actor=hub.actor, waking=SleepRequest(Trigger.CURATOR, BY, SOON))
+    return sleep(actor=hub.actor, request=SleepRequest(Trigger.CURATOR, BY, SOON))
 
 
 def actors(count: int) -> None:
@@ -125,7 +125,7 @@ def test_a_sleep_as_foreseen_says_so(boss: Client, hub: Hub) -> None:
     hub.remember("Said in passing", strength=0.05)
     preview(hub)
     assert "did what was foreseen" in boss.get(page_of(slept(hub))).content.decode()
-    later = sleep(actor=hub.actor, waking=SleepRequest(Trigger.CURATOR, BY, NOW + 2 * DAY))
+    later = sleep(actor=hub.actor, request=SleepRequest(Trigger.CURATOR, BY, NOW + 2 * DAY))
     assert boss.get(page_of(later)).context["preview"] is None
 
 

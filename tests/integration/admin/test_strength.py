@@ -61,7 +61,7 @@ class Nights:
 
 def wake(hub: Hub, at: datetime, **options: Any) -> SleepRun:
     """Let the user's memory sleep."""
-    return sleep(actor=hub.actor, waking=SleepRequest(Trigger.SCHEDULE, BY, at), **options)
+    return sleep(actor=hub.actor, request=SleepRequest(Trigger.SCHEDULE, BY, at), **options)
 
 
 def use(memory: Memory, at: datetime, **options: Any) -> None:

@@ -46,6 +46,6 @@ def sleep_at(actor: Actor) -> Sleep:
     def sleeping(moment: datetime, **options: Any) -> SleepRun:
         actor.refresh_from_db()
         actor.agent.refresh_from_db()
-        return sleep(actor=actor, waking=SleepRequest(Trigger.COMMAND, BY, moment), **options)
+        return sleep(actor=actor, request=SleepRequest(Trigger.COMMAND, BY, moment), **options)
 
     return sleeping

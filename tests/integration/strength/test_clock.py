@@ -17,11 +17,11 @@ from strength.actions.curation import apply_transition, edit_memory
 from strength.actions.memories import NewMemory, write_memory
 from strength.actions.merges import CannotMerge, merge
 from strength.actions.sleep import SleepRequest, sleep
-from strength.actions.sleep_runs import changes_of, undo_sleep
+from strength.actions.sleep_runs import changes_of
+from strength.actions.undo import undo_sleep
 from strength.actions.usage import apply_impact, mark_candidates, set_strengths, use_memories
 from strength.domain.memories import WrongState
-from strength.domain.merges import MergeState
-from strength.domain.sleep import Trigger
+from strength.domain.sleep import MergeState, Trigger
 from strength.domain.strength import Impact
 from strength.models import (
     CurrentNumbers,
@@ -182,14 +182,14 @@ def test_what_began_after_the_moment_of_a_late_night_does_not_fade_for_the_time_
     monkeypatch.setattr(sleeping, "SLICE", 1)
     write("early"), write("early too")
     broken_off = SleepRequest(Trigger.COMMAND, BY, NOW + DAY)
-    sleeping._fade_on(actor, broken_off)
+    sleeping._advance(actor, broken_off)
     _tasks(actor, 300)
     late = write("late", at=NOW + 30 * DAY)
-    sleep(actor=actor, waking=broken_off)
+    sleep(actor=actor, request=broken_off)
     assert numbers(late).strength == 1.0
     assert numbers(late).last_decay_at == NOW + 30 * DAY
     _tasks(actor, 10)
-    sleep(actor=actor, waking=SleepRequest(Trigger.COMMAND, BY, NOW + 31 * DAY))
+    sleep(actor=actor, request=SleepRequest(Trigger.COMMAND, BY, NOW + 31 * DAY))
     assert numbers(late).strength == pytest.approx(0.95, rel=1e-12)
 
 
@@ -220,15 +220,15 @@ def test_a_sleep_that_is_broken_off_in_the_middle_and_gone_on_with(
     monkeypatch.setattr(sleeping, "SLICE", 3)
     monkeypatch.setattr(sleeping, "FEW", few)
     memories = [write(f"memory {place}", strength=0.101 + place / 20) for place in range(10)]
-    sleep(actor=actor, waking=SleepRequest(Trigger.COMMAND, BY, NOW + DAY))
-    waking = SleepRequest(Trigger.COMMAND, BY, NOW + 2 * DAY)
-    run = sleeping._fade_on(actor, waking)
+    sleep(actor=actor, request=SleepRequest(Trigger.COMMAND, BY, NOW + DAY))
+    sleep_request = SleepRequest(Trigger.COMMAND, BY, NOW + 2 * DAY)
+    run = sleeping._advance(actor, sleep_request)
     used(memories[1], NOW + 2.1 * DAY)  # behind the slice
     used(memories[9], NOW + 2.1 * DAY)  # ahead of it
     assert run.state == "running" and run.after == Memory.objects.filter(status="active").order_by("pk")[2].pk
     assert numbers(memories[5]).strength == pytest.approx((0.101 + 5 / 20) * 0.95, rel=1e-12)
 
-    ended = sleep(actor=actor, waking=waking)
+    ended = sleep(actor=actor, request=sleep_request)
 
     assert (ended.pk, ended.state, ended.decayed_count) == (run.pk, "done", 9)
     assert numbers(memories[5]).strength == pytest.approx((0.101 + 5 / 20) * 0.95**2, rel=1e-12)
@@ -259,8 +259,8 @@ def life(actor: Actor, draw: random.Random, *, by_clock: bool) -> list[Any]:
         for _ in range(draw.randint(0, 4)):
             _deed(draw, actor, Memory.objects.get(pk=draw.choice(memories).pk), now - draw.random() * DAY / 2)
         if draw.random() < 0.8:
-            waking = SleepRequest(Trigger.COMMAND, BY, now)
-            run = sleep(actor=Actor.objects.select_related("agent").get(pk=actor.pk), waking=waking)
+            sleep_request = SleepRequest(Trigger.COMMAND, BY, now)
+            run = sleep(actor=Actor.objects.select_related("agent").get(pk=actor.pk), request=sleep_request)
             if not by_clock:
                 settle_numbers(actor.pk, [memory.pk for memory in memories])
             if draw.random() < 0.3:

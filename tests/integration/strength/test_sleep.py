@@ -15,12 +15,12 @@ from strength.actions.curation import apply_transition, delete_memory, edit_memo
 from strength.actions.merges import dismiss_merge, merge, undo_merge
 from strength.actions.revisions import snapshot
 from strength.actions.sleep import SleepRequest
-from strength.actions.sleep_runs import changes_of, preview_sleep, undo_sleep
+from strength.actions.sleep_runs import changes_of, preview_sleep
+from strength.actions.undo import undo_sleep
 from strength.actions.usage import set_strengths, use_memories
 from strength.domain.memories import WrongState
-from strength.domain.merges import MergeState
 from strength.domain.policy import StrengthPolicy
-from strength.domain.sleep import RunState, Trigger
+from strength.domain.sleep import MergeState, RunState, Trigger
 from strength.domain.strength import new_clock
 from strength.models import (
     CurrentNumbers,
@@ -108,11 +108,11 @@ def test_the_clock_of_tasks_counts_tasks_since(actor: Actor, write: Write, sleep
 
 
 def complete(actor: Actor, tasks: int) -> None:
-    from strength.sleep_sql import COUNT_TASK
+    from strength.sql import SLEEP_QUERIES
 
     with connection.cursor() as cursor:
         for _ in range(tasks):
-            cursor.execute(COUNT_TASK, {"actor_id": actor.id})
+            cursor.execute(SLEEP_QUERIES["count_task"], {"actor_id": actor.id})
 
 
 def test_perspectives_fade_with_their_memory(write: Write, sleep_at: Sleep) -> None:
@@ -313,7 +313,7 @@ def test_preview_says_what_then_happens_and_changes_nothing(
     before = world(actor)
     moment = NOW + 2 * DAY
 
-    preview = preview_sleep(actor=actor, waking=SleepRequest(Trigger.API, BY, moment))
+    preview = preview_sleep(actor=actor, request=SleepRequest(Trigger.API, BY, moment))
     assert world(actor) == before
     run = sleep_at(moment)
 
@@ -368,8 +368,7 @@ def test_a_second_trigger_for_the_same_occasion_is_the_same_sleep(write: Write, 
 
 def test_rows_are_visited_in_the_order_in_which_they_are_locked(actor: Actor, write: Write) -> None:
     """A sleep that scanned the table as it lies would meet those who mark and use memories half-way."""
-    from strength.sleep_sql import FADE, HOLD_RHYTHM, LOOK
-    from strength.sql import policy_values
+    from strength.sql import SLEEP_QUERIES, policy_values
 
     for place in range(50):
         write(f"memory {place}")
@@ -378,10 +377,10 @@ def test_rows_are_visited_in_the_order_in_which_they_are_locked(actor: Actor, wr
               "clock_task": 0, "slice": 10,
               "few": 10}  # fmt: skip
     some = {**values, "these": [memory.pk for memory in Memory.objects.all()[:20]]}
-    for statement, parameters in [(FADE, values), (FADE, some), (LOOK, values)]:
+    for name, parameters in [("fade", values), ("fade", some), ("look", values)]:
         with transaction.atomic(), connection.cursor() as cursor:
-            cursor.execute(HOLD_RHYTHM, {"actor_id": actor.id})
-            cursor.execute("EXPLAIN " + statement, parameters)
+            cursor.execute(SLEEP_QUERIES["lock_state"], {"actor_id": actor.id})
+            cursor.execute("EXPLAIN " + SLEEP_QUERIES[name], parameters)
             plan = "\n".join(line for (line,) in cursor.fetchall())
         assert "Index Scan using" in plan and "Bitmap" not in plan and "Seq Scan on strength" not in plan, (
             plan
@@ -597,7 +596,7 @@ def test_by_tasks_what_begins_later_fades_for_later_tasks_alone(
     memory = write("to come", valid_from=NOW + 30 * DAY)
     complete(actor, 500)
     moment = NOW + 31 * DAY
-    assert changes_of(preview_sleep(actor=actor, waking=SleepRequest(Trigger.API, BY, moment))) == []
+    assert changes_of(preview_sleep(actor=actor, request=SleepRequest(Trigger.API, BY, moment))) == []
     sleep_at(moment)
     assert numbers(memory).strength == 1.0
     complete(actor, 10)

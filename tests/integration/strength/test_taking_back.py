@@ -16,7 +16,7 @@ from strength.actions.curation import (
     restore_revision,
 )
 from strength.actions.memories import NewMemory, supersede_memory, write_memory
-from strength.actions.revisions import ChangedSince, take_back
+from strength.actions.revisions import ChangedSince, undo_revision
 from strength.domain.memories import DuplicateMemory
 from strength.models import CurrentNumbers, Memory, MemoryIndex, MemoryRevision, Tombstone
 from tests.conftest import NOW
@@ -55,7 +55,7 @@ def latest(memory: Memory) -> MemoryRevision:
 
 
 def undo(memory: Memory) -> None:
-    take_back(revision=latest(memory), by=BY, reason="not so", now=NOW)
+    undo_revision(revision=latest(memory), by=BY, reason="not so", now=NOW)
 
 
 @pytest.mark.parametrize(
@@ -77,7 +77,7 @@ def test_a_decision_is_taken_back_whole(actor: Actor, before: str, verb: str, is
         memory = (
             remember(actor, text, **options)
             if not is_decided
-            else remember(actor, text, waits=True, **options)
+            else remember(actor, text, needs_approval=True, **options)
         )
     if before in ("pin", "archive"):
         memory = apply_transition(memory=memory, verb=before, by=BY, reason="", now=NOW)
@@ -116,7 +116,12 @@ def test_a_restored_revision_is_taken_back(actor: Actor) -> None:
 def test_what_an_approval_ended_holds_again(actor: Actor) -> None:
     old = remember(actor, "Lives in Osaka")
     new = supersede_memory(
-        memory=old, new=NewMemory(content="Lives in Kyoto", waits=True), at=NOW, by=BY, reason="", now=NOW
+        memory=old,
+        new=NewMemory(content="Lives in Kyoto", needs_approval=True),
+        at=NOW,
+        by=BY,
+        reason="",
+        now=NOW,
     )
     stood = stands(old), stands(new)
     approve_memory(memory=new, values={}, expected_version=None, by=BY, reason="", now=NOW)
@@ -132,7 +137,7 @@ def test_what_was_changed_since_stays(actor: Actor) -> None:
     apply_transition(memory=memory, verb="archive", by=BY, reason="", now=NOW)
     stood = stands(memory)
     with pytest.raises(ChangedSince):
-        take_back(revision=revision, by=BY, reason="", now=NOW)
+        undo_revision(revision=revision, by=BY, reason="", now=NOW)
     assert stands(memory) == stood
 
 
@@ -168,13 +173,18 @@ def test_revisions_keep_no_text_beside(actor: Actor) -> None:
 
 def test_an_approval_is_bound_to_what_it_ends(actor: Actor) -> None:
     """Who read a memory that waits before anything would end by it has not approved of the end (SPEC M10)."""
-    old, waiting = remember(actor, "Lives in Osaka"), remember(actor, "Lives in Kyoto", waits=True)
+    old, waiting = remember(actor, "Lives in Osaka"), remember(actor, "Lives in Kyoto", needs_approval=True)
     read = waiting.version
     supersede_memory(
-        memory=old, new=NewMemory(content="Lives in Kyoto", waits=True), at=NOW, by=BY, reason="", now=NOW
+        memory=old,
+        new=NewMemory(content="Lives in Kyoto", needs_approval=True),
+        at=NOW,
+        by=BY,
+        reason="",
+        now=NOW,
     )
     assert Memory.objects.get(pk=waiting.pk).supersedes == [old.pk]
     with pytest.raises(VersionMismatch):
         approve_memory(memory=waiting, values={}, expected_version=read, by=BY, reason="", now=NOW)
     assert stands(old)["valid_to"] is None
-    assert remember(actor, "Eats noodles", waits=True).version == 1
+    assert remember(actor, "Eats noodles", needs_approval=True).version == 1

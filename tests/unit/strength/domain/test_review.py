@@ -8,13 +8,13 @@ from strength.domain.review import (
     MOST_SKIPPED,
     MOST_UNDONE,
     Item,
+    PendingMemory,
+    PendingReason,
     Round,
     Sort,
-    Waiting,
-    WaitsFor,
     item_of,
+    pending_reasons,
     round_of,
-    why_it_waits,
 )
 
 
@@ -25,19 +25,24 @@ def item(number: int, sort: Sort = Sort.MEMORY) -> Item:
 @pytest.mark.parametrize(
     ("memory", "whys"),
     [
-        (Waiting(False, True, None, 0.5, False, False), [WaitsFor.UNTRUSTED_SOURCE]),
-        (Waiting(False, False, None, 0.5, False, False), [WaitsFor.UNTRUSTED_WRITER]),
-        (Waiting(True, True, 0.4, 0.5, False, False), [WaitsFor.UNSURE]),
-        (Waiting(True, False, 0.5, 0.5, False, False), [WaitsFor.ASKED]),
-        (Waiting(True, False, None, 0.5, True, False), [WaitsFor.CONTRADICTS]),
+        (PendingMemory(False, True, None, 0.5, False, False), [PendingReason.UNTRUSTED_SOURCE]),
+        (PendingMemory(False, False, None, 0.5, False, False), [PendingReason.UNTRUSTED_WRITER]),
+        (PendingMemory(True, True, 0.4, 0.5, False, False), [PendingReason.UNSURE]),
+        (PendingMemory(True, False, 0.5, 0.5, False, False), [PendingReason.ASKED]),
+        (PendingMemory(True, False, None, 0.5, True, False), [PendingReason.CONTRADICTS]),
         (
-            Waiting(False, True, 0.1, 0.5, True, True),
-            [WaitsFor.UNTRUSTED_SOURCE, WaitsFor.DECIDED_AGAINST, WaitsFor.CONTRADICTS, WaitsFor.UNSURE],
+            PendingMemory(False, True, 0.1, 0.5, True, True),
+            [
+                PendingReason.UNTRUSTED_SOURCE,
+                PendingReason.DECIDED_AGAINST,
+                PendingReason.CONTRADICTS,
+                PendingReason.UNSURE,
+            ],
         ),
     ],
 )
-def test_every_reason_is_told(memory: Waiting, whys: list[WaitsFor]) -> None:
-    assert why_it_waits(memory) == whys
+def test_every_reason_is_told(memory: PendingMemory, whys: list[PendingReason]) -> None:
+    assert pending_reasons(memory) == whys
 
 
 @pytest.mark.parametrize("text", ["", "memory", "memory:", "memory:x", f"x:{UUID(int=1)}", "merge:1:2"])
@@ -64,9 +69,9 @@ def test_decisions_are_counted_and_taken_back_the_last_first() -> None:
     )
     assert round_.skipped == () and round_.count == 2
     assert round_.last is not None and (round_.last.item, round_.last.number) == (item(2), 2)
-    back = round_.take_back()
+    back = round_.undo_last()
     assert back.last is not None and back.last.way_back == {"trust": "trusted"} and back.count == 1
-    assert back.take_back().last is None and back.take_back().take_back().count == 0
+    assert back.undo_last().last is None and back.undo_last().undo_last().count == 0
     again = back.decide(item(3), "merge", {})
     assert again.last is not None and again.last.number == 3  # a number is never given twice
 

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from strength.domain.memories import Source
-from strength.domain.merges import Side, joined, kept_first
 from strength.domain.policy import LEVELS, StrengthPolicy
+from strength.domain.sleep import Side, joined, kept_first
 from strength.domain.strength import (
     Impact,
     Numbers,
