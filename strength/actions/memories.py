@@ -1,6 +1,6 @@
 """Write memories without duplicates, and let new ones supersede old ones (SPEC M1-M3, M8, M10)."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -415,11 +415,7 @@ def supersede_memory(
     if expected_version is not None and old.version != expected_version:
         raise VersionMismatch(old.version)
     _check_endable(old, at, by)
-    olds = [old]
-    for each in held.values():
-        with suppress(Forbidden, WrongState, MemoryRefused):
-            _check_endable(each, at, by)
-            olds.append(each)
+    olds = [old, *_endable(held.values(), at, by)]
     written, is_new = write_memory(actor=old.actor, new=_successor(new, olds, at, by), by=by, now=now)
     if written.pk == old.pk:
         raise MemoryRefused("content", _("The new text says what the memory says already."))
@@ -430,6 +426,13 @@ def supersede_memory(
     elif written.status == Status.PENDING and by.is_trusted:
         note_superseded(written, ending, is_new=is_new, now=now)
     return written
+
+
+def _endable(memories: Iterable[Memory], at: datetime, by: Principal) -> Iterator[Memory]:
+    for each in memories:
+        with suppress(Forbidden, WrongState, MemoryRefused):
+            _check_endable(each, at, by)
+            yield each
 
 
 def _check_endable(old: Memory, at: datetime, by: Principal) -> None:

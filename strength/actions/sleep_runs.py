@@ -229,37 +229,16 @@ def sleep_many(
     request: SleepRequest,
     all_users: bool,
     dry_run: bool,
-    most: int | None = None,
     most_compared: int | None = MOST_COMPARED,
     may_go_on: Callable[[], bool] = lambda: True,
-    done: Callable[[SleepRun], object] = lambda run: None,
 ) -> list[SleepRun]:
     """Run or preview the sleep of an actor, or with `all_users` of its whole agent; return the runs.
 
     Nothing more is compared once `may_go_on` is false. The runs share `request.group`, so that they can be read and
-    undone together; each is passed to `done` when it is. Raises TooMany beyond `most` actors, Forbidden for an
-    untrusted key, and for one user's key with `all_users`.
+    undone together. Raises TooMany beyond MOST_AT_ONCE actors, Forbidden for an untrusted key, and for one user's key
+    with `all_users`.
     """
-    if not request.by.is_trusted:
-        raise Forbidden(_("An untrusted key may not let what is believed fade; a curator can."))
-    if all_users and request.by.user_id is not None:
-        raise Forbidden(_("This key is bound to one user; it cannot speak for all."))
-    actors = [actor]
-    if all_users:
-        actors = list(
-            Actor.objects.filter(agent_id=actor.agent_id).select_related("agent").order_by("user_id")
-        )
-    if most is not None and len(actors) > most:
-        raise TooMany(
-            format_lazy(
-                _(
-                    "The agent has {count} actors, and one request does {most} at most; use the command "
-                    "`manage.py sleep_phase`, or leave it to the nightly schedule."
-                ),
-                count=len(actors),
-                most=most,
-            )
-        )
+    actors = _actors_to_sleep(actor, request, all_users=all_users)
     runs = []
     for each in actors:
         with suppress(UnknownRow) if len(actors) > 1 else nullcontext():  # erased meanwhile; the others sleep
@@ -271,5 +250,21 @@ def sleep_many(
                     run.group = request.group
                     run.save(update_fields=["group"])
             runs.append(run)
-            done(run)
     return runs
+
+
+def _actors_to_sleep(actor: Actor, request: SleepRequest, *, all_users: bool) -> list[Actor]:
+    if not request.by.is_trusted:
+        raise Forbidden(_("An untrusted key may not let what is believed fade; a curator can."))
+    if not all_users:
+        return [actor]
+    if request.by.user_id is not None:
+        raise Forbidden(_("This key is bound to one user; it cannot speak for all."))
+    rows = Actor.objects.filter(agent_id=actor.agent_id).select_related("agent").order_by("user_id")
+    if len(rows) > MOST_AT_ONCE:
+        text = _(
+            "The agent has {count} actors, and one request does {most} at most; use the command "
+            "`manage.py sleep_phase`, or leave it to the nightly schedule."
+        )
+        raise TooMany(format_lazy(text, count=len(rows), most=MOST_AT_ONCE))
+    return list(rows)

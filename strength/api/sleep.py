@@ -16,7 +16,7 @@ from memoryhub.auth.tenancy import UnknownRow, seen_by
 from memoryhub.ids import new_id
 from strength.actions.merges import dismiss_merge, merge, undo_merge
 from strength.actions.sleep import SleepRequest
-from strength.actions.sleep_runs import MOST_AT_ONCE, TooMany, changes_of, sleep_many
+from strength.actions.sleep_runs import TooMany, changes_of, sleep_many
 from strength.actions.undo import undo_sleeps
 from strength.api.memories import MemoryOut, MemoryView, conflict
 from strength.domain.sleep import MergeState, RunState, Trigger
@@ -138,7 +138,6 @@ class SleepRuns(SleepView):
             request=sleep_request,
             all_users=values["all_users"],
             dry_run=values["dry_run"],
-            most=MOST_AT_ONCE,
         )
         if round_id is not None:
             self.actor_id = (
