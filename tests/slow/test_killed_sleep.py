@@ -40,7 +40,7 @@ by, begun = command("test"), datetime(2026, 1, 1, tzinfo=UTC)
 actor = actor_for_writing(by, "kana", sys.argv[1], now=begun)
 print("ready", flush=True)
 now = begun + timedelta(days=int(sys.argv[2]))
-sleeping.sleep(actor=actor, waking=sleeping.SleepRequest(Trigger.COMMAND, by, now))
+sleeping.sleep(actor=actor, request=sleeping.SleepRequest(Trigger.COMMAND, by, now))
 """
 """Sleep in many small slices."""
 
