@@ -6,7 +6,6 @@ import memoryhub.search.models
 import memoryhub.tenancy.domain
 import strength.domain.memories
 import strength.domain.sleep
-import strength.domain.sleep
 import strength.domain.strength
 import strength.models.task
 from django.db import migrations, models
