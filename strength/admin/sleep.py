@@ -256,7 +256,7 @@ class SleepRunAdmin(OwnedMixin, DecisionAdmin):
         count = sum(run.state == RunState.UNDONE for run in undone)
         for run in undone:
             self.log_change(request, run, "undo")
-        text = ngettext("%(count)d sleep was undone.", "%(count)d sleeps were undone.", count) % {
+        text = ngettext("%(count)d sleep run was undone.", "%(count)d sleep runs were undone.", count) % {
             "count": count
         }
         self.message_user(request, text, messages.SUCCESS if count else messages.WARNING)
@@ -293,7 +293,7 @@ class SleepRunAdmin(OwnedMixin, DecisionAdmin):
         def act(run: SleepRun, reason: str) -> Done:
             undone = undo_sleep(run=run, by=principal(request), reason=reason, now=clock())
             if undone.errors:
-                text = _("Not everything could be taken back: see the problems below.")
+                text = _("Not everything could be undone: see the problems below.")
                 self.message_user(request, text, messages.WARNING)
             return Done(gettext("The sleep run was undone."))
 
@@ -373,12 +373,12 @@ def _sleep(request: HttpRequest, actor: Actor, *, group: UUID | None, dry_run: b
 def _told(count: int, *, dry_run: bool) -> str:
     if dry_run:
         text = ngettext(
-            "%(count)d sleep was previewed; nothing was changed.",
-            "%(count)d sleeps were previewed; nothing was changed.",
+            "%(count)d sleep run was previewed; nothing was changed.",
+            "%(count)d sleep runs were previewed; nothing was changed.",
             count,
         )
     else:
-        text = ngettext("%(count)d memory has slept.", "The memory of %(count)d actors has slept.", count)
+        text = ngettext("%(count)d sleep run is done.", "%(count)d sleep runs are done.", count)
     return text % {"count": count}
 
 
@@ -433,5 +433,5 @@ class SleepForm(forms.Form):
         else:
             actor = tenant_for_reading(by, agent.pk, self.cleaned_data["user_id"]).actor
         if actor is None:
-            raise UnknownRow(gettext("Nothing was ever remembered there: the first write makes an actor."))
+            raise UnknownRow(gettext("There is no memory yet: the first write creates an actor."))
         return actor

@@ -291,7 +291,7 @@ class DocumentAdmin(HistoryAdmin):
                 }
                 for each in kept[:MOST_KEPT_SHOWN]
             ]
-            title = _("What a compaction leaves untouched")
+            title = _("Parts that compaction keeps unchanged")
             left_out = len(kept) - len(shown)
             return self.subpage(
                 request, document, "document/protected", title=title, kept=shown, left_out=left_out
@@ -335,7 +335,7 @@ class DocumentAdmin(HistoryAdmin):
             reason=reason, now=clock(),
         )  # fmt: skip
         if done.version == row.version:
-            return Done(gettext("It says already what it said at version %(number)d.") % {"number": number})
+            return Done(gettext("The text is already the same as version %(number)d.") % {"number": number})
         return restored_version(done, number, row.version)
 
     # What the page tells besides the fields.

@@ -253,7 +253,7 @@ class ProjectAdmin(SummariesAdmin):
         except DomainError as error:
             messages.warning(request, str(error))
         except (ProviderError, NoRoom):
-            messages.error(request, gettext("The language model could not be asked. Try again later."))
+            messages.error(request, gettext("The language model did not answer. Try again later."))
         return None
 
     # What the page tells besides the fields.

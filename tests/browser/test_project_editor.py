@@ -37,8 +37,8 @@ def test_what_changed_is_loaded_when_it_is_opened(page: Any, stage: Stage) -> No
     version = page.locator("#version-2")
     version.locator("summary").click()
     expect(version.locator("ins").first).to_be_visible()
-    expect(version).to_contain_text("Struck through is what went")
-    page.get_by_text("What a compaction leaves untouched").click()
+    expect(version).to_contain_text("Removed text is struck through")
+    page.get_by_text("Parts that compaction keeps unchanged").click()
     expect(page.get_by_text("not trusted yet").first).to_be_visible()
     accessible(page)
 

@@ -49,13 +49,13 @@ def call(**values: Any) -> LedgerEntry:
 
 
 def test_nothing_to_decide_is_said_in_words(boss: Client, hub: Hub) -> None:
-    assert "Nothing waits for a decision." in page(boss).content.decode()
+    assert "Nothing needs a decision." in page(boss).content.decode()
 
 
 def test_what_waits_for_a_person_stands_first_and_leads_to_the_queue(boss: Client, hub: Hub) -> None:
     Memory.objects.filter(pk=hub.memory.pk).update(status="pending")
     text = page(boss).content.decode()
-    assert "Nothing waits for a decision." not in text
+    assert "Nothing needs a decision." not in text
     assert text.index("Needs a decision") < text.index("In the background") < text.index("Contents")
     pending = tile(boss, "Pending")
     assert str(pending.figure) == "1" and pending.is_waiting and pending.href == reverse("review")

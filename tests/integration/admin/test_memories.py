@@ -124,7 +124,7 @@ def test_an_embedder_that_is_away_is_told_and_words_are_used(
 ) -> None:
     monkeypatch.setattr(spaces, "embed_query", lambda *args, **options: None)
     response = boss.get(list_of(Memory), {"q": "matcha ice cream", **MEANING})
-    assert "The embedder is away" in response.content.decode()
+    assert "The embedder is unavailable" in response.content.decode()
     assert [row.pk for row in response.context["cl"].result_list] == [hub.memory.pk]
 
 
@@ -387,7 +387,7 @@ def test_all_that_match_are_taken_within_the_limit(
 def test_many_are_deleted_with_a_reason_and_no_way_back(boss: Client, hub: Hub) -> None:
     other = hub.remember("Plays the koto")
     page = ask(boss, "delete_selected", hub.memory, other)
-    assert "cannot be brought back" in page.content.decode()
+    assert "cannot be restored" in page.content.decode()
     done = say_yes(boss, page, reason="asked for")
     assert "Delete: 2 memories." in told(done) and not Memory.objects.exists()
     assert not [message for message in done.context["messages"] if UNDO in (message.extra_tags or "")]

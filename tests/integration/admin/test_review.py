@@ -461,7 +461,7 @@ def test_the_queue_is_narrowed_and_ordered(boss: Client, hub: Hub) -> None:
         {"sort": "merge"}, {"agent": "yuno", "user": "mika", "sort": "memory"}, {"sort": "nonsense", "order": "x"},
     )] == [old.pk, ends.pk, weighty.pk, old.pk, ends.pk, pair.pk, weighty.pk, old.pk]  # fmt: skip
     assert queue(boss).context["total"] == 4
-    assert "fits these filters" in queue(boss, agent="nobody").content.decode()
+    assert "matches these filters" in queue(boss, agent="nobody").content.decode()
     response = press(boss, "skip", queue(boss, agent="kana", order="weightiest"))
     assert response.context["here"] == f"{reverse('review')}?agent=kana&order=weightiest"
     assert response.context["item"].key == pair.pk

@@ -211,7 +211,7 @@ def test_staff_without_a_role_see_an_empty_first_page_and_nothing_else(hub: Hub)
         keys_of_rows(),
     )
     page = browser.get(reverse("admin:index"))
-    assert page.context["tiles"] == [] and "An administrator can give you a role" in page.content.decode()
+    assert page.context["tiles"] == [] and "Ask an administrator for a role" in page.content.decode()
     opened = [
         (each.name, method)
         for each in CLOSABLE

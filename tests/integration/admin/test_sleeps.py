@@ -60,7 +60,7 @@ def test_preview_sleep_undo_are_three_clicks(boss: Client, hub: Hub) -> None:
     who = {"user_id": hub.actor.user_id, "verb": "preview"}
     first = boss.post(reverse(BEGIN), {"agent": "kana", **who}, follow=True)
     second = boss.post(page_of(first.context["original"], "sleep"), follow=True)
-    assert Memory.objects.get(pk=weak.pk).status == "archived" and "has slept" in told(second)
+    assert Memory.objects.get(pk=weak.pk).status == "archived" and "run is done" in told(second)
     third = boss.post(undo_of(second), follow=True)
     assert "was undone" in told(third) and Memory.objects.get(pk=weak.pk).status == "active"
 
@@ -124,7 +124,7 @@ def test_a_sleep_is_compared_with_its_preview(boss: Client, hub: Hub) -> None:
 def test_a_sleep_as_foreseen_says_so(boss: Client, hub: Hub) -> None:
     hub.remember("Said in passing", strength=0.05)
     preview(hub)
-    assert "did what was foreseen" in boss.get(page_of(slept(hub))).content.decode()
+    assert "did what the preview showed" in boss.get(page_of(slept(hub))).content.decode()
     later = sleep(actor=hub.actor, request=SleepRequest(Trigger.CURATOR, BY, NOW + 2 * DAY))
     assert boss.get(page_of(later)).context["preview"] is None
 
@@ -164,9 +164,9 @@ def test_a_whole_agent_sleeps_step_by_step_and_tells_how_far_it_is(
     runs = SleepRun.objects.filter(dry_run=False)
     assert runs.count() == 5 and runs.values("group").distinct().count() == 1
     response = boss.get(response["Location"])
-    assert "5 actors has slept" in told(response)
+    assert "5 sleep runs are done" in told(response)
     response = boss.post(undo_of(response), follow=True)
-    assert "5 sleeps were undone" in told(response)
+    assert "5 sleep runs were undone" in told(response)
     assert set(SleepRun.objects.values_list("state", flat=True)) == {"undone"}
     again = reverse("admin:strength_sleeprun_undo_round", args=[runs[0].group])
     assert "0 sleeps" in told(boss.post(again, follow=True))
@@ -179,7 +179,7 @@ def test_a_whole_agent_is_previewed_step_by_step(
     actors(1)
     page = boss.get(begin(boss)["Location"])
     assert "Previewing" in page.content.decode() and 'id="go-on-form"' in page.content.decode()
-    assert "2 sleeps were previewed" in told(boss.post(page.context["here"], follow=True))
+    assert "2 sleep runs were previewed" in told(boss.post(page.context["here"], follow=True))
     assert not SleepRun.objects.filter(dry_run=False).exists()
 
 
