@@ -141,6 +141,7 @@ class HubAdmin(ModelAdmin):
     id_fields: Sequence[str] = ("pk",)
     long_text: str | None = None
     list_deferred: Sequence[str] = ()
+    list_title: Any = None
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
         """Return the rows; a long text is read when it is shown in full, its opening at once."""
@@ -153,7 +154,7 @@ class HubAdmin(ModelAdmin):
         return rows
 
     def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> Any:
-        title = capfirst(str(self.opts.verbose_name_plural))
+        title = self.list_title or capfirst(str(self.opts.verbose_name_plural))
         return super().changelist_view(request, {"title": title, **(extra_context or {})})
 
     def get_search_results(

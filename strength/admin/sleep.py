@@ -89,6 +89,7 @@ class SleepRunAdmin(OwnedMixin, DecisionAdmin):
         UserFilter,
         ("now", RangeDateTimeFilter),
     )
+    list_title = _("Sleep runs")
     list_select_related = ("actor",)
     search_fields = ("who_name",)
     search_help_text = _("Who started it, or the id of a sleep run or of a batch.")
