@@ -346,24 +346,20 @@ def _past(verb: str) -> str:
     return irregular.get(verb, f"{verb}d" if verb.endswith("e") else f"{verb}ed")
 
 
-class Unchanged(WrongState):
-    """Nothing would change."""
-
-
 def plan_many(memories: Iterable[Memory], verb: str) -> BatchResult:
     """Return what `curate_many` would change as the memories are now; changes nothing."""
     plan = BatchResult()
     for memory in memories:
         with plan.collect(memory):
-            check_transition(memory, verb)
+            _check_transition(memory, verb)
     return plan
 
 
-def check_transition(memory: Memory, verb: str) -> None:
-    """Raise WrongState where the memory's state does not allow the verb, Unchanged where it changes nothing."""
+def _check_transition(memory: Memory, verb: str) -> None:
+    """Raise WrongState where the memory's state does not allow the verb, or the verb changes nothing."""
     transition = TRANSITIONS[verb]
     if all(getattr(memory, name) == value for name, value in transition.sets.items()):
-        raise Unchanged(_("It is so already."))
+        raise WrongState(_("It is so already."))
     if Status(memory.status) not in transition.allowed:
         raise WrongState(format_lazy(_("Its state ({state}) does not allow it."), state=_(memory.status)))
 
@@ -391,7 +387,7 @@ def curate_many(
     done = BatchResult()
     for memory in _in_lock_order(memories):
         with done.collect(memory):
-            check_transition(memory, verb)
+            _check_transition(memory, verb)
             seen = versions.get(str(memory.pk))
             check_was_read(verb, seen)
             apply_transition(
