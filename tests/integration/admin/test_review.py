@@ -122,7 +122,7 @@ def test_what_waits_is_shown_with_why_and_whence(boss: Client, hub: Hub) -> None
     [
         ({}, STRANGER, "written through a key"),
         ({"confidence": 0.2}, BY, "was not confident enough"),
-        ({"waits": True}, BY, "stored as pending"),
+        ({"needs_approval": True}, BY, "stored as pending"),
     ],
 )
 def test_it_is_told_why_it_waits(
@@ -322,7 +322,7 @@ def test_what_was_typed_about_one_is_never_put_into_the_next(boss: Client, hub: 
         Memory.objects.filter(pk=first.pk).update(status="rejected")
 
     # Refused, for another says so already; and before the page is shown anew, somebody else has decided.
-    with just_before('"comes"', decide):
+    with just_before('"rank"', decide):
         response = press(boss, "approve", shown, content="Owns a kayak")
     assert response.context["memory"] == second and response.context["is_gone"]
     assert response.context["text"] is None
