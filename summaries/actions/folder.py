@@ -39,7 +39,7 @@ class Folder:
     @classmethod
     @contextmanager
     def at(cls, path: Path, *, make: bool = False) -> Iterator["Folder"]:
-        """Open the folder that an operator names, wherever it leads. Raises Unusable."""
+        """Open the folder that an operator names, wherever it leads. Raises UnusableFile."""
         try:
             if make:
                 path.mkdir(mode=FOLDER_MODE, parents=True, exist_ok=True)
@@ -53,7 +53,7 @@ class Folder:
 
     @contextmanager
     def folder(self, name: str, *, make: bool = False) -> Iterator["Folder"]:
-        """Open a folder in this one. Raises Unusable, for a link too; FileNotFoundError."""
+        """Open a folder in this one. Raises UnusableFile, for a link too; FileNotFoundError."""
         _check(name)
         if make:
             with contextlib.suppress(FileExistsError):
@@ -74,7 +74,7 @@ class Folder:
             return sorted(entry.name for entry in entries)
 
     def read(self, name: str) -> str | None:
-        """Return a file's text, None where there is none. Raises Unusable."""
+        """Return a file's text, None where there is none. Raises UnusableFile."""
         _check(name)
         try:
             # A pipe would be waited for without O_NONBLOCK.

@@ -15,7 +15,6 @@ from memoryhub.api.fields import (
     TenantSerializer,
     TextField,
 )
-from memoryhub.api.pagination import MAX_LIMIT
 from summaries.actions.projects import MOST_DAYS
 from summaries.domain.documents import LONGEST_DOCUMENT, LONGEST_ENTRY
 from summaries.domain.projects import LONGEST_DESCRIPTION, EventKind
@@ -28,14 +27,7 @@ ACTIVE, PENDING = "active", "pending"
 """Status of an appended line, as memories have it."""
 
 
-class ProjectListQuery(TenantQuery):
-    """Filter of a list of projects."""
-
-    limit = serializers.IntegerField(required=False, min_value=1, max_value=MAX_LIMIT)
-    cursor = StringField(required=False)
-
-
-class EventListQuery(ProjectListQuery):
+class EventListQuery(TenantQuery):
     """Filter of a list of events."""
 
     project = StringField(required=False)

@@ -61,7 +61,6 @@ from summaries.api.project_serializers import (
     EventListQuery,
     EventOut,
     ProjectIn,
-    ProjectListQuery,
     ProjectOut,
     ProjectPatch,
     ProjectWithDocumentsOut,
@@ -128,7 +127,9 @@ class Projects(ProjectView):
 
     scopes = {"GET": Scope.READ, "POST": Scope.WRITE}
 
-    @extend_schema(operation_id="projects_list", parameters=[ProjectListQuery], responses=page_of(ProjectOut))
+    @extend_schema(
+        operation_id="projects_list", parameters=[TenantQuery, PageQuery], responses=page_of(ProjectOut)
+    )
     def get(self, request: Request) -> Response:
         """List an actor's projects by name."""
         rows = Project.objects.of(self.tenant().actor_id).select_related("actor")
@@ -348,7 +349,9 @@ class Routes(ProjectView):
 
     scopes = {"GET": Scope.READ}
 
-    @extend_schema(operation_id="routes_list", parameters=[ProjectListQuery], responses=page_of(RouteOut))
+    @extend_schema(
+        operation_id="routes_list", parameters=[TenantQuery, PageQuery], responses=page_of(RouteOut)
+    )
     def get(self, request: Request) -> Response:
         """List decisions, newest first."""
         rows = RoutingDecision.objects.filter(actor_id=self.tenant().actor_id)
@@ -378,7 +381,9 @@ class Events(ProjectView):
     scopes = {"GET": Scope.READ}
 
     @extend_schema(
-        operation_id="project_events_list", parameters=[EventListQuery], responses=page_of(EventOut)
+        operation_id="project_events_list",
+        parameters=[EventListQuery, PageQuery],
+        responses=page_of(EventOut),
     )
     def get(self, request: Request) -> Response:
         """List events, newest first."""

@@ -16,12 +16,11 @@ from memoryhub.api.fields import (
     MomentField,
     ReasonSerializer,
     StrictSerializer,
-    StringField,
     TenantQuery,
     TenantSerializer,
     TextField,
 )
-from memoryhub.api.pagination import MAX_LIMIT, PageQuery, page_of
+from memoryhub.api.pagination import PageQuery, page_of
 from memoryhub.api.problems import Problem
 from memoryhub.api.views import IF_MATCH, ApiView, etag, expected_version
 from memoryhub.auth.domain import Scope
@@ -35,13 +34,6 @@ from summaries.actions.triggers import NothingToSummarize, SummaryLocked, enqueu
 from summaries.domain.rolling import NoRoom
 from summaries.domain.summaries import LONGEST_TEXT
 from summaries.models import Summary, SummaryVersion
-
-
-class SummaryListQuery(TenantQuery):
-    """Filter of a list of summaries."""
-
-    limit = serializers.IntegerField(required=False, min_value=1, max_value=MAX_LIMIT)
-    cursor = StringField(required=False)
 
 
 class SummaryOut(serializers.ModelSerializer):
@@ -276,11 +268,11 @@ class Summaries(ApiView):
     scopes = {"GET": Scope.READ}
 
     @extend_schema(
-        operation_id="summaries_list", parameters=[SummaryListQuery], responses=page_of(SummaryOut)
+        operation_id="summaries_list", parameters=[TenantQuery, PageQuery], responses=page_of(SummaryOut)
     )
     def get(self, request: Request) -> Response:
         """List an actor's summaries, that of the latest session first."""
-        tenant = self.reading(self.validated(SummaryListQuery, request.query_params.dict()))
+        tenant = self.reading(self.validated(TenantQuery, request.query_params.dict()))
         rows = Summary.objects.of(tenant.actor_id).select_related("actor")
         return self.page(rows, SummaryOut, ordering=("-end_time", "-id"))
 
