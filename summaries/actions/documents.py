@@ -122,8 +122,8 @@ def write_document(
     Raises VersionMismatch, UnknownRow, DocumentTooLong, and Forbidden for an untrusted key.
     """
     check_trusted(by)
-    project, document = _locked(document, expected_version)
-    return _written(project, document, text, kind, by, reason, now)
+    project, document = _locked_with_project(document, expected_version)
+    return _replace(project, document, text, kind, by, reason, now)
 
 
 @transaction.atomic
@@ -146,13 +146,13 @@ def put_document(
     check_trusted(by)
     check_document_name(name)
     project = locked_project(project)
-    document = _named(project, name)
+    document = _document_for_update(project, name)
     _check_version(document, expected_version)
     if document is not None:
         if is_new:
             raise DocumentExists(document.version)
-        return _written(project, document, text, kind, by, reason, now)
-    return _created(project, name, text, DocumentKind.CREATE, by, reason, now)
+        return _replace(project, document, text, kind, by, reason, now)
+    return _create(project, name, text, DocumentKind.CREATE, by, reason, now)
 
 
 @transaction.atomic
@@ -177,7 +177,7 @@ def append_entry(
     project = locked_project(project)
     trust = trust if by.is_trusted else Trust.UNTRUSTED
     line = entry_line(text, pinned=pinned, document=document_name, at=now)
-    document = _named(project, document_name)
+    document = _document_for_update(project, document_name)
     _check_version(document, expected_version)
     digest = line_digest(line)
     if document is not None and digest in map(line_digest, document.text.splitlines()):
@@ -186,9 +186,9 @@ def append_entry(
         return document
     if document is not None:
         text = appended(document.text, line)
-        document = _written(project, document, text, DocumentKind.APPEND, by, "", now)
+        document = _replace(project, document, text, DocumentKind.APPEND, by, "", now)
     else:
-        document = _created(project, document_name, appended("", line), DocumentKind.APPEND, by, "", now)
+        document = _create(project, document_name, appended("", line), DocumentKind.APPEND, by, "", now)
     DocumentEntry.objects.update_or_create(
         actor_id=project.actor_id, document=document, text_digest=digest,
         defaults={"pinned": pinned, "source": dict(sources or {}), "trust": trust, "created_at": now},
@@ -220,12 +220,12 @@ def restore_document(
 ) -> Document:
     """Restore the text of a version. Raises as `write_document`."""
     check_trusted(by)
-    project, document = _locked(document, expected_version)
+    project, document = _locked_with_project(document, expected_version)
     versions = DocumentVersion.objects.filter(actor_id=document.actor_id, document=document)
     version = versions.filter(number=number).first()
     if version is None:
         raise UnknownRow(format_lazy(_("No former version {number} of this document."), number=number))
-    return _written(project, document, version.text, DocumentKind.RESTORE, by, reason, now)
+    return _replace(project, document, version.text, DocumentKind.RESTORE, by, reason, now)
 
 
 def backups_of(document: Document) -> list[DocumentVersion]:
@@ -257,7 +257,7 @@ def untrusted_digests(entries: QuerySet[DocumentEntry]) -> dict[UUID, set[bytes]
     return digests
 
 
-def _locked(document: Document, expected_version: int | None) -> tuple[Project, Document]:
+def _locked_with_project(document: Document, expected_version: int | None) -> tuple[Project, Document]:
     """Return a document and its project, both locked; always the project first, so that nobody deadlocks."""
     project = locked_project(Project(pk=document.project_id, actor_id=document.actor_id))
     rows = Document.objects.of(document.actor_id).select_for_update(no_key=True)
@@ -269,7 +269,7 @@ def _locked(document: Document, expected_version: int | None) -> tuple[Project, 
     return project, locked
 
 
-def _named(project: Project, name: str) -> Document | None:
+def _document_for_update(project: Project, name: str) -> Document | None:
     rows = Document.objects.of(project.actor_id).select_for_update(no_key=True)
     document = rows.filter(project=project, name=name).first()
     if document is not None:
@@ -290,7 +290,7 @@ def _check_length(text: str) -> None:
         )
 
 
-def _written(
+def _replace(
     project: Project,
     document: Document,
     text: str,
@@ -303,25 +303,24 @@ def _written(
         return document
     _check_length(text)
     replace_text(document, text, kind=kind, by=by, reason=reason, now=now)
-    return _noted(project, document, kind, by, reason, now)
+    return _record_change(project, document, kind, by, reason, now)
 
 
-def _created(
+def _create(
     project: Project, name: str, text: str, kind: DocumentKind, by: Principal, reason: str, now: datetime
 ) -> Document:
     _check_length(text)
     document = first_text(project=project, name=name, text=text, by=by, reason=reason, now=now)
-    return _noted(project, document, kind, by, reason, now)
+    return _record_change(project, document, kind, by, reason, now)
 
 
-def _noted(
+def _record_change(
     project: Project, document: Document, kind: DocumentKind, by: Principal, reason: str, now: datetime
 ) -> Document:
     """Update the project's description from MEMORY.md, record the change, and enqueue a compaction if due."""
     description = description_in(document.text) if document.name == MEMORY else ""
     if description and description != project.description:
-        project.description, project.version, project.updated_at = description, project.version + 1, now
-        project.save(update_fields=["description", "version", "updated_at"])
+        _set_description(project, description, now)
     audit.record(
         by=by, verb=kind, object_kind="document", object_id=document.pk, actor=project.actor, reason=reason, now=now
     )  # fmt: skip
@@ -477,13 +476,13 @@ def undo_project_change(
             document=memory, number=memory_version, expected_version=memory_version + 1, by=by, reason=reason, now=now
         )  # fmt: skip
         project = locked_project(project)
-        _clear_description(project, memory, now)
+        memory.refresh_from_db(fields=["text"])
+        # A description in the restored text was adopted with it.
+        if project.description and not description_in(memory.text):
+            _set_description(project, "", now)
     return project
 
 
-def _clear_description(project: Project, memory: Document, now: datetime) -> None:
-    """Clear the description if the restored MEMORY.md has none; one that it has is adopted with the text."""
-    memory.refresh_from_db(fields=["text"])
-    if project.description and not description_in(memory.text):
-        project.description, project.version, project.updated_at = "", project.version + 1, now
-        project.save(update_fields=["description", "version", "updated_at"])
+def _set_description(project: Project, description: str, now: datetime) -> None:
+    project.description, project.version, project.updated_at = description, project.version + 1, now
+    project.save(update_fields=["description", "version", "updated_at"])
