@@ -1,4 +1,4 @@
-"""Summaries: what sessions were about, in a few sentences."""
+"""Summaries of sessions, and projects with their documents."""
 
 from django.apps import AppConfig
 
