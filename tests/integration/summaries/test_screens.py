@@ -71,7 +71,7 @@ def test_a_version_is_restored(boss: Client, told: Talk) -> None:
     boss.post(page, {**form_of(boss.get(page)), "text": "Something else."})
     assert "Version 1 was restored" in press(boss, told, "restore", number="1", version="2")
     assert told.summary is not None and first is not None and told.summary.text == first.text
-    assert "no such version" in press(boss, told, "restore", number="77", version="3")
+    assert "No version 77 of this summary" in press(boss, told, "restore", number="77", version="3")
     assert "The text stayed the same" not in boss.get(page).content.decode()
 
 
