@@ -1,10 +1,10 @@
-"""The language model of these tests: a server on loopback, asked again without a pause where it fails."""
+"""The providers of these tests: servers on loopback, asked again without a pause where they fail."""
 
 import pytest
 
-from tests.fakes.plugin import llm, llm_server
+from tests.fakes.plugin import embeddings_server, llm, llm_server
 
-__all__ = ["llm", "llm_server"]
+__all__ = ["embeddings_server", "llm", "llm_server"]
 
 
 @pytest.fixture(autouse=True)

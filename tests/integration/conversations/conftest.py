@@ -1,4 +1,4 @@
-"""The fakes that these tests talk to, and a server that streams."""
+"""The fakes that these tests talk to."""
 
 from collections.abc import Iterator
 

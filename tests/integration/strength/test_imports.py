@@ -15,7 +15,7 @@ from memoryhub.tenancy.domain import actor_id
 from memoryhub.tenancy.models import Actor, Agent
 from strength.models import Memory, MemoryIndex, MemoryNumbers
 from tests.factories.planting import API, made
-from tests.integration.memoryhub.transfer.conftest import everything, run
+from tests.integration.memoryhub.importexport.conftest import everything, run
 
 MEMORIES = [
     {"id": "1", "memory": "Likes green tea", "user_id": "hiroki", "created_at": "2025-01-01T00:00:00Z", "categories": ["food"]},

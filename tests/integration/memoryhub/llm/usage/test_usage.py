@@ -13,7 +13,7 @@ from rest_framework.test import APIClient
 
 from memoryhub.llm.usage.models import LedgerEntry
 from memoryhub.tenancy.models import Actor
-from tests.integration.memoryhub.ledger.conftest import cap
+from tests.integration.memoryhub.llm.usage.conftest import cap
 
 API = "/api/v1"
 

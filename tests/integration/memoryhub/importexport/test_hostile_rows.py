@@ -12,7 +12,7 @@ from rest_framework.test import APIClient
 from conversations.models import Session
 from memoryhub.importexport.fields import Table, WrongValue, exported_tables
 from tests.factories.planting import Planted, plant_first
-from tests.integration.memoryhub.transfer.conftest import (
+from tests.integration.memoryhub.importexport.conftest import (
     dumped,
     exported,
     objects,

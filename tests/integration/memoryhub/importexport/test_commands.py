@@ -16,7 +16,7 @@ from memoryhub.importexport.formats import export_formats, import_formats
 from memoryhub.tenancy.models import Agent
 from strength.models import Memory
 from tests.factories.planting import API, Planted, made, plant_first
-from tests.integration.memoryhub.transfer.conftest import empty_the_installation, exported, run
+from tests.integration.memoryhub.importexport.conftest import empty_the_installation, exported, run
 
 Save = Callable[..., Path]
 

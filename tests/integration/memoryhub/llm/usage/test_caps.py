@@ -36,7 +36,7 @@ from strength.models import MemoryIndex
 from tests.conftest import run_jobs
 from tests.fakes.embeddings_server import EmbeddingsServer
 from tests.fakes.llm_server import LLMServer, Reply
-from tests.integration.memoryhub.ledger.conftest import cap
+from tests.integration.memoryhub.llm.usage.conftest import cap
 
 API = "/api/v1"
 WHO = {"agent_id": "kana", "user_id": "hiroki"}

@@ -28,7 +28,7 @@ from memoryhub.tenancy.models import Actor, Agent
 from strength.domain.memories import content_digest
 from strength.models import Memory, MemoryIndex, MemoryNumbers, MemoryRevision
 from tests.factories.planting import API, Planted, made, plant, plant_first
-from tests.integration.memoryhub.transfer.conftest import (
+from tests.integration.memoryhub.importexport.conftest import (
     empty_the_installation,
     everything,
     exported,

@@ -18,7 +18,7 @@ from memoryhub.auth.domain import Scope, command
 from memoryhub.auth.models import AuditEntry
 from tests.conftest import NOW, client_with_key
 from tests.factories.planting import API, Planted, made, plant, plant_first
-from tests.integration.memoryhub.transfer.conftest import exported
+from tests.integration.memoryhub.importexport.conftest import exported
 
 ADDRESS = f"{API}/actors/export?agent_id=kana&user_id=hiroki"
 
