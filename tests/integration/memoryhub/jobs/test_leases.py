@@ -20,7 +20,7 @@ from memoryhub.jobs.models import Job
 from memoryhub.jobs.queue import Offer, enqueue
 from memoryhub.jobs.registry import job_kind
 from memoryhub.tenancy.models import Agent
-from tests.integration.memoryhub.jobs.jobs import SECRET
+from tests.integration.memoryhub.jobs.doings import SECRET
 from tests.integration.memoryhub.jobs.test_queue import in_threads
 
 pytestmark = pytest.mark.django_db(transaction=True)
