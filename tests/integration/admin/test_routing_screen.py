@@ -113,7 +113,7 @@ def test_correction_is_taken_back_and_that_too(boss: Client, actor: Actor) -> No
     assert said(decision) == "tea-shop"
     boss.post(undo_of(back))
     late = boss.post(f"{page_of(decision, 'uncorrect')}?said=coffee-bar", follow=True)
-    assert "otherwise meanwhile" in told(late) and said(decision) == "tea-shop"
+    assert "undone meanwhile" in told(late) and said(decision) == "tea-shop"
 
 
 def test_second_correction_goes_back_to_the_first(boss: Client, actor: Actor) -> None:

@@ -169,7 +169,7 @@ def test_a_whole_agent_sleeps_step_by_step_and_tells_how_far_it_is(
     assert "5 sleep runs were undone" in told(response)
     assert set(SleepRun.objects.values_list("state", flat=True)) == {"undone"}
     again = reverse("admin:strength_sleeprun_undo_round", args=[runs[0].group])
-    assert "0 sleeps" in told(boss.post(again, follow=True))
+    assert "0 sleep runs" in told(boss.post(again, follow=True))
 
 
 def test_a_whole_agent_is_previewed_step_by_step(
@@ -178,7 +178,7 @@ def test_a_whole_agent_is_previewed_step_by_step(
     monkeypatch.setattr("strength.admin.sleep.STEP", 1)
     actors(1)
     page = boss.get(begin(boss)["Location"])
-    assert "Previewing" in page.content.decode() and 'id="go-on-form"' in page.content.decode()
+    assert "Preview of" in page.content.decode() and 'id="go-on-form"' in page.content.decode()
     assert "2 sleep runs were previewed" in told(boss.post(page.context["here"], follow=True))
     assert not SleepRun.objects.filter(dry_run=False).exists()
 
