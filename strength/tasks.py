@@ -14,7 +14,7 @@ from memoryhub.jobs.context import JobContext, Writes
 from memoryhub.jobs.domain import Postponed
 from memoryhub.jobs.queue import enqueue
 from memoryhub.jobs.registry import After, job
-from memoryhub.llm.client import counting_spoilt, spoilt_answers
+from memoryhub.llm.client import count_bad_attempts
 from memoryhub.tenancy.domain import PolicyError
 from memoryhub.tenancy.models import Actor
 from memoryhub.tenancy.policies import effective_policy
@@ -100,12 +100,12 @@ def extract(job: JobContext) -> None:
     actor = _actor_of(job)
     if actor is None:
         return
-    first, spoilt = job.payload.get("session_id"), spoilt_answers(job)
-    with counting_spoilt(job):
+    first = job.payload.get("session_id")
+    with count_bad_attempts(job) as bad_attempts:
         extract_of(
-            run=ExtractionRun(actor, job_principal(job.kind, job.id), timezone.now(), spoilt),
+            run=ExtractionRun(actor, job_principal(job.kind, job.id), timezone.now(), bad_attempts),
             first=UUID(first) if first else None,
-            step=partial(job.step, cursor=spoilt),
+            step=partial(job.step, cursor=bad_attempts),
             may_go_on=lambda: job.seconds_left > READING_SECONDS,
         )
 
@@ -116,10 +116,10 @@ def reflect(job: JobContext) -> None:
     actor = _actor_of(job)
     if actor is None:
         return
-    by, spoilt = job_principal(job.kind, job.id), spoilt_answers(job)
-    with counting_spoilt(job):
-        step = partial(job.step, cursor=spoilt)
-        reflection.reflect(actor=actor, by=by, now=timezone.now(), spoilt=spoilt, step=step)
+    by = job_principal(job.kind, job.id)
+    with count_bad_attempts(job) as bad_attempts:
+        step = partial(job.step, cursor=bad_attempts)
+        reflection.reflect(actor=actor, by=by, now=timezone.now(), bad_attempts=bad_attempts, step=step)
 
 
 @job("remember_summary", deadline_seconds=60, after=[After("summary")])

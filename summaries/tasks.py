@@ -10,7 +10,7 @@ from memoryhub.auth.domain import job_principal
 from memoryhub.jobs.context import JobContext, Writes
 from memoryhub.jobs.queue import enqueue
 from memoryhub.jobs.registry import After, job
-from memoryhub.llm.client import counting_spoilt, spoilt_answers
+from memoryhub.llm.client import count_bad_attempts
 from memoryhub.tenancy.models import Actor
 from summaries.actions.compaction import compact as compact_document
 from summaries.actions.summaries import summarize as summarize_session
@@ -48,12 +48,11 @@ def update_project(job: JobContext) -> None:
     if actor is None:
         return
     by = job_principal(job.kind, job.id)
-    spoilt = spoilt_answers(job)
-    with counting_spoilt(job):
+    with count_bad_attempts(job) as bad_attempts:
         update_projects(
-            updating=UpdateContext(actor, by, timezone.now(), spoilt),
+            updating=UpdateContext(actor, by, timezone.now(), bad_attempts),
             session_id=UUID(job.payload["session_id"]),
-            step=partial(job.step, cursor=spoilt),
+            step=partial(job.step, cursor=bad_attempts),
             may_go_on=lambda: job.seconds_left > READING_SECONDS,
         )
 

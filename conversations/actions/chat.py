@@ -27,7 +27,7 @@ from memoryhub.auth.domain import Principal
 from memoryhub.auth.tenancy import Tenant, hold, seen_by
 from memoryhub.db_pool import Stream, limit_concurrency, return_connection, run_in_background, run_in_thread
 from memoryhub.jobs.registry import Event
-from memoryhub.llm.client import ask, ask_streaming, llm_provider
+from memoryhub.llm.client import complete, llm_provider, stream
 from memoryhub.llm.errors import ProviderError
 from memoryhub.llm.types import ChatMessage, Completion, CompletionRequest, Delta, Operation
 from memoryhub.tenancy.models import Actor
@@ -102,7 +102,7 @@ def chat(*, actor: Actor, question: Question, by: Principal, now: datetime) -> P
     if asked.request is None:
         return asked
     try:
-        completion = ask(asked.request, actor=actor)
+        completion = complete(asked.request, actor=actor)
         turn = _answered_patiently(asked.turn, completion, by)
     except ProviderError as error:
         raise store_failure(turn=asked.turn, error=error, now=datetime.now(UTC)) from error
@@ -140,7 +140,7 @@ async def _written(asked: PreparedTurn, by: Principal, heard: Stream[Delta | Cha
     assert asked.request is not None
     try:
         turn = await run_in_thread(_turn_again, asked.turn)
-        async for piece in ask_streaming(asked.request, actor=turn.actor):
+        async for piece in stream(asked.request, actor=turn.actor):
             if isinstance(piece, Delta):
                 heard.put(piece)
             else:

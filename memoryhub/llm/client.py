@@ -1,11 +1,27 @@
-"""Call language models, the one way from the apps: spend cap checked before, usage recorded after."""
+"""Call language models, the one way from the apps: spend cap checked before, usage recorded after.
+
+One policy for calls that fail and for answers that cannot be used (`BadAnswer`: not JSON, another schema, empty):
+
+1. *At once*, inside the call and its deadline (`memoryhub.llm.retry`): a provider that is unreachable, slow or busy is
+   tried three times, a bad answer asked for once more. A truncated answer, a refusal and a configuration error are
+   permanent: the same request would end the same way.
+2. *The job's next attempt*: whatever `complete`, `complete_json` or `complete_in_halves` raises ends the attempt. The
+   queue tries again after a pause, or fails the job where the error is `permanent`. `count_bad_attempts` counts
+   attempts that ended in a bad answer; `MAX_BAD_ATTEMPTS` of them are made with the whole batch.
+3. *A smaller batch*: after that, and for a truncated answer or a refusal, `complete_in_halves` asks for half of the
+   batch, down to one item. A single item is skipped where its content is to blame, so that the others are processed.
+   A request that is refused for its form fails: a setting is to blame, and nothing is skipped.
+
+A caller with a fallback of its own (words instead of a model) catches `ProviderError` where it calls.
+"""
 
 import json
+import secrets
 from collections import Counter
-from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
-from typing import Any, Final, cast
+from typing import Any, Final, TypeVar, cast
 
 from django.conf import settings
 from django.utils import timezone
@@ -15,24 +31,59 @@ from memoryhub.db_pool import release_connection, run_in_thread
 from memoryhub.jobs.context import JobContext
 from memoryhub.llm.budget import check_cap
 from memoryhub.llm.config import LLMConfig
-from memoryhub.llm.errors import BadAnswer, ProviderError
+from memoryhub.llm.errors import BadAnswer, ProviderError, ProviderRejected
+from memoryhub.llm.prompts import fenced, prompt
 from memoryhub.llm.tokens.counter import TokenCounter, counter_for, raw_counts
 from memoryhub.llm.tokens.factors import Script
-from memoryhub.llm.types import Completion, CompletionRequest, Content, Delta, LLMProvider, Operation
+from memoryhub.llm.types import (
+    ChatMessage,
+    Completion,
+    CompletionRequest,
+    Content,
+    Delta,
+    LLMProvider,
+    Operation,
+)
 from memoryhub.llm.usage.calibration import calibrated, prior_of
 from memoryhub.llm.usage.domain import Size
 from memoryhub.llm.usage.recording import Meter, Usage, payer
 from memoryhub.tenancy.models import Actor
 
-SOMEBODY_WAITS: Final = frozenset({Operation.CHAT, Operation.ROUTE})
-"""What a cap never stops; all else can wait for the next day."""
+LLM_PROVIDERS = {
+    "none": "memoryhub.llm.none.NoneProvider",
+    "anthropic": "memoryhub.llm.anthropic.AnthropicProvider",
+    "openai": "memoryhub.llm.openai.OpenAIProvider",
+}
+
+INTERACTIVE: Final = frozenset({Operation.CHAT, Operation.ROUTE})
+"""Operations that a daily cap never stops; all others can wait for the next day."""
+
+MAX_BAD_ATTEMPTS: Final = 3
+"""Attempts of a job with the whole batch, each with a bad answer, before the batch is halved."""
+
+CONTENT_REFUSED: Final = "refused"
+"""Code of a refusal for what a text says; any other code is about the request's form."""
+
+JSON_DEADLINE_SECONDS: Final = 60.0
+JSON_OUTPUT_TOKENS: Final = 4_000
+FENCE_BYTES: Final = 16
+
+Item = TypeVar("Item")
+Answer = TypeVar("Answer")
 
 
-def ask(request: CompletionRequest, *, actor: Actor) -> Completion:
-    """Return a model's finished answer to a question of this actor; network, so outside any transaction.
+@cache
+def llm_provider() -> LLMProvider:
+    """Return the process's provider, built from `settings.LLM`; without a vendor, one that says what is missing."""
+    config: LLMConfig = settings.LLM
+    return cast(LLMProvider, import_string(LLM_PROVIDERS[config.provider]).from_config(config))
 
-    No connection is held meanwhile. Raises ProviderError; SpendCapReached, before anything is sent, where the agent
-    has used up its day and nobody waits for the answer.
+
+def complete(request: CompletionRequest, *, actor: Actor) -> Completion:
+    """Return a model's finished answer, at the cost of the actor's agent; network, so outside any transaction.
+
+    No database connection is held meanwhile. Raises ProviderError; SpendCapReached, before anything is sent, where the
+    agent has reached a daily cap and nobody waits for the answer.
     """
     provider = llm_provider()
     if not _is_there(provider):
@@ -44,8 +95,8 @@ def ask(request: CompletionRequest, *, actor: Actor) -> Completion:
     return completion
 
 
-async def ask_streaming(request: CompletionRequest, *, actor: Actor) -> AsyncIterator[Delta | Completion]:
-    """Yield a model's answer as it is written, and the finished answer last. Raises ProviderError, as `ask` does.
+async def stream(request: CompletionRequest, *, actor: Actor) -> AsyncIterator[Delta | Completion]:
+    """Yield a model's answer as it is written, and the finished answer last. Raises ProviderError, as `complete` does.
 
     The ledger is written off the event loop, before the finished answer is given on: whoever has that may go away.
     """
@@ -54,7 +105,7 @@ async def ask_streaming(request: CompletionRequest, *, actor: Actor) -> AsyncIte
         async for piece in provider.stream(request):
             yield piece
         return
-    if request.operation not in SOMEBODY_WAITS:
+    if request.operation not in INTERACTIVE:
         await run_in_thread(_check, request.operation, actor)
     meter, is_over = _meter(provider, request, actor), False
     meter.start()
@@ -75,6 +126,87 @@ async def ask_streaming(request: CompletionRequest, *, actor: Actor) -> AsyncIte
             await pieces.aclose()
 
 
+def complete_json(
+    actor: Actor,
+    operation: Operation,
+    name: str,
+    blocks: Mapping[str, str],
+    schema: Mapping[str, Any],
+    *,
+    max_output_tokens: int = JSON_OUTPUT_TOKENS,
+    deadline_seconds: float = JSON_DEADLINE_SECONDS,
+    **values: object,
+) -> Any:
+    """Return the parsed answer, valid under `schema`, to the prompt template `name` in the agent's language.
+
+    `blocks` are untrusted texts by heading; each is fenced in the user message. `values` fill the template. Network,
+    so outside any transaction. Raises ProviderError.
+    """
+    fence = secrets.token_hex(FENCE_BYTES)
+    request = CompletionRequest(
+        operation=operation,
+        messages=(ChatMessage("user", fenced(blocks, fence)),),
+        max_output_tokens=max_output_tokens,
+        deadline_seconds=deadline_seconds,
+        system=prompt(name, actor.agent.language, fence=fence, **values),
+        json_schema=schema,
+    )
+    return complete(request, actor=actor).data
+
+
+def complete_in_halves(
+    items: Sequence[Item],
+    ask: Callable[[Sequence[Item]], Answer],
+    *,
+    bad_attempts: int,
+    control: Callable[[], object] = lambda: None,
+) -> tuple[Sequence[Item], Answer | None, ProviderRejected | BadAnswer | None]:
+    """Ask about items, or about the first half, quarter … of them; the caller comes back for the rest.
+
+    Returns the items asked about with the answer, or one item with None and the error for which it is skipped.
+    `bad_attempts` is what `count_bad_attempts` gave. `control` asks about something harmless before an item is skipped
+    for a bad answer, so that a model that answers nothing usable at all fails the attempt. Raises ProviderError where
+    the job's next attempt may do better, or where a setting is to blame (see the module's policy).
+    """
+    while True:
+        try:
+            return items, ask(items), None
+        except (ProviderRejected, BadAnswer) as error:
+            if _ends_attempt(error, bad_attempts=bad_attempts, is_single=len(items) <= 1):
+                raise
+            if len(items) <= 1:
+                if isinstance(error, BadAnswer) and not error.permanent:
+                    control()
+                return items, None, error
+            items = items[: len(items) // 2]
+
+
+def _ends_attempt(error: ProviderRejected | BadAnswer, *, bad_attempts: int, is_single: bool) -> bool:
+    if isinstance(error, BadAnswer):
+        return not error.permanent and may_retry(bad_attempts)
+    return is_single and error.code != CONTENT_REFUSED
+
+
+def may_retry(bad_attempts: int) -> bool:
+    """Tell whether the job makes another attempt with the whole batch after a bad answer."""
+    return bad_attempts + 1 < MAX_BAD_ATTEMPTS
+
+
+@contextmanager
+def count_bad_attempts(job: JobContext) -> Iterator[int]:
+    """Yield how many attempts of a job ended in a bad answer, and count this one where it does.
+
+    The job's cursor holds the number; `job.attempt` also counts attempts for which the provider was busy.
+    """
+    bad_attempts = job.cursor if isinstance(job.cursor, int) else 0
+    try:
+        yield bad_attempts
+    except BadAnswer:
+        with job.step(cursor=bad_attempts + 1):
+            pass
+        raise
+
+
 def size_of(request: CompletionRequest, counter: TokenCounter) -> Size:
     """Return how large a request is by our own count; a schema counts as its JSON."""
     by_script: Counter[Script] = Counter()
@@ -93,7 +225,7 @@ def _is_there(provider: LLMProvider) -> bool:
 
 
 def _check(operation: Operation, actor: Actor) -> None:
-    if operation not in SOMEBODY_WAITS:
+    if operation not in INTERACTIVE:
         check_cap(actor, now=timezone.now())
 
 
@@ -153,43 +285,3 @@ def counter_of(provider: LLMProvider, operation: Operation) -> TokenCounter:
     """Return the counter for the model of a provider that answers an operation."""
     model = provider.model_for(operation)
     return TokenCounter(calibrated.of(provider.name, model) or prior_of(model))
-
-
-PATIENT_ATTEMPTS: Final = 3
-"""As many attempts are made whole; after that what spoils the answers gives way to the rest."""
-
-
-def is_patient(spoilt: int) -> bool:
-    """Say whether another whole attempt follows the one after `spoilt` that brought nothing to use."""
-    return spoilt + 1 < PATIENT_ATTEMPTS
-
-
-def spoilt_answers(job: JobContext) -> int:
-    """Return how many of a job's attempts ended in answers that could not be used."""
-    return job.cursor if isinstance(job.cursor, int) else 0
-
-
-@contextmanager
-def counting_spoilt(job: JobContext) -> Iterator[None]:
-    """Note with the job where an attempt ends in an answer that cannot be used."""
-    spoilt = spoilt_answers(job)
-    try:
-        yield
-    except BadAnswer:
-        with job.step(cursor=spoilt + 1):
-            pass
-        raise
-
-
-LLM_PROVIDERS = {
-    "none": "memoryhub.llm.none.NoneProvider",
-    "anthropic": "memoryhub.llm.anthropic.AnthropicProvider",
-    "openai": "memoryhub.llm.openai.OpenAIProvider",
-}
-
-
-@cache
-def llm_provider() -> LLMProvider:
-    """Return the process's provider, built from `settings.LLM`; without a vendor, one that says what is missing."""
-    config: LLMConfig = settings.LLM
-    return cast(LLMProvider, import_string(LLM_PROVIDERS[config.provider]).from_config(config))

@@ -18,6 +18,7 @@ from conversations.models import Message
 from memoryhub.auth.domain import Forbidden, Principal
 from memoryhub.auth.tenancy import UnknownRow
 from memoryhub.embeddings.spaces import active_space, embed_query
+from memoryhub.llm.client import complete_json
 from memoryhub.llm.errors import BadAnswer, ProviderError
 from memoryhub.llm.types import Operation
 from memoryhub.llm.usage.recording import payer
@@ -29,7 +30,6 @@ from memoryhub.tenancy.domain import Trust
 from memoryhub.tenancy.models import Actor
 from memoryhub.tenancy.namespaces import expand_namespace
 from strength.actions.memories import NewMemory, repeat_memory, supersede_memory, write_memory
-from strength.actions.questions import ask_about
 from strength.actions.tombstones import BlockedByTombstone, atomic_but_for_tombstones
 from strength.domain.contradictions import (
     JUDGING_SCHEMA,
@@ -258,7 +258,7 @@ def _judged(
 ) -> dict[int, dict[int, Relation]]:
     blocks = statement_blocks(known, new, language=actor.agent.language)
     try:
-        data = ask_about(actor, Operation.JUDGE, "judge_facts", blocks, JUDGING_SCHEMA)
+        data = complete_json(actor, Operation.JUDGE, "judge_facts", blocks, JUDGING_SCHEMA)
     except ProviderError as error:
         if not error.permanent and (is_patient or not isinstance(error, BadAnswer)):
             raise

@@ -21,7 +21,7 @@ from conversations.models import Message, Session
 from memoryhub.auth.domain import Principal
 from memoryhub.jobs.backfill import Piece, Scope
 from memoryhub.jobs.queue import Order, enqueue
-from memoryhub.llm.client import counter_in_use, is_patient
+from memoryhub.llm.client import complete_in_halves, complete_json, counter_in_use, may_retry
 from memoryhub.llm.errors import ProviderMisconfigured
 from memoryhub.llm.prompts import prompt
 from memoryhub.llm.types import Operation
@@ -29,7 +29,6 @@ from memoryhub.tenancy.domain import Trust
 from memoryhub.tenancy.models import Actor
 from memoryhub.tenancy.policies import effective_policy
 from strength.actions.contradictions import ExtractedMemory, ExtractionResult, resolutions, write_extracted
-from strength.actions.questions import ask_about, ask_in_halves
 from strength.actions.reflection import enqueue_reflection, pass_episodes_over
 from strength.domain.extraction import (
     EARLIER_MESSAGES,
@@ -70,12 +69,12 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class ExtractionRun:
-    """One attempt to extract an actor's messages; `spoilt` counts earlier attempts that ended in unusable answers."""
+    """One attempt to extract an actor's messages; `bad_attempts` counts earlier ones that ended in bad answers."""
 
     actor: Actor
     by: Principal
     now: datetime
-    spoilt: int = 0
+    bad_attempts: int = 0
 
     @property
     def topics(self) -> Topics:
@@ -136,7 +135,7 @@ def _read_slice(run: ExtractionRun, session: Session, on: Sequence[Strategy], st
         return ExtractionResult()
     extracted, piece, skipped = _extract_slice(run, session, stretch, _slice(run, session, stretch))
     resolved = resolutions(
-        actor=run.actor, extracted=extracted, now=run.now, is_patient=is_patient(run.spoilt)
+        actor=run.actor, extracted=extracted, now=run.now, is_patient=may_retry(run.bad_attempts)
     )
     with step():
         if not _move_cursors(run.actor, session, stretch, piece.until, skipped):
@@ -195,8 +194,8 @@ def _extract_slice(
     def ask(lines: Sequence[Line]) -> list[ExtractedMemory]:
         return _ask(run, session, stretch, replace(piece, lines=tuple(lines)))
 
-    lines, extracted, error = ask_in_halves(
-        piece.lines, ask, spoilt=run.spoilt, control=lambda: ask(harmless_lines(piece))
+    lines, extracted, error = complete_in_halves(
+        piece.lines, ask, bad_attempts=run.bad_attempts, control=lambda: ask(harmless_lines(piece))
     )
     if len(lines) < len(piece.lines):
         piece = Slice(tuple(lines), lines[-1].said.seq)
@@ -214,7 +213,7 @@ def _ask(run: ExtractionRun, session: Session, stretch: Stretch, piece: Slice) -
     actor, topics = run.actor, run.topics
     language = actor.agent.language
     earlier = _earlier(run, session, stretch, piece)
-    data = ask_about(
+    data = complete_json(
         actor, Operation.EXTRACT, "extract", message_blocks(piece, earlier, language=language),
         answer_schema(stretch.strategies, topics), most=MOST_ITEMS, topics=_about_topics(topics, language),
     )  # fmt: skip

@@ -16,13 +16,12 @@ from memoryhub.auth.domain import Principal
 from memoryhub.jobs.domain import FIRST_PAUSE_SECONDS, Postponed, State
 from memoryhub.jobs.models import Job
 from memoryhub.jobs.queue import enqueue
-from memoryhub.llm.client import is_patient
+from memoryhub.llm.client import complete_in_halves, complete_json, may_retry
 from memoryhub.llm.types import Operation
 from memoryhub.tenancy.models import Actor
 from memoryhub.tenancy.namespaces import expand_namespace
 from memoryhub.tenancy.policies import effective_policy
 from strength.actions.contradictions import ExtractedMemory, ExtractionResult, resolutions, write_extracted
-from strength.actions.questions import ask_about, ask_in_halves
 from strength.domain.extraction import (
     EXTRACT_KIND,
     LESSONS_SCHEMA,
@@ -82,11 +81,11 @@ def pass_episodes_over(*, actor: Actor, now: datetime) -> None:
 
 
 def reflect(
-    *, actor: Actor, by: Principal, now: datetime, spoilt: int = 0, step: Step = transaction.atomic
+    *, actor: Actor, by: Principal, now: datetime, bad_attempts: int = 0, step: Step = transaction.atomic
 ) -> ExtractionResult:
     """Draw lessons from unread episodes and write them; enqueue another job where there are more.
 
-    `spoilt` counts earlier attempts that ended in unusable answers. Network. Raises ProviderError, or Postponed while
+    `bad_attempts` counts earlier ones that ended in bad answers. Network. Raises ProviderError, or Postponed while
     an extraction runs.
     """
     if not is_on(actor.agent.strategies, Strategy.REFLECTION):
@@ -95,12 +94,12 @@ def reflect(
     episodes = list(unread_episodes(actor)[:MOST_EPISODES])
     if not episodes:
         return ExtractionResult()
-    read, lessons, error = ask_in_halves(episodes, partial(_lessons, actor), spoilt=spoilt)
+    read, lessons, error = complete_in_halves(episodes, partial(_lessons, actor), bad_attempts=bad_attempts)
     if error is not None:
         about = {"memory": str(read[0].pk), "code": error.code}
         log.warning("an episode was skipped: no model would read it", extra=about)
     extracted = [_extracted(actor, lesson, now) for lesson in lessons or []]
-    resolved = resolutions(actor=actor, extracted=extracted, now=now, is_patient=is_patient(spoilt))
+    resolved = resolutions(actor=actor, extracted=extracted, now=now, is_patient=may_retry(bad_attempts))
     with step():
         _move_cursor(actor, until=read[-1].updated_at, after=read[-1].pk, has_passed=error is not None)
         result = write_extracted(
@@ -119,7 +118,7 @@ def _wait_for_extraction(actor: Actor) -> None:
 def _lessons(actor: Actor, episodes: Sequence[Memory]) -> list[Lesson]:
     texts = [each.content for each in episodes]
     blocks = lesson_blocks(texts, _known_lessons(actor), language=actor.agent.language)
-    data = ask_about(actor, Operation.EXTRACT, "reflect", blocks, LESSONS_SCHEMA, most=MOST_LESSONS)
+    data = complete_json(actor, Operation.EXTRACT, "reflect", blocks, LESSONS_SCHEMA, most=MOST_LESSONS)
     return lessons_of(data, [each.pk for each in episodes])
 
 

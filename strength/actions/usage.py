@@ -25,6 +25,7 @@ from memoryhub.auth import audit
 from memoryhub.auth.domain import Forbidden, Principal, PrincipalKind
 from memoryhub.embeddings.spaces import EMBED_QUERY, active_space, embedded
 from memoryhub.errors import DomainError
+from memoryhub.llm.client import complete_json
 from memoryhub.llm.errors import ProviderError, ProviderRejected
 from memoryhub.llm.types import Operation
 from memoryhub.llm.usage.recording import payer
@@ -35,7 +36,6 @@ from memoryhub.tenancy.domain import Trust
 from memoryhub.tenancy.models import Actor
 from memoryhub.tenancy.policies import effective_policy
 from memoryhub.validators import text_problem
-from strength.actions.questions import ask_about
 from strength.domain.memories import Status
 from strength.domain.policy import StrengthPolicy
 from strength.domain.strength import Impact, PointKind, impact_value
@@ -59,7 +59,7 @@ log = logging.getLogger(__name__)
 
 DEADLINE_SECONDS: Final = 30.0
 ANSWER_TOKENS: Final = 1_000
-_ask: Final = partial(ask_about, deadline_seconds=DEADLINE_SECONDS, answer_tokens=ANSWER_TOKENS)
+_ask: Final = partial(complete_json, deadline_seconds=DEADLINE_SECONDS, max_output_tokens=ANSWER_TOKENS)
 MOST_PASSAGES: Final = 20
 MOST_CHARACTERS: Final = 20_000
 """Characters of each memory that are compared; more would delay the answer noticeably."""

@@ -23,7 +23,7 @@ from memoryhub.jobs.context import JobContext, Writes
 from memoryhub.jobs.domain import FIRST_PAUSE_SECONDS, Postponed
 from memoryhub.jobs.models import Job
 from memoryhub.jobs.queue import enqueue
-from memoryhub.llm.client import ask
+from memoryhub.llm.client import complete
 from memoryhub.llm.errors import ProviderUnavailable
 from memoryhub.llm.none import NOT_CONFIGURED
 from memoryhub.llm.prompts import fenced, prompt
@@ -196,7 +196,7 @@ def _ask(actor: Actor, masked: str, history: list[ChatMessage], share: int) -> s
         deadline_seconds=CALL_SECONDS,
         system=prompt("compact", actor.agent.language, fence=fence, **length_limits(share)),
     )
-    return cleaned_answer(fence, ask(request, actor=actor).text)
+    return cleaned_answer(fence, complete(request, actor=actor).text)
 
 
 class ProtectionReason(StrEnum):

@@ -25,7 +25,7 @@ from memoryhub.auth import audit
 from memoryhub.auth.domain import Principal, Scope
 from memoryhub.auth.tenancy import Tenant, UnknownRow, ensure_actor, hold
 from memoryhub.errors import DomainError
-from memoryhub.llm.client import ask
+from memoryhub.llm.client import complete
 from memoryhub.llm.errors import ProviderError
 from memoryhub.llm.prompts import fenced, prompt
 from memoryhub.llm.tokens.counter import count_raw
@@ -333,7 +333,7 @@ def _predict_by_model(
     """Ask the language model. Raises ProviderError."""
     fence = secrets.token_hex(FENCE_BYTES)
     examples = most_similar(request.text, context.examples, policy.routing_examples)
-    completion = ask(
+    completion = complete(
         CompletionRequest(
             operation=Operation.ROUTE,
             messages=(ChatMessage("user", fenced(_prompt_blocks(request, context, examples), fence)),),

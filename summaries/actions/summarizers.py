@@ -8,7 +8,7 @@ from typing import Final
 
 from django.conf import settings
 
-from memoryhub.llm.client import ask, counter_in_use
+from memoryhub.llm.client import complete, counter_in_use
 from memoryhub.llm.errors import BadAnswer
 from memoryhub.llm.prompts import prompt
 from memoryhub.llm.tokens.counter import count_raw
@@ -106,7 +106,7 @@ class LLMSummarizer(Summarizer):
             deadline_seconds=deadline_seconds,
             system=self._instructions(fence, self.limits.output >> shorter),
         )
-        completion = ask(request, actor=self.actor)
+        completion = complete(request, actor=self.actor)
         answer = cleaned_answer(fence, completion.text)
         if not answer:
             raise BadAnswer("The model answered with nothing that could be kept.", code="empty_answer")

@@ -5,7 +5,6 @@ written nothing and is repeated from the same message. The model is asked before
 """
 
 import logging
-import secrets
 from bisect import bisect_right
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -22,10 +21,9 @@ from conversations.models import ChatTurn, Message, Session
 from memoryhub.auth.domain import Principal
 from memoryhub.auth.tenancy import UnknownRow
 from memoryhub.jobs.queue import enqueue
-from memoryhub.llm.client import ask, counter_in_use, is_patient
+from memoryhub.llm.client import complete_json, counter_in_use, may_retry
 from memoryhub.llm.errors import BadAnswer, ProviderRejected
-from memoryhub.llm.prompts import fenced, prompt
-from memoryhub.llm.types import ChatMessage, CompletionRequest, Operation
+from memoryhub.llm.types import Operation
 from memoryhub.tenancy.domain import Trust
 from memoryhub.tenancy.models import Actor
 from summaries.actions.documents import DocumentTooLong, append_entry, trusted_texts
@@ -46,7 +44,6 @@ from summaries.models import Document, Project, ProjectCursor, RoutingDecision
 UPDATE_KIND: Final = "update_project"
 CALL_SECONDS: Final = 60.0
 ANSWER_TOKENS: Final = 3_000
-FENCE_BYTES: Final = 16
 MOST_MESSAGES: Final = 200
 """Messages that one passage is chosen from; tokens nearly always end it sooner."""
 
@@ -61,7 +58,7 @@ class UpdateContext:
     actor: Actor
     by: Principal
     now: datetime
-    spoilt: int = 0
+    bad_attempts: int = 0
 
 
 def update_projects(
@@ -217,20 +214,14 @@ def _extract(updating: UpdateContext, session: Session, project: Project, passag
     actor = updating.actor
     known = trusted_texts(_growing_documents(project)).values() if passage.is_trusted else ()
     count = counter_in_use(Operation.EXTRACT).count
-    fence = secrets.token_hex(FENCE_BYTES)
     texts = prompt_blocks(passage, known_lines(known, count=count), language=actor.agent.language)
-    request = CompletionRequest(
-        operation=Operation.EXTRACT,
-        messages=(ChatMessage("user", fenced(texts, fence)),),
-        max_output_tokens=ANSWER_TOKENS,
-        deadline_seconds=CALL_SECONDS,
-        system=prompt("update_project", actor.agent.language, fence=fence, most=MOST_ENTRIES),
-        json_schema=answer_schema(),
-    )
     try:
-        return ask(request, actor=actor).data
+        return complete_json(
+            actor, Operation.EXTRACT, "update_project", texts, answer_schema(), max_output_tokens=ANSWER_TOKENS,
+            deadline_seconds=CALL_SECONDS, most=MOST_ENTRIES,
+        )  # fmt: skip
     except (ProviderRejected, BadAnswer) as error:
-        if isinstance(error, BadAnswer) and is_patient(updating.spoilt):
+        if isinstance(error, BadAnswer) and may_retry(updating.bad_attempts):
             raise
         about = {"session": str(session.pk), "seq": passage.until, "code": error.code}
         log.warning("messages were passed by, no model would read them", extra=about)

@@ -45,7 +45,7 @@ def talk(
 def read(actor: Actor, *, now: datetime = NOW + timedelta(hours=1), **options: Any) -> ExtractionResult:
     """Let an actor's conversations be read, as the job does."""
     fresh = Actor.objects.select_related("agent").get(pk=actor.pk)
-    spoilt = options.pop("spoilt", 0)
+    spoilt = options.pop("bad_attempts", 0)
     return extract(run=ExtractionRun(fresh, JOB, now, spoilt), **options)
 
 

@@ -11,10 +11,10 @@ from conversations.actions.sessions import end_session
 from conversations.models import Session
 from memoryhub.auth.tenancy import actor_for_writing
 from memoryhub.jobs.models import Job
+from memoryhub.llm import client
 from memoryhub.llm.config import LLMConfig
 from memoryhub.llm.errors import ProviderError
 from memoryhub.tenancy.models import Actor
-from strength.actions import questions
 from strength.actions.extraction import passed_messages, rewind, unread_messages
 from strength.admin.panels import tiles
 from strength.diagnosis import strategies
@@ -448,7 +448,7 @@ def test_no_failure_writes_anything(actor: Actor, llm: LLMServer, failure: str, 
     crew_jobs = Job.objects.filter(kind="extract")
     if failure == "timeout":
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(questions, "DEADLINE_SECONDS", 1.0)
+            patch.setattr(client, "DEADLINE_SECONDS", 1.0)
             run_jobs()
     else:
         run_jobs()

@@ -131,10 +131,10 @@ def test_a_model_that_answers_nothing_usable_makes_no_message_unreadable(
     llm.answer(Reply(failure=failure))
     for spoilt in range(6):
         with pytest.raises(BadAnswer):
-            read(actor, spoilt=spoilt)
+            read(actor, bad_attempts=spoilt)
     assert passed_messages(actor=actor) == {}
     llm.answer(spoiling("nothing", Reply()))
-    read(actor, spoilt=6)
+    read(actor, bad_attempts=6)
     assert texts(actor) == ["The user has a dog."]
 
 
@@ -164,8 +164,8 @@ def test_a_judge_that_cannot_answer_costs_no_fact(actor: Actor, llm: LLMServer, 
     talk(actor, "I own a red bicycle.")
     for spoilt in (0, 1):
         with pytest.raises(BadAnswer):
-            read(actor, spoilt=spoilt)
-    read(actor, spoilt=2)
+            read(actor, bad_attempts=spoilt)
+    read(actor, bad_attempts=2)
     assert texts(actor) == ["The user lives in Osaka.", "The user owns a red bicycle."]
 
 

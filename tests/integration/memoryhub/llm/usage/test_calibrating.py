@@ -18,7 +18,7 @@ from memoryhub.auth.tenancy import tenant_for_reading
 from memoryhub.embeddings import registry
 from memoryhub.jobs.models import Job
 from memoryhub.jobs.queue import enqueue
-from memoryhub.llm.client import ask, counter_in_use
+from memoryhub.llm.client import complete, counter_in_use
 from memoryhub.llm.config import LLMConfig
 from memoryhub.llm.tokens.counter import raw_counts
 from memoryhub.llm.tokens.factors import factors_for
@@ -72,7 +72,7 @@ def say(actor: Actor, text: str, *, system: str = SYSTEM) -> LedgerEntry:
         operation=Operation.CHAT, messages=(ChatMessage("user", text),), max_output_tokens=50, deadline_seconds=5.0,
         system=system,
     )  # fmt: skip
-    ask(request, actor=actor)
+    complete(request, actor=actor)
     return LedgerEntry.objects.order_by("-id").first()  # type: ignore[return-value]
 
 

@@ -10,7 +10,7 @@ from django.db import InterfaceError, connection, transaction
 from django.test.utils import CaptureQueriesContext
 
 from memoryhub.llm.budget import spent_in
-from memoryhub.llm.client import ask, ask_streaming, size_of
+from memoryhub.llm.client import complete, size_of, stream
 from memoryhub.llm.errors import ProviderError
 from memoryhub.llm.tokens.counter import counter_for
 from memoryhub.llm.types import ChatMessage, Completion, CompletionRequest, Operation
@@ -37,7 +37,7 @@ def test_an_answer_stands_with_what_it_read_wrote_and_cost(
     llm: LLMServer, actor: Actor, prices: None
 ) -> None:
     llm.answer(Reply("Green.", input_tokens=1000, output_tokens=200))
-    ask(question(), actor=actor)
+    complete(question(), actor=actor)
     entry = LedgerEntry.objects.get()
     assert (entry.agent_id, entry.actor_id, entry.operation) == ("kana", actor.pk, "summarize")
     assert (entry.provider, entry.outcome) == ("anthropic", "ok") and entry.model.startswith("claude")
@@ -50,7 +50,7 @@ def test_an_answer_stands_with_what_it_read_wrote_and_cost(
 
 def test_no_row_holds_a_text(llm: LLMServer, actor: Actor) -> None:
     llm.answer(Reply("The zincmark answer"))
-    ask(question(), actor=actor)
+    complete(question(), actor=actor)
     row = LedgerEntry.objects.values().get()
     assert "zincmark" not in str(row) and "hiroki" not in str(row)
     assert "hiroki" not in str(LedgerEntry.objects.get())
@@ -72,7 +72,7 @@ def test_each_attempt_that_fails_stands_with_its_code(
 ) -> None:
     llm.answer(Reply("half", failure=failure))
     with pytest.raises(ProviderError) as raised:
-        ask(question(), actor=actor)
+        complete(question(), actor=actor)
     entries = LedgerEntry.objects.all()
     assert len(entries) == len(llm.asked) == attempts
     for entry in entries:
@@ -86,7 +86,7 @@ def test_an_answer_that_was_asked_for_again_was_paid_for_twice(
 ) -> None:
     llm.then(Reply("half", failure="truncated_json"), Reply(failure="529"))
     llm.answer(Reply("Green.", input_tokens=1000, output_tokens=200))
-    ask(question(), actor=actor)
+    complete(question(), actor=actor)
     unread, overloaded, answered = LedgerEntry.objects.order_by("created_at")
     assert [each.outcome for each in (unread, overloaded, answered)] == ["not_json", "overloaded", "ok"]
     assert overloaded.cost is None and overloaded.input_tokens is None
@@ -98,7 +98,7 @@ def test_an_answer_that_was_asked_for_again_was_paid_for_twice(
 def test_a_pause_between_attempts_belongs_to_none(llm: LLMServer, actor: Actor) -> None:
     llm.then(Reply(failure="retry_after_1"))
     llm.answer(Reply("Green."))
-    ask(question(), actor=actor)
+    complete(question(), actor=actor)
     failed, answered = LedgerEntry.objects.order_by("created_at")
     between_ms = (answered.created_at - failed.created_at).total_seconds() * 1000
     assert answered.latency_ms <= between_ms - 1000
@@ -118,7 +118,7 @@ def test_what_the_cache_read_and_wrote_stands_apart_and_has_its_price(
             "Green.", input_tokens=1000, output_tokens=200, cached_tokens=read, cache_written_tokens=written
         )
     )
-    ask(question(), actor=actor)
+    complete(question(), actor=actor)
     entry = LedgerEntry.objects.get()
     assert (entry.input_tokens, entry.cache_read_tokens, entry.cache_write_tokens) == (1000, read, written)
     assert entry.cost == Decimal(cost)
@@ -135,7 +135,7 @@ def test_a_broken_connection_loses_the_row_and_not_the_answer(
 
     llm.answer(Reply("Green."))
     with connection.execute_wrapper(broken):
-        assert ask(question(), actor=actor).text == "Green."
+        assert complete(question(), actor=actor).text == "Green."
     assert not LedgerEntry.objects.exists()
     assert "a call is missing in the ledger" in caplog.text
 
@@ -143,15 +143,15 @@ def test_a_broken_connection_loses_the_row_and_not_the_answer(
 def test_an_answer_cut_at_its_length_was_paid_for_in_full(llm: LLMServer, actor: Actor, prices: None) -> None:
     llm.answer(Reply("a long answ", stop="max_tokens"))
     with pytest.raises(ProviderError):
-        ask(question(), actor=actor)
+        complete(question(), actor=actor)
     entry = LedgerEntry.objects.get()
     assert (entry.outcome, entry.output_tokens) == ("truncated", 100)
     assert entry.input_tokens == entry.estimated_tokens
 
 
 def test_a_schema_teaches_nothing_and_counts(llm: LLMServer, actor: Actor) -> None:
-    ask(question(json_schema=SCHEMA), actor=actor)
-    ask(question(), actor=actor)
+    complete(question(json_schema=SCHEMA), actor=actor)
+    complete(question(), actor=actor)
     plain, asked_for_json = LedgerEntry.objects.all()
     assert not asked_for_json.is_sample and plain.is_sample
     assert asked_for_json.estimated_tokens > plain.estimated_tokens
@@ -169,28 +169,28 @@ def test_an_image_teaches_nothing() -> None:
 
 def test_blocks_of_text_are_plain_text(llm: LLMServer, actor: Actor) -> None:
     blocks = [{"type": "text", "text": "green tea", "cache_control": {"type": "ephemeral"}}]
-    ask(question(system=blocks), actor=actor)
+    complete(question(system=blocks), actor=actor)
     assert LedgerEntry.objects.get().is_sample
 
 
 def test_a_provider_that_tells_no_usage_teaches_nothing(llm: LLMServer, actor: Actor) -> None:
     llm.answer(Reply("Green.", input_tokens=-1, output_tokens=-1))
-    ask(question(), actor=actor)
+    complete(question(), actor=actor)
     entry = LedgerEntry.objects.get()
     assert entry.outcome == "ok" and entry.input_tokens and not entry.is_sample
 
 
 def test_without_a_model_there_is_nothing_to_note(actor: Actor) -> None:
     with pytest.raises(ProviderError, match="No language model"):
-        ask(question(), actor=actor)
+        complete(question(), actor=actor)
     assert not LedgerEntry.objects.exists()
 
 
 def test_without_caps_a_call_sends_few_statements(llm: LLMServer, actor: Actor) -> None:
-    ask(question(), actor=actor)
+    complete(question(), actor=actor)
     actor = Actor.objects.select_related("agent").get(pk=actor.pk)
     with CaptureQueriesContext(connection) as statements:
-        ask(question(), actor=actor)
+        complete(question(), actor=actor)
     sent = [each["sql"] for each in statements if "SAVEPOINT" not in each["sql"]]
     assert len(sent) == 2, sent  # the row, and whether enough samples have come
 
@@ -198,7 +198,7 @@ def test_without_caps_a_call_sends_few_statements(llm: LLMServer, actor: Actor) 
 @pytest.mark.django_db(transaction=True)
 def test_a_transaction_that_is_rolled_back_does_not_take_the_row_along(llm: LLMServer, actor: Actor) -> None:
     with pytest.raises(ValueError, match=ROLLED_BACK), transaction.atomic():
-        ask(question(), actor=actor)
+        complete(question(), actor=actor)
         raise ValueError(ROLLED_BACK)
     assert LedgerEntry.objects.get().actor_id == actor.pk
 
@@ -211,18 +211,18 @@ def test_an_actor_that_was_erased_meanwhile_costs_no_row(llm: LLMServer, actor: 
         return Reply("Too late.")
 
     llm.answer(erasing)
-    assert ask(question(), actor=actor).text == "Too late."
+    assert complete(question(), actor=actor).text == "Too late."
     entry = LedgerEntry.objects.get()
     assert (entry.agent_id, entry.actor_id) == ("kana", None)
 
 
 async def _streamed(request: CompletionRequest, actor: Actor, *, most: int = 10**6) -> list[Any]:
     pieces: list[Any] = []
-    stream = ask_streaming(request, actor=actor)
-    async for piece in stream:
+    answer = stream(request, actor=actor)
+    async for piece in answer:
         pieces.append(piece)
         if len(pieces) == most:
-            await stream.aclose()  # type: ignore[attr-defined]
+            await answer.aclose()  # type: ignore[attr-defined]
             break
     return pieces
 

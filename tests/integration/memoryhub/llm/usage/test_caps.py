@@ -24,7 +24,7 @@ from memoryhub.embeddings.config import EmbeddingConfig
 from memoryhub.jobs.models import Job
 from memoryhub.jobs.queue import enqueue
 from memoryhub.llm.budget import SpendCapReached, paused_agents
-from memoryhub.llm.client import ask, ask_streaming
+from memoryhub.llm.client import complete
 from memoryhub.llm.types import ChatMessage, CompletionRequest, Operation
 from memoryhub.llm.usage.domain import next_day
 from memoryhub.llm.usage.models import LedgerEntry
@@ -67,7 +67,7 @@ def test_background_work_stops_before_the_call(llm: LLMServer, actor: Actor, ope
     actor = cap(actor, daily_spend_cap=1)
     spent(actor)
     with pytest.raises(SpendCapReached) as raised:
-        ask(question(operation), actor=actor)
+        complete(question(operation), actor=actor)
     error = raised.value
     assert (error.code, error.permanent) == ("spend_cap", False)
     assert error.retry_after_seconds == pytest.approx(
@@ -80,7 +80,7 @@ def test_background_work_stops_before_the_call(llm: LLMServer, actor: Actor, ope
 @pytest.mark.parametrize("operation", [Operation.CHAT, Operation.ROUTE])
 def test_chat_goes_on(llm: LLMServer, actor: Actor, operation: Operation) -> None:
     actor = cap(actor, daily_spend_cap=0, daily_token_cap=0)
-    assert ask(question(operation), actor=actor).text
+    assert complete(question(operation), actor=actor).text
     assert LedgerEntry.objects.get().outcome == "ok"
 
 
@@ -89,7 +89,7 @@ def test_a_background_stream_stops_before_the_call_as_well(llm: LLMServer, actor
     actor = cap(actor, daily_token_cap=0)
 
     async def stream() -> None:
-        async for _ in ask_streaming(question(Operation.COMPACT), actor=actor):
+        async for _ in stream(question(Operation.COMPACT), actor=actor):
             pass
 
     with pytest.raises(SpendCapReached):
@@ -108,10 +108,10 @@ def test_either_cap_pauses(llm: LLMServer, actor: Actor, caps: dict[str, Any], g
     actor = cap(actor, **caps)
     spent(actor)
     if goes_on:
-        assert ask(question(Operation.EXTRACT), actor=actor).text
+        assert complete(question(Operation.EXTRACT), actor=actor).text
     else:
         with pytest.raises(SpendCapReached):
-            ask(question(Operation.EXTRACT), actor=actor)
+            complete(question(Operation.EXTRACT), actor=actor)
 
 
 def test_all_users_of_an_agent_share_its_day_and_no_other_agent_does(llm: LLMServer, actor: Actor) -> None:
@@ -119,11 +119,11 @@ def test_all_users_of_an_agent_share_its_day_and_no_other_agent_does(llm: LLMSer
     other = Actor.objects.create(id=uuid4(), agent=actor.agent, user_id="aoi")
     stranger = Actor.objects.create(id=uuid4(), agent=Agent.objects.create(agent_id="yuno"), user_id="hiroki")
     spent(stranger, cost="50")
-    assert ask(question(Operation.JUDGE), actor=actor).text
+    assert complete(question(Operation.JUDGE), actor=actor).text
     spent(other)
     with pytest.raises(SpendCapReached):
-        ask(question(Operation.JUDGE), actor=actor)
-    assert ask(question(Operation.JUDGE), actor=stranger).text
+        complete(question(Operation.JUDGE), actor=actor)
+    assert complete(question(Operation.JUDGE), actor=stranger).text
     assert [standing.agent_id for standing in paused_agents(now=timezone.now())] == ["kana"]
 
 
@@ -141,7 +141,7 @@ def test_a_user_cannot_raise_the_agents_cap(llm: LLMServer, actor: Actor) -> Non
     actor = cap(actor, daily_token_cap=0)
     actor.policy = {"daily_token_cap": 10**6}
     with pytest.raises(SpendCapReached):
-        ask(question(Operation.JUDGE), actor=actor)
+        complete(question(Operation.JUDGE), actor=actor)
 
 
 def test_only_an_operator_sets_caps(client: APIClient, make_client: Any) -> None:
@@ -157,7 +157,7 @@ def test_only_an_operator_sets_caps(client: APIClient, make_client: Any) -> None
 def test_the_sum_reads_its_index_alone(actor: Actor, llm: LLMServer) -> None:
     actor = cap(actor, daily_spend_cap=1000)
     with CaptureQueriesContext(connection) as statements:
-        ask(question(Operation.JUDGE), actor=actor)
+        complete(question(Operation.JUDGE), actor=actor)
     (sum_of_day,) = [each["sql"] for each in statements if "SUM(" in each["sql"]]
     spent_rows = [
         LedgerEntry(
@@ -285,17 +285,17 @@ def test_a_cap_counts_the_answers_that_were_asked_for_again(actor: Actor, llm: L
     llm.then(Reply("half", failure="truncated_json"))
     llm.answer(Reply("Green.", input_tokens=1, output_tokens=1))
     actor = cap(actor, daily_token_cap=10)
-    ask(question(Operation.SUMMARIZE), actor=actor)
+    complete(question(Operation.SUMMARIZE), actor=actor)
     assert LedgerEntry.objects.exclude(outcome="ok").get().input_tokens > 10
     with pytest.raises(SpendCapReached):
-        ask(question(Operation.SUMMARIZE), actor=actor)
+        complete(question(Operation.SUMMARIZE), actor=actor)
 
 
 def test_metrics_tell_todays_calls(actor: Actor, llm: LLMServer) -> None:
-    ask(question(Operation.CHAT), actor=actor)
+    complete(question(Operation.CHAT), actor=actor)
     llm.answer(Reply(failure="401"))
     with pytest.raises(Exception, match="key"):
-        ask(question(Operation.JUDGE), actor=actor)
+        complete(question(Operation.JUDGE), actor=actor)
     said = generate_latest().decode()
     assert 'memoryhub_calls_today{operation="chat",outcome="ok"} 1.0' in said
     assert 'memoryhub_calls_today{operation="judge",outcome="unauthorized"} 1.0' in said

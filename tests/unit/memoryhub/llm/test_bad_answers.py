@@ -4,11 +4,10 @@ from collections.abc import Sequence
 
 import pytest
 
-from memoryhub.llm.client import PATIENT_ATTEMPTS
+from memoryhub.llm.client import MAX_BAD_ATTEMPTS, complete_in_halves
 from memoryhub.llm.errors import BadAnswer, ProviderRejected
-from strength.actions.questions import ask_in_halves
 
-IMPATIENT = PATIENT_ATTEMPTS - 1
+IMPATIENT = MAX_BAD_ATTEMPTS - 1
 
 
 class Model:
@@ -31,28 +30,30 @@ def refusal() -> ProviderRejected:
 
 def test_a_refusal_is_halved_down_to_the_item_which_is_skipped() -> None:
     model = Model(refusal())
-    items, answer, error = ask_in_halves([1, 2, 3, 4, 5], model, spoilt=0)
+    items, answer, error = complete_in_halves([1, 2, 3, 4, 5], model, bad_attempts=0)
     assert model.asked == [[1, 2, 3, 4, 5], [1, 2], [1]]
     assert (list(items), answer, getattr(error, "code", None)) == ([1], None, "refused")
 
 
 def test_the_half_before_the_bad_item_is_answered() -> None:
-    assert ask_in_halves([1, 2, 3, 4], Model(refusal(), bad=3), spoilt=0) == ([1, 2], [1, 2], None)
+    assert complete_in_halves([1, 2, 3, 4], Model(refusal(), bad=3), bad_attempts=0) == ([1, 2], [1, 2], None)
 
 
 def test_a_request_refused_for_its_form_fails_the_attempt() -> None:
     with pytest.raises(ProviderRejected):
-        ask_in_halves([1, 2], Model(ProviderRejected("form", code="invalid_request")), spoilt=IMPATIENT)
+        complete_in_halves(
+            [1, 2], Model(ProviderRejected("form", code="invalid_request")), bad_attempts=IMPATIENT
+        )
 
 
 def test_unusable_answers_are_halved_after_the_patient_attempts_only() -> None:
     model = Model(BadAnswer("bad", code="bad_answer"))
     with pytest.raises(BadAnswer):
-        ask_in_halves([1, 2], model, spoilt=IMPATIENT - 1)
-    assert ask_in_halves([1, 2], model, spoilt=IMPATIENT)[1] is None
+        complete_in_halves([1, 2], model, bad_attempts=IMPATIENT - 1)
+    assert complete_in_halves([1, 2], model, bad_attempts=IMPATIENT)[1] is None
 
 
 def test_nothing_is_skipped_where_the_control_is_answered_badly_as_well() -> None:
     model = Model(BadAnswer("bad", code="bad_answer"))
     with pytest.raises(BadAnswer):
-        ask_in_halves([1], model, spoilt=IMPATIENT, control=lambda: model([1]))
+        complete_in_halves([1], model, bad_attempts=IMPATIENT, control=lambda: model([1]))
