@@ -27,8 +27,8 @@ from bench.hub import Hub, eventually, hurt
 
 SHARED: dict[str, Callable[[Hub, Jobs, int], Outcome]] = {
     "idle-worker": drills.idle_worker,
-    "workers-killed": drills.whole_worker,
-    "workers-stopped": drills.stopped_worker,
+    "workers-killed": drills.all_workers,
+    "workers-stopped": drills.stopped_workers,
     "postgres": lambda hub, jobs, times: drills.postgres_kills(hub, jobs, max(1, times // 2), 50 * times),
     "throughput": lambda hub, jobs, times: drills.throughput(hub, jobs, 100 * times),
 }
@@ -88,13 +88,14 @@ class Storm:
             self.killers += self.jobs.add("bench_kill")
 
     def _hurt_something(self) -> None:
-        workers = sorted(self.hub.worker_processes().items())
+        parent, workers = self.hub.worker_processes()
         faults: dict[str, Callable[[], object]] = {
-            "a worker killed": lambda: self._hurt_member(workers, 0, signal.SIGKILL),
-            "a listener killed": lambda: self._hurt_member(workers, 1, signal.SIGKILL),
-            "a fetcher killed": lambda: self._hurt_member(workers, 2, signal.SIGKILL),
-            "a guard killed": lambda: self._hurt_member(workers, -1, signal.SIGKILL),
-            "a worker stopped": lambda: self._stop_worker(workers),
+            "a worker killed": lambda: hurt(self.random.choice(workers), signal.SIGKILL) if workers else None,
+            "a worker stopped": lambda: (
+                hurt(self.random.choice(workers), signal.SIGSTOP) if workers else None
+            ),
+            "the workers' parent killed": lambda: hurt(parent, signal.SIGKILL) if parent else None,
+            "the workers' parent stopped": lambda: hurt(parent, signal.SIGSTOP) if parent else None,
             "PostgreSQL killed": lambda: (
                 hurt(self.hub.postmaster() or 0, signal.SIGKILL) if self.hub.postmaster() else None
             ),
@@ -103,26 +104,13 @@ class Storm:
         self.faults[name] += 1
         faults[name]()
 
-    def _hurt_member(self, workers: list[tuple[int, list[int]]], place: int, number: signal.Signals) -> None:
-        if workers:
-            guard, members = self.random.choice(workers)
-            chosen = guard if place < 0 else members[place] if place < len(members) else None
-            if chosen is not None:
-                hurt(chosen, number)
-
-    def _stop_worker(self, workers: list[tuple[int, list[int]]]) -> None:
-        if workers:
-            guard, members = self.random.choice(workers)
-            for pid in (guard, *members):
-                hurt(pid, signal.SIGSTOP)
-
     def _recover(self) -> None:
         """Measure until a new job is done and all workers are whole."""
         began = time.monotonic()
-        canary = self.jobs.add("bench_effect")
-        self.ids["bench_effect"] += canary
-        whole = eventually(lambda: len(self.hub.whole_workers()) == self.hub.workers, 90)
-        done = eventually(lambda: self.jobs.are_done(canary), 90)
+        probe = self.jobs.add("bench_effect")
+        self.ids["bench_effect"] += probe
+        whole = eventually(self.hub.is_whole, 90)
+        done = eventually(lambda: self.jobs.are_done(probe), 90)
         if whole is None or done is None:
             self.wrong.append(f"not at work 90 s after {dict(self.faults)}")
         else:

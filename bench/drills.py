@@ -22,7 +22,7 @@ from memoryhub.runtime.processes import wait_until
 
 WITHIN_SECONDS = 60.0
 LISTENS_SECONDS = 25.0
-"""Longer than a worker waits for its canary."""
+"""Longer than a worker may take to answer a ping."""
 
 
 @dataclass
@@ -145,49 +145,49 @@ def running(*, workers: int = 2) -> Iterator[tuple[Hub, Jobs]]:
 
 
 def idle_worker(hub: Hub, jobs: Jobs, times: int) -> Outcome:
-    """Kill an idle worker, fetcher or listener; all workers must work again."""
+    """Kill an idle worker, or the process that the workers are forked from; all must work again."""
 
     def fault(hub: Hub, number: int) -> None:
-        _, members = random.choice(sorted(hub.whole_workers().items()))
-        hurt(members[number % 3], signal.SIGKILL)
+        parent, workers = hub.worker_processes()
+        hurt(parent if number % 3 == 2 else random.choice(workers), signal.SIGKILL)
 
-    return _recovers(hub, jobs, "an idle worker, listener or fetcher killed", fault, times)
+    return _recovers(hub, jobs, "an idle worker or the workers' parent killed", fault, times)
 
 
-def whole_worker(hub: Hub, jobs: Jobs, times: int) -> Outcome:
-    """Kill all processes of all workers at once."""
+def all_workers(hub: Hub, jobs: Jobs, times: int) -> Outcome:
+    """Kill all workers and their parent at once."""
 
     def fault(hub: Hub, number: int) -> None:
-        for guard, members in hub.worker_processes().items():
-            for pid in (guard, *members):
-                hurt(pid, signal.SIGKILL)
+        parent, workers = hub.worker_processes()
+        for pid in (parent, *workers):
+            hurt(pid, signal.SIGKILL)
 
     return _recovers(hub, jobs, "all workers killed", fault, times)
 
 
-def stopped_worker(hub: Hub, jobs: Jobs, times: int) -> Outcome:
-    """Stop all workers with SIGSTOP: they live, and do nothing."""
+def stopped_workers(hub: Hub, jobs: Jobs, times: int) -> Outcome:
+    """Stop processes with SIGSTOP, so that they live and do nothing: the workers, their parent, or all of them."""
 
     def fault(hub: Hub, number: int) -> None:
-        for guard, members in hub.worker_processes().items():
-            for pid in (guard, *members):
-                hurt(pid, signal.SIGSTOP)
+        parent, workers = hub.worker_processes()
+        for pid in ((parent, *workers), (parent,), workers)[number % 3]:
+            hurt(pid, signal.SIGSTOP)
 
-    return _recovers(hub, jobs, "all workers stopped with SIGSTOP", fault, times)
+    return _recovers(hub, jobs, "workers or their parent stopped with SIGSTOP", fault, times)
 
 
 def _recovers(hub: Hub, jobs: Jobs, name: str, fault: Callable[[Hub, int], None], times: int) -> Outcome:
     """Repeat a fault; measure until as many jobs as there are workers run side by side again."""
     outcome = Outcome(name)
     for number in range(times):
-        if eventually(lambda: len(hub.whole_workers()) == hub.workers, WITHIN_SECONDS) is None:
+        if eventually(hub.is_whole, WITHIN_SECONDS) is None:
             outcome.took(None, "the workers were not whole before")
             continue
         began = time.monotonic()
         fault(hub, number)
         ids = jobs.add("bench_effect", count=6, seconds=0.1)
         ended = done(jobs, ids, WITHIN_SECONDS)
-        whole = eventually(lambda: len(hub.whole_workers()) == hub.workers, WITHIN_SECONDS)
+        whole = eventually(hub.is_whole, WITHIN_SECONDS)
         works = ended is not None and whole is not None
         outcome.took(time.monotonic() - began if works else None, f"not at work: {jobs.states(ids)}")
         effects = jobs.effects(ids)
@@ -353,9 +353,9 @@ def throughput(hub: Hub, jobs: Jobs, count: int) -> Outcome:
     )
     spent = float(hub.rows(statement, ["bench_empty"])[0][0])
     outcome.notes["jobs_per_second"] = round(count / spent, 1)
-    workers = hub.whole_workers()
+    workers = hub.worker_processes()
     time.sleep(LISTENS_SECONDS)
-    outcome.check(hub.whole_workers() == workers, "a worker ended itself after the load")
+    outcome.check(hub.worker_processes() == workers, "a worker ended itself after the load")
     return outcome
 
 

@@ -74,7 +74,7 @@ class Hub:
             raise RuntimeError(f"memoryhub ended:\n{self.said()}")
         self.key = self.key or self._key()
         if "web" not in arguments:
-            wait_until(lambda: len(self.worker_processes()) == self.workers, timeout_seconds=60)
+            wait_until(self.is_whole, timeout_seconds=60)
         return self
 
     @property
@@ -117,16 +117,15 @@ class Hub:
                 continue
         return {pid: command for pid, command in found.items() if command}
 
-    def worker_processes(self) -> dict[int, list[int]]:
-        """Return the workers' guards, each with its processes as they were started: worker, listener, fetcher."""
-        working = {pid for pid, command in self.processes().items() if " run_worker" in command}
-        parents = {pid: parent_of(pid) for pid in working}
-        guards = sorted(pid for pid in working if parents[pid] not in working)
-        return {guard: sorted(pid for pid in working if parents[pid] == guard) for guard in guards}
+    def worker_processes(self) -> tuple[int, list[int]]:
+        """Return the process that all workers are forked from (0 where there is none), and the workers."""
+        working = {pid for pid, command in self.processes().items() if " run_worker " in command}
+        parent = next((pid for pid in working if parent_of(pid) not in working), 0)
+        return parent, sorted(pid for pid in working if parent_of(pid) == parent)
 
-    def whole_workers(self) -> dict[int, list[int]]:
-        """Return the workers that have all their processes."""
-        return {guard: members for guard, members in self.worker_processes().items() if len(members) == 3}
+    def is_whole(self) -> bool:
+        """Say whether all workers are there."""
+        return len(self.worker_processes()[1]) == self.workers
 
     def postmaster(self) -> int | None:
         """Return PostgreSQL's first process."""

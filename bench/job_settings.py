@@ -5,7 +5,7 @@ from django.apps import AppConfig
 from memoryhub.settings import *  # noqa: F403
 from memoryhub.settings import INSTALLED_APPS as OUR_APPS
 
-INSTALLED_APPS = [*OUR_APPS, "bench.job_settings.CountedJobs"]
+INSTALLED_APPS = [*OUR_APPS, f"{__name__}.CountedJobs"]
 
 
 class CountedJobs(AppConfig):

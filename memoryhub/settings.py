@@ -377,7 +377,7 @@ RECEIPT_DAYS = ENVIRONMENT.receipt_days
 # queue are off: a row of either is code that runs. Each task brings its kind's deadline as its `timeout`.
 Q_CLUSTER = {
     "name": "memoryhub",
-    "broker_class": "memoryhub.jobs.broker.JobBroker",
+    "broker_class": "memoryhub.jobs.worker.JobBroker",
     "workers": 1,
     "queue_limit": 1,
     "timeout": 3600,

@@ -25,6 +25,11 @@ from memoryhub.jobs.registry import Run, UnknownKind, job_kind
 log = logging.getLogger(__name__)
 
 
+def run_job(offered: Offer, worker: UUID) -> None:
+    """Run the job that was offered; the task that django-q2 carries."""
+    run(offered, worker=worker)
+
+
 def run(offered: Offer, *, worker: UUID) -> None:
     """Run a job that was offered, unless somebody else has it by now.
 

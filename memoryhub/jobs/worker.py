@@ -1,280 +1,278 @@
-"""A crew: the processes of one django-q2 cluster, with a guard of our own (`manage.py run_worker`).
+"""The worker processes: one django-q2 cluster whose sentinel gives each of its workers one job at a time.
 
-Measured on django-q2 1.11: workers of a cluster share a queue whose lock dies with its holder, so a worker that is
-killed while idle leaves the cluster deaf, and it looks alive. So a crew has one worker, there are as many crews as
-workers, and a crew that lost a process in any other way than by its own decision ends: whoever started it starts
-it anew, within a second. A canary, sent through the very queues that jobs take, tells a crew that is idle from one
-that is deaf.
+Measured on django-q2 1.11: workers share a queue whose lock dies with its holder, so a worker that is killed while
+idle leaves its cluster deaf, and the cluster looks alive. So each worker here has queues of its own, which are dropped
+with it, and the sentinel itself does the work of django-q2's other two processes: it fetches jobs and reads results.
+Whatever it gave to a worker must come back in time, a job or a ping; a worker that does not answer is replaced.
+
+All workers are forked from the sentinel, which has loaded everything that jobs need: they share that memory.
 """
 
 import ctypes
 import logging
 import multiprocessing
 import os
-import queue
 import signal
 import socket
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from multiprocessing.process import BaseProcess
-from typing import Any, Final
+from multiprocessing.queues import SimpleQueue
+from typing import Any, Final, NoReturn, TypeVar
+from uuid import UUID
 
 from django.db import DatabaseError, close_old_connections, connection, connections
-from django_q.cluster import Sentinel
-from django_q.signals import post_execute, post_execute_in_worker
+from django_q.brokers import Broker
+from django_q.cluster import Sentinel, get_mp_context
+from django_q.conf import Conf
+from django_q.worker import worker as run_tasks
 
+from memoryhub.ids import new_id
 from memoryhub.jobs import leases, sql
-from memoryhub.jobs.heartbeats import Heartbeats, beat, begin, heartbeats
+from memoryhub.jobs.executor import run_job
 from memoryhub.jobs.models import Worker
+from memoryhub.jobs.queue import offer
+from memoryhub.jobs.registry import KINDS
 from memoryhub.jobs.schedules import fire_due
 from memoryhub.runtime.processes import Wakeups
 
 log = logging.getLogger(__name__)
+Result = TypeVar("Result")
 
 ROUND_SECONDS: Final = 0.5
 TIDY_SECONDS: Final = 5.0
-CANARY: Final = "canary"
+PING_SECONDS: Final = 5.0
+"""How long a worker may be silent before it is pinged."""
+
 DEAF_SECONDS: Final = 15.0
-FETCHER_DEAF_SECONDS: Final = 30.0
-"""Longer than the fetcher waits for a database that does not answer a connection."""
+"""How long a worker may take to answer a ping."""
 
+OVERDUE_SECONDS: Final = 6.0
+"""How long after a job's deadline its result must be there; the worker's own alarm ends the job at the deadline."""
+
+REPLACE_SECONDS: Final = 0.1
+"""A machine that kills whatever is started on it must not be kept busy by starts."""
+
+DATABASE_AWAY_SECONDS: Final = 0.5
 DRAIN_SECONDS: Final = 10.0
-"""How long a job may go on after the crew was told to stop; below the supervisor's grace."""
+"""How long jobs may go on after the stop signal; below the supervisor's grace."""
 
-PATIENCE_SECONDS: Final = 5.0
-"""How long a round waits for the database in each of its acts; less than the supervisor waits for a sign of life."""
+DATABASE_SECONDS: Final = 5.0
+"""How long one act may wait for the database; less than the supervisor waits for a sign of life."""
 
-_PR_SET_PDEATHSIG: Final = 1
+_PR_SET_PDEATHSIG: Final = 1  # prctl(2)
 
 
-class TooSlow(Exception):
+class DatabaseTooSlow(Exception):
     """The database did not answer in time."""
 
 
-class WorkerBroken(Exception):
-    """The crew cannot be trusted to work any more; start another."""
+class JobBroker(Broker):
+    """django-q2's broker over the table of jobs (`Q_CLUSTER["broker_class"]`).
+
+    A queue beside that table could lose what the jobs promise, or promise what they have not got. A job that was
+    fetched and not begun is offered again after `OFFERED_SECONDS`.
+    """
+
+    def enqueue(self, task: str) -> NoReturn:
+        """Refuse: jobs are enqueued by `memoryhub.jobs.queue.enqueue`, in the transaction that causes them."""
+        raise TypeError("Background work is enqueued with memoryhub.jobs.queue.enqueue, not with async_task.")
+
+    def dequeue(self, count: int = 1) -> list[dict[str, Any]]:
+        """Return up to `count` due jobs as tasks."""
+        return [
+            {
+                "id": str(each.job_id),
+                "name": str(each.job_id),
+                "func": run_job,
+                "args": (each,),
+                "kwargs": {},
+                "timeout": KINDS[each.kind].deadline_seconds if each.kind in KINDS else int(Conf.TIMEOUT),
+            }
+            for each in offer(count)
+        ]
 
 
-def run_worker(wakeups: Wakeups, *, show_life: Callable[[], None]) -> None:
-    """Work on jobs until told to stop, then finish the one in hand. Raises CrewBroken.
+def ping(worker: UUID) -> None:
+    """No-op task; its completion proves that the worker is alive."""
+
+
+@dataclass(eq=False)
+class PooledWorker:
+    """A worker process with its queues; `due_at` is when the result of the task in its hands must be there."""
+
+    process: BaseProcess
+    tasks: SimpleQueue[Any]
+    results: SimpleQueue[Any]
+    heard_at: float
+    id: UUID = field(default_factory=new_id)
+    is_busy: bool = False
+    due_at: float = 0.0
+
+    def give(self, task: dict[str, Any], *, within_seconds: float) -> None:
+        """Put a task into its queue, with the worker's id as the last argument."""
+        self.tasks.put({**task, "args": (*task["args"], self.id)})
+        self.is_busy, self.due_at = True, time.monotonic() + within_seconds
+
+    def hear(self) -> None:
+        """Read the results that are there."""
+        while not self.results.empty():
+            self.results.get()
+            self.is_busy, self.heard_at = False, time.monotonic()
+
+    def problem(self) -> str:
+        """Return why it cannot be trusted any more; empty where it can."""
+        if not self.process.is_alive():
+            return f"it ended with {self.process.exitcode}"
+        if self.is_busy and time.monotonic() > self.due_at:
+            return "it does not answer"
+        return ""
+
+
+class WorkerPool(Sentinel):
+    """Runs jobs in `size` processes until told to stop.
 
     `show_life` is called in each round, at least once a second while all is well.
     """
-    own = begin()
-    _mark_children()
-    guard = Guard(own, wakeups, show_life)
-    try:
-        guard.run()
-    finally:
-        guard.end()
 
-
-class Guard(Sentinel):
-    """Watches the three processes of a crew: who fetches jobs, who works on them, who hears of results."""
-
-    def __init__(self, own: Heartbeats, wakeups: Wakeups, show_life: Callable[[], None]) -> None:
-        self.own, self.wakeups, self.show_life = own, wakeups, show_life
-        self.canary_sent_at: float | None = None
-        self.full_since: float | None = None
-        self.is_overdue = False
-        self.busy_since: tuple[float, float] | None = None
-        self.last_busy_at = time.monotonic()
-        self.tidied_at = 0.0
+    def __init__(self, size: int, wakeups: Wakeups, show_life: Callable[[], None]) -> None:
+        self.size, self.wakeups, self.show_life = size, wakeups, show_life
+        self.workers: list[PooledWorker] = []
+        self.tidied_at = self.fetch_at = 0.0
         handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
-        super().__init__(multiprocessing.Event(), multiprocessing.Event(), own.worker_id, start=False)
+        super().__init__(
+            multiprocessing.Event(), multiprocessing.Event(), new_id(), broker=JobBroker(), start=False
+        )
         for number, handler in handlers.items():  # the base class takes them; they are the caller's
             signal.signal(number, handler)
 
     def run(self) -> None:
-        """Start the crew and watch it until told to stop. Raises CrewBroken."""
-        self.spawn_cluster()
-        self.start_event.set()
-        log.info("crew works", extra={"worker": str(self.own.worker_id)})
-        while not self.wakeups.stops:
-            self._look()
-            self.show_life()
-            self._tidy()
-            self.wakeups.wait(ROUND_SECONDS)
-
-    def end(self) -> None:
-        """Let the job in hand finish, end all processes, and give back what was not finished."""
-        # Not django-q2's event: a fetcher that died while it looked at that holds its lock.
-        self.own.stopping.value = 1
-        if self._worker_is_whole() and not self.is_overdue:
-            self._drain()
-        was_told = bool(self.wakeups.stops)
-        for process in self._processes():
-            process.kill()
-        for process in self._processes():
-            process.join(1)
-        _quietly(
-            lambda: (
-                leases.hand_back(self.own.worker_id) if was_told else leases.give_up_on(self.own.worker_id)
-            )
-        )
-        _quietly(lambda: Worker.objects.filter(pk=self.own.worker_id).delete())
-        connections.close_all()
-
-    def reincarnate(self, process: Any) -> None:
-        """Replace a process that ended by its own decision. Raises CrewBroken where it was ended.
-
-        The base class would replace any; but what the dead one held, the new one waits for.
-        """
-        recycled = process in self.pool and int(process.timer.get_obj().value) in (-2, 0)
-        process.join(1)
-        if process.exitcode != 0 or not (recycled or process is self.pusher):
-            raise WorkerBroken(f"the {self._role(process)} ended with {process.exitcode}")
-        super().reincarnate(process)
-
-    # Watching
-
-    def _look(self) -> None:
-        for process in list(self.pool):
-            if not process.is_alive():
-                self.reincarnate(process)
-            elif self._is_overdue(process):
-                self.is_overdue = True
-                raise WorkerBroken("a job did not end at its deadline")
-        for process in (self.monitor, self.pusher):
-            if not process.is_alive():
-                self.reincarnate(process)
-        self._listen()
-
-    def _is_overdue(self, process: Any) -> bool:
-        """Say whether a worker is busy for longer than its task allows; its own alarm rings seconds earlier.
-
-        The timer is read without its lock, which a dead worker may hold.
-        """
-        allowed = process.timer.get_obj().value
-        if allowed <= 0:
-            self.busy_since = None
-            return False
-        now = self.last_busy_at = time.monotonic()
-        last_end = self.own.worked.value
-        if self.busy_since is None or self.busy_since[0] != last_end:
-            self.busy_since = (last_end, now)
-        return bool(now - self.busy_since[1] > allowed)
-
-    def _listen(self) -> None:
-        """Raise CrewBroken where one of the processes lives, but does nothing."""
-        now = time.monotonic()
-        moved_at = max(self.last_busy_at, self.own.worked.value)
-        if now - max(self.own.fetched.value, moved_at) > FETCHER_DEAF_SECONDS:
-            raise WorkerBroken("jobs are not fetched")
-        if self.own.in_hand > 0 and now - moved_at > FETCHER_DEAF_SECONDS:
-            raise WorkerBroken("a job was fetched and did not reach the worker")
-        if self.canary_sent_at is not None and self.own.answered.value > self.canary_sent_at:
-            self.canary_sent_at = None
-        waits_since = self.canary_sent_at or self._send_canary(now)
-        if waits_since is not None and now - max(waits_since, moved_at) > DEAF_SECONDS:
-            raise WorkerBroken("the canary was not heard")
-
-    def _send_canary(self, now: float) -> float | None:
-        """Send one, some seconds after the last was heard; return since when there was no room for it."""
-        if now - self.own.answered.value < TIDY_SECONDS:
-            return None
-        task = {"id": CANARY, "name": CANARY, "func": "memoryhub.jobs.tasks.ping", "args": (), "kwargs": {}}
+        """Work until a signal; then finish the jobs in hand, or give them back."""
         try:
-            self.task_queue.put(task, block=False)
-        except queue.Full:  # mostly because a job stands there, and soon moves on
-            self.full_since = self.full_since or now
-            return self.full_since
-        self.canary_sent_at, self.full_since = now, None
-        return None
+            for _ in range(self.size):
+                self.spawn_worker()
+            log.info("workers ready", extra={"workers": self.size})
+            while not self.wakeups.stops:
+                self._replace_broken()
+                self._dispatch()
+                self._tidy()
+                self.show_life()
+                self._wait(Conf.POLL if any(not each.is_busy for each in self.workers) else ROUND_SECONDS)
+        finally:
+            self._end()
+
+    def spawn_worker(self) -> None:
+        """Fork a worker with queues of its own."""
+        connections.close_all()  # a child must not share the parent's connection
+        tasks, results = get_mp_context().SimpleQueue(), get_mp_context().SimpleQueue()
+        process = self.spawn_process(_run_worker, os.getpid(), tasks, results, multiprocessing.Value("f", -1))
+        self.workers.append(PooledWorker(process, tasks, results, heard_at=time.monotonic()))
+
+    def _replace_broken(self) -> None:
+        for each in list(self.workers):
+            each.hear()
+            if reason := each.problem():
+                log.log(logging.WARNING if each.is_busy else logging.INFO, "worker replaced: %s", reason)
+                self._drop(each, leases.give_up_on)
+                time.sleep(REPLACE_SECONDS)
+                self.spawn_worker()
+
+    def _drop(self, each: PooledWorker, release: Callable[[UUID], int]) -> None:
+        """Kill a worker, and release what it had in hand."""
+        each.process.kill()
+        each.process.join(1)
+        self.workers.remove(each)
+        _try(lambda: release(each.id))
+        _try(lambda: Worker.objects.filter(pk=each.id).delete())
+
+    def _dispatch(self) -> None:
+        """Give due jobs to idle workers, and pings to those that were not heard for a while."""
+        idle = [each for each in self.workers if not each.is_busy]
+        now = time.monotonic()
+        if idle and now >= self.fetch_at:
+            tasks = _try(lambda: self.broker.dequeue(len(idle)))
+            if tasks is None:
+                self.fetch_at = time.monotonic() + DATABASE_AWAY_SECONDS
+            for task in tasks or ():
+                idle.pop().give(task, within_seconds=task["timeout"] + OVERDUE_SECONDS)
+        for each in idle:
+            if now - each.heard_at > PING_SECONDS:
+                task = {"id": "ping", "name": "ping", "func": ping, "args": (), "kwargs": {}}
+                each.give(task, within_seconds=DEAF_SECONDS)
 
     def _tidy(self) -> None:
-        """Release what lost workers held, fire what is due, and say that we live; all crews do so alike."""
+        """Say that the workers live, release what lost ones held, and fire schedules; all pools do so alike."""
         if time.monotonic() - self.tidied_at < TIDY_SECONDS:
             return
         self.tidied_at = time.monotonic()
         close_old_connections()
         for act in (self._be_seen, leases.sweep, fire_due):
-            _quietly(act)
+            _try(act)
             self.show_life()
 
     def _be_seen(self) -> None:
+        host = socket.gethostname()[:255]
         with connection.cursor() as cursor:
-            cursor.execute(
-                sql.BE_SEEN,
-                {"id": self.own.worker_id, "host": socket.gethostname()[:255], "pid": os.getpid()},
-            )
+            for each in self.workers:
+                cursor.execute(sql.BE_SEEN, {"id": each.id, "host": host, "pid": each.process.pid})
 
-    # Ending
+    def _wait(self, seconds: float) -> None:
+        """Wait for a result, a signal or a child's death, and read what is there."""
+        self.wakeups.wait(seconds, *(each.results._reader for each in self.workers))  # type: ignore[attr-defined]
+        for each in self.workers:
+            each.hear()
 
-    def _drain(self) -> None:
-        deadline = time.monotonic() + DRAIN_SECONDS
-        impatient = self.wakeups.stops + 1
-        while self.own.in_hand > 0 and time.monotonic() < deadline and self.wakeups.stops < impatient:
+    def _end(self) -> None:
+        """Let the jobs in hand finish, end all processes, and give back what was not finished."""
+        was_told = bool(self.wakeups.stops)
+        deadline, impatient = time.monotonic() + DRAIN_SECONDS, self.wakeups.stops + 1
+        while time.monotonic() < deadline and self.wakeups.stops < impatient and self._are_working():
             self.show_life()
-            self.wakeups.wait(0.05)
+            self._wait(0.05)
+        for each in list(self.workers):
+            self._drop(each, leases.hand_back if was_told else leases.give_up_on)
+        connections.close_all()
 
-    def _worker_is_whole(self) -> bool:
-        return bool(self.pool) and all(process.is_alive() for process in self.pool)
-
-    def _processes(self) -> list[BaseProcess]:
-        return [process for process in (*self.pool, self.monitor, self.pusher) if process is not None]
-
-    def _role(self, process: Any) -> str:
-        return {id(self.monitor): "listener", id(self.pusher): "fetcher"}.get(id(process), "worker")
+    def _are_working(self) -> bool:
+        return any(each.is_busy and not each.problem() for each in self.workers)
 
 
-def _worked(sender: Any, **kwargs: Any) -> None:
-    """In the worker, after each task."""
-    if kwargs["task"]["id"] != CANARY:
-        beat(heartbeats().worked)
-        heartbeats().finished.value += 1
+def _run_worker(parent: int, tasks: Any, results: Any, timer: Any) -> None:
+    """Run tasks in a process that dies with its parent, and leaves signals to it.
+
+    A signal to the whole process group is meant for the parent, which lets the jobs in hand finish.
+    """
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    signal.set_wakeup_fd(-1)
+    if sys.platform.startswith("linux"):
+        ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != parent:
+        os._exit(1)  # it died before it could be followed
+    run_tasks(tasks, results, timer, int(Conf.TIMEOUT))
 
 
-def _answered(sender: Any, **kwargs: Any) -> None:
-    """In the listener, for each result."""
-    if kwargs["task"]["id"] == CANARY:
-        beat(heartbeats().answered)
-
-
-post_execute_in_worker.connect(_worked)
-post_execute.connect(_answered)
-
-
-def _quietly(act: Callable[[], object]) -> None:
-    """Do without the database for a while; what was to be done is done in a later round, or by another crew.
+def _try(act: Callable[[], Result]) -> Result | None:
+    """Do without the database for a while: what was to be done is done in a later round, or by another pool.
 
     A server that is frozen answers nothing and closes nothing, so an alarm ends the wait for it.
     """
     former = signal.signal(signal.SIGALRM, _give_up)
-    signal.setitimer(signal.ITIMER_REAL, PATIENCE_SECONDS)
+    signal.setitimer(signal.ITIMER_REAL, DATABASE_SECONDS)
     try:
-        act()
-    except (DatabaseError, TooSlow) as error:
+        return act()
+    except (DatabaseError, DatabaseTooSlow) as error:
         signal.setitimer(signal.ITIMER_REAL, 0)
         log.warning("database does not answer as it should", extra={"error": type(error).__name__})
         connection.close()
+        return None
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, former)
 
 
 def _give_up(number: int, frame: object) -> None:
-    raise TooSlow
-
-
-def _mark_children() -> None:
-    """Arrange that each process of the crew dies with its guard, and leaves signals to it.
-
-    A signal to the whole process group is meant for the guard, which lets the worker finish what it has in hand.
-    """
-    guard = os.getpid()
-    libc = ctypes.CDLL(None, use_errno=True) if sys.platform.startswith("linux") else None
-
-    def mark() -> None:
-        if os.getppid() != guard:
-            return  # a process that a job started
-        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-            signal.signal(number, signal.SIG_IGN)
-        signal.set_wakeup_fd(-1)
-        if libc is not None:
-            libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-        if os.getppid() != guard:
-            os._exit(1)  # it died before it could be followed
-
-    os.register_at_fork(after_in_child=mark)
+    raise DatabaseTooSlow

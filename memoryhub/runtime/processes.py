@@ -7,7 +7,6 @@ by the folder it works in, and a running instance by the lock it holds. Knows ne
 import ctypes
 import fcntl
 import os
-import selectors
 import signal
 import socket
 import subprocess
@@ -15,9 +14,10 @@ import sys
 import time
 from collections.abc import Callable, Iterable
 from contextlib import suppress
+from multiprocessing import connection
 from pathlib import Path
 from types import FrameType, TracebackType
-from typing import Self
+from typing import Any, Self
 
 POLL_SECONDS = 0.05
 _PR_SET_PDEATHSIG = 1  # prctl(2)
@@ -163,8 +163,6 @@ class Wakeups:
         self._reader, self._writer = socket.socketpair()
         for end in (self._reader, self._writer):
             end.setblocking(False)
-        self._selector = selectors.DefaultSelector()
-        self._selector.register(self._reader, selectors.EVENT_READ)
         self._previous_descriptor = signal.set_wakeup_fd(self._writer.fileno(), warn_on_full_buffer=False)
         for number in (*self.STOP, signal.SIGCHLD):
             if number == signal.SIGHUP and signal.getsignal(number) == signal.SIG_IGN:
@@ -178,14 +176,14 @@ class Wakeups:
         for number, handler in self._previous.items():
             signal.signal(number, handler)  # type: ignore[arg-type]
         signal.set_wakeup_fd(self._previous_descriptor)
-        for resource in (self._selector, self._reader, self._writer):
-            resource.close()
+        for end in (self._reader, self._writer):
+            end.close()
 
     def _note(self, number: int, frame: FrameType | None) -> None:
         self.stops += number in self.STOP
 
-    def wait(self, timeout_seconds: float) -> None:
-        """Sleep until a signal or the deadline."""
-        if self._selector.select(max(0.0, timeout_seconds)):
+    def wait(self, timeout_seconds: float, *readers: Any) -> None:
+        """Sleep until a signal, the deadline, or something to read from one of the readers."""
+        if self._reader in connection.wait([self._reader, *readers], max(0.0, timeout_seconds)):
             with suppress(BlockingIOError):
                 self._reader.recv(4096)

@@ -10,6 +10,7 @@ Needs no Django and no database: the settings of this process are older than the
 import errno
 import http.client
 import json
+import logging
 import os
 import signal
 import socket
@@ -21,7 +22,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from memoryhub.env import CHECKOUT, Environment
+from memoryhub.env import CHECKOUT, Environment, EnvironmentProblem, read_environment
 from memoryhub.runtime.postgres import EmbeddedCluster, PostgresError
 from memoryhub.runtime.processes import FileLock, LockHeld, Wakeups, die_with_parent, is_locked, wait_until
 
@@ -29,7 +30,7 @@ LOCK = "serve.lock"
 WATCH_SECONDS = 0.5  # how soon a dead postmaster is seen; a dead child wakes us at once
 HEALTH_SECONDS = 120
 GRACE_SECONDS = 15  # longer than uvicorn's own --timeout-graceful-shutdown, and than a worker drains
-PULSE = "MEMORYHUB_PULSE"  # names the descriptor into which a program writes that it lives
+HEARTBEAT = "MEMORYHUB_HEARTBEAT"  # names the descriptor into which a program writes that it lives
 SILENT_SECONDS = 20
 SILENT_START_SECONDS = 60
 STOP_SECONDS = 90
@@ -50,23 +51,22 @@ class StopRequested(Exception):
 
 @dataclass(frozen=True)
 class Program:
-    """One kind of process to keep alive; `{host}` and `{port}` in the command are filled in.
+    """A process to keep alive; `{host}`, `{port}` and `{workers}` in the command are filled in.
 
-    `count` says how many run. One that `shows_life` writes a byte into the pipe that `PULSE` names, each second;
-    where none comes, it is killed and started anew, for it lives and does nothing.
+    One that `shows_life` writes a byte into the pipe that `HEARTBEAT` names, each second; where none comes, it is
+    killed and started anew, for it lives and does nothing.
     """
 
     name: str
     arguments: str
     environment: Mapping[str, str] = field(default_factory=dict)
-    count: Callable[[Environment], int] = lambda environment: 1
     shows_life: bool = False
     longest_pause_seconds: float = 30.0
 
     def command(self, environment: Environment) -> list[str]:
         """Give the command line, run by the same Python as ours."""
-        words = self.arguments.split()
-        return [sys.executable, *(w.format(host=environment.host, port=environment.port) for w in words)]
+        values = {"host": environment.host, "port": environment.port, "workers": environment.workers}
+        return [sys.executable, *(word.format(**values) for word in self.arguments.split())]
 
 
 # The access log is off: it would hold people's search words. Requests are logged by ourselves, with ids.
@@ -81,9 +81,8 @@ PROGRAMS = (
     # Each has one worker; a worker that cannot be trusted ends, so its pauses stay short.
     Program(
         name="worker",
-        arguments="manage.py run_worker",
+        arguments="manage.py run_worker --workers {workers}",
         environment={"MEMORYHUB_PROCESS": "worker"},
-        count=lambda environment: environment.workers,
         shows_life=True,
         longest_pause_seconds=5.0,
     ),
@@ -115,40 +114,40 @@ class Child:
         self.failures = 0
         self.started_at = 0.0
         self.start_at = 0.0
-        self._pulse: int | None = None
+        self._heartbeat: int | None = None
         self._alive_until = 0.0
 
     def start(self) -> None:
         """Start it now."""
         if self.program.shows_life:
-            self.process = self._start_with_pulse()
+            self.process = self._start_with_heartbeat()
         else:
             self.process = spawn(self.command, self.environment)
         self.started_at = time.monotonic()
         self._alive_until = self.started_at + SILENT_START_SECONDS
 
-    def _start_with_pulse(self) -> subprocess.Popen[bytes]:
-        self.close_pulse()
-        self._pulse, writer = os.pipe()
-        for end in (self._pulse, writer):
+    def _start_with_heartbeat(self) -> subprocess.Popen[bytes]:
+        self.close_heartbeat()
+        self._heartbeat, writer = os.pipe()
+        for end in (self._heartbeat, writer):
             os.set_blocking(end, False)
         try:
-            return spawn(self.command, {**self.environment, PULSE: str(writer)}, keep=(writer,))
+            return spawn(self.command, {**self.environment, HEARTBEAT: str(writer)}, keep=(writer,))
         finally:
             os.close(writer)
 
-    def close_pulse(self) -> None:
+    def close_heartbeat(self) -> None:
         """Forget the pipe through which it showed that it lives."""
-        if self._pulse is not None:
-            os.close(self._pulse)
-            self._pulse = None
+        if self._heartbeat is not None:
+            os.close(self._heartbeat)
+            self._heartbeat = None
 
     def _is_silent(self, now: float) -> bool:
         """Say whether it should have shown by now that it lives, and did not."""
-        if self._pulse is None:
+        if self._heartbeat is None:
             return False
         with suppress(BlockingIOError):
-            if os.read(self._pulse, 65536):
+            if os.read(self._heartbeat, 65536):
                 self._alive_until = now + SILENT_SECONDS
         return now > self._alive_until
 
@@ -186,9 +185,7 @@ class Supervisor:
     ) -> None:
         self.environment = environment
         self.say = say
-        self.children = [
-            Child(program, environment) for program in programs for _ in range(program.count(environment))
-        ]
+        self.children = [Child(program, environment) for program in programs]
         self.serves_web = any(program.name == "web" for program in programs)
         self.cluster = None if environment.database_url else EmbeddedCluster(environment.data_dir)
         if not self.serves_web and self.cluster:
@@ -345,7 +342,7 @@ class Supervisor:
             make_end(process, self.wakeups, grace_seconds=GRACE_SECONDS)
         for child in self.children:
             child.process, child.start_at = None, 0.0
-            child.close_pulse()
+            child.close_heartbeat()
 
 
 def spawn(
@@ -491,3 +488,24 @@ def _holder_pid(lock: Path) -> int | None:
         return int(json.loads(lock.read_text())["pid"])
     except (ValueError, KeyError, TypeError):
         return None
+
+
+def main() -> int:
+    """Run the programs that the command line names, or all; `manage.py serve` becomes this."""
+    logging.basicConfig(level=logging.INFO, format="%(message)s")
+    try:
+        programs = programs_named(sys.argv[1:])
+        Supervisor(read_environment(), say=_say, programs=programs).run()
+    except (SupervisorError, PostgresError, EnvironmentProblem) as problem:
+        sys.stderr.write(f"memoryhub: {problem}\n")
+        return 1
+    return 0
+
+
+def _say(line: str) -> None:
+    sys.stdout.write(f"{line}\n")
+    sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,52 +1,52 @@
-"""`manage.py run_worker`: one worker, which works on jobs until it is told to stop."""
+"""`manage.py run_worker`: run background jobs until told to stop."""
 
+import gc
 import os
 from contextlib import suppress
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError
+from django.core.management.base import BaseCommand, CommandParser
 
 from memoryhub.embeddings.registry import embedding_provider
-from memoryhub.jobs.worker import WorkerBroken, run_worker
+from memoryhub.jobs.worker import WorkerPool
 from memoryhub.llm.errors import ConfigurationError, ProviderError
 from memoryhub.llm.tokens.counter import count_raw
 from memoryhub.runtime.processes import Wakeups
-from memoryhub.runtime.supervisor import PULSE
+from memoryhub.runtime.supervisor import HEARTBEAT
 
 
 class Command(BaseCommand):
-    """Work on jobs, one at a time; ends with an error where it should be started anew."""
-
     help = (
-        "Work on background jobs, one at a time, until told to stop. `serve` starts these and keeps them alive; "
-        "by hand, start as many as there shall be workers."
+        "Run background jobs until told to stop. `serve` starts this and keeps it alive; by hand, start it on as many "
+        "machines as shall work."
     )
 
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("--workers", type=int, default=1, help="How many jobs run at a time (1).")
+
     def handle(self, *args: Any, **options: Any) -> None:
-        """Work until a signal; the job in hand is finished, or given back."""
-        _load()
-        try:
-            with Wakeups() as wakeups:
-                run_worker(wakeups, show_life=_show_life)
-        except WorkerBroken as reason:
-            raise CommandError(f"The worker ends: {reason}.") from None
+        """Work until a signal; the jobs in hand are finished, or given back."""
+        _preload()
+        with Wakeups() as wakeups:
+            WorkerPool(max(1, options["workers"]), wakeups, _show_life).run()
 
 
-def _load() -> None:
-    """Load what jobs need before the worker is forked, so that no job waits for it and all workers' processes share it.
+def _preload() -> None:
+    """Load what jobs need before the workers are forked, so that no job waits for it and the processes share it.
 
-    A vendor's library takes seconds to import.
+    A vendor's library takes seconds to import. Frozen objects are left alone by the garbage collector, which would
+    write to their pages and so copy them into each process.
     """
     with suppress(ProviderError, ConfigurationError):
         embedding_provider()
     count_raw("memoryhub")
+    gc.collect()
+    gc.freeze()
 
 
 def _show_life() -> None:
     """Tell the supervisor that we live, where there is one that listens."""
-    descriptor = os.environ.get(PULSE)
+    descriptor = os.environ.get(HEARTBEAT)
     if descriptor:
-        try:
+        with suppress(BlockingIOError, BrokenPipeError):
             os.write(int(descriptor), b".")
-        except (BlockingIOError, BrokenPipeError):
-            return

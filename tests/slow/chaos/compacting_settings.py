@@ -7,7 +7,7 @@ from django.apps import AppConfig
 from memoryhub.settings import *  # noqa: F403
 from memoryhub.settings import INSTALLED_APPS as OUR_APPS
 
-INSTALLED_APPS = [*OUR_APPS, "tests.slow.chaos.compacting_settings.ShortLease"]
+INSTALLED_APPS = [*OUR_APPS, f"{__name__}.ShortLease"]
 
 
 class ShortLease(AppConfig):

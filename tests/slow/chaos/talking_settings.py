@@ -11,7 +11,7 @@ from memoryhub.settings import LLM as OUR_LLM
 from tests.slow.chaos.talking import SUMMARIZE_SECONDS
 
 LLM = replace(OUR_LLM, attempt_timeout_seconds=float(os.environ.get("BENCH_ATTEMPT_SECONDS", "1")))
-INSTALLED_APPS = [*OUR_APPS, "tests.slow.chaos.talking_settings.ShortWaits"]
+INSTALLED_APPS = [*OUR_APPS, f"{__name__}.ShortWaits"]
 
 
 class ShortWaits(AppConfig):

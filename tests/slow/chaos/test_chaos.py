@@ -68,7 +68,7 @@ def test_idle_processes_that_are_killed_are_missed_within_a_minute(installation:
 
 
 def test_workers_that_live_and_do_nothing_are_missed_within_a_minute(installation: tuple[Hub, Jobs]) -> None:
-    went_well(drills.stopped_worker(*installation, 1))
+    went_well(drills.stopped_workers(*installation, 3))
 
 
 def test_a_killed_database_loses_no_message_and_no_job(installation: tuple[Hub, Jobs]) -> None:

@@ -118,13 +118,11 @@ class Place:
         assert eventually(lambda: self.model.begun > beyond, FOR_SECONDS) is not None
 
     def kill_worker(self, name: str) -> None:
-        """End every process of the worker that compacts a project's document, as a machine does that runs out of memory."""
-        assert eventually(lambda: bool(self._guard(name)), FOR_SECONDS) is not None, self.states(name)
-        guard = self._guard(name)
-        for pid in (guard, *self.hub.worker_processes()[guard]):
-            hurt(pid, signal.SIGKILL)
+        """Kill the worker that compacts a project's document, as a machine does that runs out of memory."""
+        assert eventually(lambda: bool(self._worker(name)), FOR_SECONDS) is not None, self.states(name)
+        hurt(self._worker(name), signal.SIGKILL)
 
-    def _guard(self, name: str) -> int:
+    def _worker(self, name: str) -> int:
         ((document,),) = self.hub.rows(DOCUMENT, [name])
         found = self.hub.rows(WORKER, [f"%{document}%"])
         return int(found[0][0]) if found else 0
@@ -180,7 +178,7 @@ def place() -> Iterator[Place]:
 def at_ease(place: Place) -> None:
     """Wait until one worker can die and another go on, and let the model answer at once."""
     place.model.delay_seconds = 0.0
-    assert eventually(lambda: len(place.hub.whole_workers()) >= 2, FOR_SECONDS) is not None
+    assert eventually(place.hub.is_whole, FOR_SECONDS) is not None
 
 
 def test_killed_while_the_model_is_asked_another_worker_writes_once(place: Place) -> None:

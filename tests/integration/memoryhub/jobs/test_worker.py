@@ -1,16 +1,29 @@
-"""When a worker holds itself for deaf, and when it must not. What real processes do: tests/slow/chaos."""
+"""When the pool replaces a worker, and when it must not. What real processes do: tests/slow/chaos."""
 
-import time
-from collections.abc import Iterator
+from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
+from uuid import UUID, uuid4
 
 import pytest
-from django.db import connection
-from django_q.queues import Queue
 
 from memoryhub.jobs import worker as module
-from memoryhub.jobs.heartbeats import Heartbeats
-from memoryhub.jobs.worker import DEAF_SECONDS, FETCHER_DEAF_SECONDS, Guard, WorkerBroken
+from memoryhub.jobs.executor import run_job
+from memoryhub.jobs.leases import claim
+from memoryhub.jobs.models import Job, Worker
+from memoryhub.jobs.queue import Offer, enqueue
+from memoryhub.jobs.registry import job_kind
+from memoryhub.jobs.worker import (
+    DEAF_SECONDS,
+    OVERDUE_SECONDS,
+    PING_SECONDS,
+    JobBroker,
+    PooledWorker,
+    WorkerPool,
+    ping,
+)
+
+pytestmark = pytest.mark.django_db(transaction=True)
 
 
 class Clock:
@@ -22,100 +35,193 @@ class Clock:
     def monotonic(self) -> float:
         return self.now
 
+    def sleep(self, seconds: float) -> None:
+        self.now += seconds
+
+
+class Process:
+    """A process that lives until it is killed."""
+
+    pid, exitcode = 4711, None
+
+    def is_alive(self) -> bool:
+        return self.exitcode is None
+
+    def kill(self) -> None:
+        self.exitcode = self.exitcode or -9
+
+    def join(self, seconds: float) -> None:
+        return None
+
+
+class Queue:
+    """A queue within this process."""
+
+    _reader = None
+
+    def __init__(self) -> None:
+        self.items: list[Any] = []
+
+    def put(self, item: Any) -> None:
+        self.items.append(item)
+
+    def get(self) -> Any:
+        return self.items.pop(0)
+
+    def empty(self) -> bool:
+        return not self.items
+
+
+class Pool(WorkerPool):
+    """A pool of two workers without processes: what they are given, and what they answer, is up to the test."""
+
+    def __init__(self) -> None:
+        self.workers, self.broker = [], JobBroker()
+        self.tidied_at = self.fetch_at = 0.0
+        self.wakeups = SimpleNamespace(stops=0, wait=lambda seconds, *readers: None)
+        self.show_life = lambda: None
+        for _ in range(2):
+            self.spawn_worker()
+
+    def spawn_worker(self) -> None:
+        self.workers.append(PooledWorker(Process(), Queue(), Queue(), heard_at=module.time.monotonic()))  # type: ignore[arg-type]
+
+    def round(self) -> None:
+        self._replace_broken()
+        self._dispatch()
+
 
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     clock = Clock()
-    monkeypatch.setattr(module.time, "monotonic", clock.monotonic)
+    monkeypatch.setattr(module, "time", clock)
     return clock
 
 
 @pytest.fixture
-def guard(clock: Clock) -> Iterator[Any]:
-    """Return a guard of no processes: only what it hears."""
-    guard = Guard.__new__(Guard)
-    guard.own = Heartbeats()
-    guard.canary_sent_at = guard.full_since = None
-    guard.last_busy_at = clock.now
-    guard.task_queue = Queue(maxsize=1)
-    yield guard
-    guard.task_queue.close()
-    guard.task_queue.join_thread()
+def pool(clock: Clock) -> Pool:
+    return Pool()
 
 
-def listen(
-    guard: Any,
-    clock: Clock,
-    seconds: float,
-    *,
-    fetches: bool = True,
-    answers: bool = False,
-    works: bool = False,
+def given(worker: PooledWorker) -> list[Callable[..., object]]:
+    return [task["func"] for task in worker.tasks.items]  # type: ignore[attr-defined]
+
+
+def answer(worker: PooledWorker) -> None:
+    worker.results.put(worker.tasks.get())
+
+
+def begin(worker: PooledWorker) -> UUID:
+    """Claim the job that a worker was given, as its process does."""
+    offered, worker_id = worker.tasks.get()["args"]
+    assert worker_id == worker.id
+    job = claim(offered, job_kind(offered.kind), worker=worker_id)
+    assert job is not None
+    return job.id
+
+
+def test_each_idle_worker_gets_one_job_and_the_third_waits(pool: Pool) -> None:
+    for _ in range(3):
+        enqueue("nothing")
+    pool.round()
+    pool.round()
+    assert [given(each) for each in pool.workers] == [[run_job], [run_job]]
+
+    answer(pool.workers[0])
+    pool.round()
+    assert given(pool.workers[0]) == [run_job]
+
+
+def test_an_idle_worker_that_answers_its_pings_stays(pool: Pool, clock: Clock) -> None:
+    before = list(pool.workers)
+    for _ in range(100):
+        clock.now += 1
+        pool.round()
+        for each in pool.workers:
+            if given(each):
+                assert given(each) == [ping]
+                answer(each)
+    assert pool.workers == before
+
+
+def test_an_idle_worker_that_does_not_answer_is_replaced(pool: Pool, clock: Clock) -> None:
+    deaf, other = pool.workers
+    clock.now += PING_SECONDS + 1
+    pool.round()
+    answer(other)
+    clock.now += DEAF_SECONDS - 1
+    pool.round()
+    assert deaf in pool.workers
+
+    clock.now += 2
+    pool.round()
+    assert deaf not in pool.workers and other in pool.workers and len(pool.workers) == 2
+    assert deaf.process.exitcode == -9
+
+
+def test_an_answer_that_came_while_the_pool_was_stopped_counts(pool: Pool, clock: Clock) -> None:
+    before = list(pool.workers)
+    clock.now += PING_SECONDS + 1
+    pool.round()
+    for each in pool.workers:
+        answer(each)
+    clock.now += 10 * DEAF_SECONDS
+    pool.round()
+    assert pool.workers == before
+
+
+def test_a_dead_worker_is_replaced_and_its_job_released(pool: Pool) -> None:
+    enqueue("nothing")
+    pool.round()
+    (dead,) = [each for each in pool.workers if each.is_busy]
+    job_id = begin(dead)
+    dead.process.kill()
+    pool.round()
+
+    job = Job.objects.get(pk=job_id)
+    assert dead not in pool.workers and len(pool.workers) == 2
+    assert (job.state, job.attempts, job.excused) == ("queued", 1, 0)
+
+
+def test_a_job_that_does_not_end_at_its_deadline_costs_its_worker(pool: Pool, clock: Clock) -> None:
+    enqueue("nothing")
+    pool.round()
+    (busy,) = [each for each in pool.workers if each.is_busy]
+    begin(busy)
+    clock.now += job_kind("nothing").deadline_seconds + OVERDUE_SECONDS - 1
+    pool._replace_broken()
+    assert busy in pool.workers
+
+    clock.now += 2
+    pool._replace_broken()
+    assert busy not in pool.workers and busy.process.exitcode == -9
+
+
+@pytest.mark.parametrize(("stops", "excused"), [(1, 1), (0, 0)])
+def test_what_a_stop_leaves_unfinished_is_given_back(
+    pool: Pool, clock: Clock, stops: int, excused: int
 ) -> None:
-    """Let time pass, half a second a round, while some of the worker show life."""
-    for _ in range(int(seconds * 2)):
-        clock.now += 0.5
-        if fetches:
-            guard.own.fetched.value = clock.now
-        if works:
-            guard.own.worked.value = clock.now
-        if answers and guard.canary_sent_at is not None:
-            guard.task_queue.get(timeout=5)
-            guard.own.answered.value = clock.now
-        guard._listen()
+    enqueue("nothing")
+    pool.round()
+    pool._tidy()
+    assert Worker.objects.count() == 2
+    (busy,) = [each for each in pool.workers if each.is_busy]
+    begin(busy)
+    pool.wakeups.stops = stops
+    pool.wakeups.wait = lambda seconds, *readers: clock.sleep(seconds)
+    pool._end()
+
+    job = Job.objects.get()
+    assert (job.state, job.excused) == ("queued", excused)
+    assert not pool.workers and not Worker.objects.exists()
 
 
-def test_a_worker_that_answers_is_well(guard: Any, clock: Clock) -> None:
-    listen(guard, clock, 300, answers=True)
+def test_the_broker_takes_no_task_from_elsewhere() -> None:
+    with pytest.raises(TypeError, match="enqueue"):
+        JobBroker().enqueue("task")
 
 
-def test_a_canary_that_nobody_answers_breaks_a_worker(guard: Any, clock: Clock) -> None:
-    with pytest.raises(WorkerBroken, match="canary"):
-        listen(guard, clock, DEAF_SECONDS + 10)
-
-
-def test_no_room_for_a_canary_while_jobs_go_through_breaks_nothing_then_or_later(
-    guard: Any, clock: Clock
-) -> None:
-    guard.task_queue.put("a job")
-    listen(guard, clock, 60, works=True)
-    guard.task_queue.get(timeout=5)
-    listen(guard, clock, 120, answers=True)
-
-
-def test_a_queue_that_is_full_and_does_not_move_breaks_a_worker(guard: Any, clock: Clock) -> None:
-    guard.task_queue.put("a job that nobody takes")
-    with pytest.raises(WorkerBroken):
-        listen(guard, clock, DEAF_SECONDS + 10)
-
-
-def test_a_fetcher_that_shows_no_life_breaks_a_worker(guard: Any, clock: Clock) -> None:
-    with pytest.raises(WorkerBroken, match="not fetched"):
-        listen(guard, clock, FETCHER_DEAF_SECONDS + 5, fetches=False, answers=True)
-
-
-def test_a_job_that_never_reached_the_worker_breaks_a_worker(guard: Any, clock: Clock) -> None:
-    guard.own.taken.value = 1
-    with pytest.raises(WorkerBroken, match="did not reach"):
-        listen(guard, clock, FETCHER_DEAF_SECONDS + 5, answers=True)
-
-
-@pytest.mark.django_db(transaction=True)
-def test_a_database_that_is_frozen_is_waited_for_only_so_long(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "PATIENCE_SECONDS", 0.2)
-    asked, reached = [], []
-
-    def ask() -> None:
-        with connection.cursor() as cursor:
-            cursor.execute("SELECT pg_backend_pid()")
-            asked.append(cursor.fetchone()[0])
-            cursor.execute("SELECT pg_sleep(30)")
-        reached.append("the end")
-
-    module._quietly(ask)
-
-    assert (len(asked), reached) == (1, [])
-    with connection.cursor() as cursor:
-        cursor.execute("SELECT pg_terminate_backend(%s)", asked)
-        assert cursor.fetchone() == (True,), "and the connection is a new one"
-    time.sleep(0.3)  # no alarm is left that would ring in what comes next
+def test_a_job_that_nobody_registered_has_the_longest_deadline() -> None:
+    Job.objects.create(id=uuid4(), kind="gone", due_at="2020-01-01T00:00Z")
+    (task,) = JobBroker().dequeue(5)
+    assert task["timeout"] == 3600 and isinstance(task["args"][0], Offer)
