@@ -299,12 +299,12 @@ def addresses(request: Any) -> Iterator[tuple[str, str]]:
     from django.contrib import admin
     from django.urls import NoReverseMatch, reverse
 
-    from memoryhub.admin.pages import pages
+    from memoryhub.admin.pages import PAGES
 
     yield "first page", reverse("admin:index")
     for model in sorted(admin.site._registry, key=lambda each: str(each._meta.label)):
         yield from _of_model(model, admin.site._registry[model], request)
-    for page in pages():
+    for page in PAGES:
         try:
             yield page.name, reverse(page.name)
         except NoReverseMatch:

@@ -5,3 +5,12 @@ from django.apps import AppConfig
 
 class ConversationsConfig(AppConfig):
     name = "conversations"
+
+    def ready(self) -> None:
+        from conversations.admin import playground, tiles
+        from conversations.admin.timeline_entries import CONTEXTS, ENTRY_KINDS, QUESTIONS
+        from memoryhub.admin import dashboard, pages
+
+        pages.PAGES.extend(playground.PAGES)
+        dashboard.PANELS.append(tiles)
+        ENTRY_KINDS.extend([QUESTIONS, CONTEXTS])

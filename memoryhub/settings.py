@@ -1,20 +1,17 @@
 """Django's settings. Operators configure through the environment (`env.py`), not by editing this file.
 
-The tables at the end are the sockets through which the apps plug into each other: dotted paths,
-imported at start-up by `memoryhub.checks`, which says what is wrong with one that cannot be used.
+`CONTEXT_LAYERS` and `POLICIES` are tables of dotted paths, which `memoryhub.checks` imports at start-up; all else that
+apps contribute is registered in their `AppConfig.ready`.
 """
 
 import os
-from typing import Any
 
-from django.templatetags.static import static
-from django.urls import reverse_lazy
-from django.utils.translation import gettext_lazy as _
 from pythonjsonlogger.core import RESERVED_ATTRS
 
 from memoryhub.embeddings.config import EmbeddingConfig
 from memoryhub.env import CHECKOUT, database_settings, read_environment, secret_key
 from memoryhub.llm.config import LLMConfig
+from memoryhub.unfold import UNFOLD as UNFOLD
 
 ENVIRONMENT = read_environment()
 BASE_DIR = CHECKOUT
@@ -181,145 +178,9 @@ SPECTACULAR_SETTINGS = {
     },
 }
 
-
-# A drawing in the address itself: browsers ask for no file.
-FAVICON = (
-    "data:image/svg+xml,%3Csvg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 24 24'%3E"
-    "%3Ccircle cx='12' cy='12' r='10' fill='%237c3aed'/%3E%3C/svg%3E"
-)
-
-
-def _screen(title: Any, icon: str, name: str) -> dict[str, Any]:
-    """Return a sidebar entry; it is seen by whoever may see the list behind it."""
-    if name == "index":
-        return {"title": title, "icon": icon, "link": reverse_lazy("admin:index")}
-    app, _sep, model = name.partition("_")
-    return {
-        "title": title,
-        "icon": icon,
-        "link": reverse_lazy(f"admin:{name}_changelist"),
-        "permission": lambda request: request.user.has_perm(f"{app}.view_{model}"),
-    }
-
-
-def _page(title: Any, icon: str, name: str) -> dict[str, Any]:
-    """Return a sidebar entry of a page that belongs to no single model (`ADMIN_PAGES`): for whom it opens."""
-
-    def may(request: Any) -> bool:
-        from memoryhub.admin.pages import needs_of  # the admin is loaded after these settings
-
-        return bool(request.user.has_perms(needs_of(name)))
-
-    return {"title": title, "icon": icon, "link": reverse_lazy(name), "permission": may}
-
-
-UNFOLD = {
-    "SITE_TITLE": "memoryhub",
-    "SITE_HEADER": "memoryhub",
-    "SITE_SUBHEADER": _("curated memory for agents"),
-    "SITE_SYMBOL": "neurology",
-    "SITE_URL": None,
-    "SITE_FAVICONS": [{"rel": "icon", "type": "image/svg+xml", "href": FAVICON}],
-    "SHOW_HISTORY": False,
-    "SHOW_VIEW_ON_SITE": False,
-    "SHOW_LANGUAGES": True,
-    "STYLES": [lambda request: static("memoryhub/admin.css")],
-    "SCRIPTS": [lambda request: static("memoryhub/labels.js")],
-    "DASHBOARD_CALLBACK": "memoryhub.admin.dashboard.first_page",
-    "SIDEBAR": {
-        "show_search": False,
-        "navigation": [
-            {
-                "items": [_screen(_("Dashboard"), "space_dashboard", "index")],
-            },
-            {
-                "title": _("Memory"),
-                "separator": True,
-                "items": [
-                    _screen(_("Memories"), "neurology", "strength_memory"),
-                    {
-                        **_page(_("Review"), "rule", "review"),
-                        "badge": "strength.admin.review.badge",
-                        "badge_variant": "primary",
-                    },
-                    _page(_("Playground"), "science", "playground"),
-                    _screen(_("Merge proposals"), "merge", "strength_merge"),
-                    _screen(_("Sleep runs"), "bedtime", "strength_sleeprun"),
-                    _screen(_("Kept out"), "gavel", "strength_tombstone"),
-                    _screen(_("Tasks"), "task_alt", "strength_task"),
-                    _screen(_("Sessions"), "forum", "conversations_session"),
-                    _screen(_("Messages"), "chat", "conversations_message"),
-                    _screen(_("Summaries"), "summarize", "summaries_summary"),
-                    _screen(_("Projects"), "folder_open", "summaries_project"),
-                    _screen(_("Project documents"), "description", "summaries_document"),
-                    _screen(_("Routing"), "alt_route", "summaries_routingdecision"),
-                    _screen(_("Project events"), "timeline", "summaries_projectevent"),
-                    _screen(_("Questions"), "contact_support", "conversations_chatturn"),
-                    _screen(_("Receipts"), "receipt_long", "conversations_receipt"),
-                ],
-            },
-            {
-                "title": _("Agents and actors"),
-                "separator": True,
-                "items": [
-                    _screen(_("Agents"), "smart_toy", "memoryhub_agent"),
-                    _screen(_("Actors"), "person_pin", "memoryhub_actor"),
-                ],
-            },
-            {
-                "title": _("Administration"),
-                "separator": True,
-                "collapsible": True,
-                "items": [
-                    _screen(_("API keys"), "key", "memoryhub_apikey"),
-                    _screen(_("Audit trail"), "history", "memoryhub_auditentry"),
-                    _screen(_("Embedding spaces"), "scatter_plot", "memoryhub_embeddingspace"),
-                    _page(_("Spending"), "bar_chart", "spending"),
-                    _screen(_("Usage"), "payments", "memoryhub_ledgerentry"),
-                    _screen(_("Token factors"), "tune", "memoryhub_tokenfactors"),
-                    _screen(_("Jobs"), "work_history", "memoryhub_job"),
-                    _screen(_("Workers"), "engineering", "memoryhub_worker"),
-                    _screen(_("Schedules"), "schedule", "memoryhub_schedulestate"),
-                    _screen(_("Idempotency records"), "replay", "memoryhub_idempotencyrecord"),
-                    _screen(_("Users"), "group", "auth_user"),
-                    _screen(_("Groups"), "groups", "auth_group"),
-                ],
-            },
-        ],
-    },
-}
-
 # unfold's login page sends no `next` of its own: without these, who opens it directly ends at a 404.
 LOGIN_URL = "admin:login"
 LOGIN_REDIRECT_URL = "admin:index"
-
-# Lists of the admin's pages that belong to no single model (memoryhub/admin/pages.py).
-ADMIN_PAGES: list[str] = [
-    "strength.admin.review.PAGES",
-    "conversations.admin.playground.PAGES",
-    "summaries.admin.panels.PAGES",
-    "memoryhub.admin.users.PAGES",
-    "memoryhub.admin.usage.PAGES",
-]
-
-# What a session's timeline tells besides its messages; each app offers its own sorts of events.
-TIMELINE_EVENTS = [
-    "conversations.admin.timeline_entries.QUESTIONS",
-    "conversations.admin.timeline_entries.CONTEXTS",
-    "summaries.admin.panels.SUMMARIES",
-    "summaries.admin.panels.ROUTES",
-    "strength.admin.panels.BORN",
-    "strength.admin.panels.USED",
-]
-
-# The figures of the admin's first page, in order; each app offers its own.
-DASHBOARD_PANELS = [
-    "memoryhub.admin.dashboard.ground_tiles",
-    "memoryhub.admin.usage.usage_tiles",
-    "conversations.admin.tiles",
-    "summaries.admin.tiles",
-    "strength.admin.tiles",
-]
 
 LOGGING = {
     "version": 1,
@@ -364,12 +225,6 @@ CONTEXT_LAYERS = [
     "conversations.context_layers.recall",
 ]
 
-# Who tells what a session was about; "" where nobody does.
-SESSION_SUMMARIES = "summaries.actions.summaries.session_summary"
-
-# Who finds the project that a message belongs to; "" where nobody does.
-PROJECT_ROUTER = "summaries.actions.routing.route"
-
 # How long a context's receipt can be read; for ever where it is 0.
 RECEIPT_DAYS = ENVIRONMENT.receipt_days
 
@@ -389,35 +244,6 @@ Q_CLUSTER = {
     "scheduler": False,
     "catch_up": False,
 }
-
-# What `manage.py import` reads beside its own exports, and what `manage.py export` writes beside them.
-IMPORT_FORMATS = {
-    "mem0": "strength.actions.importexport.MEM0",
-    "chatgpt": "strength.actions.importexport.CHATGPT",
-}
-EXPORT_FORMATS = {"csv": "strength.actions.importexport.memories_as_csv"}
-
-# Actors' tables that no export holds, and why. Index rows are left out by themselves: they are made anew.
-LEFT_OUT_OF_EXPORTS = {
-    "summaries.SummaryDraft": "What a job has written so far; a summary is written anew without it.",
-    "memoryhub.Job": "The work of this installation; another has its own to do.",
-    "memoryhub.LedgerEntry": "What this installation has paid for; another has not.",
-    "memoryhub.IdempotencyRecord": "Kept for a day, and bound to this installation's keys.",
-}
-
-# What `manage.py doctor` looks at: each yields findings.
-DIAGNOSES = [
-    "memoryhub.api.diagnosis.server",
-    "memoryhub.api.diagnosis.workers",
-    "memoryhub.api.diagnosis.embeddings",
-    "memoryhub.api.diagnosis.language_model",
-    "memoryhub.api.diagnosis.words",
-    "memoryhub.api.diagnosis.tokens",
-    "memoryhub.api.diagnosis.spending",
-    "memoryhub.api.diagnosis.access",
-    "memoryhub.api.diagnosis.policies",
-    "strength.diagnosis.strategies",
-]
 
 # Every policy whose values an agent or a user may override; a key belongs to exactly one of them.
 POLICIES = [

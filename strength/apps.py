@@ -7,7 +7,20 @@ class StrengthConfig(AppConfig):
     name = "strength"
 
     def ready(self) -> None:
+        from conversations.admin.timeline_entries import ENTRY_KINDS
+        from memoryhub.admin import dashboard, pages
+        from memoryhub.api.diagnosis import DIAGNOSES
+        from memoryhub.importexport.formats import EXPORT_FORMATS, IMPORT_FORMATS
         from memoryhub.jobs.backfill import SOURCES
         from strength.actions.extraction import pieces
+        from strength.actions.importexport import CHATGPT, MEM0, memories_as_csv
+        from strength.admin import panels, review, tiles
+        from strength.diagnosis import strategies
 
         SOURCES["extraction"] = pieces
+        DIAGNOSES.append(strategies)
+        IMPORT_FORMATS.update(mem0=MEM0, chatgpt=CHATGPT)
+        EXPORT_FORMATS["csv"] = memories_as_csv
+        pages.PAGES.extend(review.PAGES)
+        dashboard.PANELS.append(tiles)
+        ENTRY_KINDS.extend([panels.BORN, panels.USED])

@@ -7,7 +7,22 @@ class SummariesConfig(AppConfig):
     name = "summaries"
 
     def ready(self) -> None:
+        from conversations.actions import project_routing, sessions
+        from conversations.admin.timeline_entries import ENTRY_KINDS
+        from memoryhub.admin import dashboard, pages
+        from memoryhub.importexport.fields import LEFT_OUT
         from memoryhub.jobs.backfill import SOURCES
+        from summaries.actions.routing import route
+        from summaries.actions.summaries import session_summary
         from summaries.actions.triggers import backfill_pieces
+        from summaries.admin import panels, tiles
 
+        sessions.SUMMARY_SOURCES.append(session_summary)
+        project_routing.ROUTERS.append(route)
         SOURCES["summaries"] = backfill_pieces
+        LEFT_OUT["summaries.SummaryDraft"] = (
+            "What a job has written so far; a summary is written anew without it."
+        )
+        pages.PAGES.extend(panels.PAGES)
+        dashboard.PANELS.append(tiles)
+        ENTRY_KINDS.extend([panels.SUMMARIES, panels.ROUTES])

@@ -1,4 +1,4 @@
-"""Find the project that a message belongs to, by the router of `settings.PROJECT_ROUTER`.
+"""Find the project that a message belongs to, by the router that the app of projects registers.
 
 Contexts and chats are routed without knowing how projects are stored.
 """
@@ -6,11 +6,8 @@ Contexts and chats are routed without knowing how projects are stored.
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from datetime import datetime
-from typing import Any, Final, cast
+from typing import Any, Final
 from uuid import UUID
-
-from django.conf import settings
-from django.utils.module_loading import import_string
 
 from conversations.models import Session
 from memoryhub.auth.domain import Principal
@@ -49,6 +46,9 @@ class Routing:
 
 Router = Callable[..., Routing | None]
 
+ROUTERS: Final[list[Router]] = []
+"""The router, where an app has registered one; the last counts."""
+
 
 def route_to_project(
     *,
@@ -65,10 +65,9 @@ def route_to_project(
     Messages that name none are routed only where the agent's policy says so, which the router checks. The decision of
     a dry run is not stored. Network.
     """
-    if not settings.PROJECT_ROUTER or project not in (UNNAMED, AUTO):
+    if not ROUTERS or project not in (UNNAMED, AUTO):
         return None
-    router = cast("Router", import_string(settings.PROJECT_ROUTER))
-    return router(
+    return ROUTERS[-1](
         tenant=tenant, message=message, channel=session.channel if session else CHANNEL, session=session,
         is_asked=project == AUTO, dry_run=dry_run, by=by, now=now,
     )  # fmt: skip

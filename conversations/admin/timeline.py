@@ -20,12 +20,12 @@ from django.utils.timezone import get_current_timezone, localtime, make_aware
 from django.utils.translation import gettext_lazy as _
 
 from conversations.admin.timeline_entries import (
+    ENTRY_KINDS,
     EXCERPT,
     MAX_ENTRIES_PER_KIND,
     EntryKind,
     TimelineEntry,
     TimelineWindow,
-    entry_kinds,
 )
 from conversations.domain.messages import Role
 from conversations.models import Message, Session
@@ -131,7 +131,7 @@ def _day(text: str) -> date | None:
 def timeline_context(request: HttpRequest, session: Session) -> dict[str, Any]:
     """Return what a session's timeline shows to this person."""
     wish = parse_query(request)
-    allowed = [sort for sort in entry_kinds() if request.user.has_perms(sort.needs)]
+    allowed = [sort for sort in ENTRY_KINDS if request.user.has_perms(sort.needs)]
     shown = [sort for sort in allowed if not wish.chosen or sort.name in wish.chosen]
     shows_messages = not wish.chosen or "message" in wish.chosen
     leaf = load_page(session, wish, shown)

@@ -1,4 +1,4 @@
-"""Entries of a session's timeline besides its messages; each app contributes its kinds (`settings.TIMELINE_EVENTS`)."""
+"""Entries of a session's timeline besides its messages; each app contributes its kinds (`ENTRY_KINDS`)."""
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
@@ -6,10 +6,8 @@ from datetime import datetime
 from typing import Any, Final
 from uuid import UUID
 
-from django.conf import settings
 from django.db.models.functions import Left
 from django.urls import reverse
-from django.utils.module_loading import import_string
 from django.utils.translation import gettext_lazy as _
 
 from conversations.domain.messages import TurnState
@@ -71,9 +69,8 @@ class EntryKind:
     events: Callable[[TimelineWindow], Iterable[TimelineEntry]]
 
 
-def entry_kinds() -> list[EntryKind]:
-    """Return the sorts of all apps."""
-    return [import_string(path) for path in settings.TIMELINE_EVENTS]
+ENTRY_KINDS: Final[list[EntryKind]] = []
+"""The kinds of entries of all apps, in order; apps register theirs when they are ready."""
 
 
 EXCERPT: Final = 200

@@ -1,6 +1,6 @@
 """The admin's first page: counts, pending decisions, recent activity, providers.
 
-Each app offers its own tiles through `settings.DASHBOARD_PANELS`. Counting stays cheap: all are counted together, and
+Each app registers its own tiles (`PANELS`). Counting stays cheap: all are counted together, and
 where the planner expects a count to read much of a large table, its own estimate is shown instead, marked as one.
 """
 
@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
-from typing import Any, cast
+from typing import Any, Final, cast
 
 from django.conf import settings
 from django.contrib import admin
@@ -17,7 +17,6 @@ from django.db.models import Model, QuerySet, Value
 from django.http import HttpRequest
 from django.urls import NoReverseMatch, reverse
 from django.utils.formats import number_format
-from django.utils.module_loading import import_string
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
@@ -142,6 +141,9 @@ def may_see(model: type[Model]) -> str:
 
 Panel = Callable[[datetime], Iterable[Tile | Happening]]
 
+PANELS: Final[list[Panel]] = []
+"""The panels of all apps, in order; apps register theirs when they are ready."""
+
 
 def count(rows: QuerySet[Any]) -> Uncounted:
     return Uncounted(rows)
@@ -265,8 +267,7 @@ def _in(section: Section, tiles: Iterable[Tile]) -> list[Tile]:
 def first_page(request: HttpRequest, context: dict[str, Any]) -> dict[str, Any]:
     """Add what this person may see to the context (`DASHBOARD_CALLBACK` of unfold)."""
     now, user = clock(), cast(Any, request.user)
-    panels = [cast(Panel, import_string(path)) for path in settings.DASHBOARD_PANELS]
-    offered = [each for panel in panels for each in panel(now)]
+    offered = [each for panel in PANELS for each in panel(now)]
     seen = [each for each in offered if user.has_perm(each.permission)]
     tiles = counted([each for each in seen if isinstance(each, Tile)])
     happenings = sorted((each for each in seen if isinstance(each, Happening)), key=lambda each: each.at)

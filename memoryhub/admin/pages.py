@@ -2,15 +2,13 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
-from django.conf import settings
 from django.contrib import admin
 from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponse
 from django.template.response import TemplateResponse
 from django.urls import URLPattern, path
-from django.utils.module_loading import import_string
 
 View = Callable[..., HttpResponse]
 
@@ -25,19 +23,19 @@ class Page:
     needs: tuple[str, ...]
 
 
-def pages() -> list[Page]:
-    return [page for table in settings.ADMIN_PAGES for page in import_string(table)]
+PAGES: Final[list[Page]] = []
+"""The pages of all apps, which register theirs when they are ready."""
 
 
 def needs_of(name: str) -> tuple[str, ...]:
     """Return the permissions of a page, for links to it."""
-    return {page.name: page.needs for page in pages()}[name]
+    return {page.name: page.needs for page in PAGES}[name]
 
 
 def patterns() -> list[URLPattern]:
     return [
         path(page.address, admin.site.admin_view(closed(page.view, page.needs)), name=page.name)
-        for page in pages()
+        for page in PAGES
     ]
 
 

@@ -1,9 +1,10 @@
 """Checks of `manage.py doctor`: more thorough than /readyz, each finding with a remedy."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
+from typing import Final
 
 from django.conf import settings
 from django.db import DatabaseError, connection
@@ -216,3 +217,10 @@ def _values(policy: type[Policy], actor: Actor) -> Iterator[Finding]:
         return
     for key, detail in unusual.items():
         yield Finding(Level.WARNING, subject, f"{key} {detail}")
+
+
+Diagnosis = Callable[[], Iterator[Finding]]
+DIAGNOSES: Final[list[Diagnosis]] = [
+    server, workers, embeddings, language_model, words, tokens, spending, access, policies,
+]  # fmt: skip
+"""What `manage.py doctor` runs; apps add theirs when they are ready."""

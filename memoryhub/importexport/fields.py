@@ -13,10 +13,9 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal, InvalidOperation
 from functools import cached_property
-from typing import Any
+from typing import Any, Final
 from uuid import UUID
 
-from django.conf import settings
 from django.contrib.postgres.fields import ArrayField
 from django.core.exceptions import ValidationError
 from django.db import models
@@ -270,13 +269,20 @@ AGENTS = Table(Agent)
 ACTORS = Table(Actor)
 
 
+LEFT_OUT: Final = {
+    "memoryhub.Job": "The work of this installation; another has its own to do.",
+    "memoryhub.LedgerEntry": "What this installation has paid for; another has not.",
+    "memoryhub.IdempotencyRecord": "Kept for a day, and bound to this installation's keys.",
+}
+"""Actors' tables that are not exported, and why; apps add theirs when they are ready."""
+
+
 def left_out() -> dict[type[models.Model], str]:
     """Return the actors' tables that are not exported, with the reason."""
-    named = settings.LEFT_OUT_OF_EXPORTS
     return {
-        model: named.get(model._meta.label, "Made anew from what it is an index of.")
+        model: LEFT_OUT.get(model._meta.label, "Made anew from what it is an index of.")
         for model in actor_models()
-        if issubclass(model, SearchIndexRow) or model._meta.label in named
+        if issubclass(model, SearchIndexRow) or model._meta.label in LEFT_OUT
     }
 
 

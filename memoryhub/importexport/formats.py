@@ -1,13 +1,11 @@
 """Registry of other import and export formats."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Protocol, cast
+from typing import Any, Final, Protocol
 
-from django.conf import settings
 from django.db import transaction
-from django.utils.module_loading import import_string
 
 from memoryhub.auth.domain import Principal
 from memoryhub.importexport.exporter import Whose
@@ -49,22 +47,19 @@ class ImportFormat:
 Export = Callable[[Whose], Iterator[bytes]]
 
 
-def import_formats() -> Mapping[str, ImportFormat]:
-    return {name: cast(ImportFormat, import_string(path)) for name, path in settings.IMPORT_FORMATS.items()}
-
-
-def export_formats() -> Mapping[str, Export]:
-    return {name: cast(Export, import_string(path)) for name, path in settings.EXPORT_FORMATS.items()}
+IMPORT_FORMATS: Final[dict[str, ImportFormat]] = {}
+EXPORT_FORMATS: Final[dict[str, Export]] = {}
+"""Formats beside our own, by name; apps register theirs when they are ready."""
 
 
 def recognised(element: Element) -> str:
     """Return the name of the format of an element; "" for an unknown one."""
-    return next((name for name, each in import_formats().items() if each.recognises(element.value)), "")
+    return next((name for name, each in IMPORT_FORMATS.items() if each.recognises(element.value)), "")
 
 
 def take_elements(name: str, elements: Iterable[Element], *, order: Order, dry_run: bool) -> Report:
     """Import a foreign export and return the report; a dry run rolls everything back."""
-    report, take = Report(), import_formats()[name].take
+    report, take = Report(), IMPORT_FORMATS[name].take
     elements = _counted(elements, report)
     if not dry_run:
         take(elements, order=order, report=report)

@@ -5,12 +5,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from memoryhub.auth.tenancy import UnknownRow
 from memoryhub.importexport.exporter import Whose, export
-from memoryhub.importexport.formats import export_formats
+from memoryhub.importexport.formats import EXPORT_FORMATS
 
 JSON_LINES = "jsonl"
 OWNER_ONLY = 0o600
@@ -29,7 +28,7 @@ class Command(BaseCommand):
         parser.add_argument("file", nargs="?", default="-", help="Where to; - is the standard output.")
         parser.add_argument("--agent", help="One agent, with all its users.")
         parser.add_argument("--user", help="One user of the agent; an empty one is the agent itself.")
-        parser.add_argument("--format", choices=[JSON_LINES, *settings.EXPORT_FORMATS], default=JSON_LINES)
+        parser.add_argument("--format", choices=[JSON_LINES, *EXPORT_FORMATS], default=JSON_LINES)
 
     def handle(self, *args: Any, **options: Any) -> None:
         """Write the export; CommandError where there is no such agent or user, or no such folder."""
@@ -40,7 +39,7 @@ class Command(BaseCommand):
             whose.check()
         except UnknownRow as error:
             raise CommandError(str(error)) from error
-        pieces = (export if options["format"] == JSON_LINES else export_formats()[options["format"]])(whose)
+        pieces = (export if options["format"] == JSON_LINES else EXPORT_FORMATS[options["format"]])(whose)
         if options["file"] == "-":
             self._print(pieces)
             return

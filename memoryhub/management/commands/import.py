@@ -9,7 +9,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from django.conf import settings
 from django.core.management.base import CommandError, CommandParser
 from django.utils import timezone
 from rich.console import Console
@@ -17,7 +16,7 @@ from rich.progress import Progress
 
 from memoryhub.auth.domain import command
 from memoryhub.auth.tenancy import UnknownRow
-from memoryhub.importexport.formats import CannotImport, Order, recognised, take_elements
+from memoryhub.importexport.formats import IMPORT_FORMATS, CannotImport, Order, recognised, take_elements
 from memoryhub.importexport.id_map import Names
 from memoryhub.importexport.importer import check, check_names, store
 from memoryhub.importexport.json_stream import elements
@@ -50,7 +49,7 @@ class Command(ResumableCommand):
         parser.add_argument(
             "--user", help="The user that it is filed under, in place of the one in the file."
         )
-        parser.add_argument("--format", choices=[AUTO, OWN, *settings.IMPORT_FORMATS], default=AUTO)
+        parser.add_argument("--format", choices=[AUTO, OWN, *IMPORT_FORMATS], default=AUTO)
         parser.add_argument(
             "--untrusted", action="store_true", help="Memories of mem0 or ChatGPT wait for a curator."
         )

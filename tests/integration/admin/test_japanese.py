@@ -16,7 +16,7 @@ from django.urls import reverse
 from django.utils import translation
 
 from memoryhub.admin.base import policy_errors
-from memoryhub.admin.pages import pages
+from memoryhub.admin.pages import PAGES
 from memoryhub.auth.models import AuditEntry
 from memoryhub.auth.roles import ROLES
 from memoryhub.jobs.registry import KINDS
@@ -116,7 +116,7 @@ def addresses(hub: Hub) -> Iterator[str]:
         for row in model._default_manager.all()[:1]:
             yield page_of(row)
             yield page_of(row, "delete")
-    for page in pages():
+    for page in PAGES:
         if "<" not in page.address:
             yield f"/admin/{page.address}"
 

@@ -18,7 +18,6 @@ from conversations.admin import timeline as pages
 from conversations.domain.messages import NewMessage, Role
 from conversations.models import ChatTurn, Message, Session
 from memoryhub.auth.models import AuditEntry
-from memoryhub.checks import dotted_paths_import
 from memoryhub.jobs.models import Job
 from memoryhub.tenancy.models import Actor
 from strength.admin.panels import USED
@@ -302,13 +301,6 @@ def test_people_see_what_they_may(staff: Callable[..., Client], hub: Hub) -> Non
     assert "I moved to Kyoto" in response.content.decode()
     User.objects.get(username="kei").delete()
     assert timeline(staff("view_session"), hub.session).status_code == 403
-
-
-def test_a_sort_that_cannot_be_imported_is_found_at_the_start(settings: Any) -> None:
-    assert dotted_paths_import(None) == []
-    settings.TIMELINE_EVENTS = ["strength.admin.panels.NOWHERE"]
-    (error,) = dotted_paths_import(None)
-    assert error.id == "memoryhub.E001" and "TIMELINE_EVENTS" in error.msg
 
 
 def test_it_opens_in_japanese_and_without_messages(boss: Client, hub: Hub) -> None:

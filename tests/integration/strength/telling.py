@@ -1,4 +1,4 @@
-"""Who tells what sessions were about, for tests of those who read it (`settings.SESSION_SUMMARIES`)."""
+"""Who tells what sessions were about, for tests of those who read it."""
 
 from datetime import UTC, datetime
 from uuid import UUID
@@ -7,7 +7,6 @@ from conversations.actions.sessions import SessionSummary
 from memoryhub.tenancy.domain import Trust
 
 TOLD: dict[UUID, SessionSummary] = {}
-PATH = "tests.integration.strength.telling.told"
 
 
 def tell(session_id: UUID, text: str, *, trust: Trust = Trust.TRUSTED, upto: int = 20) -> None:

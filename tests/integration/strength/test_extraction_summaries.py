@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from rest_framework.test import APIClient
 
+from conversations.actions import sessions
 from conversations.models import Session
 from memoryhub.auth.domain import curator
 from memoryhub.jobs.models import Job
@@ -19,7 +20,7 @@ from strength.models import Memory, StrategyCursor, Tombstone
 from tests.conftest import run_jobs
 from tests.integration.strength.conftest import NOW, Sleep
 from tests.integration.strength.talking import JOB, talk
-from tests.integration.strength.telling import PATH, TOLD, tell
+from tests.integration.strength.telling import TOLD, tell, told
 
 pytestmark = pytest.mark.django_db
 DAY = timedelta(days=1)
@@ -28,8 +29,8 @@ FIRST, SECOND = "They planned a memory store.", "They planned a memory store and
 
 
 @pytest.fixture(autouse=True)
-def _told(settings: Any) -> Iterator[None]:
-    settings.SESSION_SUMMARIES = PATH
+def _told(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setattr(sessions, "SUMMARY_SOURCES", [told])
     yield
     TOLD.clear()
 

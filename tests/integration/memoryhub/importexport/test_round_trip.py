@@ -19,7 +19,7 @@ from conversations.models import Message, MessageIndex, Session
 from memoryhub.auth.domain import command
 from memoryhub.auth.models import AuditEntry
 from memoryhub.importexport.exporter import Whose, export_lines
-from memoryhub.importexport.fields import exported_tables, left_out
+from memoryhub.importexport.fields import LEFT_OUT, exported_tables, left_out
 from memoryhub.importexport.id_map import Names
 from memoryhub.importexport.importer import KEPT, ORPHAN, check, store
 from memoryhub.search.models import TermStatistic
@@ -508,8 +508,8 @@ def test_every_table_of_an_actor_is_exported_or_named_with_a_reason() -> None:
     assert all(absent.values())
 
 
-def test_every_name_in_the_table_of_what_is_left_out_is_a_table(settings: Any) -> None:
-    assert set(settings.LEFT_OUT_OF_EXPORTS) <= {model._meta.label for model in left_out()}
+def test_every_name_in_the_table_of_what_is_left_out_is_a_table() -> None:
+    assert set(LEFT_OUT) <= {model._meta.label for model in left_out()}
 
 
 @pytest.mark.parametrize("table", exported_tables(), ids=lambda table: table.name)
