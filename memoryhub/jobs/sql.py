@@ -54,12 +54,13 @@ ON CONFLICT DO NOTHING
 """
 
 # Offer what is due to one worker, and to no other for a while. Kinds of which enough run, and jobs whose like is
-# running, wait. Nothing waits for the disk: an offer that a crash undoes is made again.
+# running, wait. Nothing waits for the disk: an offer that a crash undoes is made again. Materialized: a planner that
+# runs the choice once for each row would offer more than LIMIT allows.
 OFFER = """
-UPDATE memoryhub_job SET due_at = now() + %(for_seconds)s * interval '1 second'
-WHERE set_config('synchronous_commit', 'off', TRUE) IS NOT NULL AND id IN (
+WITH chosen AS MATERIALIZED (
     SELECT waiting.id FROM memoryhub_job AS waiting
-    WHERE waiting.state = 'queued' AND waiting.due_at <= now()
+    WHERE set_config('synchronous_commit', 'off', TRUE) IS NOT NULL
+        AND waiting.state = 'queued' AND waiting.due_at <= now()
         AND waiting.kind <> ALL (ARRAY(
             SELECT bounded.kind FROM unnest(%(kinds)s::text[], %(most)s::int[]) AS bounded (kind, most)
             WHERE bounded.most <= (
@@ -75,8 +76,10 @@ WHERE set_config('synchronous_commit', 'off', TRUE) IS NOT NULL AND id IN (
     ORDER BY waiting.due_at LIMIT %(count)s
     FOR UPDATE SKIP LOCKED
 )
-RETURNING id, kind, due_at,
-    CASE WHEN key <> '' THEN hashtextextended(concat_ws(':', 'memoryhub_job', actor_id, kind, key), 0) END
+UPDATE memoryhub_job AS job SET due_at = now() + %(for_seconds)s * interval '1 second'
+FROM chosen WHERE job.id = chosen.id
+RETURNING job.id, job.kind, job.due_at, CASE WHEN job.key <> ''
+    THEN hashtextextended(concat_ws(':', 'memoryhub_job', job.actor_id, job.kind, job.key), 0) END
 """
 
 # One job by its id, with the lock of its key.
