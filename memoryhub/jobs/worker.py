@@ -47,7 +47,7 @@ PING_SECONDS: Final = 5.0
 """How long a worker may be silent before it is pinged."""
 
 DEAF_SECONDS: Final = 15.0
-"""How long a worker may take to answer a ping."""
+"""How long a worker may take to answer a ping, or to begin a job."""
 
 OVERDUE_SECONDS: Final = 6.0
 """How long after a job's deadline its result must be there; the worker's own alarm ends the job at the deadline."""
@@ -101,20 +101,27 @@ def ping(worker: UUID) -> None:
 
 @dataclass(eq=False)
 class PooledWorker:
-    """A worker process with its queues; `due_at` is when the result of the task in its hands must be there."""
+    """A worker process with its queues.
+
+    `timer` is django-q2's: above 0 while a task runs; it is read without its lock, which a dead worker may hold. The
+    task in its hands must begin `DEAF_SECONDS` after it was given, and its result must be there at `due_at`.
+    """
 
     process: BaseProcess
     tasks: SimpleQueue[Any]
     results: SimpleQueue[Any]
+    timer: Any
     heard_at: float
     id: UUID = field(default_factory=new_id)
     is_busy: bool = False
+    given_at: float = 0.0
     due_at: float = 0.0
 
     def give(self, task: dict[str, Any], *, within_seconds: float) -> None:
         """Put a task into its queue, with the worker's id as the last argument."""
         self.tasks.put({**task, "args": (*task["args"], self.id)})
-        self.is_busy, self.due_at = True, time.monotonic() + within_seconds
+        self.is_busy, self.given_at = True, time.monotonic()
+        self.due_at = self.given_at + within_seconds
 
     def hear(self) -> None:
         """Read the results that are there."""
@@ -126,9 +133,11 @@ class PooledWorker:
         """Return why it cannot be trusted any more; empty where it can."""
         if not self.process.is_alive():
             return f"it ended with {self.process.exitcode}"
-        if self.is_busy and time.monotonic() > self.due_at:
-            return "it does not answer"
-        return ""
+        if not self.is_busy:
+            return ""
+        begins_at = self.given_at + DEAF_SECONDS
+        limit = self.due_at if self.timer.get_obj().value > 0 else min(self.due_at, begins_at)
+        return "it does not answer" if time.monotonic() > limit else ""
 
 
 class WorkerPool(Sentinel):
@@ -167,8 +176,9 @@ class WorkerPool(Sentinel):
         """Fork a worker with queues of its own."""
         connections.close_all()  # a child must not share the parent's connection
         tasks, results = get_mp_context().SimpleQueue(), get_mp_context().SimpleQueue()
-        process = self.spawn_process(_run_worker, os.getpid(), tasks, results, multiprocessing.Value("f", -1))
-        self.workers.append(PooledWorker(process, tasks, results, heard_at=time.monotonic()))
+        timer = multiprocessing.Value("f", -1)
+        process = self.spawn_process(_run_worker, os.getpid(), tasks, results, timer)
+        self.workers.append(PooledWorker(process, tasks, results, timer, heard_at=time.monotonic()))
 
     def _replace_broken(self) -> None:
         for each in list(self.workers):

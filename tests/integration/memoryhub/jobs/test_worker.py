@@ -72,6 +72,15 @@ class Queue:
         return not self.items
 
 
+class Timer:
+    """django-q2's timer of a worker: above 0 while a task runs."""
+
+    value = -1.0
+
+    def get_obj(self) -> "Timer":
+        return self
+
+
 class Pool(WorkerPool):
     """A pool of two workers without processes: what they are given, and what they answer, is up to the test."""
 
@@ -84,7 +93,9 @@ class Pool(WorkerPool):
             self.spawn_worker()
 
     def spawn_worker(self) -> None:
-        self.workers.append(PooledWorker(Process(), Queue(), Queue(), heard_at=module.time.monotonic()))  # type: ignore[arg-type]
+        self.workers.append(
+            PooledWorker(Process(), Queue(), Queue(), Timer(), heard_at=module.time.monotonic())
+        )  # type: ignore[arg-type]
 
     def round(self) -> None:
         self._replace_broken()
@@ -117,6 +128,7 @@ def begin(worker: PooledWorker) -> UUID:
     assert worker_id == worker.id
     job = claim(offered, job_kind(offered.kind), worker=worker_id)
     assert job is not None
+    worker.timer.value = job.seconds_left
     return job.id
 
 
@@ -195,6 +207,15 @@ def test_a_job_that_does_not_end_at_its_deadline_costs_its_worker(pool: Pool, cl
     clock.now += 2
     pool._replace_broken()
     assert busy not in pool.workers and busy.process.exitcode == -9
+
+
+def test_a_job_that_is_not_begun_costs_its_worker_long_before_the_deadline(pool: Pool, clock: Clock) -> None:
+    enqueue("nothing")
+    pool.round()
+    (deaf,) = [each for each in pool.workers if each.is_busy]
+    clock.now += DEAF_SECONDS + 1
+    pool._replace_broken()
+    assert deaf not in pool.workers and Job.objects.get().attempts == 0
 
 
 @pytest.mark.parametrize(("stops", "excused"), [(1, 1), (0, 0)])
