@@ -1,4 +1,4 @@
-"""Waiting for a network: without keeping a database connection from others, and whether or not anybody listens."""
+"""Release database connections during network calls, and run work in threads and on a background event loop."""
 
 import asyncio
 import threading

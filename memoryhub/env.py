@@ -1,4 +1,4 @@
-"""Reads the environment once and says loudly what is wrong with it.
+"""Read and validate the environment, once.
 
 Everything that an operator may set is read here and nowhere else; `docs/reference/settings.md`
 documents each name, and a test holds the two together. This module knows nothing of Django's
@@ -32,7 +32,7 @@ class EnvironmentProblem(ValueError):
 
 @dataclass(frozen=True)
 class Environment:
-    """What the process was told, typed and checked; secrets never show in its repr."""
+    """The validated environment; secrets never show in its repr."""
 
     host: str
     port: int

@@ -1,4 +1,4 @@
-"""How log lines are written: ids and places, never texts (SPEC O4).
+"""Log formatters that write ids and places, never texts (SPEC O4).
 
 An exception's message may quote what somebody said: PostgreSQL's own says `Failing row contains (…)`. So a
 traceback is logged with its frames and the names of its exceptions; a message only where the exception

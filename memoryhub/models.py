@@ -1,4 +1,4 @@
-"""Gathers the ground's models, which live in the rooms they belong to."""
+"""Import the models of this app's packages, so that Django finds them."""
 
 from memoryhub.api.models import IdempotencyRecord
 from memoryhub.auth.models import ApiKey, AuditEntry

@@ -10,8 +10,8 @@ from memoryhub.embeddings import tasks as _embedding  # noqa: F401
 from memoryhub.jobs.context import JobContext
 from memoryhub.jobs.domain import ENDED_BADLY, State
 from memoryhub.jobs.models import Job, Worker
+from memoryhub.jobs.queue import SCHEDULED
 from memoryhub.jobs.registry import job
-from memoryhub.jobs.schedules import SCHEDULED
 from memoryhub.llm.usage import tasks as _usage  # noqa: F401
 
 DONE_KEPT: Final = timedelta(days=7)

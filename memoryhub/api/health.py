@@ -10,7 +10,7 @@ from django.views.decorators.http import require_safe
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 
 from memoryhub.embeddings.registry import embedding_provider
-from memoryhub.jobs import metrics as metrics_of_jobs  # noqa: F401  its collector registers itself
+from memoryhub.jobs import status as metrics_of_jobs  # noqa: F401  its collector registers itself
 from memoryhub.jobs.status import Mood, jobs_status
 from memoryhub.llm.errors import ProviderError
 from memoryhub.llm.usage import reports as metrics_of_calls  # noqa: F401  so does this one

@@ -1,4 +1,4 @@
-"""A job in the hands of the worker that claimed it: what its function may ask of it.
+"""The context of a running job, which its function is called with.
 
 Nothing that a function writes counts unless the job is still its own: writes go through `finish` or `step`, which
 hold the job's row under the fencing token until they are committed.

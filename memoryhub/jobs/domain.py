@@ -1,4 +1,4 @@
-"""What becomes of a job: pure rules, no Django, no clock.
+"""Rules of attempts, retries and schedules: pure, without Django or a clock.
 
 A job's attempts are counted when it is claimed, before any work. Afterwards an attempt may be excused, where it
 ended in words that say a retry helps (a provider that was busy, a worker that was told to stop). What is left are

@@ -1,4 +1,4 @@
-"""Running one job: claim, work, write, or say what went wrong."""
+"""Run one job: claim it, run its function, write its results or its error."""
 
 import logging
 import traceback

@@ -1,4 +1,4 @@
-"""Who holds a job, and what becomes of it when they let go, fail, or are lost."""
+"""Leases: claim jobs, and release those whose attempt failed or whose worker is lost."""
 
 import json
 import logging

@@ -1,4 +1,4 @@
-"""The jobs, the workers that work on them, and when each schedule comes next."""
+"""Models of jobs, workers and schedules."""
 
 from typing import Any, ClassVar
 
@@ -100,7 +100,7 @@ class Job(models.Model):
 
 
 class Worker(models.Model):
-    """A running group of processes that works on jobs; it says twice in ten seconds that it lives."""
+    """A worker process; its row is renewed every five seconds."""
 
     id = models.UUIDField(primary_key=True, editable=False)
     host = models.CharField(max_length=255)
@@ -117,7 +117,7 @@ class Worker(models.Model):
 
 
 class ScheduleState(models.Model):
-    """When a line of `settings.SCHEDULES` comes next."""
+    """When a schedule is due next."""
 
     name = models.CharField(max_length=64, primary_key=True)
     next_at = models.DateTimeField()

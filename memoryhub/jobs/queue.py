@@ -1,4 +1,4 @@
-"""Putting jobs into the queue, and offering them to workers."""
+"""The queue of jobs: enqueue them by a change, an event or a schedule, and offer them to workers."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -9,10 +9,12 @@ from uuid import UUID
 
 from django.conf import settings
 from django.db import connection, transaction
+from django.utils import timezone
 
 from memoryhub.ids import new_id
 from memoryhub.jobs import sql
-from memoryhub.jobs.registry import KINDS, Event, bounds, job_kind
+from memoryhub.jobs.domain import look
+from memoryhub.jobs.registry import KINDS, Event, bounds, job_kind, schedules
 
 OFFERED_SECONDS: Final = 10
 """How long a job that a worker took out of the queue, and did not begin, stays away from the others."""
@@ -126,3 +128,34 @@ def offer_of(job_id: UUID) -> Offer | None:
         cursor.execute(sql.OFFER_ONE, {"id": job_id})
         row = cursor.fetchone()
     return None if row is None else Offer(job_id, row[0], lock=row[1])
+
+
+SCHEDULED: Final = "schedule:"
+"""Prefix of the key of a schedule's job."""
+
+
+@transaction.atomic
+def fire_due() -> list[str]:
+    """Enqueue the job of each schedule that is due, and move the schedule on, as one; return their names.
+
+    A new schedule begins at its next time. One whose row another worker holds is left to it.
+    """
+    known, fired = schedules(), []
+    with connection.cursor() as cursor:
+        cursor.execute(sql.LOOK_AT_SCHEDULES, {"names": list(known)})
+        rows = cursor.fetchall()
+        for name, next_at, now in rows:
+            kind, rhythm = known[name]
+            firing = look(rhythm, next_at=next_at, now=now)
+            if firing.next_at == next_at:
+                continue
+            moved = {"name": name, "next_at": firing.next_at, "is_due": firing.is_due}
+            cursor.execute(sql.MOVE_SCHEDULE, moved)
+            if firing.is_due:
+                enqueue(kind, key=f"{SCHEDULED}{name}")
+                fired.append(name)
+        if len(rows) < len(known):
+            for name, (_, rhythm) in known.items():  # a row that another worker holds stays as it is
+                first = rhythm.following(timezone.now())
+                cursor.execute(sql.KNOW_SCHEDULE, {"name": name, "next_at": first})
+    return fired

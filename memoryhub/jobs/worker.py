@@ -33,9 +33,8 @@ from memoryhub.ids import new_id
 from memoryhub.jobs import leases, sql
 from memoryhub.jobs.executor import run_job
 from memoryhub.jobs.models import Worker
-from memoryhub.jobs.queue import offer
+from memoryhub.jobs.queue import fire_due, offer
 from memoryhub.jobs.registry import KINDS
-from memoryhub.jobs.schedules import fire_due
 from memoryhub.runtime.processes import Wakeups
 
 log = logging.getLogger(__name__)

@@ -1,0 +1,19 @@
+"""Management commands, and the base of those that may be stopped and run again."""
+
+from typing import Any
+
+from django.core.management.base import BaseCommand
+
+STOPPED = 130
+"""Exit code of a program that Ctrl-C has ended."""
+
+
+class ResumableCommand(BaseCommand):
+    """Answers Ctrl-C with what to do next instead of a traceback."""
+
+    def execute(self, *args: Any, **options: Any) -> str | None:
+        try:
+            return super().execute(*args, **options)
+        except KeyboardInterrupt:
+            self.stderr.write("Stopped; run it again to go on.")
+            raise SystemExit(STOPPED) from None

@@ -23,8 +23,8 @@ from memoryhub.auth.domain import Scope, command
 from memoryhub.embeddings.config import EMBEDDING_PROVIDERS, EmbeddingConfig
 from memoryhub.embeddings.local import INSTALL
 from memoryhub.env import CHECKOUT, read_environment, secret_key
-from memoryhub.jobs.metrics import BACKGROUND
 from memoryhub.jobs.registry import KINDS
+from memoryhub.jobs.status import BACKGROUND
 from memoryhub.llm.config import LLM_PROVIDERS, LLMConfig
 from memoryhub.llm.errors import ConfigurationError
 from memoryhub.llm.usage.reports import CALLS

@@ -14,7 +14,7 @@ from memoryhub.auth.tenancy import UnknownRow
 from memoryhub.importexport.exporter import Whose
 from memoryhub.jobs.backfill import SOURCES, Piece, PieceState, Scope, run_piece
 from memoryhub.llm.errors import ProviderError
-from memoryhub.management.base import ResumableCommand
+from memoryhub.management import ResumableCommand
 
 STUCK_AFTER: Final = 20
 """After so many in a row that had to wait, the others would have to wait as well."""

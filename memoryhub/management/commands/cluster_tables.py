@@ -5,7 +5,7 @@ from typing import Any
 from django.core.management.base import CommandError, CommandParser
 from django.db import DatabaseError
 
-from memoryhub.management.base import ResumableCommand
+from memoryhub.management import ResumableCommand
 from memoryhub.search.maintenance import SCATTERED, TableBusy, cluster_tables, clustered_models, scatter
 
 

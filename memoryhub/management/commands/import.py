@@ -22,7 +22,7 @@ from memoryhub.importexport.importer import check, check_names, store
 from memoryhub.importexport.json_stream import elements
 from memoryhub.importexport.jsonl import BrokenFile, Report
 from memoryhub.llm.errors import ProviderError
-from memoryhub.management.base import ResumableCommand
+from memoryhub.management import ResumableCommand
 
 AUTO, OWN = "auto", "memoryhub"
 SHOWN_NOTES = 50

@@ -15,7 +15,7 @@ from memoryhub.embeddings.reembed import (
     target_space,
 )
 from memoryhub.llm.errors import ConfigurationError, ProviderError
-from memoryhub.management.base import ResumableCommand
+from memoryhub.management import ResumableCommand
 
 
 class Command(ResumableCommand):

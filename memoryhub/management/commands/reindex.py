@@ -6,7 +6,7 @@ from django.core.management.base import CommandError, CommandParser
 from rich.console import Console
 from rich.progress import Progress
 
-from memoryhub.management.base import ResumableCommand
+from memoryhub.management import ResumableCommand
 from memoryhub.search.maintenance import count_outdated, reindex
 
 

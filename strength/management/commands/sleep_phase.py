@@ -14,7 +14,7 @@ from rich.progress import Progress
 from memoryhub.auth.domain import command
 from memoryhub.auth.tenancy import UnknownRow
 from memoryhub.db_pool import run_parallel
-from memoryhub.management.base import ResumableCommand
+from memoryhub.management import ResumableCommand
 from memoryhub.tenancy.models import Actor, Agent
 from strength.actions.sleep import SleepRequest
 from strength.actions.sleep_runs import changes_of, sleep_many

@@ -18,7 +18,7 @@ from memoryhub.api import diagnosis, health
 from memoryhub.auth.actions import create_agent
 from memoryhub.auth.domain import command
 from memoryhub.auth.models import ApiKey
-from memoryhub.jobs import metrics
+from memoryhub.jobs import status
 from memoryhub.management.commands import first_run as first_run_command
 from memoryhub.tenancy.models import Agent
 from tests.conftest import NOW
@@ -65,7 +65,7 @@ def test_metrics_show_assembled_contexts(client: APIClient) -> None:
 
 def test_metrics_say_whether_the_database_answers(db: None, monkeypatch: pytest.MonkeyPatch) -> None:
     there = Client().get("/metrics").content.decode()
-    monkeypatch.setattr(metrics, "jobs_status", Mock(side_effect=OperationalError("gone")))
+    monkeypatch.setattr(status, "jobs_status", Mock(side_effect=OperationalError("gone")))
     away = Client().get("/metrics").content.decode()
 
     assert "\nmemoryhub_database_up 1.0\n" in there
