@@ -23,7 +23,7 @@ from multiprocessing.queues import SimpleQueue
 from typing import Any, Final, NoReturn, TypeVar
 from uuid import UUID
 
-from django.db import DatabaseError, close_old_connections, connection, connections
+from django.db import Error, close_old_connections, connection, connections
 from django_q.brokers import Broker
 from django_q.cluster import Sentinel, get_mp_context
 from django_q.conf import Conf
@@ -273,7 +273,7 @@ def _try(act: Callable[[], Result]) -> Result | None:
     signal.setitimer(signal.ITIMER_REAL, DATABASE_SECONDS)
     try:
         return act()
-    except (DatabaseError, DatabaseTooSlow) as error:
+    except (Error, DatabaseTooSlow) as error:
         signal.setitimer(signal.ITIMER_REAL, 0)
         log.warning("database does not answer as it should", extra={"error": type(error).__name__})
         connection.close()
