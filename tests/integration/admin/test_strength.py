@@ -322,7 +322,7 @@ def test_memory_sleeps_now_for_the_agent_itself_or_for_all(boss: Client, nights:
     response = begin(boss, user_id="nobody at all", verb="sleep", all_users="on")
     group = SleepRun.objects.exclude(group=None).values_list("group", flat=True).distinct().get()
     assert f"group={group}" in response.redirect_chain[-1][0]
-    assert len(response.context["cl"].result_list) == 2 and "2 actors" in told(response)
+    assert len(response.context["cl"].result_list) == 2 and "2 sleep runs" in told(response)
     run = SleepRun.objects.filter(group=group).first()
     assert f"group={group}" in text_of(boss, page_of(run))
 
@@ -337,7 +337,7 @@ def test_a_round_is_shown_though_the_first_had_just_slept(boss: Client, nights: 
     just.processed_at = timezone.now() + DAY
     just.save()
     response = begin(boss, verb="sleep", all_users="on")
-    assert "3 actors" in told(response) and len(response.context["cl"].result_list) == 3
+    assert "3 sleep runs" in told(response) and len(response.context["cl"].result_list) == 3
     SleepRun.objects.update(processed_at=timezone.now() + DAY, group=None)
     again = begin(boss, verb="sleep", all_users="on")
     assert again.redirect_chain[-1][0].startswith(f"{list_of(SleepRun)}?group=")
@@ -509,7 +509,7 @@ def test_many_are_decided_in_the_list(boss: Client, nights: Nights, verb: str, s
     edit_memory(memory=stale, values={"tags": ["x"]}, expected_version=None, by=BY, reason="", now=NOW)
     chosen = {"action": verb, "_selected_action": [each.pk for each in proposals]}
     asked = boss.post(list_of(Merge), chosen).content.decode()
-    assert ("1 was changed since it was compared" in asked) == (verb == "accept") and "can be undone" in asked
+    assert ("1 was changed since the comparison" in asked) == (verb == "accept") and "can be undone" in asked
     assert Merge.objects.filter(state="proposed").count() == 3
     response = boss.post(list_of(Merge), {**chosen, "confirmed": "1"}, follow=True)
     expected = 2 if verb == "accept" else 3
