@@ -54,9 +54,9 @@ WAITS = "waits for a curator."
 
 
 def import_mem0(elements: Iterable[Element], *, order: Order, report: Report) -> None:
-    """Write mem0's memories, each under the user that it names, or all under the one that the order names.
+    """Import mem0's memories, each for the user that it names, or all for the one that the order names.
 
-    Raises CannotImport without an agent, and where one user is to get what several have said.
+    Raises CannotImport without an agent, and where memories of several users would be merged into one.
     """
     actors = _Actors(order)
     users: set[str] = set()
@@ -68,14 +68,14 @@ def import_mem0(elements: Iterable[Element], *, order: Order, report: Report) ->
                 raise CannotImport(
                     "The file holds memories of several users; without --user each gets their own."
                 )
-            _remember(actors.of(memory.user_id), memory, element.line, order=order, report=report)
+            _write_memory(actors.of(memory.user_id), memory, element.line, order=order, report=report)
         order.progress(1)
 
 
 def import_chatgpt(elements: Iterable[Element], *, order: Order, report: Report) -> None:
-    """Write ChatGPT's conversations as sessions of the channel `chatgpt`, and what it remembered as memories.
+    """Import ChatGPT's conversations as sessions of the channel `chatgpt`, and its memories as memories.
 
-    Raises CannotImport where agent or user is not named.
+    Raises CannotImport without an agent or a user.
     """
     if order.names.user_id is None:
         raise CannotImport("ChatGPT's export does not say whose it is: name --agent and --user.")
@@ -83,12 +83,12 @@ def import_chatgpt(elements: Iterable[Element], *, order: Order, report: Report)
     for element in elements:
         conversation = _read_conversation(element, report)
         if conversation is not None:
-            _talk(actor, conversation, element.line, order=order, report=report)
+            _write_conversation(actor, conversation, element.line, order=order, report=report)
         order.progress(1)
 
 
 class _Actors:
-    """The actors that an import writes to, made on first use."""
+    """The actors that an import writes to, created on first use."""
 
     def __init__(self, order: Order) -> None:
         if order.names.agent_id is None:
@@ -97,7 +97,6 @@ class _Actors:
         self._known: dict[str, Actor] = {}
 
     def of(self, user_id: str) -> Actor:
-        """Return the actor of a user of the file."""
         named = self._order.names.user_id
         user = user_id if named is None else named
         if user not in self._known:
@@ -128,7 +127,7 @@ def _read_conversation(element: Element, report: Report) -> ImportedConversation
     return conversation
 
 
-def _talk(
+def _write_conversation(
     actor: Actor, conversation: ImportedConversation, line: int, *, order: Order, report: Report
 ) -> None:
     key = uuid5(actor.id, f"{CHANNEL} {conversation.id}")
@@ -153,17 +152,17 @@ def _talk(
     report.made[MESSAGES] += new
     report.known[MESSAGES] += len(conversation.messages) - new
     for memory in conversation.memories:
-        _remember(actor, memory, line, order=order, report=report, channel=CHANNEL)
+        _write_memory(actor, memory, line, order=order, report=report, channel=CHANNEL)
 
 
 def _times(conversation: ImportedConversation) -> Iterator[datetime]:
     return (message.created_at for message in conversation.messages if message.created_at is not None)
 
 
-def _remember(
+def _write_memory(
     actor: Actor, memory: ImportedMemory, line: int, *, order: Order, report: Report, channel: str = ""
 ) -> None:
-    """Write one memory, unless its words are here: what is here is then not strengthened by an import."""
+    """Write a memory unless its text exists: an import does not reinforce an existing memory."""
     if same := _same_words(actor, memory.text):
         report.know(line, MEMORIES, f"{SAME} ({same})")
         return
@@ -203,24 +202,24 @@ COLUMNS = {
     "consolidation_level": "numbers__consolidation_level", "valid_from": "valid_from", "valid_to": "valid_to",
     "superseded_by": "superseded_by_id", "created_at": "created_at", "updated_at": "updated_at",
 }  # fmt: skip
-CSV_ROWS_AT_ONCE = 500
-# Spreadsheets take a cell that begins so for a formula, which may send away what stands beside it.
+CSV_CHUNK_ROWS = 500
+# Spreadsheets run a cell that begins so as a formula, which may send data elsewhere.
 FORMULA = ("=", "+", "-", "@", "\t", "\r")
 MARK = "\ufeff"
-"""Without it spreadsheets read Japanese in another encoding; Python reads it as `utf-8-sig`."""
+"""Byte order mark; without it spreadsheets decode Japanese wrongly. Python reads it as `utf-8-sig`."""
 
 
 def memories_as_csv(whose: Whose) -> Iterator[bytes]:
-    """Yield the memories of these actors, a header first; a cell that a spreadsheet would run begins with a `'`."""
+    """Yield the memories of these actors as CSV with a header; formulas are escaped by a `'`."""
     yield from rows_as_csv(Memory.objects.filter(actor__in=whose.actors()))
 
 
 def rows_as_csv(memories: QuerySet[Memory]) -> Iterator[bytes]:
-    """Yield these memories, a header first."""
+    """Yield memories as CSV with a header."""
     yield (MARK + _line(list(COLUMNS))).encode()
     rows = memories.order_by("actor__agent_id", "actor__user_id", "id")
     with snapshot():
-        for values in rows.values_list(*COLUMNS.values()).iterator(chunk_size=CSV_ROWS_AT_ONCE):
+        for values in rows.values_list(*COLUMNS.values()).iterator(chunk_size=CSV_CHUNK_ROWS):
             yield _line([_cell(value) for value in values]).encode()
 
 
@@ -244,20 +243,19 @@ def _cell(value: Any) -> str:
 
 
 BELONGING: Final = (MemoryNumbers, PerspectiveStrength, MemorySource, MemoryRevision, StrengthPoint)
-"""What is nothing apart from its memory."""
+"""Rows that belong to a memory."""
 
-ROWS_AT_ONCE: Final = 200
+CHUNK_ROWS: Final = 200
 
 
 def some_as_csv(keys: Sequence[UUID]) -> Iterator[bytes]:
-    """Yield these memories as a table for people."""
     return rows_as_csv(Memory.objects.filter(pk__in=list(keys)))
 
 
 def some_as_lines(keys: Sequence[UUID]) -> Iterator[bytes]:
-    """Yield these memories with what belongs to them, their agents and actors above them; of one moment.
+    """Yield these memories with their agents, actors and rows, as one snapshot that `import` reads.
 
-    What stands in a memory's place is left out where it is not among them: nothing in the file then leads outside it.
+    References to superseding memories that are not among them are left out, so that none leads outside the file.
     """
     wanted, digest = list(keys), Digest()
     memories = Table(Memory)
@@ -274,7 +272,7 @@ def some_as_lines(keys: Sequence[UUID]) -> Iterator[bytes]:
             for actor in _read(ACTORS, actors.filter(agent_id=agent["agent_id"])):
                 yield digest.line(Part.ACTOR, actor)
                 for row in _read(memories, rows.filter(actor_id=actor["id"])):
-                    yield digest.line(Part.ROW, _without_strangers(row, among), table=memories.name)
+                    yield digest.line(Part.ROW, _without_outside_references(row, among), table=memories.name)
                 for table in belonging:
                     of_these = table.rows.filter(actor_id=actor["id"], memory_id__in=wanted)
                     for row in _read(table, of_these):
@@ -284,8 +282,8 @@ def some_as_lines(keys: Sequence[UUID]) -> Iterator[bytes]:
 
 def _read(table: Table, rows: Any) -> Iterator[dict[str, Any]]:
     values = rows.order_by(*table.key_order).values_list(*table.codecs)
-    return (table.written(each) for each in values.iterator(chunk_size=ROWS_AT_ONCE))
+    return (table.written(each) for each in values.iterator(chunk_size=CHUNK_ROWS))
 
 
-def _without_strangers(row: dict[str, Any], among: set[str]) -> dict[str, Any]:
+def _without_outside_references(row: dict[str, Any], among: set[str]) -> dict[str, Any]:
     return row if row["superseded_by_id"] in among else {**row, "superseded_by_id": None}

@@ -17,11 +17,10 @@ from memoryhub.auth.domain import Principal
 from memoryhub.auth.tenancy import Tenant, readable_agents
 from memoryhub.embeddings.spaces import IndexEntry, after_indexing
 from memoryhub.search.models import EmbeddingSpace
-from memoryhub.search.query import Candidate, Candidates, SearchQuery, candidates
+from memoryhub.search.query import Candidate, SearchQuery, candidates
 from memoryhub.tenancy.domain import actor_id
 from memoryhub.tenancy.namespaces import (
     DEFAULT_RETRIEVAL,
-    NamespaceQuery,
     expand_namespace,
     namespace_queries,
 )
@@ -38,7 +37,7 @@ EMBEDDER_AWAY = "embedder"
 
 @dataclass(frozen=True, kw_only=True)
 class MemoryFilters:
-    """What a search is narrowed to; empty values do not narrow. `as_of` asks what held at a time."""
+    """Filters of a search; empty values do not filter. `as_of` finds what was valid at a time."""
 
     kinds: Sequence[str] = ()
     namespace: str | None = None
@@ -51,7 +50,7 @@ class MemoryFilters:
 
 @dataclass(frozen=True, kw_only=True)
 class MemorySearch:
-    """What to search for and where; None leaves a number to the policy."""
+    """A search; a number that is None is taken from the policy."""
 
     query: SearchQuery
     perspective: str | None = None
@@ -63,25 +62,24 @@ class MemorySearch:
     exclude_pinned: bool = False
     relevance_floor: float = 0.0
     details: bool = True
-    """Whether what the API shows beside the text is loaded as well; a context needs the text alone."""
+    """Whether numbers and sources are loaded as well; a context needs the text only."""
 
 
 @dataclass(frozen=True)
 class FoundMemory:
-    """A memory with the scores that brought it here."""
+    """A memory with its scores."""
 
     memory: Memory
     breakdown: ScoreBreakdown
 
     @property
     def final_score(self) -> float:
-        """Return what results are ordered by."""
         return self.breakdown.total
 
 
 @dataclass(frozen=True)
 class SearchResults:
-    """The best memories, how many there were before the best were chosen, and what was missing."""
+    """The best memories, the number of candidates, and the services that were unavailable."""
 
     found: list[FoundMemory]
     candidate_count: int
@@ -91,17 +89,12 @@ class SearchResults:
 def search_memories(
     *, tenant: Tenant, search: MemorySearch, by: Principal, mark: bool, now: datetime
 ) -> SearchResults:
-    """Return the best memories that the tenant may see; with `mark`, count them as candidates."""
+    """Return the best memories that the tenant may see; `mark` counts them as candidates."""
     policy = effective_policy(SearchPolicy, tenant.agent, tenant.actor)
-    reading = Reading(tenant, by)
-    limit = policy.top_k_results if search.limit is None else search.limit
-    most = max(1, limit, search.candidate_limit or policy.candidate_limit)
-    nominees = _candidates(reading, search, policy, now, most)
-    relevant = [nominee for nominee in nominees.best if nominee.relevance >= search.relevance_floor]
-    found = _best(search, relevant, limit, policy, now)
+    found, candidate_count = _found(Reader(tenant, by), search, policy, now)
     if mark:
         mark_candidates(memories=[each.memory for each in found])
-    return SearchResults(found, nominees.count, (EMBEDDER_AWAY,) if search.query.degraded else ())
+    return SearchResults(found, candidate_count, (EMBEDDER_AWAY,) if search.query.degraded else ())
 
 
 def retrieve_memories(
@@ -113,15 +106,21 @@ def retrieve_memories(
     mark: bool,
     now: datetime,
 ) -> dict[str, list[FoundMemory]]:
-    """Return the best of each configured namespace, across all sessions; an empty one is empty (SPEC M7).
+    """Return the best memories of each configured namespace, across all sessions (SPEC M7).
 
     Raises NamespaceError for a configuration that cannot be used.
     """
     policy = effective_policy(SearchPolicy, tenant.agent, tenant.actor)
     configured = config or (tenant.agent.retrieval_config if tenant.agent else None) or DEFAULT_RETRIEVAL
     wanted = namespace_queries(configured, agent_id=tenant.agent_id, user_id=tenant.user_id)
-    reading = Reading(tenant, by)
-    found = {each.prefix: _best_of(reading, query, each, policy, now) for each in wanted}
+    reader = Reader(tenant, by)
+    found = {}
+    for each in wanted:
+        search = MemorySearch(
+            query=query, limit=each.top_k, relevance_floor=each.relevance_score,
+            filters=MemoryFilters(namespace=each.prefix),
+        )  # fmt: skip
+        found[each.prefix], _count = _found(reader, search, policy, now)
     if mark:
         mark_candidates(memories=[each.memory for group in found.values() for each in group])
     return found
@@ -131,13 +130,13 @@ def pinned_memories(
     *, tenant: Tenant, project: str | None, by: Principal, now: datetime, most: int
 ) -> list[Memory]:
     """Return the tenant's pinned memories, strongest first."""
-    visible = _visible(Reading(tenant, by), project)
+    visible = _visible(Reader(tenant, by), project)
     rows = Memory.objects.filter(visible, _valid(None, now), pinned=True).active()
     return list(rows.order_by("-numbers__strength", "id")[:most])
 
 
-class Reading:
-    """Who reads, and the other agents whose `domain` and `universal` memories they may read (SPEC M2)."""
+class Reader:
+    """A tenant that reads, and the other agents whose shared memories it may read (SPEC M2)."""
 
     def __init__(self, tenant: Tenant, by: Principal) -> None:
         self.tenant = tenant
@@ -145,39 +144,34 @@ class Reading:
 
     @cached_property
     def shared_by(self) -> list[UUID]:
-        """Return the own actors of these agents."""
+        """Return the actors of the other readable agents."""
         ids: Iterable[str] = readable_agents(self._by).values_list("agent_id", flat=True)
         return [actor_id(agent_id) for agent_id in ids if agent_id != self.tenant.agent_id]
 
 
-def _best_of(
-    reading: Reading, query: SearchQuery, wanted: NamespaceQuery, policy: SearchPolicy, now: datetime
-) -> list[FoundMemory]:
-    search = MemorySearch(query=query, filters=MemoryFilters(namespace=wanted.prefix))
-    nominees = _candidates(reading, search, policy, now, max(policy.candidate_limit, wanted.top_k))
-    relevant = [nominee for nominee in nominees.best if nominee.relevance >= wanted.relevance_score]
-    return _best(search, relevant, wanted.top_k, policy, now)
-
-
-def _candidates(
-    reading: Reading, search: MemorySearch, policy: SearchPolicy, now: datetime, limit: int
-) -> Candidates:
+def _found(
+    reader: Reader, search: MemorySearch, policy: SearchPolicy, now: datetime
+) -> tuple[list[FoundMemory], int]:
+    """Return the best memories, and the number of candidates."""
+    limit = policy.top_k_results if search.limit is None else search.limit
     threshold = search.similarity_threshold
-    return candidates(
-        MemoryIndex.objects.filter(_wanted(reading, search, now)),
+    among = candidates(
+        MemoryIndex.objects.filter(_wanted(reader, search, now)),
         search.query,
         similarity_threshold=policy.similarity_threshold if threshold is None else threshold,
         word_floor=policy.word_floor,
-        limit=limit,
+        limit=max(1, limit, search.candidate_limit or policy.candidate_limit),
     )
+    relevant = [each for each in among.best if each.relevance >= search.relevance_floor]
+    return _best(search, relevant, limit, policy, now), among.count
 
 
-def _wanted(reading: Reading, search: MemorySearch, now: datetime) -> Q:
-    """Return the condition for what may be seen and is asked for, on a memory or its index row."""
-    wanted = _visible(reading, search.project) & _valid(search.filters.as_of, now)
+def _wanted(reader: Reader, search: MemorySearch, now: datetime) -> Q:
+    """Return the condition of a search, on a memory or its index row."""
+    wanted = _visible(reader, search.project) & _valid(search.filters.as_of, now)
     if search.exclude_pinned:
         wanted &= Q(pinned=False)
-    return wanted & Q(**_plain_filters(reading.tenant, search.filters))
+    return wanted & Q(**_plain_filters(reader.tenant, search.filters))
 
 
 def _plain_filters(tenant: Tenant, filters: MemoryFilters) -> dict[str, Any]:
@@ -197,10 +191,10 @@ def _plain_filters(tenant: Tenant, filters: MemoryFilters) -> dict[str, Any]:
     return wanted
 
 
-def _visible(reading: Reading, project: str | None) -> Q:
-    """Return who may see what: the actor's and its agent's own memories, and what other agents share."""
-    agent = reading.tenant.agent
-    own = Q(actor_id__in=reading.tenant.readable_actor_ids)
+def _visible(reader: Reader, project: str | None) -> Q:
+    """Filter to memories of the actor and its agent, and to those that other agents share."""
+    agent = reader.tenant.agent
+    own = Q(actor_id__in=reader.tenant.readable_actor_ids)
     in_project = project or (agent.current_project if agent else "")
     if in_project:
         own &= ~(Q(scope_level=ScopeLevel.PROJECT) & ~Q(scope_project__in=["", in_project]))
@@ -208,61 +202,72 @@ def _visible(reading: Reading, project: str | None) -> Q:
     shared = Q(scope_level=ScopeLevel.UNIVERSAL)
     if domains:
         shared |= Q(scope_level=ScopeLevel.DOMAIN, scope_domain__in=domains)
-    if not reading.shared_by:
+    if not reader.shared_by:
         return own
-    return own | (Q(actor_id__in=reading.shared_by) & shared)
+    return own | (Q(actor_id__in=reader.shared_by) & shared)
 
 
 def _valid(as_of: datetime | None, now: datetime) -> Q:
-    """Return what holds at a time: begun, and not ended."""
+    """Filter to memories that are valid at a time."""
     at = as_of or now
     return (Q(valid_from=None) | Q(valid_from__lte=at)) & (Q(valid_to=None) | Q(valid_to__gt=at))
 
 
 def _best(
-    search: MemorySearch, nominees: Sequence[Candidate], limit: int, policy: SearchPolicy, now: datetime
+    search: MemorySearch, among: Sequence[Candidate], limit: int, policy: SearchPolicy, now: datetime
 ) -> list[FoundMemory]:
-    """Return the best of the nominees by score, loaded.
+    """Return the best candidates by score.
 
-    All nominees are scored by a few numbers of theirs; the rest of a memory is read for the best only.
+    All of them are scored by a few numbers; whole memories are loaded for the best only.
     """
-    ranked = sorted(_scored(nominees, search, policy, now), key=_best_first)[:limit]
+    ranked = sorted(_scored(among, search, policy, now), key=_best_first)[:limit]
     if not ranked:
         return []
-    actor_ids = {nominee.actor_id for nominee, _ in ranked}
+    actor_ids = {candidate.actor_id for candidate, _ in ranked}
     rows = Memory.objects.of(actor_ids)
     memories = (rows.with_numbers(actor_ids) if search.details else rows).in_bulk(
-        [nominee.owner_id for nominee, _ in ranked]
+        [candidate.owner_id for candidate, _ in ranked]
     )
     return [
-        FoundMemory(memories[nominee.owner_id], breakdown)
-        for nominee, breakdown in ranked
-        if nominee.owner_id in memories
+        FoundMemory(memories[candidate.owner_id], breakdown)
+        for candidate, breakdown in ranked
+        if candidate.owner_id in memories
     ]
 
 
 def _best_first(scored: tuple[Candidate, ScoreBreakdown]) -> tuple[float, float, UUID]:
-    nominee, breakdown = scored
+    candidate, breakdown = scored
     similarity = breakdown.similarity_raw
-    return -breakdown.total, 1.0 if similarity is None else -similarity, nominee.owner_id
+    return -breakdown.total, 1.0 if similarity is None else -similarity, candidate.owner_id
 
 
 def _scored(
-    nominees: Sequence[Candidate], search: MemorySearch, policy: SearchPolicy, now: datetime
+    among: Sequence[Candidate], search: MemorySearch, policy: SearchPolicy, now: datetime
 ) -> list[tuple[Candidate, ScoreBreakdown]]:
-    numbers = _numbers(nominees, search)
+    numbers = _numbers(among, search)
     return [
-        (nominee, _score(nominee, *numbers[nominee.owner_id], policy, now))
-        for nominee in nominees
-        if nominee.owner_id in numbers
+        (
+            candidate,
+            score(
+                similarity=candidate.similarity_raw,
+                word_score=candidate.word_raw or 0.0,
+                relevance=candidate.relevance,
+                strength=numbers[candidate.owner_id][0],
+                last_used_at=numbers[candidate.owner_id][1],
+                now=now,
+                policy=policy,
+            ),
+        )
+        for candidate in among
+        if candidate.owner_id in numbers
     ]
 
 
-def _numbers(nominees: Sequence[Candidate], search: MemorySearch) -> dict[UUID, tuple[float, datetime]]:
-    """Return each nominee's strength, in the perspective where that is greater, and when it was last used, or made."""
+def _numbers(among: Sequence[Candidate], search: MemorySearch) -> dict[UUID, tuple[float, datetime]]:
+    """Return each candidate's strength, in the perspective if that is greater, and when it was last used or created."""
     keys: dict[str, Any] = {
-        "actor_ids": list({nominee.actor_id for nominee in nominees}),
-        "memory_ids": [nominee.owner_id for nominee in nominees],
+        "actor_ids": list({candidate.actor_id for candidate in among}),
+        "memory_ids": [candidate.owner_id for candidate in among],
         "space_id": search.query.space_id,
         "perspective": search.perspective,
     }
@@ -271,22 +276,8 @@ def _numbers(nominees: Sequence[Candidate], search: MemorySearch) -> dict[UUID, 
         return {memory_id: (strength, last_used) for memory_id, strength, last_used in cursor.fetchall()}
 
 
-def _score(
-    nominee: Candidate, strength: float, last_used: datetime, policy: SearchPolicy, now: datetime
-) -> ScoreBreakdown:
-    return score(
-        similarity=nominee.similarity_raw,
-        word_score=nominee.word_raw or 0.0,
-        relevance=nominee.relevance,
-        strength=strength,
-        last_used_at=last_used,
-        now=now,
-        policy=policy,
-    )
-
-
 def index_memory(memory: Memory, entry: IndexEntry, spaces: Sequence[EmbeddingSpace]) -> None:
-    """Make a memory findable in the given spaces, in place of what was there; inside the caller's transaction."""
+    """Replace a memory's index rows in the given spaces; inside the caller's transaction."""
     MemoryIndex.objects.filter(actor_id=memory.actor_id, memory=memory).delete()
     facets = MemoryIndex.repeated(memory)
     MemoryIndex.objects.bulk_create(
@@ -297,7 +288,7 @@ def index_memory(memory: Memory, entry: IndexEntry, spaces: Sequence[EmbeddingSp
 
 
 def follow_memories(memories: Sequence[Memory]) -> None:
-    """Repeat in index and numbers what these memories' rows now say; inside the transaction that changed them."""
+    """Copy these memories' facets to their index rows and numbers; inside the transaction that changed them."""
     keys = {
         "actor_ids": list({memory.actor_id for memory in memories}),
         "memory_ids": list({memory.pk for memory in memories}),

@@ -30,29 +30,29 @@ DELETED = "The session's summary was deleted."
 
 @transaction.atomic
 def remember_summary(*, actor: Actor, session_id: UUID, by: Principal, now: datetime) -> Memory | None:
-    """Write a session's summary into its memory; None where there is none, or a person decided otherwise."""
+    """Write a session's summary as its memory; None where there is none, or a person decided otherwise."""
     lock_shared(actor.id)
     session = Session.objects.filter(actor_id=actor.id, pk=session_id).first()
-    told = session_summary(actor_id=actor.id, session_id=session_id)
-    if told is None:
-        _forget(actor, session_id, by, now)
-    if session is None or told is None or not told.text.strip():
+    summary = session_summary(actor_id=actor.id, session_id=session_id)
+    if summary is None:
+        _delete(actor, session_id, by, now)
+    if session is None or summary is None or not summary.text.strip():
         return None
     cursor = _cursor(actor, session_id)
     if cursor.memory_id is None:
-        memory = _written(actor, session, told, by, now)
+        memory = _written(actor, session, summary, by, now)
     else:
-        memory = _rewritten(actor, cursor.memory_id, told, by, now)
+        memory = _rewritten(actor, cursor.memory_id, summary, by, now)
     StrategyCursor.objects.filter(pk=cursor.pk).update(
-        read_until=told.message_count, memory_id=memory.pk if memory else cursor.memory_id
+        read_until=summary.message_count, memory_id=memory.pk if memory else cursor.memory_id
     )
     return memory
 
 
-def _forget(actor: Actor, session_id: UUID, by: Principal, now: datetime) -> None:
-    """Delete the memory of a summary that was deleted, unless a person has put it right; a later one is written anew.
+def _delete(actor: Actor, session_id: UUID, by: Principal, now: datetime) -> None:
+    """Delete the memory of a deleted summary, unless a person edited it.
 
-    As a job, so without a tombstone: what was decided is that this summary goes, not that nobody may say it again.
+    Done by a job, so without a tombstone: a later summary may say the same again.
     """
     cursors = StrategyCursor.objects.filter(
         actor_id=actor.id, session_id=session_id, strategy=Strategy.SUMMARY
@@ -67,40 +67,39 @@ def _forget(actor: Actor, session_id: UUID, by: Principal, now: datetime) -> Non
 
 
 def _cursor(actor: Actor, session_id: UUID) -> StrategyCursor:
-    """Return the session's row, held: jobs about one session go one after the other."""
+    """Return the session's cursor, locked, so that jobs of one session run one after the other."""
     names = {"actor_id": actor.id, "session_id": session_id, "strategy": Strategy.SUMMARY}
     StrategyCursor.objects.bulk_create([StrategyCursor(**names)], ignore_conflicts=True)
     return StrategyCursor.objects.select_for_update().get(**names)
 
 
 def _written(
-    actor: Actor, session: Session, told: SessionSummary, by: Principal, now: datetime
+    actor: Actor, session: Session, summary: SessionSummary, by: Principal, now: datetime
 ) -> Memory | None:
     new = NewMemory(
-        content=told.text.strip(), kind=Kind.SUMMARY, namespace=namespace_of(Strategy.SUMMARY, session.pk),
+        content=summary.text.strip(), kind=Kind.SUMMARY, namespace=namespace_of(Strategy.SUMMARY, session.pk),
         source=Source.EXTRACTION, channel=session.channel,
     )  # fmt: skip
     with suppress(BlockedByTombstone):
-        memory, _ = write_memory(actor=actor, new=new, by=_as_trusted_as(told, by), now=now)
+        memory, _ = write_memory(actor=actor, new=new, by=_as_trusted_as(summary, by), now=now)
         return memory
     return None
 
 
-def _as_trusted_as(told: SessionSummary, by: Principal) -> Principal:
-    """Return the job as whom it acts: no more believed than what the summary was made of."""
-    return replace(by, is_trusted=by.is_trusted and told.trust == Trust.TRUSTED)
+def _as_trusted_as(summary: SessionSummary, by: Principal) -> Principal:
+    return replace(by, is_trusted=by.is_trusted and summary.trust == Trust.TRUSTED)
 
 
 def _rewritten(
-    actor: Actor, memory_id: UUID, told: SessionSummary, by: Principal, now: datetime
+    actor: Actor, memory_id: UUID, summary: SessionSummary, by: Principal, now: datetime
 ) -> Memory | None:
     memory = Memory.objects.of([actor.id]).select_related("actor__agent").filter(pk=memory_id).first()
-    if memory is None or not _may_be_rewritten(memory, told):
+    if memory is None or not _may_be_rewritten(memory, summary):
         return None
     with suppress(LockedByPerson, BlockedByTombstone):
         memory = edit_memory(
             memory=memory,
-            values={"content": told.text.strip()},
+            values={"content": summary.text.strip()},
             expected_version=None,
             by=by,
             reason=REASON,
@@ -112,12 +111,12 @@ def _rewritten(
     return None
 
 
-def _may_be_rewritten(memory: Memory, told: SessionSummary) -> bool:
+def _may_be_rewritten(memory: Memory, summary: SessionSummary) -> bool:
     if memory.locked or memory.status == Status.REJECTED:
         return False
     if memory.status == Status.ARCHIVED and _last_verb(memory) != SLEEP_VERB:
         return False
-    return told.trust == Trust.TRUSTED or memory.status == Status.PENDING
+    return summary.trust == Trust.TRUSTED or memory.status == Status.PENDING
 
 
 def _last_verb(memory: Memory) -> str | None:

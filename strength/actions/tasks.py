@@ -35,11 +35,13 @@ from strength.sql import SLEEP_QUERIES
 
 SLEEP_KIND: Final = "sleep"
 SLEEP_KEY: Final = "sleep"
+GENERAL: Final = "general"
+"""The perspective of a learning without one."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Completion:
-    """What somebody says of a task that is done. Ids that are stated win over what is found in the result."""
+    """The result of a task, and what to do with it. `used_memory_ids` takes precedence over use detection."""
 
     result: Any = None
     used_memory_ids: Sequence[UUID] | None = None
@@ -53,7 +55,7 @@ class Completion:
 
 @dataclass(frozen=True)
 class TaskOutcome:
-    """What came of a task."""
+    """The outcome of a task."""
 
     task_id: UUID
     task_result: Any
@@ -65,8 +67,8 @@ class TaskOutcome:
 
 
 @dataclass
-class _Drawn:
-    """What was worked out about a result before anything is written."""
+class _Findings:
+    """Used memories and the learning of a result, before anything is written."""
 
     used: list[UUID] = field(default_factory=list)
     content: str | None = None
@@ -86,31 +88,26 @@ def execute_task(
     project: str | None = None,
     completion: Completion | None = None,
 ) -> TaskOutcome:
-    """Search, call `run` with the memories, find which it used, strengthen these, and record what was learnt.
+    """Search, call `run` with the memories, reinforce those that its result used, and record a learning.
 
-    `completion` says what is to be done with the result, and its own result is `run`'s, or its words where it is no
-    JSON. A function that raises reinforces nothing; the outcome's errors tell of it.
+    The result of `run` replaces that of `completion`, as text where it is no JSON. A function that raises reinforces
+    nothing and is reported in the outcome's errors.
     """
     begun = begin_task(
         tenant=tenant, actor=actor, query=query, perspective=perspective, project=project, by=by, now=clock()
     )
     try:
-        result = _kept(run(begun.found))
+        result = _storable(run(begun.found))
     except Exception as error:
         return fail_task(
             task=begun.task, reason=f"The task's function raised {type(error).__name__}: {error}", now=clock()
         )
-    said = completion or Completion()
-    return complete_task(
-        task=begun.task,
-        completion=Completion(**{**vars(said), "result": result}),
-        by=by,
-        now=clock(),
-    )
+    completion = replace(completion or Completion(), result=result)
+    return complete_task(task=begun.task, completion=completion, by=by, now=clock())
 
 
-def _kept(result: Any) -> Any:
-    """Return a result as a row can keep it: the JSON that it is, else its words."""
+def _storable(result: Any) -> Any:
+    """Return a result as JSON that can be stored, else as text."""
     try:
         document = json.loads(json.dumps(result, allow_nan=False))
         check_storable(document)
@@ -121,7 +118,7 @@ def _kept(result: Any) -> Any:
 
 @dataclass(frozen=True)
 class Begun:
-    """A task that was begun, with the memories for it, and the project that was found for it, where one was wanted."""
+    """A new task, the memories found for it, and the project that it was routed to, if routing was requested."""
 
     task: Task
     found: list[FoundMemory]
@@ -138,9 +135,9 @@ def begin_task(
     by: Principal,
     now: datetime,
 ) -> Begun:
-    """Search for what a task needs, and remember what it was given; the memories count as candidates.
+    """Create a task with the memories that its query finds; they count as candidates.
 
-    `project` "auto" finds the project first (SPEC P3); network.
+    `project` "auto" routes the query to a project first (SPEC P3). Network.
     """
     routing = route_to_project(tenant=tenant, message=query, project=project, session=None, by=by, now=now)
     name = routing.project if routing else None if project in (AUTO, UNNAMED) else project
@@ -156,29 +153,28 @@ def begin_task(
 
 
 def complete_task(*, task: Task, completion: Completion, by: Principal, now: datetime) -> TaskOutcome:
-    """Strengthen what a task used, record what was learnt, and return the outcome; a second time, the first outcome.
+    """Reinforce the memories that a task used, record a learning, and return the outcome; idempotent.
 
-    What cannot be done of it is told in the errors, and the rest is done. Raises UnknownRow where the actor
-    is gone.
+    What fails is reported in the outcome's errors, and the rest is done. Raises UnknownRow where the actor is gone.
     """
     if task.state != TaskState.BEGUN:
         return outcome_of(task, by=by)
-    drawn = _draw(task, completion, by)
-    _record(task, drawn, completion, by, now)
+    findings = _findings(task, completion, by)
+    _record(task, findings, completion, by, now)
     with transaction.atomic():
-        # A sleep locks what follows here in another order, and is kept away by this.
+        # A sleep locks the rows below in another order; this keeps it away.
         lock_shared(task.actor_id)
         task = Task.objects.select_for_update(of=["self"]).select_related("actor__agent").get(
             pk=task.pk, actor_id=task.actor_id
         )  # fmt: skip
         if task.state == TaskState.BEGUN:
-            _complete(task, completion, drawn, by, now)
+            _complete(task, completion, findings, by, now)
     return outcome_of(task, by=by)
 
 
 @transaction.atomic
 def fail_task(*, task: Task, reason: str, now: datetime) -> TaskOutcome:
-    """Note that a task's function raised, unless it was completed meanwhile; nothing is reinforced."""
+    """Mark a task as failed, unless it was completed meanwhile; nothing is reinforced."""
     reason = storable_text(reason)
     hold(task.actor_id)
     begun = Task.objects.filter(pk=task.pk, actor_id=task.actor_id, state=TaskState.BEGUN)
@@ -187,7 +183,7 @@ def fail_task(*, task: Task, reason: str, now: datetime) -> TaskOutcome:
 
 
 def outcome_of(task: Task, *, by: Principal) -> TaskOutcome:
-    """Return what came of a task, its memories as they are now and with the scores that they had."""
+    """Return a task's outcome: its memories as they are now, with the scores that they had."""
     scores = {UUID(each["id"]): ScoreBreakdown(**each["scores"]) for each in task.offered}
     memories = {memory.pk: memory for memory in offered_to(task, by)}
     searched = [FoundMemory(memories[key], scored) for key, scored in scores.items() if key in memories]
@@ -198,19 +194,19 @@ def outcome_of(task: Task, *, by: Principal) -> TaskOutcome:
 
 
 def offered_to(task: Task, by: Principal, *, details: bool = True) -> list[Memory]:
-    """Return the memories that a task was given, as far as they are still there; with what is shown of them."""
+    """Return the memories that a task was given, as far as they still exist."""
     rows = Memory.objects.with_numbers() if details else Memory.objects.all()
-    # What the agent itself remembers, and others share, was offered to the key of a single user as well.
+    # The agent's own and shared memories were offered to the key of a single user as well.
     reader = replace(by, user_id=None)
     return resolve_many(rows, reader, [UUID(each["id"]) for each in task.offered])
 
 
-def _draw(task: Task, completion: Completion, by: Principal) -> _Drawn:
-    """Work out what was used and learnt; asks providers, so outside any transaction."""
+def _findings(task: Task, completion: Completion, by: Principal) -> _Findings:
+    """Detect used memories and draw a learning; network, so outside any transaction."""
     policy = effective_policy(StrengthPolicy, task.actor.agent, task.actor)
-    text, drawn = result_text(completion.result), _Drawn()
+    text, findings = result_text(completion.result), _Findings()
     if completion.used_memory_ids is not None:
-        drawn.used = list(dict.fromkeys(completion.used_memory_ids))
+        findings.used = list(dict.fromkeys(completion.used_memory_ids))
     else:
         found = detect_use(
             actor=task.actor,
@@ -219,28 +215,30 @@ def _draw(task: Task, completion: Completion, by: Principal) -> _Drawn:
             query=task.query,
             memories=offered_to(task, by, details=False),
         )
-        drawn.used, drawn.errors = found.memory_ids, found.errors
-    drawn.content, drawn.learning = completion.learning_content, completion.learning_text or ""
-    if completion.extract_learning and drawn.content is None:
+        findings.used, findings.errors = found.memory_ids, found.errors
+    findings.content, findings.learning = completion.learning_content, completion.learning_text or ""
+    if completion.extract_learning and findings.content is None:
         try:
-            drawn.content, drawn.learning = draw_learning(actor=task.actor, query=task.query, result=text)
+            findings.content, findings.learning = draw_learning(
+                actor=task.actor, query=task.query, result=text
+            )
         except ProviderError as error:
-            drawn.errors = [*drawn.errors, f"No learning was drawn from the result: {error}"]
-    return drawn
+            findings.errors = [*findings.errors, f"No learning was drawn from the result: {error}"]
+    return findings
 
 
-def _complete(task: Task, completion: Completion, drawn: _Drawn, by: Principal, now: datetime) -> None:
+def _complete(task: Task, completion: Completion, findings: _Findings, by: Principal, now: datetime) -> None:
     perspective = completion.perspective if completion.perspective is not None else task.perspective
-    used = _usable(task, drawn, by) if by.is_trusted else []
-    if not by.is_trusted and (drawn.used or completion.run_sleep_phase):
-        drawn.errors.append("The key is not trusted: nothing was strengthened, and no sleep was begun.")
+    used = _usable(task, findings, by) if by.is_trusted else []
+    if not by.is_trusted and (findings.used or completion.run_sleep_phase):
+        findings.errors.append("The key is not trusted: nothing was strengthened, and no sleep was begun.")
     use_memories(memories=used, perspective=perspective, task=str(task.pk), by=by, now=now)
     if completion.impact is not None:
         apply_impact(memories=used, impact=completion.impact, by=by, now=now)
     task.state, task.completed_at, task.result = TaskState.COMPLETED, now, completion.result
-    task.used_memory_ids, task.errors = [memory.pk for memory in used], drawn.errors
+    task.used_memory_ids, task.errors = [memory.pk for memory in used], findings.errors
     task.save()
-    if not by.is_trusted:  # by the tasks' clock they fade what is believed
+    if not by.is_trusted:  # tasks advance a decay clock
         return
     with connection.cursor() as cursor:
         cursor.execute(SLEEP_QUERIES["count_task"], {"actor_id": task.actor_id})
@@ -248,60 +246,43 @@ def _complete(task: Task, completion: Completion, drawn: _Drawn, by: Principal, 
         enqueue(SLEEP_KIND, actor_id=task.actor_id, key=SLEEP_KEY, payload={"trigger": Trigger.TASK})
 
 
-def _usable(task: Task, drawn: _Drawn, by: Principal) -> list[Memory]:
-    """Return those of the stated memories that there are and that may grow, in the order stated."""
-    seen = [*offered_to(task, by, details=False), *resolve_many(Memory.objects.all(), by, drawn.used)]
+def _usable(task: Task, findings: _Findings, by: Principal) -> list[Memory]:
+    """Return those of the used memories that exist and can be reinforced, in order."""
+    seen = [*offered_to(task, by, details=False), *resolve_many(Memory.objects.all(), by, findings.used)]
     found = {memory.pk: memory for memory in seen}
-    for key in drawn.used:
+    for key in findings.used:
         if key not in found:
-            drawn.errors.append(f"There is no memory {key}.")
+            findings.errors.append(f"There is no memory {key}.")
         elif Status(found[key].status) not in LEARNABLE:
-            drawn.errors.append(f"The memory {key} is {found[key].status}; it was not strengthened.")
-    return [found[key] for key in drawn.used if key in found and Status(found[key].status) in LEARNABLE]
+            findings.errors.append(f"The memory {key} is {found[key].status}; it was not strengthened.")
+    return [found[key] for key in findings.used if key in found and Status(found[key].status) in LEARNABLE]
 
 
-def _record(task: Task, drawn: _Drawn, completion: Completion, by: Principal, now: datetime) -> None:
-    """Write the learning in a transaction of its own: it may lock the very memories that others report as used."""
+def _record(task: Task, findings: _Findings, completion: Completion, by: Principal, now: datetime) -> None:
+    """Write the learning in a transaction of its own: it may lock the memories that others report as used."""
     perspective = completion.perspective if completion.perspective is not None else task.perspective
     with transaction.atomic():
         lock_shared(task.actor_id)
         fresh = Task.objects.select_for_update(of=["self"]).get(pk=task.pk, actor_id=task.actor_id)
         if fresh.state == TaskState.BEGUN and fresh.recorded_memory_id is None:
-            fresh.recorded_memory_id = _learn(task, drawn, perspective, by, now)
+            fresh.recorded_memory_id = _learn(task, findings, perspective, by, now)
             fresh.save(update_fields=["recorded_memory_id"])
 
 
-def _learn(task: Task, drawn: _Drawn, perspective: str | None, by: Principal, now: datetime) -> UUID | None:
-    if not drawn.content or not drawn.content.strip():
+def _learn(
+    task: Task, findings: _Findings, perspective: str | None, by: Principal, now: datetime
+) -> UUID | None:
+    if not findings.content or not findings.content.strip():
         return None
-    try:
-        memory = record_learning(
-            actor=task.actor,
-            content=drawn.content,
-            learning=drawn.learning,
-            perspective=perspective,
-            by=by,
-            now=now,
-        )
-    except (BlockedByTombstone, MemoryRefused) as error:
-        drawn.errors.append(f"The learning was not recorded: {error}")
-        return None
-    return memory.pk
-
-
-GENERAL = "general"
-"""The perspective of a learning that states none."""
-
-
-def record_learning(
-    *, actor: Actor, content: str, learning: str, perspective: str | None, by: Principal, now: datetime
-) -> Memory:
-    """Write a learning as a memory, or find the one with its text; raises as `write_memory` does."""
     new = NewMemory(
-        content=content,
+        content=findings.content,
         kind=Kind.LEARNING,
         source=Source.TASK,
-        learnings={perspective or GENERAL: learning} if learning else {},
+        learnings={perspective or GENERAL: findings.learning} if findings.learning else {},
     )
-    memory, _ = write_memory(actor=actor, new=new, by=by, now=now)
-    return memory
+    try:
+        memory, _is_new = write_memory(actor=task.actor, new=new, by=by, now=now)
+    except (BlockedByTombstone, MemoryRefused) as error:
+        findings.errors.append(f"The learning was not recorded: {error}")
+        return None
+    return memory.pk
