@@ -1,4 +1,4 @@
-"""What memories bring into a context: those a person pinned, and those that answer the question."""
+"""Context layers of memories: pinned ones, and those relevant to the user's message."""
 
 from typing import Any
 
@@ -13,12 +13,12 @@ from strength.actions.search import (
 )
 from strength.models import Memory
 
-# A bound for the query, not a policy: what of them enters is decided by the tokens, and told in the receipt.
+# A bound for the query, not a policy: the token budget decides which of them enter, and the receipt lists them.
 MOST_PINNED = 1_000
 
 
 def pinned(request: LayerRequest) -> LayerResult:
-    """Offer the pinned memories that the actor may see, strongest first."""
+    """Return the pinned memories that the actor may see, strongest first."""
     if not request.policy.include_pinned:
         return LayerResult()
     rows = pinned_memories(
@@ -28,7 +28,7 @@ def pinned(request: LayerRequest) -> LayerResult:
 
 
 def semantic(request: LayerRequest) -> LayerResult:
-    """Offer the memories that answer the user's message, best first."""
+    """Return the memories relevant to the user's message, best first."""
     if not request.policy.include_semantic_memory:
         return LayerResult()
     results = search_memories(

@@ -1,4 +1,4 @@
-"""What `manage.py doctor` looks at in long-term memory: whether strategies keep up with what was said."""
+"""Check of `manage.py doctor`: whether extraction keeps up with new messages."""
 
 from collections.abc import Iterator
 
@@ -10,22 +10,21 @@ from strength.actions.extraction import unread_messages
 
 SUBJECT = "extraction"
 MANY = 1_000
-"""Messages that wait for a strategy; fewer are a busy hour."""
+"""Unread messages of a strategy; fewer are a busy hour."""
 
 
 def strategies() -> Iterator[Finding]:
-    """Look how many messages wait for a strategy."""
     try:
-        waiting = unread_messages()
+        unread = unread_messages()
     except DatabaseError as error:
         yield Finding(Level.WARNING, SUBJECT, f"The database does not answer ({type(error).__name__}).")
         return
-    told = ", ".join(f"{number} for {strategy}" for strategy, number in sorted(waiting.items()))
-    if waiting and settings.LLM.provider == "none":
-        detail = f"messages wait for a language model: {told}; configure one, and they are read"
+    counts = ", ".join(f"{number} for {strategy}" for strategy, number in sorted(unread.items()))
+    if unread and settings.LLM.provider == "none":
+        detail = f"messages wait for a language model: {counts}; configure one, and they are read"
         yield Finding(Level.WARNING, SUBJECT, detail)
-    elif max(waiting.values(), default=0) >= MANY:
-        detail = f"many messages wait: {told}; see whether jobs of the kind `extract` end, and whether a cap is reached"
+    elif max(unread.values(), default=0) >= MANY:
+        detail = f"many messages wait: {counts}; see whether jobs of the kind `extract` end, and whether a cap is reached"
         yield Finding(Level.WARNING, SUBJECT, detail)
     else:
-        yield Finding(Level.FINE, SUBJECT, f"messages wait: {told}" if told else "every message was read")
+        yield Finding(Level.FINE, SUBJECT, f"messages wait: {counts}" if counts else "every message was read")

@@ -1,4 +1,4 @@
-"""What memory does in the background: it sleeps, and forgets how it came to be as it is."""
+"""Background jobs of memory: sleep, extraction, reflection, use detection, retention."""
 
 import logging
 from datetime import datetime, timedelta
@@ -25,7 +25,7 @@ from strength.actions.revisions import thin_history
 from strength.actions.sleep import SleepRequest
 from strength.actions.sleep import sleep as sleep_actor
 from strength.actions.tasks import SLEEP_KEY, SLEEP_KIND
-from strength.actions.usage import note_use as strengthen_used
+from strength.actions.usage import note_use as reinforce_used
 from strength.actions.usage import turns_to_note, used_in
 from strength.domain.policy import StrengthPolicy
 from strength.domain.sleep import Trigger
@@ -34,20 +34,19 @@ from strength.sql import SLEEP_QUERIES
 
 AT_ONCE: Final = 500
 DUE_AFTER: Final = timedelta(hours=20)
-"""A night's sleep is due when the last is at least so long ago: a night that begins earlier is not left out."""
+"""Time since the last sleep after which one is due; less than a day, so that an early night is not skipped."""
 
 USES_KEPT: Final = timedelta(days=90)
-"""How long a use report is known again, and a task's outcome can be read."""
+"""Retention of use reports and of tasks with their outcomes."""
 
-READING_SECONDS: Final = 420.0
-"""What is left of a job's time when no further slice is read: a question about messages, up to five about what is
-known, and the writing."""
+EXTRACTION_SECONDS: Final = 420.0
+"""Time for one more slice: a question about messages, up to five about known memories, and the writing."""
 
-RESERVE_SECONDS: Final = 120.0
-"""What is left of a job's time when a sleep stops comparing; the next goes on with it."""
+SLEEP_SECONDS: Final = 120.0
+"""Time left when a sleep stops comparing memories; the next sleep continues."""
 
-NOTING_SECONDS: Final = 60.0
-"""What is left of a job's time when no further answer is looked through: a question to a model, twice over."""
+DETECTION_SECONDS: Final = 60.0
+"""Time for one more answer: two attempts to ask a model."""
 
 log = logging.getLogger(__name__)
 
@@ -56,8 +55,8 @@ NIL: Final = UUID(int=0)
 
 @job("sleep", deadline_seconds=1800)
 def sleep(job: JobContext) -> None:
-    """Let one actor's memory sleep; goes on where an interrupted attempt stopped."""
-    actor = Actor.objects.select_related("agent").filter(id__in=[job.actor_id]).first()
+    """Run an actor's sleep; an interrupted one is continued."""
+    actor = _actor_of(job)
     if actor is None:
         return
     sleep_request = SleepRequest(
@@ -69,21 +68,21 @@ def sleep(job: JobContext) -> None:
         actor=actor,
         request=sleep_request,
         step=job.step,
-        may_go_on=lambda: job.seconds_left > RESERVE_SECONDS,
+        may_go_on=lambda: job.seconds_left > SLEEP_SECONDS,
     )
 
 
 @job("note_use", after=[After("answer")])
 def note_use(job: JobContext) -> None:
-    """Strengthen what the answers of a session used, question by question (SPEC B1)."""
+    """Reinforce the memories that a session's answers used, turn by turn (SPEC B1)."""
     assert job.actor_id is not None
     by = job_principal(job.kind, job.id)
     turns = turns_to_note(actor_id=job.actor_id, session_id=UUID(job.payload["session_id"]))
-    for left, turn in zip(range(len(turns) - 1, -1, -1), turns, strict=True):
+    for turn in turns:
         used = used_in(turn=turn)
         with job.step():
-            strengthen_used(turn=turn, memories=used, by=by, now=timezone.now())
-        if left and job.seconds_left < NOTING_SECONDS:
+            reinforce_used(turn=turn, memories=used, by=by, now=timezone.now())
+        if turn is not turns[-1] and job.seconds_left < DETECTION_SECONDS:
             raise Postponed("There are many answers; the next attempt goes on from here.", seconds=0)
 
 
@@ -96,7 +95,7 @@ def note_use(job: JobContext) -> None:
     ],
 )
 def extract(job: JobContext) -> None:
-    """Draw facts, likings and episodes from what an actor's sessions have gained (SPEC L3)."""
+    """Extract facts, preferences and episodes from an actor's unread messages (SPEC L3)."""
     actor = _actor_of(job)
     if actor is None:
         return
@@ -106,7 +105,7 @@ def extract(job: JobContext) -> None:
             run=ExtractionRun(actor, job_principal(job.kind, job.id), timezone.now(), bad_attempts),
             first=UUID(first) if first else None,
             step=partial(job.step, cursor=bad_attempts),
-            may_go_on=lambda: job.seconds_left > READING_SECONDS,
+            may_go_on=lambda: job.seconds_left > EXTRACTION_SECONDS,
         )
 
 
@@ -156,7 +155,7 @@ def sleep_due(job: JobContext) -> None:
 def _sleeps(actor: Actor) -> bool:
     try:
         return effective_policy(StrengthPolicy, actor.agent, actor).sleeps_nightly
-    except PolicyError as error:  # written past the API; the others sleep
+    except PolicyError as error:  # not written through the API; the others sleep
         log.warning("policy not allowed", extra={"actor": str(actor.id), "keys": sorted(error.errors)})
         return False
 
@@ -169,7 +168,7 @@ def _due(after: UUID, before: datetime) -> list[UUID]:
 
 @job("forget_old_uses", deadline_seconds=600, at_once=1, daily_at="03:00")
 def forget_old_uses(job: JobContext) -> None:
-    """Forget old use reports and tasks, and thin out the history of strengths."""
+    """Delete old use reports and tasks, and thin out the history of strengths."""
     now, done = timezone.now(), 0
     for model in (UseReport, Task):
         old = model._default_manager.filter(created_at__lt=now - USES_KEPT)

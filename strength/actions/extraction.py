@@ -38,10 +38,10 @@ from strength.domain.extraction import (
     MOST_ITEMS,
     Item,
     Line,
-    Said,
     Slice,
+    SourceMessage,
+    Span,
     Strategy,
-    Stretch,
     Topics,
     answer_schema,
     earlier_lines,
@@ -51,7 +51,7 @@ from strength.domain.extraction import (
     message_blocks,
     namespace_of,
     next_slice,
-    next_stretch,
+    next_span,
     switched_on,
 )
 from strength.domain.memories import Kind
@@ -130,15 +130,15 @@ def _next_session(actor: Actor, on: Sequence[Strategy], first: UUID | None) -> S
 
 def _read_slice(run: ExtractionRun, session: Session, on: Sequence[Strategy], step: Step) -> ExtractionResult:
     """Read one slice of a session for the strategies that are furthest behind, and write what it yields."""
-    stretch = next_stretch(_places(run.actor, session, on), end=session.message_count)
-    if stretch is None:
+    span = next_span(_places(run.actor, session, on), end=session.message_count)
+    if span is None:
         return ExtractionResult()
-    extracted, piece, skipped = _extract_slice(run, session, stretch, _slice(run, session, stretch))
+    extracted, piece, skipped = _extract_slice(run, session, span, _slice(run, session, span))
     resolved = resolutions(
         actor=run.actor, extracted=extracted, now=run.now, is_patient=may_retry(run.bad_attempts)
     )
     with step():
-        if not _move_cursors(run.actor, session, stretch, piece.until, skipped):
+        if not _move_cursors(run.actor, session, span, piece.until, skipped):
             return ExtractionResult()
         return write_extracted(
             actor=run.actor, extracted=extracted, resolutions=resolved, channel=session.channel, by=run.by,
@@ -152,17 +152,17 @@ def _places(actor: Actor, session: Session, on: Sequence[Strategy]) -> dict[Stra
     return {strategy: known.get(strategy, 0) for strategy in on}
 
 
-def _move_cursors(actor: Actor, session: Session, stretch: Stretch, until: int, skipped: int | None) -> bool:
+def _move_cursors(actor: Actor, session: Session, span: Span, until: int, skipped: int | None) -> bool:
     """Move the cursors of the strategies that read together; False where one has moved meanwhile: then write nothing.
 
     `skipped` is the message that no model would read, if any: a backfill goes back for it.
     """
-    strategies = [strategy.value for strategy in stretch.strategies]
+    strategies = [strategy.value for strategy in span.strategies]
     names = {"actor_id": actor.id, "session_id": session.pk, "strategies": strategies}
     _execute(QUERIES["ensure_cursors"], **names)
     rows = StrategyCursor.objects.filter(actor_id=actor.id, session_id=session.pk, strategy__in=strategies)
     held = list(rows.order_by("strategy").select_for_update())
-    if any(each.read_until != stretch.after for each in held):
+    if any(each.read_until != span.after for each in held):
         return False
     rows.update(read_until=until)
     if skipped is not None:
@@ -170,29 +170,29 @@ def _move_cursors(actor: Actor, session: Session, stretch: Stretch, until: int, 
     return True
 
 
-def _slice(run: ExtractionRun, session: Session, stretch: Stretch) -> Slice:
+def _slice(run: ExtractionRun, session: Session, span: Span) -> Slice:
     spoken = Message.objects.of([run.actor.id]).spoken().filter(session_id=session.pk)
-    rows = spoken.filter(seq__gt=stretch.after, seq__lte=stretch.until).order_by("seq")[:MOST_MESSAGES]
+    rows = spoken.filter(seq__gt=span.after, seq__lte=span.until).order_by("seq")[:MOST_MESSAGES]
     messages = [_said(row) for row in rows]
-    until = messages[-1].seq if len(messages) == MOST_MESSAGES else stretch.until
+    until = messages[-1].seq if len(messages) == MOST_MESSAGES else span.until
     count = counter_in_use(Operation.EXTRACT).count
     return next_slice(messages, most_tokens=run.most_tokens, count=count, until=until)
 
 
-def _said(row: Message) -> Said:
-    return Said(
+def _said(row: Message) -> SourceMessage:
+    return SourceMessage(
         id=row.pk, seq=row.seq, is_users=row.role == Role.USER, author=row.author, text=row.content,
         is_trusted=row.trust == Trust.TRUSTED, said_at=row.created_at,
     )  # fmt: skip
 
 
 def _extract_slice(
-    run: ExtractionRun, session: Session, stretch: Stretch, piece: Slice
+    run: ExtractionRun, session: Session, span: Span, piece: Slice
 ) -> tuple[list[ExtractedMemory], Slice, int | None]:
     """Return what a slice yields, the part of it that was read, and the message that was skipped, if one was."""
 
     def ask(lines: Sequence[Line]) -> list[ExtractedMemory]:
-        return _ask(run, session, stretch, replace(piece, lines=tuple(lines)))
+        return _ask(run, session, span, replace(piece, lines=tuple(lines)))
 
     lines, extracted, error = complete_in_halves(
         piece.lines, ask, bad_attempts=run.bad_attempts, control=lambda: ask(harmless_lines(piece))
@@ -207,23 +207,23 @@ def _extract_slice(
     return [], piece, seq
 
 
-def _ask(run: ExtractionRun, session: Session, stretch: Stretch, piece: Slice) -> list[ExtractedMemory]:
-    if not piece.tells_something:
+def _ask(run: ExtractionRun, session: Session, span: Span, piece: Slice) -> list[ExtractedMemory]:
+    if not piece.has_user_message:
         return []
     actor, topics = run.actor, run.topics
     language = actor.agent.language
-    earlier = _earlier(run, session, stretch, piece)
+    earlier = _earlier(run, session, span, piece)
     data = complete_json(
         actor, Operation.EXTRACT, "extract", message_blocks(piece, earlier, language=language),
-        answer_schema(stretch.strategies, topics), most=MOST_ITEMS, topics=_about_topics(topics, language),
+        answer_schema(span.strategies, topics), most=MOST_ITEMS, topics=_about_topics(topics, language),
     )  # fmt: skip
-    items = items_of(data, piece, strategies=stretch.strategies, topics=topics, language=language)
+    items = items_of(data, piece, strategies=span.strategies, topics=topics, language=language)
     return [_extracted(item, session, run.now) for item in items]
 
 
-def _earlier(run: ExtractionRun, session: Session, stretch: Stretch, piece: Slice) -> list[str]:
+def _earlier(run: ExtractionRun, session: Session, span: Span, piece: Slice) -> list[str]:
     """Return the messages just before a slice; with a trusted slice only trusted ones."""
-    rows = Message.objects.of([run.actor.id]).spoken().filter(session_id=session.pk, seq__lte=stretch.after)
+    rows = Message.objects.of([run.actor.id]).spoken().filter(session_id=session.pk, seq__lte=span.after)
     if piece.lines[0].said.is_trusted:
         rows = rows.filter(trust=Trust.TRUSTED)
     messages = [_said(row) for row in rows.order_by("-seq")[:EARLIER_MESSAGES]]

@@ -20,7 +20,7 @@ from strength.domain.memories import Kind, default_namespace
 
 
 class Strategy(StrEnum):
-    """One sort of long-term memory, by the name under which agents switch it."""
+    """A long-term strategy, by the name under which agents enable it."""
 
     SEMANTIC = "semantic"
     USER_PREFERENCE = "user_preference"
@@ -31,7 +31,7 @@ class Strategy(StrEnum):
 
 EXTRACT_KIND: Final = "extract"
 FROM_MESSAGES: Final = (Strategy.SEMANTIC, Strategy.USER_PREFERENCE, Strategy.EPISODIC)
-"""Those that read messages; reflection reads episodes, and summaries are written elsewhere."""
+"""Strategies that read messages; reflection reads episodes, and summaries are written elsewhere."""
 
 KINDS: Final[Mapping[Strategy, Kind]] = {
     Strategy.SEMANTIC: Kind.FACT,
@@ -42,46 +42,45 @@ KINDS: Final[Mapping[Strategy, Kind]] = {
 }
 
 OF_SESSION: Final = frozenset({Strategy.SUMMARY, Strategy.EPISODIC})
-"""Those whose memories lie in a folder of their session."""
+"""Strategies whose memories have a namespace per session."""
 
 
 def is_on(switches: Mapping[str, Any], strategy: Strategy) -> bool:
-    """Say whether an agent's switches leave a strategy on; all are unless they say otherwise."""
+    """Say whether a strategy is enabled; all are by default."""
     return switches.get(strategy.value, True) is not False
 
 
 def switched_on(switches: Mapping[str, Any]) -> tuple[Strategy, ...]:
-    """Return the strategies that read messages and are on."""
+    """Return the enabled strategies that read messages."""
     return tuple(strategy for strategy in FROM_MESSAGES if is_on(switches, strategy))
 
 
 def namespace_of(strategy: Strategy, session_id: object = "") -> str:
-    """Return where a strategy files what it drew from a session."""
     folder = default_namespace(KINDS[strategy])
     return f"{folder}{session_id}/" if strategy in OF_SESSION else folder
 
 
 @dataclass(frozen=True)
-class Stretch:
-    """Messages that some strategies have not looked at, and the others have: behind `after`, up to `until`."""
+class Span:
+    """Messages after `after` up to `until` that these strategies have not read."""
 
     strategies: tuple[Strategy, ...]
     after: int
     until: int
 
 
-def next_stretch(read_until: Mapping[Strategy, int], *, end: int) -> Stretch | None:
-    """Return what is to be read next of a session of `end` messages; None where everybody has read to its end.
+def next_span(read_until: Mapping[Strategy, int], *, end: int) -> Span | None:
+    """Return the next span of a session of `end` messages; None where all strategies have read it.
 
-    Those that are furthest behind read on, up to where another one stands, and from there on together with it:
-    one question to a model serves all that share a stretch.
+    Those furthest behind read up to the next one's cursor, and from there together with it: one question to the model
+    serves all strategies that share a span.
     """
     behind = {strategy: seq for strategy, seq in read_until.items() if seq < end}
     if not behind:
         return None
     after = min(behind.values())
     together = tuple(strategy for strategy, seq in behind.items() if seq == after)
-    return Stretch(together, after, min([end, *_beyond(behind.values(), after)]))
+    return Span(together, after, min([end, *_beyond(behind.values(), after)]))
 
 
 def _beyond(places: Iterable[int], after: int) -> list[int]:
@@ -89,18 +88,18 @@ def _beyond(places: Iterable[int], after: int) -> list[int]:
 
 
 MOST_ITEMS: Final = 20
-"""Of one piece: more is no essence."""
+"""Of one slice."""
 
 LONGEST_ITEM: Final = 1_000
 LONGEST_EPISODE: Final = 3_000
-"""Characters; a longer one is a transcript and no memory."""
+"""Characters; a longer text is a transcript, no memory."""
 
 EARLIER_MESSAGES: Final = 6
 EARLIER_CHARACTERS: Final = 500
-"""What was said just before is shown so that "yes, that one" is understood, and nothing is drawn from it again."""
+"""Earlier messages give context, so that "yes, that one" is understood; nothing is extracted from them again."""
 
 SHARE_OF_NEW: Final = 0.75
-"""Of the tokens that a call reads; the rest is for what was said before."""
+"""The share of new messages in a call's tokens; the rest is for earlier ones."""
 
 EPISODE_PARTS: Final = ("situation", "intent", "actions", "outcome")
 _EPISODE_WORDS: Final[Mapping[str, Mapping[str, str]]] = {
@@ -112,12 +111,12 @@ LISTS: Final[Mapping[Strategy, str]] = {
     Strategy.USER_PREFERENCE: "preferences",
     Strategy.EPISODIC: "episodes",
 }
-"""The lists of an answer."""
+"""The lists of an answer by strategy."""
 
 OTHER_TOPIC: Final = ""
 
 _REMEMBERED: Final = re.compile(r"<(/?)remembered-([0-9a-f]{32})>")
-"""A line that opens or closes a remembered block."""
+"""A line that opens or closes a block of recalled memories."""
 
 _REMEMBERED_LINE: Final = re.compile(r"^\d+\. .*\((?:relevance|関連度): [01]\.\d\d\)[ \t]*$\n?", re.MULTILINE)
 _HEADINGS: Final[Mapping[str, Mapping[str, str]]] = {
@@ -132,7 +131,7 @@ HARMLESS: Final = "Hello. こんにちは。"
 
 
 @dataclass(frozen=True)
-class Said:
+class SourceMessage:
     """A message as extraction reads it."""
 
     id: UUID
@@ -146,42 +145,41 @@ class Said:
 
 @dataclass(frozen=True)
 class Line:
-    """A message as a model is shown it, on one line; its number is its place from 1 on."""
+    """A message on one line, as the model is shown it; numbered from 1."""
 
-    said: Said
+    said: SourceMessage
     words: str = field(repr=False)
 
 
 @dataclass(frozen=True)
 class Slice:
-    """As much of a conversation as one call reads: `until` is the last message that it has dealt with.
+    """The messages that one call reads; `until` is the `seq` of the last one.
 
-    All of one trust: who is not believed must not stand beside those who are, for words may steer the reader.
+    All are equally trusted: untrusted words beside trusted ones might steer the model.
     """
 
     lines: tuple[Line, ...]
     until: int
 
     @property
-    def tells_something(self) -> bool:
-        """Whether a user said anything; an assistant alone tells nothing new about them (no recall loop)."""
+    def has_user_message(self) -> bool:
+        """An assistant alone says nothing new about the user; extracting it would be a recall loop."""
         return any(line.said.is_users for line in self.lines)
 
 
 @dataclass(frozen=True)
 class Topics:
-    """What an agent wants remembered, and what it does not (SPEC L4)."""
+    """Topics that an agent wants remembered or ignored (SPEC L4)."""
 
     include: tuple[str, ...] = ()
     exclude: tuple[str, ...] = ()
 
     @property
     def all(self) -> tuple[str, ...]:
-        """Every topic once, as a model may name it."""
         return tuple(dict.fromkeys([*self.include, *self.exclude]))
 
     def admit(self, text: str, topic: str) -> bool:
-        """Say whether something of this topic is to be remembered; an unwanted topic's own words tell it too."""
+        """Say whether an item is to be remembered; topics are also recognised by their own words."""
         if topic in self.exclude or any(_mentions(text, unwanted) for unwanted in self.exclude):
             return False
         return (
@@ -191,28 +189,27 @@ class Topics:
 
 @dataclass(frozen=True)
 class Item:
-    """Something to remember that a model drew from messages."""
+    """A validated item of the model's answer."""
 
     strategy: Strategy
     text: str = field(repr=False)
     confidence: float
-    sources: tuple[Said, ...] = field(repr=False)
+    sources: tuple[SourceMessage, ...] = field(repr=False)
 
     @property
     def said_at(self) -> datetime:
-        """When it was last said."""
         return max(said.said_at for said in self.sources)
 
 
 def own_words(text: str) -> str:
-    """Return what somebody said themselves: without remembered blocks and lines that a client pasted along."""
+    """Remove blocks and lines of recalled memories that a client pasted into a message."""
     return _REMEMBERED_LINE.sub("", _without_blocks(text)).strip()
 
 
 def _without_blocks(text: str) -> str:
-    """Leave out what stands between an opening line and the next that closes it; one that nothing closes stays.
+    """Remove what stands between an opening line and its closing line; an unclosed line stays.
 
-    Each line is looked at once, for a message of nothing but opening lines must not cost their square.
+    Linear, also for a message of nothing but opening lines.
     """
     lines = text.split("\n")
     marks = [_REMEMBERED.fullmatch(line) for line in lines]
@@ -228,10 +225,10 @@ def _without_blocks(text: str) -> str:
     return "\n".join(kept)
 
 
-def next_slice(messages: Sequence[Said], *, most_tokens: int, count: Count, until: int) -> Slice:
-    """Return as many of the messages, in their order, as fit and are of one trust; never none, for reading must end.
+def next_slice(messages: Sequence[SourceMessage], *, most_tokens: int, count: Count, until: int) -> Slice:
+    """Return as many messages, in order, as fit and are equally trusted; at least one, so that reading ends.
 
-    `until` is where the stretch ends if all of them fit. The first message is shortened where it alone is too long.
+    `until` is the end of the span if all fit. The first message is shortened if it alone is too long.
     """
     room, lines = most_tokens * SHARE_OF_NEW, list[Line]()
     for place, said in enumerate(messages):
@@ -254,8 +251,8 @@ def harmless_lines(piece: Slice) -> tuple[Line]:
     return (Line(replace(first, is_users=True, author="", text=HARMLESS), HARMLESS),)
 
 
-def earlier_lines(messages: Sequence[Said], *, most_tokens: int, count: Count) -> list[str]:
-    """Return the latest of the messages before a slice, each shortened, in their order."""
+def earlier_lines(messages: Sequence[SourceMessage], *, most_tokens: int, count: Count) -> list[str]:
+    """Return the latest messages before a slice, shortened, in order."""
     room, shown = most_tokens * (1 - SHARE_OF_NEW), list[str]()
     for said in list(messages)[: -EARLIER_MESSAGES - 1 : -1]:
         words = one_line(own_words(said.text))[:EARLIER_CHARACTERS]
@@ -268,26 +265,25 @@ def earlier_lines(messages: Sequence[Said], *, most_tokens: int, count: Count) -
 
 
 def shown_lines(piece: Slice) -> list[str]:
-    """Return a slice's lines as a model is shown them."""
     return [_shown(line.said, line.words, number=number) for number, line in enumerate(piece.lines, 1)]
 
 
 def message_blocks(piece: Slice, earlier: Sequence[str], *, language: str) -> dict[str, str]:
-    """Return the texts of a question by their headings, to be fenced."""
+    """Return the texts of a question by their headings."""
     words = _HEADINGS.get(language, _HEADINGS["en"])
     before = {words["earlier"]: "\n".join(earlier)} if earlier else {}
     return {**before, words["messages"]: "\n".join(shown_lines(piece))}
 
 
 def answer_schema(strategies: Sequence[Strategy], topics: Topics) -> dict[str, Any]:
-    """Return the form of the answer: a list for each of the strategies."""
+    """Return the JSON schema of the answer: a list per strategy."""
     return _object({LISTS[strategy]: _array(_item_schema(strategy, topics)) for strategy in strategies})
 
 
 def items_of(
     data: Any, piece: Slice, *, strategies: Sequence[Strategy], topics: Topics, language: str
 ) -> list[Item]:
-    """Return what counts of an answer, at most MOST_ITEMS; what is blank, too long or drawn from nothing does not."""
+    """Return the valid items of an answer, at most MOST_ITEMS; blank, too long and unsourced ones are dropped."""
     found = [
         item
         for strategy in strategies
@@ -313,26 +309,24 @@ def _item(raw: Any, strategy: Strategy, piece: Slice, topics: Topics, language: 
 
 
 def is_storable(text: str, longest: int) -> bool:
-    """Say whether a text that a model wrote can be kept."""
     return bool(one_line(text)) and len(text) <= longest and text_problem(text) is None
 
 
-def cited(messages: Sequence[Said], numbers: Any) -> tuple[Said, ...]:
-    """Return the messages that an answer names by their numbers from 1 on; what is no such number is ignored."""
+def cited(messages: Sequence[SourceMessage], numbers: Any) -> tuple[SourceMessage, ...]:
+    """Return the messages that an answer cites by their numbers; invalid numbers are ignored."""
     given = numbers if isinstance(numbers, list) else []
     whole = {number for number in given if isinstance(number, int) and not isinstance(number, bool)}
     return tuple(said for number, said in enumerate(messages, 1) if number in whole)
 
 
 def confidence_of(value: Any) -> float | None:
-    """Return a confidence in [0, 1]; None for anything else."""
     if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
         return None
     return float(value) if 0 <= value <= 1 else None
 
 
 def _episode(raw: Mapping[str, Any], language: str) -> str:
-    """Return situation, intent, actions and outcome as one text; nothing where nothing happened."""
+    """Return an episode as one text; "" where nothing happened."""
     words = _EPISODE_WORDS.get(language, _EPISODE_WORDS["en"])
     parts = {part: one_line(_text(raw.get(part))) for part in EPISODE_PARTS}
     if not parts["situation"] or not (parts["actions"] or parts["outcome"]):
@@ -350,9 +344,9 @@ def _list(data: Any, name: str) -> list[Any]:
 
 
 def _mentions(text: str, topic: str) -> bool:
-    """Say whether a text holds a topic's words: whole ones where they are Latin, for "tea" is not in "steady".
+    """Say whether a text contains a topic: as whole words where it is Latin, for "tea" is not in "steady".
 
-    Beside kana or after "C++" there is no edge of a word as regular expressions know it; other Latin letters tell it.
+    `\\b` finds no edge beside kana or after "C++", so the neighbours are compared with Latin letters.
     """
     words = topic.strip().casefold()
     before = "(?<![a-z0-9])" if words[:1].isascii() else ""
@@ -360,18 +354,18 @@ def _mentions(text: str, topic: str) -> bool:
     return bool(words) and re.search(f"{before}{re.escape(words)}{behind}", text.casefold()) is not None
 
 
-def _shown(said: Said, words: str, *, number: int) -> str:
+def _shown(said: SourceMessage, words: str, *, number: int) -> str:
     return f"[{number}] {_who(said)}: {words}"
 
 
-def _who(said: Said) -> str:
+def _who(said: SourceMessage) -> str:
     role = "user" if said.is_users else "assistant"
     name = label(said.author)
     return f"{said.said_at:%Y-%m-%d} {role}{f' ({name})' if name else ''}"
 
 
-def _fitting(words: str, said: Said, room: float, count: Count) -> str:
-    """Return the words with their middle left out until they fit: the ends of long texts tell most."""
+def _fitting(words: str, said: SourceMessage, room: float, count: Count) -> str:
+    """Cut the middle of a text until it fits: the ends of long texts say most."""
     while count(_shown(said, words, number=1)) > room and len(words) > 1:
         half = len(words) // 4
         words = f"{words[:half]} … {words[-half:]}" if half > 3 else words[: len(words) // 2]
@@ -433,7 +427,7 @@ _LESSON_HEADINGS: Final[Mapping[str, Mapping[str, str]]] = {
 
 @dataclass(frozen=True)
 class Lesson:
-    """A lesson, and the episodes that teach it."""
+    """A lesson and the episodes that it was drawn from."""
 
     text: str = field(repr=False)
     confidence: float
@@ -441,7 +435,7 @@ class Lesson:
 
 
 def lesson_blocks(episodes: Sequence[str], lessons: Sequence[str], *, language: str) -> dict[str, str]:
-    """Return episodes, numbered from 1, and the lessons that are known, by their headings, to be fenced."""
+    """Return the numbered episodes and the known lessons by their headings."""
     words = _LESSON_HEADINGS.get(language, _LESSON_HEADINGS["en"])
     known = {words["lessons"]: "\n".join(f"- {one_line(each)}" for each in lessons)} if lessons else {}
     told = [f"{number}. {one_line(each)[:LONGEST_EPISODE]}" for number, each in enumerate(episodes, 1)]
@@ -449,7 +443,7 @@ def lesson_blocks(episodes: Sequence[str], lessons: Sequence[str], *, language: 
 
 
 def lessons_of(data: Any, episode_ids: Sequence[UUID]) -> list[Lesson]:
-    """Return what counts of an answer: lessons that can be kept and name an episode."""
+    """Return the valid lessons of an answer: storable, and citing an episode."""
     given = data.get("lessons") if isinstance(data, Mapping) else None
     found = [_lesson(raw, episode_ids) for raw in given] if isinstance(given, list) else []
     return [lesson for lesson in found if lesson is not None][:MOST_LESSONS]

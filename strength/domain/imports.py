@@ -1,4 +1,4 @@
-"""What others' exports mean here: mem0's memories, ChatGPT's conversations and what it remembered. Pure.
+"""Parsers of other programs' exports: mem0's memories, ChatGPT's conversations and memories. Pure.
 
 The shapes are those that these programs write: mem0 as a list of `{"id", "memory", "hash", "metadata", "created_at",
 "updated_at", "user_id"}`, bare or under `results` (`memories` in OpenMemory's, with `content` for the text); ChatGPT as
@@ -28,12 +28,12 @@ _SNAPSHOT_ENTRY = re.compile(r"^\s*\d+\.\s*\[[\d-]*\]\.?\s*", re.MULTILINE)
 
 
 class Unreadable(ValueError):
-    """An element that cannot be taken; the message says why, without its text."""
+    """An element that cannot be imported; the message says why, without its text."""
 
 
 @dataclass(frozen=True)
 class ImportedMemory:
-    """A memory as another program kept it; `user_id` is "" where nobody is named."""
+    """A memory of another program; `user_id` is "" where none is named."""
 
     text: str = field(repr=False)
     user_id: str = field(default="", repr=False)
@@ -43,7 +43,7 @@ class ImportedMemory:
 
 @dataclass(frozen=True)
 class ImportedConversation:
-    """One conversation along its current branch; `unread` are the reasons why messages were left out."""
+    """A conversation's current branch; `unread` are the reasons why messages were left out."""
 
     id: str
     title: str = field(repr=False)
@@ -60,7 +60,7 @@ def is_mem0(value: Any) -> bool:
 
 
 def read_mem0(value: Any, *, now: datetime) -> ImportedMemory:
-    """Return the memory that an element holds; raises Unreadable."""
+    """Parse a memory of mem0. Raises Unreadable."""
     if not is_mem0(value):
         raise Unreadable("it is no memory: it has no text under `memory`.")
     if _state(value) in ("deleted", "archived", "paused"):
@@ -84,7 +84,7 @@ def is_chatgpt(value: Any) -> bool:
 
 
 def read_conversation(value: Any) -> ImportedConversation:
-    """Return the conversation that an element holds, along its current branch; raises Unreadable."""
+    """Parse a conversation of ChatGPT along its current branch. Raises Unreadable."""
     if not is_chatgpt(value):
         raise Unreadable("it is no conversation: it has no `mapping` of messages.")
     known_as = value.get("conversation_id") or value.get("id")
@@ -133,7 +133,7 @@ def _branch(value: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]
 
 
 def _said(node_id: str, message: Mapping[str, Any], *, before: datetime | None) -> NewMessage | None:
-    """Return what a person or the assistant said for the other to read; None for all the rest."""
+    """Return a message of the user or the assistant; None for system, tool and hidden messages."""
     role = _dict(message.get("author")).get("role")
     hidden = _dict(message.get("metadata")).get("is_visually_hidden_from_conversation") is True
     if role not in (Role.USER, Role.ASSISTANT) or message.get("recipient", "all") != "all" or hidden:
@@ -178,7 +178,7 @@ def _text(content: Mapping[str, Any]) -> str:
 
 
 def _moment(value: Any) -> datetime | None:
-    """Return a time given in words or in seconds since 1970; None where there is none. Raises Unreadable."""
+    """Parse an ISO 8601 time or seconds since 1970; None where there is none. Raises Unreadable."""
     if value is None:
         return None
     try:

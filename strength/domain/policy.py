@@ -1,4 +1,4 @@
-"""The policy values of search, ranking and strength, their defaults and ranges (SPEC M4, M5, S1)."""
+"""Policies of search, strength and extraction: defaults and ranges (SPEC L2, M4, M5, S1)."""
 
 import math
 from collections.abc import Mapping
@@ -42,7 +42,7 @@ def _targets_hold(value: Any) -> bool:
 
 @dataclass(frozen=True)
 class SearchPolicy(Policy):
-    """How memories are found and ranked. `score_weights` sum to 1."""
+    """Search and ranking of memories. `score_weights` sum to 1."""
 
     similarity_threshold: float = 0.3
     word_floor: float = 0.05
@@ -66,7 +66,6 @@ class SearchPolicy(Policy):
     RECOMMENDED_WEIGHTS = {"similarity": (0.3, 0.7), "strength": (0.2, 0.4), "recency": (0.1, 0.3)}
 
     def unusual(self) -> dict[str, Message]:
-        """Return the values outside their recommended ranges, the weights one by one."""
         weights = {
             f"score_weights.{name}": f"is {self.weights[name]:g}; {low:g} to {high:g} is recommended"
             for name, (low, high) in self.RECOMMENDED_WEIGHTS.items()
@@ -76,17 +75,15 @@ class SearchPolicy(Policy):
 
     @property
     def weights(self) -> Mapping[str, float]:
-        """Return the weights of the three scores."""
         return self.score_weights or {"similarity": 0.50, "strength": 0.30, "recency": 0.20}
 
     def values(self) -> dict[str, Any]:
-        """Return the values, the weights filled in."""
         return {**super().values(), "score_weights": dict(self.weights)}
 
 
 @dataclass(frozen=True)
 class StrengthPolicy(Policy):
-    """How memories grow and fade (SPEC S1). `daily_decay_targets` has one target per level, by its number as text."""
+    """Reinforcement and decay (SPEC S1). `daily_decay_targets` has one target per level, keyed by its number."""
 
     initial_strength: float = 1.0
     initial_strength_education: float = 0.5
@@ -160,14 +157,13 @@ class StrengthPolicy(Policy):
         return tuple(by_name[str(level)] for level in range(LEVELS))
 
     def values(self) -> dict[str, Any]:
-        """Return the values, the decay targets filled in."""
         targets = {str(level): target for level, target in enumerate(self.decay_targets)}
         return {**super().values(), "daily_decay_targets": targets}
 
 
 @dataclass(frozen=True)
 class ExtractionPolicy(Policy):
-    """What long-term strategies read at a time (SPEC L2, L3)."""
+    """Limits of extraction and reflection (SPEC L2, L3)."""
 
     extraction_max_tokens: int = 4000
     reflection_after_episodes: int = 5

@@ -1,4 +1,4 @@
-"""Stage 2 of a search: relevance, strength and recency become one score (SPEC M5)."""
+"""Ranking: the weighted score of relevance, strength and recency (SPEC M5)."""
 
 from dataclasses import asdict, dataclass
 from datetime import datetime
@@ -11,7 +11,7 @@ SECONDS_PER_DAY = 86400.0
 
 @dataclass(frozen=True, slots=True)
 class ScoreBreakdown:
-    """How a result came to its score. Cosine is None without a vector; all else is a number."""
+    """The parts of a score. `similarity_raw` is None without a vector."""
 
     similarity_raw: float | None
     word_raw: float
@@ -25,18 +25,17 @@ class ScoreBreakdown:
     total: float
 
     def as_dict(self) -> dict[str, float | None]:
-        """Return the parts by name, as the API shows them."""
         return asdict(self)
 
 
 def recency(last_used_at: datetime, *, now: datetime, half_life_days: float) -> float:
-    """Return 1 for a memory used now, halved every `half_life_days`; a time to come counts as now."""
+    """Return 1 for a memory used now, halved every `half_life_days`; a future time counts as now."""
     days = max(0.0, (now - last_used_at).total_seconds()) / SECONDS_PER_DAY
     return float(0.5 ** (days / half_life_days))
 
 
 def strength_normalized(strength: float) -> float:
-    """Return strength / 2, at most 1: a memory of strength 2 is as strong as ranking rewards."""
+    """Return strength / 2, at most 1: ranking rewards no more than strength 2."""
     return min(1.0, max(0.0, strength) / FULL_STRENGTH)
 
 

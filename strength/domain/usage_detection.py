@@ -25,43 +25,43 @@ Weights = dict[str, float]
 EMPTY: Final[Mapping[int, float]] = MappingProxyType({})
 
 NEEDED: Final = 0.8
-"""The weight found times the share of the fact that it is: one word of one, two of four, three of nine."""
+"""Found weight times its share of the fact: one word of one, two of four, three of nine."""
 
 NEEDED_SHARE: Final = 0.25
-"""However much is found: a long fact shares many words with whatever is about the same matter."""
+"""Minimum share of the fact: a long fact shares many words with any text about the same matter."""
 
 NEEDED_SHARE_OF_PLACE: Final = 0.5
-"""Of what the result says beyond the query, to count instead: an answer of one word states no whole fact."""
+"""Alternative: minimum share of what the result says beyond the query, for answers of one word."""
 
 NEEDED_PER_DOUBLING: Final = 0.08
-"""More is needed with each doubling of the result's passages: where much is said, much coincides."""
+"""Increase per doubling of the result's passages: long results coincide with more."""
 
 OTHER_FIGURES: Final = 0.5
-"""What a match is worth where the fact has figures and the result none of them: "3.7 million", "4.2 million"."""
+"""Weight of a match where the fact has figures and the result none of them: "3.7 million", "4.2 million"."""
 
 PASSAGE_CHARACTERS: Final = 300
-"""Words count together within two neighbouring passages; over a whole report every word meets every other."""
+"""Words count together within two neighbouring passages; in a whole report every word meets every other."""
 
 SHORT_CLAUSE: Final = 20
-"""A shorter one ("Dr.", "Important!") says nothing alone and goes with its neighbour."""
+"""A shorter clause ("Dr.", "Important!") is joined to its neighbour."""
 
 MAX_FACTS: Final = 500
-"""Of one memory: as many as some 50,000 characters hold."""
+"""Per memory; some 50,000 characters."""
 
 MAX_RESULT_CHARACTERS: Final = 100_000
 MAX_RESULT_PARTS: Final = 10_000
 MAX_RESULT_DEPTH: Final = 32
 
 UNSEEN_IDF: Final = inverse_document_frequency(documents_with_term=0, documents=0)
-"""The idf of a term on a fresh server. Weights are relative to the rarest term's, so there each idf counts 1."""
+"""The idf of a term on an empty server. Weights are relative to the rarest term's, so there each idf counts 1."""
 
 WORD, FIGURE, DIGIT = 1.0, 1.5, 0.25
 CHARACTER, PAIR, ONE_KANJI, SHORT_COMPOUND, LONG_COMPOUND = 0.1, 0.5, 0.6, 0.3, 0.5
-"""What a kind of term weighs. Two kanji are a compound, a pair and two characters: a word's weight together."""
+"""Weights of kinds of terms. Two kanji are a compound, a pair and two characters: together a word's weight."""
 
 SIMILAR: Final = 0.6
 GAIN: Final = 0.05
-"""Of cosines scaled as by `memoryhub.search.fusion`: 0 unrelated, 1 a paraphrase. Not measured, models differ."""
+"""Cosines scaled to 0 (unrelated) to 1 (paraphrase). Not measured; models differ."""
 
 _CLAUSE_END: Final = re.compile(r"(?<=[.!?;])\s+|(?<=[。！？])|[\r\n]+")
 _DECIMAL: Final = re.compile(r"\d+(?:\.\d+)+")
@@ -86,8 +86,6 @@ _REFUSAL: Final = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Offered(Generic[Key]):
-    """A memory that was offered to a task."""
-
     key: Key
     text: str = field(repr=False)
 
@@ -95,23 +93,23 @@ class Offered(Generic[Key]):
 def used_by_words(
     result: str, offered: Sequence[Offered[Key]], *, query: str = "", idf: Mapping[int, float] = EMPTY
 ) -> list[Key]:
-    """Return the keys of the offered memories that the result uses, in the order offered.
+    """Return the keys of the offered memories that the result uses, in order.
 
-    A memory is used if the result has it word for word, and the query has not; or if, for one of its
-    facts, the weight of its terms beyond the query that one place of the result has, times their share
-    of the fact (of the place, if that is most of it), reaches `NEEDED`. `idf` is by term id; a term it
-    lacks is as rare as the rarest. Clauses of the result that set a memory aside are not counted.
+    A memory is used if the result quotes it and the query does not; or if, for one of its facts, the weight of its
+    terms beyond the query in one place of the result, times their share of the fact (or of the place, if they are most
+    of it), reaches `NEEDED`. `idf` is by term id; a missing term counts as the rarest. Clauses that reject a memory are
+    ignored.
     """
     facts = [[_kinds(fact) for fact in islice(_facts(memory.text), MAX_FACTS)] for memory in offered]
-    scale = _Scale.of(query, facts, idf)
+    scale = _TermWeights.of(query, facts, idf)
     said = _clauses(result[:MAX_RESULT_CHARACTERS])
-    whole = _Said(said, scale)
+    whole = _ResultPassages(said, scale)
     kept = [clause for clause in said if not _REFUSAL.search(clause)]
-    without_refusals = _Said(kept, scale) if len(kept) < len(said) else whole
+    without_refusals = _ResultPassages(kept, scale) if len(kept) < len(said) else whole
     return [
         memory.key
         for memory, own in zip(offered, facts, strict=True)
-        # a memory that itself speaks of ignoring is not refused where it is repeated
+        # A memory that itself speaks of ignoring is not rejected where it is repeated.
         if (whole if _REFUSAL.search(memory.text) else without_refusals).uses(memory.text, own)
     ]
 
@@ -125,9 +123,9 @@ def used_by_vectors(
 ) -> list[Key]:
     """Return the keys of the memories near to the result, and nearer to it than to the query by `gain`.
 
-    Both map keys to cosines scaled to [0, 1]. Without one to the result a memory is not used; without one
-    to the query the threshold decides alone. A long result is near to nothing: embed its `passages`
-    and give the greatest.
+    Both map keys to cosines scaled to [0, 1]. A memory without a similarity to the result is not used; without one to
+    the query the threshold decides alone. A long result is near to nothing: give the greatest similarity of its
+    `passages`.
     """
     return [
         key
@@ -139,10 +137,9 @@ def used_by_vectors(
 
 
 def result_text(result: Any) -> str:
-    """Return the words of a task's result, at most `MAX_RESULT_CHARACTERS`.
+    """Return the text of a task's result, at most `MAX_RESULT_CHARACTERS`.
 
-    A text as it is; of JSON the strings and numbers, each on a line after its key (an answer may be keyed
-    by what it speaks of); of anything else what `str` makes of it.
+    Of JSON the strings and numbers, each on a line after its key, since an answer may be keyed by its subject.
     """
     if isinstance(result, str):
         return result[:MAX_RESULT_CHARACTERS]
@@ -156,8 +153,8 @@ def passages(text: str) -> list[str]:
 
 
 @dataclass(frozen=True, slots=True)
-class _Scale:
-    """How much a term tells: nothing if the query has it, the less the more of the memories hold it."""
+class _TermWeights:
+    """Weights of terms: none for the query's, less for those of several memories."""
 
     asked: str
     known: frozenset[str]
@@ -166,25 +163,24 @@ class _Scale:
     rarest: float
 
     @classmethod
-    def of(cls, query: str, facts: Sequence[Sequence[Weights]], idf: Mapping[int, float]) -> "_Scale":
+    def of(cls, query: str, facts: Sequence[Sequence[Weights]], idf: Mapping[int, float]) -> "_TermWeights":
         holders = Counter(term for memory in facts for term in set(chain.from_iterable(memory)))
         rarest = max(UNSEEN_IDF, UNSEEN_IDF, *idf.values())
         return cls(_letters(query), frozenset(_kinds(query)), holders, idf, rarest)
 
     def weigh(self, kinds: Weights) -> Weights:
-        """Return the weights of the terms that the query lacks."""
         return {term: kind * self._worth(term) for term, kind in kinds.items() if term not in self.known}
 
     def _worth(self, term: str) -> float:
-        # the root of their number, not the number: of five memories of the same fact all are used
+        # The square root of their number: of five memories of the same fact all are used.
         rarity = self.idf.get(term_id(term), self.rarest) / self.rarest
         return rarity / math.sqrt(max(1, self.holders[term]))
 
 
-class _Said:
-    """What a result says beyond the query, by places: two neighbouring passages each."""
+class _ResultPassages:
+    """A result's terms beyond the query, by places: two neighbouring passages each."""
 
-    def __init__(self, clauses: Sequence[str], scale: _Scale) -> None:
+    def __init__(self, clauses: Sequence[str], scale: _TermWeights) -> None:
         self.scale = scale
         self.letters = _letters(" ".join(clauses))
         weights = [scale.weigh(_kinds(passage)) for passage in _passages(clauses)]
@@ -197,7 +193,6 @@ class _Said:
                 self.places[term].append(number)
 
     def uses(self, text: str, facts: Sequence[Weights]) -> bool:
-        """Say whether the memory is quoted or one of its facts is stated."""
         return self._quotes(_letters(text)) or any(self._states(fact) for fact in facts)
 
     def _quotes(self, letters: str) -> bool:
@@ -213,7 +208,7 @@ class _Said:
         )
 
     def _found(self, fact: Weights) -> dict[int, tuple[float, float]]:
-        """Return by place the weight of the terms it has, and the same with less for the result's topics."""
+        """Return the weight of the found terms by place, and the same with frequent terms of the result discounted."""
         found: dict[int, tuple[float, float]] = {}
         for term, weight in fact.items():
             places = self.places.get(term, ())
@@ -224,7 +219,7 @@ class _Said:
         return found
 
     def _share(self, found: float, total: float, place: int) -> float:
-        """Return the found share of the fact or, if greater, of the place; 0 where both are small."""
+        """Return the share of the fact or, if greater, of the place; 0 where both are small."""
         of_fact, of_place = found / total, found / self.totals[place]
         return max(
             of_fact if of_fact >= NEEDED_SHARE else 0.0,
@@ -232,7 +227,7 @@ class _Said:
         )
 
     def _worth_of_places(self, fact: Weights) -> Callable[[int], float]:
-        """Return what a match in a place is worth: all, but less without any of the fact's figures."""
+        """Return the weight of a match by place: reduced without any of the fact's figures."""
         figures = [term for term in fact if _HAS_FIGURE.search(term)]
         if not figures:
             return lambda place: 1.0
@@ -245,7 +240,7 @@ def _letters(text: str) -> str:
 
 
 def _clauses(text: str) -> list[str]:
-    """Return the sentences and lines, the long ones cut."""
+    """Split into sentences and lines, and cut long ones."""
     return [
         sentence[start : start + PASSAGE_CHARACTERS]
         for sentence in _CLAUSE_END.split(text)
@@ -254,7 +249,6 @@ def _clauses(text: str) -> list[str]:
 
 
 def _facts(text: str) -> list[str]:
-    """Return the clauses, the short ones joined to their neighbours."""
     return _joined(_clauses(text), lambda held, new: min(len(held), len(new)) < SHORT_CLAUSE)
 
 
@@ -273,7 +267,7 @@ def _joined(clauses: Iterable[str], belong: Callable[[str, str], bool]) -> list[
 
 
 def _kinds(text: str) -> Weights:
-    """Return the text's terms by what their kind weighs; decimals and measures (15 %, 45 seconds) are terms too."""
+    """Return the weights of a text's terms by kind; decimals and measures (15 %, 45 seconds) are terms too."""
     folded = fold(text)
     kinds = {term: _kind(term) for term in analyse(_DECIMAL.sub(" ", folded))}
     kinds |= dict.fromkeys(_DECIMAL.findall(folded), FIGURE)
@@ -319,7 +313,7 @@ def _parts(value: Any, name: str = "", depth: int = MAX_RESULT_DEPTH) -> Iterato
 
 MAX_JUDGED_CHARACTERS: Final = 20_000
 MAX_MEMORY_CHARACTERS: Final = 2_000
-"""What a model is given to read of each; 50 memories and a result stay below some 60,000 tokens."""
+"""Limits of the prompt; 50 memories and a result stay below some 60,000 tokens."""
 
 JUDGING_SCHEMA: Final[Mapping[str, Any]] = {
     "type": "object",
@@ -374,7 +368,7 @@ def learning_blocks(query: str, result: str, *, language: str) -> dict[str, str]
 
 
 def _one_line(text: str) -> str:
-    """Return the text on one line: none of its own lines can pass for another numbered memory."""
+    """Return the text on one line, so that none of its lines can pass for another numbered memory."""
     return _shortened(" ".join(text.split()), MAX_MEMORY_CHARACTERS)
 
 

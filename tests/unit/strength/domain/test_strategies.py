@@ -10,11 +10,11 @@ from memoryhub.tenancy.domain import STRATEGIES
 from strength.domain.extraction import (
     FROM_MESSAGES,
     KINDS,
+    Span,
     Strategy,
-    Stretch,
     is_on,
     namespace_of,
-    next_stretch,
+    next_span,
     switched_on,
 )
 
@@ -50,17 +50,17 @@ def test_namespaces() -> None:
 
 
 @pytest.mark.parametrize(
-    ("places", "stretch"),
+    ("places", "span"),
     [
-        ((0, 0, 0), Stretch(FROM_MESSAGES, 0, 10)),
+        ((0, 0, 0), Span(FROM_MESSAGES, 0, 10)),
         ((10, 10, 10), None),
-        ((10, 3, 3), Stretch((LIKING, EPISODIC), 3, 10)),
-        ((0, 4, 7), Stretch((SEMANTIC,), 0, 4)),
-        ((4, 4, 7), Stretch((SEMANTIC, LIKING), 4, 7)),
+        ((10, 3, 3), Span((LIKING, EPISODIC), 3, 10)),
+        ((0, 4, 7), Span((SEMANTIC,), 0, 4)),
+        ((4, 4, 7), Span((SEMANTIC, LIKING), 4, 7)),
     ],
 )
-def test_those_behind_read_up_to_the_next(places: tuple[int, int, int], stretch: Stretch | None) -> None:
-    assert next_stretch(dict(zip(FROM_MESSAGES, places, strict=True)), end=10) == stretch
+def test_those_behind_read_up_to_the_next(places: tuple[int, int, int], span: Span | None) -> None:
+    assert next_span(dict(zip(FROM_MESSAGES, places, strict=True)), end=10) == span
 
 
 @given(st.lists(st.integers(0, 30), min_size=3, max_size=3), st.integers(0, 30))
@@ -68,8 +68,8 @@ def test_reading_on_reads_everything_once(places: list[int], end: int) -> None:
     at = {strategy: min(place, end) for strategy, place in zip(FROM_MESSAGES, places, strict=True)}
     read: dict[Strategy, list[int]] = {strategy: [] for strategy in at}
     begun = dict(at)
-    while stretch := next_stretch(at, end=end):
-        for strategy in stretch.strategies:
-            read[strategy] += range(stretch.after + 1, stretch.until + 1)
-            at[strategy] = stretch.until
+    while span := next_span(at, end=end):
+        for strategy in span.strategies:
+            read[strategy] += range(span.after + 1, span.until + 1)
+            at[strategy] = span.until
     assert read == {strategy: list(range(begun[strategy] + 1, end + 1)) for strategy in begun}
