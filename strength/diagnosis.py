@@ -24,7 +24,8 @@ def strategies() -> Iterator[Finding]:
         detail = f"messages wait for a language model: {counts}; configure one, and they are read"
         yield Finding(Level.WARNING, SUBJECT, detail)
     elif max(unread.values(), default=0) >= MANY:
-        detail = f"many messages wait: {counts}; see whether jobs of the kind `extract` end, and whether a cap is reached"
+        advice = "see whether jobs of the kind `extract` end, and whether a cap is reached"
+        detail = f"many messages wait: {counts}; {advice}"
         yield Finding(Level.WARNING, SUBJECT, detail)
     else:
         yield Finding(Level.FINE, SUBJECT, f"messages wait: {counts}" if counts else "every message was read")

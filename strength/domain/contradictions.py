@@ -12,6 +12,7 @@ from typing import Any, Final
 from uuid import UUID
 
 from conversations.domain.content import one_line
+from strength.domain.extraction import array_schema, object_schema
 
 LONGEST_SHOWN: Final = 1_000
 MOST_ENDED: Final = 3
@@ -70,26 +71,19 @@ class Resolution:
 Related = Mapping[int, Relation]
 """Relations of one new statement, by the place of the known one."""
 
-JUDGING_SCHEMA: Final[Mapping[str, Any]] = {
-    "type": "object",
-    "properties": {
-        "pairs": {
-            "type": "array",
-            "items": {
-                "type": "object",
-                "properties": {
+JUDGING_SCHEMA: Final = object_schema(
+    {
+        "pairs": array_schema(
+            object_schema(
+                {
                     "new": {"type": "integer"},
                     "known": {"type": "integer"},
                     "verdict": {"type": "string", "enum": [relation.value for relation in Relation]},
-                },
-                "required": ["new", "known", "verdict"],
-                "additionalProperties": False,
-            },
-        }
-    },
-    "required": ["pairs"],
-    "additionalProperties": False,
-}
+                }
+            )
+        )
+    }
+)
 
 _HEADINGS: Final[Mapping[str, Mapping[str, str]]] = {
     "en": {"known": "known", "new": "new"},

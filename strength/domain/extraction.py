@@ -19,6 +19,19 @@ from memoryhub.validators import text_problem
 from strength.domain.memories import Kind, default_namespace
 
 
+def array_schema(items: dict[str, Any]) -> dict[str, Any]:
+    return {"type": "array", "items": items}
+
+
+def object_schema(properties: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "type": "object",
+        "properties": properties,
+        "required": list(properties),
+        "additionalProperties": False,
+    }
+
+
 class Strategy(StrEnum):
     """A long-term strategy, by the name under which agents enable it."""
 
@@ -277,7 +290,9 @@ def message_blocks(piece: Slice, earlier: Sequence[str], *, language: str) -> di
 
 def answer_schema(strategies: Sequence[Strategy], topics: Topics) -> dict[str, Any]:
     """Return the JSON schema of the answer: a list per strategy."""
-    return _object({LISTS[strategy]: _array(_item_schema(strategy, topics)) for strategy in strategies})
+    return object_schema(
+        {LISTS[strategy]: array_schema(_item_schema(strategy, topics)) for strategy in strategies}
+    )
 
 
 def items_of(
@@ -375,49 +390,29 @@ def _fitting(words: str, said: SourceMessage, room: float, count: Count) -> str:
 def _item_schema(strategy: Strategy, topics: Topics) -> dict[str, Any]:
     parts = EPISODE_PARTS if strategy is Strategy.EPISODIC else ("text",)
     values: dict[str, Any] = {part: {"type": "string"} for part in parts}
-    values |= {"sources": _array({"type": "integer"}), "confidence": {"type": "number"}}
+    values |= {"sources": array_schema({"type": "integer"}), "confidence": {"type": "number"}}
     if topics.all:
         values["topic"] = {"type": "string", "enum": [*topics.all, OTHER_TOPIC]}
-    return _object(values)
-
-
-def _array(items: dict[str, Any]) -> dict[str, Any]:
-    return {"type": "array", "items": items}
-
-
-def _object(properties: dict[str, Any]) -> dict[str, Any]:
-    return {
-        "type": "object",
-        "properties": properties,
-        "required": list(properties),
-        "additionalProperties": False,
-    }
+    return object_schema(values)
 
 
 MOST_EPISODES: Final = 20
 MOST_LESSONS: Final = 5
 MOST_KNOWN_LESSONS: Final = 20
 
-LESSONS_SCHEMA: Final[Mapping[str, Any]] = {
-    "type": "object",
-    "properties": {
-        "lessons": {
-            "type": "array",
-            "items": {
-                "type": "object",
-                "properties": {
+LESSONS_SCHEMA: Final = object_schema(
+    {
+        "lessons": array_schema(
+            object_schema(
+                {
                     "text": {"type": "string"},
-                    "episodes": {"type": "array", "items": {"type": "integer"}},
+                    "episodes": array_schema({"type": "integer"}),
                     "confidence": {"type": "number"},
-                },
-                "required": ["text", "episodes", "confidence"],
-                "additionalProperties": False,
-            },
-        }
-    },
-    "required": ["lessons"],
-    "additionalProperties": False,
-}
+                }
+            )
+        )
+    }
+)
 
 _LESSON_HEADINGS: Final[Mapping[str, Mapping[str, str]]] = {
     "en": {"lessons": "known lessons", "episodes": "episodes"},

@@ -18,6 +18,7 @@ from typing import Any, Final, Generic, TypeVar
 
 from memoryhub.search.analysis import COMPOUND, UNSPACED, analyse, fold, is_unspaced
 from memoryhub.search.bm25 import inverse_document_frequency, term_id
+from strength.domain.extraction import array_schema, object_schema
 
 Key = TypeVar("Key", bound=Hashable)
 Weights = dict[str, float]
@@ -315,19 +316,8 @@ MAX_JUDGED_CHARACTERS: Final = 20_000
 MAX_MEMORY_CHARACTERS: Final = 2_000
 """Limits of the prompt; 50 memories and a result stay below some 60,000 tokens."""
 
-JUDGING_SCHEMA: Final[Mapping[str, Any]] = {
-    "type": "object",
-    "properties": {"used": {"type": "array", "items": {"type": "integer"}}},
-    "required": ["used"],
-    "additionalProperties": False,
-}
-
-LEARNING_SCHEMA: Final[Mapping[str, Any]] = {
-    "type": "object",
-    "properties": {"content": {"type": "string"}, "learning": {"type": "string"}},
-    "required": ["content", "learning"],
-    "additionalProperties": False,
-}
+JUDGING_SCHEMA: Final = object_schema({"used": array_schema({"type": "integer"})})
+LEARNING_SCHEMA: Final = object_schema({"content": {"type": "string"}, "learning": {"type": "string"}})
 
 _HEADINGS: Final = {
     "en": {"query": "query", "result": "result", "memories": "memories"},
