@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from memoryhub.queries import load_queries
-from strength.sql import QUERIES
+from strength.sql import QUERIES, SLEEP_QUERIES
 
 
 def test_fragments_are_inserted_and_comments_left_out(tmp_path: Path) -> None:
@@ -26,6 +26,7 @@ def test_an_unknown_fragment_is_an_error(tmp_path: Path) -> None:
         load_queries(path)
 
 
-def test_every_statement_is_defined_and_used() -> None:
+@pytest.mark.parametrize(("name", "queries"), [("QUERIES", QUERIES), ("SLEEP_QUERIES", SLEEP_QUERIES)])
+def test_every_statement_is_defined_and_used(name: str, queries: dict[str, str]) -> None:
     code = "\n".join(path.read_text() for path in Path("strength").rglob("*.py"))
-    assert set(re.findall(r'QUERIES\["(\w+)"\]', code)) == set(QUERIES)
+    assert set(re.findall(rf'\b{name}\["(\w+)"\]', code)) == set(queries)
