@@ -107,11 +107,11 @@ DATA_UPLOAD_MAX_NUMBER_FIELDS = 5000
 
 REST_FRAMEWORK = {
     "DEFAULT_AUTHENTICATION_CLASSES": ["memoryhub.auth.authentication.ApiKeyAuthentication"],
-    "DEFAULT_PERMISSION_CLASSES": ["memoryhub.auth.permissions.HasScope"],
+    "DEFAULT_PERMISSION_CLASSES": ["memoryhub.auth.authentication.HasScope"],
     "DEFAULT_PARSER_CLASSES": ["memoryhub.api.fields.StrictJSONParser"],
     "DEFAULT_RENDERER_CLASSES": ["rest_framework.renderers.JSONRenderer"],
     "DEFAULT_PAGINATION_CLASS": "memoryhub.api.pagination.ByCursor",
-    "DEFAULT_THROTTLE_CLASSES": ["memoryhub.auth.throttles.PerKey"],
+    "DEFAULT_THROTTLE_CLASSES": ["memoryhub.auth.authentication.PerKey"],
     "DEFAULT_THROTTLE_RATES": {"key": f"{ENVIRONMENT.throttle_per_minute}/minute"},
     "DEFAULT_SCHEMA_CLASS": "memoryhub.api.schema.Description",
     "EXCEPTION_HANDLER": "drf_standardized_errors.handler.exception_handler",

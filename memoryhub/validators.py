@@ -1,4 +1,4 @@
-"""What can be stored, and what cannot: refused early where a later layer would break on it (SPEC H3).
+"""Validation of text and JSON that PostgreSQL or Python could not store or parse (SPEC H3).
 
 NUL and lone surrogates cannot be stored in PostgreSQL's text, NaN and Infinity not in its JSON, a
 nesting of thousands exhausts the interpreter's stack, and integers of thousands of digits its

@@ -34,7 +34,7 @@ from memoryhub.admin.pages import render_page
 from memoryhub.auth.actions import issue_key, revoke_key
 from memoryhub.auth.domain import Scope
 from memoryhub.auth.models import ApiKey
-from memoryhub.auth.people import may_trust, scopes_to_give
+from memoryhub.auth.roles import may_trust, scopes_to_give
 from memoryhub.tenancy.models import Agent
 
 SCOPE_WORDS: dict[Scope, Any] = {

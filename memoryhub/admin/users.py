@@ -25,8 +25,15 @@ from unfold.widgets import UnfoldAdminRadioSelectWidget
 from memoryhub.admin.base import CappedPaginator, clock, excerpt, principal
 from memoryhub.admin.pages import Page
 from memoryhub.auth import audit
-from memoryhub.auth.people import groups_to_give, held_by, may_change_group, may_manage
-from memoryhub.auth.roles import ADMINISTRATOR, CURATOR, ROLES
+from memoryhub.auth.roles import (
+    ADMINISTRATOR,
+    CURATOR,
+    ROLES,
+    groups_to_give,
+    held_by,
+    may_change_group,
+    may_manage,
+)
 
 admin.site.unregister(User)
 admin.site.unregister(Group)

@@ -1,4 +1,4 @@
-"""What people and clients do to agents, actors and keys: atomic, audited."""
+"""Actions on agents, actors and API keys: atomic and audited."""
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime

@@ -1,15 +1,21 @@
-"""From `Authorization: Bearer …` to a principal."""
+"""Authentication by API key, the scope check of each view, and throttling by key. A view without scopes is closed."""
 
 import hmac
 from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING
 
 from django.http import HttpRequest
 from rest_framework.authentication import BaseAuthentication, get_authorization_header
-from rest_framework.exceptions import AuthenticationFailed
+from rest_framework.exceptions import AuthenticationFailed, NotAuthenticated
+from rest_framework.permissions import BasePermission
 from rest_framework.request import Request
+from rest_framework.throttling import SimpleRateThrottle
 
-from memoryhub.auth.domain import Principal, key_digest
+from memoryhub.auth.domain import Principal, Scope, key_digest
 from memoryhub.auth.models import ApiKey
+
+if TYPE_CHECKING:
+    from rest_framework.views import APIView
 
 LAST_USE_RESOLUTION = timedelta(minutes=1)
 
@@ -42,3 +48,37 @@ def _usable_key(text: str, now: datetime) -> ApiKey | None:
     if key.last_used_at is None or now - key.last_used_at > LAST_USE_RESOLUTION:
         ApiKey.objects.filter(pk=key.pk).update(last_used_at=now)
     return key
+
+
+class HasScope(BasePermission):
+    """Lets a key through that has the scope its view's `scopes` table names for the method."""
+
+    message = "This key lacks the scope that the call needs."
+
+    def has_permission(self, request: Request, view: "APIView") -> bool:
+        """Return whether the key's scopes include the one needed; raises NotAuthenticated without a key."""
+        principal: object = request.user
+        if not isinstance(principal, Principal):
+            raise NotAuthenticated("Send a key: `Authorization: Bearer <key>`.")
+        if request.method == "OPTIONS":
+            return bool(principal.scopes)
+        method = "GET" if request.method == "HEAD" else request.method  # its headers tell of the same row
+        needed: Scope | None = getattr(view, "scopes", {}).get(method)
+        if needed is None:
+            # No such method: let the view answer 405 rather than calling it forbidden.
+            return request.method is not None and not hasattr(view, request.method.lower())
+        self.message = f"This call needs the scope `{needed}`, which the key does not have."
+        return needed in principal.scopes
+
+
+class PerKey(SimpleRateThrottle):
+    """A rate per key; the answer past it is 429 with `Retry-After`."""
+
+    scope = "key"
+
+    def get_cache_key(self, request: Request, view: "APIView") -> str | None:
+        """Return what is counted; None (no limit here) for calls without a key, which are refused anyway."""
+        principal: object = request.user
+        if not isinstance(principal, Principal):
+            return None
+        return self.cache_format % {"scope": self.scope, "ident": principal.pk}

@@ -1,4 +1,4 @@
-"""Who is asking and what they may do: pure rules, no Django."""
+"""Principals, scopes and API keys: pure rules, no Django."""
 
 import hashlib
 import secrets

@@ -1,4 +1,4 @@
-"""From a key and what it asked for to the one actor it may touch (SPEC A3, A10, L1).
+"""Resolve names and ids to the one actor that a key may touch (SPEC A3, A10, L1).
 
 These are the only functions that turn an agent's and a user's names, or a bare id from a URL, into
 rows. Everything after them filters by `actor_id`.

@@ -1,4 +1,4 @@
-"""What can go wrong with a provider, in one language whatever the vendor.
+"""Errors of providers, the same for every vendor; each says whether a retry helps.
 
 Messages are for operators and end up in logs, job rows and API answers: they never hold a key, and never a
 text of a user, so they are never copied from a vendor's answer.

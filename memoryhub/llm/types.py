@@ -1,4 +1,4 @@
-"""What every language model provider is and promises. Interface only: no vendor, no prompt."""
+"""Types of requests and answers, and the interface of language model providers. No vendor, no prompt."""
 
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Mapping, Sequence

@@ -1,4 +1,4 @@
-"""Whose memory it is, and which values people may override: pure rules, no Django."""
+"""Actor ids, and the values that agents and users may override: pure rules, no Django."""
 
 import json
 import re

@@ -22,8 +22,8 @@ from schemathesis import GenerationMode
 from schemathesis.config import SchemathesisConfig
 
 from memoryhub.auth.actions import issue_key
+from memoryhub.auth.authentication import PerKey
 from memoryhub.auth.domain import Scope, command
-from memoryhub.auth.throttles import PerKey
 from tests.conftest import NOW, client_with_key
 from tests.examples import examples
 from tests.factories.planting import API, Planted, body_of, plant_first

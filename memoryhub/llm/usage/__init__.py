@@ -1,1 +1,1 @@
-"""What calls to providers cost: every call noted, prices, caps, and what real answers teach about counting tokens."""
+"""Usage of providers: every call recorded, prices, reports, and calibration of token counts by real answers."""

@@ -1,4 +1,4 @@
-"""What calls cost, and when an agent has spent enough for a day: pure rules, no Django, no clock (SPEC A9)."""
+"""Prices, calls and daily caps of agents: pure rules, no Django, no clock (SPEC A9)."""
 
 import json
 from collections.abc import Mapping

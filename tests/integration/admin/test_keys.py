@@ -15,8 +15,7 @@ from django.test import Client
 
 from memoryhub.auth.domain import Scope
 from memoryhub.auth.models import ApiKey, AuditEntry
-from memoryhub.auth.people import SCOPE_NEEDS, TRUST_NEEDS
-from memoryhub.auth.roles import ADMINISTRATOR, CURATOR
+from memoryhub.auth.roles import ADMINISTRATOR, CURATOR, SCOPE_NEEDS, TRUST_NEEDS
 from tests.integration.admin.conftest import Hub, list_of, logged_in, page_of
 
 KEY = re.compile(r"mh_[0-9a-f]{10}_[\w-]{40,}")

@@ -8,8 +8,8 @@ from django.conf import settings
 from rest_framework.test import APIClient
 
 from memoryhub.api.models import IdempotencyRecord
+from memoryhub.auth.authentication import PerKey
 from memoryhub.auth.models import ApiKey, AuditEntry
-from memoryhub.auth.throttles import PerKey
 from strength.models import Memory
 from summaries.domain.projects import EventKind
 from summaries.models import ProjectEvent
