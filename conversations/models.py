@@ -88,15 +88,12 @@ class MessageQuerySet(models.QuerySet["Message"]):
     """Messages, narrowed to what contexts may use."""
 
     def of(self, actor_ids: list[UUID]) -> "MessageQuerySet":
-        """Filter to the given actors: first of all filters, on every path."""
         return self.filter(actor_id__in=actor_ids)
 
     def spoken(self) -> "MessageQuerySet":
-        """Filter to what people and assistants said; system and tool messages stay out of contexts (SPEC C2)."""
         return self.filter(role__in=SPOKEN)
 
     def believed_in(self, session_id: UUID | None) -> "MessageQuerySet":
-        """Filter to trusted messages, and to any of the given session (SPEC M10)."""
         return self.filter(believed_in(session_id))
 
 
@@ -164,17 +161,14 @@ class MessageIndex(SearchIndexRow):
 
     @classmethod
     def is_findable(cls, owner: Message) -> bool:
-        """Say whether searches may return it: something was said, by a person or an assistant (SPEC C2)."""
         return owner.role in SPOKEN and bool(owner.content.strip())
 
     @classmethod
     def words_of(cls, owner: Message) -> str:
-        """Return the text by whose words the message is found."""
         return findable_words(owner.content, author=owner.author, said_at=owner.created_at)
 
     @classmethod
     def repeated(cls, owner: Message) -> dict[str, Any]:
-        """Return what a search narrows by, and how the message stands in its session."""
         return {
             "session_id": owner.session_id,
             "seq": owner.seq,
@@ -188,7 +182,6 @@ class ReceiptQuerySet(models.QuerySet["Receipt"]):
     """Receipts, found by what they speak of."""
 
     def about(self, actor_id: UUID, source_id: UUID) -> "ReceiptQuerySet":
-        """Filter to an actor's receipts in which this memory or message was a candidate."""
         return self.filter(actor_id=actor_id, source_ids__contains=[source_id])
 
 

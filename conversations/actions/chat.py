@@ -1,4 +1,4 @@
-"""The chat bridge: keep the question, assemble its context, ask the model, keep the answer (SPEC B1–B4).
+"""The chat bridge: store the question, assemble its context, call the model, store the answer (SPEC B1–B4).
 
 A question is stored before anything can go wrong, an answer only when it is whole. Between the two no transaction is
 open and no connection is held.
@@ -33,28 +33,31 @@ from memoryhub.llm.types import ChatMessage, Completion, CompletionRequest, Delt
 from memoryhub.tenancy.models import Actor
 from memoryhub.tenancy.policies import effective_policy
 
-KEY_COUNTS_FOR: Final = timedelta(hours=24)
-LOOK_AGAIN_SECONDS: Final = 0.1
-STORED_IN: Final = 5
-STORE_AGAIN_SECONDS: Final = 1.0
-BROKE: Final = "error"
-FOLLOWED_BY: Final[tuple[Event, ...]] = ("turn", "answer")
+KEY_LIFETIME: Final = timedelta(hours=24)
+POLL_SECONDS: Final = 0.1
+STORE_RETRIES: Final = 5
+STORE_RETRY_SECONDS: Final = 1.0
+GRACE_SECONDS: Final = 5.0
+"""How much longer than its deadline an answer may take before another call may take the question over."""
+
+UNEXPECTED: Final = "error"
+ANSWER_EVENTS: Final[tuple[Event, ...]] = ("turn", "answer")
 
 
 class KeyReused(Exception):
-    """The idempotency key stands for another question."""
+    """The idempotency key was used for another question."""
 
 
 class StillAnswering(Exception):
-    """The first call with this key still runs, and took longer than it may."""
+    """The first call with this key is still running, past its deadline."""
 
 
 class TurnSuperseded(Exception):
-    """Somebody else has asked again meanwhile, or the session is gone; this answer is not stored."""
+    """Another call has taken the question over, or the server stops; this answer is not stored."""
 
 
 class ChatFailed(Exception):
-    """The model gave no answer; the question is kept. `error` says why, and whether asking again may help."""
+    """The model gave no answer; the question is kept. `error` has the code and whether a retry may help."""
 
     def __init__(self, turn: ChatTurn, error: ProviderError) -> None:
         super().__init__(str(error))
@@ -64,7 +67,7 @@ class ChatFailed(Exception):
 
 @dataclass(frozen=True, kw_only=True)
 class Question:
-    """What a client wants answered. `options` are context policy values for this call alone."""
+    """A message to answer. `options` are context policy values for this call alone; `key` is the idempotency key."""
 
     message: str = field(repr=False)
     session_id: UUID | None = None
@@ -77,7 +80,6 @@ class Question:
 
     @property
     def digest(self) -> str:
-        """What a repeat under the same key must agree in."""
         return body_digest(
             self.message, self.session_id, self.channel, self.project, self.perspective, self.with_memory,
             sorted(self.options.items()),
@@ -86,120 +88,120 @@ class Question:
 
 @dataclass(frozen=True)
 class PreparedTurn:
-    """A stored question, and what goes to the model; nothing goes where it is answered already."""
+    """A stored question and the request for the model; None where the question is answered already."""
 
     turn: ChatTurn
     request: CompletionRequest | None
-    is_repeat: bool = False
 
 
 def chat(*, actor: Actor, question: Question, by: Principal, now: datetime) -> PreparedTurn:
-    """Answer a question and return its turn, answered.
+    """Answer a question and return its answered turn.
 
-    Raises ChatFailed where the model gave none, and what `prepare_turn` raises.
+    Raises ChatFailed where the model gave no answer, and what `prepare_turn` raises.
     """
-    asked = prepare_turn(actor=actor, question=question, by=by, now=now)
-    if asked.request is None:
-        return asked
+    prepared = prepare_turn(actor=actor, question=question, by=by, now=now)
+    if prepared.request is None:
+        return prepared
     try:
-        completion = complete(asked.request, actor=actor)
-        turn = _answered_patiently(asked.turn, completion, by)
+        completion = complete(prepared.request, actor=actor)
+        turn = _store_with_retries(prepared.turn, completion, by)
     except ProviderError as error:
-        raise store_failure(turn=asked.turn, error=error, now=datetime.now(UTC)) from error
+        raise store_failure(turn=prepared.turn, error=error, now=datetime.now(UTC)) from error
     except Exception:
-        _close(asked.turn, TurnState.FAILED, datetime.now(UTC), error=BROKE)
+        _close(prepared.turn, TurnState.FAILED, datetime.now(UTC), error=UNEXPECTED)
         raise
-    return replace(asked, turn=turn)
+    return replace(prepared, turn=turn)
 
 
-def stream_answer(*, asked: PreparedTurn, by: Principal) -> Stream[Delta | ChatTurn]:
-    """Have a posed question answered, and return where its pieces come as they are written, the stored turn last.
+def stream_answer(*, prepared: PreparedTurn, by: Principal) -> Stream[Delta | ChatTurn]:
+    """Start answering a question in the background, and return the stream of its pieces, the stored turn last.
 
-    Goes on to its end whether or not anybody listens. What comes instead of the turn may be ChatFailed, TurnLost or
-    UnknownRow.
+    It runs to its end whether or not anybody reads. The stream may raise ChatFailed, TurnSuperseded or UnknownRow
+    instead of the turn.
     """
-    heard: Stream[Delta | ChatTurn] = Stream()
-    run_in_background(_write_down(asked, by, heard))
-    return heard
+    pieces: Stream[Delta | ChatTurn] = Stream()
+    run_in_background(_answer_in_background(prepared, by, pieces))
+    return pieces
 
 
-async def _write_down(asked: PreparedTurn, by: Principal, heard: Stream[Delta | ChatTurn]) -> None:
-    """Whatever happens, whoever listens hears how it ended."""
+async def _answer_in_background(
+    prepared: PreparedTurn, by: Principal, pieces: Stream[Delta | ChatTurn]
+) -> None:
     try:
-        await _written(asked, by, heard)
+        await _answer(prepared, by, pieces)
     except Exception as error:
-        heard.put(error)
+        pieces.put(error)
         with suppress(DatabaseError):
-            await run_in_thread(_close, asked.turn, TurnState.FAILED, datetime.now(UTC), error=BROKE)
+            await run_in_thread(_close, prepared.turn, TurnState.FAILED, datetime.now(UTC), error=UNEXPECTED)
     except BaseException:
-        heard.put(TurnSuperseded("The server was stopped."))
+        pieces.put(TurnSuperseded("The server was stopped."))
         raise
 
 
-async def _written(asked: PreparedTurn, by: Principal, heard: Stream[Delta | ChatTurn]) -> None:
-    assert asked.request is not None
+async def _answer(prepared: PreparedTurn, by: Principal, pieces: Stream[Delta | ChatTurn]) -> None:
+    assert prepared.request is not None
     try:
-        turn = await run_in_thread(_turn_again, asked.turn)
-        async for piece in stream(asked.request, actor=turn.actor):
+        turn = await run_in_thread(_reloaded, prepared.turn)
+        async for piece in stream(prepared.request, actor=turn.actor):
             if isinstance(piece, Delta):
-                heard.put(piece)
+                pieces.put(piece)
             else:
-                heard.put(await run_in_thread(_answered_patiently, asked.turn, piece, by))
+                pieces.put(await run_in_thread(_store_with_retries, prepared.turn, piece, by))
     except ProviderError as error:
-        heard.put(await run_in_thread(store_failure, turn=asked.turn, error=error, now=datetime.now(UTC)))
+        pieces.put(await run_in_thread(store_failure, turn=prepared.turn, error=error, now=datetime.now(UTC)))
 
 
-def _turn_again(turn: ChatTurn) -> ChatTurn:
+def _reloaded(turn: ChatTurn) -> ChatTurn:
     return ChatTurn.objects.select_related("actor__agent").get(pk=turn.pk, actor_id=turn.actor_id)
 
 
-def _answered_patiently(turn: ChatTurn, completion: Completion, by: Principal) -> ChatTurn:
-    """Store an answer; it was paid for, so a database that is busy or away is asked a few times."""
-    for _ in range(STORED_IN):
+def _store_with_retries(turn: ChatTurn, completion: Completion, by: Principal) -> ChatTurn:
+    """Store an answer; it was paid for, so a database that is busy or down is tried several times."""
+    for _ in range(STORE_RETRIES):
         try:
             return store_answer(turn=turn, completion=completion, by=by, now=datetime.now(UTC))
         except OperationalError:
             return_connection()
-            time.sleep(STORE_AGAIN_SECONDS)
+            time.sleep(STORE_RETRY_SECONDS)
     return store_answer(turn=turn, completion=completion, by=by, now=datetime.now(UTC))
 
 
 def key_is_used(*, key: str, by: Principal) -> bool:
-    """Say whether a question stands behind this idempotency key already."""
+    """Return whether a question was stored with this idempotency key already."""
     return seen_by(ChatTurn.objects.filter(key=key_digest(by.pk, key)), by).exists()
 
 
 def prepare_turn(*, actor: Actor, question: Question, by: Principal, now: datetime) -> PreparedTurn:
-    """Store a question, and return it with what the model is to be sent.
+    """Store a question, and return it with the request for the model.
 
-    A question that is known by its key is not stored again: where it was answered, its turn is returned as it is,
-    where it is being answered, that is waited for, and where it failed, it is asked again. Raises KeyReused,
+    A question with a known key is not stored again: an answered turn is returned as it is, a running one is waited
+    for, and a failed one is taken over. Raises KeyReused,
     StillAnswering, PolicyError for wrong options, ContextTooLarge (the question is kept, and the turn has failed), and
     what `open_session` raises.
     """
     policy = effective_policy(ChatPolicy, actor.agent, actor)
     effective_policy(ContextPolicy, actor.agent, actor).validated(**question.options)
-    patience = timedelta(seconds=policy.chat_deadline_seconds + GRACE_SECONDS)
+    lease = timedelta(seconds=policy.chat_deadline_seconds + GRACE_SECONDS)
     with limit_concurrency():
-        turn, is_ours = _stored(actor, question, by, now, now + patience)
-    if not is_ours:
-        turn = _awaited(turn)
+        turn, is_new = _store_question(actor, question, by, now, now + lease)
+    if not is_new:
+        turn = _wait_for(turn)
         if turn.state == TurnState.ANSWERED:
-            return PreparedTurn(turn, None, is_repeat=True)
+            return PreparedTurn(turn, None)
         now = datetime.now(UTC)
-        turn = _taken_over(turn, now + patience)
+        turn = _take_over(turn, now + lease)
     with limit_concurrency():
         try:
             request = _request(turn, question, policy, by, now)
         except Exception:
             _close(turn, TurnState.FAILED, now, error="no_context")
             raise
-        _hold_until(turn, datetime.now(UTC) + patience)
-    return PreparedTurn(turn, request, is_repeat=not is_ours)
+        _start_lease(turn, datetime.now(UTC) + lease)
+    return PreparedTurn(turn, request)
 
 
-def _hold_until(turn: ChatTurn, until: datetime) -> None:
-    """Say what the model is sent, and that its time begins only now. Raises TurnLost."""
+def _start_lease(turn: ChatTurn, until: datetime) -> None:
+    """Store the context of the turn, and let its deadline run from now. Raises TurnSuperseded."""
     values = {
         "until": until, "context_metadata": turn.context_metadata, "receipt": turn.receipt, "routing": turn.routing
     }  # fmt: skip
@@ -209,7 +211,7 @@ def _hold_until(turn: ChatTurn, until: datetime) -> None:
 
 
 @transaction.atomic
-def _stored(
+def _store_question(
     actor: Actor, question: Question, by: Principal, now: datetime, until: datetime
 ) -> tuple[ChatTurn, bool]:
     """Return the question's turn and whether it is new."""
@@ -220,7 +222,7 @@ def _stored(
             cursor.execute(
                 "SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))", [f"chat:{actor.id}:{key}"]
             )
-        if known := _known(actor, key, question, by, now):
+        if known := _turn_with_key(actor, key, question, by, now):
             return known, False
     session, _is_new = open_session(
         actor=actor, session_id=question.session_id, channel=question.channel, by=by, now=now
@@ -235,10 +237,12 @@ def _stored(
     return turn, True
 
 
-def _known(actor: Actor, key: str, question: Question, by: Principal, now: datetime) -> ChatTurn | None:
-    """Return the turn behind a key, whoever's it is: a key that stands for another actor's question is reused."""
+def _turn_with_key(
+    actor: Actor, key: str, question: Question, by: Principal, now: datetime
+) -> ChatTurn | None:
+    """Return the turn with a key, of any actor. Raises KeyReused where it is of another question or actor."""
     turns = seen_by(ChatTurn.objects.filter(key=key), by)
-    old = turns.filter(created_at__lt=now - KEY_COUNTS_FOR)
+    old = turns.filter(created_at__lt=now - KEY_LIFETIME)
     ChatTurn.objects.filter(
         pk__in=[turn.pk for turn in old.exclude(state=TurnState.ANSWERING, until__gt=now)]
     ).update(key=None)
@@ -248,20 +252,20 @@ def _known(actor: Actor, key: str, question: Question, by: Principal, now: datet
     return turn
 
 
-def _awaited(turn: ChatTurn) -> ChatTurn:
-    """Return the turn once nobody is answering it any more."""
-    patience = time.monotonic() + max(0.0, (turn.until - datetime.now(UTC)).total_seconds())
-    while turn.state == TurnState.ANSWERING and time.monotonic() < patience:
+def _wait_for(turn: ChatTurn) -> ChatTurn:
+    """Return the turn once it is not being answered any more, or its deadline is over."""
+    deadline = time.monotonic() + max(0.0, (turn.until - datetime.now(UTC)).total_seconds())
+    while turn.state == TurnState.ANSWERING and time.monotonic() < deadline:
         return_connection()
-        time.sleep(LOOK_AGAIN_SECONDS)
+        time.sleep(POLL_SECONDS)
         turn = ChatTurn.objects.select_related("session", "question", "answer").get(
             pk=turn.pk, actor_id=turn.actor_id
         )
     return turn
 
 
-def _taken_over(turn: ChatTurn, until: datetime) -> ChatTurn:
-    """Ask a question again that failed or was broken off; of several who want to, one does."""
+def _take_over(turn: ChatTurn, until: datetime) -> ChatTurn:
+    """Take over a turn that failed or was broken off; of several concurrent calls one succeeds."""
     rows = ChatTurn.objects.filter(pk=turn.pk, actor_id=turn.actor_id, attempt=turn.attempt)
     if not rows.exclude(state=TurnState.ANSWERED).update(
         state=TurnState.ANSWERING, attempt=turn.attempt + 1, until=until, error="", finished_at=None
@@ -274,7 +278,7 @@ def _taken_over(turn: ChatTurn, until: datetime) -> ChatTurn:
 def _request(
     turn: ChatTurn, question: Question, policy: ChatPolicy, by: Principal, now: datetime
 ) -> CompletionRequest:
-    """Return what the model is sent: the message in its context, or by itself where memory is off."""
+    """Return the request for the model: the message in its context, or alone where memory is off."""
     agent = turn.actor.agent
     system: str | Sequence[Mapping[str, Any]] = agent.system_prompt
     turns: Sequence[Mapping[str, Any]] = [{"role": "user", "content": question.message}]
@@ -303,7 +307,7 @@ def _request(
 
 @transaction.atomic
 def store_answer(*, turn: ChatTurn, completion: Completion, by: Principal, now: datetime) -> ChatTurn:
-    """Store a whole answer at the end of the session, and what it calls for. Raises TurnLost, UnknownRow."""
+    """Store a whole answer at the end of the session. Raises TurnSuperseded, UnknownRow."""
     session = Session.objects.select_related("actor__agent").filter(
         actor_id=turn.actor_id, pk=turn.session_id
     )
@@ -314,7 +318,7 @@ def store_answer(*, turn: ChatTurn, completion: Completion, by: Principal, now: 
         ],
         by=by,
         now=now,
-        followed_by=FOLLOWED_BY,
+        followed_by=ANSWER_EVENTS,
     )
     usage = {"input_tokens": completion.input_tokens, "output_tokens": completion.output_tokens}
     if not _close(
@@ -325,13 +329,13 @@ def store_answer(*, turn: ChatTurn, completion: Completion, by: Principal, now: 
 
 
 def store_failure(*, turn: ChatTurn, error: ProviderError, now: datetime) -> ChatFailed:
-    """Note that a question got no answer, and return that as an error to raise."""
+    """Store that a question got no answer, and return the error to raise."""
     _close(turn, TurnState.FAILED, now, error=error.code[:64])
     return ChatFailed(turn, error)
 
 
 def _close(turn: ChatTurn, state: TurnState, now: datetime, **values: Any) -> bool:
-    """Say what became of a turn, unless somebody else has it by now."""
+    """Store the final state of a turn, unless another call has taken it over."""
     values = {"state": state, "finished_at": now, **values}
     rows = ChatTurn.objects.filter(
         pk=turn.pk, actor_id=turn.actor_id, attempt=turn.attempt, state=TurnState.ANSWERING
@@ -343,15 +347,11 @@ def _close(turn: ChatTurn, state: TurnState, now: datetime, **values: Any) -> bo
     return True
 
 
-GRACE_SECONDS: Final = 5.0
-"""How much longer than its deadline an answer may take before somebody else may ask again."""
-
-
 def body_digest(*parts: object) -> str:
-    """Return what tells one question from another under the same idempotency key."""
+    """Return a digest of a question; a repeat under the same idempotency key must have the same."""
     return hashlib.sha256(repr(parts).encode("utf-8", "surrogatepass")).hexdigest()
 
 
-def key_digest(asked_by: str, key: str) -> str:
-    """Return how an idempotency key of one API key, or person, is kept."""
-    return hashlib.sha256(f"{asked_by}|{key}".encode("utf-8", "surrogatepass")).hexdigest()
+def key_digest(principal: str, key: str) -> str:
+    """Return the stored form of an idempotency key, which belongs to one API key or person."""
+    return hashlib.sha256(f"{principal}|{key}".encode("utf-8", "surrogatepass")).hexdigest()

@@ -92,7 +92,6 @@ def _with_entries(
 
 
 def _is_findable(message: NewMessage) -> bool:
-    """Say whether searches may return it: something was said, by a person or an assistant (SPEC C2)."""
     return message.role in SPOKEN and bool(message.content.strip())
 
 

@@ -32,7 +32,7 @@ from memoryhub.admin.base import excerpt, grouped
 Item = Mapping[str, Any]
 
 ORDER: Final = (SYSTEM, PINNED, SEMANTIC, RECALL, PROJECT, SESSION_SUMMARY, WORKING, USER_MESSAGE)
-"""As it stands in the prompt."""
+"""In the order of the prompt."""
 
 LAYERS: Final[Mapping[str, Any]] = {
     SYSTEM: _("System prompt"),
@@ -45,7 +45,7 @@ LAYERS: Final[Mapping[str, Any]] = {
     USER_MESSAGE: _("The user’s message"),
 }
 FRAME: Final = "frame"
-"""What no entry counts for itself: headings, the block's delimiters, what each message costs."""
+"""Tokens that belong to no entry: headings, the block's delimiters, the overhead of messages."""
 
 REASONS: Final[Mapping[str, Any]] = {
     Reason.INCLUDED: _("entered whole"),
@@ -69,7 +69,7 @@ PARTS: Final[Mapping[str, Any]] = {
 }
 WEIGHTED: Final = ("similarity_weighted", "strength_weighted", "recency_weighted")
 
-# Where sources can be read. Memories and summaries live above this app: their pages are known by name only.
+# Pages of sources. Memories and summaries live above this app: their pages are known by name only.
 SOURCE_PAGES: Final = {
     PINNED: "admin:strength_memory_change",
     SEMANTIC: "admin:strength_memory_change",
@@ -91,7 +91,7 @@ KEPT_EXCERPT: Final = 100
 
 @dataclass(frozen=True)
 class Share:
-    """A layer's part of the tokens; `x` and `width` are percents of what is used, as texts that a drawing takes."""
+    """A layer's part of the tokens; `x` and `width` are percentages of the used tokens, formatted for SVG."""
 
     layer: str
     label: Any
@@ -103,17 +103,16 @@ class Share:
     offered: int
     before: int | None = None
     is_uncertain: bool = False
-    """Whether a difference may come of the random code alone: nobody knows how much the one before took."""
+    """Whether a difference may come from the nonce alone: how many tokens the one before took is unknown."""
 
     @property
     def more(self) -> int | None:
-        """Return how many tokens more than before; None where nothing is compared, or chance alone may be behind it."""
         return None if self.before is None or self.is_uncertain else self.tokens - self.before
 
 
 @dataclass(frozen=True)
 class Budget:
-    """How the tokens are used, against the limit."""
+    """The use of tokens against the limit."""
 
     total: int
     limit: int
@@ -123,23 +122,20 @@ class Budget:
 
     @property
     def percent(self) -> float:
-        """Return how much of the limit is used, at most 100."""
         return min(100.0, 100 * self.total / self.limit) if self.limit else 0.0
 
     @property
     def width(self) -> str:
-        """Return the same as a drawing takes it."""
         return f"{self.percent:.2f}"
 
     @property
     def left(self) -> int:
-        """Return the tokens that are left."""
         return max(0, self.limit - self.total)
 
 
 @dataclass(frozen=True)
 class Part:
-    """One part of a score, and how long its bar is."""
+    """One part of a score, with the width of its bar."""
 
     label: Any
     value: float
@@ -148,7 +144,7 @@ class Part:
 
 @dataclass(frozen=True)
 class Row:
-    """One candidate: what it says, what it cost, how it was scored and what became of it."""
+    """One candidate: its text, tokens, scores, and why it entered or not."""
 
     layer: str
     source_id: str | None
@@ -166,7 +162,6 @@ class Row:
 
     @property
     def why(self) -> Any:
-        """Return the reason in words."""
         return REASONS.get(self.reason, self.reason)
 
 
@@ -180,12 +175,12 @@ class Group:
     entered: int
     offered: int
     left_out: int = 0
-    """How many are not listed."""
+    """Number of candidates that are not listed."""
 
 
 @dataclass(frozen=True)
 class RemovedCandidate:
-    """What was a candidate before, and is none now."""
+    """A candidate of the run before that is none now."""
 
     label: Any
     text: str
@@ -195,27 +190,33 @@ class RemovedCandidate:
 
 @dataclass(frozen=True)
 class RunOutcome:
-    """What is kept of a run, to compare the next with; small enough to be kept for a while."""
+    """The part of a run that the next is compared with, small enough to be cached."""
 
     total: int
     limit: int
     layers: dict[str, int]
     items: dict[str, tuple[str, bool, int, str]] = field(repr=False)
-    """By what a candidate is: its layer, whether it entered, its tokens, the beginning of its text."""
-    code: int | None = None
-    """How many of the tokens come of the block's random code by chance; None where nobody knows: in a receipt."""
+    """By identity: the candidate's layer, whether it entered, its tokens, the beginning of its text."""
+    nonce_tokens: int | None = None
+    """Tokens that the nonce of the block takes by chance; None where that is unknown: in a receipt."""
 
-    def total_with(self, code: int | None) -> int:
-        """Return the total that there would have been with another code, where both are known."""
-        return self.total if self.code is None or code is None else self.total - self.code + code
+    def total_with(self, nonce_tokens: int | None) -> int:
+        """Return the total with the nonce of another run, where both are known."""
+        return (
+            self.total
+            if self.nonce_tokens is None or nonce_tokens is None
+            else self.total - self.nonce_tokens + nonce_tokens
+        )
 
-    def frame_with(self, code: int | None) -> int:
-        """Return what belonged to no layer, with another code."""
-        return max(0, self.total_with(code) - sum(self.layers.values()))
+    def frame_with(self, nonce_tokens: int | None) -> int:
+        """Return the tokens of no layer, with the nonce of another run."""
+        return max(0, self.total_with(nonce_tokens) - sum(self.layers.values()))
 
 
-def run_outcome(items: Iterable[Item], *, total: int, limit: int, code: int | None = None) -> RunOutcome:
-    """Return what a later run is compared with."""
+def run_outcome(
+    items: Iterable[Item], *, total: int, limit: int, nonce_tokens: int | None = None
+) -> RunOutcome:
+    """Return the part of a run that a later one is compared with."""
     listed = list(items)
     return RunOutcome(
         total=total,
@@ -226,7 +227,7 @@ def run_outcome(items: Iterable[Item], *, total: int, limit: int, code: int | No
             for item in listed
             if item["layer"] not in (SYSTEM, USER_MESSAGE)
         },
-        code=code,
+        nonce_tokens=nonce_tokens,
     )
 
 
@@ -236,11 +237,11 @@ def token_budget(
     total: int,
     limit: int,
     before: RunOutcome | None = None,
-    code: int | None = None,
+    nonce_tokens: int | None = None,
 ) -> Budget:
-    """Return how the tokens are used, layer by layer; what belongs to none is the frame.
+    """Return the use of tokens layer by layer; those that belong to none are the frame.
 
-    What was before is told as it would have been with this context's random code, which says nothing.
+    The run before is shown as it would have been with this context's nonce.
     """
     figures = [(layer, _tokens(items, layer)) for layer in ORDER]
     frame = max(0, total - sum(tokens for _layer, tokens in figures))
@@ -258,8 +259,8 @@ def token_budget(
                 width=f"{percent:.3f}",
                 entered=sum(1 for item in items if item["layer"] == layer and item["included"]),
                 offered=sum(1 for item in items if item["layer"] == layer),
-                before=_before(before, layer, code),
-                is_uncertain=layer == FRAME and before is not None and before.code is None,
+                before=_before(before, layer, nonce_tokens),
+                is_uncertain=layer == FRAME and before is not None and before.nonce_tokens is None,
             )
         )
         x += percent
@@ -267,7 +268,7 @@ def token_budget(
         total=total,
         limit=limit,
         shares=shares,
-        total_before=before.total_with(code) if before else None,
+        total_before=before.total_with(nonce_tokens) if before else None,
         limit_before=before.limit if before else None,
     )
 
@@ -296,7 +297,7 @@ def candidate_groups(
 
 
 def removed_candidates(before: RunOutcome, items: Iterable[Item]) -> list[RemovedCandidate]:
-    """Return what was a candidate before and is none any more, what had entered first."""
+    """Return candidates of the run before that are none any more, first those that had entered."""
     now = {_identity(item) for item in items}
     gone = [
         RemovedCandidate(LAYERS.get(layer, layer), text, entered, tokens)
@@ -306,10 +307,10 @@ def removed_candidates(before: RunOutcome, items: Iterable[Item]) -> list[Remove
     return sorted(gone, key=lambda each: not each.entered)[:MOST_OF_A_LAYER]
 
 
-def _before(before: RunOutcome | None, layer: str, code: int | None) -> int | None:
+def _before(before: RunOutcome | None, layer: str, nonce_tokens: int | None) -> int | None:
     if before is None:
         return None
-    return before.frame_with(code) if layer == FRAME else before.layers.get(layer)
+    return before.frame_with(nonce_tokens) if layer == FRAME else before.layers.get(layer)
 
 
 def _tokens(items: Iterable[Item], layer: str) -> int:
@@ -317,7 +318,7 @@ def _tokens(items: Iterable[Item], layer: str) -> int:
 
 
 def _identity(item: Item) -> str:
-    """Return what makes a candidate the same in two runs: a memory stays itself when it is pinned."""
+    """Return the key of a candidate across runs; a memory keeps its own when it is pinned."""
     layer, key = item["layer"], item["source_id"] or item["excerpt"]
     return f"{'memory' if layer in MEMORIES else layer} {key}"
 
@@ -348,7 +349,7 @@ def _row(item: Item, *, may_curate: bool, before: RunOutcome | None) -> Row:
 
 
 def _parts(breakdown: Mapping[str, Any]) -> list[Part]:
-    """Return the weighted parts that the score is the sum of; where there are none, what the relevance is made of."""
+    """Return the weighted parts of the score; where there are none, the parts of the relevance."""
     names = [name for name in WEIGHTED if name in breakdown]
     names = names or [name for name in PARTS if name in breakdown]
     values = [(name, breakdown[name]) for name in names if isinstance(breakdown[name], int | float)]
@@ -356,7 +357,7 @@ def _parts(breakdown: Mapping[str, Any]) -> list[Part]:
 
 
 def _change(item: Item, before: RunOutcome) -> str:
-    """Say what is other than it was before, in words; "" where nothing is."""
+    """Return the difference to the run before in words; "" where there is none."""
     if item["layer"] in (SYSTEM, USER_MESSAGE):
         return ""
     was = before.items.get(_identity(item))
@@ -382,62 +383,60 @@ def _address(name: str | None, key: str | None) -> str | None:
 
 
 MOST_BYTES: Final = 60_000
-"""Of all texts together, as they stand in the page: an escaped quotation mark is six."""
+"""Of all texts together, escaped as in the page: a quotation mark is six bytes."""
 
 LEAST_OF_THE_LAST: Final = 4_000
-"""What is kept for the user's own message, which stands last."""
+"""Reserved for the user's own message, which comes last."""
 
 SHORTEST_DATA: Final = 200
 
-_CODE: Final = re.compile(r"(?<=<remembered-)[0-9a-f]{32}(?=>)|(?<=</remembered-)[0-9a-f]{32}(?=>)")
-_FIXED: Final = "0" * 32
+_NONCE: Final = re.compile(r"(?<=<remembered-)[0-9a-f]{32}(?=>)|(?<=</remembered-)[0-9a-f]{32}(?=>)")
+_FIXED_NONCE: Final = "0" * 32
 
 
 @dataclass(frozen=True)
 class PromptText:
-    """One text of the prompt; `length` is that of the whole."""
+    """One text of the prompt, possibly cut; `length` is that of the whole."""
 
     text: str = field(repr=False)
     length: int
 
     @property
     def is_cut(self) -> bool:
-        """Return whether there is more of it."""
         return len(self.text) < self.length
 
 
 @dataclass(frozen=True)
 class PromptTurn:
-    """One message: whose it is, and its blocks. `role` "" is the `system` that stands apart."""
+    """One message with its blocks; `role` "" is the separate `system`."""
 
     role: str
     texts: list[PromptText]
 
 
 @dataclass(frozen=True)
-class ShownPrompt:
-    """What is sent, message by message, and as JSON where that is short enough to stand here."""
+class PromptPreview:
+    """The prompt message by message, and as JSON where that is short enough for the page."""
 
     turns: list[PromptTurn]
     as_json: str | None = field(repr=False)
 
     @property
     def is_cut(self) -> bool:
-        """Return whether a text is cut."""
         return any(text.is_cut for turn in self.turns for text in turn.texts)
 
 
 def prompt_as_json(assembly: Assembly) -> str:
-    """Return what is sent, as an API would take it."""
+    """Return the prompt as JSON, as a provider takes it."""
     body: dict[str, Any] = {} if assembly.system is None else {"system": assembly.system}
     return json.dumps({**body, "messages": assembly.messages}, ensure_ascii=False, indent=2)
 
 
-def prompt_to_show(assembly: Assembly) -> ShownPrompt:
-    """Return the prompt with its texts cut where they are too long for a page."""
+def prompt_preview(assembly: Assembly) -> PromptPreview:
+    """Return the prompt, its texts cut where they are too long for a page."""
     sent = [("", assembly.system)] if assembly.system is not None else []
     sent += [(message["role"], message["content"]) for message in assembly.messages]
-    texts = [(role, list(_texts(content))) for role, content in sent]
+    texts = [(role, list(_block_texts(content))) for role, content in sent]
     room, turns = MOST_BYTES - LEAST_OF_THE_LAST, []
     for place, (role, blocks) in enumerate(texts):
         if place == len(texts) - 1:
@@ -449,16 +448,16 @@ def prompt_to_show(assembly: Assembly) -> ShownPrompt:
             shown.append(PromptText(text, len(block)))
         turns.append(PromptTurn(role, shown))
     whole = prompt_as_json(assembly)
-    return ShownPrompt(turns, whole if _size(whole) <= MOST_BYTES else None)
+    return PromptPreview(turns, whole if _size(whole) <= MOST_BYTES else None)
 
 
-def nonce_tokens(assembly: Assembly, count: Callable[[str], int]) -> int:
-    """Return how many tokens more than a fixed one the random code takes that the remembered block stands between."""
-    texts = [text for message in assembly.messages for text in _texts(message["content"])]
-    return sum(count(text) - count(_CODE.sub(_FIXED, text)) for text in texts if _CODE.search(text))
+def count_nonce_tokens(assembly: Assembly, count: Callable[[str], int]) -> int:
+    """Return the tokens that the block's nonce takes more than a fixed one, which differ from run to run."""
+    texts = [text for message in assembly.messages for text in _block_texts(message["content"])]
+    return sum(count(text) - count(_NONCE.sub(_FIXED_NONCE, text)) for text in texts if _NONCE.search(text))
 
 
-def _texts(content: str | Sequence[dict[str, Any]] | None) -> Iterator[str]:
+def _block_texts(content: str | Sequence[dict[str, Any]] | None) -> Iterator[str]:
     if isinstance(content, str):
         yield content
         return
@@ -467,7 +466,6 @@ def _texts(content: str | Sequence[dict[str, Any]] | None) -> Iterator[str]:
 
 
 def _reference(block: dict[str, Any]) -> str:
-    """Return an image's block as JSON, without the bytes of the image."""
     return json.dumps(_without_data(block), ensure_ascii=False)
 
 
@@ -484,7 +482,7 @@ def _size(text: str) -> int:
 
 
 def _within(text: str, most: int) -> str:
-    """Return as much of a text's beginning as fits; halving is near enough for a page."""
+    """Return the beginning of a text that fits, found by halving, which is exact enough for a page."""
     shown = text[: max(0, most)]
     while shown and _size(shown) > most:
         shown = shown[: len(shown) // 2]
@@ -492,7 +490,7 @@ def _within(text: str, most: int) -> str:
 
 
 def project_in_words(project: str | None) -> str:
-    """Return which project was asked for: none at all is something else than nobody naming one."""
+    """Return the requested project in words; None means no project, UNNAMED that none was named."""
     if project is None:
         return gettext("no project")
     if project == UNNAMED:

@@ -7,7 +7,7 @@ in the form: only a POST assembles a context.
 
 import secrets
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from typing import Any, Final
 from uuid import UUID
@@ -34,15 +34,15 @@ from conversations.admin.context_breakdown import (
     LAYERS,
     RunOutcome,
     candidate_groups,
-    nonce_tokens,
+    count_nonce_tokens,
     project_in_words,
     prompt_as_json,
-    prompt_to_show,
+    prompt_preview,
     removed_candidates,
     run_outcome,
     token_budget,
 )
-from conversations.admin.playground_form import NO_PROJECT, PlaygroundForm, settings_of
+from conversations.admin.playground_form import NO_PROJECT, PlaygroundForm, receipt_settings
 from conversations.domain.assembly import InvalidContext
 from conversations.domain.budget import ContextTooLarge
 from conversations.domain.layers import PROJECT, SESSION_SUMMARY
@@ -56,40 +56,6 @@ from memoryhub.llm.client import counter_in_use
 from memoryhub.llm.errors import ProviderError
 from memoryhub.tenancy.domain import PolicyError
 from memoryhub.tenancy.models import Actor
-
-KEPT_SECONDS: Final = 900
-TOKEN_BYTES: Final = 16
-
-
-@dataclass(frozen=True)
-class Run:
-    """What a run was asked, and what came of it: what the next is compared with."""
-
-    settings: dict[str, str] = field(repr=False)
-    outcome: RunOutcome
-    actor_id: UUID | None = None
-
-
-def _place(request: HttpRequest, token: str) -> str:
-    return f"playground:{request.user.pk}:{token}"
-
-
-def keep_run(request: HttpRequest, run: Run) -> str:
-    """Keep a run for this person; return the token that it is known by."""
-    token = secrets.token_urlsafe(TOKEN_BYTES)
-    cache.set(_place(request, token), run, KEPT_SECONDS)
-    return token
-
-
-def load_run(request: HttpRequest, token: str) -> Run | None:
-    """Return a run of this person's, as long as it is known; what was erased since is known no more."""
-    is_one = 0 < len(token) <= 64 and token.replace("-", "").replace("_", "").isalnum() and token.isascii()
-    run: Run | None = cache.get(_place(request, token)) if is_one else None
-    if run is None or run.actor_id is None or Actor.objects.filter(pk=run.actor_id).exists():
-        return run
-    cache.delete(_place(request, token))
-    return None
-
 
 TEMPLATE: Final = "admin/conversations/playground/page.html"
 MOST_SUGGESTED: Final = 50
@@ -107,7 +73,7 @@ NEEDS: Final = (
     "memoryhub.view_agent",
     "memoryhub.view_actor",
 )
-"""A context holds something of each; what lives above this app is known by name only."""
+"""A context holds data of each; models above this app are known by name only."""
 
 GAPS: Final = {
     EMBEDDER: _("The embedder could not be asked, so memories and messages were found by their words alone."),
@@ -115,11 +81,43 @@ GAPS: Final = {
     PROJECT: _("There is no such project, or it says nothing."),
     ROUTING: _("No project was found by the message."),
 }
+KEPT_SECONDS: Final = 900
+TOKEN_BYTES: Final = 16
+
+
+@dataclass(frozen=True)
+class Run:
+    """The settings and the outcome of a run, which the next is compared with."""
+
+    settings: dict[str, str] = field(repr=False)
+    outcome: RunOutcome
+    actor_id: UUID | None = None
+
+
+def _cache_key(request: HttpRequest, token: str) -> str:
+    return f"playground:{request.user.pk}:{token}"
+
+
+def keep_run(request: HttpRequest, run: Run) -> str:
+    """Cache a run for this person, and return its token."""
+    token = secrets.token_urlsafe(TOKEN_BYTES)
+    cache.set(_cache_key(request, token), run, KEPT_SECONDS)
+    return token
+
+
+def load_run(request: HttpRequest, token: str) -> Run | None:
+    """Return a cached run of this person; None where it expired or its actor was erased."""
+    is_token = 0 < len(token) <= 64 and token.replace("-", "").replace("_", "").isalnum() and token.isascii()
+    run: Run | None = cache.get(_cache_key(request, token)) if is_token else None
+    if run is None or run.actor_id is None or Actor.objects.filter(pk=run.actor_id).exists():
+        return run
+    cache.delete(_cache_key(request, token))
+    return None
 
 
 @dataclass
 class Result:
-    """A context that was tried, and what is to be told about it."""
+    """A previewed context, with notices for the page."""
 
     tenant: Tenant
     request: ContextRequest
@@ -128,58 +126,56 @@ class Result:
 
     @property
     def items(self) -> list[dict[str, Any]]:
-        """Return the candidates, as a receipt would list them."""
-        names = ("layer", "source_id", "excerpt", "tokens", "relevance", "final_score", "score_breakdown",
-                 "included", "reason")  # fmt: skip
-        return [{name: getattr(item, name) for name in names} for item in self.context.assembly.items]
+        return [asdict(item) for item in self.context.assembly.items]
 
     @cached_property
-    def code(self) -> int:
-        """Return what the context's random code takes: no run is compared by that."""
-        return nonce_tokens(self.context.assembly, counter_in_use().count)
+    def nonce_tokens(self) -> int:
+        return count_nonce_tokens(self.context.assembly, counter_in_use().count)
 
     @property
     def outcome(self) -> RunOutcome:
-        """Return what a later run is compared with."""
         metadata = self.context.assembly.metadata
         return run_outcome(
-            self.items, total=metadata.total_tokens, limit=metadata.token_limit, code=self.code
+            self.items,
+            total=metadata.total_tokens,
+            limit=metadata.token_limit,
+            nonce_tokens=self.nonce_tokens,
         )
 
 
 def playground(request: HttpRequest) -> HttpResponse:
-    """Show the form, filled in with what an address of this page still knows; run what is posted."""
+    """Show the form, filled in from a receipt, a cached run or a session; a POST assembles the context."""
     may_keep = request.user.has_perm(KEEP)
     is_to_keep = request.method == "POST" and bool(submitted_text(request, "keep"))
     if is_to_keep and not may_keep:
         raise PermissionDenied
-    before, settings = _asked(request)
+    before, settings = _settings_of_request(request)
     form = PlaygroundForm(settings if request.method == "POST" else None, initial=settings)
     result = _result(request, form) if form.is_bound and form.is_valid() else None
     if result is not None and submitted_text(request, "as") == "json":
-        return _file(result)
+        return _download(result)
     context: dict[str, Any] = {"form": form, "suggested": _suggested(form, result), "may_keep": may_keep}
     if not form.is_bound and submitted_text(request, "run"):
         context |= (
             {"run": submitted_text(request, "run"), "comes_back": True} if before else {"is_forgotten": True}
         )
     if result is None and form.is_bound and before is not None:
-        # What was refused or could not be asked is no run: the next is compared with the one before it.
+        # A failed run is none: the next is compared with the one before it.
         context["run"] = keep_run(request, before)
     if result is not None:
         if is_to_keep:
             context["kept"] = _keep(request, result)
-        context |= _shown(request, form, result, before)
+        context |= _result_context(request, form, result, before)
     return render_page(request, TEMPLATE, title=_("Playground"), **context)
 
 
-def _asked(request: HttpRequest) -> tuple[Run | None, dict[str, str]]:
-    """Return the run before this one, and the settings: posted, a receipt's, a kept run's, or a session's."""
+def _settings_of_request(request: HttpRequest) -> tuple[Run | None, dict[str, str]]:
+    """Return the run before this one, and the settings: posted, of a receipt, a cached run, or a session."""
     before = load_run(request, submitted_text(request, "run"))
     receipt = _receipt(request)
     if receipt is not None:
         outcome = run_outcome(receipt.items, total=receipt.total_tokens, limit=receipt.token_limit)
-        settings = settings_of(receipt)
+        settings = receipt_settings(receipt)
         return Run(settings, outcome, receipt.actor_id), settings
     if request.method == "POST":
         settings = {name: request.POST.get(name, "") for name in PlaygroundForm.base_fields}
@@ -190,7 +186,7 @@ def _asked(request: HttpRequest) -> tuple[Run | None, dict[str, str]]:
 
 
 def _receipt(request: HttpRequest) -> Receipt | None:
-    """Return the receipt whose page posts here."""
+    """Return the receipt whose page posted the request."""
     key = as_uuid(request.POST.get("receipt", ""))
     if key is None:
         return None
@@ -198,7 +194,7 @@ def _receipt(request: HttpRequest) -> Receipt | None:
 
 
 def _prefilled(request: HttpRequest) -> dict[str, str]:
-    """Return the settings that an address names: by a session's id, for no address holds a user's."""
+    """Return the settings of the session in the query string; addresses name no users."""
     key = as_uuid(request.GET.get("session", ""))
     session = Session.objects.select_related("actor").filter(pk=key).first() if key else None
     if session is None:
@@ -207,13 +203,13 @@ def _prefilled(request: HttpRequest) -> dict[str, str]:
 
 
 def _result(request: HttpRequest, form: PlaygroundForm) -> Result | None:
-    """Return the context, or None where something about the request is wrong: it then stands beside its field."""
+    """Return the context, or None where the form got errors instead."""
     values, by, now = form.cleaned_data, principal(request), clock()
     tenant = tenant_for_reading(by, values["agent"], values["user"])
     session = _session(form, tenant)
     if form.errors:
         return None
-    asked = ContextRequest(
+    context_request = ContextRequest(
         message=values["message"],
         session=session,
         project=values["project"],
@@ -222,11 +218,11 @@ def _result(request: HttpRequest, form: PlaygroundForm) -> Result | None:
         options=form.options(),
     )
     try:
-        context = assemble_context(tenant=tenant, request=asked, by=by, now=now, dry_run=True)
+        context = assemble_context(tenant=tenant, request=context_request, by=by, now=now, dry_run=True)
     except (ContextTooLarge, InvalidContext, PolicyError, ProviderError) as error:
-        _tell_beside(form, error)
+        _add_error(form, error)
         return None
-    return Result(tenant, asked, context, _notices(form, tenant, context))
+    return Result(tenant, context_request, context, _notices(form, tenant, context))
 
 
 def _session(form: PlaygroundForm, tenant: Tenant) -> Session | None:
@@ -239,8 +235,8 @@ def _session(form: PlaygroundForm, tenant: Tenant) -> Session | None:
     return session
 
 
-def _tell_beside(form: PlaygroundForm, error: Exception) -> None:
-    """Put what the assembly had against it beside the field it is about."""
+def _add_error(form: PlaygroundForm, error: Exception) -> None:
+    """Add an error of the assembly to the field it is about."""
     if isinstance(error, ContextTooLarge):
         figures = {"required": grouped(error.required_tokens), "limit": grouped(error.token_limit)}
         problem = _("System prompt and message alone need %(required)s tokens; the limit is %(limit)s.")
@@ -255,33 +251,33 @@ def _tell_beside(form: PlaygroundForm, error: Exception) -> None:
 
 
 def _notices(form: PlaygroundForm, tenant: Tenant, context: AssembledContext) -> list[str]:
-    """Return what is to be known about the result, in words."""
-    told: list[str] = []
+    """Return remarks on the result for the page."""
+    notices: list[str] = []
     if tenant.user_id != form.cleaned_data["user"]:
-        told.append(
+        notices.append(
             gettext("This agent files everything under one user, whoever is named; it is that user’s.")
         )
     if tenant.actor is None:
-        told.append(gettext("Nobody of this name is known yet: this is what a new user would get."))
-    told += [_gap(name) for name in context.metadata["degraded"]]
+        notices.append(gettext("Nobody of this name is known yet: this is what a new user would get."))
+    notices += [_gap_notice(name) for name in context.metadata["degraded"]]
     if context.routing is not None:
-        told.append(_routed(context.routing))
-    return told
+        notices.append(_routing_notice(context.routing))
+    return notices
 
 
-def _gap(name: str) -> str:
+def _gap_notice(name: str) -> str:
     if name in GAPS:
         return str(GAPS[name])
     return gettext("A layer could not be asked: %(layer)s.") % {"layer": LAYERS.get(name, name)}
 
 
-def _routed(routing: Routing) -> str:
+def _routing_notice(routing: Routing) -> str:
     if routing.project:
-        told = gettext("The message was taken to be about the project “%(project)s” (%(confidence)s).")
-        return told % {"project": routing.project, "confidence": gettext(routing.confidence)}
+        text = gettext("The message was taken to be about the project “%(project)s” (%(confidence)s).")
+        return text % {"project": routing.project, "confidence": gettext(routing.confidence)}
     if routing.proposed_name:
-        told = gettext("The message belongs to no known project; “%(project)s” would be proposed.")
-        return told % {"project": routing.proposed_name}
+        text = gettext("The message belongs to no known project; “%(project)s” would be proposed.")
+        return text % {"project": routing.proposed_name}
     return gettext("Nobody knows which project the message is about; the user would be asked.")
 
 
@@ -295,8 +291,10 @@ def _keep(request: HttpRequest, result: Result) -> Receipt | None:
         return None
 
 
-def _shown(request: HttpRequest, form: PlaygroundForm, result: Result, before: Run | None) -> dict[str, Any]:
-    """Return what a result's part of the page shows; and keep the run, so that the next is compared with it."""
+def _result_context(
+    request: HttpRequest, form: PlaygroundForm, result: Result, before: Run | None
+) -> dict[str, Any]:
+    """Return the template context of a result, and cache the run so that the next is compared with it."""
     items, metadata = result.items, result.context.assembly.metadata
     was = before.outcome if before else None
     actor = result.tenant.actor
@@ -307,32 +305,36 @@ def _shown(request: HttpRequest, form: PlaygroundForm, result: Result, before: R
         "run": token,
         "next": f"{reverse('playground')}?run={token}",
         "budget": token_budget(
-            items, total=metadata.total_tokens, limit=metadata.token_limit, before=was, code=result.code
+            items,
+            total=metadata.total_tokens,
+            limit=metadata.token_limit,
+            before=was,
+            nonce_tokens=result.nonce_tokens,
         ),
         "groups": candidate_groups(items, may_curate=may_curate, before=was),
         "gone": removed_candidates(was, items) if was else [],
         "compared": before is not None,
         "changed": _changed(form, before) if before else [],
         "may_curate": may_curate,
-        "prompt": prompt_to_show(result.context.assembly),
+        "prompt": prompt_preview(result.context.assembly),
         "latency": result.context.metadata["assembly_latency_ms"],
         "budgets": [each for each in TOKENS_TO_TRY if each != form.cleaned_data["max_tokens"]],
     }
 
 
 def _changed(form: PlaygroundForm, before: Run) -> list[tuple[Any, str, str]]:
-    """Return the settings that are other than in the run before: what, from, to."""
+    """Return the settings that differ from the run before: label, old value, new value."""
     now = _settings(form)
     changed = []
     for name, bound in form.fields.items():
         was, value = before.settings.get(name, ""), now.get(name, "")
         if was != value:
-            changed.append((bound.label, _said(name, was), _said(name, value)))
+            changed.append((bound.label, _setting_label(name, was), _setting_label(name, value)))
     return changed
 
 
-def _said(name: str, value: str) -> str:
-    """Return a setting's value as a person reads it."""
+def _setting_label(name: str, value: str) -> str:
+    """Return a setting's value for the page."""
     if name == "project":
         return project_in_words(None if value == NO_PROJECT else value or UNNAMED)
     return excerpt(value, 60) if value else "–"
@@ -343,7 +345,7 @@ def _settings(form: PlaygroundForm) -> dict[str, str]:
 
 
 def _suggested(form: PlaygroundForm, result: Result | None) -> Mapping[str, Any]:
-    """Return what can be chosen where something is typed: the latest users, then the user's latest sessions."""
+    """Return suggestions for the text fields: the latest users, then the user's latest sessions."""
     fixed = {"projects": [AUTO, NO_PROJECT]}
     if result is not None and result.tenant.actor is not None:
         rows = Session.objects.filter(actor_id=result.tenant.actor.pk)
@@ -354,8 +356,7 @@ def _suggested(form: PlaygroundForm, result: Result | None) -> Mapping[str, Any]
     return {**fixed, "users": list(dict.fromkeys(users))}
 
 
-def _file(result: Result) -> HttpResponse:
-    """Return the whole prompt as a file."""
+def _download(result: Result) -> HttpResponse:
     answer = HttpResponse(prompt_as_json(result.context.assembly), content_type="application/json")
     answer["Content-Disposition"] = 'attachment; filename="context.json"'
     answer["Cache-Control"] = "no-store"

@@ -1,4 +1,4 @@
-"""What the playground is asked: whose context, for which message, with which options."""
+"""Form of the playground: agent, user, message and options of a context."""
 
 from typing import Any, Final
 from uuid import UUID
@@ -67,7 +67,7 @@ def _whole(label: Any, low: int, high: int, help_text: Any = "") -> forms.Intege
 
 
 class PlaygroundForm(forms.Form):
-    """Whose context is wanted, for which message, with which options; an empty option is the policy's."""
+    """Agent, user, message and options of a context; an empty option takes the policy's value."""
 
     agent = forms.ChoiceField(label=_("Agent"), widget=UnfoldAdminSelectWidget())
     user = _text(_("User"), _("Empty: the agent itself."), suggestions="users")
@@ -114,7 +114,7 @@ class PlaygroundForm(forms.Form):
         agents.choices = [(pk, pk) for pk in Agent.objects.order_by("pk").values_list("pk", flat=True)]
 
     def clean_session(self) -> UUID | None:
-        """Return the session's id, or None; that it is this user's is looked up where the user is known."""
+        # Whether it is of this user is checked where the user is resolved.
         text = self.cleaned_data["session"].strip()
         key = as_uuid(text)
         if text and key is None:
@@ -122,16 +122,14 @@ class PlaygroundForm(forms.Form):
         return key
 
     def clean_format(self) -> str:
-        """Return the form that the prompt is written in."""
         return self.cleaned_data["format"] or "anthropic"
 
     def clean_project(self) -> str | None:
-        """Return a project's name, or what stands for one where a context is asked for."""
         name = self.cleaned_data["project"].strip()
         return None if name == NO_PROJECT else name or UNNAMED
 
     def options(self) -> dict[str, Any]:
-        """Return the policy values that were set."""
+        """Return the policy values that are set."""
         values = {name: self.cleaned_data[name] for name in OPTIONS}
         switched = {name: values[name] == "true" for name in SWITCHES if values[name]}
         others = {name: values[name] for name in OPTIONS if name not in SWITCHES}
@@ -139,36 +137,35 @@ class PlaygroundForm(forms.Form):
 
     @property
     def main(self) -> list[Any]:
-        """Return the fields that most runs set."""
         return [self[name] for name in self.fields if name not in FURTHER and name != "message"]
 
     @property
     def further(self) -> list[Any]:
-        """Return the other options."""
         return [self[name] for name in FURTHER]
 
     @property
     def is_open(self) -> bool:
-        """Return whether the other options are in use, or wrong."""
         return any(self[name].value() or self[name].errors for name in FURTHER)
 
 
-def settings_of(receipt: Receipt) -> dict[str, str]:
-    """Return what the playground is to be asked for a receipt's context once more."""
-    asked = receipt.metadata.get("asked", {})
-    project = asked.get("project", UNNAMED)
-    options = {name: _typed_as(value) for name, value in asked.get("options", {}).items() if name in OPTIONS}
+def receipt_settings(receipt: Receipt) -> dict[str, str]:
+    """Return the form values that repeat a receipt's context."""
+    request = receipt.metadata.get("asked", {})
+    project = request.get("project", UNNAMED)
+    options = {
+        name: _as_typed(value) for name, value in request.get("options", {}).items() if name in OPTIONS
+    }
     return {
         "agent": receipt.actor.agent_id,
         "user": receipt.actor.user_id,
         "session": str(receipt.session_id or ""),
         "message": receipt.query,
         "project": NO_PROJECT if project is None else project,
-        "perspective": asked.get("perspective") or "",
-        "format": asked.get("format", "anthropic"),
+        "perspective": request.get("perspective") or "",
+        "format": request.get("format", "anthropic"),
         **options,
     }
 
 
-def _typed_as(value: Any) -> str:
+def _as_typed(value: Any) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)

@@ -15,25 +15,25 @@ from conversations.admin.context_breakdown import candidate_groups, project_in_w
 from conversations.domain.messages import TurnState
 from conversations.models import ChatTurn, Message, Receipt
 from memoryhub.admin.base import (
+    OwnedMixin,
     ReadOnlyAdmin,
     as_uuid,
     clock,
     coloured,
     excerpt,
     link_to,
-    owner_label,
     title_with_time,
 )
 from memoryhub.admin.filters import UserFilter
 from memoryhub.admin.pages import needs_of
 
 NO_FIGURES: Final = frozenset({"asked", "is_trial", "layer_budgets", "total_tokens", "token_limit"})
-"""What a receipt's metadata hold besides single figures, or what stands elsewhere on the page."""
+"""Metadata of a receipt that are no single figures, or are shown elsewhere on the page."""
 
 
 @admin.register(Receipt)
-class ReceiptAdmin(ReadOnlyAdmin):
-    """Why a context was what it was: every candidate, what became of it, and why."""
+class ReceiptAdmin(OwnedMixin, ReadOnlyAdmin):
+    """Receipts of contexts: every candidate, whether it entered, and why."""
 
     list_display = (
         "created_at",
@@ -62,49 +62,36 @@ class ReceiptAdmin(ReadOnlyAdmin):
     change_form_outer_after_template = "admin/conversations/receipt/items.html"
 
     def title_of(self, row: Any) -> str:
-        """Return when the context was put together."""
         return title_with_time(self.opts.verbose_name, row.created_at)
 
     def get_queryset(self, request: HttpRequest) -> Any:
-        """Return the receipts; a list leaves out what only a receipt's own page shows."""
         rows = super().get_queryset(request)
         page = request.resolver_match.url_name if request.resolver_match else ""
         return rows.defer("items", "metadata") if page == "conversations_receipt_changelist" else rows
 
     def get_search_results(self, request: HttpRequest, queryset: Any, search_term: str) -> Any:
-        """Find receipts in which a memory or message was a candidate as well."""
         found, duplicates = super().get_search_results(request, queryset, search_term)
         key = as_uuid(search_term)
         return (found if key is None else found | queryset.filter(source_ids__contains=[key])), duplicates
 
     @admin.display(description=_("user's message"))
     def shown_query(self, receipt: Any) -> str:
-        """Return the message's beginning."""
         return excerpt(receipt.opening, 80)
 
     @admin.display(description=_("user's message"))
     def whole_query(self, receipt: Receipt) -> str:
-        """Return the message that the context was assembled for."""
         return format_html('<div dir="auto" style="white-space: pre-wrap">{}</div>', receipt.query)
-
-    @admin.display(description=_("whose"), ordering="actor")
-    def owner(self, receipt: Receipt) -> str:
-        """Return whose context it was."""
-        return owner_label(receipt.actor)
 
     @admin.display(description=_("session"))
     def of_session(self, receipt: Any) -> str:
-        """Return a link to the session, where there was one."""
         key = receipt.session_id
         return link_to("admin:conversations_session_change", key, str(key)[:13]) if key else "-"
 
     @admin.display(description=_("sources"))
     def candidates(self, receipt: Receipt) -> int:
-        """Return how many memories and messages were candidates."""
         return len(receipt.source_ids)
 
     def context_of(self, request: HttpRequest, row: Any) -> dict[str, Any]:
-        """Return the candidates and how the tokens were used; who may, can ask for the same again."""
         figures = [(name, value) for name, value in sorted(row.metadata.items()) if name not in NO_FIGURES]
         return {
             "groups": candidate_groups(row.items),
@@ -117,7 +104,7 @@ class ReceiptAdmin(ReadOnlyAdmin):
 
 
 def _project_asked(receipt: Receipt) -> str | None:
-    """Return which project a receipt's call asked for, in words; None where the receipt is older than that."""
+    """Return the requested project in words; None for receipts from before it was stored."""
     asked = receipt.metadata.get("asked")
     return None if asked is None else project_in_words(asked.get("project", UNNAMED))
 
@@ -133,8 +120,8 @@ LONGEST_SHOWN = 20_000
 
 
 @admin.register(ChatTurn)
-class ChatTurnAdmin(ReadOnlyAdmin):
-    """Questions to a model: how long they took, what answered, what failed and why."""
+class ChatTurnAdmin(OwnedMixin, ReadOnlyAdmin):
+    """Chat turns: questions to a model with state, duration, answer or error."""
 
     list_display = (
         "created_at",
@@ -172,60 +159,45 @@ class ChatTurnAdmin(ReadOnlyAdmin):
     )
 
     def get_queryset(self, request: HttpRequest) -> Any:
-        """Return the questions; a list takes only the beginning of each."""
         rows = super().get_queryset(request).defer("context_metadata")
         return rows.annotate(opening=Left("question__content", 200))
 
     @admin.display(description=_("question"))
     def shown_question(self, turn: Any) -> str:
-        """Return the question's beginning."""
         return excerpt(turn.opening, 80)
 
     @admin.display(description=_("question"))
     def whole_question(self, turn: ChatTurn) -> str:
-        """Return what the user asked."""
         return _whole(turn.question)
 
     @admin.display(description=_("answer"))
     def whole_answer(self, turn: ChatTurn) -> str:
-        """Return what the model answered."""
         return _whole(turn.answer) if turn.answer else "-"
 
-    @admin.display(description=_("whose"), ordering="actor")
-    def owner(self, turn: ChatTurn) -> str:
-        """Return whose question it was."""
-        return owner_label(turn.actor)
-
     def title_of(self, row: Any) -> str:
-        """Return what became of it, and when it was asked."""
         return title_with_time(self.shown_state(row)[1], row.created_at)
 
     @coloured(STATE_COLOURS)
     @admin.display(description=_("state"), ordering="state")
     def shown_state(self, turn: ChatTurn) -> tuple[str, Any]:
-        """Return what became of it; what a server that was killed has left is nobody's any more."""
-        if turn.state == TurnState.ANSWERING and turn.until < clock():
+        if turn.state == TurnState.ANSWERING and turn.until < clock():  # its server was killed
             return BROKEN_OFF, _("broken off")
         return turn.state, turn.get_state_display()
 
     @admin.display(description=_("state"))
     def state_in_words(self, turn: ChatTurn) -> Any:
-        """Return what became of it, on its page."""
         return self.shown_state(turn)[1]
 
     @admin.display(description=_("took"))
     def took(self, turn: ChatTurn) -> str:
-        """Return how long the answer took, from the question to its last word."""
         return f"{(turn.finished_at - turn.created_at).total_seconds():.1f} s" if turn.finished_at else "-"
 
     @admin.display(description=_("session"))
     def of_session(self, turn: ChatTurn) -> str:
-        """Return a link to the session."""
         return link_to("admin:conversations_session_change", turn.session_id, str(turn.session_id)[:13])
 
     @admin.display(description=_("receipt"))
     def of_receipt(self, turn: ChatTurn) -> str:
-        """Return a link to the receipt of its context."""
         key = turn.receipt_id
         return link_to("admin:conversations_receipt_change", key, str(key)[:13]) if key else "-"
 

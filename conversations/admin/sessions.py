@@ -8,7 +8,7 @@ from django.contrib import admin
 from django.core.exceptions import PermissionDenied
 from django.db.models import Q
 from django.http import HttpRequest, HttpResponse
-from django.urls import URLPattern, path, reverse
+from django.urls import URLPattern, reverse
 from django.utils.html import format_html
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
@@ -24,19 +24,19 @@ from conversations.admin.timeline import summarise_address, timeline_context
 from conversations.domain.messages import TurnState
 from conversations.models import ChatTurn, Message, Receipt, Session
 from memoryhub.admin.base import (
+    OwnedMixin,
     ReadOnlyAdmin,
     clock,
     coloured,
     excerpt,
     link_to,
-    owner_label,
     principal,
     title_with_time,
     truncated,
 )
 from memoryhub.admin.dashboard import RECENT, Section, Tile, count
 from memoryhub.admin.filters import UserFilter
-from memoryhub.admin.object_actions import Done, run_object_action
+from memoryhub.admin.object_actions import Done, object_action_urls, run_object_action
 from memoryhub.admin.pages import needs_of, render_page
 
 SESSION_FILTER = "session__id__exact"
@@ -44,8 +44,8 @@ TRUST_COLOURS = {"trusted": "success", "untrusted": "warning"}
 
 
 @admin.register(Session)
-class SessionAdmin(ReadOnlyAdmin):
-    """Conversations. A session's page is its timeline, for people who may read messages."""
+class SessionAdmin(OwnedMixin, ReadOnlyAdmin):
+    """Sessions. The page of one is its timeline, for people who may read messages; else the fields alone."""
 
     list_display = (
         "shown_title",
@@ -74,40 +74,26 @@ class SessionAdmin(ReadOnlyAdmin):
 
     @admin.display(description=_("title"), ordering="title")
     def shown_title(self, session: Session) -> Any:
-        """Return the title; sessions without one are known by their id."""
         return excerpt(session.title, 80) if session.title else str(session.pk)
 
-    @admin.display(description=_("whose"), ordering="actor")
-    def owner(self, session: Session) -> str:
-        """Return whose conversation it is."""
-        return owner_label(session.actor)
-
     def title_of(self, row: Any) -> str:
-        """Return the title; of a session without one its channel, and when it began."""
         return truncated(row.title) if row.title else title_with_time(row.channel, row.started_at)
 
     def get_urls(self) -> list[URLPattern]:
-        """Return the addresses, with the timeline and what its button posts to."""
-        view = self.admin_site.admin_view
         return [
-            path(
-                "<path:object_id>/timeline/", view(self.timeline_view), name="conversations_session_timeline"
-            ),
-            path("<path:object_id>/end/", view(self.end_view), name="conversations_session_end"),
+            *object_action_urls(self, {"timeline": self.timeline_view, "end": self.end_view}),
             *super().get_urls(),
         ]
 
     def change_view(
         self, request: HttpRequest, object_id: str, form_url: str = "", extra_context: Any = None
     ) -> HttpResponse:
-        """Show the timeline; the fields alone to people who may not read messages."""
         if request.method == "GET" and _may_read(request):
             return self.timeline_view(request, object_id)
         answer: HttpResponse = super().change_view(request, object_id, form_url, extra_context)
         return answer
 
     def timeline_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
-        """Show the messages in order, and what came of them."""
         session: Any = self.get_object(request, object_id)
         if not self.has_view_permission(request, session) or not _may_read(request):
             raise PermissionDenied
@@ -130,18 +116,18 @@ class SessionAdmin(ReadOnlyAdmin):
         )
 
     def has_end_permission(self, request: HttpRequest) -> bool:
-        """Return whether this person may end sessions."""
         return bool(request.user.has_perm("conversations.change_session"))
 
     def end_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
-        """End the session, as its client would; a later message opens it again."""
+        """End the session, as its client would; a later message reopens it."""
 
         def act(session: Session, reason: str) -> Done:
             end_session(session=session, by=principal(request), now=clock())
             return Done(gettext("The session was ended; what follows it was ordered."))
 
-        may = lambda session: self.has_end_permission(request)  # noqa: E731
-        return run_object_action(self, request, object_id, act, may=may, logged="end")
+        return run_object_action(
+            self, request, object_id, act, may=lambda _session: self.has_end_permission(request), logged="end"
+        )
 
 
 def _may_read(request: HttpRequest) -> bool:
@@ -149,8 +135,8 @@ def _may_read(request: HttpRequest) -> bool:
 
 
 @admin.register(Message)
-class MessageAdmin(ReadOnlyAdmin):
-    """What was said, newest first; the messages of one session in their order."""
+class MessageAdmin(OwnedMixin, ReadOnlyAdmin):
+    """Messages, newest first; those of one session in their order."""
 
     list_display = (
         "shown_content",
@@ -182,42 +168,32 @@ class MessageAdmin(ReadOnlyAdmin):
 
     @admin.display(description=_("content"))
     def shown_content(self, message: Any) -> str:
-        """Return the message's beginning."""
         return excerpt(message.opening)
 
     @admin.display(description=_("content"))
     def whole_content(self, message: Message) -> str:
-        """Return the whole text as it was written."""
         return format_html('<div dir="auto" style="white-space: pre-wrap">{}</div>', message.content)
-
-    @admin.display(description=_("whose"), ordering="actor")
-    def owner(self, message: Message) -> str:
-        """Return whose message it is."""
-        return owner_label(message.actor)
 
     @admin.display(description=_("session"))
     def in_session(self, message: Any) -> str:
-        """Return a link to the session."""
         return link_to("admin:conversations_session_change", message.session_id, str(message.session_id)[:13])
 
     @coloured(TRUST_COLOURS)
     @admin.display(description=_("trust"), ordering="trust")
     def shown_trust(self, message: Message) -> tuple[str, str]:
-        """Return whether contexts may use it."""
         return message.trust, message.get_trust_display()
 
     def get_ordering(self, request: HttpRequest) -> Sequence[str]:
-        """Order one session's messages as they were said, all messages by their ids, which follow time."""
+        # The ids of all messages follow time.
         return ("session", "seq") if SESSION_FILTER in request.GET else ("-id",)
 
     def lookup_allowed(self, lookup: str, value: str, request: HttpRequest | None = None) -> bool:
-        """Allow the list of one session's messages."""
         allowed: bool = super().lookup_allowed(lookup, value, request)
         return lookup == SESSION_FILTER or allowed
 
 
 def tiles(now: datetime) -> list[Tile]:
-    """Return the figures of the admin's first page."""
+    """Return the dashboard tiles of conversations."""
     day = Receipt.objects.filter(created_at__gte=now - timedelta(hours=24))
     broken_off = Q(state=TurnState.ANSWERING, until__lt=now)
     unanswered = ChatTurn.objects.filter(

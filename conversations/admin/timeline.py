@@ -1,7 +1,4 @@
-"""A session's timeline: its messages in order, and between them what came of them. Read a page at a time.
-
-What stands here of a memory, a summary or a route comes from the apps that have them (`stretches`).
-"""
+"""A session's timeline: its messages in order, with the entries of all apps between them, a page at a time."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -54,7 +51,7 @@ ROLES: Final = {
 
 @dataclass(frozen=True)
 class TimelineQuery:
-    """What of the session is to be seen: which page, which sorts, which words."""
+    """The part of the session to show: the page, the kinds of entries, the words."""
 
     after: int | None = None
     before: int | None = None
@@ -66,41 +63,41 @@ class TimelineQuery:
 
     @property
     def kept(self) -> list[tuple[str, str]]:
-        """Return what the links to other pages keep."""
+        """The parameters that links to other pages keep."""
         words = [("q", self.words)] if self.words else []
         return [*words, *(("show", name) for name in sorted(self.chosen))]
 
 
 @dataclass(frozen=True)
 class MessageRow:
-    """One message as it is shown, and what came of it."""
+    """One message as it is shown, with the entries that follow it."""
 
     message: Any
     role: Any
     references: list[str]
     day: date | None
-    """Told where it is another than that of the message before."""
-    events: list[TimelineEntry]
+    """Set where it is another than that of the message before."""
+    entries: list[TimelineEntry]
 
 
 @dataclass(frozen=True)
 class TimelinePage:
     """One page of a timeline."""
 
-    said: list[MessageRow]
+    messages: list[MessageRow]
     first: list[TimelineEntry]
-    """What happened before the first message of the page."""
+    """Entries before the first message of the page."""
     earlier: int | None
     later: int | None
     left_out: list[Any]
-    """Which sorts have more events than are shown."""
+    """Labels of the kinds that have more entries than are shown."""
     searched: tuple[int, int] | None
-    """The first and the last message that a search read; None where it read the whole session."""
+    """Numbers of the first and last message that a search read; None where it read the whole session."""
 
 
 @dataclass(frozen=True)
 class MessageSlice:
-    """The messages of a page, and from which number on there are, or may be found, others."""
+    """The messages of a page, and the numbers from which there are, or a search may find, others."""
 
     messages: list[Any]
     earlier: int | None
@@ -109,7 +106,7 @@ class MessageSlice:
 
 
 def parse_query(request: HttpRequest) -> TimelineQuery:
-    """Return what the address asks for; what cannot be read is not asked."""
+    """Return the query of an address; unreadable values count as missing."""
     return TimelineQuery(
         after=submitted_number(request, "after"),
         before=submitted_number(request, "before"),
@@ -129,47 +126,47 @@ def _day(text: str) -> date | None:
 
 
 def timeline_context(request: HttpRequest, session: Session) -> dict[str, Any]:
-    """Return what a session's timeline shows to this person."""
-    wish = parse_query(request)
-    allowed = [sort for sort in ENTRY_KINDS if request.user.has_perms(sort.needs)]
-    shown = [sort for sort in allowed if not wish.chosen or sort.name in wish.chosen]
-    shows_messages = not wish.chosen or "message" in wish.chosen
-    leaf = load_page(session, wish, shown)
+    """Return the template context of a session's timeline, with the kinds that this person may see."""
+    query = parse_query(request)
+    allowed = [kind for kind in ENTRY_KINDS if request.user.has_perms(kind.needs)]
+    shown = [kind for kind in allowed if not query.chosen or kind.name in query.chosen]
+    shows_messages = not query.chosen or "message" in query.chosen
+    page = load_page(session, query, shown)
     address = reverse("admin:conversations_session_timeline", args=[session.pk])
     return {
-        "leaf": leaf,
-        "wish": wish,
+        "page": page,
+        "query": query,
         "shows_messages": shows_messages,
         "longest_shown": LONGEST_SHOWN,
         "address": address,
-        "earlier": _link(address, wish, before=leaf.earlier),
-        "later": _link(address, wish, after=leaf.later),
-        "first": _link(address, wish, after=0),
-        "last": _link(address, wish, last=1),
-        "sorts": [
+        "earlier": _link(address, query, before=page.earlier),
+        "later": _link(address, query, after=page.later),
+        "first": _link(address, query, after=0),
+        "last": _link(address, query, last=1),
+        "kinds": [
             {"name": "message", "label": _("Messages"), "chosen": shows_messages},
-            *({"name": sort.name, "label": sort.label, "chosen": sort in shown} for sort in allowed),
+            *({"name": kind.name, "label": kind.label, "chosen": kind in shown} for kind in allowed),
         ],
         "span": Message.objects.of([session.actor_id])
         .filter(session_id=session.pk, seq__in=[1, session.message_count])
         .aggregate(first=Min("created_at"), last=Max("created_at")),
-        "most_of_a_sort": MAX_ENTRIES_PER_KIND,
+        "max_entries": MAX_ENTRIES_PER_KIND,
     }
 
 
-def _link(address: str, wish: TimelineQuery, **where: int | None) -> str | None:
+def _link(address: str, query: TimelineQuery, **where: int | None) -> str | None:
     """Return the address of another page, or None where there is none."""
     ((name, value),) = where.items()
-    return None if value is None else f"{address}?{urlencode([(name, value), *wish.kept])}"
+    return None if value is None else f"{address}?{urlencode([(name, value), *query.kept])}"
 
 
-def load_page(session: Session, wish: TimelineQuery, shown: Sequence[EntryKind]) -> TimelinePage:
-    """Return the messages of a page with what came of them."""
+def load_page(session: Session, query: TimelineQuery, shown: Sequence[EntryKind]) -> TimelinePage:
+    """Return one page of messages with their entries."""
     rows = Message.objects.of([session.actor_id]).filter(session_id=session.pk)
-    cut = _found(rows, wish) if wish.words else _page(rows, wish)
-    messages, has_earlier = cut.messages, cut.earlier is not None
+    part = _search(rows, query) if query.words else _page(rows, query)
+    messages, has_earlier = part.messages, part.earlier is not None
     following = _next_moment(rows, messages)
-    stretch = TimelineWindow(
+    window = TimelineWindow(
         session=session,
         actor_id=session.actor_id,
         message_ids=frozenset(message.pk for message in messages),
@@ -177,22 +174,21 @@ def load_page(session: Session, wish: TimelineQuery, shown: Sequence[EntryKind])
         last_seq=messages[-1].seq if messages else 0,
         since=messages[0].created_at if messages and has_earlier else None,
         until=following,
-        is_search=bool(wish.words),
+        is_search=bool(query.words),
     )
-    events, left_out = _events(stretch, shown)
-    first, said = _woven(messages, events)
+    entries, left_out = _entries(window, shown)
+    first, message_rows = _interleaved(messages, entries)
     return TimelinePage(
-        said=said,
+        messages=message_rows,
         first=first,
-        earlier=cut.earlier,
-        later=cut.later,
+        earlier=part.earlier,
+        later=part.later,
         left_out=left_out,
-        searched=cut.searched,
+        searched=part.searched,
     )
 
 
-def _shown(rows: QuerySet[Message]) -> QuerySet[Message]:
-    """Return the messages with what a page shows of them."""
+def _with_openings(rows: QuerySet[Message]) -> QuerySet[Message]:
     return rows.defer("content", "blocks", "metadata").annotate(
         opening=Left(F("content"), LONGEST_SHOWN),
         length=Length("content"),
@@ -203,133 +199,132 @@ def _shown(rows: QuerySet[Message]) -> QuerySet[Message]:
     )  # fmt: skip
 
 
-def _page(rows: QuerySet[Message], wish: TimelineQuery) -> MessageSlice:
+def _page(rows: QuerySet[Message], query: TimelineQuery) -> MessageSlice:
     """Return one page's messages in their order."""
-    shown = _shown(rows)
-    if wish.is_last or wish.before is not None:
-        earlier = shown if wish.is_last else shown.filter(seq__lt=wish.before)
+    shown = _with_openings(rows)
+    if query.is_last or query.before is not None:
+        earlier = shown if query.is_last else shown.filter(seq__lt=query.before)
         backwards = list(earlier.order_by("-seq")[: PAGE + 1])
-        return _cut(backwards[:PAGE][::-1], len(backwards) > PAGE, bool(backwards) and not wish.is_last)
-    after = _begin(rows, wish)
+        return _slice(backwards[:PAGE][::-1], len(backwards) > PAGE, bool(backwards) and not query.is_last)
+    after = _begin(rows, query)
     onwards = list(shown.filter(seq__gt=after).order_by("seq")[: PAGE + 1])
     if not onwards and after > 0:  # beyond the end: the last page is nearest
         return _page(rows, TimelineQuery(is_last=True))
     has_earlier = after > 0 and rows.filter(seq__lte=after).exists()
-    return _cut(onwards[:PAGE], has_earlier, len(onwards) > PAGE)
+    return _slice(onwards[:PAGE], has_earlier, len(onwards) > PAGE)
 
 
-def _cut(messages: list[Any], has_earlier: bool, has_later: bool) -> MessageSlice:
+def _slice(messages: list[Any], has_earlier: bool, has_later: bool) -> MessageSlice:
     return MessageSlice(
         messages, messages[0].seq if has_earlier else None, messages[-1].seq if has_later else None
     )
 
 
-def _found(rows: QuerySet[Message], wish: TimelineQuery) -> MessageSlice:
-    """Return a page of the messages that have the words; no more than SEARCHED_AT_ONCE are read for it."""
+def _search(rows: QuerySet[Message], query: TimelineQuery) -> MessageSlice:
+    """Return a page of the messages that contain the words; at most SEARCHED_AT_ONCE messages are read."""
     last = rows.aggregate(last=Max("seq"))["last"] or 0
-    after = last if wish.is_last or wish.before is not None else _begin(rows, wish)
-    if after >= last:  # from the end, from where it is asked backwards, or beyond the end
-        return _found_before(
-            rows, wish, min(last + 1 if wish.before is None else wish.before, last + 1), last
+    after = last if query.is_last or query.before is not None else _begin(rows, query)
+    if after >= last:  # backwards, or beyond the end
+        return _search_backwards(
+            rows, query, min(last + 1 if query.before is None else query.before, last + 1), last
         )
     end = min(after + SEARCHED_AT_ONCE, last)
-    found = list(_with_words(rows, wish, after, end).order_by("seq")[: PAGE + 1])
+    found = list(_with_words(rows, query, after, end).order_by("seq")[: PAGE + 1])
     reached = found[PAGE - 1].seq if len(found) > PAGE else end
     return MessageSlice(
         messages=found[:PAGE],
         earlier=after + 1 if after > 0 else None,
         later=reached if reached < last else None,
-        searched=_part(after + 1, reached, last),
+        searched=_searched_part(after + 1, reached, last),
     )
 
 
-def _found_before(rows: QuerySet[Message], wish: TimelineQuery, before: int, last: int) -> MessageSlice:
+def _search_backwards(rows: QuerySet[Message], query: TimelineQuery, before: int, last: int) -> MessageSlice:
     begin = max(0, before - 1 - SEARCHED_AT_ONCE)
-    found = list(_with_words(rows, wish, begin, before - 1).order_by("-seq")[: PAGE + 1])
+    found = list(_with_words(rows, query, begin, before - 1).order_by("-seq")[: PAGE + 1])
     reached = found[PAGE - 1].seq if len(found) > PAGE else begin + 1
     return MessageSlice(
         messages=found[:PAGE][::-1],
         earlier=reached if reached > 1 else None,
         later=before - 1 if 0 < before <= last else None,
-        searched=_part(reached, before - 1, last),
+        searched=_searched_part(reached, before - 1, last),
     )
 
 
-def _with_words(rows: QuerySet[Message], wish: TimelineQuery, after: int, end: int) -> QuerySet[Message]:
-    return _shown(rows.filter(seq__gt=after, seq__lte=end, content__icontains=wish.words))
+def _with_words(rows: QuerySet[Message], query: TimelineQuery, after: int, end: int) -> QuerySet[Message]:
+    return _with_openings(rows.filter(seq__gt=after, seq__lte=end, content__icontains=query.words))
 
 
-def _part(first: int, end: int, last: int) -> tuple[int, int] | None:
-    """Return which messages were read; None where that was all of them, or none."""
+def _searched_part(first: int, end: int, last: int) -> tuple[int, int] | None:
     return None if first > end or (first == 1 and end == last) else (first, end)
 
 
-def _begin(rows: QuerySet[Message], wish: TimelineQuery) -> int:
+def _begin(rows: QuerySet[Message], query: TimelineQuery) -> int:
     """Return the number after which the page begins."""
-    if wish.at is not None:
-        seq = rows.filter(pk=wish.at).values_list("seq", flat=True).first()
-        return max(0, (seq or 1) - 1 - PAGE // 5)  # some of what was said before it
-    if wish.day is not None:
-        midnight = make_aware(datetime.combine(wish.day, time.min), get_current_timezone())
+    if query.at is not None:
+        seq = rows.filter(pk=query.at).values_list("seq", flat=True).first()
+        return max(0, (seq or 1) - 1 - PAGE // 5)  # with some messages before it
+    if query.day is not None:
+        midnight = make_aware(datetime.combine(query.day, time.min), get_current_timezone())
         seq = rows.filter(created_at__gte=midnight).aggregate(first=Min("seq"))["first"]
         return 2**31 - 1 if seq is None else seq - 1
-    return wish.after or 0
+    return query.after or 0
 
 
 def _next_moment(rows: QuerySet[Message], messages: Sequence[Any]) -> datetime | None:
-    """Return when the message after the page was said; None where there is none."""
+    """Return the time of the message after the page."""
     if not messages:
         return None
     later = rows.filter(seq__gt=messages[-1].seq).order_by("seq")
     return later.values_list("created_at", flat=True).first()
 
 
-def _events(stretch: TimelineWindow, shown: Iterable[EntryKind]) -> tuple[list[TimelineEntry], list[Any]]:
-    events: list[TimelineEntry] = []
+def _entries(window: TimelineWindow, shown: Iterable[EntryKind]) -> tuple[list[TimelineEntry], list[Any]]:
+    entries: list[TimelineEntry] = []
     left_out = []
-    for sort in shown:
-        told = list(islice(sort.events(stretch), MAX_ENTRIES_PER_KIND + 1))
-        if len(told) > MAX_ENTRIES_PER_KIND:
-            left_out.append(sort.label)
-        events += told[:MAX_ENTRIES_PER_KIND]
-    return events, left_out
+    for kind in shown:
+        found = list(islice(kind.events(window), MAX_ENTRIES_PER_KIND + 1))
+        if len(found) > MAX_ENTRIES_PER_KIND:
+            left_out.append(kind.label)
+        entries += found[:MAX_ENTRIES_PER_KIND]
+    return entries, left_out
 
 
-def _woven(
-    messages: Sequence[Any], events: Iterable[TimelineEntry]
+def _interleaved(
+    messages: Sequence[Any], entries: Iterable[TimelineEntry]
 ) -> tuple[list[TimelineEntry], list[MessageRow]]:
-    """Return the messages, each with the events that follow it, and the events before the first."""
+    """Return the entries before the first message, and the messages, each with the entries that follow it."""
     places: list[list[TimelineEntry]] = [[] for _message in range(len(messages) + 1)]
-    for event in sorted(events, key=lambda each: each.at):
-        places[_place(event, messages)].append(event)
-    said, day = [], None
+    for entry in sorted(entries, key=lambda each: each.at):
+        places[_place(entry, messages)].append(entry)
+    message_rows, day = [], None
     for message, after in zip(messages, places[1:], strict=True):
         today = localtime(message.created_at).date()
-        said.append(
+        message_rows.append(
             MessageRow(
                 message=message,
                 role=ROLES.get(message.role, message.role),
                 references=_references(message.named or []),
                 day=today if today != day else None,
-                events=after,
+                entries=after,
             )
         )
         day = today
-    return places[0], said
+    return places[0], message_rows
 
 
-def _place(event: TimelineEntry, messages: Sequence[Any]) -> int:
-    """Return after how many of the messages an event stands."""
-    if event.message_id is not None:
-        numbers = [number for number, each in enumerate(messages, start=1) if each.pk == event.message_id]
+def _place(entry: TimelineEntry, messages: Sequence[Any]) -> int:
+    """Return the number of messages before an entry."""
+    if entry.message_id is not None:
+        numbers = [number for number, each in enumerate(messages, start=1) if each.pk == entry.message_id]
         return numbers[0] if numbers else len(messages)
-    if event.after_seq is not None:
-        return sum(1 for each in messages if each.seq <= event.after_seq)
-    return sum(1 for each in messages if each.created_at <= event.at)
+    if entry.after_seq is not None:
+        return sum(1 for each in messages if each.seq <= entry.after_seq)
+    return sum(1 for each in messages if each.created_at <= entry.at)
 
 
 def _references(named: Iterable[dict[str, Any]]) -> list[str]:
-    """Return a message's images and files in words: sort and name."""
+    """Return a message's images and files in words: type and name."""
     blocks: dict[Any, dict[str, str]] = {}
     for pair in named:
         blocks.setdefault(pair["id"], {})[pair["key"]] = str(pair["value"])
@@ -339,7 +334,7 @@ def _references(named: Iterable[dict[str, Any]]) -> list[str]:
 
 
 def summarise_address(session: Session) -> str | None:
-    """Return where the button posts to that has a summary written; None where nobody writes any."""
+    """Return the address that queues a summary; None where no app writes summaries."""
     try:
         return reverse(SUMMARISE, args=[session.pk])
     except NoReverseMatch:

@@ -15,15 +15,15 @@ from conversations.models import ChatTurn, Receipt, Session
 from memoryhub.admin.base import grouped
 
 MAX_ENTRIES_PER_KIND = 60
-"""Events of one sort on a page; what is left out is told."""
+"""Entries of one kind on a page; the page says which kinds have more."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class TimelineWindow:
     """The part of a session that a page shows: some messages, and the time from the first to the next page's.
 
-    `since` and `until` are None at the session's ends. `is_search`: the messages are those that were looked for, so
-    only what belongs to one of them is wanted.
+    `since` and `until` are None at the session's ends. With `is_search` the messages are search results, so only
+    entries that belong to one of them are wanted.
     """
 
     session: Session
@@ -36,16 +36,16 @@ class TimelineWindow:
     is_search: bool = False
 
     def times(self, name: str) -> dict[str, datetime]:
-        """Return the time as conditions on a column."""
+        """Return the window as conditions on a datetime column."""
         bounds = {f"{name}__gte": self.since, f"{name}__lt": self.until}
         return {condition: bound for condition, bound in bounds.items() if bound is not None}
 
 
 @dataclass(frozen=True, kw_only=True)
 class TimelineEntry:
-    """Something that happened in a session, in words. It stands after a message, after a number, or at its time.
+    """Something that happened in a session; placed after a message, after a message's number, or by its time.
 
-    `text` is somebody's, and is shown as text.
+    `text` is user content, escaped where it is shown.
     """
 
     title: Any
@@ -61,7 +61,7 @@ class TimelineEntry:
 
 @dataclass(frozen=True, kw_only=True)
 class EntryKind:
-    """A sort of events: how it is called, the permissions that it takes, and who tells of it."""
+    """A kind of entries: its label, the permissions to see it, and the function that yields them."""
 
     name: str
     label: Any
@@ -81,12 +81,9 @@ STATES: Final = {
 }
 
 
-# What conversations themselves tell besides the messages.
-
-
-def _questions(stretch: TimelineWindow) -> Iterator[TimelineEntry]:
+def _questions(window: TimelineWindow) -> Iterator[TimelineEntry]:
     rows = ChatTurn.objects.filter(
-        actor_id=stretch.actor_id, session_id=stretch.session.pk, question_id__in=stretch.message_ids
+        actor_id=window.actor_id, session_id=window.session.pk, question_id__in=window.message_ids
     )
     for turn in rows.defer("context_metadata", "usage", "routing").order_by("id")[: MAX_ENTRIES_PER_KIND + 1]:
         state, colour = STATES.get(TurnState(turn.state), (turn.state, ""))
@@ -102,11 +99,11 @@ def _questions(stretch: TimelineWindow) -> Iterator[TimelineEntry]:
         )
 
 
-def _contexts(stretch: TimelineWindow) -> Iterator[TimelineEntry]:
-    rows = Receipt.objects.filter(actor_id=stretch.actor_id, session_id=stretch.session.pk)
-    if stretch.is_search:
+def _contexts(window: TimelineWindow) -> Iterator[TimelineEntry]:
+    rows = Receipt.objects.filter(actor_id=window.actor_id, session_id=window.session.pk)
+    if window.is_search:
         return
-    rows = rows.filter(**stretch.times("created_at")).defer("items", "query", "source_ids")
+    rows = rows.filter(**window.times("created_at")).defer("items", "query", "source_ids")
     for receipt in rows.annotate(opening=Left("query", EXCERPT)).order_by("id")[: MAX_ENTRIES_PER_KIND + 1]:
         yield TimelineEntry(
             title=_("A context was put together for"),
@@ -118,8 +115,8 @@ def _contexts(stretch: TimelineWindow) -> Iterator[TimelineEntry]:
 
 
 def _tokens(receipt: Receipt) -> str:
-    told = _("%(total)s of %(limit)s tokens")
-    return str(told) % {"total": grouped(receipt.total_tokens), "limit": grouped(receipt.token_limit)}
+    figures = {"total": grouped(receipt.total_tokens), "limit": grouped(receipt.token_limit)}
+    return str(_("%(total)s of %(limit)s tokens")) % figures
 
 
 QUESTIONS = EntryKind(

@@ -54,18 +54,18 @@ from memoryhub.tenancy.domain import PolicyError
 
 MEDIA_TYPE: Final = "text/event-stream"
 KEEP_ALIVE: Final = b": waiting\n\n"
-"""A comment, so that nobody on the way closes a connection on which nothing happens."""
+"""A comment, so that no proxy closes an idle connection."""
 
 
 class EventStreamRenderer(JSONRenderer):
-    """Accepts clients that ask for events; what went wrong before the first is answered as JSON."""
+    """Accepts clients that want events; errors before the first event are answered as JSON."""
 
     media_type = MEDIA_TYPE
     format = "events"
 
 
 def event(name: str, data: Any) -> bytes:
-    """Return one event; JSON holds no line break of its own, so that one line of data is enough."""
+    # JSON holds no line break of its own, so one line of data is enough.
     body = json.dumps(json.loads(JSONRenderer().render(data)), ensure_ascii=False)
     return f"event: {name}\ndata: {body}\n\n".encode("utf-8", "replace")
 
@@ -114,7 +114,6 @@ class ChatOut(serializers.Serializer):
 
 
 def turn_as_json(turn: ChatTurn) -> dict[str, Any]:
-    """Return an answered turn as the API shows it."""
     return {
         "status": "ok",
         "model": turn.model,
@@ -130,7 +129,7 @@ def turn_as_json(turn: ChatTurn) -> dict[str, Any]:
 
 
 def _failed(error: ChatFailed) -> Problem:
-    """503 where there is no model to ask, 502 where one did not answer; the question is kept in both."""
+    # The question is kept in both cases.
     is_missing = error.error.code in NO_MODEL
     failed = Problem(
         status.HTTP_503_SERVICE_UNAVAILABLE if is_missing else status.HTTP_502_BAD_GATEWAY,
@@ -155,7 +154,7 @@ def _in_progress(error: Exception) -> APIException:
 
 
 class Chat(ApiView):
-    """Ask the model, with everything that memory knows."""
+    """Have a model answer a message, with its context from memory."""
 
     scopes = {"POST": Scope.WRITE}
     renderer_classes = [JSONRenderer, EventStreamRenderer]
@@ -203,8 +202,8 @@ class Chat(ApiView):
         who: dict[str, Any] = {"actor": self.writing(values), "by": self.principal, "now": self.now}
         if values["stream"]:
             return _streamed(prepare_turn(question=question, **who), self.principal)
-        asked = chat(question=question, **who)
-        return Response(turn_as_json(asked.turn), headers=_repeated(asked))
+        prepared = chat(question=question, **who)
+        return Response(turn_as_json(prepared.turn), headers=_replay_header(prepared))
 
     @staticmethod
     def _key(request: Request) -> str | None:
@@ -214,27 +213,27 @@ class Chat(ApiView):
         return key
 
 
-def _repeated(asked: PreparedTurn) -> dict[str, str]:
-    return {"Idempotent-Replay": "true"} if asked.request is None else {}
+def _replay_header(prepared: PreparedTurn) -> dict[str, str]:
+    return {"Idempotent-Replay": "true"} if prepared.request is None else {}
 
 
-def _streamed(asked: PreparedTurn, by: Principal) -> HttpResponseBase:
-    headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no", **_repeated(asked)}
-    # Begun here: whoever has gone by the time that the first event is due has asked all the same.
-    heard = None if asked.request is None else stream_answer(asked=asked, by=by)
+def _streamed(prepared: PreparedTurn, by: Principal) -> HttpResponseBase:
+    headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no", **_replay_header(prepared)}
+    # Started here: a client that is gone before the first event gets its answer stored all the same.
+    stream = None if prepared.request is None else stream_answer(prepared=prepared, by=by)
     return_connection()
-    return StreamingHttpResponse(_events(asked.turn, heard), content_type=MEDIA_TYPE, headers=headers)
+    return StreamingHttpResponse(_events(prepared.turn, stream), content_type=MEDIA_TYPE, headers=headers)
 
 
-async def _events(turn: ChatTurn, heard: Stream[Delta | ChatTurn] | None) -> AsyncIterator[bytes]:
-    """Yield a chat's events; the last is `done` or `error`. An answer that is there already comes in one piece."""
+async def _events(turn: ChatTurn, stream: Stream[Delta | ChatTurn] | None) -> AsyncIterator[bytes]:
+    """Yield a chat's events; the last is `done` or `error`. A replayed answer comes in one piece."""
     yield event("session", {"session_id": turn.session_id, "message_id": turn.question_id})
-    if heard is None:
+    if stream is None:
         yield event("delta", {"text": turn_as_json(turn)["text"]})
         yield event("done", turn_as_json(turn))
         return
     try:
-        async for piece in _with_beats(heard):
+        async for piece in _with_keep_alive(stream):
             if piece is None:
                 yield KEEP_ALIVE
             elif isinstance(piece, Delta):
@@ -245,23 +244,23 @@ async def _events(turn: ChatTurn, heard: Stream[Delta | ChatTurn] | None) -> Asy
         yield event("error", _problem_of(error))
 
 
-async def _with_beats(heard: Stream[Delta | ChatTurn]) -> AsyncIterator[Delta | ChatTurn | None]:
-    """Yield the pieces up to the stored turn, and None whenever none came for a while."""
+async def _with_keep_alive(stream: Stream[Delta | ChatTurn]) -> AsyncIterator[Delta | ChatTurn | None]:
+    """Yield the pieces up to the stored turn, and None after every KEEP_ALIVE_SECONDS without one."""
     piece: Delta | ChatTurn | None = None
     while not isinstance(piece, ChatTurn):
         try:
-            piece = await asyncio.wait_for(heard.next(), KEEP_ALIVE_SECONDS)
+            piece = await asyncio.wait_for(stream.next(), KEEP_ALIVE_SECONDS)
         except TimeoutError:
             piece = None
         yield piece
 
 
 def _problem_of(error: Exception) -> dict[str, Any]:
-    """Return what the plain call would have answered."""
+    """Return the problem document that the plain call would have answered."""
     translate = next((act for kind, act in Chat.problems.items() if isinstance(error, kind)), ground_problem)
     known = translate(error)
     if known is None:
-        log.error("chat broke", extra={"error": described(error)})
+        log.error("chat failed", extra={"error": described(error)})
         return problem(
             status_code=500, code="error", detail="Something went wrong on the server; it has been logged."
         )

@@ -90,7 +90,6 @@ class BlockIn(StrictSerializer):
     url = AddressField(required=False, max_length=2000)
 
     def get_fields(self) -> dict[str, serializers.Field]:
-        """Return the fields with `data`, a name that a class body cannot have: serializers have their own."""
         base64 = PatternField(
             r"^[A-Za-z0-9+/]+={0,2}$", allowed="base64 without white space or a data: prefix",
             required=False, max_length=LONGEST_TEXT,
@@ -98,7 +97,6 @@ class BlockIn(StrictSerializer):
         return {**super().get_fields(), "data": base64}
 
     def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
-        """Return the block; raises a validation error where it lacks what its type needs."""
         if attrs["type"] == "text" and "text" not in attrs:
             raise serializers.ValidationError({"text": ["A text block needs a text."]})
         if attrs["type"] != "text" and "text" in attrs:
@@ -116,7 +114,6 @@ class ContentField(serializers.Field):
     }
 
     def to_internal_value(self, data: Any) -> str | list[dict[str, Any]]:
-        """Return the text or the checked blocks."""
         if isinstance(data, str):
             return self._text(data)
         if not isinstance(data, list) or not 0 < len(data) <= MOST_BLOCKS:
@@ -126,7 +123,6 @@ class ContentField(serializers.Field):
         return [dict(block) for block in blocks.validated_data]
 
     def to_representation(self, value: Any) -> Any:
-        """Return the content as it was sent."""
         return value
 
     def _text(self, text: str) -> str:
@@ -143,7 +139,6 @@ class ContentDescription(OpenApiSerializerFieldExtension):  # type: ignore[no-un
     target_class = ContentField
 
     def map_serializer_field(self, auto_schema: AutoSchema, direction: Direction) -> dict[str, Any]:
-        """Return the schema of a text or a list of blocks."""
         block = auto_schema.resolve_serializer(BlockIn, direction)
         blocks = {"type": "array", "items": block.ref, "minItems": 1, "maxItems": MOST_BLOCKS}
         return {"oneOf": [{"type": "string", "maxLength": LONGEST_TEXT}, blocks]}
@@ -195,7 +190,6 @@ class MessageOut(serializers.ModelSerializer):
         )  # fmt: skip
 
     def get_content(self, message: Message) -> Any:
-        """Return the text, or the blocks where the client sent blocks."""
         return message.blocks if message.blocks is not None else message.content
 
 

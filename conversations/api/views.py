@@ -45,12 +45,10 @@ ONE_OR_MANY = PolymorphicProxySerializer("OneOrManyIn", [MessageIn, BatchIn], re
 
 
 def session_taken(error: SessionTaken) -> APIException:
-    """Return the problem of an id that another actor has."""
     return Problem(status.HTTP_409_CONFLICT, "session_taken", str(error))
 
 
 def too_large(error: ContextTooLarge) -> APIException:
-    """Return the problem of a message that no context has room for."""
     return Problem(
         status.HTTP_422_UNPROCESSABLE_ENTITY,
         "context_too_large",
@@ -61,12 +59,10 @@ def too_large(error: ContextTooLarge) -> APIException:
 
 
 def invalid_context(error: InvalidContext) -> APIException:
-    """Return the problem of a message that says nothing."""
     return ValidationError({"message": [str(error)]})
 
 
 def wrong_options(error: PolicyError) -> APIException:
-    """Return the problem of options out of range."""
     return ValidationError({"options": {key: [str(text)] for key, text in error.errors.items()}})
 
 

@@ -37,19 +37,17 @@ UNANSWERED = (ChatFailed, ContextTooLarge, InvalidContext, TurnSuperseded)
 
 
 class Command(BaseCommand):
-    """Reads a message a line, and writes the answer as it comes."""
+    """Reads one message a line, and streams the answer."""
 
     help = f"Talk with an agent in the terminal. {COMMANDS}"
 
     def add_arguments(self, parser: CommandParser) -> None:
-        """Take who talks with whom, and where they go on."""
         parser.add_argument("--agent", required=True, help="The agent's id; made where there is none.")
         parser.add_argument("--user", help="Whose memory it is; the agent's own without.")
         parser.add_argument("--session", type=UUID, help="A session to go on with.")
         parser.add_argument("--no-memory", action="store_true", help="Send each message by itself.")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        """Talk until there is nothing more to read."""
         if not AGENT_ID_PATTERN.match(options["agent"]):
             raise CommandError("--agent must be 1 to 255 letters, digits, - or _.")
         actor = actor_for_writing(BY, options["agent"], options["user"], now=datetime.now(UTC))
@@ -102,9 +100,9 @@ class Command(BaseCommand):
             with_memory=with_memory,
         )
         try:
-            asked = prepare_turn(actor=actor, question=question, by=BY, now=datetime.now(UTC))
+            prepared = prepare_turn(actor=actor, question=question, by=BY, now=datetime.now(UTC))
             self.session_id = question.session_id
-            self.last = asyncio.run(self._write(asked))
+            self.last = asyncio.run(self._write(prepared))
         except KeyboardInterrupt:
             self.stderr.write("\nNot waited for; the message is kept.")
         except NOT_STORED as error:
@@ -113,9 +111,9 @@ class Command(BaseCommand):
             self.session_id = question.session_id
             self.stderr.write(f"\nNo answer: {error} The message is kept.")
 
-    async def _write(self, asked: PreparedTurn) -> ChatTurn:
-        heard = stream_answer(asked=asked, by=BY)
-        while isinstance(piece := await heard.next(), Delta):
+    async def _write(self, prepared: PreparedTurn) -> ChatTurn:
+        stream = stream_answer(prepared=prepared, by=BY)
+        while isinstance(piece := await stream.next(), Delta):
             self.stdout.write(visible(piece.text), ending="")
             self.stdout.flush()
         self.stdout.write("")
