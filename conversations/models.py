@@ -1,4 +1,4 @@
-"""Sessions, messages, what makes messages searchable, receipts of assembled contexts, and questions to a model."""
+"""Sessions, messages and their search index, receipts of contexts, and chat turns."""
 
 from datetime import datetime, timedelta
 from typing import Any, ClassVar
@@ -11,7 +11,7 @@ from django.db.models import ExpressionWrapper, F, Q
 from django.db.models.fields.json import KeyTextTransform
 from django.db.models.functions import Cast, Coalesce, Now
 
-from conversations.domain.messages import SPOKEN, Role, TurnState, asks, findable_words
+from conversations.domain.messages import SPOKEN, Role, TurnState, asks, findable_words, is_findable
 from memoryhub.ids import new_id
 from memoryhub.search.models import SearchIndexRow
 from memoryhub.tenancy.domain import Trust
@@ -21,10 +21,8 @@ TRUSTS = [(trust.value, trust.value) for trust in Trust]
 
 
 class SessionQuerySet(models.QuerySet["Session"]):
-    """Sessions, narrowed by whether anybody still talks."""
-
     def idle(self, now: datetime, *, default_minutes: int) -> "SessionQuerySet":
-        """Filter to open sessions in which nothing was said for as long as their user's, or agent's, policy allows."""
+        """Filter to open sessions without a message for as long as the policy of their user, or agent, allows."""
         key = "session_idle_minutes"
         minutes = Coalesce(
             Cast(KeyTextTransform(key, "actor__policy"), models.IntegerField()),
@@ -76,17 +74,12 @@ class Session(models.Model):
 
 
 def believed_in(session_id: UUID | None) -> Q:
-    """Return the condition for trusted messages and any of the given session (SPEC M10).
-
-    The same on a message and on its index row.
-    """
+    """Return the condition for trusted messages and any of the given session (SPEC M10), on messages or index rows."""
     trusted = Q(trust=Trust.TRUSTED)
     return trusted if session_id is None else trusted | Q(session_id=session_id)
 
 
 class MessageQuerySet(models.QuerySet["Message"]):
-    """Messages, narrowed to what contexts may use."""
-
     def of(self, actor_ids: list[UUID]) -> "MessageQuerySet":
         return self.filter(actor_id__in=actor_ids)
 
@@ -140,10 +133,10 @@ class Message(models.Model):
 
 
 class MessageIndex(SearchIndexRow):
-    """What makes a message findable in one embedding space, apart from the message itself.
+    """Search index row of a message in one embedding space.
 
-    Only what people and assistants said has such a row. It repeats what a search narrows by and how the
-    message stands in its session, none of which ever changes, so that a scan reads one table.
+    Only messages of people and assistants have one. It repeats the immutable fields that a search filters or ranks
+    by, so that a scan reads one table.
     """
 
     owner_field = "message"
@@ -161,7 +154,7 @@ class MessageIndex(SearchIndexRow):
 
     @classmethod
     def is_findable(cls, owner: Message) -> bool:
-        return owner.role in SPOKEN and bool(owner.content.strip())
+        return is_findable(owner.role, owner.content)
 
     @classmethod
     def words_of(cls, owner: Message) -> str:
@@ -179,14 +172,12 @@ class MessageIndex(SearchIndexRow):
 
 
 class ReceiptQuerySet(models.QuerySet["Receipt"]):
-    """Receipts, found by what they speak of."""
-
     def about(self, actor_id: UUID, source_id: UUID) -> "ReceiptQuerySet":
         return self.filter(actor_id=actor_id, source_ids__contains=[source_id])
 
 
 class Receipt(models.Model):
-    """Why a context was what it was: every candidate, what became of it, and why (SPEC X9)."""
+    """A record of an assembled context: every candidate, whether it entered, and why (SPEC X9)."""
 
     id = models.UUIDField(primary_key=True, default=new_id, editable=False)
     actor = models.ForeignKey(Actor, on_delete=models.CASCADE, related_name="+", db_index=False)
@@ -207,7 +198,7 @@ class Receipt(models.Model):
         indexes = [
             models.Index(fields=["actor", "-created_at", "-id"], name="receipt_newest_first"),
             GinIndex(fields=["source_ids"], name="receipt_by_source"),
-            # What is to be forgotten is found by its age alone.
+            # Retention finds them by age alone.
             BrinIndex(fields=["created_at"], name="receipt_by_age"),
         ]
 
@@ -216,10 +207,10 @@ class Receipt(models.Model):
 
 
 class ChatTurn(models.Model):
-    """A user's message that a model was asked to answer, and what became of it (SPEC B1–B4).
+    """A user's message for a model to answer, with its state (SPEC B1–B4).
 
-    `attempt` fences it: whoever asks again counts it up, and only the latest may store an answer. One that is
-    `answering` after `until` was broken off, and may be asked again. `key` is the client's idempotency key, hashed.
+    `attempt` is a fencing token: each retry increments it, and only the latest may store an answer. A turn that is
+    `answering` after `until` was broken off, and may be taken over. `key` is the client's idempotency key, hashed.
     """
 
     id = models.UUIDField(primary_key=True, default=new_id, editable=False)

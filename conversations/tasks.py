@@ -1,4 +1,4 @@
-"""What conversations do in the background."""
+"""Background jobs of conversations: end idle sessions, delete old receipts."""
 
 from contextlib import suppress
 from datetime import timedelta
@@ -15,27 +15,27 @@ from memoryhub.auth.tenancy import UnknownRow
 from memoryhub.jobs.context import JobContext
 from memoryhub.jobs.registry import job
 
-AT_ONCE: Final = 200
+BATCH_SIZE: Final = 200
 
 
 @job("end_idle_sessions", at_once=1, every_seconds=60)
 def end_idle_sessions(job: JobContext) -> None:
-    """End the sessions in which nobody said anything for `session_idle_minutes` (SPEC C5)."""
+    """End sessions without a message for `session_idle_minutes` (SPEC C5)."""
     now = timezone.now()
     by = job_principal(job.kind, job.id)
     idle = Session.objects.idle(now, default_minutes=SessionPolicy().session_idle_minutes)
     idle = idle.select_related("actor__agent").order_by("id")
     done = 0
-    sessions = list(idle[:AT_ONCE])
+    sessions = list(idle[:BATCH_SIZE])
     while sessions:
         for session in sessions:
-            # Each by itself, and only while it is still silent: what runs twice ends nothing twice.
+            # Each by itself, and only while it is still idle: a job that runs twice ends no session twice.
             with suppress(UnknownRow):
                 end_session(session=session, by=by, now=now, only_if_silent=True)
         done += len(sessions)
         with job.step(done=done):
             pass
-        sessions = list(idle.filter(id__gt=sessions[-1].pk)[:AT_ONCE])
+        sessions = list(idle.filter(id__gt=sessions[-1].pk)[:BATCH_SIZE])
 
 
 @job("forget_old_receipts", deadline_seconds=600, at_once=1, daily_at="03:45")
@@ -45,7 +45,7 @@ def forget_old_receipts(job: JobContext) -> None:
         return
     old = Receipt.objects.filter(created_at__lt=timezone.now() - timedelta(days=settings.RECEIPT_DAYS))
     done = 0
-    while keys := list(old.order_by().values_list("pk", flat=True)[:AT_ONCE]):
+    while keys := list(old.order_by().values_list("pk", flat=True)[:BATCH_SIZE]):
         with job.step(done=done):
             Receipt.objects.filter(pk__in=keys).delete()
         done += len(keys)

@@ -318,7 +318,7 @@ def store_answer(*, turn: ChatTurn, completion: Completion, by: Principal, now: 
         ],
         by=by,
         now=now,
-        followed_by=ANSWER_EVENTS,
+        triggers=ANSWER_EVENTS,
     )
     usage = {"input_tokens": completion.input_tokens, "output_tokens": completion.output_tokens}
     if not _close(

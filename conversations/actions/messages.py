@@ -1,6 +1,6 @@
-"""Storing messages: numbered without gaps, once each, findable at once (SPEC C2, C4)."""
+"""Store messages: numbered without gaps, once each, searchable at once (SPEC C2, C4)."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -8,7 +8,15 @@ from django.db import transaction
 from django.utils.text import format_lazy
 from django.utils.translation import gettext_lazy as _
 
-from conversations.domain.messages import SPOKEN, NewMessage, Numbered, Placement, findable_words, place_batch
+from conversations.domain.messages import (
+    SPOKEN,
+    NewMessage,
+    Numbered,
+    Placement,
+    findable_words,
+    is_findable,
+    place_batch,
+)
 from conversations.models import Message, MessageIndex, Session
 from memoryhub.auth.domain import Principal
 from memoryhub.auth.tenancy import UnknownRow, hold
@@ -20,12 +28,12 @@ from memoryhub.search.models import EmbeddingSpace
 from memoryhub.tenancy.domain import Trust, TrustPolicy
 from memoryhub.tenancy.policies import effective_policy
 
-FOLLOWED = ("message_count", "last_message_at", "ended_at", "authors")
+CHANGED_FIELDS = ("message_count", "last_message_at", "ended_at", "authors")
 
 
 @dataclass(frozen=True)
 class AddedMessages:
-    """The batch's messages in its order, repeats as they were stored first; and how many are new."""
+    """The stored messages in the order of the batch, repeats as they were stored first; and how many are new."""
 
     messages: list[Message]
     new_count: int
@@ -37,62 +45,46 @@ def add_messages(
     batch: Sequence[NewMessage],
     by: Principal,
     now: datetime,
-    followed_by: Sequence[Event] = ("turn",),
+    triggers: Sequence[Event] = ("turn",),
 ) -> AddedMessages:
-    """Store messages at the end of a session; a `client_message_id` that is known returns the first row.
+    """Store messages at the end of a session; a known `client_message_id` returns the first row.
 
-    Reopens a session that had ended (SPEC C5). Analysing and embedding by a local provider happen
-    before the session's row is locked; a remote provider is asked in the background. `followed_by` names the tables of
-    the settings that list what else is to be done.
+    Reopens an ended session (SPEC C5). Text analysis and local embedding happen before the session's row is locked; a
+    remote embedder is called in the background. `triggers` names the events whose jobs are enqueued.
     """
     spaces = writing_spaces()
-    prepared = {id(message): _prepare(message, entry) for message, entry in _with_entries(batch, spaces, now)}
+    tokens = {id(message): count_raw(message.content) for message in batch}
+    entries = _index_entries(batch, spaces, now)
     trust = _trust(session, by)
     with transaction.atomic():
         locked = _lock(session)
         known = _known(locked, batch)
         placement = place_batch(batch, known=frozenset(known), last_seq=locked.message_count)
-        new = [(numbered, prepared[id(numbered.message)]) for numbered in placement.new]
         rows = Message.objects.bulk_create(
-            _row(locked, numbered, each.tokens, trust, now) for numbered, each in new
+            _row(locked, numbered, tokens[id(numbered.message)], trust, now) for numbered in placement.new
         )
-        _index(rows, [each.entry for _, each in new], spaces)
+        new_entries = [entries.get(id(numbered.message)) for numbered in placement.new]
+        _index(rows, new_entries, spaces)
         _extend(locked, rows, now)
-        after_indexing([each.entry for _, each in new if each.entry is not None], locked.actor_id)
+        after_indexing([entry for entry in new_entries if entry is not None], locked.actor_id)
         if rows:
-            enqueue_triggered(*followed_by, actor_id=locked.actor_id, session_id=locked.pk)
-    _follow(session, locked)
+            enqueue_triggered(*triggers, actor_id=locked.actor_id, session_id=locked.pk)
+    for name in CHANGED_FIELDS:
+        setattr(session, name, getattr(locked, name))
     return AddedMessages(_in_order(placement, rows, known), len(rows))
 
 
-@dataclass(frozen=True)
-class _Prepared:
-    """What is computed about a message before its session is locked; no entry where it says nothing in words."""
-
-    tokens: int
-    entry: IndexEntry | None
-
-
-def _prepare(message: NewMessage, entry: IndexEntry | None) -> _Prepared:
-    return _Prepared(count_raw(message.content), entry)
-
-
-def _with_entries(
+def _index_entries(
     batch: Sequence[NewMessage], spaces: Sequence[EmbeddingSpace], now: datetime
-) -> Iterator[tuple[NewMessage, IndexEntry | None]]:
-    """Yield each message with what makes it findable; its author's name and its day count as words of it."""
-    findable = [message for message in batch if _is_findable(message)]
+) -> dict[int, IndexEntry]:
+    """Return the index entries of the findable messages, by `id(message)`."""
+    findable = [message for message in batch if is_findable(message.role, message.content)]
     words = [
         findable_words(message.content, author=message.author, said_at=message.created_at or now)
         for message in findable
     ]
-    entries = iter(index_entries([message.content for message in findable], spaces, words=words))
-    for message in batch:
-        yield message, next(entries) if _is_findable(message) else None
-
-
-def _is_findable(message: NewMessage) -> bool:
-    return message.role in SPOKEN and bool(message.content.strip())
+    entries = index_entries([message.content for message in findable], spaces, words=words)
+    return {id(message): entry for message, entry in zip(findable, entries, strict=True)}
 
 
 def _trust(session: Session, by: Principal) -> Trust:
@@ -103,7 +95,7 @@ def _trust(session: Session, by: Principal) -> Trust:
 def _lock(session: Session) -> Session:
     hold(session.actor_id)
     locked = Session.objects.select_for_update().filter(pk=session.pk, actor_id=session.actor_id).first()
-    if locked is None:  # erased since the caller found it
+    if locked is None:  # erased meanwhile
         raise UnknownRow(format_lazy(_("No session {id}."), id=session.pk))
     return locked
 
@@ -157,16 +149,11 @@ def _extend(session: Session, rows: Sequence[Message], now: datetime) -> None:
     latest = min(now, max(row.created_at for row in rows))
     session.last_message_at = max(filter(None, [session.last_message_at, latest]))
     session.ended_at = None
-    # What an untrusted author calls themselves must not decide what other sessions find (SPEC M10).
+    # The name of an untrusted author must not decide what other sessions find (SPEC M10).
     believed = [row for row in rows if row.role in SPOKEN and row.trust == Trust.TRUSTED]
     speakers = {row.author for row in believed if row.author}
     session.authors = [*session.authors, *sorted(speakers - set(session.authors))]
-    session.save(update_fields=FOLLOWED)
-
-
-def _follow(session: Session, locked: Session) -> None:
-    for name in FOLLOWED:
-        setattr(session, name, getattr(locked, name))
+    session.save(update_fields=CHANGED_FIELDS)
 
 
 def _in_order(placement: Placement, rows: Sequence[Message], known: dict[str, Message]) -> list[Message]:

@@ -1,4 +1,4 @@
-"""Keeping receipts of contexts, and taking texts out of them again (SPEC X9)."""
+"""Store receipts of contexts, and remove deleted texts from them (SPEC X9)."""
 
 from dataclasses import asdict
 from datetime import datetime
@@ -7,10 +7,22 @@ from uuid import UUID
 
 from django.db import connection, transaction
 
-from conversations.domain.assembly import Assembly, Item
+from conversations.domain.assembly import Assembly
 from conversations.models import Receipt, Session
 from memoryhub.auth.tenancy import hold
 from memoryhub.tenancy.models import Actor
+
+# Empties the excerpts of one source in every receipt that has it as a candidate; the item itself stays.
+FORGET_SOURCE = """
+UPDATE conversations_receipt SET items = (
+    SELECT coalesce(jsonb_agg(
+        CASE WHEN item ->> 'source_id' = %(source_id)s::text THEN item || '{"excerpt": ""}' ELSE item END
+        ORDER BY place
+    ), '[]')
+    FROM jsonb_array_elements(items) WITH ORDINALITY AS entry (item, place)
+)
+WHERE source_ids @> ARRAY[%(source_id)s::uuid]
+"""
 
 
 @transaction.atomic
@@ -23,9 +35,9 @@ def keep_receipt(
     metadata: dict[str, Any],
     now: datetime,
 ) -> Receipt:
-    """Store why a context was what it was; raises UnknownRow where the actor was erased meanwhile."""
+    """Store the receipt of a context. Raises UnknownRow where the actor was erased meanwhile."""
     hold(actor.id)
-    items = [_item(item) for item in assembly.items]
+    items = [asdict(item) for item in assembly.items]
     return Receipt.objects.create(
         actor=actor,
         session=session,
@@ -39,27 +51,10 @@ def keep_receipt(
     )
 
 
-def _item(item: Item) -> dict[str, Any]:
-    return {**asdict(item), "score_breakdown": dict(item.score_breakdown) if item.score_breakdown else None}
-
-
 def forget_source(*, source_id: UUID) -> None:
-    """Take a deleted memory's or message's text out of every receipt.
+    """Remove the text of a deleted memory or message from every receipt.
 
-    Not narrowed to an actor: a `universal` memory stands in the receipts of others as well.
+    Not filtered by actor: a `universal` memory is in the receipts of other actors as well.
     """
     with connection.cursor() as cursor:
         cursor.execute(FORGET_SOURCE, {"source_id": str(source_id)})
-
-
-# Takes one source's excerpts out of every receipt it stands in, leaving that it was there.
-FORGET_SOURCE = """
-UPDATE conversations_receipt SET items = (
-    SELECT coalesce(jsonb_agg(
-        CASE WHEN item ->> 'source_id' = %(source_id)s::text THEN item || '{"excerpt": ""}' ELSE item END
-        ORDER BY place
-    ), '[]')
-    FROM jsonb_array_elements(items) WITH ORDINALITY AS entry (item, place)
-)
-WHERE source_ids @> ARRAY[%(source_id)s::uuid]
-"""

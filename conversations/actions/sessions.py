@@ -1,4 +1,4 @@
-"""Opening, ending and describing sessions (SPEC C1, C5, U8)."""
+"""Open, end and describe sessions (SPEC C1, C5, U8)."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -53,7 +53,7 @@ def open_session(
     """Return the actor's session with this id and whether it is new.
 
     Raises SessionTaken where the id belongs to another actor that the caller may see, UnknownRow
-    where it belongs to one that it may not: the two must not be told apart by strangers.
+    where it belongs to one that it may not see, so that its existence is not disclosed.
     """
     hold(actor.id)
     key = session_id or new_id()
@@ -78,7 +78,7 @@ def open_session(
 def end_session(*, session: Session, by: Principal, now: datetime, only_if_silent: bool = False) -> Session:
     """End a session; ending it again changes nothing. Raises UnknownRow where it was erased meanwhile.
 
-    With `only_if_silent`, one in which something was said since the caller read it stays open.
+    With `only_if_silent`, a session with messages since the caller read it stays open.
     """
     hold(session.actor_id)
     rows = Session.objects.filter(pk=session.pk, actor_id=session.actor_id, ended_at=None)
@@ -94,26 +94,26 @@ def end_session(*, session: Session, by: Principal, now: datetime, only_if_silen
 
 
 def session_stats(*, session: Session) -> SessionStats:
-    """Return a session in numbers."""
+    """Return counts, times and the summary state of a session."""
     times = Message.objects.filter(actor_id=session.actor_id, session_id=session.pk).aggregate(
         first=Min("created_at"), last=Max("created_at")
     )
     first, last = times["first"], times["last"]
-    told = session_summary(actor_id=session.actor_id, session_id=session.pk)
+    summary = session_summary(actor_id=session.actor_id, session_id=session.pk)
     return SessionStats(
         session_id=session.pk,
         message_count=session.message_count,
         first_message_time=first,
         last_message_time=last,
         duration_seconds=int((last - first).total_seconds()) if first and last else None,
-        has_summary=told is not None,
-        last_summary_time=told.updated_at if told else None,
+        has_summary=summary is not None,
+        last_summary_time=summary.updated_at if summary else None,
     )
 
 
 @dataclass(frozen=True)
 class SessionSummary:
-    """The summary of one session as it is now; `message_count` is the last `seq` that it covers."""
+    """The current summary of a session; `message_count` is the last `seq` that it covers."""
 
     session_id: UUID
     text: str = field(repr=False)
@@ -126,9 +126,9 @@ class SessionSummary:
 SummarySource = Callable[..., SessionSummary | None]
 
 SUMMARY_SOURCES: Final[list[SummarySource]] = []
-"""Who knows sessions' summaries, where an app has registered it; the last counts."""
+"""Functions that return a session's summary, registered by apps; the last one is used."""
 
 
 def session_summary(*, actor_id: UUID, session_id: UUID) -> SessionSummary | None:
-    """Return a session's summary; None where there is none yet, or nobody writes any."""
+    """Return a session's summary; None where there is none, or no app writes summaries."""
     return SUMMARY_SOURCES[-1](actor_id=actor_id, session_id=session_id) if SUMMARY_SOURCES else None

@@ -16,7 +16,7 @@ TEXT_BLOCK = "text"
 
 
 class Role(StrEnum):
-    """Who speaks, in the providers' terms."""
+    """Roles in the providers' terms."""
 
     USER = "user"
     ASSISTANT = "assistant"
@@ -25,7 +25,7 @@ class Role(StrEnum):
 
 
 SPOKEN = (Role.USER, Role.ASSISTANT)
-"""What people and assistants said; the rest is kept, and stays out of searches and contexts (SPEC C2)."""
+"""Roles of people and assistants; messages of the others stay out of searches and contexts (SPEC C2)."""
 
 
 # The names that older clients send as a message's type: each is an assistant with a name of its own.
@@ -46,14 +46,14 @@ class NewMessage:
 
 
 def role_and_author(role: str, author: str) -> tuple[Role, str]:
-    """Return the role and the author that a role, or one of the assistants' names, stands for."""
+    """Return role and author of a message type: a role, or the name of an assistant."""
     if role in ASSISTANT_NAMES:
         return Role.ASSISTANT, author or role
     return Role(role), author
 
 
 def text_of_blocks(blocks: Sequence[Mapping[str, Any]]) -> str:
-    """Return what a message's blocks say in words: its text blocks, one after the other."""
+    """Return the texts of a message's text blocks."""
     return "\n".join(block["text"] for block in blocks if block["type"] == TEXT_BLOCK)
 
 
@@ -133,6 +133,11 @@ _WHOLE_GONE: Final = re.compile(f"{_GONE}(?:['’]{_EDGE}s{_EDGE})?(?:さん|く
 def asks(content: str) -> bool:
     """Say whether a message ends as a question: with a question mark, or with か."""
     return bool(_ENDS_ASKING.search(content[-_TAIL_CHARACTERS:]))
+
+
+def is_findable(role: str, content: str) -> bool:
+    """Return whether searches may return a message: text of a person or an assistant (SPEC C2)."""
+    return role in SPOKEN and bool(content.strip())
 
 
 def findable_words(content: str, *, author: str, said_at: datetime) -> str:
