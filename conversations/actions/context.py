@@ -289,7 +289,7 @@ def keep_preview_receipt(
 ) -> Receipt:
     """Keep the receipt of a dry run, marked as such. Raises UnknownRow for a user that does not exist."""
     if tenant.actor is None:
-        raise UnknownRow(_("Nobody of this name is known, so there is nothing to keep the receipt with."))
+        raise UnknownRow(_("This user does not exist, so no receipt can be kept."))
     receipt = keep_receipt(
         actor=tenant.actor,
         session=request.session,

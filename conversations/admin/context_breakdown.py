@@ -48,16 +48,16 @@ FRAME: Final = "frame"
 """Tokens that belong to no entry: headings, the block's delimiters, the overhead of messages."""
 
 REASONS: Final[Mapping[str, Any]] = {
-    Reason.INCLUDED: _("entered whole"),
-    Reason.TRIMMED: _("entered, cut short so that the rest fits"),
-    Reason.OVER_BUDGET: _("gave way: the token limit was reached"),
-    Reason.TOO_LARGE: _("alone it is larger than the room that is left"),
-    Reason.LAYER_BUDGET: _("its layer’s share of the tokens was used up"),
-    Reason.LIMIT: _("its layer had as many entries as it may have"),
-    Reason.DUPLICATE: _("the same stands in the context already"),
-    Reason.EMPTY: _("it says nothing"),
-    Reason.SWITCHED_OFF: _("its layer is switched off"),
-    Reason.ROLE: _("system and tool messages stay out of contexts"),
+    Reason.INCLUDED: _("included whole"),
+    Reason.TRIMMED: _("included, trimmed so that the rest fits"),
+    Reason.OVER_BUDGET: _("left out: the token limit was reached"),
+    Reason.TOO_LARGE: _("larger alone than the tokens that are left"),
+    Reason.LAYER_BUDGET: _("the token share of its layer was used up"),
+    Reason.LIMIT: _("the limit of entries of its layer was reached"),
+    Reason.DUPLICATE: _("the same is in the context already"),
+    Reason.EMPTY: _("it is empty"),
+    Reason.SWITCHED_OFF: _("its layer is disabled"),
+    Reason.ROLE: _("system and tool messages do not enter contexts"),
 }
 PARTS: Final[Mapping[str, Any]] = {
     "similarity_weighted": _("relevance"),
@@ -65,7 +65,7 @@ PARTS: Final[Mapping[str, Any]] = {
     "recency_weighted": _("recency"),
     "similarity_raw": _("similar meaning"),
     "word_raw": _("same words"),
-    "own_relevance": _("relevance by itself"),
+    "own_relevance": _("relevance alone"),
 }
 WEIGHTED: Final = ("similarity_weighted", "strength_weighted", "recency_weighted")
 
@@ -494,7 +494,7 @@ def project_in_words(project: str | None) -> str:
     if project is None:
         return gettext("no project")
     if project == UNNAMED:
-        return gettext("the agent’s current project, or the one that its policy finds")
+        return gettext("the agent’s current project, or the one found by routing")
     if project == AUTO:
         return gettext("found by the message")
     return excerpt(project, 60)

@@ -76,9 +76,9 @@ NEEDS: Final = (
 """A context holds data of each; models above this app are known by name only."""
 
 GAPS: Final = {
-    EMBEDDER: _("The embedder could not be asked, so memories and messages were found by their words alone."),
+    EMBEDDER: _("The embedder is unavailable, so memories and messages were found by their words alone."),
     SESSION_SUMMARY: _("The session has no summary yet."),
-    PROJECT: _("There is no such project, or it says nothing."),
+    PROJECT: _("There is no such project, or it has no content."),
     ROUTING: _("No project was found by the message."),
 }
 KEPT_SECONDS: Final = 900
@@ -247,7 +247,7 @@ def _add_error(form: PlaygroundForm, error: Exception) -> None:
     elif isinstance(error, InvalidContext):
         form.add_error("message", str(error))
     else:
-        form.add_error(None, _("No context can be put together: a provider could not be asked."))
+        form.add_error(None, _("No context can be assembled: a provider is unavailable."))
 
 
 def _notices(form: PlaygroundForm, tenant: Tenant, context: AssembledContext) -> list[str]:
@@ -255,10 +255,10 @@ def _notices(form: PlaygroundForm, tenant: Tenant, context: AssembledContext) ->
     notices: list[str] = []
     if tenant.user_id != form.cleaned_data["user"]:
         notices.append(
-            gettext("This agent files everything under one user, whoever is named; it is that user’s.")
+            gettext("This agent stores everything for one fixed user; the context is that user’s.")
         )
     if tenant.actor is None:
-        notices.append(gettext("Nobody of this name is known yet: this is what a new user would get."))
+        notices.append(gettext("This user does not exist yet: this is what a new user would get."))
     notices += [_gap_notice(name) for name in context.metadata["degraded"]]
     if context.routing is not None:
         notices.append(_routing_notice(context.routing))
@@ -268,17 +268,17 @@ def _notices(form: PlaygroundForm, tenant: Tenant, context: AssembledContext) ->
 def _gap_notice(name: str) -> str:
     if name in GAPS:
         return str(GAPS[name])
-    return gettext("A layer could not be asked: %(layer)s.") % {"layer": LAYERS.get(name, name)}
+    return gettext("A layer is unavailable: %(layer)s.") % {"layer": LAYERS.get(name, name)}
 
 
 def _routing_notice(routing: Routing) -> str:
     if routing.project:
-        text = gettext("The message was taken to be about the project “%(project)s” (%(confidence)s).")
+        text = gettext("The message was routed to the project “%(project)s” (%(confidence)s).")
         return text % {"project": routing.project, "confidence": gettext(routing.confidence)}
     if routing.proposed_name:
         text = gettext("The message belongs to no known project; “%(project)s” would be proposed.")
         return text % {"project": routing.proposed_name}
-    return gettext("Nobody knows which project the message is about; the user would be asked.")
+    return gettext("The project of the message is unclear; the user would be asked.")
 
 
 def _keep(request: HttpRequest, result: Result) -> Receipt | None:

@@ -34,7 +34,7 @@ RANGES: Final = {"working_memory_limit": (1, 50), "semantic_memory_limit": (1, 2
 OPTIONS: Final = ("max_tokens", "token_safety_margin", "memory_placement", *RANGES, *SWITCHES)
 FURTHER: Final = ("token_safety_margin", "memory_placement", "perspective", *RANGES, *SWITCHES)
 
-_AS_SET = ("", _("as the policy says"))
+_AS_SET = ("", _("as in the policy"))
 _SWITCH = [_AS_SET, ("true", _("on")), ("false", _("off"))]
 
 
@@ -71,15 +71,15 @@ class PlaygroundForm(forms.Form):
 
     agent = forms.ChoiceField(label=_("Agent"), widget=UnfoldAdminSelectWidget())
     user = _text(_("User"), _("Empty: the agent itself."), suggestions="users")
-    session = _text(_("Session"), _("Its id; optional."), longest=36, suggestions="sessions")
+    session = _text(_("Session"), _("A session id; optional."), longest=36, suggestions="sessions")
     project = _text(
         _("Project"),
-        _("A name; empty: as the policy says; auto: found by the message, which may ask a model; -: none."),
+        _("A name; empty: as in the policy; auto: found by the message, which may call a model; -: none."),
         suggestions="projects",
     )
     message = ProseField(rows=3, max_length=LONGEST_MESSAGE, label=_("The user’s message"))
     max_tokens = _whole(
-        _("Token budget"), 1000, LARGEST_MAX_TOKENS, _("Of it the safety margin is taken off.")
+        _("Token budget"), 1000, LARGEST_MAX_TOKENS, _("The safety margin is subtracted from it.")
     )
     format = _choice(_("Form"), [("anthropic", "Anthropic"), ("openai", "OpenAI")])
     token_safety_margin = forms.FloatField(
@@ -90,7 +90,7 @@ class PlaygroundForm(forms.Form):
         widget=UnfoldAdminDecimalFieldWidget(attrs={"step": "0.01"}),
     )
     memory_placement = _choice(
-        _("Memories stand"),
+        _("Position of memories"),
         [
             _AS_SET,
             (BEFORE_HISTORY, _("before the last messages")),
@@ -118,7 +118,7 @@ class PlaygroundForm(forms.Form):
         text = self.cleaned_data["session"].strip()
         key = as_uuid(text)
         if text and key is None:
-            raise forms.ValidationError(_("This is no id of a session."))
+            raise forms.ValidationError(_("This is not a session id."))
         return key
 
     def clean_format(self) -> str:

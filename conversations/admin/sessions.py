@@ -123,7 +123,7 @@ class SessionAdmin(OwnedMixin, ReadOnlyAdmin):
 
         def act(session: Session, reason: str) -> Done:
             end_session(session=session, by=principal(request), now=clock())
-            return Done(gettext("The session was ended; what follows it was ordered."))
+            return Done(gettext("The session was ended; its follow-up jobs were queued."))
 
         return run_object_action(
             self, request, object_id, act, may=lambda _session: self.has_end_permission(request), logged="end"

@@ -89,7 +89,7 @@ def _questions(window: TimelineWindow) -> Iterator[TimelineEntry]:
         state, colour = STATES.get(TurnState(turn.state), (turn.state, ""))
         took = (turn.finished_at - turn.created_at).total_seconds() if turn.finished_at else None
         yield TimelineEntry(
-            title=_("A model was asked"),
+            title=_("Model call"),
             at=turn.created_at,
             message_id=turn.question_id,
             state=state,
@@ -106,7 +106,7 @@ def _contexts(window: TimelineWindow) -> Iterator[TimelineEntry]:
     rows = rows.filter(**window.times("created_at")).defer("items", "query", "source_ids")
     for receipt in rows.annotate(opening=Left("query", EXCERPT)).order_by("id")[: MAX_ENTRIES_PER_KIND + 1]:
         yield TimelineEntry(
-            title=_("A context was put together for"),
+            title=_("Context assembled for"),
             text=receipt.opening,
             at=receipt.created_at,
             page=reverse("admin:conversations_receipt_change", args=[receipt.pk]),

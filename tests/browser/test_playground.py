@@ -79,7 +79,7 @@ def test_the_prompt_is_copied_also_where_the_page_has_no_clipboard(
 
 def test_a_receipt_is_kept_and_opened_again(page: Any, stage: Stage) -> None:
     ask(page)
-    press(page, "Show it and keep its receipt")
+    press(page, "Show the context and keep its receipt")
     page.locator("#result a[href*='/receipt/']").click()
     page.wait_for_load_state()
     receipt = Receipt.objects.latest("created_at")

@@ -113,7 +113,7 @@ def test_keeping_a_receipt_is_asked_for_and_told(boss: Client, hub: Hub) -> None
 @pytest.mark.parametrize(
     ("project", "words"),
     [
-        ("", "the agent’s current project, or the one that its policy finds"),
+        ("", "the agent’s current project, or the one found by routing"),
         ("-", "no project"),
         ("auto", "found by the message"),
         ("kyoto", "<bdi>kyoto</bdi>"),
@@ -136,7 +136,7 @@ def test_a_receipt_older_than_that_says_nothing_of_it(boss: Client, hub: Hub) ->
 def test_no_project_is_told_from_none_named(boss: Client, hub: Hub) -> None:
     first = run(boss, hub)
     page = run(boss, hub, project="-", run=first.context["run"]).content.decode()
-    assert "Project: the agent’s current project, or the one that its policy finds → no project" in page
+    assert "Project: the agent’s current project, or the one found by routing → no project" in page
 
 
 def test_nothing_is_kept_for_somebody_nobody_knows(boss: Client, hub: Hub) -> None:

@@ -77,9 +77,9 @@ def test_messages_stand_in_order_with_what_came_of_them(boss: Client, hub: Hub) 
     assert all(f'id="message-{message.pk}"' in text for message in hub.messages)
     ((seq, born),) = told["A memory was created"]
     assert seq == 2 and born.text == "Likes matcha ice cream" and born.page == page_of(hub.memory)
-    ((seq, asked),) = told["A model was asked"]
+    ((seq, asked),) = told["Model call"]
     assert seq == 3 and str(asked.state) == "being answered"
-    ((_, context),) = told["A context was put together for"]
+    ((_, context),) = told["Context assembled for"]
     assert context.page == page_of(hub.receipt) and context.text == hub.receipt.query
     ((seq, summary),) = told["The summary was written"]
     assert seq == 2 and summary.page == page_of(hub.summary)
@@ -150,7 +150,7 @@ def test_a_search_reads_a_part_of_the_session_at_a_time(
     monkeypatch.setattr(pages, "SEARCHED_AT_ONCE", 2_000)
     found, read = timeline(boss, long, q="NUMBER-4999."), []
     while not numbers(found):
-        assert "None of them has these words." in found.content.decode()
+        assert "None of them contains these words." in found.content.decode()
         assert "Search later messages" in found.content.decode()
         read.append(found.context["page"].searched)
         found = boss.get(found.context["later"])
