@@ -92,7 +92,7 @@ def test_a_session_in_which_somebody_just_spoke_stays_open(client: APIClient) ->
 
 
 def test_many_sessions_end_in_one_run(client: APIClient, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("conversations.tasks.AT_ONCE", 2)
+    monkeypatch.setattr("conversations.tasks.BATCH_SIZE", 2)
     sessions = {talk(client, minutes_ago=100 + number) for number in range(5)}
 
     assert ended() == sessions
