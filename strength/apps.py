@@ -12,12 +12,12 @@ class StrengthConfig(AppConfig):
         from memoryhub.api.diagnosis import DIAGNOSES
         from memoryhub.importexport.formats import EXPORT_FORMATS, IMPORT_FORMATS
         from memoryhub.jobs.backfill import SOURCES
-        from strength.actions.extraction import pieces
+        from strength.actions.extraction import backfill_pieces
         from strength.actions.importexport import CHATGPT, MEM0, memories_as_csv
         from strength.admin import panels, review, tiles
         from strength.diagnosis import strategies
 
-        SOURCES["extraction"] = pieces
+        SOURCES["extraction"] = backfill_pieces
         DIAGNOSES.append(strategies)
         IMPORT_FORMATS.update(mem0=MEM0, chatgpt=CHATGPT)
         EXPORT_FORMATS["csv"] = memories_as_csv

@@ -25,8 +25,7 @@ from strength.actions.revisions import thin_history
 from strength.actions.sleep import SleepRequest
 from strength.actions.sleep import sleep as sleep_actor
 from strength.actions.tasks import SLEEP_KEY, SLEEP_KIND
-from strength.actions.usage import note_use as reinforce_used
-from strength.actions.usage import turns_to_note, used_in
+from strength.actions.usage import detect_turn_use, reinforce_turn, turns_to_inspect
 from strength.domain.policy import StrengthPolicy
 from strength.domain.sleep import Trigger
 from strength.models import Task, UseReport
@@ -77,11 +76,11 @@ def note_use(job: JobContext) -> None:
     """Reinforce the memories that a session's answers used, turn by turn (SPEC B1)."""
     assert job.actor_id is not None
     by = job_principal(job.kind, job.id)
-    turns = turns_to_note(actor_id=job.actor_id, session_id=UUID(job.payload["session_id"]))
+    turns = turns_to_inspect(actor_id=job.actor_id, session_id=UUID(job.payload["session_id"]))
     for turn in turns:
-        used = used_in(turn=turn)
+        used = detect_turn_use(turn=turn)
         with job.step():
-            reinforce_used(turn=turn, memories=used, by=by, now=timezone.now())
+            reinforce_turn(turn=turn, memories=used, by=by, now=timezone.now())
         if turn is not turns[-1] and job.seconds_left < DETECTION_SECONDS:
             raise Postponed("There are many answers; the next attempt goes on from here.", seconds=0)
 

@@ -292,7 +292,7 @@ def _execute(statement: str, **values: Any) -> None:
         cursor.execute(statement, values)
 
 
-def pieces(scope: Scope) -> Iterator[Piece]:
+def backfill_pieces(scope: Scope) -> Iterator[Piece]:
     """Yield a job for each actor with unread messages (`manage.py backfill`).
 
     Raises ProviderMisconfigured where there are some and no model is configured.

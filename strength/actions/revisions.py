@@ -16,7 +16,7 @@ from memoryhub.auth.domain import Forbidden, Principal
 from memoryhub.embeddings.spaces import index_entries, writing_spaces
 from memoryhub.errors import DomainError
 from memoryhub.ids import new_id
-from strength.actions.search import follow_memories, index_memory
+from strength.actions.search import index_memory, sync_facets
 from strength.actions.tombstones import restore_tombstone, tombstone_values
 from strength.actions.usage import set_strengths
 from strength.domain.memories import CURATED, DuplicateMemory, WrongState, changed, content_digest
@@ -94,7 +94,7 @@ def store_change(
     """
     memory.version, memory.updated_at = memory.version + 1, now
     memory.save()
-    follow_memories([memory])
+    sync_facets([memory])
     keep_revision(
         memory=memory, verb=verb, before=before, by=by, reason=reason, now=now, beside=beside, batch=batch
     )

@@ -287,7 +287,7 @@ def index_memory(memory: Memory, entry: IndexEntry, spaces: Sequence[EmbeddingSp
     after_indexing([entry], memory.actor_id)
 
 
-def follow_memories(memories: Sequence[Memory]) -> None:
+def sync_facets(memories: Sequence[Memory]) -> None:
     """Copy these memories' facets to their index rows and numbers; inside the transaction that changed them."""
     keys = {
         "actor_ids": list({memory.actor_id for memory in memories}),

@@ -198,7 +198,7 @@ def _check_usable(memory: Memory) -> None:
         )
 
 
-def turns_to_note(*, actor_id: UUID, session_id: UUID) -> Sequence[ChatTurn]:
+def turns_to_inspect(*, actor_id: UUID, session_id: UUID) -> Sequence[ChatTurn]:
     """Return a session's answered chat turns whose used memories were not detected yet, oldest first."""
     turns = ChatTurn.objects.filter(
         actor_id=actor_id, session_id=session_id, state=TurnState.ANSWERED, use_noted_at=None
@@ -206,7 +206,7 @@ def turns_to_note(*, actor_id: UUID, session_id: UUID) -> Sequence[ChatTurn]:
     return list(turns.select_related("actor__agent", "question", "answer", "receipt").order_by("id"))
 
 
-def used_in(*, turn: ChatTurn) -> list[Memory]:
+def detect_turn_use(*, turn: ChatTurn) -> list[Memory]:
     """Return the memories of a turn's context that its answer used; network, so outside any transaction.
 
     None where the question is untrusted: it may not reinforce trusted memories.
@@ -224,7 +224,7 @@ def used_in(*, turn: ChatTurn) -> list[Memory]:
     return [memory for memory in memories if memory.pk in set(found.memory_ids)]
 
 
-def note_use(*, turn: ChatTurn, memories: Sequence[Memory], by: Principal, now: datetime) -> int:
+def reinforce_turn(*, turn: ChatTurn, memories: Sequence[Memory], by: Principal, now: datetime) -> int:
     """Reinforce the memories that a turn used, idempotently; inside the caller's transaction. Return how many."""
     used = use_memories(memories=memories, perspective=None, task=f"chat:{turn.pk}", by=by, now=now)
     ChatTurn.objects.filter(actor_id=turn.actor_id, pk=turn.pk).update(use_noted_at=now)

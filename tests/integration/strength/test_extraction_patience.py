@@ -15,7 +15,7 @@ from memoryhub.jobs.queue import enqueue, offer_of
 from memoryhub.jobs.registry import job_kind as kind_of
 from memoryhub.llm.errors import BadAnswer, ProviderRejected, ProviderUnavailable
 from memoryhub.tenancy.models import Actor
-from strength.actions.extraction import passed_messages, pieces, rewind, unread_messages
+from strength.actions.extraction import backfill_pieces, passed_messages, rewind, unread_messages
 from strength.domain.extraction import Strategy
 from strength.models import CurrentNumbers, Memory, ReflectionCursor, StrategyCursor
 from tests.conftest import run_jobs
@@ -113,14 +113,14 @@ def test_what_is_passed_by_is_known_and_a_backfill_goes_back_for_it_alone(
     assert (texts(actor), unread_messages(actor=actor)) == (["The user has a dog."], {})
     assert set(passed_messages(actor=actor).values()) == {1}
 
-    (piece,) = pieces(Scope())
+    (piece,) = backfill_pieces(Scope())
     assert piece.size == 1
     piece.prepare()
     assert {each.read_until for each in StrategyCursor.objects.all()} == {5}
     Model(llm, {"facts": [item("The user knows poisons.")]})
     read(actor)
     assert sorted(texts(actor)) == ["The user has a dog.", "The user knows poisons."]
-    assert passed_messages(actor=actor) == {} and list(pieces(Scope())) == []
+    assert passed_messages(actor=actor) == {} and list(backfill_pieces(Scope())) == []
 
 
 @pytest.mark.parametrize("failure", ["html", "wrong_schema", "truncated_json"])
@@ -237,9 +237,9 @@ def test_a_strategy_that_is_still_off_is_not_gone_back_for(actor: Actor, llm: LL
     Model(llm, {})
     talk(actor, "The build broke.")
     read(actor)
-    assert list(pieces(Scope())) == []
+    assert list(backfill_pieces(Scope())) == []
     switch(actor)
-    assert [piece.size for piece in pieces(Scope())] == [1]
+    assert [piece.size for piece in backfill_pieces(Scope())] == [1]
 
 
 def test_what_reflection_passed_over_is_gone_back_for(actor: Actor, llm: LLMServer) -> None:
@@ -247,9 +247,9 @@ def test_what_reflection_passed_over_is_gone_back_for(actor: Actor, llm: LLMServ
     Model(llm, {"episodes": [episode(1, **EPISODE)]})
     talk(actor, "The build broke.")
     read(actor)
-    assert list(pieces(Scope())) == []
+    assert list(backfill_pieces(Scope())) == []
     switch(actor)
-    (piece,) = pieces(Scope())
+    (piece,) = backfill_pieces(Scope())
     piece.prepare()
     assert not ReflectionCursor.objects.exists()
 
