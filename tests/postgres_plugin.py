@@ -72,7 +72,7 @@ def sweep() -> None:
         try:
             with FileLock(folder / "lock"):
                 clear(folder)
-        except LockHeld:
+        except (LockHeld, OSError):  # its run still lives, or another run is removing it
             continue
 
 
