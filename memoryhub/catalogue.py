@@ -120,7 +120,6 @@ def _read_kit(found: Found) -> None:
 
 @cache
 def _catalogues_of_django() -> list[Catalog]:
-    """Return what Django says in Japanese by itself."""
     folder = Path(django.__file__).parent
     places = (folder / "conf" / "locale", *folder.glob("contrib/*/locale"))
     return [read(place / "ja" / "LC_MESSAGES" / "django.po") for place in places]

@@ -114,7 +114,6 @@ async def run_in_thread(
 
 
 def run_in_background(work: Coroutine[Any, Any, None]) -> Future[None]:
-    """Run something that waits on this process's own event loop, which no request can take along when it goes."""
     return asyncio.run_coroutine_threadsafe(work, _loop())
 
 

@@ -54,7 +54,6 @@ class Environment:
 
     @property
     def is_web(self) -> bool:
-        """Whether this process serves HTTP (it alone may use a connection pool)."""
         return self.process == "web"
 
     @property

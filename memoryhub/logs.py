@@ -39,7 +39,6 @@ class WithoutTexts(logging.Formatter):
     """A formatter for people that keeps messages of foreign exceptions to itself."""
 
     def formatException(self, ei: ExcInfo) -> str:  # noqa: N802  logging's name
-        """Return the safe form of a traceback."""
         return safe_traceback(ei[1]) if ei[1] is not None else ""
 
 

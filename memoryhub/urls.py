@@ -13,7 +13,6 @@ from memoryhub.api import errors, health
 
 
 def home(request: HttpRequest) -> HttpResponse:
-    """Send people who open the server to the admin."""
     return redirect("admin:index")
 
 

@@ -41,7 +41,6 @@ OF_PERSPECTIVE: Final = LEFT.format(strength="{strength}", logarithm="{faded_now
 
 
 def policy_values(policy: StrengthPolicy) -> dict[str, Any]:
-    """Return a policy as the parameters of the formulas."""
     return {
         "thresholds": list(policy.consolidation_thresholds),
         "logarithms": [math.log(target) for target in policy.decay_targets],

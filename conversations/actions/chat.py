@@ -167,7 +167,6 @@ def _store_with_retries(turn: ChatTurn, completion: Completion, by: Principal) -
 
 
 def key_is_used(*, key: str, by: Principal) -> bool:
-    """Return whether a question was stored with this idempotency key already."""
     return seen_by(ChatTurn.objects.filter(key=key_digest(by.pk, key)), by).exists()
 
 
@@ -353,5 +352,4 @@ def body_digest(*parts: object) -> str:
 
 
 def key_digest(principal: str, key: str) -> str:
-    """Return the stored form of an idempotency key, which belongs to one API key or person."""
     return hashlib.sha256(f"{principal}|{key}".encode("utf-8", "surrogatepass")).hexdigest()

@@ -118,7 +118,6 @@ Layer = Callable[[LayerRequest], LayerResult]
 
 @lru_cache
 def context_layers() -> tuple[Layer, ...]:
-    """Import the layers of `settings.CONTEXT_LAYERS`."""
     return tuple(cast("Layer", import_string(path)) for path in settings.CONTEXT_LAYERS)
 
 

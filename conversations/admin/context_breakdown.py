@@ -201,7 +201,6 @@ class RunOutcome:
     """Tokens that the nonce of the block takes by chance; None where that is unknown: in a receipt."""
 
     def total_with(self, nonce_tokens: int | None) -> int:
-        """Return the total with the nonce of another run, where both are known."""
         return (
             self.total
             if self.nonce_tokens is None or nonce_tokens is None
@@ -209,7 +208,6 @@ class RunOutcome:
         )
 
     def frame_with(self, nonce_tokens: int | None) -> int:
-        """Return the tokens of no layer, with the nonce of another run."""
         return max(0, self.total_with(nonce_tokens) - sum(self.layers.values()))
 
 
@@ -482,7 +480,6 @@ def _size(text: str) -> int:
 
 
 def _within(text: str, most: int) -> str:
-    """Return the beginning of a text that fits, found by halving, which is exact enough for a page."""
     shown = text[: max(0, most)]
     while shown and _size(shown) > most:
         shown = shown[: len(shown) // 2]

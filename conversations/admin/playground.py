@@ -186,7 +186,6 @@ def _settings_of_request(request: HttpRequest) -> tuple[Run | None, dict[str, st
 
 
 def _receipt(request: HttpRequest) -> Receipt | None:
-    """Return the receipt whose page posted the request."""
     key = as_uuid(request.POST.get("receipt", ""))
     if key is None:
         return None
@@ -236,7 +235,6 @@ def _session(form: PlaygroundForm, tenant: Tenant) -> Session | None:
 
 
 def _add_error(form: PlaygroundForm, error: Exception) -> None:
-    """Add an error of the assembly to the field it is about."""
     if isinstance(error, ContextTooLarge):
         figures = {"required": grouped(error.required_tokens), "limit": grouped(error.token_limit)}
         problem = _("System prompt and message alone need %(required)s tokens; the limit is %(limit)s.")
@@ -334,7 +332,6 @@ def _changed(form: PlaygroundForm, before: Run) -> list[tuple[Any, str, str]]:
 
 
 def _setting_label(name: str, value: str) -> str:
-    """Return a setting's value for the page."""
     if name == "project":
         return project_in_words(None if value == NO_PROJECT else value or UNNAMED)
     return excerpt(value, 60) if value else "–"

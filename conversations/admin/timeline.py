@@ -260,7 +260,6 @@ def _searched_part(first: int, end: int, last: int) -> tuple[int, int] | None:
 
 
 def _begin(rows: QuerySet[Message], query: TimelineQuery) -> int:
-    """Return the number after which the page begins."""
     if query.at is not None:
         seq = rows.filter(pk=query.at).values_list("seq", flat=True).first()
         return max(0, (seq or 1) - 1 - PAGE // 5)  # with some messages before it
@@ -272,7 +271,6 @@ def _begin(rows: QuerySet[Message], query: TimelineQuery) -> int:
 
 
 def _next_moment(rows: QuerySet[Message], messages: Sequence[Any]) -> datetime | None:
-    """Return the time of the message after the page."""
     if not messages:
         return None
     later = rows.filter(seq__gt=messages[-1].seq).order_by("seq")
@@ -314,7 +312,6 @@ def _interleaved(
 
 
 def _place(entry: TimelineEntry, messages: Sequence[Any]) -> int:
-    """Return the number of messages before an entry."""
     if entry.message_id is not None:
         numbers = [number for number, each in enumerate(messages, start=1) if each.pk == entry.message_id]
         return numbers[0] if numbers else len(messages)

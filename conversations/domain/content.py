@@ -42,7 +42,6 @@ def visible(text: str) -> str:
 
 
 def is_blank(text: str) -> bool:
-    """Return whether a text has no visible character."""
     return not _UNSEEN.sub("", visible(text))
 
 
@@ -168,12 +167,10 @@ REDUCED: Final = "given_way"
 
 
 def text_block(text: str) -> Block:
-    """Return a neutral text block."""
     return {"type": TEXT, "text": text}
 
 
 def is_text(block: Block) -> bool:
-    """Tell whether a block is text rather than a reference."""
     return block.get("type") == TEXT
 
 
@@ -208,7 +205,6 @@ def plain_text(content: Content, phrases: Phrases) -> str:
 
 
 def excerpt(content: Content, phrases: Phrases, longest: int = 200) -> str:
-    """Return the beginning of content on one line."""
     return one_line(plain_text(content, phrases)[: longest * 8])[:longest]
 
 

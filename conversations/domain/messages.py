@@ -53,7 +53,6 @@ def role_and_author(role: str, author: str) -> tuple[Role, str]:
 
 
 def text_of_blocks(blocks: Sequence[Mapping[str, Any]]) -> str:
-    """Return the texts of a message's text blocks."""
     return "\n".join(block["text"] for block in blocks if block["type"] == TEXT_BLOCK)
 
 

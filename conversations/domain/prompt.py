@@ -172,7 +172,6 @@ def _places(layer: str, candidates: Sequence[Candidate], contents: Contents) -> 
 
 
 def _source_label(candidate: Candidate) -> str:
-    """Return date, role and author of a message, as far as they are known."""
     date = candidate.created_at[:10]
     known = (date if _DATE.fullmatch(date) else "", label(candidate.role), label(candidate.author))
     return " · ".join(part for part in known if part)

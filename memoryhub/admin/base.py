@@ -38,7 +38,6 @@ MOST_AT_ONCE = 1000
 
 
 def principal(request: HttpRequest) -> Principal:
-    """Return the logged-in person as the principal of an action."""
     return curator(request.user.pk, request.user.get_username())
 
 
@@ -68,7 +67,6 @@ def error_on_own_field(error: Any) -> FormRejected:
 
 
 def policy_errors(error: Any) -> FormRejected:
-    """Translate a PolicyError, whose keys are policy values, into errors of the policy field."""
     return FormRejected({"policy": [f"{key}: {problem}" for key, problem in error.errors.items()]})
 
 
@@ -196,7 +194,6 @@ class HubAdmin(ModelAdmin):
         return answer
 
     def context_of(self, request: HttpRequest, row: Any) -> dict[str, Any]:
-        """Return the template context of a row's page, once the page may be seen."""
         return {}
 
     def title_of(self, row: Any) -> Any:

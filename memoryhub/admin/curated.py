@@ -46,7 +46,6 @@ class CuratedAdmin(OwnedMixin, ActionAdmin):
         return without_fields(fieldsets, self.editing_fields)
 
     def offer_undo(self, request: HttpRequest, text: Any, undo: str) -> None:
-        """Report what the form's action did with a button that posts to `undo`, instead of Django's message."""
         request.done = (text, undo)  # type: ignore[attr-defined]
 
     def response_change(self, request: HttpRequest, obj: Any) -> HttpResponse:
@@ -80,7 +79,6 @@ class CuratedAdmin(OwnedMixin, ActionAdmin):
             self.delete_model(request, row)
 
     def deleted_along(self, rows: Sequence[Any]) -> Mapping[Any, int]:
-        """Return how many rows of other tables are deleted with these, by their names."""
         return {}
 
     def get_deleted_objects(self, objs: Sequence[Any], request: HttpRequest) -> tuple[Any, Any, Any, Any]:

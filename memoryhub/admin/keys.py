@@ -247,7 +247,6 @@ class KeyAdmin(ActionAdmin):
     def response_add(
         self, request: HttpRequest, obj: Any, post_url_continue: str | None = None
     ) -> HttpResponse:
-        """Show the secret in this very response: a message or a redirect would have to store it."""
         answer = render_page(
             request,
             "admin/memoryhub/apikey/issued.html",

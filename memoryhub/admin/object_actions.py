@@ -89,7 +89,6 @@ def run_object_action(
 
 
 def _back_here(request: HttpRequest, undo: str | None) -> str | None:
-    """Let an undo lead back to where the action was posted, unless it names a page already."""
     back = next_url(request)
     if undo is None or back is None or f"{NEXT}=" in undo:
         return undo
@@ -128,7 +127,6 @@ def report_skipped(screen: Any, request: HttpRequest, refusals: Mapping[str, int
 
 
 def counted(*texts: tuple[Any, int]) -> list[str]:
-    """Return lazy plural texts with their counts, zero counts left out."""
     return [text % {"count": count} for text, count in texts if count]
 
 

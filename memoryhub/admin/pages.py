@@ -28,7 +28,6 @@ PAGES: Final[list[Page]] = []
 
 
 def needs_of(name: str) -> tuple[str, ...]:
-    """Return the permissions of a page, for links to it."""
     return {page.name: page.needs for page in PAGES}[name]
 
 

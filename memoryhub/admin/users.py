@@ -164,7 +164,6 @@ class PeopleAdmin(DjangoUserAdmin, AuditedAdmin):
     # Nobody raises himself, or takes over somebody who has more rights.
 
     def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        """Return whether this account may be changed: also its password, which would let anybody in as him."""
         may = bool(super().has_change_permission(request, obj))
         return may and (obj is None or may_manage(request.user, obj))
 
@@ -173,7 +172,6 @@ class PeopleAdmin(DjangoUserAdmin, AuditedAdmin):
         return may and (obj is None or (obj.pk != request.user.pk and may_manage(request.user, obj)))
 
     def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> tuple[str, ...]:
-        """Return what this person cannot set: superusers are made by superusers."""
         fixed = tuple(super().get_readonly_fields(request, obj))
         return fixed if _is_superuser(request) else (*fixed, "is_superuser")
 
@@ -215,7 +213,6 @@ class GroupAdmin(DjangoGroupAdmin, AuditedAdmin):
     change_form_outer_before_template = "admin/memoryhub/includes/role.html"
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Group]:
-        """Return the groups, with what their permissions are about: each is named with it."""
         rows: QuerySet[Group] = super().get_queryset(request)
         return rows.prefetch_related("permissions__content_type")
 

@@ -35,7 +35,6 @@ class UsageQuery(TenantQuery):
     """Agent, user and range of UTC days; the last 30 by default."""
 
     def get_fields(self) -> dict[str, serializers.Field]:
-        """Declare the fields here because `from` is a Python keyword."""
         days = {
             name: serializers.DateField(required=False, validators=[_is_told_of]) for name in ("from", "to")
         }
@@ -74,12 +73,10 @@ class TodayOut(serializers.Serializer):
     paused_until = serializers.SerializerMethodField()
 
     def get_is_paused(self, standing: DailyBudget) -> bool:
-        """Return whether a cap is used up."""
         return standing.reached is not None
 
     @extend_schema_field(serializers.DateTimeField(allow_null=True))
     def get_paused_until(self, standing: DailyBudget) -> Any:
-        """Return when the next day begins, where work waits for it."""
         return standing.ends_at if standing.reached else None
 
 
@@ -92,7 +89,6 @@ class SpendingOut(serializers.Serializer):
     today = TodayOut()
 
     def get_fields(self) -> dict[str, serializers.Field]:
-        """Declare the fields here because `from` is a Python keyword."""
         return {**super().get_fields(), "from": serializers.DateField(), "to": serializers.DateField()}
 
 

@@ -109,7 +109,6 @@ class ApiView(APIView):
 
     @property
     def principal(self) -> Principal:
-        """Return the authenticated principal."""
         return self.request.user  # type: ignore[return-value]
 
     def validated(self, serializer: type[Serializer], data: Any = None, **kwargs: Any) -> dict[str, Any]:

@@ -40,7 +40,6 @@ def record_each(
     details: Mapping[str, Any] | None = None,
     now: datetime,
 ) -> list[AuditEntry]:
-    """Write one entry per object in one statement."""
     return AuditEntry.objects.bulk_create(
         AuditEntry(
             at=now,

@@ -36,7 +36,6 @@ class ApiKeyAuthentication(BaseAuthentication):
         return key.principal(), key
 
     def authenticate_header(self, request: Request) -> str:
-        """Return what a 401 asks for."""
         return 'Bearer realm="memoryhub"'
 
 

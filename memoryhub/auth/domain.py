@@ -52,12 +52,10 @@ class Principal:
 
     @property
     def pk(self) -> str:
-        """The identity that throttles count by."""
         return f"{self.kind}:{self.id}"
 
     @property
     def may_touch_all_agents(self) -> bool:
-        """Whether no list of agents narrows the key."""
         return self.agent_ids is None
 
     def check_agent(self, agent_id: str) -> None:
@@ -93,17 +91,14 @@ def key_digest(text: str) -> str:
 
 
 def command(name: str) -> Principal:
-    """Return the principal that a management command acts as."""
     return Principal(kind=PrincipalKind.COMMAND, id=name, name=name)
 
 
 def job_principal(kind: str, job_id: UUID) -> Principal:
-    """Return the principal that a job acts as."""
     return Principal(kind=PrincipalKind.JOB, id=str(job_id), name=kind)
 
 
 def curator(user_pk: object, name: str) -> Principal:
-    """Return the principal of a person in the admin."""
     return Principal(kind=PrincipalKind.CURATOR, id=str(user_pk), name=name)
 
 
@@ -116,7 +111,6 @@ def key_principal(
     user_id: str | None,
     is_trusted: bool,
 ) -> Principal:
-    """Return the principal of an API key's row."""
     return Principal(
         kind=PrincipalKind.KEY,
         id=str(id),

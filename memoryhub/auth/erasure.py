@@ -91,7 +91,6 @@ def _erase(key: UUID, agent_id: str, user_id: str) -> Erasure:
 
 
 def _stays(model: type[models.Model]) -> bool:
-    """Return whether the rows outlive their actor and lose it."""
     return getattr(model._meta.get_field("actor").remote_field, "on_delete", None) is models.SET_NULL
 
 

@@ -16,7 +16,6 @@ class ApiKeyQuerySet(models.QuerySet["ApiKey"]):
     """Keys, narrowed to those that open something."""
 
     def usable(self, now: datetime) -> "ApiKeyQuerySet":
-        """Filter to keys that are neither revoked nor expired."""
         return self.filter(Q(expires_at=None) | Q(expires_at__gt=now), revoked_at=None)
 
 
@@ -62,7 +61,6 @@ class ApiKey(models.Model):
         return f"{self.name} (mh_{self.prefix}_…)"
 
     def principal(self) -> Principal:
-        """Return who asks with this key."""
         return key_principal(
             id=self.id,
             name=self.name,

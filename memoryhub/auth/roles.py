@@ -45,7 +45,6 @@ READ_AND_KEEP: Final = Grant(verbs=frozenset({"view"}), besides=frozenset({"add_
 
 
 def read(*models: str) -> Grant:
-    """Return the grant to look at these models."""
     return Grant(verbs=frozenset({"view"}), models=frozenset(models))
 
 
@@ -184,7 +183,6 @@ def scopes_to_give(person: Any) -> list[Scope]:
 
 
 def may_trust(person: Any) -> bool:
-    """Return whether a person may issue a key whose writes wait for nobody."""
     return bool(person.has_perms(TRUST_NEEDS))
 
 

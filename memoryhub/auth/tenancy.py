@@ -42,12 +42,10 @@ class Tenant:
 
     @property
     def actor_id(self) -> UUID:
-        """Return the actor's key, which is known even before its row exists."""
         return actor_id(self.agent_id, self.user_id)
 
     @property
     def payer(self) -> Payer:
-        """Return who pays for what is done for a read."""
         return Payer(self.agent_id, self.actor.pk if self.actor else None)
 
     @property
@@ -132,7 +130,6 @@ def resolve(rows: models.QuerySet[Row], principal: Principal, row_id: UUID) -> R
 
 
 def resolve_many(rows: models.QuerySet[Row], principal: Principal, row_ids: Iterable[UUID]) -> list[Row]:
-    """Return those of the rows with these ids that the key may see, their actors and agents loaded."""
     return list(seen_by(rows.filter(pk__in=list(row_ids)), principal))
 
 
@@ -147,7 +144,6 @@ def seen_by(rows: models.QuerySet[Row], principal: Principal) -> models.QuerySet
 
 
 def readable_agents(principal: Principal) -> AgentQuerySet:
-    """Return the agents that the key may touch."""
     return Agent.objects.among(principal.agent_ids)
 
 

@@ -132,7 +132,6 @@ def refuse_not_finite(vectors: NDArray[np.floating]) -> None:
 
 
 def wrong_dimension(got: int, expected: int) -> BadAnswer:
-    """Return the error for vectors of another length than configured."""
     return BadAnswer(
         f"The provider returned {got} dimensions instead of {expected}. "
         "Set MEMORYHUB_EMBEDDING_DIMENSION (or the model) to fit.",

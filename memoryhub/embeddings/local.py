@@ -116,7 +116,6 @@ def _loaded(load: Any, model: str) -> Any:
 
 
 def _encoder_dimension(encoder: Any) -> int | None:
-    """Ask under the name of sentence-transformers 6, else under that of 5."""
     ask = getattr(encoder, "get_embedding_dimension", None) or encoder.get_sentence_embedding_dimension
     dimension: int | None = ask()
     return dimension

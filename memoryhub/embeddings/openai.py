@@ -70,7 +70,6 @@ def _ordered(items: list[dict[str, Any]], count: int) -> list[dict[str, Any]]:
 
 
 def _vector(value: object) -> NDArray[np.float32]:
-    """Return a vector given as a list of numbers, or as base64 of little-endian float32."""
     try:
         vector = _from_base64(value) if isinstance(value, str) else _from_numbers(value)
     except (ValueError, TypeError, OverflowError, binascii.Error):
@@ -138,7 +137,6 @@ class OpenAIProvider(EmbeddingProvider):
         return cls(client, config, limits=limits, clock=clock)
 
     def close(self) -> None:
-        """Let go of the connections."""
         self._client.close()
 
     @property
@@ -178,7 +176,6 @@ class OpenAIProvider(EmbeddingProvider):
             raise wrong_dimension(got, self._dimension)
 
     def _post(self, texts: list[str], timeout_seconds: float) -> bytes:
-        """Send one request and return the body of a successful answer, however slowly it trickles in."""
         ends_at = self._clock.now() + timeout_seconds
         # `encoding_format` is left to the SDK: its default is base64, which every server must cope with.
         create = self._client.embeddings.with_streaming_response.create

@@ -238,7 +238,6 @@ def after_indexing(entries: Sequence[IndexEntry], actor_id: UUID) -> None:
 
 
 def embed_later(actor_id: UUID) -> None:
-    """Enqueue a job that embeds whatever texts of an actor have no vector."""
     enqueue(EMBED_KIND, actor_id=actor_id, key=EMBED_KEY)
 
 

@@ -104,7 +104,6 @@ class _Embedding:
             return True
 
     def _embed(self, model: Any, rows: Sequence[Any], space: EmbeddingSpace) -> None:
-        """Embed and store rows, by halves where the provider refuses."""
         if not provider_of(space).is_local:
             check_cap(self.actor, now=timezone.now())
         try:

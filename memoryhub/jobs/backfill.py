@@ -100,7 +100,6 @@ def _look(piece: Piece, job_id: UUID) -> Job | None:
 
 
 def _rest(piece: Piece) -> UUID | None:
-    """Return the job that a job of this piece has left its rest to."""
     order = piece.order
     rest = Job.objects.filter(
         actor_id=piece.actor_id, kind=order.kind, key=order.key, state=State.QUEUED, attempts=0

@@ -42,7 +42,6 @@ class JobContext:
 
     @property
     def fence(self) -> dict[str, Any]:
-        """What a statement compares to know that the job is still this worker's."""
         return {"id": self.id, "attempt": self.attempt, "worker": self.worker}
 
     @property
@@ -130,7 +129,6 @@ class LeaseRenewal:
 
 
 def _execute(statement: str, values: dict[str, Any]) -> int:
-    """Run a statement and return how many rows it met."""
     with connection.cursor() as cursor:
         cursor.execute(statement, values)
         return int(cursor.rowcount)

@@ -55,7 +55,6 @@ class Attempts:
 
     @property
     def broken(self) -> int:
-        """Attempts that count against the job."""
         return self.begun - self.excused
 
 
@@ -118,7 +117,6 @@ class Every:
 
     @property
     def longest_gap(self) -> timedelta:
-        """The longest time between two of its times."""
         return timedelta(seconds=self.seconds)
 
 
@@ -135,7 +133,6 @@ class Daily:
 
     @property
     def longest_gap(self) -> timedelta:
-        """The longest time between two of its times."""
         return timedelta(days=1)
 
 

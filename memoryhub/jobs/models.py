@@ -17,11 +17,9 @@ class JobQuerySet(models.QuerySet["Job"]):
     """Jobs, narrowed by where they are on their way."""
 
     def open(self) -> "JobQuerySet":
-        """Filter to jobs that wait or run."""
         return self.filter(state__in=OPEN)
 
     def ended_badly(self) -> "JobQuerySet":
-        """Filter to jobs that a person should look at."""
         return self.filter(state__in=ENDED_BADLY)
 
 

@@ -109,7 +109,6 @@ def job(
 
 
 def load_jobs() -> None:
-    """Import the `tasks` module of every app, once all models are there."""
     autodiscover_modules("tasks")
 
 
@@ -122,7 +121,6 @@ def job_kind(name: str) -> JobKind:
 
 
 def schedules() -> dict[str, tuple[str, Rhythm]]:
-    """Return job and rhythm of each schedule, by the schedule's name."""
     return {each.schedule.name: (each.name, each.schedule.rhythm) for each in KINDS.values() if each.schedule}
 
 

@@ -43,7 +43,6 @@ class JobsStatus:
 
     @property
     def waited(self) -> timedelta:
-        """For how long the oldest due job has waited."""
         return timedelta(0) if self.oldest_due_at is None else self.now - self.oldest_due_at
 
     @property

@@ -80,7 +80,6 @@ class JobBroker(Broker):
         raise TypeError("Background work is enqueued with memoryhub.jobs.queue.enqueue, not with async_task.")
 
     def dequeue(self, count: int = 1) -> list[dict[str, Any]]:
-        """Return up to `count` due jobs as tasks."""
         return [
             {
                 "id": str(each.job_id),
@@ -228,7 +227,6 @@ class WorkerPool(Sentinel):
                 cursor.execute(sql.BE_SEEN, {"id": each.id, "host": host, "pid": each.process.pid})
 
     def _wait(self, seconds: float) -> None:
-        """Wait for a result, a signal or a child's death, and read what is there."""
         self.wakeups.wait(seconds, *(each.results._reader for each in self.workers))  # type: ignore[attr-defined]
         for each in self.workers:
             each.hear()

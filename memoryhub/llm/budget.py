@@ -62,7 +62,6 @@ def _daily_budget(agent_id: str, agent: Agent | None, spent: Spent, now: datetim
 
 
 def capped_agents() -> QuerySet[Agent]:
-    """Return the agents that have a cap of their own."""
     return Agent.objects.filter(policy__has_any_keys=sorted(BudgetPolicy.CHECKS))
 
 

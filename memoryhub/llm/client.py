@@ -188,7 +188,6 @@ def _ends_attempt(error: ProviderRejected | BadAnswer, *, bad_attempts: int, is_
 
 
 def may_retry(bad_attempts: int) -> bool:
-    """Tell whether the job makes another attempt with the whole batch after a bad answer."""
     return bad_attempts + 1 < MAX_BAD_ATTEMPTS
 
 

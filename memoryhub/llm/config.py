@@ -133,5 +133,4 @@ BACKGROUND_MODELS: Mapping[str, str] = MappingProxyType(
 
 
 def default_model(provider: str, operation: Operation) -> str:
-    """Return the name of the model that a provider is asked for when nobody chose one."""
     return (CHAT_MODELS if operation is Operation.CHAT else BACKGROUND_MODELS)[provider]

@@ -141,9 +141,7 @@ Result = TypeVar("Result")
 class Body(Protocol):
     """The part of both SDKs' responses that is used here."""
 
-    def iter_bytes(self, chunk_size: int | None = None) -> AsyncIterator[bytes]:
-        """Yield the body as it comes."""
-        ...
+    def iter_bytes(self, chunk_size: int | None = None) -> AsyncIterator[bytes]: ...
 
 
 Exchange = AbstractAsyncContextManager[Body]
@@ -166,7 +164,6 @@ class RemoteProvider(LLMProvider):
         return cls(config, clock=clock)
 
     def model_for(self, operation: Operation) -> str:
-        """Return the configured model of an operation, else this provider's default for it."""
         return self._config.model_for(operation) or default_model(self.name, operation)
 
     def complete(self, request: CompletionRequest, *, on_failed: OnFailed = unheard) -> Completion:
@@ -306,7 +303,6 @@ async def _whole(exchange: Exchange) -> bytes:
 
 
 def _chunks(body: Body) -> AsyncGenerator[bytes, None]:
-    """Return the iterator of the bytes, which both SDKs make as a generator."""
     return cast("AsyncGenerator[bytes, None]", body.iter_bytes())
 
 

@@ -81,7 +81,6 @@ def pause_after(error: ProviderError, *, number: int, budget: Budget, seconds_le
 
 
 def too_late() -> ProviderTimeout:
-    """Return the error of a call whose deadline is over."""
     return ProviderTimeout("The provider did not answer before the deadline.", code="timeout")
 
 

@@ -183,7 +183,6 @@ class Wakeups:
         self.stops += number in self.STOP
 
     def wait(self, timeout_seconds: float, *readers: Any) -> None:
-        """Sleep until a signal, the deadline, or something to read from one of the readers."""
         if self._reader in connection.wait([self._reader, *readers], max(0.0, timeout_seconds)):
             with suppress(BlockingIOError):
                 self._reader.recv(4096)

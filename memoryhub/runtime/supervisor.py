@@ -143,7 +143,6 @@ class Child:
             self._heartbeat = None
 
     def _is_silent(self, now: float) -> bool:
-        """Say whether it should have shown by now that it lives, and did not."""
         if self._heartbeat is None:
             return False
         with suppress(BlockingIOError):
@@ -153,7 +152,6 @@ class Child:
 
     @property
     def is_dead(self) -> bool:
-        """Whether it was started and ended since."""
         return self.process is not None and self.process.poll() is not None
 
     def tend(self, now: float, say: Say) -> None:
@@ -214,7 +212,6 @@ class Supervisor:
                     self.cluster.stop()
 
     def _warn_of_hosts(self) -> None:
-        """Say what is missing where others shall reach us but no name of ours is allowed."""
         if self.environment.host in EVERY_INTERFACE and not os.environ.get("ALLOWED_HOSTS"):
             self.say(
                 f"HOST {self.environment.host} lets other machines in, but ALLOWED_HOSTS is not set, so they get a "
@@ -326,7 +323,6 @@ class Supervisor:
             self._end_children()
 
     def _wait_through(self, seconds: float) -> None:
-        """Sleep for all of the time, whatever child dies meanwhile."""
         deadline = time.monotonic() + seconds
         while (left := deadline - time.monotonic()) > 0:
             self._wait(left)
@@ -391,7 +387,6 @@ def kill_group(process: subprocess.Popen[bytes]) -> None:
 
 
 def describe_exit(code: int) -> str:
-    """Put an exit code in words."""
     return f"exit code {code}" if code >= 0 else f"killed by {signal.Signals(-code).name}"
 
 
@@ -418,7 +413,6 @@ def _explain_port(host: str, port: int, problem: OSError) -> str:
 
 
 def web_url(environment: Environment) -> str:
-    """Say where a browser on this machine finds the web server."""
     return f"http://{_reachable(environment.host)}:{environment.port}"
 
 

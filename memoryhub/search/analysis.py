@@ -70,7 +70,6 @@ _MARK_CODES = [code for code in range(0x300, 0x1F000) if unicodedata.category(ch
 
 
 def _as_ranges(codes: list[int]) -> str:
-    """Return the characters as the inside of a regular expression's class."""
     ranges: list[list[int]] = []
     for code in codes:
         if ranges and ranges[-1][1] == code - 1:
@@ -167,7 +166,6 @@ def _stemmed(words: Counter[str]) -> Counter[str]:
 
 
 def _parts(word: str) -> Iterator[str]:
-    """Yield the word, and where it is letters beside digits ("iphone15", "5km") both parts as well."""
     yield word
     if match := _LETTERS_AND_DIGITS.fullmatch(word):
         yield from (part for part in match.groups() if part)

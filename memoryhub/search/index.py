@@ -55,7 +55,6 @@ def _as_numbers(vector: Sequence[float]) -> NDArray[np.float64]:
 
 
 def word_vector(terms: Counter[str]) -> SparseVector:
-    """Return a text's analysed terms as the sparse vector that its index row stores."""
     return SparseVector(document_weights(terms), DIMENSION)
 
 

@@ -43,7 +43,6 @@ def outdated(model: Any) -> models.QuerySet[Any]:
 
 
 def count_outdated() -> int:
-    """Return how many index rows wait for `reindex`."""
     return sum(outdated(model).count() for model in index_models())
 
 
@@ -123,7 +122,6 @@ def _differs(model: Any, row: Any, owner: Any) -> bool:
 
 
 def _repeat(model: Any, rows: Sequence[Any], owners: Mapping[Any, Any]) -> None:
-    """Correct what rows repeat of these owners."""
     for row in rows:
         owner = owners.get(getattr(row, f"{model.owner_field}_id"))
         if owner is not None:

@@ -22,11 +22,9 @@ class InlineHalfVectorField(HalfVectorField):
     """A half-precision vector; without `dimensions`, each row has its space's."""
 
     def db_type(self, connection: BaseDatabaseWrapper) -> str:
-        """Return the type as column definitions write it."""
         return f"{super().db_type(connection)} STORAGE MAIN"
 
     def cast_db_type(self, connection: BaseDatabaseWrapper) -> str:
-        """Return the type as casts write it."""
         return str(super().db_type(connection))
 
 
@@ -34,11 +32,9 @@ class InlineSparseVectorField(SparseVectorField):
     """A sparse vector: indices and values of what is not zero."""
 
     def db_type(self, connection: BaseDatabaseWrapper) -> str:
-        """Return the type as column definitions write it."""
         return f"{super().db_type(connection)} STORAGE MAIN"
 
     def cast_db_type(self, connection: BaseDatabaseWrapper) -> str:
-        """Return the type as casts write it."""
         return str(super().db_type(connection))
 
 
@@ -94,7 +90,6 @@ class EmbeddingSpace(models.Model):
 
     @property
     def bounds(self) -> SpaceBounds:
-        """What a cosine means in this space."""
         return SpaceBounds(self.cosine_low, self.cosine_high, self.vector_weight)
 
 
@@ -147,12 +142,10 @@ class SearchIndexRow(models.Model):
 
     @classmethod
     def is_findable(cls, owner: Any) -> bool:
-        """Say whether the owner has index rows at all."""
         return True
 
     @classmethod
     def words_of(cls, owner: Any) -> str:
-        """Return the text by whose words the owner is found."""
         return str(owner.content)
 
     @classmethod
@@ -167,5 +160,4 @@ class SearchIndexRow(models.Model):
 
 
 def index_models() -> Iterator[Any]:
-    """Yield every app's index of texts, by the app registry."""
     return (model for model in apps.get_models() if issubclass(model, SearchIndexRow))

@@ -93,7 +93,6 @@ def _range_in_words(low: float, high: float | None, *, above: bool) -> Message:
 
 
 def one_of(*choices: str) -> Check:
-    """One of the given words."""
     return Check(
         lambda value: value in choices if isinstance(value, str) else False,
         format_lazy(_("one of {choices}"), choices=", ".join(choices)),
@@ -113,7 +112,6 @@ def words() -> Check:
 
 
 def switch() -> Check:
-    """true or false."""
     return Check(lambda value: isinstance(value, bool), _("true or false"))
 
 
@@ -146,7 +144,6 @@ class Policy:
 
     @classmethod
     def keys(cls) -> frozenset[str]:
-        """Return the names that an agent or a user may override."""
         return frozenset(cls.CHECKS)
 
     @classmethod
@@ -167,7 +164,6 @@ class Policy:
         return replace(cls(), **{key: _frozen(value) for key, value in merged.items()})  # type: ignore[type-var]
 
     def unusual(self) -> dict[str, Message]:
-        """Return the values outside their recommended ranges, each with the range in words."""
         return {
             key: format_lazy(
                 _("is {value}; {low} to {high} is recommended"),
@@ -180,7 +176,6 @@ class Policy:
         }
 
     def values(self) -> dict[str, Any]:
-        """Return the overridable values as plain JSON types."""
         return {key: _plain(getattr(self, key)) for key in self.CHECKS}
 
 

@@ -16,7 +16,6 @@ PolicyType = TypeVar("PolicyType", bound=Policy)
 
 @lru_cache
 def policy_classes() -> tuple[type[Policy], ...]:
-    """Return the policy classes of the settings' table, imported."""
     return tuple(import_string(path) for path in settings.POLICIES)
 
 

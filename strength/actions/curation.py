@@ -244,7 +244,6 @@ def _lock_edited_text(memory: Memory, before: Mapping[str, Any], verb: str, by: 
 
 
 def _tombstone_texts(memory: Memory, values: Mapping[str, Any]) -> set[str]:
-    """Return the texts that a change may leave a tombstone of, or lift one from."""
     if not values.keys() & {"content", "status"}:
         return set()
     return {memory.content, values.get("content", memory.content)}

@@ -109,7 +109,6 @@ def pairs_among(actor: Actor, memories: Sequence[Memory], *, now: datetime) -> l
 
 
 def side(memory: Memory) -> Side:
-    """Return what decides whether a memory is kept in a merge."""
     return Side(memory.pk, memory.locked, memory.pinned, memory.numbers.strength, memory.created_at)
 
 

@@ -250,7 +250,6 @@ def _extracted(item: Item, session: Session, now: datetime) -> ExtractedMemory:
 
 
 def unread_messages(*, actor: Actor | None = None) -> dict[Strategy, int]:
-    """Count the unread messages of each enabled strategy, of one actor or of all."""
     return _counted(QUERIES["unread_messages"], actor)
 
 

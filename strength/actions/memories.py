@@ -282,7 +282,6 @@ def _same_text(draft: Memory) -> Memory | None:
 
 
 def _of_text(draft: Memory) -> QuerySet[Memory]:
-    """Return the locked memories of the draft's namespace and text that still hold."""
     rows = Memory.objects.select_for_update(of=["self"]).select_related("actor__agent")
     return rows.filter(
         actor_id=draft.actor_id, namespace=draft.namespace, content_digest=draft.content_digest,

@@ -277,7 +277,6 @@ def _join_numbers(kept: Memory, absorbed: Memory, proposal: Merge) -> dict[str, 
 
 
 def exclude_from_sleep_undo(actor_id: UUID, memory_ids: Sequence[UUID]) -> None:
-    """Keep settled numbers as they are now, whatever sleep is undone."""
     MemoryNumbers.objects.filter(actor_id=actor_id, memory__in=memory_ids).update(
         slept_in=None, before_strength=None, before_faded=None, before_level=None, before_decay_at=None,
         before_task=None,
@@ -459,7 +458,6 @@ def _as_compared(run: SleepRun, pairs: Sequence[Pair]) -> list[Pair]:
 
 
 def _stands(known: Merge, pair: Pair) -> bool:
-    """Return whether a person has decided about the pair, or it is proposed already as the two are now."""
     if known.state == MergeState.PROPOSED:
         versions = {known.kept_id: known.kept_version, known.absorbed_id: known.absorbed_version}
         return versions == {memory.pk: memory.version for memory in (pair.kept, pair.absorbed)}

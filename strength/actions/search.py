@@ -167,7 +167,6 @@ def _found(
 
 
 def _wanted(reader: Reader, search: MemorySearch, now: datetime) -> Q:
-    """Return the condition of a search, on a memory or its index row."""
     wanted = _visible(reader, search.project) & _valid(search.filters.as_of, now)
     if search.exclude_pinned:
         wanted &= Q(pinned=False)
@@ -208,7 +207,6 @@ def _visible(reader: Reader, project: str | None) -> Q:
 
 
 def _valid(as_of: datetime | None, now: datetime) -> Q:
-    """Filter to memories that are valid at a time."""
     at = as_of or now
     return (Q(valid_from=None) | Q(valid_from__lte=at)) & (Q(valid_to=None) | Q(valid_to__gt=at))
 

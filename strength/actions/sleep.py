@@ -169,7 +169,6 @@ def policy_of(run: SleepRun) -> StrengthPolicy:
 
 
 def run_values(run: SleepRun, policy: StrengthPolicy) -> dict[str, Any]:
-    """Return a run's parameters of the statements in `sleep.sql`."""
     return {
         **policy_values(policy),
         "actor_id": run.actor_id,

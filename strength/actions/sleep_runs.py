@@ -91,7 +91,6 @@ def _weight(change: Change) -> tuple[int, float, str]:
 
 
 def _fading(run: SleepRun, policy: StrengthPolicy) -> list[Change]:
-    """Return a preview's changes of numbers and its archivings, and set its counts."""
     with connection.cursor() as cursor:
         cursor.execute(SLEEP_QUERIES["preview"], {**run_values(run, policy), "most": MOST_CHANGES})
         rows = cursor.fetchall()

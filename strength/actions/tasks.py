@@ -107,7 +107,6 @@ def execute_task(
 
 
 def _storable(result: Any) -> Any:
-    """Return a result as JSON that can be stored, else as text."""
     try:
         document = json.loads(json.dumps(result, allow_nan=False))
         check_storable(document)

@@ -190,7 +190,6 @@ def are_near_duplicates(one: str, other: str) -> bool:
 
 
 def count_held_back(tombstone: Tombstone, *, now: datetime) -> None:
-    """Count a write that a tombstone blocked, for people to see its effect."""
     Tombstone.objects.filter(pk=tombstone.pk, actor_id=tombstone.actor_id).update(
         held_back=F("held_back") + 1, last_held_back_at=now
     )

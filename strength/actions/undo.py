@@ -160,7 +160,6 @@ def _reactivate(run: SleepRun, by: Principal, reason: str, now: datetime) -> lis
 
 
 def _with_newer_tombstone(run: SleepRun, memory_ids: set[UUID]) -> set[UUID]:
-    """Return those of the memories whose text matches a tombstone that is newer than the sleep."""
     if not Tombstone.objects.filter(actor_id=run.actor_id, created_at__gte=run.now).exists():
         return set()
     texts = Memory.objects.of([run.actor_id]).filter(pk__in=memory_ids).values_list("pk", "content")

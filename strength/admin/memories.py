@@ -456,7 +456,6 @@ def _revision(request: HttpRequest, memory: Memory) -> MemoryRevision:
 
 
 def _too_long(request: HttpRequest, memory: Memory) -> set[str]:
-    """Return the fields whose values are too long for the form, unless the address asks for them whole."""
     if request.GET.get("text") == WHOLE:
         return set()
     texts = {"content": memory.content, "learnings": json.dumps(memory.learnings, ensure_ascii=False)}

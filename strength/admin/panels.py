@@ -87,7 +87,6 @@ def _slept_tile(now: datetime) -> Tile:
 
 
 def _waiting_tile() -> Tile:
-    """Return the backlog of the strategy that is furthest behind."""
     furthest = max(unread_messages().values(), default=0)
     note, drawn = _("messages wait for long-term strategies"), f"?source__exact={Source.EXTRACTION}"
     return Tile(_("Extraction"), Count(furthest), note, Memory, drawn, section=Section.BACKGROUND)

@@ -278,7 +278,6 @@ def with_operation_id(view: type[APIView], operation_id: str, **attributes: Any)
 
 
 def conflict(code: str) -> Any:
-    """Return a translation of an exception into a 409 with this code."""
     return lambda error: Problem(status.HTTP_409_CONFLICT, code, str(error))
 
 

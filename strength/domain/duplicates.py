@@ -300,7 +300,6 @@ def _is_emoji(sign: str) -> bool:
 
 
 def _rewritten(folded: str) -> str:
-    """Normalise variants of numerals, times, reported speech."""
     text = _NUMERAL.sub(lambda match: str(_numeral(match[0])), folded)
     for pattern, replacement in _REWRITES:
         text = pattern.sub(replacement, text)
@@ -308,7 +307,6 @@ def _rewritten(folded: str) -> str:
 
 
 def _numeral(kanji: str) -> int:
-    """Return the value of 二十三 or 二〇二四."""
     total = digits = 0
     for sign in kanji:
         if sign in _POWERS:
@@ -434,7 +432,6 @@ def _kana_word(part: str) -> Iterator[_Piece]:
 
 
 def _expression(run: str, before: str) -> Iterator[_Piece]:
-    """Yield a run of kanji or katakana, its counter and its adverbs of time apart from the rest."""
     if before == "number" and (match := _COUNTER.match(run)):
         yield _Kind.TERM, match[0]
         run = run[match.end() :]
@@ -475,7 +472,6 @@ def _is_rearranged(one: tuple[int, ...], other: tuple[int, ...]) -> bool:
 
 
 def _breaks(one: list[_Key], other: list[_Key]) -> int:
-    """Count the neighbours in one list, its ends included, that are no neighbours in the common part of the other."""
     common = sorted(set(one), key=other.index)
     neighbours = set(pairwise((_END, *common, _END)))
     return sum(pair not in neighbours for pair in pairwise((_END, *one, _END)))

@@ -64,7 +64,6 @@ def is_on(switches: Mapping[str, Any], strategy: Strategy) -> bool:
 
 
 def switched_on(switches: Mapping[str, Any]) -> tuple[Strategy, ...]:
-    """Return the enabled strategies that read messages."""
     return tuple(strategy for strategy in FROM_MESSAGES if is_on(switches, strategy))
 
 
@@ -215,7 +214,6 @@ class Item:
 
 
 def own_words(text: str) -> str:
-    """Remove blocks and lines of recalled memories that a client pasted into a message."""
     return _REMEMBERED_LINE.sub("", _without_blocks(text)).strip()
 
 

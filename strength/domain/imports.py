@@ -79,7 +79,6 @@ def read_mem0(value: Any, *, now: datetime) -> ImportedMemory:
 
 
 def is_chatgpt(value: Any) -> bool:
-    """Say whether an element looks like one of ChatGPT's conversations."""
     return isinstance(value, dict) and isinstance(value.get("mapping"), dict)
 
 

@@ -209,7 +209,6 @@ class _ResultPassages:
         )
 
     def _found(self, fact: Weights) -> dict[int, tuple[float, float]]:
-        """Return the weight of the found terms by place, and the same with frequent terms of the result discounted."""
         found: dict[int, tuple[float, float]] = {}
         for term, weight in fact.items():
             places = self.places.get(term, ())
@@ -241,7 +240,6 @@ def _letters(text: str) -> str:
 
 
 def _clauses(text: str) -> list[str]:
-    """Split into sentences and lines, and cut long ones."""
     return [
         sentence[start : start + PASSAGE_CHARACTERS]
         for sentence in _CLAUSE_END.split(text)

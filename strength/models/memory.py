@@ -260,7 +260,6 @@ class PerspectiveStrength(models.Model):
         return str(self.memory_id)
 
     def now(self, numbers: NumbersOfMemory) -> float:
-        """Return its current strength, given the memory's current numbers."""
         return perspective_strength(self.strength, faded_then=self.faded, faded_now=numbers.faded)
 
 

@@ -100,7 +100,6 @@ class SleepRun(models.Model):
 
     @property
     def sleeper(self) -> Principal:
-        """Return the principal that began it, as which it acts."""
         return Principal(kind=PrincipalKind(self.who_kind), id=self.who_id, name=self.who_name)
 
     def __str__(self) -> str:

@@ -84,12 +84,10 @@ class FileReport:
 
     @property
     def path(self) -> str:
-        """Path in the tree, fit to be printed."""
         return "/".join(_printable(part) for part in (FOLDER, self.project, self.document) if part)
 
 
 def _printable(name: str) -> str:
-    """Return a file name, which may be of any bytes, for output."""
     line = one_line(name.encode("utf-8", "replace").decode())
     return line if len(line) <= LONGEST_SHOWN else f"{line[:LONGEST_SHOWN]}…"
 
@@ -138,7 +136,6 @@ def _write_manifest(tree: Folder, text: str, old: str | None) -> None:
 
 
 def _note(manifest: Manifest, document: Document, digest: str) -> None:
-    """Record the digest of a document's file at the document's version."""
     manifest.documents[document.project.name, document.name] = Exported(document.version, digest)
 
 
@@ -212,7 +209,6 @@ def _write_backups(document: Document, folder: Folder) -> None:
 
 
 def _backups(document: Document) -> dict[str, str]:
-    """Return the trusted texts of a document's backups by file name."""
     return {
         backup_name(document.name, version.created_at): trusted_text(
             Document(pk=document.pk, actor_id=document.actor_id, text=version.text)

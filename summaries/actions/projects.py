@@ -102,7 +102,6 @@ def _keep_former(
     reason: str,
     now: datetime,
 ) -> None:
-    """Store the text that is being replaced, with how, by whom and why."""
     DocumentVersion.objects.create(
         actor_id=document.actor_id, document=document, number=number, text=text, kind=kind, who_kind=by.kind,
         who_id=by.id, who_name=by.name[:150], reason=reason, created_at=now,

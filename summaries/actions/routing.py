@@ -110,7 +110,6 @@ class RoutingRequest:
 
     @property
     def text(self) -> str:
-        """Part of the message that is read."""
         return self.message[:LONGEST_MESSAGE]
 
 

@@ -119,12 +119,10 @@ class SessionState:
 
     @property
     def base(self) -> tuple[UUID | None, int]:
-        """Identity and version of the summary, which must be unchanged when the result is written."""
         return _base_of(self.summary)
 
     @property
     def reason(self) -> str:
-        """Reason that the version records."""
         return (self.request and self.request.extent) or self.trigger or ""
 
 
@@ -180,7 +178,6 @@ def _activity(
 
 
 def _spoken(session: Session, *, after: int) -> MessageQuerySet:
-    """Return the non-blank messages of people and assistants after a `seq`, up to when the session was read."""
     rows = Message.objects.of([session.actor_id]).filter(session_id=session.pk).spoken()
     return rows.filter(seq__gt=after, seq__lte=session.message_count, content__regex=VISIBLE_CHARACTER)
 

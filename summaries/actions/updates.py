@@ -140,7 +140,6 @@ class _MessageProjects:
 
     @cached_property
     def trusted_decisions(self) -> list[RoutingDecision]:
-        """Decisions that apply to trusted messages."""
         return [each for each in self.decisions if each.trust == Trust.TRUSTED or each.corrected_project]
 
     def is_open(self, message: Message) -> bool:
@@ -229,7 +228,6 @@ def _extract(updating: UpdateContext, session: Session, project: Project, passag
 
 
 def _growing_documents(project: Project) -> list[Document]:
-    """Return the documents that entries are added to."""
     return [each for each in documents_of(project) if each.name in LISTS.values()]
 
 

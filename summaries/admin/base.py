@@ -105,7 +105,6 @@ class HistoryAdmin(SummariesAdmin):
         raise NotImplementedError
 
     def file_name_of(self, row: Any, text: str) -> str:
-        """Return the download name of a version's text, or ""."""
         return ""
 
     def restore(self, request: HttpRequest, row: Any, number: int, reason: str) -> Done:

@@ -299,7 +299,6 @@ def timeline_link(key: UUID, text: str) -> str:
 
 
 def _offer(decisions: Sequence[Any], *, may_make: bool) -> None:
-    """Annotate decisions with likely projects, in few queries."""
     profiles = profiles_of(each.actor_id for each in decisions)
     for each in decisions:
         each.offered = _likely(each, profiles.get(each.actor_id, ()), OFFERED_IN_LIST)

@@ -145,7 +145,6 @@ IF_NONE_MATCH = OpenApiParameter(
 
 
 def conflict(code: str) -> Any:
-    """Return a function that turns an exception into a 409 problem."""
     return lambda error: Problem(status.HTTP_409_CONFLICT, code, str(error))
 
 

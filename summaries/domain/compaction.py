@@ -145,7 +145,6 @@ def day_in(line: str) -> date | None:
 
 
 def blocks_of(text: str) -> list[Block]:
-    """Return the blocks of a Markdown text, which joined are the text."""
     return [_block(lines) for lines in _grouped(text.splitlines(keepends=True))]
 
 
@@ -306,7 +305,6 @@ class Rewritten:
 
     @property
     def can_be_kept(self) -> bool:
-        """Whether all protected pieces are there, and there is other text."""
         return not self.faults and not self.is_blank
 
 
@@ -334,7 +332,6 @@ def rewritten(section: Section, answer: str, code: str) -> Rewritten:
 
 
 def _laid_out(parts: Iterable[tuple[bool, str]]) -> str:
-    """Return kept and free parts as one text, with a blank line where one would continue the other's paragraph."""
     text, was_kept = "", False
     for is_kept, part in parts:
         if text and is_kept != was_kept and _runs_on(text, part):

@@ -120,7 +120,6 @@ def sync_status(*, base: str | None, file: str | None, stored: str | None) -> Fi
 
 
 def backup_name(document: str, at: datetime) -> str:
-    """Return the file name of a document's text as it was until a moment."""
     return f"{document}{BACKUP}{at.astimezone(UTC):%Y%m%dT%H%M%S%fZ}"
 
 

@@ -72,10 +72,8 @@ class CompactionPolicy(Policy):
 
     @property
     def limit(self) -> int:
-        """Tokens above which a document is compacted."""
         return int(self.model_context_window * self.compaction_trigger)
 
     @property
     def target(self) -> int:
-        """Tokens that a document may have afterwards."""
         return int(self.limit * self.compaction_target)

@@ -98,7 +98,6 @@ def propose_name(text: str) -> str:
 
 
 def is_stand_in(name: str) -> bool:
-    """Return whether a project's or a detail's name is a digest, for want of Latin letters."""
     return bool(_STAND_IN.fullmatch(name))
 
 

@@ -93,7 +93,6 @@ class Limits:
 
     @property
     def room(self) -> int:
-        """Tokens that the prompt leaves for texts."""
         return max(0, self.tokens - self.overhead)
 
 
@@ -193,7 +192,6 @@ def transcript_line(message: SpokenMessage, before: SpokenMessage | None) -> str
 
 
 def digest_line(message: SpokenMessage, before: SpokenMessage | None = None) -> str:
-    """Return a session's summary as one line with its day."""
     return f"[{message.said_at:%Y-%m-%d}] {one_line(message.text)}"
 
 
@@ -239,7 +237,6 @@ def _without_middle(text: str, half: int) -> str:
 
 
 def length_limits(output_tokens: int) -> dict[str, int]:
-    """Return how long an answer may be, in words and in characters, as prompts say it."""
     return {
         "words": int(output_tokens * WORDS_PER_TOKEN),
         "characters": int(output_tokens * CHARACTERS_PER_TOKEN),

@@ -316,7 +316,6 @@ def _size(term: str) -> float:
 
 
 def _says(terms: Iterable[str]) -> float:
-    """Return the number of content words."""
     return sum(_size(term) for term in set(terms))
 
 
@@ -375,5 +374,4 @@ def most_similar(message: str, examples: Sequence[Example], number: int) -> list
 
 
 def similarity(one: str, other: str) -> float:
-    """Return in [0, 1] the similarity of the beginnings of two messages."""
     return weighted_overlap(_terms(one[:COMPARED]), _terms(other[:COMPARED]))

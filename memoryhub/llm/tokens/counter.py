@@ -186,12 +186,10 @@ class TokenCounter:
 
     @property
     def message_overhead(self) -> int:
-        """Tokens to add for each message (role and delimiters)."""
         return self.factors.per_message
 
     @property
     def request_overhead(self) -> int:
-        """Tokens to add once for each request."""
         return self.factors.per_request
 
 

@@ -47,7 +47,6 @@ _symbol = re.compile(r"[{}()\[\]<>=;_/\\|&*$#@%^~`+]")
 
 
 def split_by_script(text: str) -> list[tuple[Script, str]]:
-    """Cut the text into maximal (script, piece) runs whose pieces, joined, are the text."""
     return list(_merged(_classified(text)))
 
 
@@ -62,7 +61,6 @@ def _classified(text: str) -> Iterator[tuple[Script, str]]:
 
 
 def _lines(text: str) -> Iterator[tuple[bool, str]]:
-    """Yield (is code, line with its ending), following fenced blocks."""
     closing: str | None = None
     for line in text.splitlines(keepends=True):
         fence = _fence.match(line)
@@ -119,7 +117,6 @@ class Factors:
                 raise ValueError(f"The factor for {script} must lie between 0 and 10.")
 
     def of(self, script: Script) -> float:
-        """Return the factor of one script class."""
         return float(getattr(self, script))
 
     @property
@@ -133,7 +130,6 @@ class Factors:
 
 
 def most_conservative(*candidates: Factors) -> Factors:
-    """Return the field-by-field maximum."""
     return Factors(*(max(column) for column in zip(*map(astuple, candidates), strict=True)))
 
 

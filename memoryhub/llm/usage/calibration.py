@@ -50,7 +50,6 @@ def calibrate(provider: str, model: str, *, now: datetime) -> TokenFactors | Non
 
 
 def prior_of(model: str) -> Factors:
-    """Return the factors that a model is counted with until its own answers tell better."""
     return factors_for(settings.LLM.known_as(model))
 
 

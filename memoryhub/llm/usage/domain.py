@@ -195,5 +195,4 @@ class Call:
 
     @property
     def is_sample(self) -> bool:
-        """Whether factors can be fitted to it."""
         return self.outcome == OK and self.size.is_plain and bool(self.input_tokens)

@@ -107,7 +107,6 @@ class TokenFactors(models.Model):
 
     @property
     def factors(self) -> Factors:
-        """Return the figures as a counter takes them."""
         return Factors(
             self.latin, self.japanese, self.code, self.other,
             per_message=self.per_message, per_request=self.per_request,

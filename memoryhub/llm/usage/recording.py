@@ -148,11 +148,9 @@ class Meter:
         self.stop(error)
 
     def start(self) -> None:
-        """Begin to count the time."""
         self.started = time.perf_counter()
 
     def answered(self, usage: Usage) -> None:
-        """Note what the provider said that it read and wrote."""
         self.answer = usage
 
     def failed(self, error: ProviderError, pause_seconds: float) -> None:

@@ -29,7 +29,6 @@ class Command(ResumableCommand):
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
-        """Take what to catch up with, for whom, and how far."""
         for name in sources():
             parser.add_argument(f"--{name}", action="store_true", help=f"Catch up with {name}.")
         parser.add_argument("--agent", help="This agent's alone, with all its users.")

@@ -18,7 +18,6 @@ class Command(BaseCommand):
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
-        """Take whether to change anything."""
         parser.add_argument(
             "--check", action="store_true", help="Change nothing; fail where anything is amiss."
         )

@@ -18,7 +18,6 @@ class Command(ResumableCommand):
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
-        """Take from which disorder on, and whether to look only."""
         parser.add_argument(
             "--from", type=_scatter, default=SCATTERED, dest="from_scatter", metavar="SCATTER",
             help=f"Leave tables alone that are scattered less than this ({SCATTERED}; 1 is perfect order).",

@@ -24,7 +24,6 @@ class Command(BaseCommand):
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
-        """Take whose, how, and where to."""
         parser.add_argument("file", nargs="?", default="-", help="Where to; - is the standard output.")
         parser.add_argument("--agent", help="One agent, with all its users.")
         parser.add_argument("--user", help="One user of the agent; an empty one is the agent itself.")

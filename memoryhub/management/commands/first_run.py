@@ -31,11 +31,9 @@ class Command(BaseCommand):
     help = "Create an admin login, an API key and the demo where there are none, and print what is new."
 
     def add_arguments(self, parser: CommandParser) -> None:
-        """Take the address to print."""
         parser.add_argument("--url", default="", help="The address that the printed lines name.")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        """Prepare, and print login and key where they were made just now: they are not kept in the clear."""
         environment = read_environment()
         url = options["url"] or web_url(environment)
         self._space()

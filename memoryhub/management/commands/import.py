@@ -38,7 +38,6 @@ class Command(ResumableCommand):
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
-        """Take what, how, and under which names."""
         parser.add_argument("file", help="The export; - is the standard input.")
         parser.add_argument(
             "--dry-run", action="store_true", help="Say what would happen and why; change nothing."

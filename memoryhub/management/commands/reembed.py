@@ -27,7 +27,6 @@ class Command(ResumableCommand):
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
-        """Take how much at a time, and how far to go."""
         parser.add_argument("--batch-size", type=int, default=200, help="Texts per step (200).")
         parser.add_argument("--dry-run", action="store_true", help="Say what would be done, and do nothing.")
         parser.add_argument("--keep-old", action="store_true", help="Keep the former space's vectors.")

@@ -19,12 +19,10 @@ class Command(ResumableCommand):
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
-        """Take how much at a time, and whether to look only."""
         parser.add_argument("--batch-size", type=int, default=500, help="Texts per step (500).")
         parser.add_argument("--dry-run", action="store_true", help="Say what would be done, and do nothing.")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        """Reindex, and say how many."""
         if options["batch_size"] < 1:
             raise CommandError("--batch-size must be 1 or more.")
         waiting = count_outdated()

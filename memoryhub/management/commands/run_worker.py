@@ -45,7 +45,6 @@ def _preload() -> None:
 
 
 def _show_life() -> None:
-    """Tell the supervisor that we live, where there is one that listens."""
     descriptor = os.environ.get(HEARTBEAT)
     if descriptor:
         with suppress(BlockingIOError, BrokenPipeError):

@@ -26,7 +26,6 @@ class Command(BaseCommand):
         )
 
     def handle(self, *args: Any, **options: Any) -> None:
-        """Become the supervisor, which needs neither Django nor the memory that it takes."""
         environment = {**os.environ, "MEMORYHUB_DATA_DIR": str(read_environment().data_dir)}
         command = [sys.executable, "-m", "memoryhub.runtime.supervisor", *options["only"]]
         os.chdir(CHECKOUT)

@@ -15,7 +15,6 @@ class Command(BaseCommand):
     requires_system_checks = ()
 
     def handle(self, *args: Any, **options: Any) -> None:
-        """Stop, and return when nothing is left."""
         try:
             supervisor.stop(read_environment(), say=self.stdout.write)
         except supervisor.SupervisorError as problem:

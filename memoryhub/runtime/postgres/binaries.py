@@ -59,7 +59,6 @@ class Account:
         text: str | None = None,
         environment: dict[str, str] | None = None,
     ) -> subprocess.CompletedProcess[str]:
-        """Run a program under this account, away from the caller's PG* variables and locale."""
         return subprocess.run(
             list(command),
             input=text or "",
@@ -73,7 +72,6 @@ class Account:
         )
 
     def can_enter(self, folder: Path) -> bool:
-        """Say whether the account can reach the folder."""
         return self.run(["/bin/sh", "-c", 'cd -- "$1"', "sh", str(folder)]).returncode == 0
 
 
@@ -117,7 +115,6 @@ def _system_user() -> pwd.struct_passwd:
 
 
 def _create_system_user() -> None:
-    """Try what Debian and Red Hat offer, then what BusyBox offers."""
     home = str(SYSTEM_HOME)
     attempts = [
         f"useradd --system --user-group --no-create-home --home-dir {home} --shell /usr/sbin/nologin".split(),
@@ -138,7 +135,6 @@ class Binaries:
     folder: Path
 
     def program(self, name: str) -> str:
-        """Give the path of a program such as `pg_ctl`."""
         return str(self.folder / "bin" / name)
 
     def usable_by(self, account: Account) -> bool:

@@ -105,7 +105,6 @@ class EmbeddedCluster:
         return ConnectionInfo(server.HOST, port, DATABASE, ROLE, passwords.application)
 
     def is_running(self) -> bool:
-        """Say whether our own postmaster serves this data folder and answers."""
         return server.is_ready(self.data)
 
     def is_alive(self) -> bool:
@@ -161,7 +160,6 @@ class EmbeddedCluster:
 
     @property
     def data(self) -> Path:
-        """PostgreSQL's own data folder."""
         return self.home / str(self.major)
 
     @cached_property
@@ -346,7 +344,6 @@ class EmbeddedCluster:
     # Small state, each in a file of its own
 
     def _write_state(self, name: str, text: str) -> None:
-        """Write a file that whoever owns the folder can read again, also when root ran us this once."""
         server.write_file(self.folder / name, text, like=self.folder)
 
     def _read_port(self) -> int | None:

@@ -103,7 +103,6 @@ def memory_mb() -> int:
 
 
 def is_ready(data: Path) -> bool:
-    """Say whether a living postmaster serves this folder and really answers."""
     return pid_of(data) is not None and _ping(data) == Ping.OK
 
 
