@@ -1,7 +1,6 @@
-"""What the interface says, found in the code, the templates and the models, and kept beside its translations.
+"""Collect translatable texts of code, templates, models and the admin kit, and merge them into the catalogue.
 
-Needs Babel, which only those need who change the interface; the server reads the compiled file alone. No request
-comes through here.
+Needs Babel, a development dependency; the server reads the compiled file only.
 """
 
 import io

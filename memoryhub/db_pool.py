@@ -125,7 +125,7 @@ def _loop() -> asyncio.AbstractEventLoop:
 
 
 class Stream(Generic[Piece]):
-    """What one loop says to one listener in another, who may come late, or never."""
+    """Channel from one event loop to one listener in another, who may come late, or never."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()

@@ -58,7 +58,7 @@ class Environment:
 
     @property
     def connections(self) -> int:
-        """How many the database must take: the pool's, three of each worker, and room for commands and people."""
+        """Connections the database must accept: the pool's, three per worker, and a reserve for commands and people."""
         return self.pool_max + 3 * self.workers + 12
 
 

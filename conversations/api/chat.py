@@ -92,7 +92,7 @@ class ChatIn(TenantSerializer):
 
 
 class UsageOut(serializers.Serializer):
-    """What the provider counted."""
+    """Tokens counted by the provider."""
 
     input_tokens = serializers.IntegerField()
     output_tokens = serializers.IntegerField()

@@ -1,4 +1,4 @@
-"""What goes in and out over REST for sessions, messages, contexts and receipts."""
+"""Serializers of sessions, messages, contexts and receipts."""
 
 from typing import Any, Final
 
@@ -36,7 +36,7 @@ MOST_BLOCKS = 100
 
 
 class ChannelField(PatternField):
-    """Where a text comes from: a name that the client chooses."""
+    """Channel of a text: a name that the client chooses."""
 
     def __init__(self, **kwargs: Any) -> None:
         allowed = "1 to 100 letters a-z or A-Z, digits, ., - or _"
@@ -223,7 +223,7 @@ ABOUT_PROJECT: Final = (
 
 
 class ContextIn(TenantSerializer):
-    """What a context is wanted for."""
+    """A request for a context."""
 
     session_id = IdField(required=False, allow_null=True, default=None)
     project = TextField(
@@ -256,7 +256,7 @@ class ContextMetadataOut(serializers.Serializer):
 
 
 class RoutingOut(serializers.Serializer):
-    """Which project a message was taken to be about."""
+    """Project that the message was routed to."""
 
     id = serializers.UUIDField(help_text="By this the decision can be put right.")
     project = serializers.CharField(allow_null=True)
@@ -276,7 +276,7 @@ class ContextOut(serializers.Serializer):
 
 
 class ReceiptItemOut(serializers.Serializer):
-    """What became of one candidate."""
+    """One candidate, and whether and why it entered."""
 
     layer = serializers.CharField()
     source_id = serializers.CharField(allow_null=True)

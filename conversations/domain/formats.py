@@ -109,7 +109,7 @@ def _source(block: Block) -> tuple[str, str]:
 
 @dataclass(frozen=True)
 class Plain:
-    """What a model is sent: the system prompt by itself, and turns in the vendor's form."""
+    """Prompt in a vendor's form: the system prompt, and turns."""
 
     system: str | Sequence[Mapping[str, Any]] = field(repr=False)
     turns: Sequence[Mapping[str, Any]] = field(repr=False)

@@ -66,10 +66,9 @@ class Numbered:
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """Where each message of a batch goes: a new row, or the `client_message_id` it repeats.
+    """Plan of a batch: a new row, or the repeated `client_message_id`, for each message.
 
-    `order` has one entry per message of the batch, in its order: a `seq` for those that get a row,
-    a `client_message_id` for repeats.
+    `order` has one entry per message of the batch: a `seq` for new rows, a `client_message_id` for repeats.
     """
 
     new: tuple[Numbered, ...]
@@ -97,7 +96,7 @@ def place_batch(batch: Sequence[NewMessage], *, known: frozenset[str], last_seq:
 
 
 class TurnState(StrEnum):
-    """What became of a question."""
+    """State of a chat turn."""
 
     ANSWERING = "answering"
     ANSWERED = "answered"

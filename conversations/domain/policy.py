@@ -42,7 +42,7 @@ def _shares_hold(value: Any) -> bool:
 
 @dataclass(frozen=True, kw_only=True)
 class ContextPolicy(Policy):
-    """How one context is put together. Change one with `validated`, which checks the ranges.
+    """Limits and options of one context. Change one with `validated`, which checks the ranges.
 
     `layer_budgets` is None, or a share of the token limit by layer.
     """
@@ -115,7 +115,7 @@ class ContextPolicy(Policy):
 
 @dataclass(frozen=True, kw_only=True)
 class SessionPolicy(Policy):
-    """When a session that nobody ended counts as ended (SPEC C5)."""
+    """Idle time after which a session counts as ended (SPEC C5)."""
 
     session_idle_minutes: int = 60
 
@@ -124,10 +124,10 @@ class SessionPolicy(Policy):
 
 @dataclass(frozen=True, kw_only=True)
 class ChatPolicy(Policy):
-    """How the model is asked for an answer (SPEC B1, B3).
+    """Options of a chat call (SPEC B1, B3).
 
-    `chat_memory` False sends the message alone, beside the system prompt. `chat_deadline_seconds` is how long an
-    answer may take, from the question to its last word.
+    `chat_memory` False sends the message alone, beside the system prompt. `chat_deadline_seconds` bounds the answer,
+    from the question to its last word.
     """
 
     chat_max_output_tokens: int = 4096

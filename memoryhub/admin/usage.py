@@ -178,7 +178,7 @@ def paused_sentence(standing: DailyBudget) -> str:
 
 @admin.register(TokenFactors)
 class FactorsAdmin(ReadOnlyAdmin):
-    """How each model counts, fitted to its own answers, with the error before and after."""
+    """Calibration of token counts by model, with the error before and after."""
 
     list_display = (
         "model", "provider", "latin", "japanese", "code", "other", "per_message", "per_request", "samples",

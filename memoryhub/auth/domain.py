@@ -13,7 +13,7 @@ PUBLIC_CHARACTERS = 10
 
 
 class Scope(StrEnum):
-    """What a key may do; each scope stands alone, so a key usually has several."""
+    """Permission of a key; scopes are independent, so a key usually has several."""
 
     READ = "read"
     WRITE = "write"
@@ -21,7 +21,7 @@ class Scope(StrEnum):
 
 
 class PrincipalKind(StrEnum):
-    """What stands behind a change: a key, a person in the admin, a job, or a command."""
+    """Origin of a change: a key, a person in the admin, a job, or a command."""
 
     KEY = "key"
     CURATOR = "curator"
@@ -35,7 +35,7 @@ class Forbidden(DomainError):
 
 @dataclass(frozen=True)
 class Principal:
-    """Who is asking. `agent_ids` None means every agent; `user_id` set means that user alone."""
+    """Authenticated caller. `agent_ids` None means every agent; `user_id` restricts to that user."""
 
     kind: PrincipalKind
     id: str

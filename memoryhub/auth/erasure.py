@@ -38,7 +38,7 @@ class NobodyToErase(ValueError):
 
 @dataclass(frozen=True)
 class Erasure:
-    """How many rows of each table went, and how many stay without the user."""
+    """Number of rows deleted and anonymised, by table."""
 
     erased: dict[str, int]
     anonymised: dict[str, int]

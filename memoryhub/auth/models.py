@@ -72,10 +72,10 @@ class ApiKey(models.Model):
 
 
 class AuditEntry(models.Model):
-    """Who did what to which row, when and why; append-only (SPEC A11).
+    """Append-only record of who did what to which row, when and why (SPEC A11).
 
-    `agent_id` and `user_id` are plain text on purpose, and there is no `actor_id`: the trail outlives
-    the rows it speaks of, and erasure empties the user's part of it instead of deleting it.
+    `agent_id` and `user_id` are plain text and there is no `actor_id`: entries outlive the rows they refer to, and
+    erasure empties the user's part instead of deleting the entry.
     """
 
     id = models.UUIDField(primary_key=True, default=new_id, editable=False)

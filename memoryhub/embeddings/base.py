@@ -34,7 +34,7 @@ PROBE_TEXT = "memoryhub"
 
 @dataclass(frozen=True, slots=True)
 class Availability:
-    """Whether a provider can be used now, and one sentence for the person who asks."""
+    """Result of a probe, with one sentence for people."""
 
     available: bool
     detail: str
@@ -189,7 +189,7 @@ MAX_PIECES = 32
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What one request to a model may carry."""
+    """Limits of one request to a model."""
 
     tokens_per_text: int
     texts_per_request: int

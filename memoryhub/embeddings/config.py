@@ -28,7 +28,7 @@ _DEPLOYMENT_IN_PATH = re.compile(r"^(?P<root>.*?)/openai/deployments/(?P<deploym
 
 @dataclass(frozen=True, slots=True)
 class EmbeddingConfig:
-    """How texts become vectors. None means: the provider's own default, or ask the provider."""
+    """Configuration of the embedder. None means the provider's own default, or asking the provider."""
 
     provider: str = "hashing"
     model: str | None = None

@@ -29,7 +29,7 @@ INSTALL = "sh memoryhub/bootstrap.sh uv pip install --python .venv/bin/python --
 
 
 class LocalProvider(EmbeddingProvider):
-    """What both libraries have in common. A lock, because fast tokenizers refuse to be borrowed twice."""
+    """Base of both local libraries. Locked, because fast tokenizers are not reentrant."""
 
     is_local: ClassVar[bool] = True
 

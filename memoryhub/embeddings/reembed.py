@@ -31,7 +31,7 @@ ON CONFLICT DO NOTHING
 
 @dataclass(frozen=True)
 class Plan:
-    """What a change of model would do: from which space, to which provider, and how many texts wait."""
+    """Plan of a model change: source space, target provider, and number of texts to embed."""
 
     source: EmbeddingSpace
     target: str

@@ -94,7 +94,7 @@ WHERE found.actor_id = owner.actor_id AND found.space_id = %(space)s AND found.{
 
 @dataclass(frozen=True)
 class IndexEntry:
-    """What makes one text findable: its terms, and one vector per space (None: not embedded yet)."""
+    """Index data of one text: its terms, and one vector per space (None: not embedded yet)."""
 
     terms: Counter[str]
     vectors: Mapping[int, Sequence[float] | None]

@@ -29,7 +29,7 @@ GOES_ON_WITHIN: Final = timedelta(seconds=1)
 
 @dataclass(frozen=True)
 class Scope:
-    """Whose past is worked on, and from when on; None means everybody's, and all."""
+    """Actors and start date of a backfill; None means all."""
 
     agent_id: str | None = None
     user_id: str | None = None
@@ -47,7 +47,7 @@ class Piece:
 
 
 class PieceState(StrEnum):
-    """What became of a piece."""
+    """State of a piece of a backfill."""
 
     DONE = "done"
     ELSEWHERE = "elsewhere"
@@ -57,7 +57,7 @@ class PieceState(StrEnum):
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of a piece, and why; `elsewhere` means that a worker has it."""
+    """Result of a piece, and why; `elsewhere` means that a worker has it."""
 
     fate: PieceState
     reason: str = ""

@@ -46,7 +46,7 @@ class JobContext:
 
     @property
     def seconds_left(self) -> float:
-        """How long this attempt may still take; what it asks of others must be done by then."""
+        """Seconds until this attempt's deadline; calls to others must be done by then."""
         return max(0.0, self.ends_at - time.monotonic())
 
     @contextmanager

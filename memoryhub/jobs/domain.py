@@ -20,7 +20,7 @@ LONGEST_PAUSE_SECONDS: Final = 600.0
 
 
 class State(StrEnum):
-    """Where a job is on its way."""
+    """State of a job."""
 
     QUEUED = "queued"
     RUNNING = "running"
@@ -47,7 +47,7 @@ class Postponed(Exception):
 
 @dataclass(frozen=True)
 class Attempts:
-    """How often a job was begun, how many of those were excused, and for how long one excuse has followed the other."""
+    """Number of attempts, how many were excused, and for how long excuses have followed each other."""
 
     begun: int
     excused: int
@@ -60,7 +60,7 @@ class Attempts:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What becomes of a job whose attempt did not end well; `pause_seconds` until it may be tried again."""
+    """Next state of a job whose attempt failed; `pause_seconds` until it may be tried again."""
 
     state: State
     pause_seconds: float = 0.0
@@ -150,7 +150,7 @@ def rhythm(*, every_seconds: int | None = None, daily_at: str | None = None) -> 
 
 @dataclass(frozen=True)
 class Firing:
-    """What a look at a schedule decides: whether its job is due, and when the next one is."""
+    """Decision about a schedule: whether its job is due, and when the next one is."""
 
     is_due: bool
     next_at: datetime

@@ -91,7 +91,7 @@ class Job(models.Model):
 
     @property
     def progress(self) -> dict[str, Any] | None:
-        """How far long work has come, where it says so."""
+        """Progress of long work, where it reports any."""
         if self.progress_done is None:
             return None
         return {"done": self.progress_done, "total": self.progress_total}
@@ -115,7 +115,7 @@ class Worker(models.Model):
 
 
 class ScheduleState(models.Model):
-    """When a schedule is due next."""
+    """Next due time of a schedule."""
 
     name = models.CharField(max_length=64, primary_key=True)
     next_at = models.DateTimeField()

@@ -36,7 +36,7 @@ class After:
 
 @dataclass(frozen=True)
 class Schedule:
-    """When a job is enqueued again and again; `name` is that of the schedule's row."""
+    """Recurrence of a job; `name` is that of the schedule's row."""
 
     name: str
     rhythm: Rhythm

@@ -23,7 +23,7 @@ WAITS_TOO_LONG: Final = timedelta(minutes=5)
 
 
 class Mood(StrEnum):
-    """What the background does just now."""
+    """Overall state of background work."""
 
     IDLE = "idle"
     WORKING = "working"

@@ -219,7 +219,6 @@ def size_of(request: CompletionRequest, counter: TokenCounter) -> Size:
 
 
 def _is_there(provider: LLMProvider) -> bool:
-    """Whether calls leave this process: without a model there is nothing to note."""
     return provider.name != "none"
 
 
@@ -267,7 +266,7 @@ def _contents(request: CompletionRequest) -> Iterator[Content]:
 
 
 def _is_plain(request: CompletionRequest) -> bool:
-    """Whether the provider counted nothing but texts, as we did: no image, no tool, no schema."""
+    """Return whether the provider counted text only, as we did: no image, no tool, no schema."""
     blocks = (block for content in _contents(request) if not isinstance(content, str) for block in content)
     return request.json_schema is None and all(block.get("type") == "text" for block in blocks)
 

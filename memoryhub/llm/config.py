@@ -18,7 +18,7 @@ LLM_PROVIDERS = ("anthropic", "openai", "none")
 
 @dataclass(frozen=True, slots=True)
 class LLMConfig:
-    """Which language model answers what."""
+    """Provider and model of each operation."""
 
     provider: str = "none"
     model: str | None = None

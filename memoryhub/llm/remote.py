@@ -262,7 +262,7 @@ class RemoteProvider(LLMProvider):
 
 
 class Patience:
-    """How long to wait for the next event: some time since the last one, and never beyond the deadline."""
+    """Time-outs of a stream: between events, and the deadline of the whole."""
 
     def __init__(self, now: Callable[[], float], stall_seconds: float, ends_at: float) -> None:
         self._now = now

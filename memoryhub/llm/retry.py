@@ -31,7 +31,7 @@ MAX_BAD_ANSWERS = 2
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """How much one call may cost in time."""
+    """Time limits of one call."""
 
     deadline_seconds: float
     attempt_timeout_seconds: float

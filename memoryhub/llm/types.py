@@ -10,7 +10,7 @@ from memoryhub.llm.retry import OnFailed, unheard
 
 
 class Operation(StrEnum):
-    """What a model is asked for; each may have a model of its own."""
+    """Purpose of a call; each may have a model of its own."""
 
     CHAT = "chat"
     SUMMARIZE = "summarize"

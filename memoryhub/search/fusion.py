@@ -13,10 +13,10 @@ from typing import Final
 
 @dataclass(frozen=True)
 class SpaceBounds:
-    """What a cosine means in one embedding space.
+    """Calibration of cosines in one embedding space.
 
-    `cosine_low` is the cosine of texts that have nothing to do with each other, `cosine_high` that of a
-    text and its paraphrase; `vector_weight` in [0, 1] is the relevance of a perfect cosine without words.
+    `cosine_low` is the cosine of unrelated texts, `cosine_high` that of a text and its paraphrase; `vector_weight` in
+    [0, 1] is the relevance of a perfect cosine without words.
     """
 
     cosine_low: float
@@ -34,12 +34,12 @@ class SpaceBounds:
 
 @dataclass(frozen=True)
 class FusionPolicy:
-    """How word scores become relevance, and what a message gains and loses by its place in a conversation.
+    """Parameters that turn word scores into relevance, and adjust messages by their place in a conversation.
 
-    A word score of `word_midpoint` is half relevant; `word_steepness` is the exponent of the curve.
-    A message gains `neighbour_share` of the relevance next to it, `reply_share` of a question's that it
-    follows, and `beyond_share` of what is two away. It keeps `asking_share` of its relevance where it asks
-    instead of tells, and `other_author_share` where the query is about somebody else's words.
+    A word score of `word_midpoint` is half relevant; `word_steepness` is the exponent of the curve. A message gains
+    `neighbour_share` of the relevance next to it, `reply_share` of a question's that it follows, and `beyond_share`
+    of what is two away. It keeps `asking_share` of its relevance where it asks instead of tells, and
+    `other_author_share` where the query is about somebody else's words.
     """
 
     word_midpoint: float = 0.5

@@ -42,7 +42,7 @@ class EmbeddingSpace(models.Model):
     """Vectors that can be compared with each other: one provider's model at one dimension (SPEC A5)."""
 
     class State(models.TextChoices):
-        """Where a space is on its way: being filled, searched, or kept until it is removed."""
+        """State of a space: being filled, searched, or kept until it is removed."""
 
         FILLING = "filling"
         ACTIVE = "active"
@@ -112,10 +112,10 @@ class TermStatistic(models.Model):
 
 
 class SearchIndexRow(models.Model):
-    """How one text is found in one space: its vector, once embedded, and its words.
+    """Index row of one text in one space: its vector, once embedded, and its terms.
 
-    Apart from the text, so that a scan reads nothing else. Each app derives its own with a key to the
-    owner, named by `owner_field`, and the primary key (actor, space, owner), whose index also finds an actor's rows.
+    Apart from the text, so that a scan reads nothing else. Each app derives its own with a key to the owner, named by
+    `owner_field`, and the primary key (actor, space, owner), whose index also finds an actor's rows.
     """
 
     owner_field: ClassVar[str]

@@ -167,7 +167,7 @@ class Candidates:
 
 @dataclass(frozen=True)
 class Conversation:
-    """How index rows stand in conversations: lookups to what `fusion.Turn` wants to know of each.
+    """Lookups that map index rows to the fields of `fusion.Turn`.
 
     `about` is the one author whom the query names, None where it names nobody or several.
     """

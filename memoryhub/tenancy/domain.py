@@ -23,7 +23,7 @@ class Language(StrEnum):
 
 
 class Trust(StrEnum):
-    """Whether a text may enter contexts without a curator's approval (SPEC M10)."""
+    """Trusted texts may enter contexts without a curator's approval (SPEC M10)."""
 
     TRUSTED = "trusted"
     UNTRUSTED = "untrusted"
@@ -191,7 +191,7 @@ def _plain(value: Any) -> Any:
 
 @dataclass(frozen=True)
 class TrustPolicy(Policy):
-    """Which sources need a curator before they are believed (SPEC M10)."""
+    """Sources that need a curator's approval (SPEC M10)."""
 
     untrusted_channels: tuple[str, ...] = ()
     confidence_floor: float = 0.5

@@ -61,7 +61,7 @@ class Agent(models.Model):
 
 
 class Actor(models.Model):
-    """Whose memory it is: an agent (`user_id=""`), or an agent with one user (SPEC A2)."""
+    """Owner of memory: an agent (`user_id=""`), or an agent with one user (SPEC A2)."""
 
     id = models.UUIDField(primary_key=True, editable=False)
     agent = models.ForeignKey(Agent, on_delete=models.CASCADE, related_name="actors")

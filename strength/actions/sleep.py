@@ -51,7 +51,7 @@ NOT_ALL_COMPARED: Final = (
 
 
 class Ends(Enum):
-    """Whether a batch is the last of a run: because all are compared, or because the run may compare no more."""
+    """Whether a batch is the last of a run, because all are compared or the limit is reached."""
 
     NO = auto()
     ALL = auto()

@@ -237,12 +237,12 @@ _HE_AND_SHE: Final = _relation_ids("he", "she")
 
 @dataclass(frozen=True, slots=True)
 class Fingerprint:
-    """What is stored to recognise a text without storing it: a hash of the whole and ids of its words.
+    """Data that recognise a text without storing it: a hash of the whole and ids of its words.
 
     `digest` is the SHA-256 of the text without case, width, space and punctuation. `terms` are ids of
-    `memoryhub.search.bm25` for what it is about, at most `MAX_TERMS`; `marks` those of what must not
-    differ. `order` holds the ids of terms and, above `DIMENSION`, of the words that relate them, as they
-    stand in the text; it is empty beyond `MAX_ORDER`. All ids are below 2**30.
+    `memoryhub.search.bm25`, at most `MAX_TERMS`; `marks` those of what must not differ. `order` holds the ids of
+    terms and, above `DIMENSION`, of the words that relate them, in text order; it is empty beyond `MAX_ORDER`. All
+    ids are below 2**30.
     """
 
     digest: bytes

@@ -73,7 +73,7 @@ class Side:
 
     @property
     def is_decided(self) -> bool:
-        """Whether a person edited or pinned it: a sleep does not absorb such a memory."""
+        """Return whether a person edited or pinned it; a sleep does not absorb such a memory."""
         return self.locked or self.pinned
 
 

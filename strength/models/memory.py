@@ -149,12 +149,12 @@ class Memory(Facets):
 
 
 class NumbersOfMemory(models.Model):
-    """What every use and every night change of a memory.
+    """Strength and counters of a memory, changed by every use and every sleep.
 
-    `faded` is ln of what all decays together left of a strength: perspectives share it, and are not touched. What
-    begins with `before_` is how the row stood before the sleep `slept_in` (a number of the actor's), to be undone; what
-    is added by a use since then is added there too. `status`, `pinned` and validity repeat the memory's, for they
-    decide whether it fades: `strength.actions.search` keeps them so.
+    `faded` is ln of what all decays together left of a strength: perspectives share it, and are not touched.
+    `before_*` is the row before the sleep `slept_in` (a number of the actor's), for undo; uses since then are added
+    there too. `status`, `pinned` and validity repeat the memory's, because they decide whether it decays:
+    `strength.actions.search` keeps them so.
     """
 
     strength = models.FloatField()

@@ -98,12 +98,12 @@ READERS = (*FROM_MESSAGES, Strategy.SUMMARY)
 
 
 class StrategyCursor(models.Model):
-    """How far a strategy has looked at a session: up to the message `read_until`; no row means not at all.
+    """Position of a strategy in a session: read up to the message `read_until`; no row means nothing read.
 
-    Between `passed_after` and `passed_until` it passed messages over, because it was switched off when it looked or no
-    model would read them; a backfill goes back there. The session is a plain id, for `strength` must stay able to live
-    apart. Of the strategy `summary`, `memory_id` is the memory that stands for the session's summary: where that is
-    gone, a person has deleted it.
+    Between `passed_after` and `passed_until` messages were skipped, because the strategy was off or no model would
+    read them; a backfill goes back there. The session is a plain id, because `strength` must be able to live apart.
+    For the strategy `summary`, `memory_id` is the memory of the session's summary: where that is gone, a person has
+    deleted it.
     """
 
     pk = models.CompositePrimaryKey("actor_id", "session_id", "strategy")
@@ -130,10 +130,10 @@ class StrategyCursor(models.Model):
 
 
 class ReflectionCursor(models.Model):
-    """Which of an actor's episodes lessons were drawn from: those changed before `until`, or just then up to `after`.
+    """Position of reflection: episodes changed before `until`, or just then up to `after`, were read.
 
-    An episode that a person approves or edits changes by that, and is reflected on once more. `has_passed` says that
-    episodes were passed over because the strategy was off.
+    An episode that a person approves or edits changes, and is read once more. `has_passed` says that episodes were
+    skipped because the strategy was off.
     """
 
     actor = models.OneToOneField(Actor, on_delete=models.CASCADE, primary_key=True, related_name="+")

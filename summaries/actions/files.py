@@ -79,7 +79,7 @@ class FileReport:
 
     @property
     def is_problem(self) -> bool:
-        """Whether nothing was read or written, so that somebody must look at the file."""
+        """Return whether nothing was read or written, so that somebody must look at the file."""
         return self.status in (None, FileStatus.CONFLICT)
 
     @property

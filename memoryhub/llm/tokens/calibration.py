@@ -54,7 +54,7 @@ class Sample:
 
 @dataclass(frozen=True, slots=True)
 class Error:
-    """How far estimates lay from what was reported, as shares of it."""
+    """Relative error of estimates against reported counts."""
 
     median: float
     p95: float

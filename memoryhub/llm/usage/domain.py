@@ -30,7 +30,7 @@ def _or_null(check: Check) -> Check:
 
 @dataclass(frozen=True, kw_only=True)
 class BudgetPolicy(Policy):
-    """How much an agent may use in one UTC day before its background work waits for the next; null: any amount."""
+    """Daily caps of an agent's background work (UTC day); null means unlimited."""
 
     daily_spend_cap: float | None = None
     daily_token_cap: int | None = None
@@ -40,13 +40,12 @@ class BudgetPolicy(Policy):
 
     @property
     def has_cap(self) -> bool:
-        """Whether there is anything to compare with; where not, nothing need be summed."""
         return self.daily_spend_cap is not None or self.daily_token_cap is not None
 
 
 @dataclass(frozen=True, slots=True)
 class Spent:
-    """What was used in a day: US dollars where prices are known, and tokens read and written."""
+    """Usage of a day: US dollars where prices are known, and tokens in and out."""
 
     cost: Decimal = Decimal(0)
     tokens: int = 0
@@ -153,7 +152,7 @@ def _dollars(name: str, value: Any) -> Decimal:
 
 @dataclass(frozen=True, slots=True)
 class Payer:
-    """Whose call it is: the agent pays, `actor_id` is None where it was made for nobody in particular."""
+    """Agent charged for a call; `actor_id` is None where no actor is concerned."""
 
     agent_id: str = ""
     actor_id: UUID | None = None
@@ -165,10 +164,10 @@ NOBODY: Final = Payer()
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """How large a request was by our own count.
+    """Size of a request by our own count.
 
-    `estimated_tokens` is what it was taken for; `by_script` are unscaled counts of o200k_base. `is_plain` says that
-    nothing but these texts was sent, so that the provider's own count can teach us something.
+    `estimated_tokens` is the calibrated estimate; `by_script` are raw counts of o200k_base. `is_plain` means that
+    nothing but these texts was sent, so that the provider's count can be used for calibration.
     """
 
     estimated_tokens: int

@@ -75,7 +75,7 @@ class LedgerEntry(models.Model):
 
 
 class TokenFactors(models.Model):
-    """How a model counts, fitted to its own answers (SPEC A7); it goes before the table in the code."""
+    """Calibration of token counts of a model, fitted to its answers (SPEC A7); overrides the table in the code."""
 
     id = models.UUIDField(primary_key=True, default=new_id, editable=False)
     provider = models.CharField(max_length=64)

@@ -95,7 +95,9 @@ REFUSED = "refused"
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """What a call read and wrote; `is_told` by the provider, or as we count it. The cache's are among the input."""
+    """Tokens in and out; `is_told` as reported by the provider, else our own count. Cached tokens are part of the
+    input.
+    """
 
     input_tokens: int
     output_tokens: int
@@ -111,7 +113,7 @@ def payer(actor: Actor) -> Payer:
 
 @dataclass(frozen=True, slots=True)
 class Ending:
-    """How one attempt at a call ended."""
+    """End of one attempt at a call."""
 
     outcome: str
     was_paid: bool
@@ -168,7 +170,7 @@ class Meter:
             record(self._call(ending, size), now=ending.at)
 
     def _is_under_way(self) -> bool:
-        """Whether an attempt runs; who went away during a pause broke off none."""
+        """Return whether an attempt runs; a cancellation during a pause interrupts none."""
         return not self.failures or time.perf_counter() >= self.started
 
     def _ending(self, error: BaseException | None) -> Ending:

@@ -79,7 +79,7 @@ def _midnight(day: date) -> datetime:
 
 @dataclass(frozen=True)
 class EstimateError:
-    """How far estimates of a model's requests lay from what it reported, as shares of it."""
+    """Relative error of a model's estimates against its reports."""
 
     provider: str
     model: str

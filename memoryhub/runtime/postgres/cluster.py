@@ -50,7 +50,7 @@ LOCK_SECONDS = server.START_SECONDS + server.STOP_SECONDS
 
 @dataclass(frozen=True)
 class ConnectionInfo:
-    """How to log in as the application's role, which is no superuser."""
+    """Login of the application's role, which is no superuser."""
 
     host: str
     port: int
@@ -66,7 +66,7 @@ class ConnectionInfo:
 
 @dataclass(frozen=True)
 class Passwords:
-    """What the cluster's two roles log in with."""
+    """Passwords of the cluster's two roles."""
 
     superuser: str
     application: str
@@ -164,7 +164,7 @@ class EmbeddedCluster:
 
     @cached_property
     def account(self) -> Account:
-        """Who runs the server."""
+        """Operating-system user that runs the server."""
         existing = [self.home / str(major) for major in (self.major, *INSTALLATIONS)]
         return account_for(next((data for data in existing if data.exists()), self.data))
 
