@@ -2,7 +2,7 @@
 # Settings go by the environment or the command line: make run PORT=9000 DEMO=0
 
 .DEFAULT_GOAL := help
-.PHONY: help run stop test test-slow coverage browser lint lock clean
+.PHONY: help run stop test test-slow coverage browser lint lock clean schema
 .SUFFIXES:
 
 PY := .venv/bin/python
@@ -17,6 +17,7 @@ help:
 	@echo "make test-slow  run the others: kills, whole installations, upgrades, many examples of property tests"
 	@echo "make coverage   run both and measure what they cover"
 	@echo "make lint   ruff, mypy, import-linter, missing migrations"
+	@echo "make schema write the API's schema, docs/reference/openapi.yaml"
 	@echo "make lock   write both locks (UPGRADE=1: newest versions)"
 	@echo "make clean  remove the environment and caches (DATA=1: and all data)"
 
@@ -58,6 +59,11 @@ lint:
 	$(PY) -m mypy .
 	$(PY) .venv/bin/lint-imports
 	$(PY) -W ignore::RuntimeWarning manage.py makemigrations --check --dry-run
+
+# The API's schema is a committed file; a test fails where the code says otherwise.
+schema:
+	@sh memoryhub/bootstrap.sh dev
+	$(PY) manage.py spectacular --fail-on-warn --validate --file docs/reference/openapi.yaml
 
 # The runtime lock constrains the dev lock, so that both fit into one environment.
 lock:
