@@ -344,7 +344,7 @@ def test_what_a_role_gives_to_members_of_a_group_made_by_hand_is_told(
 def test_landed_databases_get_their_roles() -> None:
     executor = MigrationExecutor(connection)
     newest = executor.loader.graph.leaf_nodes()
-    executor.migrate([("memoryhub", "0006_ledger_cache_tokens")])
+    executor.migrate([("memoryhub", "0001_initial")])
     Group.objects.all().delete()
     try:
         executor = MigrationExecutor(connection)
