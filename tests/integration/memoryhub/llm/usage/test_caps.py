@@ -24,7 +24,7 @@ from memoryhub.embeddings.config import EmbeddingConfig
 from memoryhub.jobs.models import Job
 from memoryhub.jobs.queue import enqueue
 from memoryhub.llm.budget import SpendCapReached, paused_agents
-from memoryhub.llm.client import complete
+from memoryhub.llm.client import complete, stream
 from memoryhub.llm.types import ChatMessage, CompletionRequest, Operation
 from memoryhub.llm.usage.domain import next_day
 from memoryhub.llm.usage.models import LedgerEntry
@@ -88,12 +88,12 @@ def test_chat_goes_on(llm: LLMServer, actor: Actor, operation: Operation) -> Non
 def test_a_background_stream_stops_before_the_call_as_well(llm: LLMServer, actor: Actor) -> None:
     actor = cap(actor, daily_token_cap=0)
 
-    async def stream() -> None:
+    async def consume() -> None:
         async for _ in stream(question(Operation.COMPACT), actor=actor):
             pass
 
     with pytest.raises(SpendCapReached):
-        async_to_sync(stream)()
+        async_to_sync(consume)()
     assert llm.asked == []
 
 
