@@ -18,9 +18,9 @@ from prometheus_client import Counter, Histogram
 from conversations.actions.project_routing import AUTO, UNNAMED, Routing, route_to_project
 from conversations.actions.receipts import keep_receipt
 from conversations.domain.assembly import Assembly, AssemblyRequest, Metadata, assemble
-from conversations.domain.content import Language
 from conversations.domain.formats import Format, split_system
 from conversations.domain.layers import PROJECT, SESSION_SUMMARY, LayerResult
+from conversations.domain.phrases import Language
 from conversations.domain.policy import ContextPolicy
 from conversations.domain.prompt import NonceCollision
 from conversations.models import Message, Receipt, Session

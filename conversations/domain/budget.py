@@ -13,7 +13,6 @@ from functools import cache
 from typing import Final
 
 from conversations.domain.content import (
-    ENGLISH,
     attachment_reductions,
     blocks_of,
     is_blank,
@@ -34,6 +33,7 @@ from conversations.domain.layers import (
     Content,
     Contents,
 )
+from conversations.domain.phrases import ENGLISH
 from conversations.domain.policy import ContextPolicy
 from memoryhub.errors import DomainError
 

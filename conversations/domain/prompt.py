@@ -9,18 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from conversations.domain.content import (
-    PHRASES,
-    Language,
-    Phrases,
-    blocks_of,
-    is_blank,
-    label,
-    one_line,
-    plain_text,
-    quoted,
-    text_block,
-)
+from conversations.domain.content import blocks_of, is_blank, label, one_line, plain_text, quoted, text_block
 from conversations.domain.layers import (
     PROJECT,
     RECALL,
@@ -32,6 +21,7 @@ from conversations.domain.layers import (
     Content,
     Contents,
 )
+from conversations.domain.phrases import PHRASES, Language, Phrases
 from conversations.domain.policy import DEFAULT_POLICY, WITH_USER_MESSAGE, ContextPolicy
 
 _DATE: Final = re.compile(r"\d{4}-\d{2}-\d{2}", re.ASCII)

@@ -3,7 +3,7 @@
 import pytest
 
 from conversations.domain.budget import GIVE_WAY_ORDER, Cut, apply_cuts, plan_cuts, steps_within_share
-from conversations.domain.content import PHRASES, sections_of
+from conversations.domain.content import sections_of
 from conversations.domain.layers import (
     CANDIDATE_LAYERS,
     PINNED,
@@ -16,6 +16,7 @@ from conversations.domain.layers import (
     Candidate,
     Content,
 )
+from conversations.domain.phrases import PHRASES
 
 IMAGE = {"type": "image", "url": "https://example.org/a.png", "name": "a"}
 FILE = {"type": "file", "name": "b.pdf"}

@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 
 from conversations.domain.assembly import Assembly, AssemblyRequest, Item, assemble, check_context
 from conversations.domain.budget import ContextTooLarge, cuts_needed
-from conversations.domain.content import PHRASES, Language
 from conversations.domain.formats import Format, count_context
 from conversations.domain.layers import (
     PINNED,
@@ -21,6 +20,7 @@ from conversations.domain.layers import (
     Candidate,
     LayerResult,
 )
+from conversations.domain.phrases import PHRASES, Language
 from conversations.domain.policy import ContextPolicy
 from tests.examples import examples
 from tests.unit.conversations.domain.context_reader import (

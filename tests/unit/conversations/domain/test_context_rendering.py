@@ -4,7 +4,6 @@ import dataclasses
 
 import pytest
 
-from conversations.domain.content import PHRASES, Language
 from conversations.domain.layers import (
     PINNED,
     PROJECT,
@@ -14,6 +13,7 @@ from conversations.domain.layers import (
     WORKING,
     Candidate,
 )
+from conversations.domain.phrases import PHRASES, Language
 from conversations.domain.policy import ContextPolicy
 from conversations.domain.prompt import (
     Frame,
