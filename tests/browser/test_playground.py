@@ -30,7 +30,7 @@ def ask(page: Any, button: str = "Show the context") -> None:
 def test_a_budget_a_pin_and_its_undoing(page: Any, stage: Stage) -> None:
     ask(page)
     expect(page.locator("#budget-bar")).to_be_visible()
-    expect(page.locator("#candidates")).to_contain_text("entered whole")
+    expect(page.locator("#candidates")).to_contain_text("included whole")
     accessible(page)
     press(page, "1,000 tokens")
     expect(page.locator("#result")).to_contain_text("Token budget")

@@ -76,7 +76,7 @@ def test_it_shows_every_candidate_with_its_score_and_why(boss: Client, hub: Hub)
     text, row = response.content.decode(), rows_of(response)[str(hub.memory.pk)]
     assert row.included and row.score is not None and len(row.parts) == 3
     assert abs(sum(part.value for part in row.parts) - row.score) < 0.001
-    assert page_of(hub.memory) in text and "entered whole" in text and "Likes matcha ice cream" in text
+    assert page_of(hub.memory) in text and "included whole" in text and "Likes matcha ice cream" in text
     budget = response.context["budget"]
     assert sum(share.tokens for share in budget.shares) >= budget.total > 0
     assert budget.limit == 80_000 and 'role="img"' in text and 'id="budget-table"' in text
@@ -107,7 +107,7 @@ def test_keeping_a_receipt_is_asked_for_and_told(boss: Client, hub: Hub) -> None
     entry = AuditEntry.objects.get(verb="keep")
     assert (entry.object_kind, entry.object_id) == ("receipt", str(kept.pk))
     assert MemoryNumbers.objects.get(memory=hub.memory).candidate_count == before
-    assert "kept from the playground" in boss.get(page_of(kept)).content.decode()
+    assert "A dry run from the playground: nothing was sent." in boss.get(page_of(kept)).content.decode()
 
 
 @pytest.mark.parametrize(
@@ -121,7 +121,7 @@ def test_keeping_a_receipt_is_asked_for_and_told(boss: Client, hub: Hub) -> None
 )
 def test_a_receipt_says_which_project_was_asked_for(boss: Client, hub: Hub, project: str, words: str) -> None:
     kept = run(boss, hub, keep="1", project=project).context["kept"]
-    assert f"Project asked for: {words}<" in boss.get(page_of(kept)).content.decode()
+    assert f"Requested project: {words}<" in boss.get(page_of(kept)).content.decode()
     again = boss.post(reverse("playground"), {"receipt": str(kept.pk)})
     assert again.context["form"]["project"].value() == project
 
@@ -130,7 +130,7 @@ def test_a_receipt_older_than_that_says_nothing_of_it(boss: Client, hub: Hub) ->
     hub.receipt.metadata.pop("asked")
     hub.receipt.save()
     page = boss.get(page_of(hub.receipt))
-    assert page.status_code == 200 and "Project asked for" not in page.content.decode()
+    assert page.status_code == 200 and "Requested project" not in page.content.decode()
 
 
 def test_no_project_is_told_from_none_named(boss: Client, hub: Hub) -> None:
@@ -144,7 +144,7 @@ def test_nothing_is_kept_for_somebody_nobody_knows(boss: Client, hub: Hub) -> No
     response = run(boss, hub, user="nobody-yet", keep="1")
     assert response.context["kept"] is None and Receipt.objects.count() == before
     assert not Actor.objects.filter(user_id="nobody-yet").exists()
-    assert "Nobody of this name is known" in response.content.decode()
+    assert "This user does not exist, so no receipt can be kept." in response.content.decode()
 
 
 @pytest.mark.parametrize(
@@ -192,7 +192,10 @@ def test_gaps_are_told_in_words(boss: Client, hub: Hub) -> None:
     other, _ = open_session(actor=hub.actor, session_id=None, channel="api", by=BY, now=NOW)
     told = run(boss, hub, session=str(other.pk), project="nowhere").content.decode()
     assert "There is no such project" in told
-    assert "Nobody of this name is known yet" in run(boss, hub, user="new").content.decode()
+    assert (
+        "This user does not exist yet: this is what a new user would get."
+        in run(boss, hub, user="new").content.decode()
+    )
 
 
 class Away:
@@ -219,7 +222,7 @@ def test_another_budget_is_compared_with_the_run_before(boss: Client, hub: Hub) 
     text = second.content.decode()
     assert second.context["compared"] and second.context["budget"].limit_before == 80_000
     assert [str(what) for what, _was, _now in second.context["changed"]] == ["Token budget"]
-    assert "had entered before" in text and "gave way" in text
+    assert "had entered before" in text and "left out: the token limit was reached" in text
     assert second.context["form"]["max_tokens"].value() == "1000"
 
 
@@ -304,7 +307,7 @@ def test_coming_back_to_a_run_asks_nobody_and_changes_nothing(
             page = boss.get(first.context["next"])
         assert all(query["sql"].startswith("SELECT") for query in queries)
         assert "result" not in page.context and page.context["run"] == first.context["run"]
-        assert "This is what was asked before" in page.content.decode()
+        assert "These are the settings of the previous run" in page.content.decode()
     assert asked == []
 
 
@@ -314,7 +317,7 @@ def test_a_run_of_somebody_who_was_erased_is_known_no_more(boss: Client, hub: Hu
     erase_user(agent_id=hub.agent.pk, user_id=SECRET_USER, by=BY, now=NOW)
     text = boss.get(address).content.decode()
     assert "my secret" not in text and SECRET_USER not in text
-    assert "not known any more" in text
+    assert "The previous run has expired" in text
 
 
 def test_a_run_is_its_persons_alone(boss: Client, hub: Hub) -> None:

@@ -307,4 +307,4 @@ def test_it_opens_in_japanese_and_without_messages(boss: Client, hub: Hub) -> No
     address = reverse("admin:conversations_session_timeline", args=[hub.session.pk])
     assert boss.get(address, headers={"accept-language": "ja"}).status_code == 200
     empty = Session.objects.create(actor=hub.actor, channel="api", started_at=NOW)
-    assert "Nothing was said yet" in timeline(boss, empty).content.decode()
+    assert "There are no messages yet" in timeline(boss, empty).content.decode()
