@@ -19,8 +19,12 @@ from summaries.domain.policy import SummaryPolicy
 from summaries.domain.rolling import Call, Limits, cleaned_answer, fenced_material, length_limits
 from summaries.domain.summaries import Generator
 
-FENCE_BYTES: Final = 8
-"""Random for each question, so that it cannot be guessed; a longer one would only cost tokens."""
+FENCE_DIGITS: Final = 16
+"""Random for each question, so that it cannot be guessed; a longer one would only cost tokens.
+
+Digits, because the vocabulary cuts them into threes: every fence costs the same tokens, and the limits are computed
+with another fence than the question is asked with. Hexadecimal ones cost from 5 to 15.
+"""
 
 SEAMS: Final = 8
 """Tokens to spare for where texts meet, which are counted one by one."""
@@ -84,7 +88,7 @@ class LLMSummarizer(Summarizer):
     def __init__(self, actor: Actor, policy: SummaryPolicy, *, task: str = "summarize") -> None:
         super().__init__(actor, policy, task=task)
         self.counter = counter_in_use(Operation.SUMMARIZE)
-        fence = secrets.token_hex(FENCE_BYTES)
+        fence = _new_fence()
         prompt_tokens = self.count(self._instructions(fence, policy.summary_output_limit))
         fence_tokens = self.count(fenced_material(Call(previous=" ", lines=(), messages=()), fence))
         request_tokens = self.counter.request_overhead + 2 * self.counter.message_overhead
@@ -98,7 +102,7 @@ class LLMSummarizer(Summarizer):
 
         Fewer words are asked for within the same limit, so that a model which thinks aloud has room for them.
         """
-        fence = secrets.token_hex(FENCE_BYTES)
+        fence = _new_fence()
         request = CompletionRequest(
             operation=Operation.SUMMARIZE,
             messages=(ChatMessage("user", fenced_material(call, fence)),),
@@ -114,6 +118,10 @@ class LLMSummarizer(Summarizer):
 
     def _instructions(self, fence: str, output_tokens: int) -> str:
         return prompt(self.task, self.language, fence=fence, **length_limits(output_tokens))
+
+
+def _new_fence() -> str:
+    return f"{secrets.randbelow(10**FENCE_DIGITS):0{FENCE_DIGITS}}"
 
 
 def summarizer_for(actor: Actor, policy: SummaryPolicy, *, task: str = "summarize") -> Summarizer:
