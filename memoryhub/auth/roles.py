@@ -73,7 +73,7 @@ def is_granted(role: str, app_label: str, codename: str) -> bool:
     return grant is not None and grant.covers(codename)
 
 
-TAKES_OVER: Final = ("memoryhub", "0007_roles")
+TAKES_OVER: Final = ("memoryhub", "0002_roles")
 """The migration by which groups of these names become the roles."""
 
 

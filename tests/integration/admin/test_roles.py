@@ -344,6 +344,7 @@ def test_what_a_role_gives_to_members_of_a_group_made_by_hand_is_told(
 def test_landed_databases_get_their_roles() -> None:
     executor = MigrationExecutor(connection)
     newest = executor.loader.graph.leaf_nodes()
+    assert TAKES_OVER in executor.loader.graph.nodes
     executor.migrate([("memoryhub", "0001_initial")])
     Group.objects.all().delete()
     try:
