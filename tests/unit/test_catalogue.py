@@ -26,7 +26,6 @@ def catalogue(**translations: str) -> Catalog:
     ("source", "texts"),
     [
         ('_("Pin")', [(None, "Pin", None)]),
-        ('told("%(count)d left", count=3)', [(None, "%(count)d left", None)]),
         ('ngettext("%(n)d row", "%(n)d rows", n)', [(None, "%(n)d row", "%(n)d rows")]),
         ('pgettext("a verb", "sleep")', [("a verb", "sleep", None)]),
         ('gettext("two " "parts")', [(None, "two parts", None)]),

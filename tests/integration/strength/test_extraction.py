@@ -2,6 +2,7 @@
 
 from contextlib import contextmanager
 from datetime import timedelta
+from functools import partial
 from typing import Any
 
 import pytest
@@ -11,7 +12,7 @@ from conversations.actions.sessions import end_session
 from conversations.models import Session
 from memoryhub.auth.tenancy import actor_for_writing
 from memoryhub.jobs.models import Job
-from memoryhub.llm import client
+from memoryhub.llm.client import complete_json
 from memoryhub.llm.config import LLMConfig
 from memoryhub.llm.errors import ProviderError
 from memoryhub.tenancy.models import Actor
@@ -448,7 +449,8 @@ def test_no_failure_writes_anything(actor: Actor, llm: LLMServer, failure: str, 
     crew_jobs = Job.objects.filter(kind="extract")
     if failure == "timeout":
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(client, "DEADLINE_SECONDS", 1.0)
+            hurried = partial(complete_json, deadline_seconds=1.0)
+            patch.setattr("strength.actions.extraction.complete_json", hurried)
             run_jobs()
     else:
         run_jobs()

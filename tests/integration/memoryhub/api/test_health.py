@@ -152,7 +152,7 @@ def test_a_first_run_that_is_cut_short_has_told_login_and_key_and_the_next_tells
     db: None, settings: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("DEMO", "1")
-    monkeypatch.setattr(first_run_command, "tell", Mock(side_effect=KeyboardInterrupt))
+    monkeypatch.setattr(first_run_command, "load_demo", Mock(side_effect=KeyboardInterrupt))
     out = StringIO()
     with pytest.raises(KeyboardInterrupt):
         call_command("first_run", stdout=out)
@@ -168,20 +168,20 @@ def test_a_first_run_that_is_cut_short_has_told_login_and_key_and_the_next_tells
 def test_a_demo_that_was_left_out_or_deleted_is_not_told_later(
     db: None, settings: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    tell = Mock()
-    monkeypatch.setattr(first_run_command, "tell", tell)
+    load_demo = Mock()
+    monkeypatch.setattr(first_run_command, "load_demo", load_demo)
     monkeypatch.setenv("DEMO", "0")
     first_run(settings)
     monkeypatch.setenv("DEMO", "1")
     first_run(settings)
-    assert not tell.called
+    assert not load_demo.called
     ApiKey.objects.all().delete()
     first_run(settings)
-    assert tell.call_count == 1
+    assert load_demo.call_count == 1
     create_agent(agent_id="kana", values={}, by=command("test"), now=NOW)
     Agent.objects.all().delete()
     first_run(settings)
-    assert tell.call_count == 1
+    assert load_demo.call_count == 1
 
 
 def test_first_run_without_demo_is_empty(db: None, settings: Any, monkeypatch: pytest.MonkeyPatch) -> None:

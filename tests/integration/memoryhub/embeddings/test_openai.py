@@ -51,6 +51,11 @@ class Providers:
             provider.close()
 
 
+@pytest.fixture(autouse=True)
+def short_pauses() -> None:
+    """Leave the pauses as they are: they are noted here, not made."""
+
+
 @pytest.fixture
 def providers(embeddings_server: EmbeddingsServer) -> Iterator[Providers]:
     """Providers on the fake server, closed before it."""

@@ -204,7 +204,7 @@ def test_errors_are_told_without_what_they_quote() -> None:
     run_all()
 
     error = Job.objects.get().error
-    assert error.startswith("KeyError at tests/integration/memoryhub/jobs/jobs.py:")
+    assert error.startswith("KeyError at tests/integration/memoryhub/jobs/doings.py:")
     assert SECRET not in error
 
 

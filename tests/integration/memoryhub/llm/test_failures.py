@@ -97,6 +97,11 @@ class Asking:
         return OF_ONE_VENDOR.get((self.vendor, failure)) or EXPECTED[failure]
 
 
+@pytest.fixture(autouse=True)
+def short_pauses() -> None:
+    """Leave the pauses as they are: they are noted here, not made."""
+
+
 @pytest.fixture(params=["anthropic", "openai"])
 def asking(request: pytest.FixtureRequest, llm_server: LLMServer) -> Asking:
     """Both vendors, in turn."""

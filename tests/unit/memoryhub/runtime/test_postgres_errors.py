@@ -4,12 +4,14 @@ import logging
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from django.db import OperationalError
 from psycopg.errors import DiskFull
 
+from memoryhub.api.diagnosis import Finding
 from memoryhub.api.errors import ground_problem
 from memoryhub.env import CHECKOUT
 from memoryhub.management.commands import doctor
@@ -38,12 +40,12 @@ def test_the_reason_is_told_and_advice_that_fits(
     assert len(said.splitlines()) == 1
 
 
-def test_doctor_tells_the_reason(monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse() -> None:
+def test_doctor_tells_the_reason() -> None:
+    def spending() -> Iterator[Finding]:
         raise REFUSED
+        yield
 
-    monkeypatch.setattr(doctor, "import_string", lambda path: refuse)
-    (finding,) = doctor._look("somewhere.spending")
+    (finding,) = doctor._look(spending)
     assert (finding.subject, finding.level) == ("spending", "broken")
     assert "password authentication failed" in finding.detail
 
