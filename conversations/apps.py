@@ -8,7 +8,7 @@ class ConversationsConfig(AppConfig):
 
     def ready(self) -> None:
         from conversations.admin import playground, tiles
-        from conversations.admin.timeline_entries import CONTEXTS, ENTRY_KINDS, QUESTIONS
+        from conversations.admin.timeline import CONTEXTS, ENTRY_KINDS, QUESTIONS
         from memoryhub.admin import dashboard, pages
 
         pages.PAGES.extend(playground.PAGES)

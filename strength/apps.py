@@ -7,7 +7,7 @@ class StrengthConfig(AppConfig):
     name = "strength"
 
     def ready(self) -> None:
-        from conversations.admin.timeline_entries import ENTRY_KINDS
+        from conversations.admin.timeline import ENTRY_KINDS
         from memoryhub.admin import dashboard, pages
         from memoryhub.api.diagnosis import DIAGNOSES
         from memoryhub.importexport.formats import EXPORT_FORMATS, IMPORT_FORMATS

@@ -7,8 +7,8 @@ class SummariesConfig(AppConfig):
     name = "summaries"
 
     def ready(self) -> None:
-        from conversations.actions import project_routing, sessions
-        from conversations.admin.timeline_entries import ENTRY_KINDS
+        from conversations.actions import context, sessions
+        from conversations.admin.timeline import ENTRY_KINDS
         from memoryhub.admin import dashboard, pages
         from memoryhub.importexport.fields import LEFT_OUT
         from memoryhub.jobs.backfill import SOURCES
@@ -18,7 +18,7 @@ class SummariesConfig(AppConfig):
         from summaries.admin import panels, tiles
 
         sessions.SUMMARY_SOURCES.append(session_summary)
-        project_routing.ROUTERS.append(route)
+        context.ROUTERS.append(route)
         SOURCES["summaries"] = backfill_pieces
         LEFT_OUT["summaries.SummaryDraft"] = (
             "What a job has written so far; a summary is written anew without it."

@@ -15,9 +15,8 @@ from uuid import UUID
 
 from django.db import DatabaseError, OperationalError, connection, transaction
 
-from conversations.actions.context import ContextRequest, assemble_context
+from conversations.actions.context import UNNAMED, ContextRequest, assemble_context
 from conversations.actions.messages import add_messages
-from conversations.actions.project_routing import UNNAMED
 from conversations.actions.sessions import open_session
 from conversations.domain.formats import split_system
 from conversations.domain.messages import NewMessage, Role, TurnState

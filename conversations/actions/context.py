@@ -1,4 +1,7 @@
-"""Assemble a context: route, gather the layers' candidates, fit them into the limit, keep the receipt (SPEC X1–X12)."""
+"""Assemble a context: route, gather the layers' candidates, fit them into the limit, keep the receipt (SPEC X1–X12).
+
+The router is registered by the app of projects; how projects are stored is not known here.
+"""
 
 import logging
 import secrets
@@ -8,32 +11,139 @@ from dataclasses import asdict, dataclass
 from datetime import datetime
 from functools import lru_cache
 from typing import Any, Final, cast
+from uuid import UUID
 
 from django.conf import settings
-from django.db import transaction
+from django.db import connection, transaction
 from django.utils.module_loading import import_string
 from django.utils.translation import gettext_lazy as _
 from prometheus_client import Counter, Histogram
 
-from conversations.actions.project_routing import AUTO, UNNAMED, Routing, route_to_project
-from conversations.actions.receipts import keep_receipt
 from conversations.domain.assembly import Assembly, AssemblyRequest, Metadata, assemble
 from conversations.domain.formats import Format, split_system
-from conversations.domain.layers import PROJECT, SESSION_SUMMARY, LayerResult
-from conversations.domain.phrases import Language
+from conversations.domain.layers import PROJECT, SESSION_SUMMARY, Language, LayerResult
 from conversations.domain.policy import ContextPolicy
 from conversations.domain.prompt import NonceCollision
 from conversations.models import Message, Receipt, Session
 from memoryhub.auth import audit
 from memoryhub.auth.domain import Principal
-from memoryhub.auth.tenancy import Tenant, UnknownRow, ensure_actor
+from memoryhub.auth.tenancy import Tenant, UnknownRow, ensure_actor, hold
 from memoryhub.db_pool import release_connection
 from memoryhub.embeddings.spaces import text_query
 from memoryhub.llm.client import counter_in_use, llm_provider
 from memoryhub.llm.errors import ProviderError
 from memoryhub.llm.types import ChatMessage, CompletionRequest, Operation
 from memoryhub.search.query import SearchQuery
+from memoryhub.tenancy.models import Actor
 from memoryhub.tenancy.policies import effective_policy
+
+AUTO: Final = "auto"
+"""In place of a project's name: find it by the message."""
+
+UNNAMED: Final = ""
+"""No project was named: the policy may route, else the agent's `current_project` counts. None means no project."""
+
+CHANNEL: Final = "api"
+"""The channel of a message without a session."""
+
+
+@dataclass(frozen=True)
+class Routing:
+    """A router's decision; without a project the user is asked, or a new one is proposed.
+
+    `discloses`: the answer is to name the project that it used. `degraded`: a language model should have decided, and
+    was unavailable.
+    """
+
+    id: UUID
+    project: str | None
+    confidence: str
+    action: str
+    proposed_name: str | None
+    discloses: bool = False
+    degraded: bool = False
+
+    def as_json(self) -> dict[str, Any]:
+        shown = {**asdict(self), "id": str(self.id)}
+        return {name: shown[name] for name in ("id", "project", "confidence", "action", "proposed_name")}
+
+
+Router = Callable[..., Routing | None]
+
+ROUTERS: Final[list[Router]] = []
+"""The router, where an app has registered one; the last counts."""
+
+
+def route_to_project(
+    *,
+    tenant: Tenant,
+    message: str,
+    project: str | None,
+    session: Session | None,
+    dry_run: bool = False,
+    by: Principal,
+    now: datetime,
+) -> Routing | None:
+    """Return the decision for a message that names no project (UNNAMED), or AUTO; None where nothing is to be routed.
+
+    Messages that name none are routed only where the agent's policy says so, which the router checks. The decision of
+    a dry run is not stored. Network.
+    """
+    if not ROUTERS or project not in (UNNAMED, AUTO):
+        return None
+    return ROUTERS[-1](
+        tenant=tenant, message=message, channel=session.channel if session else CHANNEL, session=session,
+        is_asked=project == AUTO, dry_run=dry_run, by=by, now=now,
+    )  # fmt: skip
+
+
+# Empties the excerpts of one source in every receipt that has it as a candidate; the item itself stays.
+FORGET_SOURCE = """
+UPDATE conversations_receipt SET items = (
+    SELECT coalesce(jsonb_agg(
+        CASE WHEN item ->> 'source_id' = %(source_id)s::text THEN item || '{"excerpt": ""}' ELSE item END
+        ORDER BY place
+    ), '[]')
+    FROM jsonb_array_elements(items) WITH ORDINALITY AS entry (item, place)
+)
+WHERE source_ids @> ARRAY[%(source_id)s::uuid]
+"""
+
+
+@transaction.atomic
+def keep_receipt(
+    *,
+    actor: Actor,
+    session: Session | None,
+    query: str,
+    assembly: Assembly,
+    metadata: dict[str, Any],
+    now: datetime,
+) -> Receipt:
+    """Store the receipt of a context. Raises UnknownRow where the actor was erased meanwhile."""
+    hold(actor.id)
+    items = [asdict(item) for item in assembly.items]
+    return Receipt.objects.create(
+        actor=actor,
+        session=session,
+        created_at=now,
+        query=query,
+        token_limit=assembly.metadata.token_limit,
+        total_tokens=assembly.metadata.total_tokens,
+        metadata=metadata,
+        items=items,
+        source_ids=sorted({item["source_id"] for item in items if item["source_id"]}),
+    )
+
+
+def forget_source(*, source_id: UUID) -> None:
+    """Remove the text of a deleted memory or message from every receipt.
+
+    Not filtered by actor: a `universal` memory is in the receipts of other actors as well.
+    """
+    with connection.cursor() as cursor:
+        cursor.execute(FORGET_SOURCE, {"source_id": str(source_id)})
+
 
 log = logging.getLogger(__name__)
 

@@ -14,7 +14,7 @@ from django.utils.html import escape
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
-from conversations.actions.project_routing import AUTO, UNNAMED
+from conversations.actions.context import AUTO, UNNAMED
 from conversations.domain.assembly import Assembly
 from conversations.domain.budget import Reason
 from conversations.domain.layers import (

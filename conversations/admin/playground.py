@@ -20,16 +20,24 @@ from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
+from unfold.widgets import (
+    UnfoldAdminDecimalFieldWidget,
+    UnfoldAdminIntegerFieldWidget,
+    UnfoldAdminSelectWidget,
+    UnfoldAdminTextInputWidget,
+)
 
 from conversations.actions.context import (
+    AUTO,
     EMBEDDER,
     ROUTING,
+    UNNAMED,
     AssembledContext,
     ContextRequest,
+    Routing,
     assemble_context,
     keep_preview_receipt,
 )
-from conversations.actions.project_routing import AUTO, UNNAMED, Routing
 from conversations.admin.context_breakdown import (
     LAYERS,
     RunOutcome,
@@ -42,12 +50,13 @@ from conversations.admin.context_breakdown import (
     run_outcome,
     token_budget,
 )
-from conversations.admin.playground_form import NO_PROJECT, PlaygroundForm, receipt_settings
 from conversations.domain.assembly import InvalidContext
 from conversations.domain.budget import ContextTooLarge
 from conversations.domain.layers import PROJECT, SESSION_SUMMARY
+from conversations.domain.policy import BEFORE_HISTORY, LARGEST_MAX_TOKENS, WITH_USER_MESSAGE
 from conversations.models import Receipt, Session
 from memoryhub.admin.base import as_uuid, clock, excerpt, grouped, principal
+from memoryhub.admin.fields import ProseField
 from memoryhub.admin.object_actions import submitted_text
 from memoryhub.admin.pages import Page, render_page
 from memoryhub.auth.tenancy import Tenant, tenant_for_reading
@@ -55,7 +64,159 @@ from memoryhub.errors import DomainError
 from memoryhub.llm.client import counter_in_use
 from memoryhub.llm.errors import ProviderError
 from memoryhub.tenancy.domain import PolicyError
-from memoryhub.tenancy.models import Actor
+from memoryhub.tenancy.models import Actor, Agent
+
+NO_PROJECT: Final = "-"
+LONGEST_MESSAGE: Final = 100_000
+
+SWITCHES: Final = {
+    "include_pinned": _("Pinned memories"),
+    "include_semantic_memory": _("Related memories"),
+    "include_recall": _("Earlier messages"),
+    "include_project": _("Project memory"),
+    "include_session_summary": _("Session summary"),
+    "cache": _("Cache marks"),
+}
+RANGES: Final = {"working_memory_limit": (1, 50), "semantic_memory_limit": (1, 20), "recall_limit": (0, 20)}
+OPTIONS: Final = ("max_tokens", "token_safety_margin", "memory_placement", *RANGES, *SWITCHES)
+FURTHER: Final = ("token_safety_margin", "memory_placement", "perspective", *RANGES, *SWITCHES)
+
+_AS_SET = ("", _("as in the policy"))
+_SWITCH = [_AS_SET, ("true", _("on")), ("false", _("off"))]
+
+
+def _text(label: Any, help_text: Any = "", *, longest: int = 255, suggestions: str = "") -> forms.CharField:
+    attrs = {"dir": "auto", "autocomplete": "off", **({"list": suggestions} if suggestions else {})}
+    return forms.CharField(
+        required=False,
+        max_length=longest,
+        label=label,
+        help_text=help_text,
+        widget=UnfoldAdminTextInputWidget(attrs=attrs),
+    )
+
+
+def _choice(label: Any, choices: Any) -> forms.ChoiceField:
+    return forms.ChoiceField(
+        required=False, label=label, choices=choices, widget=UnfoldAdminSelectWidget(choices=choices)
+    )
+
+
+def _whole(label: Any, low: int, high: int, help_text: Any = "") -> forms.IntegerField:
+    return forms.IntegerField(
+        required=False,
+        label=label,
+        min_value=low,
+        max_value=high,
+        help_text=help_text,
+        widget=UnfoldAdminIntegerFieldWidget(),
+    )
+
+
+class PlaygroundForm(forms.Form):
+    """Agent, user, message and options of a context; an empty option takes the policy's value."""
+
+    agent = forms.ChoiceField(label=_("Agent"), widget=UnfoldAdminSelectWidget())
+    user = _text(_("User"), _("Empty: the agent itself."), suggestions="users")
+    session = _text(_("Session"), _("A session id; optional."), longest=36, suggestions="sessions")
+    project = _text(
+        _("Project"),
+        _("A name; empty: as in the policy; auto: found by the message, which may call a model; -: none."),
+        suggestions="projects",
+    )
+    message = ProseField(rows=3, max_length=LONGEST_MESSAGE, label=_("The user’s message"))
+    max_tokens = _whole(
+        _("Token budget"), 1000, LARGEST_MAX_TOKENS, _("The safety margin is subtracted from it.")
+    )
+    format = _choice(_("Form"), [("anthropic", "Anthropic"), ("openai", "OpenAI")])
+    token_safety_margin = forms.FloatField(
+        required=False,
+        min_value=0.5,
+        max_value=0.95,
+        label=_("Safety margin"),
+        widget=UnfoldAdminDecimalFieldWidget(attrs={"step": "0.01"}),
+    )
+    memory_placement = _choice(
+        _("Position of memories"),
+        [
+            _AS_SET,
+            (BEFORE_HISTORY, _("before the last messages")),
+            (WITH_USER_MESSAGE, _("with the user’s message")),
+        ],
+    )
+    perspective = _text(_("Perspective"), longest=100)
+    working_memory_limit = _whole(_("Last messages, at most"), *RANGES["working_memory_limit"])
+    semantic_memory_limit = _whole(_("Related memories, at most"), *RANGES["semantic_memory_limit"])
+    recall_limit = _whole(_("Earlier messages, at most"), *RANGES["recall_limit"])
+    include_pinned = _choice(SWITCHES["include_pinned"], _SWITCH)
+    include_semantic_memory = _choice(SWITCHES["include_semantic_memory"], _SWITCH)
+    include_recall = _choice(SWITCHES["include_recall"], _SWITCH)
+    include_project = _choice(SWITCHES["include_project"], _SWITCH)
+    include_session_summary = _choice(SWITCHES["include_session_summary"], _SWITCH)
+    cache = _choice(SWITCHES["cache"], _SWITCH)
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        agents: Any = self.fields["agent"]
+        agents.choices = [(pk, pk) for pk in Agent.objects.order_by("pk").values_list("pk", flat=True)]
+
+    def clean_session(self) -> UUID | None:
+        # Whether it is of this user is checked where the user is resolved.
+        text = self.cleaned_data["session"].strip()
+        key = as_uuid(text)
+        if text and key is None:
+            raise forms.ValidationError(_("This is not a session id."))
+        return key
+
+    def clean_format(self) -> str:
+        return self.cleaned_data["format"] or "anthropic"
+
+    def clean_project(self) -> str | None:
+        name = self.cleaned_data["project"].strip()
+        return None if name == NO_PROJECT else name or UNNAMED
+
+    def options(self) -> dict[str, Any]:
+        """Return the policy values that are set."""
+        values = {name: self.cleaned_data[name] for name in OPTIONS}
+        switched = {name: values[name] == "true" for name in SWITCHES if values[name]}
+        others = {name: values[name] for name in OPTIONS if name not in SWITCHES}
+        return {**{name: value for name, value in others.items() if value not in (None, "")}, **switched}
+
+    @property
+    def main(self) -> list[Any]:
+        return [self[name] for name in self.fields if name not in FURTHER and name != "message"]
+
+    @property
+    def further(self) -> list[Any]:
+        return [self[name] for name in FURTHER]
+
+    @property
+    def is_open(self) -> bool:
+        return any(self[name].value() or self[name].errors for name in FURTHER)
+
+
+def receipt_settings(receipt: Receipt) -> dict[str, str]:
+    """Return the form values that repeat a receipt's context."""
+    request = receipt.metadata.get("asked", {})
+    project = request.get("project", UNNAMED)
+    options = {
+        name: _as_typed(value) for name, value in request.get("options", {}).items() if name in OPTIONS
+    }
+    return {
+        "agent": receipt.actor.agent_id,
+        "user": receipt.actor.user_id,
+        "session": str(receipt.session_id or ""),
+        "message": receipt.query,
+        "project": NO_PROJECT if project is None else project,
+        "perspective": request.get("perspective") or "",
+        "format": request.get("format", "anthropic"),
+        **options,
+    }
+
+
+def _as_typed(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
 
 TEMPLATE: Final = "admin/conversations/playground/page.html"
 MOST_SUGGESTED: Final = 50

@@ -10,7 +10,7 @@ from django.utils.html import format_html
 from django.utils.translation import gettext_lazy as _
 from unfold.contrib.filters.admin import ChoicesDropdownFilter, RangeDateTimeFilter, RelatedDropdownFilter
 
-from conversations.actions.project_routing import UNNAMED
+from conversations.actions.context import UNNAMED
 from conversations.admin.context_breakdown import candidate_groups, project_in_words, token_budget
 from conversations.domain.messages import TurnState
 from conversations.models import ChatTurn, Message, Receipt

@@ -27,7 +27,7 @@ from conversations.actions.chat import (
     prepare_turn,
     stream_answer,
 )
-from conversations.actions.project_routing import UNNAMED
+from conversations.actions.context import UNNAMED
 from conversations.actions.sessions import SessionTaken
 from conversations.api.serializers import (
     ABOUT_PROJECT,

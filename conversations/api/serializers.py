@@ -7,7 +7,7 @@ from drf_spectacular.openapi import AutoSchema
 from drf_spectacular.utils import Direction
 from rest_framework import serializers
 
-from conversations.actions.project_routing import UNNAMED
+from conversations.actions.context import UNNAMED
 from conversations.domain.formats import FORMATS
 from conversations.domain.messages import (
     ASSISTANT_NAMES,

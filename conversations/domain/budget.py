@@ -22,6 +22,7 @@ from conversations.domain.content import (
 )
 from conversations.domain.formats import PromptWriter
 from conversations.domain.layers import (
+    ENGLISH,
     PINNED,
     PRECEDENCE,
     PROJECT,
@@ -33,7 +34,6 @@ from conversations.domain.layers import (
     Content,
     Contents,
 )
-from conversations.domain.phrases import ENGLISH
 from conversations.domain.policy import ContextPolicy
 from memoryhub.errors import DomainError
 

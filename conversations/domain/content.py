@@ -9,8 +9,7 @@ stop an assembly.
 import re
 from typing import Final
 
-from conversations.domain.layers import Block, Content
-from conversations.domain.phrases import Phrases
+from conversations.domain.layers import Block, Content, Phrases
 
 _INVISIBLE: Final = re.compile(
     "["

@@ -10,8 +10,7 @@ from functools import cache
 from typing import Any, Final, Literal
 
 from conversations.domain.content import REDUCED, blocks_of, is_text, reference_in_words, text_of
-from conversations.domain.layers import REMEMBERED, WORKING, Block, Candidate, Content, Contents
-from conversations.domain.phrases import Phrases
+from conversations.domain.layers import REMEMBERED, WORKING, Block, Candidate, Content, Contents, Phrases
 from conversations.domain.prompt import Frame, Prompt, Turn, check_nonce, render, render_entry
 
 Format = Literal["anthropic", "openai"]

@@ -11,6 +11,7 @@ from typing import Final
 
 from conversations.domain.content import blocks_of, is_blank, label, one_line, plain_text, quoted, text_block
 from conversations.domain.layers import (
+    PHRASES,
     PROJECT,
     RECALL,
     REMEMBERED,
@@ -20,8 +21,9 @@ from conversations.domain.layers import (
     Candidate,
     Content,
     Contents,
+    Language,
+    Phrases,
 )
-from conversations.domain.phrases import PHRASES, Language, Phrases
 from conversations.domain.policy import DEFAULT_POLICY, WITH_USER_MESSAGE, ContextPolicy
 
 _DATE: Final = re.compile(r"\d{4}-\d{2}-\d{2}", re.ASCII)

@@ -9,7 +9,7 @@ from uuid import UUID
 
 from django.db import connection, transaction
 
-from conversations.actions.project_routing import AUTO, UNNAMED, Routing, route_to_project
+from conversations.actions.context import AUTO, UNNAMED, Routing, route_to_project
 from memoryhub.auth.domain import Principal
 from memoryhub.auth.tenancy import Tenant, hold, resolve_many
 from memoryhub.embeddings.spaces import text_query

@@ -11,12 +11,7 @@ from django.urls import reverse
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
-from conversations.admin.timeline_entries import (
-    MAX_ENTRIES_PER_KIND,
-    EntryKind,
-    TimelineEntry,
-    TimelineWindow,
-)
+from conversations.admin.timeline import MAX_ENTRIES_PER_KIND, EntryKind, TimelineEntry, TimelineWindow
 from conversations.models import ChatTurn
 from memoryhub.admin.base import actor_title
 from memoryhub.admin.dashboard import RECENT, Count, Happening, Section, Tile, count

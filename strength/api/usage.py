@@ -10,7 +10,7 @@ from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from conversations.actions.project_routing import UNNAMED
+from conversations.actions.context import UNNAMED
 from conversations.api.serializers import RoutingOut
 from memoryhub.api.fields import (
     LONGEST_JSON,

@@ -57,7 +57,7 @@ from summaries.domain.compaction import (
 from summaries.domain.documents import PIN, DocumentKind, line_digest
 from summaries.domain.policy import CompactionPolicy
 from summaries.domain.projects import EventKind
-from summaries.domain.rolling import cleaned_answer, length_limits
+from summaries.domain.summaries import cleaned_answer, length_limits
 from summaries.models import Document, DocumentEntry, Project, ProjectEvent
 
 CALL_SECONDS: Final = 180.0

@@ -19,7 +19,7 @@ from django.db.models.functions import Left, Right, RowNumber
 from django.utils.text import format_lazy
 from django.utils.translation import gettext_lazy as _
 
-from conversations.actions.project_routing import Routing
+from conversations.actions.context import Routing
 from conversations.models import Session
 from memoryhub.auth import audit
 from memoryhub.auth.domain import Principal, Scope

@@ -18,7 +18,7 @@ from django.utils.dateparse import parse_datetime
 from django.utils.text import format_lazy
 from django.utils.translation import gettext_lazy as _
 
-from conversations.actions.receipts import forget_source
+from conversations.actions.context import forget_source
 from conversations.actions.sessions import SessionSummary
 from conversations.models import Message, MessageQuerySet, Session
 from memoryhub.api.idempotency import forget_answers
@@ -33,8 +33,19 @@ from memoryhub.tenancy.domain import Trust
 from memoryhub.tenancy.policies import effective_policy
 from summaries.actions.summarizers import Summarizer, summarize_call, summarizer_for
 from summaries.domain.policy import SummaryPolicy
-from summaries.domain.rolling import Call, Draft, SpokenMessage, call_to_condense, next_call
-from summaries.domain.summaries import VISIBLE_CHARACTER, Extent, SessionActivity, Trigger, Verb, trigger
+from summaries.domain.summaries import (
+    VISIBLE_CHARACTER,
+    Call,
+    Draft,
+    Extent,
+    SessionActivity,
+    SpokenMessage,
+    Trigger,
+    Verb,
+    call_to_condense,
+    next_call,
+    trigger,
+)
 from summaries.models import Summary, SummaryDraft, SummaryVersion
 
 CALL_SECONDS: Final = 60.0

@@ -51,6 +51,9 @@ from summaries.actions.documents import (
     write_document,
 )
 from summaries.admin.base import (
+    DOCUMENT_KINDS,
+    OUTCOMES,
+    WHYS,
     HistoryAdmin,
     Version,
     address,
@@ -58,7 +61,6 @@ from summaries.admin.base import (
     restored_version,
     topic_of,
 )
-from summaries.admin.labels import DOCUMENT_KINDS, OUTCOMES, WHYS
 from summaries.domain.documents import LONGEST_DOCUMENT, DocumentKind, line_digest
 from summaries.models import Document, DocumentEntry, DocumentVersion, Project
 

@@ -12,12 +12,7 @@ from django.urls import reverse
 from django.utils.translation import gettext, ngettext
 from django.utils.translation import gettext_lazy as _
 
-from conversations.admin.timeline_entries import (
-    MAX_ENTRIES_PER_KIND,
-    EntryKind,
-    TimelineEntry,
-    TimelineWindow,
-)
+from conversations.admin.timeline import MAX_ENTRIES_PER_KIND, EntryKind, TimelineEntry, TimelineWindow
 from conversations.models import Session
 from memoryhub.admin.base import clock, grouped, principal
 from memoryhub.admin.dashboard import RECENT, Section, Tile, count
@@ -25,7 +20,7 @@ from memoryhub.admin.object_actions import next_url, report_done
 from memoryhub.admin.pages import Page
 from memoryhub.errors import DomainError
 from summaries.actions.triggers import enqueue_summary
-from summaries.admin.labels import CONFIDENCES
+from summaries.admin.base import CONFIDENCES
 from summaries.domain.compaction import Outcome
 from summaries.domain.projects import EventKind
 from summaries.domain.routing import Action, Confidence

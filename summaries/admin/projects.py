@@ -45,17 +45,25 @@ from memoryhub.auth.tenancy import UnknownRow, tenant_for_reading
 from memoryhub.errors import DomainError
 from memoryhub.llm.errors import ProviderError
 from summaries.actions.compaction import compaction_states
-from summaries.actions.digests import Digest, digest
 from summaries.actions.documents import add_document, undo_project_change
 from summaries.actions.files import zip_project
 from summaries.actions.projects import ProjectExists, change_project, daily, delete_project
-from summaries.admin.base import SummariesAdmin, address, file_name, person_may
+from summaries.actions.summarizers import Digest, digest
+from summaries.admin.base import (
+    CONFIDENCES,
+    EVENT_OUTCOMES,
+    EVENTS,
+    OUTCOMES,
+    SummariesAdmin,
+    address,
+    file_name,
+    person_may,
+)
 from summaries.admin.documents import entries_of, length_in_words
-from summaries.admin.labels import CONFIDENCES, EVENT_OUTCOMES, EVENTS, OUTCOMES
 from summaries.domain.documents import DOCUMENTS, MEMORY, document_order
 from summaries.domain.projects import LONGEST_DESCRIPTION, LONGEST_NAME, BadProjectName, DayTotals
 from summaries.domain.projects import describe_day as day_in_words
-from summaries.domain.rolling import NoRoom
+from summaries.domain.summaries import NoRoom
 from summaries.models import Document, DocumentEntry, DocumentVersion, Project, ProjectEvent, RoutingDecision
 
 SHOWN_DAYS = 7

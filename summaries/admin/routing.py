@@ -44,8 +44,15 @@ from summaries.actions.routing import (
     proposed_name,
     undo_correction,
 )
-from summaries.admin.base import address, person_may, wide
-from summaries.admin.labels import ACTIONS, CONFIDENCE_COLOURS, CONFIDENCES, DISCLOSED
+from summaries.admin.base import (
+    ACTIONS,
+    CONFIDENCE_COLOURS,
+    CONFIDENCES,
+    DISCLOSED,
+    address,
+    person_may,
+    wide,
+)
 from summaries.domain.policy import ProjectPolicy
 from summaries.domain.projects import LONGEST_NAME
 from summaries.domain.routing import Action, Confidence, most_similar, similarity

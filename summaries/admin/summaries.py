@@ -40,13 +40,15 @@ from memoryhub.auth.tenancy import UnknownRow
 from summaries.actions.summaries import delete_summary, edit_summary, restore_summary, undo_summary_change
 from summaries.actions.triggers import enqueue_summary
 from summaries.admin.base import (
+    GENERATORS,
+    SUMMARY_VERBS,
+    TRUSTS,
     HistoryAdmin,
     Version,
     address,
     restored_version,
     wide,
 )
-from summaries.admin.labels import GENERATORS, SUMMARY_VERBS, TRUSTS
 from summaries.admin.routing import timeline_link
 from summaries.domain.summaries import LONGEST_TEXT
 from summaries.models import Summary, SummaryVersion

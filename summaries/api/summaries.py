@@ -28,11 +28,10 @@ from memoryhub.auth.tenancy import UnknownRow
 from memoryhub.llm.budget import SpendCapReached
 from memoryhub.llm.errors import ProviderError
 from summaries import metrics as metrics  # its collector registers itself
-from summaries.actions.digests import NothingToDigest, digest
 from summaries.actions.summaries import delete_summary, edit_summary, restore_summary
+from summaries.actions.summarizers import NothingToDigest, digest
 from summaries.actions.triggers import NothingToSummarize, SummaryLocked, enqueue_summary
-from summaries.domain.rolling import NoRoom
-from summaries.domain.summaries import LONGEST_TEXT
+from summaries.domain.summaries import LONGEST_TEXT, NoRoom
 from summaries.models import Summary, SummaryVersion
 
 

@@ -15,7 +15,7 @@ from conversations.domain.content import label, one_line
 from memoryhub.search.analysis import analyse, fold
 from memoryhub.validators import text_problem
 from summaries.domain.documents import DECISIONS, MEMORY, PIN, TIMELINE
-from summaries.domain.rolling import NoRoom, shortened
+from summaries.domain.summaries import NoRoom, shortened
 
 LISTS: Final[Mapping[str, str]] = {"facts": MEMORY, "decisions": DECISIONS, "timeline": TIMELINE}
 """Lists of an answer, and the documents that their entries go to."""

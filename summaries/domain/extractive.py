@@ -17,7 +17,7 @@ from typing import Final
 from conversations.domain.content import label, visible
 from conversations.domain.messages import Role, asks
 from memoryhub.search.analysis import COMPOUND, analyse, is_unspaced
-from summaries.domain.rolling import Call, SpokenMessage, shortened
+from summaries.domain.summaries import Call, SpokenMessage, shortened
 
 LONGEST_READ: Final = 20_000
 """Characters of a message that are read, so that a pasted book costs no more than its beginning."""

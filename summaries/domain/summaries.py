@@ -1,9 +1,18 @@
-"""Vocabulary of summaries, and the triggers that make one due (SPEC U2). Pure."""
+"""Summaries: their vocabulary, the triggers that make one due (SPEC U2), and the calls of a rolling summary (SPEC U3).
 
-from dataclasses import dataclass
+Pure; token counting is a function that is handed in. Each message stands on one line of its own, so that nothing in it
+can begin a line and pass for somebody else's words.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
 from enum import StrEnum
 from typing import Final
 
+from conversations.domain.content import label, one_line, visible
+from memoryhub.llm.prompts import fenced
+from memoryhub.tenancy.domain import Trust
 from summaries.domain.policy import SummaryPolicy
 
 JOB: Final = "summarize"
@@ -91,3 +100,244 @@ def trigger(activity: SessionActivity, policy: SummaryPolicy) -> Trigger | None:
     if activity.seconds_since >= policy.summary_trigger_interval_seconds:
         return Trigger.INTERVAL
     return None
+
+
+Count = Callable[[str], int]
+Line = Callable[["SpokenMessage", "SpokenMessage | None"], str]
+"""Formats a message as one line, from it and the one before."""
+
+PREVIOUS_SHARE: Final = 2
+"""The previous summary has half of what the prompt leaves at most, so that a call always takes messages as well."""
+
+GAP: Final = " […] "
+"""Stands for the removed middle of a text that was too long."""
+
+LONGEST_TOKEN: Final = 128
+"""Letters of the vocabulary's longest token: a text longer than these for each token of room need not be counted."""
+
+SENTENCE_ENDS: Final = ".!?。！？"
+
+MOST_LETTERS: Final = 16
+"""Letters of a token, hardly ever more: where the search for how much of a text fits begins."""
+
+WORDS_PER_TOKEN: Final = 0.5
+CHARACTERS_PER_TOKEN: Final = 0.6
+"""As much as surely fits into a token of any model, so that an answer within them is never cut off."""
+
+
+class NoRoom(ValueError):
+    """The prompt alone leaves no room for a message; `summary_max_tokens` is too small for it."""
+
+    permanent = True
+
+
+@dataclass(frozen=True, slots=True)
+class SpokenMessage:
+    """Message to be summarised; its text is kept out of the repr."""
+
+    seq: int
+    role: str
+    author: str
+    text: str = field(repr=False)
+    said_at: datetime
+    trust: Trust = Trust.TRUSTED
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One step of a rolling summary: the previous summary, and the messages that join it, one a line."""
+
+    previous: str = field(repr=False)
+    lines: tuple[str, ...] = field(repr=False)
+    messages: tuple[SpokenMessage, ...] = field(repr=False)
+
+    @property
+    def transcript(self) -> str:
+        return "\n".join(self.lines)
+
+    @property
+    def half(self) -> "Call":
+        """The call with the first half of its messages, one at least; the others are left for the next."""
+        first = (len(self.messages) + 1) // 2
+        return replace(self, lines=self.lines[:first], messages=self.messages[:first])
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Size limits of one call; `overhead` is the cost of the prompt around the texts."""
+
+    messages: int
+    tokens: int
+    output: int
+    overhead: int = 0
+
+    @classmethod
+    def of(cls, policy: SummaryPolicy, *, overhead: int = 0) -> "Limits":
+        """Return the limits of a policy. An answer never takes more than the next call can read again."""
+        limits = cls(
+            policy.summary_max_messages, policy.summary_max_tokens, policy.summary_output_limit, overhead
+        )
+        return replace(limits, output=min(limits.output, limits.room // PREVIOUS_SHARE))
+
+    @property
+    def room(self) -> int:
+        return max(0, self.tokens - self.overhead)
+
+
+def lowest_trust(trusts: Sequence[Trust | str]) -> Trust:
+    """Return the lowest of these trusts, of none at all trusted.
+
+    A summary is never more trusted than the least trusted of its sources (SPEC M10).
+    """
+    return Trust.UNTRUSTED if Trust.UNTRUSTED in trusts else Trust.TRUSTED
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """Summary in progress. `covered` is the last `seq` in it."""
+
+    text: str = field(default="", repr=False)
+    covered: int = 0
+    start_time: datetime | None = None
+    end_time: datetime | None = None
+    trust: Trust = Trust.TRUSTED
+    model: str = ""
+
+    def joined_by(self, call: Call, *, text: str, model: str) -> "Draft":
+        """Return the draft after a call that answered with `text`."""
+        times = [message.said_at for message in call.messages]
+        return Draft(
+            text=text,
+            covered=call.messages[-1].seq,
+            start_time=min([*times, *([self.start_time] if self.start_time else [])]),
+            end_time=max([*times, *([self.end_time] if self.end_time else [])]),
+            trust=lowest_trust([self.trust, *(message.trust for message in call.messages)]),
+            model=model,
+        )
+
+
+def next_call(
+    previous: str,
+    pending: Sequence[SpokenMessage],
+    limits: Limits,
+    count: Count,
+    *,
+    line_of: Line | None = None,
+) -> Call:
+    """Return the next call: the first of the pending messages that fit, one at least.
+
+    A message that does not even fit by itself is shortened in its middle, visibly. Raises NoRoom.
+    """
+    line_of = line_of or transcript_line
+    previous = shortened(previous, limits.room // PREVIOUS_SHARE, count) if previous else ""
+    room = left = limits.room - count(previous)
+    lines: list[str] = []
+    for message, before in zip(pending[: limits.messages], (None, *pending), strict=False):
+        line = line_of(message, before)
+        if not _fits(f"{line}\n", left, count):
+            break
+        lines.append(line)
+        left -= count(f"{line}\n")
+    # Counts of lines add up to that of the text, give or take a token at each seam.
+    while len(lines) > 1 and count("\n".join(lines)) > room:
+        lines.pop()
+    lines = lines or [shortened(line_of(pending[0], None), room, count)]
+    return Call(previous, tuple(lines), tuple(pending[: len(lines)]))
+
+
+def call_to_condense(draft: Draft, limits: Limits, count: Count) -> tuple[Call, str] | None:
+    """Return a call about the beginning of a summary that is too long for the next call, and the rest of its text.
+
+    Only a person writes so much, and all of it is read before messages join. None where it fits. Raises NoRoom.
+    """
+    if _fits(draft.text, limits.room // PREVIOUS_SHARE, count) or draft.end_time is None:
+        return None
+    beginning = _beginning(one_line(draft.text), limits.room, count)
+    message = SpokenMessage(draft.covered, "", "", beginning, draft.end_time, draft.trust)
+    return Call("", (beginning,), (message,)), one_line(draft.text)[len(beginning) :]
+
+
+def _beginning(text: str, room: int, count: Count) -> str:
+    """Return the longest beginning of at most `room` tokens, to a sentence's end if one is near. Raises NoRoom."""
+    low, high = 0, min(len(text), room * LONGEST_TOKEN)
+    while low < high:
+        middle = (low + high + 1) // 2
+        low, high = (middle, high) if count(text[:middle]) <= room else (low, middle - 1)
+    if not low:
+        raise NoRoom("summary_max_tokens is too small for the prompt and a message.")
+    if low == len(text):
+        return text
+    return text[: max((text.rfind(end, low // 2, low) for end in SENTENCE_ENDS), default=-1) + 1 or low]
+
+
+def transcript_line(message: SpokenMessage, before: SpokenMessage | None) -> str:
+    """Return a message as one line: time, speaker, text; with the day where the line before has another."""
+    same_day = before is not None and before.said_at.date() == message.said_at.date()
+    time = f"{message.said_at:%H:%M}" if same_day else f"{message.said_at:%Y-%m-%d %H:%M}"
+    name = label(message.author)
+    speaker = f"{message.role} ({name})" if name else message.role
+    return f"[{time}] {speaker}: {one_line(message.text)}"
+
+
+def digest_line(message: SpokenMessage, before: SpokenMessage | None = None) -> str:
+    return f"[{message.said_at:%Y-%m-%d}] {one_line(message.text)}"
+
+
+def latest_that_fit(
+    calls: int, summaries: Sequence[SpokenMessage], limits: Limits, count: Count
+) -> Sequence[SpokenMessage]:
+    """Return the latest summaries that about so many calls can hold, one at least; they are ordered by time.
+
+    Each call but the first holds the previous digest as well.
+    """
+    room = calls * max(0, limits.room - limits.output)
+    taken = 0
+    for summary in reversed(summaries):
+        room -= min(count(f"{digest_line(summary)}\n"), limits.room)
+        if taken and room < 0:
+            break
+        taken += 1
+    return summaries[len(summaries) - taken :]
+
+
+def shortened(text: str, room: int, count: Count) -> str:
+    """Return a text of at most `room` tokens: itself, or its beginning and its end with a gap between them.
+
+    Raises NoRoom where not even a few characters fit.
+    """
+    if _fits(text, room, count):
+        return text
+    low, high = 0, min(len(text) // 2, max(0, room) * MOST_LETTERS)
+    while low < high:
+        half = (low + high + 1) // 2
+        low, high = (half, high) if count(_without_middle(text, half)) <= room else (low, half - 1)
+    if not low:
+        raise NoRoom("summary_max_tokens is too small for the prompt and a message.")
+    return _without_middle(text, low)
+
+
+def _fits(text: str, room: int, count: Count) -> bool:
+    return len(text) <= room * LONGEST_TOKEN and count(text) <= room
+
+
+def _without_middle(text: str, half: int) -> str:
+    return f"{text[:half].rstrip()}{GAP}{text[len(text) - half :].lstrip()}"
+
+
+def length_limits(output_tokens: int) -> dict[str, int]:
+    return {
+        "words": int(output_tokens * WORDS_PER_TOKEN),
+        "characters": int(output_tokens * CHARACTERS_PER_TOKEN),
+    }
+
+
+def fenced_material(call: Call, fence: str) -> str:
+    """Return a call's texts, each between its fences. Raises ForgedFence."""
+    previous = {"previous-summary": call.previous} if call.previous else {}
+    return fenced({**previous, "conversation": call.transcript}, fence)
+
+
+def cleaned_answer(fence: str, text: str) -> str:
+    """Return a model's answer without invisible characters and without lines that repeat a fence."""
+    lines = (line.rstrip() for line in visible(text).splitlines())
+    return "\n".join(line for line in lines if fence not in line).strip()

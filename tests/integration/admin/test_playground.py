@@ -16,8 +16,7 @@ from django.urls import reverse
 from conversations.actions.context import ContextRequest, assemble_context
 from conversations.actions.sessions import open_session
 from conversations.admin.context_breakdown import SOURCE_PAGES
-from conversations.admin.playground import KEEP, KEPT_SECONDS, NEEDS, TOKENS_TO_TRY
-from conversations.admin.playground_form import RANGES
+from conversations.admin.playground import KEEP, KEPT_SECONDS, NEEDS, RANGES, TOKENS_TO_TRY
 from conversations.domain.policy import ContextPolicy
 from conversations.models import Receipt
 from memoryhub.auth.erasure import erase_user

@@ -347,7 +347,7 @@ def test_a_digest_of_many_sessions_is_rolled_and_asked_for_in_fewer_words_where_
 def test_a_digest_that_would_take_too_long_is_given_up(
     client: APIClient, three_sessions: list[Talk], llm: LLMServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("summaries.actions.digests.DEADLINE_SECONDS", 4.0)
+    monkeypatch.setattr("summaries.actions.summarizers.DEADLINE_SECONDS", 4.0)
     late = client.post(f"{API}/summaries/digest", WHO)
     assert (late.status_code, late.json()["reason"], late.json()["retryable"]) == (502, "timeout", True)
     assert not llm.asked

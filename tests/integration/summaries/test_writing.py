@@ -19,7 +19,7 @@ from memoryhub.llm.tokens.counter import counter_for
 from summaries.actions.summaries import edit_summary
 from summaries.actions.summarizers import LLMSummarizer, SummaryText
 from summaries.actions.triggers import due_sessions, sessions_to_summarize
-from summaries.domain.rolling import Call
+from summaries.domain.summaries import Call
 from summaries.models import Summary, SummaryDraft, SummaryVersion
 from tests.conftest import run_jobs
 from tests.fakes.llm_server import LLMServer, Reply

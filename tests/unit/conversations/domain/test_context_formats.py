@@ -7,8 +7,7 @@ import pytest
 from conversations.domain.assembly import InvalidContext, check_context
 from conversations.domain.content import excerpt, plain_text, reference_in_words
 from conversations.domain.formats import IMAGE_TOKENS, count_context, write_anthropic, write_openai
-from conversations.domain.layers import Block
-from conversations.domain.phrases import ENGLISH, JAPANESE
+from conversations.domain.layers import ENGLISH, JAPANESE, Block
 from conversations.domain.prompt import Prompt, Turn
 
 MARK = {"type": "ephemeral"}

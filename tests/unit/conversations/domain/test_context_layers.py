@@ -6,6 +6,7 @@ from conversations.domain.budget import GIVE_WAY_ORDER, Cut, apply_cuts, plan_cu
 from conversations.domain.content import sections_of
 from conversations.domain.layers import (
     CANDIDATE_LAYERS,
+    PHRASES,
     PINNED,
     PROJECT,
     RECALL,
@@ -16,7 +17,6 @@ from conversations.domain.layers import (
     Candidate,
     Content,
 )
-from conversations.domain.phrases import PHRASES
 
 IMAGE = {"type": "image", "url": "https://example.org/a.png", "name": "a"}
 FILE = {"type": "file", "name": "b.pdf"}

@@ -10,6 +10,7 @@ from conversations.domain.assembly import Assembly, AssemblyRequest, Item, assem
 from conversations.domain.budget import ContextTooLarge, cuts_needed
 from conversations.domain.formats import Format, count_context
 from conversations.domain.layers import (
+    PHRASES,
     PINNED,
     PRECEDENCE,
     PROJECT,
@@ -18,9 +19,9 @@ from conversations.domain.layers import (
     SESSION_SUMMARY,
     WORKING,
     Candidate,
+    Language,
     LayerResult,
 )
-from conversations.domain.phrases import PHRASES, Language
 from conversations.domain.policy import ContextPolicy
 from tests.examples import examples
 from tests.unit.conversations.domain.context_reader import (

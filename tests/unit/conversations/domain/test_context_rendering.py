@@ -5,6 +5,7 @@ import dataclasses
 import pytest
 
 from conversations.domain.layers import (
+    PHRASES,
     PINNED,
     PROJECT,
     RECALL,
@@ -12,8 +13,8 @@ from conversations.domain.layers import (
     SESSION_SUMMARY,
     WORKING,
     Candidate,
+    Language,
 )
-from conversations.domain.phrases import PHRASES, Language
 from conversations.domain.policy import ContextPolicy
 from conversations.domain.prompt import (
     Frame,

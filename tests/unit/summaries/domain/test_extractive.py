@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from memoryhub.llm.tokens.counter import count_raw
 from summaries.domain.extractive import LONGEST_SENTENCE, MOST_SENTENCES, extract, sentences
-from summaries.domain.rolling import GAP, Call, SpokenMessage
+from summaries.domain.summaries import GAP, Call, SpokenMessage
 
 AT = datetime(2026, 3, 1, tzinfo=UTC)
 

@@ -12,7 +12,7 @@ from conversations.domain.content import one_line
 from memoryhub.llm.tokens.counter import count_raw, counter_for
 from memoryhub.tenancy.domain import Trust
 from summaries.domain.policy import SummaryPolicy
-from summaries.domain.rolling import (
+from summaries.domain.summaries import (
     GAP,
     Call,
     Draft,

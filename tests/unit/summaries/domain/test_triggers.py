@@ -8,8 +8,7 @@ from hypothesis import strategies as st
 
 from memoryhub.tenancy.domain import PolicyError, Trust
 from summaries.domain.policy import SummaryPolicy
-from summaries.domain.rolling import lowest_trust
-from summaries.domain.summaries import SessionActivity, Trigger, trigger
+from summaries.domain.summaries import SessionActivity, Trigger, lowest_trust, trigger
 
 POLICY = SummaryPolicy()
 TWENTY = POLICY.summary_trigger_message_count

@@ -7,7 +7,7 @@ import pytest
 from memoryhub.llm.prompts import LANGUAGES, ForgedFence, prompt
 from memoryhub.llm.tokens.counter import counter_for
 from summaries.context_layers import introduced
-from summaries.domain.rolling import Call, cleaned_answer, fenced_material, length_limits
+from summaries.domain.summaries import Call, cleaned_answer, fenced_material, length_limits
 
 ENDED = datetime(2026, 3, 1, tzinfo=UTC)
 
