@@ -299,7 +299,7 @@ def addresses(request: Any) -> Iterator[tuple[str, str]]:
     from django.contrib import admin
     from django.urls import NoReverseMatch, reverse
 
-    from memoryhub.admin.pages import PAGES
+    from memoryhub.admin.base import PAGES
 
     yield "first page", reverse("admin:index")
     for model in sorted(admin.site._registry, key=lambda each: str(each._meta.label)):

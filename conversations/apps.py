@@ -9,8 +9,8 @@ class ConversationsConfig(AppConfig):
     def ready(self) -> None:
         from conversations.admin import playground, tiles
         from conversations.admin.timeline import CONTEXTS, ENTRY_KINDS, QUESTIONS
-        from memoryhub.admin import dashboard, pages
+        from memoryhub.admin import base, dashboard
 
-        pages.PAGES.extend(playground.PAGES)
+        base.PAGES.extend(playground.PAGES)
         dashboard.PANELS.append(tiles)
         ENTRY_KINDS.extend([QUESTIONS, CONTEXTS])

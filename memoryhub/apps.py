@@ -10,7 +10,7 @@ class MemoryhubConfig(AppConfig):
 
     def ready(self) -> None:
         from memoryhub import checks  # noqa: F401  registering the start-up checks
-        from memoryhub.admin import dashboard, pages, usage, users
+        from memoryhub.admin import base, dashboard, usage, users
         from memoryhub.admin.labels import label_models
         from memoryhub.auth.roles import apply_roles
         from memoryhub.embeddings.tasks import pieces
@@ -20,6 +20,6 @@ class MemoryhubConfig(AppConfig):
         label_models()
         load_jobs()
         SOURCES["embeddings"] = pieces
-        pages.PAGES.extend([*users.PAGES, *usage.PAGES])
+        base.PAGES.extend([*users.PAGES, *usage.PAGES])
         dashboard.PANELS.extend([dashboard.ground_tiles, usage.usage_tiles])
         post_migrate.connect(apply_roles, dispatch_uid="memoryhub.roles")

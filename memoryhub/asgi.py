@@ -15,7 +15,7 @@ warnings.filterwarnings("ignore", message="StreamingHttpResponse must consume sy
 django.setup(set_prefix=False)
 
 # The settings must be there first.
-from memoryhub.api.asgi import BodyLimit, OneHopHandler  # noqa: E402
+from memoryhub.api.middleware import BodyLimit, OneHopHandler  # noqa: E402
 from memoryhub.llm.client import llm_provider  # noqa: E402
 from memoryhub.llm.tokens.counter import count_raw  # noqa: E402
 

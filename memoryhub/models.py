@@ -1,6 +1,6 @@
 """Import the models of this app's packages, so that Django finds them."""
 
-from memoryhub.api.models import IdempotencyRecord
+from memoryhub.api.idempotency import IdempotencyRecord
 from memoryhub.auth.models import ApiKey, AuditEntry
 from memoryhub.jobs.models import Job, ScheduleState, Worker
 from memoryhub.llm.usage.models import LedgerEntry, TokenFactors

@@ -113,7 +113,7 @@ REST_FRAMEWORK = {
     "DEFAULT_PAGINATION_CLASS": "memoryhub.api.pagination.ByCursor",
     "DEFAULT_THROTTLE_CLASSES": ["memoryhub.auth.authentication.PerKey"],
     "DEFAULT_THROTTLE_RATES": {"key": f"{ENVIRONMENT.throttle_per_minute}/minute"},
-    "DEFAULT_SCHEMA_CLASS": "memoryhub.api.schema.Description",
+    "DEFAULT_SCHEMA_CLASS": "memoryhub.api.views.Description",
     "EXCEPTION_HANDLER": "drf_standardized_errors.handler.exception_handler",
     "UNAUTHENTICATED_USER": None,
     "PAGE_SIZE": 50,

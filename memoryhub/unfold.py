@@ -30,7 +30,7 @@ def _page(title: Any, icon: str, name: str) -> dict[str, Any]:
     """Return a sidebar entry of a page that belongs to no single model: for whom it opens."""
 
     def may(request: Any) -> bool:
-        from memoryhub.admin.pages import needs_of  # the admin is loaded after these settings
+        from memoryhub.admin.base import needs_of  # the admin is loaded after these settings
 
         return bool(request.user.has_perms(needs_of(name)))
 

@@ -1,4 +1,4 @@
-"""All addresses: health without a prefix, the API, the admin."""
+"""All addresses: health without a prefix, the API of every app below `/api/v1/`, the admin."""
 
 from typing import Any
 
@@ -7,23 +7,38 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.template.loader import render_to_string
 from django.urls import include, path
+from drf_spectacular.views import SpectacularAPIView, SpectacularSwaggerView
 
-from memoryhub.admin import pages
-from memoryhub.api import errors, health
+from memoryhub.admin import base
+from memoryhub.api import agents, errors, health, usage
 
 
 def home(request: HttpRequest) -> HttpResponse:
     return redirect("admin:index")
 
 
+API = [
+    path("agents", agents.Agents.as_view(), name="agents"),
+    path("agents/<str:agent_id>", agents.OneAgent.as_view(), name="agent"),
+    path("actors", agents.Actors.as_view(), name="actors"),
+    path("actors/export", agents.ActorExport.as_view(), name="actors-export"),
+    path("jobs/<uuid:job_id>", usage.OneJob.as_view(), name="job"),
+    path("usage", usage.Usage.as_view(), name="usage"),
+    path("schema", SpectacularAPIView.as_view(), name="schema"),
+    path("docs", SpectacularSwaggerView.as_view(url_name="schema"), name="docs"),
+    path("", include("conversations.api.urls")),
+    path("", include("summaries.api.urls")),
+    path("", include("strength.api.urls")),
+]
+
 urlpatterns = [
     path("", home, name="home"),
     path("healthz", health.healthz, name="healthz"),
     path("readyz", health.readyz, name="readyz"),
     path("metrics", health.metrics, name="metrics"),
-    path("api/v1/", include("memoryhub.api.urls")),
+    path("api/v1/", include(API)),
     path("i18n/", include("django.conf.urls.i18n")),
-    path("admin/", include(pages.patterns())),
+    path("admin/", include(base.page_urls())),
     path("admin/", admin.site.urls),
 ]
 

@@ -8,8 +8,8 @@ class StrengthConfig(AppConfig):
 
     def ready(self) -> None:
         from conversations.admin.timeline import ENTRY_KINDS
-        from memoryhub.admin import dashboard, pages
-        from memoryhub.api.diagnosis import DIAGNOSES
+        from memoryhub.admin import base, dashboard
+        from memoryhub.api.health import DIAGNOSES
         from memoryhub.importexport.formats import EXPORT_FORMATS, IMPORT_FORMATS
         from memoryhub.jobs.backfill import SOURCES
         from strength.actions.extraction import backfill_pieces
@@ -21,6 +21,6 @@ class StrengthConfig(AppConfig):
         DIAGNOSES.append(strategies)
         IMPORT_FORMATS.update(mem0=MEM0, chatgpt=CHATGPT)
         EXPORT_FORMATS["csv"] = memories_as_csv
-        pages.PAGES.extend(review.PAGES)
+        base.PAGES.extend(review.PAGES)
         dashboard.PANELS.append(tiles)
         ENTRY_KINDS.extend([panels.BORN, panels.USED])

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from django.conf import settings
 from django.db import DatabaseError
 
-from memoryhub.api.diagnosis import Finding, Level
+from memoryhub.api.health import Finding, Level
 from strength.actions.extraction import unread_messages
 
 SUBJECT = "extraction"

@@ -9,7 +9,7 @@ class SummariesConfig(AppConfig):
     def ready(self) -> None:
         from conversations.actions import context, sessions
         from conversations.admin.timeline import ENTRY_KINDS
-        from memoryhub.admin import dashboard, pages
+        from memoryhub.admin import base, dashboard
         from memoryhub.importexport.fields import LEFT_OUT
         from memoryhub.jobs.backfill import SOURCES
         from summaries.actions.routing import route
@@ -23,6 +23,6 @@ class SummariesConfig(AppConfig):
         LEFT_OUT["summaries.SummaryDraft"] = (
             "What a job has written so far; a summary is written anew without it."
         )
-        pages.PAGES.extend(panels.PAGES)
+        base.PAGES.extend(panels.PAGES)
         dashboard.PANELS.append(tiles)
         ENTRY_KINDS.extend([panels.SUMMARIES, panels.ROUTES])

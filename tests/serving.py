@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import uvicorn
 from django.db import connections
 
-from memoryhub.api.asgi import BodyLimit, OneHopHandler
+from memoryhub.api.middleware import BodyLimit, OneHopHandler
 
 
 @dataclass(frozen=True)

@@ -55,10 +55,9 @@ from conversations.domain.budget import ContextTooLarge
 from conversations.domain.layers import PROJECT, SESSION_SUMMARY
 from conversations.domain.policy import BEFORE_HISTORY, LARGEST_MAX_TOKENS, WITH_USER_MESSAGE
 from conversations.models import Receipt, Session
-from memoryhub.admin.base import as_uuid, clock, excerpt, grouped, principal
+from memoryhub.admin.base import Page, as_uuid, clock, excerpt, grouped, principal, render_page
 from memoryhub.admin.fields import ProseField
 from memoryhub.admin.object_actions import submitted_text
-from memoryhub.admin.pages import Page, render_page
 from memoryhub.auth.tenancy import Tenant, tenant_for_reading
 from memoryhub.errors import DomainError
 from memoryhub.llm.client import counter_in_use

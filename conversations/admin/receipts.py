@@ -17,15 +17,15 @@ from conversations.models import ChatTurn, Message, Receipt
 from memoryhub.admin.base import (
     OwnedMixin,
     ReadOnlyAdmin,
+    UserFilter,
     as_uuid,
     clock,
     coloured,
     excerpt,
     link_to,
+    needs_of,
     title_with_time,
 )
-from memoryhub.admin.filters import UserFilter
-from memoryhub.admin.pages import needs_of
 
 NO_FIGURES: Final = frozenset({"asked", "is_trial", "layer_budgets", "total_tokens", "token_limit"})
 """Metadata of a receipt that are no single figures, or are shown elsewhere on the page."""

@@ -26,18 +26,19 @@ from conversations.models import ChatTurn, Message, Receipt, Session
 from memoryhub.admin.base import (
     OwnedMixin,
     ReadOnlyAdmin,
+    UserFilter,
     clock,
     coloured,
     excerpt,
     link_to,
+    needs_of,
     principal,
+    render_page,
     title_with_time,
     truncated,
 )
 from memoryhub.admin.dashboard import RECENT, Section, Tile, count
-from memoryhub.admin.filters import UserFilter
 from memoryhub.admin.object_actions import Done, object_action_urls, run_object_action
-from memoryhub.admin.pages import needs_of, render_page
 
 SESSION_FILTER = "session__id__exact"
 TRUST_COLOURS = {"trusted": "success", "untrusted": "warning"}

@@ -1,12 +1,13 @@
-"""Base classes of all admin screens: bounded lists, and forms that call actions instead of saving models.
+"""Base classes of all admin screens: bounded lists, forms that call actions, list filters, pages of no single model.
 
 A validation error raised by an action comes back beside the field it is about, with everything that was typed.
 """
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, Final
 from uuid import UUID
 
 from django import forms
@@ -17,8 +18,10 @@ from django.core.paginator import Paginator
 from django.db.models import F, Model, Q, QuerySet
 from django.db.models.functions import Left
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
-from django.urls import NoReverseMatch, reverse
+from django.template.response import TemplateResponse
+from django.urls import NoReverseMatch, URLPattern, path, reverse
 from django.utils import timezone, translation
+from django.utils.dateparse import parse_datetime
 from django.utils.formats import date_format, number_format
 from django.utils.functional import cached_property
 from django.utils.html import format_html
@@ -27,6 +30,7 @@ from django.utils.text import capfirst
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 from unfold.admin import ModelAdmin
+from unfold.contrib.filters.admin import RangeDateTimeFilter, TextFilter
 
 from memoryhub.auth.domain import Principal, curator
 from memoryhub.tenancy.models import Actor
@@ -383,3 +387,85 @@ def truncated(text: str, length: int = LONGEST_TITLE) -> str:
 
 def grouped(number: int) -> str:
     return str(number_format(number, use_l10n=True, force_grouping=True))
+
+
+View = Callable[..., HttpResponse]
+
+
+@dataclass(frozen=True)
+class Page:
+    """A page below /admin/: address, URL name, view, and the permissions it takes, all of them."""
+
+    address: str
+    name: str
+    view: View
+    needs: tuple[str, ...]
+
+
+PAGES: Final[list[Page]] = []
+"""The pages of all apps, which register theirs when they are ready."""
+
+
+def needs_of(name: str) -> tuple[str, ...]:
+    return {page.name: page.needs for page in PAGES}[name]
+
+
+def page_urls() -> list[URLPattern]:
+    return [
+        path(page.address, admin.site.admin_view(closed(page.view, page.needs)), name=page.name)
+        for page in PAGES
+    ]
+
+
+def closed(view: View, needs: tuple[str, ...]) -> View:
+    """Return a view that answers 403 to people who lack one of the permissions."""
+
+    def behind(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
+        user: Any = request.user
+        if not user.has_perms(needs):
+            raise PermissionDenied
+        return view(request, *args, **kwargs)
+
+    return behind
+
+
+def render_page(request: HttpRequest, template: str, *, title: Any, **context: Any) -> HttpResponse:
+    """Return a page in the admin's frame."""
+    frame = admin.site.each_context(request)
+    return TemplateResponse(request, template, {**frame, "title": title, **context})
+
+
+DAY_BEGINS = "00:00:00"
+DAY_ENDS = "23:59:59.999999"
+
+
+class PeriodFilter(RangeDateTimeFilter):
+    """Filter by a period; unfold's own compares naive times, and ignores a day without a time."""
+
+    def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
+        first, last = self._bound("from", DAY_BEGINS), self._bound("to", DAY_ENDS)
+        if first is not None:
+            queryset = queryset.filter(**{f"{self.parameter_name}__gte": first})
+        if last is not None:
+            queryset = queryset.filter(**{f"{self.parameter_name}__lte": last})
+        return queryset
+
+    def _bound(self, which: str, default: str) -> datetime | None:
+        name = f"{self.parameter_name}_{which}"
+        day, time = (self.used_parameters.get(f"{name}_{part}") for part in (0, 1))
+        try:
+            moment = parse_datetime(f"{day}T{time or default}") if day else None
+        except ValueError:
+            return None
+        return None if moment is None else timezone.make_aware(moment)
+
+
+class UserFilter(TextFilter):
+    """Filter by the exact id of a user."""
+
+    title = _("user")
+    parameter_name = "user"
+
+    def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
+        user_id = self.value()
+        return queryset.filter(actor__user_id=user_id) if user_id else queryset

@@ -18,6 +18,7 @@ from django_q.models import Failure, OrmQ, Schedule, Success
 from unfold.contrib.filters.admin import ChoicesDropdownFilter, DropdownFilter
 
 from memoryhub.admin.base import (
+    PeriodFilter,
     ReadOnlyAdmin,
     choice_displays,
     clock,
@@ -27,7 +28,6 @@ from memoryhub.admin.base import (
     title_with_time,
 )
 from memoryhub.admin.fields import choices_of
-from memoryhub.admin.filters import PeriodFilter
 from memoryhub.admin.object_actions import (
     Confirmation,
     Done,

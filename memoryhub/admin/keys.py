@@ -21,7 +21,7 @@ from django.utils.translation import gettext_lazy as _
 from unfold.contrib.filters.admin import BooleanRadioFilter, DropdownFilter
 from unfold.widgets import UnfoldAdminCheckboxSelectMultipleWidget, UnfoldAdminSelect2MultipleWidget
 
-from memoryhub.admin.base import ActionAdmin, ActionForm, clock, coloured, excerpt, principal
+from memoryhub.admin.base import ActionAdmin, ActionForm, clock, coloured, excerpt, principal, render_page
 from memoryhub.admin.object_actions import (
     Confirmation,
     confirmation_page,
@@ -30,7 +30,6 @@ from memoryhub.admin.object_actions import (
     selected_ids,
     submitted_reason,
 )
-from memoryhub.admin.pages import render_page
 from memoryhub.auth.actions import issue_key, revoke_key
 from memoryhub.auth.domain import Scope
 from memoryhub.auth.models import ApiKey

@@ -16,9 +16,8 @@ from django.urls import URLPattern, path, reverse
 from django.utils.http import url_has_allowed_host_and_scheme
 from django.utils.translation import ngettext
 
-from memoryhub.admin.base import MOST_AT_ONCE, ReadOnlyAdmin
+from memoryhub.admin.base import MOST_AT_ONCE, ReadOnlyAdmin, render_page
 from memoryhub.admin.fields import LONGEST_REASON
-from memoryhub.admin.pages import render_page
 from memoryhub.errors import DomainError
 
 UNDO = "undo:"

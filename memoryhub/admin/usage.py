@@ -16,10 +16,16 @@ from django.utils.translation import gettext_lazy as _
 from unfold.contrib.filters.admin import FieldTextFilter
 from unfold.widgets import UnfoldAdminDateWidget
 
-from memoryhub.admin.base import ReadOnlyAdmin, clock, coloured, title_with_time
+from memoryhub.admin.base import (
+    Page,
+    PeriodFilter,
+    ReadOnlyAdmin,
+    clock,
+    coloured,
+    render_page,
+    title_with_time,
+)
 from memoryhub.admin.dashboard import Section, Tile
-from memoryhub.admin.filters import PeriodFilter
-from memoryhub.admin.pages import Page, render_page
 from memoryhub.llm.budget import DailyBudget, capped_agents, paused_agents, spent_in
 from memoryhub.llm.usage.domain import OK, BudgetPolicy, day_start
 from memoryhub.llm.usage.models import LedgerEntry, TokenFactors

@@ -22,8 +22,7 @@ from unfold.contrib.filters.admin import BooleanRadioFilter, RelatedDropdownFilt
 from unfold.forms import AdminPasswordChangeForm, UserChangeForm, UserCreationForm
 from unfold.widgets import UnfoldAdminRadioSelectWidget
 
-from memoryhub.admin.base import CappedPaginator, clock, excerpt, principal
-from memoryhub.admin.pages import Page
+from memoryhub.admin.base import CappedPaginator, Page, clock, excerpt, principal
 from memoryhub.auth import audit
 from memoryhub.auth.roles import (
     ADMINISTRATOR,

@@ -1,7 +1,15 @@
-"""Liveness, readiness and Prometheus metrics (SPEC O4); no key needed, no texts shown."""
+"""Liveness, readiness and Prometheus metrics (SPEC O4), and the checks of `manage.py doctor`.
 
-from collections.abc import Callable
+The endpoints take no key and show no texts. The doctor's checks are more thorough, each finding with a remedy.
+"""
 
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from enum import StrEnum
+from typing import Final
+
+from django.conf import settings
 from django.db import DatabaseError, connection
 from django.db.migrations.executor import MigrationExecutor
 from django.http import HttpRequest, HttpResponse, JsonResponse
@@ -9,11 +17,25 @@ from django.utils import timezone
 from django.views.decorators.http import require_safe
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 
+from memoryhub.auth.models import ApiKey
+from memoryhub.auth.roles import departures
+from memoryhub.embeddings.reembed import leftovers, plan_change
 from memoryhub.embeddings.registry import embedding_provider
-from memoryhub.jobs import status as metrics_of_jobs  # noqa: F401  its collector registers itself
+from memoryhub.jobs.models import Job
 from memoryhub.jobs.status import Mood, jobs_status
+from memoryhub.llm.budget import paused_agents, spent_in
+from memoryhub.llm.client import llm_provider
 from memoryhub.llm.errors import ProviderError
-from memoryhub.llm.usage import reports as metrics_of_calls  # noqa: F401  so does this one
+from memoryhub.llm.tokens.counter import count_raw
+from memoryhub.llm.types import Operation
+from memoryhub.llm.usage.domain import OK, day_start
+from memoryhub.llm.usage.models import LedgerEntry, TokenFactors
+from memoryhub.llm.usage.reports import estimate_errors
+from memoryhub.runtime.postgres.errors import explain_outage
+from memoryhub.search.maintenance import count_outdated
+from memoryhub.tenancy.domain import Policy, PolicyError
+from memoryhub.tenancy.models import Actor
+from memoryhub.tenancy.policies import effective_policy, policy_classes
 
 Verdict = tuple[bool, str]
 
@@ -92,3 +114,198 @@ CHECKS: dict[str, Callable[[], Verdict]] = {
     "workers": _workers,
 }
 MAY_BE_AWAY = frozenset({"embedder", "workers"})
+
+OLDEST_POSTGRESQL = 16
+OLDEST_PGVECTOR = (0, 8)
+MOST_ESTIMATE_ERROR = 0.10
+"""How far nineteen estimates in twenty may lie from what a fitted model reports."""
+
+
+class Level(StrEnum):
+    """Severity of a finding."""
+
+    FINE = "ok"
+    WARNING = "warning"
+    BROKEN = "broken"
+
+
+@dataclass(frozen=True)
+class Finding:
+    """Result of one check, with a remedy where something is wrong."""
+
+    level: Level
+    subject: str
+    detail: str
+
+
+def server() -> Iterator[Finding]:
+    """Check that the database is reachable, recent enough and migrated."""
+    for name in ("database", "migrations"):
+        fine, detail = CHECKS[name]()
+        yield Finding(Level.FINE if fine else Level.BROKEN, name, detail)
+    try:
+        yield from _versions()
+    except DatabaseError as error:
+        yield Finding(Level.BROKEN, "versions", explain_outage(error))
+
+
+def _versions() -> Iterator[Finding]:
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT current_setting('server_version_num')::int / 10000")
+        major = cursor.fetchone()[0]
+        cursor.execute("SELECT extversion FROM pg_extension WHERE extname = 'vector'")
+        row = cursor.fetchone()
+    yield Finding(
+        Level.FINE if major >= OLDEST_POSTGRESQL else Level.BROKEN,
+        "PostgreSQL",
+        f"version {major}; {OLDEST_POSTGRESQL} or newer is needed",
+    )
+    version = tuple(int(part) for part in row[0].split(".")[:2]) if row else (0, 0)
+    yield Finding(
+        Level.FINE if version >= OLDEST_PGVECTOR else Level.BROKEN,
+        "pgvector",
+        f"version {row[0] if row else 'none'}; {'.'.join(map(str, OLDEST_PGVECTOR))} or newer is needed",
+    )
+
+
+def workers() -> Iterator[Finding]:
+    """Check that workers are alive, and count dead jobs."""
+    try:
+        state = jobs_status(datetime.now(UTC))
+    except DatabaseError as error:
+        yield Finding(Level.BROKEN, "workers", f"The database does not answer ({type(error).__name__}).")
+        return
+    is_well = state.mood in (Mood.IDLE, Mood.WORKING)
+    yield Finding(Level.FINE if is_well else Level.WARNING, "workers", state.detail)
+    ended_badly = Job.objects.ended_badly().count()
+    if ended_badly:
+        detail = f"{ended_badly} jobs failed or are dead; the admin shows why, and sends them back"
+        yield Finding(Level.WARNING, "jobs", detail)
+
+
+def embeddings() -> Iterator[Finding]:
+    """Probe the embedder, and check that searches read the configured space."""
+    try:
+        availability = embedding_provider().probe()
+        yield Finding(
+            Level.FINE if availability.available else Level.WARNING, "embedder", availability.detail
+        )
+        plan, unfinished = plan_change(), list(leftovers())
+    except (ProviderError, DatabaseError) as error:
+        yield Finding(Level.WARNING, "embedder", f"{error} Searches answer from words meanwhile.")
+        return
+    if str(plan.source) != plan.target:
+        detail = (
+            f"searches read {plan.source}, configured is {plan.target}; run `manage.py reembed` to change"
+        )
+        yield Finding(Level.WARNING, "embedding space", detail)
+    elif plan.waiting:
+        detail = f"{plan.waiting} texts wait for a vector and are found by words; run `manage.py reembed`"
+        yield Finding(Level.WARNING, "embedding space", detail)
+    else:
+        yield Finding(Level.FINE, "embedding space", f"{plan.source}, every text has its vector")
+    for space in unfinished:
+        detail = (
+            f"{space} was begun to be filled, and is not configured any more; `manage.py reembed` removes it"
+        )
+        yield Finding(Level.WARNING, "embedding space", detail)
+
+
+def language_model() -> Iterator[Finding]:
+    """Probe the language model's provider at no cost, and list the models in use."""
+    if settings.LLM.provider == "none":
+        detail = "none is configured; nothing is written by a model, and summaries are extracts"
+        yield Finding(Level.FINE, "language model", detail)
+        return
+    try:
+        models = sorted({llm_provider().model_for(operation) for operation in Operation})
+        llm_provider().probe()
+    except ProviderError as error:
+        yield Finding(Level.WARNING, "language model", f"{error} Chat answers with an error meanwhile.")
+        return
+    yield Finding(Level.FINE, "language model", f"{settings.LLM.provider} answers; {', '.join(models)}")
+
+
+def words() -> Iterator[Finding]:
+    """Check that the word index was built by this release's tokenizer."""
+    try:
+        waiting = count_outdated()
+    except DatabaseError as error:
+        yield Finding(Level.WARNING, "words", f"The database does not answer ({type(error).__name__}).")
+        return
+    if waiting:
+        detail = f"{waiting} texts are indexed as an older release did it; run `manage.py reindex`"
+        yield Finding(Level.WARNING, "words", detail)
+    else:
+        yield Finding(Level.FINE, "words", "every text is indexed as this release does it")
+
+
+def tokens() -> Iterator[Finding]:
+    """Load the vocabulary, verifying its checksum, and show the calibration factors."""
+    count_raw("memoryhub")
+    model = settings.LLM.counted_as() or "no model configured: the most careful factors"
+    yield Finding(Level.FINE, "token counting", f"o200k_base; {model}")
+
+
+def spending() -> Iterator[Finding]:
+    """Show today's calls, caps, and the error of token estimates."""
+    now = datetime.now(UTC)
+    today = LedgerEntry.objects.filter(created_at__gte=day_start(now))
+    spent, calls, failures = spent_in(today), today.count(), today.exclude(outcome=OK).count()
+    detail = f"{calls} calls today, {failures} failed; {spent.tokens} tokens, {spent.cost:.4f} USD"
+    yield Finding(Level.WARNING if failures * 2 > calls else Level.FINE, "spending", detail)
+    for standing in paused_agents(now=now):
+        yield Finding(Level.WARNING, f"spending of {standing.agent_id}", standing.detail)
+    fitted = set(TokenFactors.objects.values_list("provider", "model"))
+    for each in estimate_errors(since=now - timedelta(days=7)):
+        is_poor = (each.provider, each.model) in fitted and each.p95 > MOST_ESTIMATE_ERROR
+        how = "fitted" if (each.provider, each.model) in fitted else "not fitted yet"
+        detail = f"{each.model}, {how}: off by {each.median:.1%} (median), {each.p95:.1%} (p95) in a week"
+        yield Finding(Level.WARNING if is_poor else Level.FINE, "token estimates", detail)
+
+
+def access() -> Iterator[Finding]:
+    """Check API keys and network settings."""
+    usable = ApiKey.objects.usable(datetime.now(UTC)).count()
+    level = Level.FINE if usable else Level.WARNING
+    yield Finding(level, "API keys", f"{usable} usable" if usable else "none; make one in the admin")
+    for role in departures():
+        detail = f"the group {role} holds something else than the role; run `manage.py migrate`"
+        yield Finding(Level.WARNING, "roles", detail)
+    if settings.DEBUG:
+        yield Finding(Level.WARNING, "DEBUG", "is on: error pages show settings and data; turn it off")
+
+
+def policies() -> Iterator[Finding]:
+    """List overridden policy values that are invalid, or outside the recommended range (SPEC S1)."""
+    noticed = 0
+    overriding = Actor.objects.select_related("agent").exclude(agent__policy={}, policy={})
+    for actor in overriding.iterator():
+        for policy in policy_classes():
+            for finding in _values(policy, actor):
+                noticed += 1
+                yield finding
+    if not noticed:
+        yield Finding(Level.FINE, "policies", "every value is in its recommended range")
+
+
+def _values(policy: type[Policy], actor: Actor) -> Iterator[Finding]:
+    """List problems of one actor's policy; an older release may have allowed a value that is invalid now."""
+    subject = f"policy of {actor}"
+    try:
+        unusual = effective_policy(policy, actor.agent, actor).unusual()
+    except PolicyError as error:
+        for key, detail in error.errors.items():
+            yield Finding(
+                Level.BROKEN, subject, f"{key} {detail}; change or remove it at the agent or the user"
+            )
+        return
+    for key, detail in unusual.items():
+        yield Finding(Level.WARNING, subject, f"{key} {detail}")
+
+
+Diagnosis = Callable[[], Iterator[Finding]]
+DIAGNOSES: Final[list[Diagnosis]] = [
+    server, workers, embeddings, language_model, words, tokens, spending, access, policies,
+]  # fmt: skip
+"""What `manage.py doctor` runs; apps add theirs when they are ready."""

@@ -1,4 +1,4 @@
-"""Base view: scopes, tenancy, idempotency, pages, and conditional requests by version (SPEC H2)."""
+"""Base view: scopes, tenancy, idempotency, pages, conditional requests by version (SPEC H2); and the schema's."""
 
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -9,6 +9,8 @@ from uuid import UUID
 
 from django.db.models import Model, QuerySet
 from django.http import HttpRequest
+from drf_spectacular.extensions import OpenApiAuthenticationExtension
+from drf_spectacular.openapi import AutoSchema
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiParameter
 from rest_framework import status
@@ -18,7 +20,7 @@ from rest_framework.response import Response
 from rest_framework.serializers import BaseSerializer, Serializer
 from rest_framework.views import APIView
 
-from memoryhub.api.idempotency import answer_once
+from memoryhub.api.idempotency import LONGEST_KEY, answer_once
 from memoryhub.api.pagination import ByCursor
 from memoryhub.api.problems import Problem
 from memoryhub.auth.domain import Principal, Scope
@@ -148,3 +150,28 @@ class ApiView(APIView):
         paginator.ordering = ordering
         page = paginator.paginate_queryset(rows, self.request, view=self)
         return paginator.get_paginated_response(serializer(page, many=True).data)
+
+
+IDEMPOTENCY_KEY = OpenApiParameter(
+    "Idempotency-Key",
+    {"type": "string", "minLength": 1, "maxLength": LONGEST_KEY},
+    OpenApiParameter.HEADER,
+    description="The same key and body again within 24 hours get the first answer.",
+)
+
+
+class Description(AutoSchema):
+    """AutoSchema with the Idempotency-Key header on every POST."""
+
+    def get_override_parameters(self) -> list[Any]:
+        return [IDEMPOTENCY_KEY] if self.method == "POST" else []
+
+
+class ApiKeyScheme(OpenApiAuthenticationExtension):  # type: ignore[no-untyped-call]
+    """Bearer authentication in the schema, so that the served page can send a key."""
+
+    target_class = "memoryhub.auth.authentication.ApiKeyAuthentication"
+    name = "apiKey"
+
+    def get_security_definition(self, auto_schema: AutoSchema) -> dict[str, str]:
+        return {"type": "http", "scheme": "bearer"}

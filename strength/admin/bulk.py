@@ -21,7 +21,16 @@ from django.urls import reverse
 from django.utils.translation import gettext, ngettext
 from django.utils.translation import gettext_lazy as _
 
-from memoryhub.admin.base import MOST_AT_ONCE, MOST_LISTED, as_uuid, clock, excerpt, principal, untranslated
+from memoryhub.admin.base import (
+    MOST_AT_ONCE,
+    MOST_LISTED,
+    as_uuid,
+    clock,
+    excerpt,
+    principal,
+    render_page,
+    untranslated,
+)
 from memoryhub.admin.object_actions import (
     next_url,
     report_done,
@@ -30,7 +39,6 @@ from memoryhub.admin.object_actions import (
     submitted_reason,
     submitted_text,
 )
-from memoryhub.admin.pages import render_page
 from memoryhub.api.agents import JSON_LINES, in_a_thread_of_its_own
 from memoryhub.auth import audit
 from memoryhub.auth.domain import Principal

@@ -25,6 +25,7 @@ from unfold.contrib.filters.admin import (
 )
 
 from memoryhub.admin.base import (
+    UserFilter,
     as_uuid,
     choice_displays,
     clock,
@@ -32,10 +33,10 @@ from memoryhub.admin.base import (
     error_on_own_field,
     excerpt,
     principal,
+    render_page,
     title_with_time,
 )
 from memoryhub.admin.curated import CuratedAdmin, without_fields
-from memoryhub.admin.filters import UserFilter
 from memoryhub.admin.object_actions import (
     NEXT,
     Done,
@@ -46,7 +47,6 @@ from memoryhub.admin.object_actions import (
     submitted_reason,
     submitted_text,
 )
-from memoryhub.admin.pages import render_page
 from memoryhub.auth.tenancy import UnknownRow, actor_for_writing
 from memoryhub.tenancy.namespaces import NamespaceError
 from strength.actions.curation import (

@@ -20,6 +20,7 @@ from memoryhub.admin.base import (
     MOST_AT_ONCE,
     READ_FOR_EXCERPT,
     OwnedMixin,
+    UserFilter,
     as_uuid,
     choice_displays,
     clock,
@@ -28,7 +29,6 @@ from memoryhub.admin.base import (
     title_with_time,
 )
 from memoryhub.admin.diff import Part, Row, side_by_side
-from memoryhub.admin.filters import UserFilter
 from memoryhub.admin.object_actions import (
     Confirmation,
     DecisionAdmin,

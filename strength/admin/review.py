@@ -15,10 +15,9 @@ from django.utils.text import format_lazy
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
-from memoryhub.admin.base import clock, excerpt, principal
+from memoryhub.admin.base import Page, clock, excerpt, principal, render_page
 from memoryhub.admin.fields import with_plain_line_ends
 from memoryhub.admin.object_actions import submitted_number, submitted_reason, submitted_text
-from memoryhub.admin.pages import Page, render_page
 from memoryhub.auth.actions import VersionMismatch
 from memoryhub.errors import DomainError
 from memoryhub.tenancy.domain import Trust, TrustPolicy

@@ -30,8 +30,16 @@ from unfold.widgets import (
     UnfoldBooleanWidget,
 )
 
-from memoryhub.admin.base import OwnedMixin, as_uuid, clock, coloured, principal, title_with_time
-from memoryhub.admin.filters import UserFilter
+from memoryhub.admin.base import (
+    OwnedMixin,
+    UserFilter,
+    as_uuid,
+    clock,
+    coloured,
+    principal,
+    render_page,
+    title_with_time,
+)
 from memoryhub.admin.labels import principal_label
 from memoryhub.admin.object_actions import (
     DecisionAdmin,
@@ -42,7 +50,6 @@ from memoryhub.admin.object_actions import (
     submitted_reason,
     submitted_text,
 )
-from memoryhub.admin.pages import render_page
 from memoryhub.auth.domain import Principal
 from memoryhub.auth.tenancy import UnknownRow, tenant_for_reading
 from memoryhub.errors import DomainError

@@ -10,8 +10,7 @@ from django.utils.html import format_html
 from django.utils.translation import gettext_lazy as _
 from unfold.contrib.filters.admin import ChoicesDropdownFilter, RangeDateTimeFilter, RelatedDropdownFilter
 
-from memoryhub.admin.base import OwnedMixin, ReadOnlyAdmin, choice_displays, excerpt, truncated
-from memoryhub.admin.filters import UserFilter
+from memoryhub.admin.base import OwnedMixin, ReadOnlyAdmin, UserFilter, choice_displays, excerpt, truncated
 from strength.admin.labels import TASK_COLOURS, TASK_STATES
 from strength.admin.memory_detail import memory_links
 from strength.models import Task

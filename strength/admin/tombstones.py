@@ -12,13 +12,13 @@ from unfold.contrib.filters.admin import ChoicesDropdownFilter, RangeDateTimeFil
 
 from memoryhub.admin.base import (
     OwnedMixin,
+    UserFilter,
     choice_displays,
     clock,
     link_to,
     principal,
     title_with_time,
 )
-from memoryhub.admin.filters import UserFilter
 from memoryhub.admin.labels import principal_label
 from memoryhub.admin.object_actions import DecisionAdmin, Done, object_action_urls
 from strength.actions.tombstones import lift_tombstone

@@ -14,7 +14,7 @@ from django.utils.http import content_disposition_header
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
-from memoryhub.admin.base import truncated
+from memoryhub.admin.base import render_page, truncated
 from memoryhub.admin.curated import CuratedAdmin
 from memoryhub.admin.diff import differences
 from memoryhub.admin.object_actions import (
@@ -24,7 +24,6 @@ from memoryhub.admin.object_actions import (
     run_object_action,
     submitted_number,
 )
-from memoryhub.admin.pages import render_page
 from memoryhub.auth.tenancy import UnknownRow
 from memoryhub.tenancy.domain import Trust
 from summaries.actions.compaction import ProtectionReason

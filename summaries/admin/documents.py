@@ -16,11 +16,10 @@ from django.utils.translation import gettext, ngettext, ngettext_lazy
 from django.utils.translation import gettext_lazy as _
 from unfold.contrib.filters.admin import RangeDateTimeFilter, RelatedDropdownFilter
 
-from memoryhub.admin.base import as_uuid, clock, error_on, grouped, link_to, principal
+from memoryhub.admin.base import UserFilter, as_uuid, clock, error_on, grouped, link_to, principal
 from memoryhub.admin.curated import VersionedForm
 from memoryhub.admin.diff import differences
 from memoryhub.admin.fields import ProseField, with_plain_line_ends
-from memoryhub.admin.filters import UserFilter
 from memoryhub.admin.labels import PRINCIPAL_KINDS
 from memoryhub.admin.object_actions import (
     Done,

@@ -23,6 +23,7 @@ from memoryhub.admin.base import (
     READ_FOR_EXCERPT,
     OwnedMixin,
     ReadOnlyAdmin,
+    UserFilter,
     clock,
     error_on,
     excerpt,
@@ -31,7 +32,6 @@ from memoryhub.admin.base import (
     title_with_time,
 )
 from memoryhub.admin.curated import VersionedForm
-from memoryhub.admin.filters import UserFilter
 from memoryhub.admin.object_actions import (
     Done,
     object_action_urls,

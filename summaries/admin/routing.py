@@ -25,6 +25,7 @@ from conversations.models import ChatTurn
 from memoryhub.admin.base import (
     HubAdmin,
     OwnedMixin,
+    UserFilter,
     choice_displays,
     clock,
     excerpt,
@@ -32,7 +33,6 @@ from memoryhub.admin.base import (
     principal,
     title_with_time,
 )
-from memoryhub.admin.filters import UserFilter
 from memoryhub.admin.object_actions import Done, object_action_urls, run_object_action, submitted_text
 from memoryhub.tenancy.policies import effective_policy
 from summaries.actions.routing import (

@@ -17,6 +17,7 @@ from unfold.contrib.filters.admin import (
 )
 
 from memoryhub.admin.base import (
+    UserFilter,
     choice_displays,
     clock,
     coloured,
@@ -26,7 +27,6 @@ from memoryhub.admin.base import (
 )
 from memoryhub.admin.curated import VersionedForm
 from memoryhub.admin.fields import ProseField
-from memoryhub.admin.filters import UserFilter
 from memoryhub.admin.labels import PRINCIPAL_KINDS
 from memoryhub.admin.object_actions import (
     Done,

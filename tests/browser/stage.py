@@ -10,7 +10,7 @@ from django.urls import reverse
 
 from conversations.actions.chat import Question, prepare_turn
 from conversations.models import Session
-from memoryhub.api.models import IdempotencyRecord
+from memoryhub.api.idempotency import IdempotencyRecord
 from memoryhub.auth.actions import issue_key
 from memoryhub.auth.domain import Principal, PrincipalKind, Scope, command
 from memoryhub.auth.tenancy import tenant_for_reading

@@ -9,7 +9,7 @@ from django.db.models import Model
 from django.urls import reverse
 
 from conversations.models import Session
-from memoryhub.admin import pages
+from memoryhub.admin import base
 from strength.domain.sleep import RunState
 from strength.models import SleepRun
 from summaries.models import Document, Project, Summary
@@ -88,7 +88,7 @@ def _of_models() -> Iterator[Place]:
 
 
 def _of_apps() -> Iterator[Place]:
-    for pattern in pages.patterns():
+    for pattern in base.page_urls():
         if pattern.name not in NOT_SWEPT:
             yield Place(pattern.name, None, bool(pattern.pattern.converters))
 

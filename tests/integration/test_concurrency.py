@@ -16,7 +16,7 @@ from rest_framework.test import APIClient
 
 from conversations.models import Message
 from memoryhub.api import idempotency
-from memoryhub.api.models import IdempotencyRecord
+from memoryhub.api.idempotency import IdempotencyRecord
 from memoryhub.auth.domain import command
 from memoryhub.auth.models import AuditEntry
 from memoryhub.runtime.processes import wait_until

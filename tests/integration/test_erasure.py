@@ -10,7 +10,7 @@ from django.db import connection
 from rest_framework.test import APIClient
 
 from conversations.models import Receipt, Session
-from memoryhub.api.models import IdempotencyRecord
+from memoryhub.api.idempotency import IdempotencyRecord
 from memoryhub.auth.domain import Scope
 from memoryhub.auth.erasure import actor_models
 from memoryhub.auth.models import ApiKey, AuditEntry

@@ -15,8 +15,7 @@ from django.test import Client
 from django.urls import reverse
 from django.utils import translation
 
-from memoryhub.admin.base import policy_errors
-from memoryhub.admin.pages import PAGES
+from memoryhub.admin.base import PAGES, policy_errors
 from memoryhub.auth.models import AuditEntry
 from memoryhub.auth.roles import ROLES
 from memoryhub.jobs.registry import KINDS

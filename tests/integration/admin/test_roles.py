@@ -17,7 +17,7 @@ from django.db.models.signals import post_migrate
 from django.test import Client
 from django.urls import URLResolver, get_resolver, reverse
 
-from memoryhub.admin import pages
+from memoryhub.admin import base
 from memoryhub.auth.models import AuditEntry
 from memoryhub.auth.roles import (
     ADMINISTRATOR,
@@ -234,7 +234,7 @@ def test_a_permission_opens_no_other_screen(hub: Hub) -> None:
 
 
 def test_the_sidebar_offers_a_page_to_those_for_whom_it_opens(db: None) -> None:
-    needs = {str(reverse(page.name)): page.needs for page in pages.PAGES if "<" not in page.address}
+    needs = {str(reverse(page.name)): page.needs for page in base.PAGES if "<" not in page.address}
     entries = [
         item
         for group in settings.UNFOLD["SIDEBAR"]["navigation"]

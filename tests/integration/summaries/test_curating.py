@@ -10,7 +10,7 @@ from rest_framework.test import APIClient
 
 from conversations.actions.context import ContextRequest, assemble_context
 from conversations.models import Receipt, Session
-from memoryhub.api.models import IdempotencyRecord
+from memoryhub.api.idempotency import IdempotencyRecord
 from memoryhub.auth.models import AuditEntry
 from memoryhub.auth.tenancy import tenant_for_reading
 from memoryhub.jobs.models import Job

@@ -7,7 +7,7 @@ import pytest
 from django.conf import settings
 from rest_framework.test import APIClient
 
-from memoryhub.api.models import IdempotencyRecord
+from memoryhub.api.idempotency import IdempotencyRecord
 from memoryhub.auth.authentication import PerKey
 from memoryhub.auth.models import ApiKey, AuditEntry
 from strength.models import Memory

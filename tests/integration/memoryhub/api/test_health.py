@@ -14,7 +14,7 @@ from django.test import Client
 from rest_framework.test import APIClient
 
 from conversations.models import Session
-from memoryhub.api import diagnosis, health
+from memoryhub.api import health
 from memoryhub.auth.actions import create_agent
 from memoryhub.auth.domain import command
 from memoryhub.auth.models import ApiKey
@@ -109,7 +109,7 @@ def test_doctor_names_overrides_that_this_release_does_not_allow(client: APIClie
     Agent.objects.update(policy={"confidence_floor": 7})
     with pytest.raises(CommandError, match="Broken: policy of kana/"):
         doctor("--json")
-    found = {(each.level.value, each.detail) for each in diagnosis.policies()}
+    found = {(each.level.value, each.detail) for each in health.policies()}
     assert found == {
         (
             "broken",
@@ -120,7 +120,7 @@ def test_doctor_names_overrides_that_this_release_does_not_allow(client: APIClie
 
 
 def test_doctor_fails_where_something_is_broken(db: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(diagnosis, "OLDEST_PGVECTOR", (99, 0))
+    monkeypatch.setattr(health, "OLDEST_PGVECTOR", (99, 0))
     with pytest.raises(CommandError, match="Broken: pgvector"):
         doctor()
 

@@ -12,7 +12,7 @@ from django.db import DatabaseError
 from rest_framework.test import APIClient
 
 from conversations.models import Message, MessageIndex
-from memoryhub.api import diagnosis
+from memoryhub.api import health
 from memoryhub.search import maintenance
 from memoryhub.search.analysis import analyse
 from memoryhub.search.bm25 import WORDS_VERSION, term_id
@@ -274,10 +274,10 @@ def test_doctor_says_when_the_database_does_not_answer(monkeypatch: pytest.Monke
     def fail() -> int:
         raise DatabaseError("with a password in it")
 
-    monkeypatch.setattr(diagnosis, "count_outdated", fail)
+    monkeypatch.setattr(health, "count_outdated", fail)
 
-    (finding,) = diagnosis.words()
-    assert finding.level == diagnosis.Level.WARNING
+    (finding,) = health.words()
+    assert finding.level == health.Level.WARNING
     assert "password" not in finding.detail
 
 

@@ -11,8 +11,8 @@ import pytest
 from django.db import OperationalError
 from psycopg.errors import DiskFull
 
-from memoryhub.api.diagnosis import Finding
 from memoryhub.api.errors import ground_problem
+from memoryhub.api.health import Finding
 from memoryhub.env import CHECKOUT
 from memoryhub.management.commands import doctor
 from memoryhub.runtime.postgres.errors import explain_outage
