@@ -19,8 +19,7 @@ def main() -> None:
 
     from memoryhub.env import EnvironmentProblem
     from memoryhub.llm.errors import ConfigurationError
-    from memoryhub.runtime.postgres import PostgresError
-    from memoryhub.runtime.postgres.errors import explain_outage
+    from memoryhub.runtime.postgres import PostgresError, explain_outage
 
     try:
         execute_from_command_line(sys.argv)

@@ -15,7 +15,7 @@ from django.db import connection
 from pgvector import HalfVector
 
 from memoryhub.embeddings.spaces import active_space, provider_of
-from memoryhub.llm.tokens.counter import count_raw
+from memoryhub.llm.tokens import count_raw
 from memoryhub.search.analysis import analyse
 from memoryhub.search.bm25 import WORDS_VERSION
 from memoryhub.search.index import frequencies, word_vector

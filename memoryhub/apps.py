@@ -9,13 +9,13 @@ class MemoryhubConfig(AppConfig):
     verbose_name = "Memory hub"
 
     def ready(self) -> None:
-        from memoryhub import checks  # noqa: F401  registering the start-up checks
         from memoryhub.admin import base, dashboard, usage, users
         from memoryhub.admin.labels import label_models
         from memoryhub.auth.roles import apply_roles
         from memoryhub.embeddings.tasks import pieces
         from memoryhub.jobs.backfill import SOURCES
         from memoryhub.jobs.registry import load_jobs
+        from memoryhub.tenancy import policies  # noqa: F401  registering the start-up checks
 
         label_models()
         load_jobs()

@@ -17,7 +17,7 @@ django.setup(set_prefix=False)
 # The settings must be there first.
 from memoryhub.api.middleware import BodyLimit, OneHopHandler  # noqa: E402
 from memoryhub.llm.client import llm_provider  # noqa: E402
-from memoryhub.llm.tokens.counter import count_raw  # noqa: E402
+from memoryhub.llm.tokens import count_raw  # noqa: E402
 
 application = BodyLimit(OneHopHandler())
 

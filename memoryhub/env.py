@@ -125,7 +125,7 @@ def database_settings(environment: Environment) -> dict[str, object]:
     """Return Django's settings for the one database: `DATABASE_URL`, else the embedded server.
 
     Before the embedded server was ever started there is nothing to connect to; the settings then
-    name a closed port, and `memoryhub.checks` and `/readyz` say what to do.
+    name a closed port, and `memoryhub.tenancy.policies` and `/readyz` say what to do.
     """
     base = (
         _external(environment.database_url) if environment.database_url else _embedded(environment.data_dir)

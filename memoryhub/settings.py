@@ -1,7 +1,7 @@
 """Django's settings. Operators configure through the environment (`env.py`), not by editing this file.
 
-`CONTEXT_LAYERS` and `POLICIES` are tables of dotted paths, which `memoryhub.checks` imports at start-up; all else that
-apps contribute is registered in their `AppConfig.ready`.
+`CONTEXT_LAYERS` and `POLICIES` are tables of dotted paths, which `memoryhub.tenancy.policies` imports at start-up;
+all else that apps contribute is registered in their `AppConfig.ready`.
 """
 
 import os

@@ -1,4 +1,4 @@
-"""Background jobs of the ground: retention of jobs; importing this registers those of embeddings and usage, too."""
+"""Background jobs of the ground: retention of jobs and calls, token calibration; registers those of embeddings, too."""
 
 from datetime import timedelta
 from typing import Final
@@ -12,7 +12,8 @@ from memoryhub.jobs.domain import ENDED_BADLY, State
 from memoryhub.jobs.models import Job, Worker
 from memoryhub.jobs.queue import SCHEDULED
 from memoryhub.jobs.registry import job
-from memoryhub.llm.usage import tasks as _usage  # noqa: F401
+from memoryhub.llm.usage.calibration import calibrate, calibrate_all
+from memoryhub.llm.usage.models import LedgerEntry
 
 DONE_KEPT: Final = timedelta(days=7)
 SCHEDULED_KEPT: Final = timedelta(days=1)
@@ -34,3 +35,28 @@ def forget_old_jobs(job: JobContext) -> None:
             ids = list(Job.objects.filter(old).values_list("pk", flat=True)[:AT_ONCE])
             deleted, _ = Job.objects.filter(old, pk__in=ids).delete()
     Worker.objects.filter(seen_at__lt=now - WORKER_KEPT).delete()
+
+
+KEPT: Final = timedelta(days=400)
+"""A year, and a month to look back from."""
+
+
+@job("calibrate_tokens", at_once=1, every_seconds=604_800)
+def calibrate_tokens(job: JobContext) -> None:
+    """Fit the model that the job names to its newest samples, or every model where it names none."""
+    now = timezone.now()
+    if "model" in job.payload:
+        calibrate(job.payload["provider"], job.payload["model"], now=now)
+    else:
+        calibrate_all(now=now)
+
+
+@job("forget_old_calls", deadline_seconds=600, at_once=1, daily_at="03:30")
+def forget_old_calls(job: JobContext) -> None:
+    """Delete calls of more than 400 days ago."""
+    old = LedgerEntry.objects.filter(created_at__lt=timezone.now() - KEPT)
+    deleted = AT_ONCE
+    while deleted == AT_ONCE:
+        with job.step():
+            ids = list(old.order_by("created_at").values_list("pk", flat=True)[:AT_ONCE])
+            deleted, _ = LedgerEntry.objects.filter(pk__in=ids).delete()

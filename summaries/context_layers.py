@@ -15,7 +15,7 @@ from conversations.domain.content import sections_of
 from conversations.domain.layers import PROJECT, SESSION_SUMMARY, Candidate, LayerResult
 from conversations.models import Session
 from memoryhub.auth.tenancy import UnknownRow
-from memoryhub.llm.tokens.counter import count_raw
+from memoryhub.llm.tokens import count_raw
 from memoryhub.search.analysis import analyse
 from memoryhub.search.bm25 import document_weights, word_score
 from memoryhub.search.query import SearchQuery

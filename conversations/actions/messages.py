@@ -23,7 +23,7 @@ from memoryhub.auth.tenancy import UnknownRow, hold
 from memoryhub.embeddings.spaces import IndexEntry, after_indexing, index_entries, writing_spaces
 from memoryhub.jobs.queue import enqueue_triggered
 from memoryhub.jobs.registry import Event
-from memoryhub.llm.tokens.counter import count_raw
+from memoryhub.llm.tokens import count_raw
 from memoryhub.search.models import EmbeddingSpace
 from memoryhub.tenancy.domain import Trust, TrustPolicy
 from memoryhub.tenancy.policies import effective_policy

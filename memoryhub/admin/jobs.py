@@ -39,8 +39,8 @@ from memoryhub.admin.object_actions import (
     selected_ids,
     submitted_reason,
 )
+from memoryhub.auth.actions import cancel_jobs, retry_jobs
 from memoryhub.auth.models import AuditEntry
-from memoryhub.auth.retrying import cancel_jobs, retry_jobs
 from memoryhub.errors import DomainError
 from memoryhub.jobs.domain import ENDED_BADLY, State
 from memoryhub.jobs.models import Job

@@ -26,10 +26,17 @@ from memoryhub.admin.base import (
     title_with_time,
 )
 from memoryhub.admin.dashboard import Section, Tile
-from memoryhub.llm.budget import DailyBudget, capped_agents, paused_agents, spent_in
 from memoryhub.llm.usage.domain import OK, BudgetPolicy, day_start
 from memoryhub.llm.usage.models import LedgerEntry, TokenFactors
-from memoryhub.llm.usage.reports import between, by_agent_and_day, by_day
+from memoryhub.llm.usage.spending import (
+    DailyBudget,
+    between,
+    by_agent_and_day,
+    by_day,
+    capped_agents,
+    paused_agents,
+    spent_in,
+)
 from memoryhub.tenancy.policies import effective_policy
 
 MOST_DAYS_SHOWN = 20

@@ -23,15 +23,14 @@ from memoryhub.embeddings.reembed import leftovers, plan_change
 from memoryhub.embeddings.registry import embedding_provider
 from memoryhub.jobs.models import Job
 from memoryhub.jobs.status import Mood, jobs_status
-from memoryhub.llm.budget import paused_agents, spent_in
 from memoryhub.llm.client import llm_provider
 from memoryhub.llm.errors import ProviderError
-from memoryhub.llm.tokens.counter import count_raw
+from memoryhub.llm.tokens import count_raw
 from memoryhub.llm.types import Operation
 from memoryhub.llm.usage.domain import OK, day_start
 from memoryhub.llm.usage.models import LedgerEntry, TokenFactors
-from memoryhub.llm.usage.reports import estimate_errors
-from memoryhub.runtime.postgres.errors import explain_outage
+from memoryhub.llm.usage.spending import estimate_errors, paused_agents, spent_in
+from memoryhub.runtime.postgres import explain_outage
 from memoryhub.search.maintenance import count_outdated
 from memoryhub.tenancy.domain import Policy, PolicyError
 from memoryhub.tenancy.models import Actor

@@ -15,8 +15,7 @@ from memoryhub.auth.domain import Scope
 from memoryhub.auth.tenancy import tenant_for_reading
 from memoryhub.jobs.domain import State
 from memoryhub.jobs.models import Job
-from memoryhub.llm.budget import DailyBudget, daily_budget
-from memoryhub.llm.usage.reports import usage
+from memoryhub.llm.usage.spending import DailyBudget, daily_budget, usage
 from memoryhub.tenancy.models import Agent
 
 DAYS = 30

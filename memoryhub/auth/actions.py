@@ -1,10 +1,12 @@
-"""Actions on agents, actors and API keys: atomic and audited."""
+"""Actions on agents, actors, API keys and jobs: atomic and audited."""
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import Any
+from typing import Any, Final
+from uuid import UUID
 
 from django.db import IntegrityError, transaction
+from django.db.models import F
 from django.utils.text import format_lazy
 from django.utils.translation import gettext_lazy as _
 
@@ -12,6 +14,8 @@ from memoryhub.auth import audit
 from memoryhub.auth.domain import Forbidden, NewKey, Principal, Scope, draw_key
 from memoryhub.auth.models import ApiKey
 from memoryhub.errors import DomainError
+from memoryhub.jobs.domain import State
+from memoryhub.jobs.models import Job
 from memoryhub.tenancy.domain import AGENT_ID_PATTERN, PolicyError
 from memoryhub.tenancy.models import Actor, Agent
 from memoryhub.tenancy.policies import check_overrides, operator_keys
@@ -177,3 +181,41 @@ def revoke_key(*, key: ApiKey, reason: str = "", by: Principal, now: datetime) -
     if revoked:
         audit.record(by=by, verb="revoke", object_kind="api_key", object_id=key.pk, reason=reason, now=now)
     return bool(revoked)
+
+
+TAKEN_OUT: Final = "A person took it out of the queue; sent back, it is done after all."
+
+
+@transaction.atomic
+def retry_jobs(*, job_ids: Sequence[UUID], by: Principal, reason: str = "", now: datetime) -> int:
+    """Put jobs that failed or are dead back into the queue, with three attempts more; return how many.
+
+    Others among them stay as they are.
+    """
+    jobs = Job.objects.ended_badly().filter(pk__in=job_ids).order_by("pk").select_for_update()
+    ids = list(jobs.values_list("pk", flat=True))
+    Job.objects.filter(pk__in=ids).update(
+        state=State.QUEUED, excused=F("attempts"), excused_since=None, due_at=now, finished_at=None
+    )
+    audit.record_each(by=by, verb="retry", object_kind="job", object_ids=ids, reason=reason, now=now)
+    return len(ids)
+
+
+@transaction.atomic
+def cancel_jobs(*, job_ids: Sequence[UUID], by: Principal, reason: str = "", now: datetime) -> int:
+    """Take jobs out of the queue that wait in it, as failed; return how many. `retry_jobs` takes it back.
+
+    Those that a worker has begun stay as they are. An excused attempt is counted, so that a job sent back later does
+    not claim to be the one of its key that was never begun.
+    """
+    jobs = Job.objects.filter(pk__in=job_ids, state=State.QUEUED).order_by("pk").select_for_update()
+    ids = list(jobs.values_list("pk", flat=True))
+    Job.objects.filter(pk__in=ids).update(
+        state=State.FAILED,
+        attempts=F("attempts") + 1,
+        excused=F("excused") + 1,
+        error=TAKEN_OUT,
+        finished_at=now,
+    )
+    audit.record_each(by=by, verb="cancel", object_kind="job", object_ids=ids, reason=reason, now=now)
+    return len(ids)

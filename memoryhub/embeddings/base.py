@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 from memoryhub.embeddings.config import EmbeddingConfig
 from memoryhub.llm.errors import BadAnswer, EmptyText, ProviderError
-from memoryhub.llm.tokens.counter import TokenCounter
+from memoryhub.llm.tokens import TokenCounter
 
 Vectors = NDArray[np.float32]
 

@@ -16,8 +16,7 @@ import numpy as np
 from memoryhub.embeddings.base import EmbeddingProvider, Limits, Vectors, embed_in_pieces, space_of
 from memoryhub.embeddings.config import EmbeddingConfig
 from memoryhub.llm.errors import ProviderMisconfigured
-from memoryhub.llm.tokens.counter import TokenCounter
-from memoryhub.llm.tokens.factors import UNKNOWN
+from memoryhub.llm.tokens import UNKNOWN, TokenCounter
 
 DEFAULT_MODEL = "sentence-transformers/paraphrase-multilingual-MiniLM-L12-v2"
 """384 dimensions, some fifty languages with Japanese, no prefixes before texts, known to both libraries."""

@@ -32,8 +32,7 @@ from memoryhub.embeddings.config import EmbeddingConfig
 from memoryhub.llm.errors import BadAnswer, ProviderMisconfigured, ProviderTimeout
 from memoryhub.llm.openai import translated
 from memoryhub.llm.retry import Budget, Clock, call_within
-from memoryhub.llm.tokens.counter import TokenCounter
-from memoryhub.llm.tokens.factors import CL100K, UNKNOWN
+from memoryhub.llm.tokens import CL100K, UNKNOWN, TokenCounter
 
 
 def vectors_in(body: bytes, *, count: int) -> Vectors:

@@ -28,7 +28,7 @@ from memoryhub.embeddings.base import EmbeddingProvider, Vectors, refuse_blank
 from memoryhub.embeddings.registry import embedding_provider, provider_for
 from memoryhub.jobs.queue import enqueue
 from memoryhub.llm.errors import ProviderError
-from memoryhub.llm.tokens.counter import counter_for
+from memoryhub.llm.tokens import counter_for
 from memoryhub.llm.usage.domain import NOBODY, Payer, Size
 from memoryhub.llm.usage.recording import Meter
 from memoryhub.search.analysis import analyse

@@ -27,9 +27,9 @@ from memoryhub.jobs.context import JobContext, Writes
 from memoryhub.jobs.domain import Postponed
 from memoryhub.jobs.queue import Order
 from memoryhub.jobs.registry import job
-from memoryhub.llm.budget import check_cap
 from memoryhub.llm.errors import ProviderError, ProviderRejected
 from memoryhub.llm.usage.recording import payer
+from memoryhub.llm.usage.spending import check_cap
 from memoryhub.search.maintenance import in_batches
 from memoryhub.search.models import EmbeddingSpace, index_models
 from memoryhub.tenancy.models import Actor

@@ -13,8 +13,7 @@ from typing import Any, Final
 from django.db import transaction
 
 from memoryhub.auth.domain import Principal
-from memoryhub.importexport.id_map import Names
-from memoryhub.importexport.importer import check, store
+from memoryhub.importexport.importer import Names, check, store
 from memoryhub.importexport.jsonl import Digest, Line, Part, read_lines
 from memoryhub.tenancy.models import Agent
 

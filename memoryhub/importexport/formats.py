@@ -1,17 +1,190 @@
-"""Registry of other import and export formats."""
+"""Formats of other vendors' exports: the registry, and the incremental reader of their JSON.
 
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+mem0, ChatGPT and CSV are registered by `strength.apps` (`strength.actions.importexport`); a new format is one entry in
+`IMPORT_FORMATS`. An export may be one line of hundreds of megabytes, so elements are cut at their brackets before they
+are parsed; an unreadable one is reported with its line, and the others are read.
+"""
+
+import re
+from collections.abc import Callable, Generator, Iterable, Iterator
+from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, Final, Protocol
+from typing import Any, BinaryIO, Final, Protocol
 
 from django.db import transaction
 
 from memoryhub.auth.domain import Principal
 from memoryhub.importexport.exporter import Whose
-from memoryhub.importexport.id_map import Names
-from memoryhub.importexport.json_stream import Element
-from memoryhub.importexport.jsonl import Report
+from memoryhub.importexport.importer import Names
+from memoryhub.importexport.jsonl import LONGEST_LINE, Report, load_json
+from memoryhub.validators import UnusableJSON
+
+CHUNK: Final = 2**18
+WRAPPERS: Final = ("results", "memories", "conversations")
+"""The names under which an export that is one object keeps its list."""
+
+# Pieces, or sentences about them, each with its line; and at last how far the chunk is used up.
+Cut = Generator[tuple[int, bytes | str], None, int]
+
+_MARK = re.compile(rb'[\\"\[\]{},\n]')
+_OPENING, _CLOSING, _BOM = b"[{", b"]}", b"\xef\xbb\xbf"
+
+
+@dataclass(frozen=True)
+class Element:
+    """One element, or why it cannot be parsed; `line` is where it begins, 0 if unknown.
+
+    `entry` is its position in a list, which may be one line; 0 for JSON Lines.
+    """
+
+    line: int
+    value: Any = field(default=None, repr=False)
+    problem: str = ""
+    entry: int = 0
+
+
+def elements(file: BinaryIO, *, longest: int = LONGEST_LINE) -> Iterator[Element]:
+    """Yield the elements of a JSON array, of the list inside one object, or of JSON Lines."""
+    pieces = _parsed(_Cutter(longest), file)
+    first = next(pieces, None)
+    if first is None:
+        return
+    second = next(pieces, None)
+    if second is None:
+        yield from _unwrapped(first)
+        return
+    yield first
+    yield second
+    yield from pieces
+
+
+def _unwrapped(only: Element) -> Iterator[Element]:
+    value = only.value
+    name = next(
+        (each for each in WRAPPERS if isinstance(value, dict) and isinstance(value.get(each), list)), ""
+    )
+    if not name:
+        yield only
+        return
+    for number, inner in enumerate(value[name], 1):
+        yield Element(0, inner, entry=number)
+
+
+def _parsed(cutter: "_Cutter", file: BinaryIO) -> Iterator[Element]:
+    for number, (line, piece) in enumerate(cutter.cut(file), 1):
+        entry = number if cutter.is_array else 0
+        if isinstance(piece, str):
+            yield Element(line, problem=piece, entry=entry)
+            continue
+        try:
+            # Few of its texts are kept, and whoever keeps one looks at it.
+            yield Element(line, load_json(piece, is_stored=False), entry=entry)
+        except UnusableJSON as error:
+            yield Element(line, problem=str(error), entry=entry)
+
+
+class _Cutter:
+    """Split a document at the brackets and commas of its outermost level."""
+
+    def __init__(self, longest: int) -> None:
+        self.longest = longest
+        self.depth = 0
+        self.line = self.begun_at = 1
+        self.is_array: bool | None = None
+        self.in_text = self.too_long = False
+        self.escaped_at = -1
+        self.kept = bytearray()
+
+    def cut(self, file: BinaryIO) -> Iterator[tuple[int, bytes | str]]:
+        """Yield each piece with its line, or an error message where it is too long or incomplete."""
+        start = 0
+        while chunk := file.read(CHUNK):
+            yield from self._through(chunk, start)
+            start += len(chunk)
+        if self.depth or self.in_text:
+            yield self.begun_at, "the file ends in the middle of this."
+        else:
+            yield from self._strayed()
+
+    def _through(self, chunk: bytes, start: int) -> Iterator[tuple[int, bytes | str]]:
+        done = 0
+        for mark in _MARK.finditer(chunk):
+            place, sign = mark.start(), mark.group()
+            if sign == b"\n":
+                done = yield from self._next_line(chunk, done, place)
+            if start + place == self.escaped_at:
+                continue
+            if sign == b"\\":
+                self.escaped_at = start + place + 1 if self.in_text else -1
+            elif sign == b'"' and self.depth:
+                self.in_text = not self.in_text
+            elif not self.in_text:
+                done = yield from self._at(sign, chunk, done, place)
+        self._keep(chunk[done:])
+
+    def _next_line(self, chunk: bytes, done: int, place: int) -> Cut:
+        """Count a line; one outside of all objects ends stray text."""
+        if self.depth == 0:
+            self.kept += chunk[done:place]
+            yield from self._strayed()
+            done = place + 1
+        self.line += 1
+        return done
+
+    def _at(self, sign: bytes, chunk: bytes, done: int, place: int) -> Cut:
+        """Handle one bracket or comma; return the offset up to which the chunk is consumed."""
+        if sign in _OPENING:
+            return (yield from self._open(sign, chunk, done, place))
+        if sign in _CLOSING:
+            self.depth = max(0, self.depth - 1)
+            if self.depth == 0:
+                self._keep(chunk[done : place if self.is_array else place + 1])
+                yield from self._piece()
+                return place + 1
+        elif sign == b"," and self.depth == 1 and self.is_array:
+            self._keep(chunk[done:place])
+            yield from self._piece()
+            return place + 1
+        return done
+
+    def _open(self, sign: bytes, chunk: bytes, done: int, place: int) -> Cut:
+        self.depth += 1
+        if self.is_array is None:
+            self.is_array = sign == b"["
+        if self.depth == 1:
+            self.kept += chunk[done:place]
+            yield from self._strayed()
+            self.begun_at = self.line
+            return place + 1 if self.is_array else place
+        if self.depth == 2 and self.is_array:
+            self.begun_at = self.line
+        return done
+
+    def _strayed(self) -> Iterator[tuple[int, bytes | str]]:
+        strayed = bytes(self.kept).removeprefix(_BOM).strip()
+        self.kept.clear()
+        if strayed:
+            yield self.line, "no JSON object."
+
+    def _keep(self, part: bytes) -> None:
+        if self.depth == 0 and not part.strip():
+            return
+        self.too_long = self.too_long or len(self.kept) + len(part) > self.longest
+        if self.too_long:
+            self.kept.clear()
+        else:
+            self.kept += part
+
+    def _piece(self) -> Iterator[tuple[int, bytes | str]]:
+        piece, line = bytes(self.kept), self.begun_at
+        self.kept.clear()
+        self.begun_at = self.line
+        if self.too_long:
+            self.too_long = False
+            yield line, f"longer than {self.longest} bytes."
+        elif piece.strip():
+            yield line, piece.strip()
+
 
 Progress = Callable[[int], None]
 

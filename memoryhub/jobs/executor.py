@@ -1,13 +1,20 @@
-"""Run one job: claim it, run its function, write its results or its error."""
+"""Run one job: claim it under a lease, run its function, write its results or its error; release lost ones."""
 
+import json
 import logging
+import time
 import traceback
+from collections.abc import Callable, Sequence
+from datetime import timedelta
+from typing import Any, Final
 from uuid import UUID
 
 from django.conf import settings
-from django.db import DatabaseError, connection
+from django.db import DatabaseError, IntegrityError, OperationalError, connection, transaction
 from django_q.exceptions import TimeoutException
+from psycopg.errors import LockNotAvailable
 
+from memoryhub.jobs import sql
 from memoryhub.jobs.context import JobContext, LeaseLost, LeaseRenewal
 from memoryhub.jobs.domain import (
     Attempts,
@@ -17,10 +24,10 @@ from memoryhub.jobs.domain import (
     after_excuse,
     after_part,
     after_refusal,
+    after_stop,
 )
-from memoryhub.jobs.leases import claim, release
 from memoryhub.jobs.queue import Offer
-from memoryhub.jobs.registry import Run, UnknownKind, job_kind
+from memoryhub.jobs.registry import JobKind, Run, UnknownKind, job_kind
 
 log = logging.getLogger(__name__)
 
@@ -103,3 +110,137 @@ def described(error: BaseException) -> str:
 
 def _about(job: JobContext) -> dict[str, object]:
     return {"job": str(job.id), "kind": job.kind, "attempt": job.attempt}
+
+
+LOOK_AGAIN_SECONDS: Final = 1.0
+LOST: Final = "The worker was lost: it died, or did not say for a whole lease that it lives."
+STOPPED: Final = "The worker was told to stop."
+
+
+def claim(offered: Offer, kind: JobKind, *, worker: UUID) -> JobContext | None:
+    """Take a job that was offered, counting the attempt.
+
+    None where somebody else has it, its like runs, enough of its kind run, or somebody who joins it takes too long.
+    """
+    values = {
+        "id": offered.job_id,
+        "due_at": offered.due_at,
+        "worker": worker,
+        "lease_seconds": kind.lease_seconds,
+    }
+    try:
+        row = _claimed(values, kind, offered.lock)
+    except (IntegrityError, OperationalError) as error:
+        if isinstance(error, OperationalError) and not isinstance(error.__cause__, LockNotAvailable):
+            raise
+        row = None
+        _postpone(offered.job_id)
+    if row is None:
+        return None
+    job_id, actor_id, key, payload, attempt, cursor = row
+    return JobContext(
+        id=UUID(str(job_id)),
+        kind=kind.name,
+        worker=worker,
+        actor_id=None if actor_id is None else UUID(str(actor_id)),
+        key=key,
+        payload=_decoded(payload),
+        attempt=attempt,
+        cursor=_decoded(cursor),
+        lease_seconds=kind.lease_seconds,
+        ends_at=time.monotonic() + kind.deadline_seconds,
+    )
+
+
+def _decoded(value: Any) -> Any:
+    return json.loads(value) if isinstance(value, str) else value
+
+
+def _claimed(values: dict[str, Any], kind: JobKind, lock: int | None) -> tuple[Any, ...] | None:
+    if lock is None and kind.at_once is None:
+        return _one(sql.CLAIM, values)
+    with transaction.atomic():
+        if lock is not None:
+            _one(sql.TAKE_KEY, {"lock": lock})
+        if kind.at_once is None:
+            return _one(sql.CLAIM, values)
+        _one(sql.ONE_CLAIM_AT_A_TIME, {"kind": kind.name})
+        running = _one(sql.COUNT_RUNNING, {"kind": kind.name})
+        assert running is not None
+        if running[0] < kind.at_once:
+            return _one(sql.CLAIM, values)
+    _postpone(values["id"])
+    return None
+
+
+def _postpone(job_id: UUID) -> None:
+    with connection.cursor() as cursor:
+        cursor.execute(sql.POSTPONE, {"id": job_id, "seconds": LOOK_AGAIN_SECONDS})
+
+
+def release(job: JobContext, judge: Callable[[Attempts], Outcome], *, error: str) -> Outcome | None:
+    """End an attempt that did not succeed; None where the job was somebody else's by then."""
+    with transaction.atomic():
+        row = _one(sql.ATTEMPTS_OF_ONE, job.fence)
+        if row is None:
+            return None
+        return _release(job.id, row, judge, error)
+
+
+def sweep() -> int:
+    """Release the jobs whose lease ran out, and return how many."""
+    with transaction.atomic():
+        rows = _all(sql.OVERDUE, {})
+        return _release_all(rows, after_breakdown, LOST)
+
+
+def give_up_on(worker: UUID) -> int:
+    """Release what a worker held whose worker is dead, without waiting for the lease; return how many."""
+    with transaction.atomic():
+        return _release_all(_all(sql.OF_WORKER, {"worker": worker}), after_breakdown, LOST)
+
+
+def hand_back(worker: UUID) -> int:
+    """Release what a worker held that is told to stop: no fault of the job's, and to be begun again at once."""
+    with transaction.atomic():
+        return _release_all(_all(sql.OF_WORKER, {"worker": worker}), after_stop, STOPPED)
+
+
+def _release_all(rows: Sequence[tuple[Any, ...]], judge: Callable[[Attempts], Outcome], error: str) -> int:
+    for job_id, kind, begun, excused, age in rows:
+        verdict = _release(job_id, (begun, excused, age), judge, error)
+        log.warning(
+            "job released",
+            extra={"job": str(job_id), "kind": kind, "attempt": begun, "state": verdict.state.value},
+        )
+    return len(rows)
+
+
+def _release(job_id: UUID, row: tuple[Any, ...], judge: Callable[[Attempts], Outcome], error: str) -> Outcome:
+    begun, excused, age = row
+    assert isinstance(age, timedelta)
+    verdict = judge(Attempts(begun, excused, age))
+    values = {
+        "id": job_id,
+        "attempt": begun,
+        "state": verdict.state.value,
+        "excused": int(verdict.is_excused),
+        "pause_seconds": verdict.pause_seconds,
+        "error": error,
+    }
+    with connection.cursor() as cursor:
+        cursor.execute(sql.RELEASE, values)
+    return verdict
+
+
+def _one(statement: str, values: dict[str, Any]) -> tuple[Any, ...] | None:
+    with connection.cursor() as cursor:
+        cursor.execute(statement, values)
+        row: tuple[Any, ...] | None = cursor.fetchone()
+        return row
+
+
+def _all(statement: str, values: dict[str, Any]) -> list[tuple[Any, ...]]:
+    with connection.cursor() as cursor:
+        cursor.execute(statement, values)
+        return list(cursor.fetchall())

@@ -30,7 +30,7 @@ from django_q.conf import Conf
 from django_q.worker import worker as run_tasks
 
 from memoryhub.ids import new_id
-from memoryhub.jobs import leases, sql
+from memoryhub.jobs import executor, sql
 from memoryhub.jobs.executor import run_job
 from memoryhub.jobs.models import Worker
 from memoryhub.jobs.queue import fire_due, offer
@@ -183,7 +183,7 @@ class WorkerPool(Sentinel):
             each.hear()
             if reason := each.problem():
                 log.log(logging.WARNING if each.is_busy else logging.INFO, "worker replaced: %s", reason)
-                self._drop(each, leases.give_up_on)
+                self._drop(each, executor.give_up_on)
                 time.sleep(REPLACE_SECONDS)
                 self.spawn_worker()
 
@@ -216,7 +216,7 @@ class WorkerPool(Sentinel):
             return
         self.tidied_at = time.monotonic()
         close_old_connections()
-        for act in (self._be_seen, leases.sweep, fire_due):
+        for act in (self._be_seen, executor.sweep, fire_due):
             _try(act)
             self.show_life()
 
@@ -239,7 +239,7 @@ class WorkerPool(Sentinel):
             self.show_life()
             self._wait(0.05)
         for each in list(self.workers):
-            self._drop(each, leases.hand_back if was_told else leases.give_up_on)
+            self._drop(each, executor.hand_back if was_told else executor.give_up_on)
         connections.close_all()
 
     def _are_working(self) -> bool:

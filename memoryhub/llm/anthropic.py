@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 
 import anthropic
 
-from memoryhub.llm.answers import Draft, Event, Stop, amount, parsed, within
+from memoryhub.llm.answers import Draft, Event, Stop, amount, parsed, shape_of, within
 from memoryhub.llm.errors import BadAnswer, ProviderError, ProviderMisconfigured, ProviderRejected
 from memoryhub.llm.remote import (
     Body,
@@ -18,7 +18,6 @@ from memoryhub.llm.remote import (
     run,
     translated_from,
 )
-from memoryhub.llm.structured_output import shape_of
 from memoryhub.llm.types import CompletionRequest, Form
 
 DIALECT = Dialect(

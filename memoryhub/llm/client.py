@@ -21,20 +21,20 @@ from collections import Counter
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
-from typing import Any, Final, TypeVar, cast
+from typing import Any, ClassVar, Final, NoReturn, Self, TypeVar, cast
 
 from django.conf import settings
 from django.utils import timezone
 from django.utils.module_loading import import_string
+from django.utils.translation import gettext_lazy as _
 
 from memoryhub.db_pool import release_connection, run_in_thread
 from memoryhub.jobs.context import JobContext
-from memoryhub.llm.budget import check_cap
 from memoryhub.llm.config import LLMConfig
-from memoryhub.llm.errors import BadAnswer, ProviderError, ProviderRejected
+from memoryhub.llm.errors import BadAnswer, ProviderError, ProviderRejected, ProviderUnavailable
 from memoryhub.llm.prompts import fenced, prompt
-from memoryhub.llm.tokens.counter import TokenCounter, counter_for, raw_counts
-from memoryhub.llm.tokens.factors import Script
+from memoryhub.llm.retry import OnFailed, unheard
+from memoryhub.llm.tokens import Script, TokenCounter, counter_for, raw_counts
 from memoryhub.llm.types import (
     ChatMessage,
     Completion,
@@ -47,10 +47,11 @@ from memoryhub.llm.types import (
 from memoryhub.llm.usage.calibration import calibrated, prior_of
 from memoryhub.llm.usage.domain import Size
 from memoryhub.llm.usage.recording import Meter, Usage, payer
+from memoryhub.llm.usage.spending import check_cap
 from memoryhub.tenancy.models import Actor
 
 LLM_PROVIDERS = {
-    "none": "memoryhub.llm.none.NoneProvider",
+    "none": "memoryhub.llm.client.NoneProvider",
     "anthropic": "memoryhub.llm.anthropic.AnthropicProvider",
     "openai": "memoryhub.llm.openai.OpenAIProvider",
 }
@@ -70,6 +71,43 @@ FENCE_BYTES: Final = 16
 
 Item = TypeVar("Item")
 Answer = TypeVar("Answer")
+
+
+NOT_CONFIGURED = _(
+    "No language model is configured. Set ANTHROPIC_API_KEY or OPENAI_API_KEY, "
+    "or MEMORYHUB_LLM_PROVIDER with MEMORYHUB_LLM_API_KEY or MEMORYHUB_LLM_BASE_URL."
+)
+
+
+class NoneProvider(LLMProvider):
+    """Refuses every request with a reason that an operator can act on."""
+
+    name: ClassVar[str] = "none"
+
+    @classmethod
+    def from_config(cls, config: LLMConfig) -> Self:
+        """Build the provider; there is nothing to configure."""
+        return cls()
+
+    def model_for(self, operation: Operation) -> str:
+        """Return "": no model answers."""
+        return ""
+
+    def complete(self, request: CompletionRequest, *, on_failed: OnFailed = unheard) -> NoReturn:
+        """Raise ProviderUnavailable, permanently."""
+        raise ProviderUnavailable(str(NOT_CONFIGURED), code="not_configured", permanent=True)
+
+    async def stream(
+        self, request: CompletionRequest, *, on_failed: OnFailed = unheard
+    ) -> AsyncIterator[Delta | Completion]:
+        """Raise ProviderUnavailable, permanently, when the first piece is asked for."""
+        if self.name:  # a generator, whatever it does
+            self.complete(request)
+        yield Delta("")
+
+    def probe(self) -> None:
+        """Raise ProviderUnavailable, permanently."""
+        raise ProviderUnavailable(str(NOT_CONFIGURED), code="not_configured", permanent=True)
 
 
 @cache

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 import openai
 
-from memoryhub.llm.answers import Draft, Event, Stop, amount, parsed, within
+from memoryhub.llm.answers import Draft, Event, Stop, amount, is_strict, parsed, shape_of, within
 from memoryhub.llm.errors import ProviderError, ProviderRejected
 from memoryhub.llm.remote import (
     Body,
@@ -20,7 +20,6 @@ from memoryhub.llm.remote import (
     rate_limited,
     translated_from,
 )
-from memoryhub.llm.structured_output import is_strict, shape_of
 from memoryhub.llm.types import CompletionRequest, Form, Operation
 
 DIALECT = Dialect(

@@ -20,8 +20,7 @@ from memoryhub.auth.domain import Forbidden
 from memoryhub.auth.tenancy import UnknownRow, actor_for_writing
 from memoryhub.importexport.exporter import Whose, snapshot
 from memoryhub.importexport.fields import ACTORS, AGENTS, Table, exported_tables
-from memoryhub.importexport.formats import CannotImport, ImportFormat, Order
-from memoryhub.importexport.json_stream import Element
+from memoryhub.importexport.formats import CannotImport, Element, ImportFormat, Order
 from memoryhub.importexport.jsonl import Digest, Part, Report, header
 from memoryhub.tenancy.models import Actor, Agent
 from memoryhub.tenancy.namespaces import expand_namespace

@@ -23,11 +23,10 @@ from memoryhub.jobs.context import JobContext, Writes
 from memoryhub.jobs.domain import FIRST_PAUSE_SECONDS, Postponed
 from memoryhub.jobs.models import Job
 from memoryhub.jobs.queue import enqueue
-from memoryhub.llm.client import complete
+from memoryhub.llm.client import NOT_CONFIGURED, complete
 from memoryhub.llm.errors import ProviderUnavailable
-from memoryhub.llm.none import NOT_CONFIGURED
 from memoryhub.llm.prompts import fenced, prompt
-from memoryhub.llm.tokens.counter import count_raw
+from memoryhub.llm.tokens import count_raw
 from memoryhub.llm.types import ChatMessage, CompletionRequest, Operation
 from memoryhub.tenancy.domain import Trust
 from memoryhub.tenancy.models import Actor

@@ -21,7 +21,7 @@ from memoryhub.auth.actions import VersionMismatch
 from memoryhub.auth.domain import Forbidden, Principal
 from memoryhub.auth.tenancy import UnknownRow, hold
 from memoryhub.errors import DomainError
-from memoryhub.llm.tokens.counter import count_raw
+from memoryhub.llm.tokens import count_raw
 from memoryhub.tenancy.models import Actor
 from summaries.domain.documents import MEMORY, DocumentKind, described, document_order, with_description
 from summaries.domain.projects import (

@@ -28,7 +28,7 @@ from memoryhub.errors import DomainError
 from memoryhub.llm.client import complete
 from memoryhub.llm.errors import ProviderError
 from memoryhub.llm.prompts import fenced, prompt
-from memoryhub.llm.tokens.counter import count_raw
+from memoryhub.llm.tokens import count_raw
 from memoryhub.llm.types import ChatMessage, CompletionRequest, Operation
 from memoryhub.search.analysis import analyse
 from memoryhub.tenancy.domain import Trust, TrustPolicy

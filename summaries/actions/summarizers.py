@@ -20,7 +20,7 @@ from memoryhub.errors import DomainError
 from memoryhub.llm.client import complete, counter_in_use
 from memoryhub.llm.errors import BadAnswer, ProviderTimeout
 from memoryhub.llm.prompts import prompt
-from memoryhub.llm.tokens.counter import count_raw
+from memoryhub.llm.tokens import count_raw
 from memoryhub.llm.types import ChatMessage, CompletionRequest, Operation
 from memoryhub.tenancy.models import Actor
 from memoryhub.tenancy.policies import effective_policy

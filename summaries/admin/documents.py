@@ -30,9 +30,9 @@ from memoryhub.admin.object_actions import (
 )
 from memoryhub.admin.usage import token_count_label
 from memoryhub.errors import DomainError
+from memoryhub.llm.client import NOT_CONFIGURED
 from memoryhub.llm.errors import ProviderUnavailable
-from memoryhub.llm.none import NOT_CONFIGURED
-from memoryhub.llm.tokens.counter import count_raw
+from memoryhub.llm.tokens import count_raw
 from memoryhub.tenancy.domain import Trust
 from summaries.actions.compaction import (
     CompactionState,

@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 from urllib.parse import urlsplit
 
-from memoryhub.llm.tokens.counter import count_raw
+from memoryhub.llm.tokens import count_raw
 from tests.fakes import embeddings_server
 from tests.fakes.embeddings_server import EmbeddingsServer
 

@@ -11,7 +11,7 @@ from rest_framework.test import APIClient
 from conversations.models import MessageIndex
 from memoryhub.ids import new_id
 from memoryhub.jobs.backfill import SOURCES, Scope
-from memoryhub.jobs.leases import claim
+from memoryhub.jobs.executor import claim
 from memoryhub.jobs.models import Job
 from memoryhub.jobs.queue import enqueue, offer_of
 from memoryhub.jobs.registry import job_kind

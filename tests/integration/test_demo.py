@@ -13,8 +13,7 @@ from memoryhub.auth.tenancy import tenant_for_reading
 from memoryhub.embeddings.spaces import text_query
 from memoryhub.importexport.demo import DEMO, load_demo
 from memoryhub.importexport.exporter import Whose, export
-from memoryhub.importexport.id_map import Names
-from memoryhub.importexport.importer import check, store
+from memoryhub.importexport.importer import Names, check, store
 from memoryhub.tenancy.models import Actor, Agent
 from strength.actions.search import FoundMemory, MemorySearch, search_memories
 from strength.models import CurrentNumbers, Memory, MemoryRevision, MemorySource, PerspectiveStrength

@@ -27,7 +27,7 @@ from memoryhub.jobs.registry import KINDS
 from memoryhub.jobs.status import BACKGROUND
 from memoryhub.llm.config import LLM_PROVIDERS, LLMConfig
 from memoryhub.llm.errors import ConfigurationError
-from memoryhub.llm.usage.reports import CALLS
+from memoryhub.llm.usage.spending import CALLS
 from memoryhub.tenancy.policies import policy_classes
 from summaries.metrics import SUMMARIES
 

@@ -13,9 +13,9 @@ from django.test import override_settings
 from django.utils.module_loading import import_string
 from rest_framework.test import APIClient
 
-from memoryhub import checks
 from memoryhub.auth.erasure import actor_models
 from memoryhub.llm.usage.models import LedgerEntry
+from memoryhub.tenancy import policies
 from memoryhub.tenancy.policies import policy_classes
 from tests.factories.planting import Planted, body_of, plant_first
 from tests.factories.routes import NEEDS_NO_KEY, Route, api_routes, closed_routes
@@ -194,12 +194,12 @@ class CopyOfTrust(import_string("memoryhub.tenancy.domain.TrustPolicy")):  # typ
 def test_checks_find_bad_settings(changed: dict[str, Any], code: str) -> None:
     with override_settings(**changed):
         found: list[Callable[..., Any] | Any] = [
-            *checks.dotted_paths_import(None),
-            *checks.policy_keys_are_unique(None),
+            *policies.dotted_paths_import(None),
+            *policies.policy_keys_are_unique(None),
         ]
         assert code in {message.id for message in found}
         assert code in {message.id for message in run_checks()}, "the check is registered"
 
 
 def test_checks_are_silent_on_good_settings() -> None:
-    assert [*checks.dotted_paths_import(None), *checks.policy_keys_are_unique(None)] == []
+    assert [*policies.dotted_paths_import(None), *policies.policy_keys_are_unique(None)] == []

@@ -10,7 +10,7 @@ from typing import Any, Final, Self
 from uuid import UUID
 
 from memoryhub.errors import _, format_lazy
-from memoryhub.llm.tokens.factors import Script
+from memoryhub.llm.tokens import Script
 from memoryhub.tenancy.domain import Check, Policy, number, whole
 
 OK: Final = "ok"

@@ -8,7 +8,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.db import DatabaseError
 
 from memoryhub.api.health import DIAGNOSES, Diagnosis, Finding, Level
-from memoryhub.runtime.postgres.errors import explain_outage
+from memoryhub.runtime.postgres import explain_outage
 
 MARKS = {Level.FINE: "ok", Level.WARNING: "!!", Level.BROKEN: "XX"}
 

@@ -16,10 +16,15 @@ from rich.progress import Progress
 
 from memoryhub.auth.domain import command
 from memoryhub.auth.tenancy import UnknownRow
-from memoryhub.importexport.formats import IMPORT_FORMATS, CannotImport, Order, recognised, take_elements
-from memoryhub.importexport.id_map import Names
-from memoryhub.importexport.importer import check, check_names, store
-from memoryhub.importexport.json_stream import elements
+from memoryhub.importexport.formats import (
+    IMPORT_FORMATS,
+    CannotImport,
+    Order,
+    elements,
+    recognised,
+    take_elements,
+)
+from memoryhub.importexport.importer import Names, check, check_names, store
 from memoryhub.importexport.jsonl import BrokenFile, Report
 from memoryhub.llm.errors import ProviderError
 from memoryhub.management import ResumableCommand

@@ -10,7 +10,7 @@ from django.core.management.base import BaseCommand, CommandParser
 from memoryhub.embeddings.registry import embedding_provider
 from memoryhub.jobs.worker import WorkerPool
 from memoryhub.llm.errors import ConfigurationError, ProviderError
-from memoryhub.llm.tokens.counter import count_raw
+from memoryhub.llm.tokens import count_raw
 from memoryhub.runtime.processes import Wakeups
 from memoryhub.runtime.supervisor import HEARTBEAT
 

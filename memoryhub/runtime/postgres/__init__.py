@@ -8,7 +8,24 @@ are used. This package knows nothing of Django; settings ask it where the databa
 account that runs them. `python -m memoryhub.runtime.postgres start|stop|status|url|psql|destroy` works by hand.
 """
 
-from memoryhub.runtime.postgres.cluster import ConnectionInfo, EmbeddedCluster
-from memoryhub.runtime.postgres.errors import PostgresError
+import os
 
-__all__ = ["ConnectionInfo", "EmbeddedCluster", "PostgresError"]
+from memoryhub.runtime.postgres.binaries import PostgresError
+from memoryhub.runtime.postgres.cluster import ConnectionInfo, EmbeddedCluster
+
+__all__ = ["ConnectionInfo", "EmbeddedCluster", "PostgresError", "explain_outage"]
+
+
+def explain_outage(error: Exception) -> str:
+    """Return the first line of the driver's message and what to check, for an operator at a prompt."""
+    lines = str(error).strip().splitlines()
+    reason = lines[0] if lines else type(error).__name__
+    return f"the database does not answer as it should ({reason}). {_advice(reason)}"
+
+
+def _advice(reason: str) -> str:
+    if os.environ.get("DATABASE_URL"):
+        return "Check DATABASE_URL, and that server."
+    if "FATAL" in reason:
+        return "It runs and refuses; its log is in postgres/log in the data folder."
+    return "Is it running? `make run`"

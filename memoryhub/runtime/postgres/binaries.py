@@ -18,7 +18,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from memoryhub.runtime.postgres.errors import PostgresError
+
+class PostgresError(Exception):
+    """The embedded PostgreSQL cannot do what was asked; the message says why and what to do."""
+
 
 log = logging.getLogger(__name__)
 

@@ -31,12 +31,12 @@ from memoryhub.runtime.postgres.binaries import (
     NEWEST,
     SYSTEM_HOME,
     Account,
+    PostgresError,
     account_for,
     binaries_for,
     make_traversable,
     short_hash,
 )
-from memoryhub.runtime.postgres.errors import PostgresError
 from memoryhub.runtime.processes import FileLock, LockHeld, kill_all, wait_until, working_in
 
 log = logging.getLogger(__name__)

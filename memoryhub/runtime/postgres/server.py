@@ -15,8 +15,7 @@ from pathlib import Path
 
 from psycopg.pq import PGconn, Ping
 
-from memoryhub.runtime.postgres.binaries import Account, Binaries
-from memoryhub.runtime.postgres.errors import PostgresError
+from memoryhub.runtime.postgres.binaries import Account, Binaries, PostgresError
 from memoryhub.runtime.processes import kill_all, wait_until, working_in, works_in
 
 log = logging.getLogger(__name__)

@@ -11,8 +11,8 @@ from django.urls import reverse
 from django.utils import timezone
 from django_q.models import OrmQ, Schedule
 
+from memoryhub.auth.actions import TAKEN_OUT
 from memoryhub.auth.models import AuditEntry
-from memoryhub.auth.retrying import TAKEN_OUT
 from memoryhub.auth.tenancy import ensure_actor
 from memoryhub.jobs.executor import run
 from memoryhub.jobs.models import Job, Worker

@@ -19,9 +19,9 @@ from memoryhub.auth.domain import Principal, PrincipalKind
 from memoryhub.auth.models import AuditEntry
 from memoryhub.auth.tenancy import actor_for_writing
 from memoryhub.jobs.models import Job
+from memoryhub.llm.client import NOT_CONFIGURED
 from memoryhub.llm.config import LLMConfig
-from memoryhub.llm.none import NOT_CONFIGURED
-from memoryhub.llm.tokens.counter import count_raw
+from memoryhub.llm.tokens import count_raw
 from summaries.actions.documents import append_entry, note_outcome, put_document, write_document
 from summaries.actions.projects import create_project
 from summaries.domain.compaction import Outcome

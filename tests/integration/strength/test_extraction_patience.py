@@ -9,7 +9,7 @@ import pytest
 from conversations.actions.sessions import end_session
 from memoryhub.ids import new_id
 from memoryhub.jobs.backfill import Scope
-from memoryhub.jobs.leases import claim
+from memoryhub.jobs.executor import claim
 from memoryhub.jobs.models import Job
 from memoryhub.jobs.queue import enqueue, offer_of
 from memoryhub.jobs.registry import job_kind as kind_of

@@ -13,7 +13,7 @@ from memoryhub.auth.actions import VersionMismatch
 from memoryhub.auth.audit import AuditEntry
 from memoryhub.auth.domain import Forbidden, Principal, PrincipalKind, command
 from memoryhub.auth.tenancy import actor_for_writing
-from memoryhub.llm.tokens.counter import count_raw
+from memoryhub.llm.tokens import count_raw
 from memoryhub.tenancy.domain import Trust
 from summaries.actions.documents import (
     append_entry,

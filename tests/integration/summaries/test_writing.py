@@ -15,7 +15,7 @@ from conversations.models import Session
 from memoryhub.auth.models import AuditEntry
 from memoryhub.jobs.models import Job
 from memoryhub.jobs.queue import enqueue
-from memoryhub.llm.tokens.counter import counter_for
+from memoryhub.llm.tokens import counter_for
 from summaries.actions.summaries import edit_summary
 from summaries.actions.summarizers import LLMSummarizer, SummaryText
 from summaries.actions.triggers import due_sessions, sessions_to_summarize

@@ -20,8 +20,7 @@ from memoryhub.auth.domain import command
 from memoryhub.auth.models import AuditEntry
 from memoryhub.importexport.exporter import Whose, export_lines
 from memoryhub.importexport.fields import LEFT_OUT, exported_tables, left_out
-from memoryhub.importexport.id_map import Names
-from memoryhub.importexport.importer import KEPT, ORPHAN, check, store
+from memoryhub.importexport.importer import KEPT, ORPHAN, Names, check, store
 from memoryhub.search.models import TermStatistic
 from memoryhub.tenancy.domain import actor_id
 from memoryhub.tenancy.models import Actor, Agent

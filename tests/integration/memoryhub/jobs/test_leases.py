@@ -9,13 +9,13 @@ from django.db import OperationalError, connection
 from django.utils import timezone
 from django_q.exceptions import TimeoutException
 
+from memoryhub.auth.actions import retry_jobs
 from memoryhub.auth.domain import command
-from memoryhub.auth.retrying import retry_jobs
 from memoryhub.auth.tenancy import ensure_actor
 from memoryhub.jobs import executor
 from memoryhub.jobs.context import JobContext, LeaseLost, LeaseRenewal
 from memoryhub.jobs.domain import Attempts, State
-from memoryhub.jobs.leases import claim, give_up_on, hand_back, sweep
+from memoryhub.jobs.executor import claim, give_up_on, hand_back, sweep
 from memoryhub.jobs.models import Job
 from memoryhub.jobs.queue import Offer, enqueue
 from memoryhub.jobs.registry import job_kind

@@ -14,7 +14,7 @@ from django.utils import timezone
 from pytest_django.fixtures import Settings
 
 from memoryhub.auth.tenancy import ensure_actor
-from memoryhub.jobs.leases import claim
+from memoryhub.jobs.executor import claim
 from memoryhub.jobs.models import Job
 from memoryhub.jobs.queue import Offer, Order, enqueue, enqueue_all, enqueue_triggered, offer
 from memoryhub.jobs.registry import KINDS, After, UnknownKind, job_kind

@@ -8,8 +8,7 @@ from uuid import UUID, uuid4
 import pytest
 
 from memoryhub.jobs import worker as module
-from memoryhub.jobs.executor import run_job
-from memoryhub.jobs.leases import claim
+from memoryhub.jobs.executor import claim, run_job
 from memoryhub.jobs.models import Job, Worker
 from memoryhub.jobs.queue import Offer, enqueue
 from memoryhub.jobs.registry import job_kind

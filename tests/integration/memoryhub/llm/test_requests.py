@@ -12,7 +12,7 @@ from memoryhub.llm.anthropic import AnthropicProvider
 from memoryhub.llm.config import LLMConfig
 from memoryhub.llm.errors import BadAnswer, ProviderMisconfigured
 from memoryhub.llm.openai import OpenAIProvider
-from memoryhub.llm.tokens.counter import counter_for
+from memoryhub.llm.tokens import counter_for
 from memoryhub.llm.types import ChatMessage, CompletionRequest, Operation
 from tests.fakes.llm_server import LLMServer, Reply
 from tests.verification.contract import FACTS, Way, both_ways, last, streamed

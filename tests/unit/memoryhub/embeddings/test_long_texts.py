@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from memoryhub.embeddings.base import MAX_PIECES, Limits, Piece, batches, cut, embed_in_pieces, folded
 from memoryhub.llm.errors import BadAnswer
-from memoryhub.llm.tokens.counter import counter_for
+from memoryhub.llm.tokens import counter_for
 
 COUNTER = counter_for("gpt-4o")
 texts = st.lists(st.text("ab 日本\n", min_size=1, max_size=120).filter(str.strip), min_size=1, max_size=4)

@@ -3,7 +3,7 @@
 from uuid import UUID, uuid4
 
 from memoryhub.ids import new_id
-from memoryhub.importexport.id_map import Names, Renaming, namespace, owners, renamed_id
+from memoryhub.importexport.importer import Names, Renaming, namespace, owners, renamed_id
 from memoryhub.tenancy.domain import actor_id
 
 ACTOR = actor_id("kana", "ann")

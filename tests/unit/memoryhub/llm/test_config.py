@@ -5,7 +5,7 @@ import pytest
 from memoryhub.embeddings.config import EmbeddingConfig, azure_address_parts
 from memoryhub.llm.config import LLMConfig, default_model
 from memoryhub.llm.errors import ConfigurationError
-from memoryhub.llm.tokens.factors import factors_for
+from memoryhub.llm.tokens import factors_for
 from memoryhub.llm.types import Operation
 
 AZURE = {

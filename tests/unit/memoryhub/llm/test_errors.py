@@ -6,9 +6,9 @@ from collections.abc import Callable
 import pytest
 
 from memoryhub.llm import anthropic, openai
+from memoryhub.llm.client import NoneProvider
 from memoryhub.llm.config import LLMConfig
 from memoryhub.llm.errors import ProviderUnavailable
-from memoryhub.llm.none import NoneProvider
 from memoryhub.llm.types import ChatMessage, CompletionRequest, LLMProvider, Operation
 
 REQUEST = CompletionRequest(Operation.CHAT, (ChatMessage("user", "Hello"),), 100, 10.0)

@@ -7,10 +7,21 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from memoryhub.llm.answers import Draft, Event, EventDecoder, Stop, amount, completion, parsed, within
+from memoryhub.llm.answers import (
+    Draft,
+    Event,
+    EventDecoder,
+    Stop,
+    amount,
+    completion,
+    document_in,
+    is_strict,
+    parsed,
+    shape_of,
+    within,
+)
 from memoryhub.llm.config import default_model
 from memoryhub.llm.errors import BadAnswer, ProviderError, ProviderRejected
-from memoryhub.llm.structured_output import document_in, is_strict, shape_of
 from memoryhub.llm.types import ChatMessage, CompletionRequest, Operation
 
 REQUEST = CompletionRequest(Operation.CHAT, (ChatMessage("user", "Hello"),), 100, 10.0)

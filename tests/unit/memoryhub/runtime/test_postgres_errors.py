@@ -15,7 +15,7 @@ from memoryhub.api.errors import ground_problem
 from memoryhub.api.health import Finding
 from memoryhub.env import CHECKOUT
 from memoryhub.management.commands import doctor
-from memoryhub.runtime.postgres.errors import explain_outage
+from memoryhub.runtime.postgres import explain_outage
 
 REFUSED = OperationalError('connection failed: FATAL:  password authentication failed for user "u"\nmore')
 AWAY = OperationalError("connection failed: Connection refused\n\tIs the server running?")

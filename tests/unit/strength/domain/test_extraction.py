@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memoryhub.llm.tokens.counter import count_raw
+from memoryhub.llm.tokens import count_raw
 from strength.domain.extraction import (
     FROM_MESSAGES,
     LONGEST_EPISODE,

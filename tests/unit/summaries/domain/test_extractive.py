@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memoryhub.llm.tokens.counter import count_raw
+from memoryhub.llm.tokens import count_raw
 from summaries.domain.extractive import LONGEST_SENTENCE, MOST_SENTENCES, extract, sentences
 from summaries.domain.summaries import GAP, Call, SpokenMessage
 

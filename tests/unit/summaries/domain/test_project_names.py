@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memoryhub.llm.tokens.counter import count_raw
+from memoryhub.llm.tokens import count_raw
 from summaries.domain.documents import (
     BadDocumentName,
     check_document_name,

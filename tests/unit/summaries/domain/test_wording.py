@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 import pytest
 
 from memoryhub.llm.prompts import LANGUAGES, ForgedFence, prompt
-from memoryhub.llm.tokens.counter import counter_for
+from memoryhub.llm.tokens import counter_for
 from summaries.context_layers import introduced
 from summaries.domain.summaries import Call, cleaned_answer, fenced_material, length_limits
 

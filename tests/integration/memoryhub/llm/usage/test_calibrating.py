@@ -20,8 +20,7 @@ from memoryhub.jobs.models import Job
 from memoryhub.jobs.queue import enqueue
 from memoryhub.llm.client import complete, counter_in_use
 from memoryhub.llm.config import LLMConfig
-from memoryhub.llm.tokens.counter import raw_counts
-from memoryhub.llm.tokens.factors import factors_for
+from memoryhub.llm.tokens import factors_for, raw_counts
 from memoryhub.llm.types import ChatMessage, CompletionRequest, Operation
 from memoryhub.llm.usage.calibration import CalibratedFactors, calibrate, calibrated, prior_of
 from memoryhub.llm.usage.models import LedgerEntry, TokenFactors

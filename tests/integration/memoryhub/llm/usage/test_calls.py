@@ -9,13 +9,13 @@ from asgiref.sync import async_to_sync
 from django.db import InterfaceError, connection, transaction
 from django.test.utils import CaptureQueriesContext
 
-from memoryhub.llm.budget import spent_in
 from memoryhub.llm.client import complete, size_of, stream
 from memoryhub.llm.errors import ProviderError
-from memoryhub.llm.tokens.counter import counter_for
+from memoryhub.llm.tokens import counter_for
 from memoryhub.llm.types import ChatMessage, Completion, CompletionRequest, Operation
 from memoryhub.llm.usage.domain import PriceList
 from memoryhub.llm.usage.models import LedgerEntry
+from memoryhub.llm.usage.spending import spent_in
 from memoryhub.tenancy.models import Actor
 from tests.fakes.llm_server import LLMServer, Reply
 

@@ -23,12 +23,11 @@ from memoryhub.embeddings import registry
 from memoryhub.embeddings.config import EmbeddingConfig
 from memoryhub.jobs.models import Job
 from memoryhub.jobs.queue import enqueue
-from memoryhub.llm.budget import SpendCapReached, paused_agents
 from memoryhub.llm.client import complete, stream
 from memoryhub.llm.types import ChatMessage, CompletionRequest, Operation
 from memoryhub.llm.usage.domain import next_day
 from memoryhub.llm.usage.models import LedgerEntry
-from memoryhub.llm.usage.reports import CALLS
+from memoryhub.llm.usage.spending import CALLS, SpendCapReached, paused_agents
 from memoryhub.tenancy.models import Actor, Agent
 from strength.actions.contradictions import ExtractedMemory, resolutions
 from strength.domain.memories import Kind

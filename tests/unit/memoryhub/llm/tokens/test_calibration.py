@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from memoryhub.llm.tokens.calibration import HIGHEST_RATIO, LOWEST_FACTOR, Sample, fit
-from memoryhub.llm.tokens.factors import CLAUDE, O200K, SCRIPTS, UNKNOWN, Factors, Script
+from memoryhub.llm.tokens import CLAUDE, O200K, SCRIPTS, UNKNOWN, Factors, Script
+from memoryhub.llm.usage.calibration import HIGHEST_RATIO, LOWEST_FACTOR, Sample, fit
 
 Counts = Mapping[Script, int]
 

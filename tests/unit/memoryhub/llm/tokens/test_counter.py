@@ -9,16 +9,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memoryhub.llm.tokens.counter import (
+from memoryhub.llm.tokens import (
+    CLAUDE,
     MAX_BLANK_RUN_CHARS,
     MAX_CACHED_CHARS,
+    O200K,
+    Factors,
     TokenCounter,
     count_raw,
     counter_for,
     o200k_base,
     raw_counts,
 )
-from memoryhub.llm.tokens.factors import CLAUDE, O200K, Factors
 
 # Counted once with the npm package "tiktoken" 1.0.22 (a build of its own, in WebAssembly) over texts written
 # for this test.

@@ -4,7 +4,7 @@ from dataclasses import astuple, replace
 
 import pytest
 
-from memoryhub.llm.tokens.factors import (
+from memoryhub.llm.tokens import (
     CL100K,
     CLAUDE,
     FACTORS_BY_PREFIX,

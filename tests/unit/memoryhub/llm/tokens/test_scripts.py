@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memoryhub.llm.tokens.factors import SCRIPTS, Script, split_by_script
+from memoryhub.llm.tokens import SCRIPTS, Script, split_by_script
 
 
 @pytest.mark.parametrize(
