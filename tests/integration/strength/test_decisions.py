@@ -274,6 +274,7 @@ FORGED = [
 ]  # fmt: skip
 
 
+@pytest.mark.slow
 def test_nothing_from_an_untrusted_channel_enters_a_context_before_approval(client: APIClient) -> None:
     names = {"agent_id": "kana", "user_id": "hiroki"}
     client.post("/api/v1/agents", {"agent_id": "kana", "policy": {"untrusted_channels": ["public"]}})

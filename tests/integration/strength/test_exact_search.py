@@ -159,6 +159,7 @@ def test_vector_search_is_exact(client: APIClient, count: int) -> None:
         check(library, search(client, query), query, everything, LIMIT)
 
 
+@pytest.mark.slow
 def test_filtered_vector_search_is_exact(client: APIClient) -> None:
     library = fill(2_000)
     rows = library.rows

@@ -335,6 +335,7 @@ def poison() -> list[str]:
     return [orders[number % len(orders)].replace("{n}", str(number)) for number in range(200)]
 
 
+@pytest.mark.slow
 def test_poison_from_an_untrusted_channel_becomes_no_memory(
     client: APIClient, actor: Actor, llm: LLMServer, write: Write
 ) -> None:

@@ -177,6 +177,7 @@ def test_blank_messages_make_no_version_and_nobody_looks_at_them(
     )
 
 
+@pytest.mark.slow
 def test_the_database_calls_blank_what_python_does() -> None:
     letters = [chr(code) for code in range(1, sys.maxunicode + 1) if not 0xD800 <= code < 0xE000]
     blank = {letter for letter in letters if not one_line(letter)}

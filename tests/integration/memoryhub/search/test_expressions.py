@@ -146,7 +146,7 @@ def test_sql_and_python_agree_on_random_cases(shelf: Shelf) -> None:
     assert compared == 3_000
 
 
-@pytest.mark.parametrize("count", [10, 1_000, 5_000])
+@pytest.mark.parametrize("count", [10, 1_000, pytest.param(5_000, marks=pytest.mark.slow)])
 def test_vector_scan_misses_nothing(
     shelf: Shelf, make_space: Callable[..., EmbeddingSpace], count: int
 ) -> None:
