@@ -1,12 +1,11 @@
 """Context layers of conversations: the last messages, and past messages that answer the user's (SPEC C3, C4)."""
 
 from typing import Any
-from uuid import UUID
 
 from conversations.actions.context import LayerRequest
 from conversations.actions.recall import search_messages
 from conversations.domain.layers import RECALL, WORKING, Candidate, LayerResult
-from conversations.models import Message, Session
+from conversations.models import Message
 
 
 def working_memory(request: LayerRequest) -> LayerResult:
@@ -23,19 +22,14 @@ def working_memory(request: LayerRequest) -> LayerResult:
         if request.stored_message is not None:
             own = own.filter(seq__lt=request.stored_message.seq)
         recent = list(own.order_by("-seq")[:limit])[::-1]
-    messages = [*_earlier_messages(actor_id, session, limit - len(recent)), *recent]
-    return LayerResult(tuple(_candidate(WORKING, message) for message in messages))
-
-
-def _earlier_messages(actor_id: UUID, session: Session | None, limit: int) -> list[Message]:
-    if limit < 1:
-        return []
-    rows = Message.objects.of([actor_id]).spoken().believed_in(None)
-    if session is not None:
-        first = Message.objects.of([actor_id]).filter(session_id=session.pk).order_by("seq").first()
-        beginning = first.created_at if first else session.started_at
-        rows = rows.exclude(session_id=session.pk).filter(created_at__lte=beginning)
-    return list(rows.order_by("-created_at", "-id")[:limit])[::-1]
+    if len(recent) < limit:
+        rows = Message.objects.of([actor_id]).spoken().believed_in(None)
+        if session is not None:
+            first = Message.objects.of([actor_id]).filter(session_id=session.pk).order_by("seq").first()
+            beginning = first.created_at if first else session.started_at
+            rows = rows.exclude(session_id=session.pk).filter(created_at__lte=beginning)
+        recent = [*list(rows.order_by("-created_at", "-id")[: limit - len(recent)])[::-1], *recent]
+    return LayerResult(tuple(_candidate(WORKING, message) for message in recent))
 
 
 def recall(request: LayerRequest) -> LayerResult:

@@ -24,8 +24,7 @@ def end_idle_sessions(job: JobContext) -> None:
     now = timezone.now()
     by = job_principal(job.kind, job.id)
     idle = Session.objects.idle(now, default_minutes=SessionPolicy().session_idle_minutes)
-    idle = idle.select_related("actor__agent").order_by("id")
-    done = 0
+    idle, done = idle.select_related("actor__agent").order_by("id"), 0
     sessions = list(idle[:BATCH_SIZE])
     while sessions:
         for session in sessions:

@@ -25,7 +25,6 @@ from conversations.models import ChatTurn, Session
 from memoryhub.auth.domain import Principal
 from memoryhub.auth.tenancy import Tenant, hold, seen_by
 from memoryhub.db_pool import Stream, limit_concurrency, return_connection, run_in_background, run_in_thread
-from memoryhub.jobs.registry import Event
 from memoryhub.llm.client import complete, llm_provider, stream
 from memoryhub.llm.errors import ProviderError
 from memoryhub.llm.types import ChatMessage, Completion, CompletionRequest, Delta, Operation
@@ -40,7 +39,6 @@ GRACE_SECONDS: Final = 5.0
 """How much longer than its deadline an answer may take before another call may take the question over."""
 
 UNEXPECTED: Final = "error"
-ANSWER_EVENTS: Final[tuple[Event, ...]] = ("turn", "answer")
 
 
 class KeyReused(Exception):
@@ -140,7 +138,8 @@ async def _answer_in_background(
 async def _answer(prepared: PreparedTurn, by: Principal, pieces: Stream[Delta | ChatTurn]) -> None:
     assert prepared.request is not None
     try:
-        turn = await run_in_thread(_reloaded, prepared.turn)
+        turns = ChatTurn.objects.select_related("actor__agent")
+        turn = await run_in_thread(turns.get, pk=prepared.turn.pk, actor_id=prepared.turn.actor_id)
         async for piece in stream(prepared.request, actor=turn.actor):
             if isinstance(piece, Delta):
                 pieces.put(piece)
@@ -148,10 +147,6 @@ async def _answer(prepared: PreparedTurn, by: Principal, pieces: Stream[Delta | 
                 pieces.put(await run_in_thread(_store_with_retries, prepared.turn, piece, by))
     except ProviderError as error:
         pieces.put(await run_in_thread(store_failure, turn=prepared.turn, error=error, now=datetime.now(UTC)))
-
-
-def _reloaded(turn: ChatTurn) -> ChatTurn:
-    return ChatTurn.objects.select_related("actor__agent").get(pk=turn.pk, actor_id=turn.actor_id)
 
 
 def _store_with_retries(turn: ChatTurn, completion: Completion, by: Principal) -> ChatTurn:
@@ -173,9 +168,8 @@ def prepare_turn(*, actor: Actor, question: Question, by: Principal, now: dateti
     """Store a question, and return it with the request for the model.
 
     A question with a known key is not stored again: an answered turn is returned as it is, a running one is waited
-    for, and a failed one is taken over. Raises KeyReused,
-    StillAnswering, PolicyError for wrong options, ContextTooLarge (the question is kept, and the turn has failed), and
-    what `open_session` raises.
+    for, and a failed one is taken over. Raises KeyReused, StillAnswering, TurnSuperseded, PolicyError for wrong
+    options, ContextTooLarge (the question is kept, and the turn has failed), and what `open_session` raises.
     """
     policy = effective_policy(ChatPolicy, actor.agent, actor)
     effective_policy(ContextPolicy, actor.agent, actor).validated(**question.options)
@@ -194,25 +188,19 @@ def prepare_turn(*, actor: Actor, question: Question, by: Principal, now: dateti
         except Exception:
             _close(turn, TurnState.FAILED, now, error="no_context")
             raise
-        _start_lease(turn, datetime.now(UTC) + lease)
+        rows = ChatTurn.objects.filter(pk=turn.pk, actor_id=turn.actor_id, attempt=turn.attempt)
+        if not rows.filter(state=TurnState.ANSWERING).update(
+            until=datetime.now(UTC) + lease, context_metadata=turn.context_metadata, receipt=turn.receipt,
+            routing=turn.routing,
+        ):  # fmt: skip
+            raise TurnSuperseded("The question was asked again meanwhile; that answer counts.")
     return PreparedTurn(turn, request)
-
-
-def _start_lease(turn: ChatTurn, until: datetime) -> None:
-    """Store the context of the turn, and let its deadline run from now. Raises TurnSuperseded."""
-    values = {
-        "until": until, "context_metadata": turn.context_metadata, "receipt": turn.receipt, "routing": turn.routing
-    }  # fmt: skip
-    rows = ChatTurn.objects.filter(pk=turn.pk, actor_id=turn.actor_id, attempt=turn.attempt)
-    if not rows.filter(state=TurnState.ANSWERING).update(**values):
-        raise TurnSuperseded("The question was asked again meanwhile; that answer counts.")
 
 
 @transaction.atomic
 def _store_question(
     actor: Actor, question: Question, by: Principal, now: datetime, until: datetime
 ) -> tuple[ChatTurn, bool]:
-    """Return the question's turn and whether it is new."""
     key = None if question.key is None else key_digest(by.pk, question.key)
     hold(actor.id)
     if key is not None:
@@ -290,8 +278,7 @@ def _request(
             ),
             by=by, now=now,
         )  # fmt: skip
-        split = split_system(form, context.assembly.system, context.assembly.messages)
-        system, turns = split.system, split.turns
+        system, turns = split_system(form, context.assembly.system, context.assembly.messages)
         turn.context_metadata, turn.receipt = context.metadata, context.receipt
         turn.routing = context.routing.as_json() if context.routing else None
     return CompletionRequest(
@@ -306,17 +293,15 @@ def _request(
 @transaction.atomic
 def store_answer(*, turn: ChatTurn, completion: Completion, by: Principal, now: datetime) -> ChatTurn:
     """Store a whole answer at the end of the session. Raises TurnSuperseded, UnknownRow."""
-    session = Session.objects.select_related("actor__agent").filter(
-        actor_id=turn.actor_id, pk=turn.session_id
-    )
+    sessions = Session.objects.select_related("actor__agent")
     stored = add_messages(
-        session=session.get(),
+        session=sessions.get(actor_id=turn.actor_id, pk=turn.session_id),
         batch=[
             NewMessage(role=Role.ASSISTANT, content=completion.text, metadata={"model": completion.model})
         ],
         by=by,
         now=now,
-        triggers=ANSWER_EVENTS,
+        triggers=("turn", "answer"),
     )
     usage = {"input_tokens": completion.input_tokens, "output_tokens": completion.output_tokens}
     if not _close(

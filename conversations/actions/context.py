@@ -68,9 +68,7 @@ class Routing:
         return {name: shown[name] for name in ("id", "project", "confidence", "action", "proposed_name")}
 
 
-Router = Callable[..., Routing | None]
-
-ROUTERS: Final[list[Router]] = []
+ROUTERS: Final[list[Callable[..., Routing | None]]] = []
 """The router, where an app has registered one; the last counts."""
 
 
@@ -345,13 +343,13 @@ def _exact_tokens(assembly: Assembly, form: Format) -> int | None:
     provider = llm_provider()
     if provider.form != form:
         return None
-    plain = split_system(form, assembly.system, assembly.messages)
+    system, turns = split_system(form, assembly.system, assembly.messages)
     request = CompletionRequest(
         operation=Operation.CHAT,
-        messages=tuple(ChatMessage(each["role"], each["content"]) for each in plain.turns),
+        messages=tuple(ChatMessage(each["role"], each["content"]) for each in turns),
         max_output_tokens=1,
         deadline_seconds=COUNT_DEADLINE_SECONDS,
-        system=plain.system,
+        system=system,
     )
     try:
         with release_connection():

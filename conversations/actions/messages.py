@@ -55,7 +55,8 @@ def add_messages(
     spaces = writing_spaces()
     tokens = {id(message): count_raw(message.content) for message in batch}
     entries = _index_entries(batch, spaces, now)
-    trust = _trust(session, by)
+    policy = effective_policy(TrustPolicy, session.actor.agent, session.actor)
+    trust = policy.trust(channel=session.channel, source_is_trusted=by.is_trusted)
     with transaction.atomic():
         locked = _lock(session)
         known = _known(locked, batch)
@@ -77,7 +78,6 @@ def add_messages(
 def _index_entries(
     batch: Sequence[NewMessage], spaces: Sequence[EmbeddingSpace], now: datetime
 ) -> dict[int, IndexEntry]:
-    """Return the index entries of the findable messages, by `id(message)`."""
     findable = [message for message in batch if is_findable(message.role, message.content)]
     words = [
         findable_words(message.content, author=message.author, said_at=message.created_at or now)
@@ -85,11 +85,6 @@ def _index_entries(
     ]
     entries = index_entries([message.content for message in findable], spaces, words=words)
     return {id(message): entry for message, entry in zip(findable, entries, strict=True)}
-
-
-def _trust(session: Session, by: Principal) -> Trust:
-    policy = effective_policy(TrustPolicy, session.actor.agent, session.actor)
-    return policy.trust(channel=session.channel, source_is_trusted=by.is_trusted)
 
 
 def _lock(session: Session) -> Session:

@@ -26,19 +26,6 @@ class SessionTaken(DomainError):
     """The id belongs to a session of another actor that the caller may see."""
 
 
-@dataclass(frozen=True)
-class SessionStats:
-    """A session in numbers; times are None while it has no messages."""
-
-    session_id: UUID
-    message_count: int
-    first_message_time: datetime | None
-    last_message_time: datetime | None
-    duration_seconds: int | None
-    has_summary: bool
-    last_summary_time: datetime | None
-
-
 @transaction.atomic
 def open_session(
     *,
@@ -93,22 +80,21 @@ def end_session(*, session: Session, by: Principal, now: datetime, only_if_silen
     return session
 
 
-def session_stats(*, session: Session) -> SessionStats:
-    """Return counts, times and the summary state of a session."""
-    times = Message.objects.filter(actor_id=session.actor_id, session_id=session.pk).aggregate(
-        first=Min("created_at"), last=Max("created_at")
-    )
+def session_stats(*, session: Session) -> dict[str, Any]:
+    """Return counts, times and the summary state of a session; times are None while it has no messages."""
+    messages = Message.objects.filter(actor_id=session.actor_id, session_id=session.pk)
+    times = messages.aggregate(first=Min("created_at"), last=Max("created_at"))
     first, last = times["first"], times["last"]
     summary = session_summary(actor_id=session.actor_id, session_id=session.pk)
-    return SessionStats(
-        session_id=session.pk,
-        message_count=session.message_count,
-        first_message_time=first,
-        last_message_time=last,
-        duration_seconds=int((last - first).total_seconds()) if first and last else None,
-        has_summary=summary is not None,
-        last_summary_time=summary.updated_at if summary else None,
-    )
+    return {
+        "session_id": session.pk,
+        "message_count": session.message_count,
+        "first_message_time": first,
+        "last_message_time": last,
+        "duration_seconds": int((last - first).total_seconds()) if first and last else None,
+        "has_summary": summary is not None,
+        "last_summary_time": summary.updated_at if summary else None,
+    }
 
 
 @dataclass(frozen=True)
@@ -123,9 +109,7 @@ class SessionSummary:
     updated_at: datetime
 
 
-SummarySource = Callable[..., SessionSummary | None]
-
-SUMMARY_SOURCES: Final[list[SummarySource]] = []
+SUMMARY_SOURCES: Final[list[Callable[..., SessionSummary | None]]] = []
 """Functions that return a session's summary, registered by apps; the last one is used."""
 
 

@@ -134,15 +134,6 @@ class Budget:
 
 
 @dataclass(frozen=True)
-class Part:
-    """One part of a score, with the width of its bar."""
-
-    label: Any
-    value: float
-    width: str
-
-
-@dataclass(frozen=True)
 class Row:
     """One candidate: its text, tokens, scores, and why it entered or not."""
 
@@ -152,7 +143,7 @@ class Row:
     tokens: int
     relevance: float | None
     score: float | None
-    parts: list[Part]
+    parts: list[dict[str, Any]]
     included: bool
     reason: str
     page: str | None = None
@@ -163,29 +154,6 @@ class Row:
     @property
     def why(self) -> Any:
         return REASONS.get(self.reason, self.reason)
-
-
-@dataclass(frozen=True)
-class Group:
-    """A layer's candidates, best first."""
-
-    layer: str
-    label: Any
-    rows: list[Row]
-    entered: int
-    offered: int
-    left_out: int = 0
-    """Number of candidates that are not listed."""
-
-
-@dataclass(frozen=True)
-class RemovedCandidate:
-    """A candidate of the run before that is none now."""
-
-    label: Any
-    text: str
-    entered: bool
-    tokens: int
 
 
 @dataclass(frozen=True)
@@ -200,21 +168,10 @@ class RunOutcome:
     nonce_tokens: int | None = None
     """Tokens that the nonce of the block takes by chance; None where that is unknown: in a receipt."""
 
-    def total_with(self, nonce_tokens: int | None) -> int:
-        return (
-            self.total
-            if self.nonce_tokens is None or nonce_tokens is None
-            else self.total - self.nonce_tokens + nonce_tokens
-        )
-
-    def frame_with(self, nonce_tokens: int | None) -> int:
-        return max(0, self.total_with(nonce_tokens) - sum(self.layers.values()))
-
 
 def run_outcome(
     items: Iterable[Item], *, total: int, limit: int, nonce_tokens: int | None = None
 ) -> RunOutcome:
-    """Return the part of a run that a later one is compared with."""
     listed = list(items)
     return RunOutcome(
         total=total,
@@ -241,11 +198,18 @@ def token_budget(
 
     The run before is shown as it would have been with this context's nonce.
     """
-    figures = [(layer, _tokens(items, layer)) for layer in ORDER]
-    frame = max(0, total - sum(tokens for _layer, tokens in figures))
-    whole = max(1, sum(tokens for _layer, tokens in figures) + frame)
+    figures = {layer: _tokens(items, layer) for layer in ORDER}
+    figures[FRAME] = max(0, total - sum(figures.values()))
+    whole = max(1, sum(figures.values()))
+    total_before, figures_before = None, dict[str, int]()
+    if before is not None:
+        total_before = before.total
+        if before.nonce_tokens is not None and nonce_tokens is not None:
+            total_before += nonce_tokens - before.nonce_tokens
+        figures_before = {**before.layers, FRAME: max(0, total_before - sum(before.layers.values()))}
     shares, x = [], 0.0
-    for layer, tokens in [*figures, (FRAME, frame)]:
+    for layer, tokens in figures.items():
+        of_layer = [item for item in items if item["layer"] == layer]
         percent = 100 * tokens / whole
         shares.append(
             Share(
@@ -255,60 +219,47 @@ def token_budget(
                 percent=percent,
                 x=f"{x:.3f}",
                 width=f"{percent:.3f}",
-                entered=sum(1 for item in items if item["layer"] == layer and item["included"]),
-                offered=sum(1 for item in items if item["layer"] == layer),
-                before=_before(before, layer, nonce_tokens),
+                entered=sum(1 for item in of_layer if item["included"]),
+                offered=len(of_layer),
+                before=figures_before.get(layer),
                 is_uncertain=layer == FRAME and before is not None and before.nonce_tokens is None,
             )
         )
         x += percent
-    return Budget(
-        total=total,
-        limit=limit,
-        shares=shares,
-        total_before=before.total_with(nonce_tokens) if before else None,
-        limit_before=before.limit if before else None,
-    )
+    return Budget(total, limit, shares, total_before, before.limit if before else None)
 
 
 def candidate_groups(
     items: Sequence[Item], *, may_curate: bool = False, before: RunOutcome | None = None
-) -> list[Group]:
+) -> list[dict[str, Any]]:
     """Return every layer's candidates by score, best first; without scores they keep their order."""
     groups = []
     for layer in ORDER:
-        of_layer = [item for item in items if item["layer"] == layer]
-        ranked = sorted(of_layer, key=_worth, reverse=True)
-        if ranked:
-            rows = [_row(item, may_curate=may_curate, before=before) for item in ranked[:MOST_OF_A_LAYER]]
-            groups.append(
-                Group(
-                    layer=layer,
-                    label=LAYERS[layer],
-                    rows=rows,
-                    entered=sum(1 for item in of_layer if item["included"]),
-                    offered=len(of_layer),
-                    left_out=max(0, len(of_layer) - MOST_OF_A_LAYER),
-                )
-            )
+        of_layer = sorted((item for item in items if item["layer"] == layer), key=_worth, reverse=True)
+        if of_layer:
+            group = {
+                "layer": layer,
+                "label": LAYERS[layer],
+                "rows": [
+                    _row(each, may_curate=may_curate, before=before) for each in of_layer[:MOST_OF_A_LAYER]
+                ],
+                "entered": sum(1 for item in of_layer if item["included"]),
+                "offered": len(of_layer),
+                "left_out": max(0, len(of_layer) - MOST_OF_A_LAYER),
+            }
+            groups.append(group)
     return groups
 
 
-def removed_candidates(before: RunOutcome, items: Iterable[Item]) -> list[RemovedCandidate]:
+def removed_candidates(before: RunOutcome, items: Iterable[Item]) -> list[dict[str, Any]]:
     """Return candidates of the run before that are none any more, first those that had entered."""
     now = {_identity(item) for item in items}
     gone = [
-        RemovedCandidate(LAYERS.get(layer, layer), text, entered, tokens)
+        {"label": LAYERS.get(layer, layer), "text": text, "entered": entered, "tokens": tokens}
         for identity, (layer, entered, tokens, text) in before.items.items()
         if identity not in now
     ]
-    return sorted(gone, key=lambda each: not each.entered)[:MOST_OF_A_LAYER]
-
-
-def _before(before: RunOutcome | None, layer: str, nonce_tokens: int | None) -> int | None:
-    if before is None:
-        return None
-    return before.frame_with(nonce_tokens) if layer == FRAME else before.layers.get(layer)
+    return sorted(gone, key=lambda each: not each["entered"])[:MOST_OF_A_LAYER]
 
 
 def _tokens(items: Iterable[Item], layer: str) -> int:
@@ -346,12 +297,15 @@ def _row(item: Item, *, may_curate: bool, before: RunOutcome | None) -> Row:
     )
 
 
-def _parts(breakdown: Mapping[str, Any]) -> list[Part]:
+def _parts(breakdown: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Return the weighted parts of the score; where there are none, the parts of the relevance."""
     names = [name for name in WEIGHTED if name in breakdown]
     names = names or [name for name in PARTS if name in breakdown]
     values = [(name, breakdown[name]) for name in names if isinstance(breakdown[name], int | float)]
-    return [Part(PARTS[name], value, f"{100 * min(1.0, max(0.0, value)):.1f}") for name, value in values]
+    return [
+        {"label": PARTS[name], "value": value, "width": f"{100 * min(1.0, max(0.0, value)):.1f}"}
+        for name, value in values
+    ]
 
 
 def _change(item: Item, before: RunOutcome) -> str:
@@ -392,61 +346,32 @@ _NONCE: Final = re.compile(r"(?<=<remembered-)[0-9a-f]{32}(?=>)|(?<=</remembered
 _FIXED_NONCE: Final = "0" * 32
 
 
-@dataclass(frozen=True)
-class PromptText:
-    """One text of the prompt, possibly cut; `length` is that of the whole."""
-
-    text: str = field(repr=False)
-    length: int
-
-    @property
-    def is_cut(self) -> bool:
-        return len(self.text) < self.length
-
-
-@dataclass(frozen=True)
-class PromptTurn:
-    """One message with its blocks; `role` "" is the separate `system`."""
-
-    role: str
-    texts: list[PromptText]
-
-
-@dataclass(frozen=True)
-class PromptPreview:
-    """The prompt message by message, and as JSON where that is short enough for the page."""
-
-    turns: list[PromptTurn]
-    as_json: str | None = field(repr=False)
-
-    @property
-    def is_cut(self) -> bool:
-        return any(text.is_cut for turn in self.turns for text in turn.texts)
-
-
 def prompt_as_json(assembly: Assembly) -> str:
     """Return the prompt as JSON, as a provider takes it."""
     body: dict[str, Any] = {} if assembly.system is None else {"system": assembly.system}
     return json.dumps({**body, "messages": assembly.messages}, ensure_ascii=False, indent=2)
 
 
-def prompt_preview(assembly: Assembly) -> PromptPreview:
-    """Return the prompt, its texts cut where they are too long for a page."""
+def prompt_preview(assembly: Assembly) -> dict[str, Any]:
+    """Return the prompt message by message, its texts cut where they are too long for a page.
+
+    And as JSON where that is short enough; role "" is the separate `system`.
+    """
     sent = [("", assembly.system)] if assembly.system is not None else []
     sent += [(message["role"], message["content"]) for message in assembly.messages]
-    texts = [(role, list(_block_texts(content))) for role, content in sent]
-    room, turns = MOST_BYTES - LEAST_OF_THE_LAST, []
-    for place, (role, blocks) in enumerate(texts):
-        if place == len(texts) - 1:
+    room, turns, is_cut = MOST_BYTES - LEAST_OF_THE_LAST, [], False
+    for place, (role, content) in enumerate(sent, start=1):
+        if place == len(sent):
             room += LEAST_OF_THE_LAST
         shown = []
-        for block in blocks:
+        for block in _block_texts(content):
             text = _within(block, room)
             room -= _size(text)
-            shown.append(PromptText(text, len(block)))
-        turns.append(PromptTurn(role, shown))
+            is_cut = is_cut or len(text) < len(block)
+            shown.append({"text": text, "length": len(block), "is_cut": len(text) < len(block)})
+        turns.append({"role": role, "texts": shown})
     whole = prompt_as_json(assembly)
-    return PromptPreview(turns, whole if _size(whole) <= MOST_BYTES else None)
+    return {"turns": turns, "is_cut": is_cut, "as_json": whole if _size(whole) <= MOST_BYTES else None}
 
 
 def count_nonce_tokens(assembly: Assembly, count: Callable[[str], int]) -> int:
@@ -460,11 +385,8 @@ def _block_texts(content: str | Sequence[dict[str, Any]] | None) -> Iterator[str
         yield content
         return
     for block in content or ():
-        yield block["text"] if block.get("type") == "text" else _reference(block)
-
-
-def _reference(block: dict[str, Any]) -> str:
-    return json.dumps(_without_data(block), ensure_ascii=False)
+        is_text = block.get("type") == "text"
+        yield block["text"] if is_text else json.dumps(_without_data(block), ensure_ascii=False)
 
 
 def _without_data(value: Any) -> Any:

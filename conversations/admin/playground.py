@@ -34,7 +34,6 @@ from conversations.actions.context import (
     UNNAMED,
     AssembledContext,
     ContextRequest,
-    Routing,
     assemble_context,
     keep_preview_receipt,
 )
@@ -199,7 +198,9 @@ def receipt_settings(receipt: Receipt) -> dict[str, str]:
     request = receipt.metadata.get("asked", {})
     project = request.get("project", UNNAMED)
     options = {
-        name: _as_typed(value) for name, value in request.get("options", {}).items() if name in OPTIONS
+        name: str(value).lower() if isinstance(value, bool) else str(value)
+        for name, value in request.get("options", {}).items()
+        if name in OPTIONS
     }
     return {
         "agent": receipt.actor.agent_id,
@@ -211,10 +212,6 @@ def receipt_settings(receipt: Receipt) -> dict[str, str]:
         "format": request.get("format", "anthropic"),
         **options,
     }
-
-
-def _as_typed(value: Any) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 TEMPLATE: Final = "admin/conversations/playground/page.html"
@@ -259,7 +256,6 @@ def _cache_key(request: HttpRequest, token: str) -> str:
 
 
 def keep_run(request: HttpRequest, run: Run) -> str:
-    """Cache a run for this person, and return its token."""
     token = secrets.token_urlsafe(TOKEN_BYTES)
     cache.set(_cache_key(request, token), run, KEPT_SECONDS)
     return token
@@ -313,7 +309,10 @@ def playground(request: HttpRequest) -> HttpResponse:
     form = PlaygroundForm(settings if request.method == "POST" else None, initial=settings)
     result = _result(request, form) if form.is_bound and form.is_valid() else None
     if result is not None and submitted_text(request, "as") == "json":
-        return _download(result)
+        answer = HttpResponse(prompt_as_json(result.context.assembly), content_type="application/json")
+        answer["Content-Disposition"] = 'attachment; filename="context.json"'
+        answer["Cache-Control"] = "no-store"
+        return answer
     context: dict[str, Any] = {"form": form, "suggested": _suggested(form, result), "may_keep": may_keep}
     if not form.is_bound and submitted_text(request, "run"):
         context |= (
@@ -330,9 +329,13 @@ def playground(request: HttpRequest) -> HttpResponse:
 
 
 def _settings_of_request(request: HttpRequest) -> tuple[Run | None, dict[str, str]]:
-    """Return the run before this one, and the settings: posted, of a receipt, a cached run, or a session."""
+    """Return the run before this one, and the settings: posted, of a receipt, a cached run, or a session.
+
+    Addresses name no users, so a session stands for its own.
+    """
     before = load_run(request, submitted_text(request, "run"))
-    receipt = _receipt(request)
+    key = as_uuid(request.POST.get("receipt", ""))
+    receipt = Receipt.objects.select_related("actor").filter(pk=key).first() if key else None
     if receipt is not None:
         outcome = run_outcome(receipt.items, total=receipt.total_tokens, limit=receipt.token_limit)
         settings = receipt_settings(receipt)
@@ -342,27 +345,16 @@ def _settings_of_request(request: HttpRequest) -> tuple[Run | None, dict[str, st
         if budget := submitted_text(request, "instead"):
             settings["max_tokens"] = budget
         return before, settings
-    return before, before.settings if before else _prefilled(request)
-
-
-def _receipt(request: HttpRequest) -> Receipt | None:
-    key = as_uuid(request.POST.get("receipt", ""))
-    if key is None:
-        return None
-    return Receipt.objects.select_related("actor").filter(pk=key).first()
-
-
-def _prefilled(request: HttpRequest) -> dict[str, str]:
-    """Return the settings of the session in the query string; addresses name no users."""
+    if before:
+        return before, before.settings
     key = as_uuid(request.GET.get("session", ""))
     session = Session.objects.select_related("actor").filter(pk=key).first() if key else None
     if session is None:
-        return {}
-    return {"agent": session.actor.agent_id, "user": session.actor.user_id, "session": str(session.pk)}
+        return None, {}
+    return None, {"agent": session.actor.agent_id, "user": session.actor.user_id, "session": str(session.pk)}
 
 
 def _result(request: HttpRequest, form: PlaygroundForm) -> Result | None:
-    """Return the context, or None where the form got errors instead."""
     values, by, now = form.cleaned_data, principal(request), clock()
     tenant = tenant_for_reading(by, values["agent"], values["user"])
     session = _session(form, tenant)
@@ -378,10 +370,19 @@ def _result(request: HttpRequest, form: PlaygroundForm) -> Result | None:
     )
     try:
         context = assemble_context(tenant=tenant, request=context_request, by=by, now=now, dry_run=True)
-    except (ContextTooLarge, InvalidContext, PolicyError, ProviderError) as error:
-        _add_error(form, error)
-        return None
-    return Result(tenant, context_request, context, _notices(form, tenant, context))
+        return Result(tenant, context_request, context, _notices(form, tenant, context))
+    except ContextTooLarge as error:
+        figures = {"required": grouped(error.required_tokens), "limit": grouped(error.token_limit)}
+        problem = _("System prompt and message alone need %(required)s tokens; the limit is %(limit)s.")
+        form.add_error("max_tokens", forms.ValidationError(problem, params=figures))
+    except PolicyError as error:
+        for name, text in error.errors.items():
+            form.add_error(name if name in form.fields else None, str(text))
+    except InvalidContext as error:
+        form.add_error("message", str(error))
+    except ProviderError:
+        form.add_error(None, _("No context can be assembled: a provider is unavailable."))
+    return None
 
 
 def _session(form: PlaygroundForm, tenant: Tenant) -> Session | None:
@@ -394,22 +395,7 @@ def _session(form: PlaygroundForm, tenant: Tenant) -> Session | None:
     return session
 
 
-def _add_error(form: PlaygroundForm, error: Exception) -> None:
-    if isinstance(error, ContextTooLarge):
-        figures = {"required": grouped(error.required_tokens), "limit": grouped(error.token_limit)}
-        problem = _("System prompt and message alone need %(required)s tokens; the limit is %(limit)s.")
-        form.add_error("max_tokens", forms.ValidationError(problem, params=figures))
-    elif isinstance(error, PolicyError):
-        for name, text in error.errors.items():
-            form.add_error(name if name in form.fields else None, str(text))
-    elif isinstance(error, InvalidContext):
-        form.add_error("message", str(error))
-    else:
-        form.add_error(None, _("No context can be assembled: a provider is unavailable."))
-
-
 def _notices(form: PlaygroundForm, tenant: Tenant, context: AssembledContext) -> list[str]:
-    """Return remarks on the result for the page."""
     notices: list[str] = []
     if tenant.user_id != form.cleaned_data["user"]:
         notices.append(
@@ -417,26 +403,19 @@ def _notices(form: PlaygroundForm, tenant: Tenant, context: AssembledContext) ->
         )
     if tenant.actor is None:
         notices.append(gettext("This user does not exist yet: this is what a new user would get."))
-    notices += [_gap_notice(name) for name in context.metadata["degraded"]]
-    if context.routing is not None:
-        notices.append(_routing_notice(context.routing))
+    for name in context.metadata["degraded"]:
+        unavailable = gettext("A layer is unavailable: %(layer)s.") % {"layer": LAYERS.get(name, name)}
+        notices.append(str(GAPS.get(name, unavailable)))
+    routing = context.routing
+    if routing is not None and routing.project:
+        words = gettext("The message was routed to the project “%(project)s” (%(confidence)s).")
+        notices.append(words % {"project": routing.project, "confidence": gettext(routing.confidence)})
+    elif routing is not None and routing.proposed_name:
+        words = gettext("The message belongs to no known project; “%(project)s” would be proposed.")
+        notices.append(words % {"project": routing.proposed_name})
+    elif routing is not None:
+        notices.append(gettext("The project of the message is unclear; the user would be asked."))
     return notices
-
-
-def _gap_notice(name: str) -> str:
-    if name in GAPS:
-        return str(GAPS[name])
-    return gettext("A layer is unavailable: %(layer)s.") % {"layer": LAYERS.get(name, name)}
-
-
-def _routing_notice(routing: Routing) -> str:
-    if routing.project:
-        text = gettext("The message was routed to the project “%(project)s” (%(confidence)s).")
-        return text % {"project": routing.project, "confidence": gettext(routing.confidence)}
-    if routing.proposed_name:
-        text = gettext("The message belongs to no known project; “%(project)s” would be proposed.")
-        return text % {"project": routing.proposed_name}
-    return gettext("The project of the message is unclear; the user would be asked.")
 
 
 def _keep(request: HttpRequest, result: Result) -> Receipt | None:
@@ -511,13 +490,6 @@ def _suggested(form: PlaygroundForm, result: Result | None) -> Mapping[str, Any]
     actors = Actor.objects.exclude(user_id="").order_by("-created_at", "-id")
     users = actors.values_list("user_id", flat=True)[:MOST_SUGGESTED]
     return {**fixed, "users": list(dict.fromkeys(users))}
-
-
-def _download(result: Result) -> HttpResponse:
-    answer = HttpResponse(prompt_as_json(result.context.assembly), content_type="application/json")
-    answer["Content-Disposition"] = 'attachment; filename="context.json"'
-    answer["Cache-Control"] = "no-store"
-    return answer
 
 
 PAGES = [Page("playground/", "playground", playground, NEEDS)]

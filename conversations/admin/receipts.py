@@ -92,21 +92,16 @@ class ReceiptAdmin(OwnedMixin, ReadOnlyAdmin):
         return len(receipt.source_ids)
 
     def context_of(self, request: HttpRequest, row: Any) -> dict[str, Any]:
-        figures = [(name, value) for name, value in sorted(row.metadata.items()) if name not in NO_FIGURES]
+        asked = row.metadata.get("asked")
         return {
             "groups": candidate_groups(row.items),
             "budget": token_budget(row.items, total=row.total_tokens, limit=row.token_limit),
-            "figures": figures,
-            "project_asked": _project_asked(row),
+            "figures": [each for each in sorted(row.metadata.items()) if each[0] not in NO_FIGURES],
+            # Receipts from before the request was stored name no project.
+            "project_asked": project_in_words(asked.get("project", UNNAMED)) if asked is not None else None,
             "is_trial": bool(row.metadata.get("is_trial")),
             "may_try": request.user.has_perms(needs_of("playground")),
         }
-
-
-def _project_asked(receipt: Receipt) -> str | None:
-    """Return the requested project in words; None for receipts from before it was stored."""
-    asked = receipt.metadata.get("asked")
-    return None if asked is None else project_in_words(asked.get("project", UNNAMED))
 
 
 BROKEN_OFF = "broken_off"

@@ -115,18 +115,14 @@ def _contexts(window: TimelineWindow) -> Iterator[TimelineEntry]:
         return
     rows = rows.filter(**window.times("created_at")).defer("items", "query", "source_ids")
     for receipt in rows.annotate(opening=Left("query", EXCERPT)).order_by("id")[: MAX_ENTRIES_PER_KIND + 1]:
+        figures = {"total": grouped(receipt.total_tokens), "limit": grouped(receipt.token_limit)}
         yield TimelineEntry(
             title=_("Context assembled for"),
             text=receipt.opening,
             at=receipt.created_at,
             page=reverse("admin:conversations_receipt_change", args=[receipt.pk]),
-            details=(_tokens(receipt),),
+            details=(_("%(total)s of %(limit)s tokens") % figures,),
         )
-
-
-def _tokens(receipt: Receipt) -> str:
-    figures = {"total": grouped(receipt.total_tokens), "limit": grouped(receipt.token_limit)}
-    return str(_("%(total)s of %(limit)s tokens")) % figures
 
 
 QUESTIONS = EntryKind(
@@ -142,9 +138,6 @@ SEARCHED_AT_ONCE: Final = 20_000
 
 LONGEST_SHOWN: Final = 1_000
 LONGEST_QUERY: Final = 200
-SUMMARISE: Final = "summaries_session_summarise"
-"""The page that writes a summary now; summaries live above this app, so it is known by name only."""
-
 REFERENCES: Final = '$[*] ? (@.type != "text").keyvalue() ? (@.key == "name" || @.key == "type")'
 """Names and types of a message's images and files; their bytes stay in the database."""
 
@@ -268,11 +261,10 @@ def _link(address: str, query: TimelineQuery, **where: int | None) -> str | None
 
 
 def load_page(session: Session, query: TimelineQuery, shown: Sequence[EntryKind]) -> TimelinePage:
-    """Return one page of messages with their entries."""
     rows = Message.objects.of([session.actor_id]).filter(session_id=session.pk)
     part = _search(rows, query) if query.words else _page(rows, query)
     messages, has_earlier = part.messages, part.earlier is not None
-    following = _next_moment(rows, messages)
+    following = rows.filter(seq__gt=messages[-1].seq).order_by("seq") if messages else rows.none()
     window = TimelineWindow(
         session=session,
         actor_id=session.actor_id,
@@ -280,19 +272,18 @@ def load_page(session: Session, query: TimelineQuery, shown: Sequence[EntryKind]
         first_seq=messages[0].seq if messages and has_earlier else 0,
         last_seq=messages[-1].seq if messages else 0,
         since=messages[0].created_at if messages and has_earlier else None,
-        until=following,
+        until=following.values_list("created_at", flat=True).first(),
         is_search=bool(query.words),
     )
-    entries, left_out = _entries(window, shown)
+    entries: list[TimelineEntry] = []
+    left_out = []
+    for kind in shown:
+        found = list(islice(kind.events(window), MAX_ENTRIES_PER_KIND + 1))
+        if len(found) > MAX_ENTRIES_PER_KIND:
+            left_out.append(kind.label)
+        entries += found[:MAX_ENTRIES_PER_KIND]
     first, message_rows = _interleaved(messages, entries)
-    return TimelinePage(
-        messages=message_rows,
-        first=first,
-        earlier=part.earlier,
-        later=part.later,
-        left_out=left_out,
-        searched=part.searched,
-    )
+    return TimelinePage(message_rows, first, part.earlier, part.later, left_out, part.searched)
 
 
 def _with_openings(rows: QuerySet[Message]) -> QuerySet[Message]:
@@ -377,24 +368,6 @@ def _begin(rows: QuerySet[Message], query: TimelineQuery) -> int:
     return query.after or 0
 
 
-def _next_moment(rows: QuerySet[Message], messages: Sequence[Any]) -> datetime | None:
-    if not messages:
-        return None
-    later = rows.filter(seq__gt=messages[-1].seq).order_by("seq")
-    return later.values_list("created_at", flat=True).first()
-
-
-def _entries(window: TimelineWindow, shown: Iterable[EntryKind]) -> tuple[list[TimelineEntry], list[Any]]:
-    entries: list[TimelineEntry] = []
-    left_out = []
-    for kind in shown:
-        found = list(islice(kind.events(window), MAX_ENTRIES_PER_KIND + 1))
-        if len(found) > MAX_ENTRIES_PER_KIND:
-            left_out.append(kind.label)
-        entries += found[:MAX_ENTRIES_PER_KIND]
-    return entries, left_out
-
-
 def _interleaved(
     messages: Sequence[Any], entries: Iterable[TimelineEntry]
 ) -> tuple[list[TimelineEntry], list[MessageRow]]:
@@ -438,8 +411,8 @@ def _references(named: Iterable[dict[str, Any]]) -> list[str]:
 
 
 def summarise_address(session: Session) -> str | None:
-    """Return the address that queues a summary; None where no app writes summaries."""
+    """Return the address that queues a summary, known by name only; None where no app writes summaries."""
     try:
-        return reverse(SUMMARISE, args=[session.pk])
+        return reverse("summaries_session_summarise", args=[session.pk])
     except NoReverseMatch:
         return None

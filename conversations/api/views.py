@@ -1,6 +1,5 @@
 """Sessions, messages, contexts and receipts over REST."""
 
-from dataclasses import asdict
 from typing import Any
 from uuid import UUID
 
@@ -131,8 +130,7 @@ class SessionStatistics(ApiView):
     @extend_schema(operation_id="session_stats", responses=StatsOut)
     def get(self, request: Request, session_id: UUID) -> Response:
         """Return counts and times of a session."""
-        stats = session_stats(session=self.owned(Session.objects.all(), session_id))
-        return Response(StatsOut(asdict(stats)).data)
+        return Response(StatsOut(session_stats(session=self.owned(Session.objects.all(), session_id))).data)
 
 
 class Messages(ApiView):

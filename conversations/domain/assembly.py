@@ -17,7 +17,7 @@ from conversations.domain.budget import (
     select_within_budget,
 )
 from conversations.domain.content import excerpt
-from conversations.domain.formats import IMAGE_TOKENS, CountTokens, Format, PromptWriter
+from conversations.domain.formats import CountTokens, Format, PromptWriter
 from conversations.domain.layers import (
     PINNED,
     PROJECT,
@@ -38,16 +38,11 @@ Message = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AssemblyRequest(Frame):
-    """The frame, the layers' candidates, and the form to write.
-
-    `project` is the name for the metadata where that project's memory is in the result; `image_tokens` the fixed
-    estimate per image.
-    """
+    """The frame, the layers' candidates, and the form to write; `project` is the name for the metadata."""
 
     layers: tuple[LayerResult, ...] = ()
     format: Format = "anthropic"
     project: str | None = None
-    image_tokens: int = IMAGE_TOKENS
 
     @property
     def candidates(self) -> tuple[Candidate, ...]:
@@ -103,18 +98,29 @@ class Assembly:
 
 
 def assemble(request: AssemblyRequest, count: CountTokens) -> Assembly:
-    """Return the fullest context that stays within the policy's token limit.
+    """Return the fullest context that stays within the policy's token limit; `count` returns the tokens of one text.
 
-    `count` returns the tokens of one text. Raises InvalidContext for a blank message, ContextTooLarge
-    where system prompt and message alone exceed the limit, NonceCollision where the caller must draw
-    another nonce.
+    Raises InvalidContext for a blank message, ContextTooLarge where system prompt and message alone exceed the limit,
+    NonceCollision where the caller must draw another nonce.
     """
     if not request.message.strip():
         raise InvalidContext(["the user's message is empty"])
-    writer = PromptWriter(request, request.candidates, request.format, count, request.image_tokens)
+    writer = PromptWriter(request, request.candidates, request.format, count)
     selection = select_within_budget(writer.candidates, policy=request.policy, writer=writer)
     system, messages = writer.write(selection.contents)
-    metadata = _metadata(request, writer, selection, writer.count_written((system, messages)))
+    layers = [writer.candidates[place].layer for place in selection.contents]
+    metadata = Metadata(
+        working_memory_count=layers.count(WORKING),
+        semantic_memory_count=layers.count(SEMANTIC),
+        recall_count=layers.count(RECALL),
+        pinned_count=layers.count(PINNED),
+        has_session_summary=SESSION_SUMMARY in layers,
+        project=request.project if PROJECT in layers else None,
+        total_tokens=writer.count_written((system, messages)),
+        token_limit=request.policy.token_limit,
+        compression_applied=not COMPRESSED.isdisjoint(selection.reasons.values()),
+        degraded=tuple(dict.fromkeys(name for layer in request.layers for name in layer.degraded)),
+    )
     check_context(system, messages, metadata.total_tokens, metadata.token_limit)
     return Assembly(
         system=system,
@@ -122,24 +128,6 @@ def assemble(request: AssemblyRequest, count: CountTokens) -> Assembly:
         metadata=metadata,
         items=_items(writer, selection),
         layer_budgets=tuple(selection.shares),
-    )
-
-
-def _metadata(
-    request: AssemblyRequest, writer: PromptWriter, selection: Selection, total_tokens: int
-) -> Metadata:
-    layers = [writer.candidates[place].layer for place in selection.contents]
-    return Metadata(
-        working_memory_count=layers.count(WORKING),
-        semantic_memory_count=layers.count(SEMANTIC),
-        recall_count=layers.count(RECALL),
-        pinned_count=layers.count(PINNED),
-        has_session_summary=SESSION_SUMMARY in layers,
-        project=request.project if PROJECT in layers else None,
-        total_tokens=total_tokens,
-        token_limit=request.policy.token_limit,
-        compression_applied=not COMPRESSED.isdisjoint(selection.reasons.values()),
-        degraded=tuple(dict.fromkeys(name for layer in request.layers for name in layer.degraded)),
     )
 
 
@@ -202,30 +190,24 @@ def check_context(
 def _message_problems(turns: Sequence[Message]) -> list[str]:
     if not turns:
         return ["there is no message"]
-    problems = [problem for number, turn in enumerate(turns) for problem in _turn_problems(number, turn)]
+    problems = []
+    for number, turn in enumerate(turns):
+        if turn.get("role") not in ("user", "assistant"):
+            problems.append(f"message {number} has the role {turn.get('role')!r}")
+        if not _is_filled(turn.get("content")):
+            problems.append(f"message {number} is empty, or has an empty block")
     problems += [
         f"messages {number} and {number + 1} have the same role"
         for number, (turn, following) in enumerate(pairwise(turns))
         if turn.get("role") == following.get("role")
     ]
-    ends = {"first": turns[0], "last": turns[-1]}
-    problems += [
-        f"the {which} message is not the user's" for which, turn in ends.items() if turn.get("role") != "user"
-    ]
-    return problems
-
-
-def _turn_problems(number: int, turn: Message) -> list[str]:
-    problems = []
-    if turn.get("role") not in ("user", "assistant"):
-        problems.append(f"message {number} has the role {turn.get('role')!r}")
-    if not _is_filled(turn.get("content")):
-        problems.append(f"message {number} is empty, or has an empty block")
+    for which, turn in {"first": turns[0], "last": turns[-1]}.items():
+        if turn.get("role") != "user":
+            problems.append(f"the {which} message is not the user's")
     return problems
 
 
 def _is_filled(content: object) -> bool:
-    """Return whether content is text that is not blank, or blocks of which none is blank."""
     if isinstance(content, str):
         return bool(content.strip())
     if not isinstance(content, Sequence) or not content:

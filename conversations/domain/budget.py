@@ -161,7 +161,8 @@ def select_within_budget(
     too_large = [
         place
         for place, content in contents.items()
-        if _least(candidates[place], content, place, writer) > room
+        if candidates[place].layer != PROJECT  # its text is cut section by section
+        and writer.cost(place, [content, *attachment_reductions(content)][-1]) > room
     ]
     for place in too_large:
         del contents[place]
@@ -170,9 +171,10 @@ def select_within_budget(
     for place in contents:
         if place not in fitted:
             reasons[place] = Reason.OVER_BUDGET
+        elif fitted[place] == candidates[place].content:
+            reasons[place] = Reason.INCLUDED
         else:
-            is_whole = fitted[place] == candidates[place].content
-            reasons[place] = Reason.INCLUDED if is_whole else Reason.TRIMMED
+            reasons[place] = Reason.TRIMMED
     return Selection(fitted, reasons, shares)
 
 
@@ -235,11 +237,8 @@ def _refusal(candidate: Candidate, policy: ContextPolicy, seen: set[str]) -> Rea
         return Reason.SWITCHED_OFF
     if candidate.layer in (WORKING, RECALL) and candidate.role not in ("user", "assistant"):
         return Reason.ROLE
-    if candidate.layer == WORKING:
-        is_empty = not blocks_of(candidate.content)
-    else:
-        is_empty = is_blank(plain_text(candidate.content, ENGLISH))
-    if is_empty:
+    content = candidate.content
+    if not blocks_of(content) or (candidate.layer != WORKING and is_blank(plain_text(content, ENGLISH))):
         return Reason.EMPTY
     return Reason.DUPLICATE if _identities(candidate) & seen else None
 
@@ -267,13 +266,6 @@ def _confine(
         left = apply_cuts(left, [cut])
         used += 0 if cut.leaves is None else writer.cost(cut.place, cut.leaves)
     return left, used
-
-
-def _least(candidate: Candidate, content: Content, place: int, writer: PromptWriter) -> int:
-    """Return the tokens of what cannot be cut by parts; a project's text can, section by section."""
-    if candidate.layer == PROJECT:
-        return 0
-    return writer.cost(place, [content, *attachment_reductions(content)][-1])
 
 
 def _fit(
@@ -353,12 +345,11 @@ def _cuts_of_step(
             places = places[::-1]
         elif step.order == CutOrder.LEAST_RELEVANT:
             # By relevance itself, not by the layer's order, which strength and recency decide too.
-            places = sorted(places, key=lambda place: (_relevance(candidates[place]), -place))
+            relevance = {place: candidates[place].relevance for place in places}
+            places = sorted(
+                places, key=lambda place: (-1.0 if relevance[place] is None else relevance[place], -place)
+            )
         yield from (Cut(place, None) for place in places[: max(0, len(places) - step.floor)])
-
-
-def _relevance(candidate: Candidate) -> float:
-    return -1.0 if candidate.relevance is None else candidate.relevance
 
 
 def apply_cuts(contents: Contents, cuts: Iterable[Cut]) -> dict[int, Content]:

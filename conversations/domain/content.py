@@ -83,19 +83,11 @@ def sections_of(text: str) -> list[str]:
         if not fence and _HEADING.match(line) and current:
             sections.append("".join(current))
             current = []
-        fence = _fence_after(line, fence)
+        mark = _FENCE.match(line)
+        if mark is not None:
+            fence = mark[1] if not fence else "" if mark[1] == fence else fence
         current.append(line)
     return [*sections, "".join(current)] if current else sections
-
-
-def _fence_after(line: str, fence: str) -> str:
-    """Return the code fence that is open after this line, "" when none is."""
-    mark = _FENCE.match(line)
-    if mark is None:
-        return fence
-    if not fence:
-        return mark[1]
-    return "" if mark[1] == fence else fence
 
 
 TEXT: Final = "text"

@@ -5,7 +5,6 @@ the first message; caching needs no marks. References that a form cannot show be
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import cache
 from typing import Any, Final, Literal
 
@@ -51,38 +50,25 @@ def _message(turn: Turn, image: _Image, phrases: Phrases, *, mark: bool) -> Json
     blocks = [_block(turn, block, image, phrases) for block in turn.blocks]
     if mark and turn.cache_after is not None:
         blocks[turn.cache_after]["cache_control"] = dict(CACHE_MARK)
-    return {"role": turn.role, "content": _plain_where_possible(blocks)}
-
-
-def _plain_where_possible(blocks: Sequence[Json]) -> str | list[Json]:
-    if len(blocks) == 1 and set(blocks[0]) == {"type", "text"}:
-        text: str = blocks[0]["text"]
-        return text
-    return list(blocks)
+    is_plain = len(blocks) == 1 and set(blocks[0]) == {"type", "text"}
+    return {"role": turn.role, "content": blocks[0]["text"] if is_plain else blocks}
 
 
 def _block(turn: Turn, block: Block, image: _Image, phrases: Phrases) -> Json:
     """Return one block; only users' turns may carry images."""
     if is_text(block):
         return {"type": "text", "text": text_of(block)}
-    shown = image(block) if _is_image(block) and turn.role == "user" else None
+    is_image = block.get("type") == "image" and not block.get(REDUCED)
+    shown = image(block) if is_image and turn.role == "user" else None
     return shown or {"type": "text", "text": reference_in_words(block, phrases)}
-
-
-def _is_image(block: Block) -> bool:
-    return block.get("type") == "image" and not block.get(REDUCED)
 
 
 def _anthropic_image(block: Block) -> Json | None:
     url, data = _source(block)
     if url:
         return {"type": "image", "source": {"type": "url", "url": url}}
-    if data:
-        return {
-            "type": "image",
-            "source": {"type": "base64", "media_type": block["media_type"], "data": data},
-        }
-    return None
+    source = {"type": "base64", "media_type": block.get("media_type"), "data": data}
+    return {"type": "image", "source": source} if data else None
 
 
 def _openai_image(block: Block) -> Json | None:
@@ -100,21 +86,11 @@ def _source(block: Block) -> tuple[str, str]:
     return web, str(data) if known else ""
 
 
-@dataclass(frozen=True)
-class Plain:
-    """Prompt in a vendor's form: the system prompt, and turns."""
-
-    system: str | Sequence[Mapping[str, Any]] = field(repr=False)
-    turns: Sequence[Mapping[str, Any]] = field(repr=False)
-
-
 def split_system(
     form: Format, system: str | list[dict[str, Any]] | None, messages: Sequence[Mapping[str, Any]]
-) -> Plain:
-    """Return a context's system prompt apart from its turns, in whichever form it was written."""
-    if form == "openai":
-        return Plain(messages[0]["content"], messages[1:])
-    return Plain(system or "", messages)
+) -> tuple[str | Sequence[Mapping[str, Any]], Sequence[Mapping[str, Any]]]:
+    """Return a context's system prompt and its turns, in whichever form it was written."""
+    return (messages[0]["content"], messages[1:]) if form == "openai" else (system or "", messages)
 
 
 CountTokens = Callable[[str], int]
@@ -133,15 +109,11 @@ IMAGE_TOKENS: Final = 4_784
 """The most that one image costs in Anthropic's current high-resolution models (older ones: about 1,600).
 An upper bound on purpose: the size of an image behind an address is not known here."""
 
-_IMAGES: Final = frozenset({"image", "image_url"})
-
 
 def count_context(
     system: str | Sequence[Mapping[str, Any]] | None,
     messages: Sequence[Mapping[str, Any]],
     count: CountTokens,
-    *,
-    image_tokens: int = IMAGE_TOKENS,
 ) -> int:
     """Return the tokens of a context as `assemble` wrote it, in either format.
 
@@ -151,47 +123,33 @@ def count_context(
     contents = [message["content"] for message in messages]
     if system is not None:
         contents.append(system)
-    return REPLY_TOKENS + sum(_content_tokens(content, count, image_tokens) for content in contents)
-
-
-def _content_tokens(content: str | Sequence[Mapping[str, Any]], count: CountTokens, image_tokens: int) -> int:
-    if isinstance(content, str):
-        return MESSAGE_TOKENS + BLOCK_TOKENS + count(content)
-    return MESSAGE_TOKENS + sum(BLOCK_TOKENS + _block_tokens(block, count, image_tokens) for block in content)
-
-
-def _block_tokens(block: Mapping[str, Any], count: CountTokens, image_tokens: int) -> int:
-    if block["type"] == "text":
-        return count(block["text"])
-    if block["type"] in _IMAGES:
-        return image_tokens
-    raise ValueError(f"cannot count a block of type {block['type']!r}")
-
-
-Message = Mapping[str, Any]
+    total = REPLY_TOKENS
+    for content in contents:
+        total += MESSAGE_TOKENS
+        for block in [{"type": "text", "text": content}] if isinstance(content, str) else content:
+            if block["type"] == "text":
+                total += BLOCK_TOKENS + count(block["text"])
+            elif block["type"] in ("image", "image_url"):
+                total += BLOCK_TOKENS + IMAGE_TOKENS
+            else:
+                raise ValueError(f"cannot count a block of type {block['type']!r}")
+    return total
 
 
 class PromptWriter:
     """Writes selections of one context's candidates in a provider's form; counts no text twice."""
 
     def __init__(
-        self,
-        frame: Frame,
-        candidates: Sequence[Candidate],
-        form: Format,
-        count: CountTokens,
-        image_tokens: int = IMAGE_TOKENS,
+        self, frame: Frame, candidates: Sequence[Candidate], form: Format, count: CountTokens
     ) -> None:
         self.frame = frame
         self.candidates = candidates
         self.form = form
         self.count: CountTokens = cache(count)
-        self.image_tokens = image_tokens
 
     def total(self, contents: Contents) -> int:
         """Return the tokens of the whole context with these contents."""
-        prompt = render(self.frame, self.candidates, contents)
-        return self.count_written(self._write(prompt))
+        return self.count_written(self._write(render(self.frame, self.candidates, contents)))
 
     def cost(self, place: int, content: Content) -> int:
         """Return the tokens of the candidate at `place` with this content, counted by itself."""
@@ -209,7 +167,7 @@ class PromptWriter:
         return self._write(prompt)
 
     def count_written(self, written: Written) -> int:
-        return count_context(*written, self.count, image_tokens=self.image_tokens)
+        return count_context(*written, self.count)
 
     def _write(self, prompt: Prompt) -> Written:
         return FORMATS[self.form](prompt, self.frame.phrases)

@@ -19,8 +19,6 @@ REMEMBERED: Final = (PINNED, SEMANTIC, RECALL, PROJECT, SESSION_SUMMARY)
 PRECEDENCE: Final = (PINNED, WORKING, SEMANTIC, RECALL, PROJECT, SESSION_SUMMARY)
 """Most important first: the one that keeps a duplicate, and the order in which unused shares are passed on."""
 
-CANDIDATE_LAYERS: Final = frozenset(PRECEDENCE)
-
 Block = Mapping[str, Any]
 """A neutral piece of a message: `{"type": "text", "text"}`, or a reference, `{"type": "image" | "file",
 "name"?, "media_type"?, "url"? | "data"? (base64)}`."""
@@ -52,7 +50,7 @@ class Candidate:
     score_breakdown: Mapping[str, float] | None = None
 
     def __post_init__(self) -> None:
-        if self.layer not in CANDIDATE_LAYERS:  # without a rule it could never give way
+        if self.layer not in PRECEDENCE:  # without a rule it could never give way
             raise ValueError(f"unknown context layer {self.layer!r}; one of {', '.join(PRECEDENCE)}")
 
 

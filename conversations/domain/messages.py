@@ -12,8 +12,6 @@ from typing import Any, Final
 
 from memoryhub.search.analysis import ENGLISH_STOP_WORDS, JAPANESE_STOP_GRAMS, UNSPACED, is_unspaced
 
-TEXT_BLOCK = "text"
-
 
 class Role(StrEnum):
     """Roles in the providers' terms."""
@@ -53,7 +51,7 @@ def role_and_author(role: str, author: str) -> tuple[Role, str]:
 
 
 def text_of_blocks(blocks: Sequence[Mapping[str, Any]]) -> str:
-    return "\n".join(block["text"] for block in blocks if block["type"] == TEXT_BLOCK)
+    return "\n".join(block["text"] for block in blocks if block["type"] == "text")
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,8 +12,6 @@ from typing import Any, Final, Self
 from conversations.domain.layers import PRECEDENCE
 from memoryhub.tenancy.domain import Check, Policy, PolicyError, number, one_of, switch, text, whole
 
-__all__ = ["CALL_OPTIONS", "DEFAULT_POLICY", "ChatPolicy", "ContextPolicy", "PolicyError", "SessionPolicy"]
-
 BEFORE_HISTORY: Final = "before_history"
 WITH_USER_MESSAGE: Final = "with_user_message"
 

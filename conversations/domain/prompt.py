@@ -86,7 +86,11 @@ def render(frame: Frame, candidates: Sequence[Candidate], contents: Contents) ->
     if frame.disclosed is not None:
         message.insert(0, text_block(frame.phrases.disclosure.format(project=frame.disclosed)))
     if frame.policy.memory_placement == WITH_USER_MESSAGE:
-        turns = [*_marked(history), *remembered, Turn("user", tuple(message))]
+        # Merged before, so that the mark counts the blocks of its message.
+        history = list(_merged(history))
+        if history:
+            history[-1] = replace(history[-1], cache_after=len(history[-1].blocks) - 1)
+        turns = [*history, *remembered, Turn("user", tuple(message))]
     else:
         turns = [*remembered, *history, Turn("user", tuple(message))]
     if turns[0].role == "assistant":  # some providers refuse a conversation that the assistant begins
@@ -127,7 +131,11 @@ def render_entry(candidate: Candidate, content: Content, *, number: int, phrases
     if candidate.layer == PROJECT:
         title = "" if is_blank(candidate.title) else f"### {one_line(candidate.title)}\n"
         return title + quoted(text)
-    said = f"[{_source_label(candidate)}] " if candidate.layer == RECALL else ""
+    said = ""
+    if candidate.layer == RECALL:
+        date = candidate.created_at[:10]
+        known = (date if _DATE.fullmatch(date) else "", label(candidate.role), label(candidate.author))
+        said = f"[{' · '.join(part for part in known if part)}] "
     relevance = "" if candidate.relevance is None else f" ({phrases.relevance}: {candidate.relevance:.2f})"
     return f"{number}. {said}{one_line(text)}{relevance}"
 
@@ -151,19 +159,5 @@ def _merged(turns: Sequence[Turn]) -> tuple[Turn, ...]:
     return tuple(result)
 
 
-def _marked(history: list[Turn]) -> list[Turn]:
-    """Mark the end of the history, merged before so that the mark counts the blocks of its message."""
-    turns = list(_merged(history))
-    if turns:
-        turns[-1] = replace(turns[-1], cache_after=len(turns[-1].blocks) - 1)
-    return turns
-
-
 def _places(layer: str, candidates: Sequence[Candidate], contents: Contents) -> list[int]:
     return [place for place in sorted(contents) if candidates[place].layer == layer]
-
-
-def _source_label(candidate: Candidate) -> str:
-    date = candidate.created_at[:10]
-    known = (date if _DATE.fullmatch(date) else "", label(candidate.role), label(candidate.author))
-    return " · ".join(part for part in known if part)

@@ -32,13 +32,9 @@ from memoryhub.validators import text_problem
 
 BY = command("chat")
 COMMANDS = "/why: what the last answer knew; /new: begin a new session; /quit (or Ctrl-D): end."
-NOT_STORED = (SessionTaken, UnknownRow)
-UNANSWERED = (ChatFailed, ContextTooLarge, InvalidContext, TurnSuperseded)
 
 
 class Command(BaseCommand):
-    """Reads one message a line, and streams the answer."""
-
     help = f"Talk with an agent in the terminal. {COMMANDS}"
 
     def add_arguments(self, parser: CommandParser) -> None:
@@ -53,13 +49,15 @@ class Command(BaseCommand):
         actor = actor_for_writing(BY, options["agent"], options["user"], now=datetime.now(UTC))
         self.session_id: UUID | None = options["session"]
         self.last: ChatTurn | None = None
-        if self._is_terminal():
+        if sys.stdin.isatty():
             self.stdout.write(COMMANDS)
         for line in self._lines():
             if line == "/quit":
                 break
-            if line in ("/why", "/new"):
-                self._obey(line)
+            if line == "/new":
+                self.session_id = self.last = None
+            elif line == "/why":
+                self._explain()
             else:
                 self._answer(actor, line, with_memory=not options["no_memory"])
         if self.session_id:
@@ -69,7 +67,7 @@ class Command(BaseCommand):
         """Yield what is typed, blank lines apart; Ctrl-D and Ctrl-C end it."""
         while True:
             try:
-                line = input("> " if self._is_terminal() else "").strip()
+                line = input("> " if sys.stdin.isatty() else "").strip()
             except (EOFError, KeyboardInterrupt):
                 return
             if problem := text_problem(line):
@@ -77,16 +75,8 @@ class Command(BaseCommand):
             elif line:
                 yield line
 
-    @staticmethod
-    def _is_terminal() -> bool:
-        return sys.stdin.isatty()
-
-    def _obey(self, line: str) -> None:
-        if line == "/new":
-            self.session_id = self.last = None
-            return
-        items = self.last.receipt.items if self.last and self.last.receipt else []
-        for item in items:
+    def _explain(self) -> None:
+        for item in self.last.receipt.items if self.last and self.last.receipt else []:
             verdict, opening = "in " if item["included"] else "out", one_line(item["excerpt"])[:80]
             self.stdout.write(
                 f"{verdict} {item['layer']:<16} {item['tokens']:>6}  {opening}  ({item['reason']})"
@@ -105,9 +95,9 @@ class Command(BaseCommand):
             self.last = asyncio.run(self._write(prepared))
         except KeyboardInterrupt:
             self.stderr.write("\nNot waited for; the message is kept.")
-        except NOT_STORED as error:
+        except (SessionTaken, UnknownRow) as error:
             raise CommandError(str(error)) from error
-        except UNANSWERED as error:
+        except (ChatFailed, ContextTooLarge, InvalidContext, TurnSuperseded) as error:
             self.session_id = question.session_id
             self.stderr.write(f"\nNo answer: {error} The message is kept.")
 

@@ -116,7 +116,6 @@ def test_count_adds_texts_images_and_the_constants() -> None:
     expected = 3 + (4 + 1 + 3) + (4 + 1 + 1 + 1 + 1 + IMAGE_TOKENS + 1 + IMAGE_TOKENS) - 1
 
     assert count_context(system, messages, len) == expected
-    assert count_context(system, messages, len, image_tokens=0) == expected - 2 * IMAGE_TOKENS
 
 
 def test_both_forms_count_the_same() -> None:

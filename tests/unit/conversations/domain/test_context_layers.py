@@ -5,9 +5,9 @@ import pytest
 from conversations.domain.budget import GIVE_WAY_ORDER, Cut, apply_cuts, plan_cuts, steps_within_share
 from conversations.domain.content import sections_of
 from conversations.domain.layers import (
-    CANDIDATE_LAYERS,
     PHRASES,
     PINNED,
+    PRECEDENCE,
     PROJECT,
     RECALL,
     REMEMBERED,
@@ -42,11 +42,11 @@ def test_the_order_is_the_specs() -> None:
 
 
 def test_every_layer_gives_way_in_the_end() -> None:
-    assert {step.layer for step in GIVE_WAY_ORDER if step.floor == 0} == CANDIDATE_LAYERS
+    assert {step.layer for step in GIVE_WAY_ORDER if step.floor == 0} == set(PRECEDENCE)
 
 
 def test_every_remembered_layer_has_a_heading_in_every_language() -> None:
-    assert {*REMEMBERED, WORKING} == CANDIDATE_LAYERS
+    assert {*REMEMBERED, WORKING} == set(PRECEDENCE)
     assert all(set(phrases.headings) == set(REMEMBERED) for phrases in PHRASES.values())
 
 

@@ -108,7 +108,6 @@ requests = st.builds(
     layers=crowds.map(lambda layers: tuple(LayerResult(tuple(layer)) for layer in layers)),
     language=st.sampled_from(["en", "ja"]),
     format=st.sampled_from(["anthropic", "openai"]),
-    image_tokens=st.sampled_from([10, 300, 4784]),
 )
 counters = st.sampled_from([plain, jumpy, len])
 
@@ -147,7 +146,7 @@ def check_limit_and_metadata(
     request: AssemblyRequest, assembly: Assembly, count: Callable[[str], int]
 ) -> None:
     metadata = assembly.metadata
-    recount = count_context(assembly.system, assembly.messages, count, image_tokens=request.image_tokens)
+    recount = count_context(assembly.system, assembly.messages, count)
     assert metadata.total_tokens == recount <= metadata.token_limit == request.policy.token_limit
     check_context(assembly.system, assembly.messages, recount, metadata.token_limit)
     context = read_context(assembly.system, assembly.messages, NONCE)
