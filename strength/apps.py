@@ -12,10 +12,9 @@ class StrengthConfig(AppConfig):
         from memoryhub.api.health import DIAGNOSES
         from memoryhub.importexport.formats import EXPORT_FORMATS, IMPORT_FORMATS
         from memoryhub.jobs.backfill import SOURCES
-        from strength.actions.extraction import backfill_pieces
+        from strength.actions.extraction import backfill_pieces, strategies
         from strength.actions.importexport import CHATGPT, MEM0, memories_as_csv
         from strength.admin import panels, review, tiles
-        from strength.diagnosis import strategies
 
         SOURCES["extraction"] = backfill_pieces
         DIAGNOSES.append(strategies)

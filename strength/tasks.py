@@ -18,7 +18,7 @@ from memoryhub.llm.client import count_bad_attempts
 from memoryhub.tenancy.domain import PolicyError
 from memoryhub.tenancy.models import Actor
 from memoryhub.tenancy.policies import effective_policy
-from strength.actions import reflection, summary_memories
+from strength.actions import extraction, summary_memories
 from strength.actions.extraction import ExtractionRun
 from strength.actions.extraction import extract as extract_of
 from strength.actions.revisions import thin_history
@@ -117,7 +117,7 @@ def reflect(job: JobContext) -> None:
     by = job_principal(job.kind, job.id)
     with count_bad_attempts(job) as bad_attempts:
         step = partial(job.step, cursor=bad_attempts)
-        reflection.reflect(actor=actor, by=by, now=timezone.now(), bad_attempts=bad_attempts, step=step)
+        extraction.reflect(actor=actor, by=by, now=timezone.now(), bad_attempts=bad_attempts, step=step)
 
 
 @job("remember_summary", deadline_seconds=60, after=[After("summary")])

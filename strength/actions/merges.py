@@ -16,13 +16,21 @@ from memoryhub.auth.domain import Forbidden, Principal
 from memoryhub.auth.tenancy import UnknownRow
 from memoryhub.tenancy.policies import effective_policy
 from strength.actions.duplicates import Pair, likeness_of, side
-from strength.actions.revisions import snapshot, store_change, unique_text
+from strength.actions.revisions import BatchResult, snapshot, store_change, undo_revision, unique_text
 from strength.actions.tombstones import find_tombstone
 from strength.domain.memories import Status, WrongState
 from strength.domain.policy import StrengthPolicy
 from strength.domain.sleep import MergeState, RunState, joined
 from strength.domain.strength import Numbers, consolidation_level, left_of
-from strength.models import Memory, MemoryNumbers, MemorySource, Merge, PerspectiveStrength, SleepRun
+from strength.models import (
+    Memory,
+    MemoryNumbers,
+    MemoryRevision,
+    MemorySource,
+    Merge,
+    PerspectiveStrength,
+    SleepRun,
+)
 from strength.models.locks import lock_shared, settle_numbers
 from strength.sql import SLEEP_QUERIES
 
@@ -468,3 +476,21 @@ def withdraw_stale(run: SleepRun) -> None:
     """Withdraw open proposals about memories that are not active any more."""
     with connection.cursor() as cursor:
         cursor.execute(SLEEP_QUERIES["withdraw_stale"], {"actor_id": run.actor_id, "now": run.now})
+
+
+def undo(*, batch: UUID, by: Principal, reason: str, now: datetime) -> BatchResult:
+    """Undo what was done to many memories or merges at once, the last merge first.
+
+    Rows that were changed since are skipped.
+    """
+    undone = BatchResult(batch)
+    decided = Merge.objects.filter(batch=batch, state__in=[MergeState.MERGED, MergeState.DISMISSED])
+    with transaction.atomic():
+        for revision in MemoryRevision.objects.filter(batch=batch).order_by("actor_id", "memory_id"):
+            with undone.collect(revision):
+                undo_revision(revision=revision, by=by, reason=reason, now=now)
+        # A memory that was merged into another is separated before that one is.
+        for proposal in decided.select_related("actor").order_by("-id"):
+            with undone.collect(proposal):
+                reopen_merge(proposal=proposal, by=by, reason=reason, now=now)
+    return undone

@@ -46,9 +46,8 @@ from memoryhub.errors import DomainError
 from strength.actions.curation import curate_many, delete_many, plan_many
 from strength.actions.duplicates import kept_and_absorbed, likeness_of
 from strength.actions.importexport import some_as_csv, some_as_lines
-from strength.actions.merges import check_mergeable, merge_pair
+from strength.actions.merges import check_mergeable, merge_pair, undo
 from strength.actions.revisions import BatchResult
-from strength.actions.undo import undo
 from strength.domain.memories import WrongState
 from strength.models import Memory
 

@@ -6,6 +6,7 @@ from functools import partial
 from typing import Any, Final
 from urllib.parse import urlencode
 
+from django import forms
 from django.contrib import admin, messages
 from django.core.exceptions import PermissionDenied
 from django.db.models import QuerySet
@@ -23,8 +24,10 @@ from unfold.contrib.filters.admin import (
     RangeDateTimeFilter,
     RelatedDropdownFilter,
 )
+from unfold.widgets import UnfoldAdminDecimalFieldWidget, UnfoldAdminSelect2Widget, UnfoldAdminTextInputWidget
 
 from memoryhub.admin.base import (
+    ActionForm,
     UserFilter,
     as_uuid,
     choice_displays,
@@ -36,7 +39,8 @@ from memoryhub.admin.base import (
     render_page,
     title_with_time,
 )
-from memoryhub.admin.curated import CuratedAdmin, without_fields
+from memoryhub.admin.curated import CuratedAdmin, VersionedForm, without_fields
+from memoryhub.admin.fields import LinesField, ObjectField, ProseField, text_values
 from memoryhub.admin.object_actions import (
     NEXT,
     Done,
@@ -48,8 +52,11 @@ from memoryhub.admin.object_actions import (
     submitted_text,
 )
 from memoryhub.auth.tenancy import UnknownRow, actor_for_writing
+from memoryhub.tenancy.domain import MAX_USER_ID
+from memoryhub.tenancy.models import Agent
 from memoryhub.tenancy.namespaces import NamespaceError
 from strength.actions.curation import (
+    EDITABLE,
     TRANSITIONS,
     apply_transition,
     check_was_read,
@@ -57,12 +64,11 @@ from strength.actions.curation import (
     edit_memory,
     restore_revision,
 )
-from strength.actions.memories import write_memory
+from strength.actions.memories import NewMemory, write_memory
 from strength.actions.merges import undo_merge
 from strength.actions.revisions import undo_revision
 from strength.actions.usage import LEARNABLE, impact_memory, use_memory
 from strength.admin.bulk import DELETE, LABELS, bulk, take_back_many
-from strength.admin.forms import MemoryForm, NewMemoryForm
 from strength.admin.labels import FIELDS, IMPACTS, STATUS_COLOURS, STATUSES
 from strength.admin.memory_detail import fits_the_form, memory_context, retrieved
 from strength.admin.semantic_search import (
@@ -73,7 +79,7 @@ from strength.admin.semantic_search import (
     search_semantically,
     shown_score,
 )
-from strength.domain.memories import DuplicateMemory, MemoryRefused, Status, WrongState
+from strength.domain.memories import DuplicateMemory, Kind, MemoryRefused, ScopeLevel, Status, WrongState
 from strength.domain.strength import Impact
 from strength.models import Memory, MemoryRevision, Merge
 
@@ -91,6 +97,87 @@ ROW_VERBS: Final = {
     Status.REJECTED: (),
 }
 VERB_LABELS: Final = {verb: LABELS[verb] for verb in TRANSITIONS}
+
+
+LONGEST_CONTENT = 100_000
+LONGEST_LEARNING = 10_000
+
+
+class MemoryValuesForm(ActionForm):
+    """The values that people decide about."""
+
+    content = ProseField(max_length=LONGEST_CONTENT, label=_("Content"))
+    confidence = forms.FloatField(
+        required=False,
+        min_value=0,
+        max_value=1,
+        widget=UnfoldAdminDecimalFieldWidget(attrs={"step": "any"}),
+        label=_("Confidence"),
+        help_text=_("0 to 1; below the agent's floor a new memory waits for approval."),
+    )
+    tags = LinesField(most=50, longest=100, label=_("Tags"))
+    learnings = ObjectField(
+        check=text_values(LONGEST_LEARNING),
+        label=_("Learnings"),
+        help_text=_("What was learnt, by perspective, as JSON."),
+    )
+
+    class Meta:
+        model = Memory
+        fields = (
+            "content", "namespace", "kind", "tags", "scope_level", "scope_domain", "scope_project", "pinned",
+            "confidence", "learnings", "valid_from", "valid_to",
+        )  # fmt: skip
+
+    # The actions decide about the values, and say what is wrong with them.
+    not_checked_as_stored = frozenset(field.name for field in Memory._meta.fields)
+
+
+class NewMemoryForm(MemoryValuesForm):
+    """A memory to write, and whose it is."""
+
+    agent = forms.ModelChoiceField(
+        queryset=Agent.objects.all(), widget=UnfoldAdminSelect2Widget(), label=_("Agent"), empty_label=""
+    )
+    user_id = forms.CharField(
+        required=False,
+        max_length=MAX_USER_ID,
+        widget=UnfoldAdminTextInputWidget(),
+        label=_("User"),
+        help_text=_("Empty: a memory of the agent itself."),
+    )
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.fields["namespace"].required = False
+        self.fields["namespace"].help_text = _("Empty: the kind's own, such as /notes/{actorId}/.")
+        self.fields["scope_project"].help_text = _("Empty: the agent's current project.")
+        self.fields["scope_domain"].help_text = _("Empty: the agent's domain.")
+
+    def memory(self) -> NewMemory:
+        """Return what was typed as a new memory."""
+        values = self.cleaned_data
+        return NewMemory(
+            content=values["content"],
+            kind=Kind(values["kind"]),
+            namespace=values["namespace"] or None,
+            tags=values["tags"],
+            scope_level=ScopeLevel(values["scope_level"]),
+            scope_domain=values["scope_domain"] or None,
+            scope_project=values["scope_project"] or None,
+            learnings=values["learnings"],
+            pinned=values["pinned"],
+            confidence=values["confidence"],
+            valid_from=values["valid_from"],
+            valid_to=values["valid_to"],
+        )
+
+
+class MemoryForm(VersionedForm, MemoryValuesForm):
+    """An edit: what is left unchanged keeps its stored value."""
+
+    def values(self) -> dict[str, Any]:
+        return self.changed_values(EDITABLE)
 
 
 @admin.register(Memory)

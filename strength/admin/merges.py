@@ -46,9 +46,8 @@ from memoryhub.admin.object_actions import (
 )
 from memoryhub.ids import new_id
 from memoryhub.tenancy.policies import effective_policy
-from strength.actions.merges import dismiss_merge, is_as_compared, merge, reopen_merge, undo_merge
+from strength.actions.merges import dismiss_merge, is_as_compared, merge, reopen_merge, undo, undo_merge
 from strength.actions.review import open_merges
-from strength.actions.undo import undo
 from strength.admin.labels import MERGE_COLOURS, MERGE_STATES, STATUSES
 from strength.admin.memory_detail import may_read_memories
 from strength.domain.memories import Status, WrongState

@@ -16,8 +16,7 @@ from memoryhub.auth.tenancy import UnknownRow, seen_by
 from memoryhub.ids import new_id
 from strength.actions.merges import dismiss_merge, merge, undo_merge
 from strength.actions.sleep import SleepRequest
-from strength.actions.sleep_runs import TooMany, changes_of, sleep_many
-from strength.actions.undo import undo_sleeps
+from strength.actions.sleep_runs import TooMany, changes_of, sleep_many, undo_sleeps
 from strength.api.memories import MemoryOut, MemoryView, conflict
 from strength.domain.sleep import MergeState, RunState, Trigger
 from strength.models import Merge, SleepRun

@@ -13,7 +13,7 @@ from memoryhub.tenancy.models import Actor
 from strength.actions.curation import apply_transition
 from strength.actions.memories import NewMemory, write_memory
 from strength.actions.sleep import SleepRequest, sleep
-from strength.actions.undo import undo_sleep
+from strength.actions.sleep_runs import undo_sleep
 from strength.actions.usage import mark_candidates, use_memories, use_memory
 from strength.domain.sleep import Trigger
 from strength.models import Memory, MemoryIndex, MemoryNumbers, SleepRun

@@ -16,9 +16,8 @@ from memoryhub.llm.client import complete_json
 from memoryhub.llm.config import LLMConfig
 from memoryhub.llm.errors import ProviderError
 from memoryhub.tenancy.models import Actor
-from strength.actions.extraction import passed_messages, rewind, unread_messages
+from strength.actions.extraction import passed_messages, rewind, strategies, unread_messages
 from strength.admin.panels import tiles
-from strength.diagnosis import strategies
 from strength.domain.extraction import MOST_ITEMS, Strategy
 from strength.models import Memory, StrategyCursor
 from tests.conftest import run_jobs

@@ -15,8 +15,7 @@ from strength.actions.curation import apply_transition, delete_memory, edit_memo
 from strength.actions.merges import dismiss_merge, merge, undo_merge
 from strength.actions.revisions import snapshot
 from strength.actions.sleep import SleepRequest
-from strength.actions.sleep_runs import changes_of, preview_sleep
-from strength.actions.undo import undo_sleep
+from strength.actions.sleep_runs import changes_of, preview_sleep, undo_sleep
 from strength.actions.usage import set_strengths, use_memories
 from strength.domain.memories import WrongState
 from strength.domain.policy import StrengthPolicy
