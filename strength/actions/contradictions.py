@@ -5,7 +5,7 @@ that one slice of messages yielded, before any of it is written, and in portions
 """
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -36,7 +36,6 @@ from strength.domain.contradictions import (
     Action,
     KnownMemory,
     KnownState,
-    Relation,
     Resolution,
     relations,
     resolve,
@@ -74,14 +73,6 @@ log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
-class Comparison:
-    """One question to the model: new statements, by their places, and the known ones to compare them with."""
-
-    places: tuple[int, ...]
-    known: tuple[KnownMemory, ...]
-
-
-@dataclass(frozen=True)
 class ExtractedMemory:
     """A memory that a strategy extracted and has not written yet."""
 
@@ -103,50 +94,49 @@ def resolutions(
     another attempt helps, for unusable answers only while the caller `is_patient`; otherwise near duplicates are
     detected at writing, without the model.
     """
-    found: dict[int, Resolution] = {}
-    for comparison in _comparisons(extracted, _all_known(actor, extracted, now)):
-        texts = [extracted[place].content for place in comparison.places]
-        relations_of = _judged(actor, comparison.known, texts, is_patient)
-        for number, place in enumerate(comparison.places):
-            new = extracted[place]
-            found[place] = resolve(
-                comparison.known, relations_of.get(number, {}), said_at=new.said_at, is_trusted=new.is_trusted
-            )
-    return found
-
-
-def _all_known(
-    actor: Actor, extracted: Sequence[ExtractedMemory], now: datetime
-) -> dict[int, list[KnownMemory]]:
-    """Return the known memories near each extracted one; none for an exact duplicate, which writing detects."""
-    space, found = active_space(), dict[int, list[KnownMemory]]()
+    space, about = active_space(), dict[int, list[KnownMemory]]()
     for place, new in enumerate(extracted):
-        about = known_memories(actor, new, space, now=now) if new.kind in COMPARED else []
-        is_there = any(
-            each.text.strip() == new.content and each.state is KnownState.CURRENT for each in about
+        near = known_memories(actor, new, space, now=now) if new.kind in COMPARED else []
+        # Writing detects an exact duplicate without a model.
+        if not any(each.text.strip() == new.content and each.state is KnownState.CURRENT for each in near):
+            about[place] = near
+    found: dict[int, Resolution] = {}
+    for places, known in _questions(extracted, about):
+        blocks = statement_blocks(
+            known, [extracted[place].content for place in places], language=actor.agent.language
         )
-        if about and not is_there:
-            found[place] = about
+        try:
+            data = complete_json(actor, Operation.JUDGE, "judge_facts", blocks, JUDGING_SCHEMA)
+        except ProviderError as error:
+            if not error.permanent and (is_patient or not isinstance(error, BadAnswer)):
+                raise
+            log.warning("no model judged contradictions, near duplicates decide", extra={"code": error.code})
+            data = None
+        relations_of = relations(data, known=len(known), new=len(places))
+        for number, place in enumerate(places):
+            new, related = extracted[place], relations_of.get(number, {})
+            found[place] = resolve(known, related, said_at=new.said_at, is_trusted=new.is_trusted)
     return found
 
 
-def _comparisons(
+def _questions(
     extracted: Sequence[ExtractedMemory], about: Mapping[int, Sequence[KnownMemory]]
-) -> list[Comparison]:
-    """Divide the statements into questions, trusted apart from untrusted ones: untrusted words may steer the model."""
-    comparisons = list[Comparison]()
+) -> Iterator[tuple[list[int], list[KnownMemory]]]:
+    """Yield the places of new statements with the known ones to compare them with, one pair for each question.
+
+    Trusted statements apart from untrusted ones: untrusted words may steer the model.
+    """
     for is_trusted in (True, False):
         places, known = list[int](), dict[tuple[UUID, str], KnownMemory]()
-        for place in (each for each in about if extracted[each].is_trusted is is_trusted):
+        for place in (each for each in about if about[each] and extracted[each].is_trusted is is_trusted):
             more = {(each.memory_id, each.text): each for each in about[place]}
             if len(known | more) > MOST_KNOWN and places:
-                comparisons.append(Comparison(tuple(places), tuple(known.values())))
+                yield places, list(known.values())
                 places, known = [], {}
             places.append(place)
             known |= more
         if places:
-            comparisons.append(Comparison(tuple(places), tuple(known.values())))
-    return comparisons
+            yield places, list(known.values())
 
 
 def known_memories(
@@ -155,36 +145,32 @@ def known_memories(
     """Return the nearest known memories: rejected, corrected, and those of the agent's project, valid or ended.
 
     Rejected memories of untrusted origin are not compared with trusted statements: a tombstone knows near duplicates.
+    Memories of another project are neither reinforced nor ended from here.
     """
-    rows = MemoryIndex.objects.filter(actor_id=actor.id, namespace__in=_namespaces(actor, new))
+    kinds = TOGETHER if new.kind in TOGETHER else (new.kind,)
+    names = {"agent_id": actor.agent_id, "user_id": actor.user_id}
+    namespaces = [expand_namespace(default_namespace(kind), **names) for kind in kinds]
+    rows = MemoryIndex.objects.filter(actor_id=actor.id, namespace__in=namespaces)
     query = build_query(
         new.content, space=space, embed=lambda text: embed_query(space, text, payer=payer(actor))
     )
-    among = [Status.ACTIVE] if new.is_trusted else [Status.ACTIVE, Status.PENDING]
     rejected = rows.filter(status=Status.REJECTED)
     if new.is_trusted:
         rejected = rejected.filter(memory__trust=Trust.TRUSTED)
     found = _nearest(actor, rejected, query, NEAREST_REJECTED)
-    seen = rows.filter(_seen_in(actor.agent.current_project), status__in=among)
+    seen = rows.filter(status__in=[Status.ACTIVE] if new.is_trusted else [Status.ACTIVE, Status.PENDING])
+    if project := actor.agent.current_project:
+        seen = seen.filter(~(Q(scope_level=ScopeLevel.PROJECT) & ~Q(scope_project__in=["", project])))
     found += _nearest(actor, seen, query, NEAREST)
     said = _last_said(found, now)
-    return [
-        *_corrected_texts(actor, _namespaces(actor, new), new.content),
-        *(_known(memory, said, now) for memory in found),
-    ]
-
-
-def _seen_in(project: str) -> Q:
-    """Filter to memories that a project sees: those of another project are neither reinforced nor ended from here."""
-    of_another = Q(scope_level=ScopeLevel.PROJECT) & ~Q(scope_project__in=["", project])
-    return ~of_another if project else Q()
-
-
-def _namespaces(actor: Actor, new: ExtractedMemory) -> list[str]:
-    """Return the namespaces to search: facts and preferences are searched together."""
-    kinds = TOGETHER if new.kind in TOGETHER else (new.kind,)
-    folders = [default_namespace(kind) for kind in kinds]
-    return [expand_namespace(each, agent_id=actor.agent_id, user_id=actor.user_id) for each in folders]
+    known = []
+    for memory in found:
+        said_at = max(filter(None, [memory.valid_from, said.get(memory.pk) or memory.created_at]))
+        has_ended = memory.valid_to is not None and memory.valid_to <= now
+        by_status = {Status.REJECTED: KnownState.REJECTED, Status.PENDING: KnownState.PENDING}
+        state = by_status.get(Status(memory.status), KnownState.ENDED if has_ended else KnownState.CURRENT)
+        known.append(KnownMemory(memory.pk, memory.content, state, said_at, memory.valid_to))
+    return [*_corrected_texts(actor, namespaces, new.content), *known]
 
 
 def _nearest(actor: Actor, rows: QuerySet[MemoryIndex], query: SearchQuery, most: int) -> list[Memory]:
@@ -214,19 +200,6 @@ def _last_said(memories: Sequence[Memory], now: datetime) -> dict[UUID, datetime
     return said
 
 
-def _known(memory: Memory, said: Mapping[UUID, datetime], now: datetime) -> KnownMemory:
-    said_at = max(filter(None, [memory.valid_from, said.get(memory.pk) or memory.created_at]))
-    return KnownMemory(memory.pk, memory.content, _state(memory, now), said_at, memory.valid_to)
-
-
-def _state(memory: Memory, now: datetime) -> KnownState:
-    if memory.status == Status.REJECTED:
-        return KnownState.REJECTED
-    if memory.status == Status.PENDING:
-        return KnownState.PENDING
-    return KnownState.ENDED if memory.valid_to is not None and memory.valid_to <= now else KnownState.CURRENT
-
-
 def _corrected_texts(actor: Actor, namespaces: Sequence[str], text: str) -> list[KnownMemory]:
     """Return the texts that people corrected, nearest first: tombstones hold no texts, but revisions do.
 
@@ -253,20 +226,6 @@ def _corrected_texts(actor: Actor, namespaces: Sequence[str], text: str) -> list
     return corrected[:NEAREST_REJECTED]
 
 
-def _judged(
-    actor: Actor, known: Sequence[KnownMemory], new: Sequence[str], is_patient: bool
-) -> dict[int, dict[int, Relation]]:
-    blocks = statement_blocks(known, new, language=actor.agent.language)
-    try:
-        data = complete_json(actor, Operation.JUDGE, "judge_facts", blocks, JUDGING_SCHEMA)
-    except ProviderError as error:
-        if not error.permanent and (is_patient or not isinstance(error, BadAnswer)):
-            raise
-        log.warning("no model judged contradictions, near duplicates decide", extra={"code": error.code})
-        return {}
-    return relations(data, known=len(known), new=len(new))
-
-
 @dataclass(frozen=True)
 class ExtractionResult:
     """Ids of the new memories, and how many extracted ones were known, blocked by a tombstone, or refused."""
@@ -277,12 +236,8 @@ class ExtractionResult:
     refused: int = 0
 
     def __add__(self, other: "ExtractionResult") -> "ExtractionResult":
-        return ExtractionResult(
-            self.new + other.new,
-            self.known + other.known,
-            self.blocked + other.blocked,
-            self.refused + other.refused,
-        )
+        sums = (self.known + other.known, self.blocked + other.blocked, self.refused + other.refused)
+        return ExtractionResult(self.new + other.new, *sums)
 
 
 def write_extracted(
@@ -301,7 +256,10 @@ def write_extracted(
     if not extracted:
         return ExtractionResult()
     lock_shared(actor.id)
-    _lock_known(actor, resolutions)
+    # The known memories and their numbers, in the order of keys, as every writer of several does.
+    if keys := {known.memory_id for resolution in resolutions.values() for known in resolution.about}:
+        Memory.objects.of([actor.id]).locked(keys)
+        settle_numbers(actor.id, keys)
     new, known, blocked, refused = list[UUID](), 0, 0, 0
     for place, each in enumerate(extracted):
         try:
@@ -319,16 +277,6 @@ def write_extracted(
     return ExtractionResult(tuple(new), known, blocked, refused)
 
 
-def _lock_known(actor: Actor, resolutions: Mapping[int, Resolution]) -> None:
-    """Lock the known memories and their numbers, in the order of keys, as every writer of several does."""
-    keys = {known.memory_id for resolution in resolutions.values() for known in resolution.about}
-    if keys:
-        list(
-            Memory.objects.of([actor.id]).filter(pk__in=keys).select_for_update().order_by("id").values("pk")
-        )
-        settle_numbers(actor.id, keys)
-
-
 def _write(
     actor: Actor,
     extracted: ExtractedMemory,
@@ -337,50 +285,35 @@ def _write(
     by: Principal,
     now: datetime,
 ) -> tuple[UUID | None, bool]:
-    """Return the memory that now says it, None where it is blocked, and whether it is new."""
+    """Return the memory that now says it, None where it is blocked, and whether it is new.
+
+    Ends contradicted memories; those that a person pinned or edited stay, and the new one awaits review.
+    """
     if resolution.action is Action.BLOCK:
         return None, False
     new = NewMemory(
         content=extracted.content, kind=extracted.kind, namespace=extracted.namespace, source=Source.EXTRACTION,
         source_message_ids=extracted.message_ids, channel=channel, confidence=extracted.confidence,
     )  # fmt: skip
-    about = _rows(actor, resolution.about)
+    keys = [known.memory_id for known in resolution.about]
+    rows = Memory.objects.of([actor.id]).select_related("actor__agent").in_bulk(keys)
+    about = [rows[key] for key in keys if key in rows]
     if resolution.action is Action.REINFORCE:
         # Deleted since the model was asked: that is a decision too, and this says the same.
         return (repeat_memory(memory=about[0], new=new, by=by, now=now).pk if about else None), False
-    new = replace(new, unlike=frozenset(known.memory_id for known in resolution.about))
+    new = replace(new, unlike=frozenset(keys))
     if resolution.action is Action.WRITE_AS_PAST:
         new = replace(new, valid_from=extracted.said_at, valid_to=resolution.about[0].said_at)
     if resolution.action is Action.SUPERSEDE and extracted.is_trusted and about:
-        return _supersede(actor, about, new, extracted, by, now)
+        new = replace(new, needs_approval=any(old.pinned or old.locked for old in about))
+        at = min(extracted.said_at, now)
+        for old in sorted(about, key=lambda each: each.kind != extracted.kind):
+            along = [each for each in about if each.pk != old.pk]
+            # It has changed since the model was asked: what is new is written, and nothing ends.
+            with suppress(WrongState, UnknownRow, Forbidden, MemoryRefused):
+                written = supersede_memory(
+                    memory=old, new=new, at=at, by=by, reason=REASON, now=now, along=along
+                )
+                return written.pk, True
     memory, is_new = write_memory(actor=actor, new=new, by=by, now=now)
     return memory.pk, is_new
-
-
-def _supersede(
-    actor: Actor,
-    about: Sequence[Memory],
-    new: NewMemory,
-    extracted: ExtractedMemory,
-    by: Principal,
-    now: datetime,
-) -> tuple[UUID, bool]:
-    """End the contradicted memories; those that a person pinned or edited stay, and the new one awaits review."""
-    new = replace(new, needs_approval=any(old.pinned or old.locked for old in about))
-    at = min(extracted.said_at, now)
-    for old in sorted(about, key=lambda each: each.kind != extracted.kind):
-        along = [each for each in about if each.pk != old.pk]
-        # It has changed since the model was asked: what is new is written, and nothing ends.
-        with suppress(WrongState, UnknownRow, Forbidden, MemoryRefused):
-            return supersede_memory(
-                memory=old, new=new, at=at, by=by, reason=REASON, now=now, along=along
-            ).pk, True
-    memory, is_new = write_memory(actor=actor, new=new, by=by, now=now)
-    return memory.pk, is_new
-
-
-def _rows(actor: Actor, about: Sequence[KnownMemory]) -> list[Memory]:
-    """Return the current rows of known memories, in their order."""
-    keys = [known.memory_id for known in about]
-    rows = Memory.objects.of([actor.id]).select_related("actor__agent").in_bulk(keys)
-    return [rows[key] for key in keys if key in rows]

@@ -42,6 +42,7 @@ from strength.actions.tombstones import (
 )
 from strength.actions.usage import set_strengths
 from strength.domain.memories import (
+    CURATED,
     DuplicateMemory,
     LockedByPerson,
     MemoryRefused,
@@ -57,10 +58,7 @@ from strength.domain.policy import StrengthPolicy
 from strength.models import CurrentNumbers, Memory, MemoryRevision
 from strength.models.locks import lock_shared
 
-EDITABLE = frozenset(
-    {"content", "namespace", "kind", "tags", "scope_level", "scope_domain", "scope_project", "learnings", "confidence",
-     "valid_from", "valid_to", "pinned"}
-)  # fmt: skip
+EDITABLE = frozenset(CURATED) - {"status", "locked"}
 
 
 @dataclass(frozen=True)
@@ -191,14 +189,7 @@ def delete_memory(
     """Delete a memory with its revisions, sources and text in receipts; a tombstone keeps it from being extracted."""
     locked = _lock(memory, expected_version, by)
     if locked.trust == Trust.TRUSTED or by.is_trusted:
-        leave_tombstone(
-            memory=locked,
-            text=locked.content,
-            decision=TombstoneReason.DELETED,
-            stands_in=None,
-            by=by,
-            now=now,
-        )
+        leave_tombstone(memory=locked, text=locked.content, decision=TombstoneReason.DELETED, by=by, now=now)
     forget_source(source_id=locked.pk)
     forget_answers(actor=locked.actor, row_id=locked.pk)
     audit.record(
@@ -217,15 +208,20 @@ def _change(
     with unique_text(DuplicateMemory(_("Another memory in this namespace has the same text."))):
         locked = _lock(memory, expected_version, by)
         _check_state(locked, verb, allowed)
-        before, kept = snapshot(locked), {**state_beside(locked, _tombstone_texts(locked, values)), **beside}
+        has_tombstones = bool(values.keys() & {"content", "status"})
+        texts = {locked.content, values.get("content", locked.content)} if has_tombstones else set()
+        before, kept = snapshot(locked), {**state_beside(locked, texts), **beside}
         _apply(locked, values, by)
-        _check_tombstones(locked, before, by)
         if snapshot(locked) == before:
             return locked
-        _lock_edited_text(locked, before, verb, by)
-        if entry is not None and before["content"] != locked.content:
-            index_memory(locked, entry, spaces)
+        is_rewritten = locked.content != before["content"]
+        if by.kind is PrincipalKind.JOB and locked.locked and is_rewritten:
+            raise LockedByPerson(_("A person has put this text right; a job may not rewrite it."))
+        if by.kind is not PrincipalKind.JOB and (verb == "edit" or (verb == "approve" and is_rewritten)):
+            locked.locked = True
         _update_tombstones(locked, before, by, now)
+        if entry is not None and is_rewritten:
+            index_memory(locked, entry, spaces)
         store_change(
             locked, verb=verb, before=before, by=by, reason=reason, now=now, beside=kept, batch=batch
         )
@@ -234,49 +230,25 @@ def _change(
         return locked
 
 
-def _lock_edited_text(memory: Memory, before: Mapping[str, Any], verb: str, by: Principal) -> None:
-    """Lock a text that a person edited against jobs. Raises LockedByPerson where a job rewrites a locked one."""
-    is_rewritten = memory.content != before["content"]
-    if memory.locked and is_rewritten and by.kind is PrincipalKind.JOB:
-        raise LockedByPerson(_("A person has put this text right; a job may not rewrite it."))
-    is_edited = verb == "edit" or (verb == "approve" and is_rewritten)
-    memory.locked = memory.locked or (is_edited and by.kind is not PrincipalKind.JOB)
-
-
-def _tombstone_texts(memory: Memory, values: Mapping[str, Any]) -> set[str]:
-    if not values.keys() & {"content", "status"}:
-        return set()
-    return {memory.content, values.get("content", memory.content)}
-
-
-def _check_tombstones(memory: Memory, before: Mapping[str, Any], by: Principal) -> None:
-    """Raise BlockedByTombstone where a client's new text matches the tombstone of another memory."""
-    if memory.content == before["content"] or by.kind in (PrincipalKind.CURATOR, PrincipalKind.COMMAND):
-        return
-    tombstone = find_tombstone(actor_id=memory.actor_id, text=memory.content)
-    if tombstone is not None and tombstone.memory_id != memory.pk:
-        raise BlockedByTombstone(TombstoneReason(tombstone.decision))
-
-
 def _update_tombstones(memory: Memory, before: Mapping[str, Any], by: Principal, now: datetime) -> None:
-    """Leave tombstones of a rejected or replaced text; lift them from a text that a person activates (SPEC M9)."""
+    """Leave tombstones of a rejected or replaced text; lift them from a text that a person activates (SPEC M9).
+
+    Raises BlockedByTombstone where a client's new text matches the tombstone of another memory.
+    """
+    is_rewritten = memory.content != before["content"]
+    if is_rewritten and by.kind not in (PrincipalKind.CURATOR, PrincipalKind.COMMAND):
+        tombstone = find_tombstone(actor_id=memory.actor_id, text=memory.content)
+        if tombstone is not None and tombstone.memory_id != memory.pk:
+            raise BlockedByTombstone(TombstoneReason(tombstone.decision))
     if not by.is_trusted or by.kind is PrincipalKind.JOB:
         return
     if memory.status == Status.REJECTED != before["status"]:
-        leave_tombstone(
-            memory=memory,
-            text=memory.content,
-            decision=TombstoneReason.REJECTED,
-            stands_in=None,
-            by=by,
-            now=now,
-        )
-    if memory.content != before["content"] and not are_near_duplicates(memory.content, before["content"]):
+        leave_tombstone(memory=memory, text=memory.content, decision=TombstoneReason.REJECTED, by=by, now=now)
+    if is_rewritten and not are_near_duplicates(memory.content, before["content"]):
         leave_tombstone(
             memory=memory, text=before["content"], decision=TombstoneReason.EDITED, stands_in=memory.pk, by=by, now=now
         )  # fmt: skip
-    is_changed = memory.content != before["content"] or memory.status != before["status"]
-    if memory.status == Status.ACTIVE and is_changed:
+    if memory.status == Status.ACTIVE and (is_rewritten or memory.status != before["status"]):
         lift_tombstones(actor_id=memory.actor_id, text=memory.content)
 
 
@@ -296,23 +268,28 @@ def _lock(memory: Memory, expected_version: int | None, by: Principal) -> Memory
 
 def _check_state(memory: Memory, verb: str, allowed: frozenset[Status]) -> None:
     if Status(memory.status) not in allowed:
-        raise WrongState(
-            format_lazy(
-                _("A memory that is {status} cannot be {done}."),
-                status=_(memory.status),
-                done=_(_past(verb)),
-            )
-        )
+        irregular = {"pin": "pinned", "unpin": "unpinned"}
+        done = irregular.get(verb, f"{verb}d" if verb.endswith("e") else f"{verb}ed")
+        text = _("A memory that is {status} cannot be {done}.")
+        raise WrongState(format_lazy(text, status=_(memory.status), done=_(done)))
 
 
 def _apply(memory: Memory, values: Mapping[str, Any], by: Principal) -> None:
-    was, text = memory.status, memory.content
+    """Set values, with what follows from them. Raises WrongState, MemoryRefused, Forbidden."""
+    actor, was, text = memory.actor, memory.status, memory.content
     for name, value in values.items():
         setattr(memory, name, value)
     if memory.status == Status.ACTIVE != was and memory.valid_to is None:
         memory.superseded_by = None  # it had been merged into another
-    _complete(memory)
-    _check(memory)
+    memory.namespace = expand_namespace(memory.namespace, agent_id=actor.agent_id, user_id=actor.user_id)
+    if memory.scope_level == ScopeLevel.DOMAIN and not memory.scope_domain:
+        memory.scope_domain = memory.agent.domain
+    if memory.pinned and memory.status != Status.ACTIVE:
+        problem = _("A memory that is {status} cannot be pinned.")
+        raise WrongState(format_lazy(problem, status=_(memory.status)))
+    check_scope(ScopeLevel(memory.scope_level), domain=memory.scope_domain, user_id=actor.user_id)
+    if memory.valid_from and memory.valid_to and memory.valid_from > memory.valid_to:
+        raise MemoryRefused("valid_to", _("A memory cannot end before it begins."))
     if memory.status == Status.ACTIVE != was:
         if not by.is_trusted:
             raise Forbidden(_("An untrusted key cannot bring a memory into contexts; a curator can."))
@@ -323,38 +300,16 @@ def _apply(memory: Memory, values: Mapping[str, Any], by: Principal) -> None:
             memory.trust, memory.status, memory.pinned = Trust.UNTRUSTED, Status.PENDING, False
 
 
-def _complete(memory: Memory) -> None:
-    actor = memory.actor
-    memory.namespace = expand_namespace(memory.namespace, agent_id=actor.agent_id, user_id=actor.user_id)
-    if memory.scope_level == ScopeLevel.DOMAIN and not memory.scope_domain:
-        memory.scope_domain = memory.agent.domain
-
-
-def _check(memory: Memory) -> None:
-    if memory.pinned and memory.status != Status.ACTIVE:
-        raise WrongState(
-            format_lazy(_("A memory that is {status} cannot be pinned."), status=_(memory.status))
-        )
-    check_scope(ScopeLevel(memory.scope_level), domain=memory.scope_domain, user_id=memory.actor.user_id)
-    if memory.valid_from and memory.valid_to and memory.valid_from > memory.valid_to:
-        raise MemoryRefused("valid_to", _("A memory cannot end before it begins."))
-
-
-def _past(verb: str) -> str:
-    irregular = {"pin": "pinned", "unpin": "unpinned"}
-    return irregular.get(verb, f"{verb}d" if verb.endswith("e") else f"{verb}ed")
-
-
 def plan_many(memories: Iterable[Memory], verb: str) -> BatchResult:
     """Return what `curate_many` would change as the memories are now; changes nothing."""
     plan = BatchResult()
     for memory in memories:
         with plan.collect(memory):
-            _check_transition(memory, verb)
+            check_transition(memory, verb)
     return plan
 
 
-def _check_transition(memory: Memory, verb: str) -> None:
+def check_transition(memory: Memory, verb: str) -> None:
     """Raise WrongState where the memory's state does not allow the verb, or the verb changes nothing."""
     transition = TRANSITIONS[verb]
     if all(getattr(memory, name) == value for name, value in transition.sets.items()):
@@ -379,14 +334,11 @@ def curate_many(
     reason: str,
     now: datetime,
 ) -> BatchResult:
-    """Apply a transition to each memory that allows it, as one batch that can be undone.
-
-    `versions` are those that the person saw, by id.
-    """
+    """Apply a transition to each memory that allows it, as one batch; `versions` are those that the person saw."""
     done = BatchResult()
     for memory in _in_lock_order(memories):
         with done.collect(memory):
-            _check_transition(memory, verb)
+            check_transition(memory, verb)
             seen = versions.get(str(memory.pk))
             check_was_read(verb, seen)
             apply_transition(

@@ -3,7 +3,7 @@
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Final
+from typing import Any, Final
 from uuid import UUID
 
 from django.db.models import Q
@@ -15,7 +15,7 @@ from memoryhub.search.query import build_query, candidates
 from memoryhub.tenancy.models import Actor
 from strength.domain.duplicates import NEAR, fingerprint, likeness
 from strength.domain.memories import Status
-from strength.domain.sleep import Side, kept_first
+from strength.domain.sleep import keep_rank
 from strength.models import Memory, MemoryIndex, SleepRun
 
 MOST_CANDIDATES: Final = 8
@@ -25,16 +25,8 @@ MOST_CANDIDATES: Final = 8
 WORD_FLOOR: Final = 0.3
 SIMILARITY_FLOOR: Final = 0.8
 
-EQUAL_IN_PAIRS: Final = ("kind", "scope_level", "scope_domain", "scope_project", "valid_from", "valid_to")
-"""A memory that fewer see, or that ends, cannot replace another."""
-
-
-@dataclass(frozen=True)
-class NearDuplicate:
-    """A memory that says the same as a text, and its likeness in [0, 1]."""
-
-    memory: Memory
-    likeness: float
+SAME_SCOPE: Final = ("scope_level", "scope_domain", "scope_project", "valid_from", "valid_to")
+"""What must be equal to merge: a memory that fewer see, or that ends, cannot replace the other."""
 
 
 @dataclass(frozen=True)
@@ -56,8 +48,11 @@ def near_duplicates(
     now: datetime,
     among: Sequence[Status],
     besides: Collection[UUID] = (),
-) -> list[NearDuplicate]:
-    """Return the namespace's valid memories that say the same as a text, the nearest first; calls no provider."""
+) -> list[tuple[Memory, float]]:
+    """Return the namespace's valid memories that say the same as a text, with their likenesses, the nearest first.
+
+    Calls no provider.
+    """
     query = build_query(text, space=space, embed=lambda _: vector)
     rows = MemoryIndex.objects.filter(
         Q(valid_to=None) | Q(valid_to__gt=now),
@@ -72,11 +67,9 @@ def near_duplicates(
         return []
     written, prints = fingerprint(text), [fingerprint(memory.content) for memory in memories]
     weights = idf(written.terms.union(*(each.terms for each in prints)))
-    scored = [
-        NearDuplicate(memory, likeness(written, each, weights))
-        for memory, each in zip(memories, prints, strict=True)
-    ]
-    return sorted((each for each in scored if each.likeness >= NEAR), key=lambda each: -each.likeness)
+    scores = [likeness(written, each, weights) for each in prints]
+    near = [each for each in zip(memories, scores, strict=True) if each[1] >= NEAR]
+    return sorted(near, key=lambda each: -each[1])
 
 
 def to_compare(run: SleepRun, most: int) -> list[Memory]:
@@ -101,21 +94,23 @@ def pairs_among(actor: Actor, memories: Sequence[Memory], *, now: datetime) -> l
             actor_id=actor.id, namespace=memory.namespace, text=memory.content, space=space,
             vector=vectors.get(memory.pk), now=now, among=[Status.ACTIVE], besides=[memory.pk],
         )  # fmt: skip
-        for each in found:
-            if all(getattr(memory, name) == getattr(each.memory, name) for name in EQUAL_IN_PAIRS):
-                pairs.append(Pair(*kept_and_absorbed(memory, each.memory), each.likeness))
+        for other, alike in found:
+            if all(getattr(memory, name) == getattr(other, name) for name in ("kind", *SAME_SCOPE)):
+                pairs.append(Pair(*kept_and_absorbed(memory, other), alike))
                 break
     return pairs
 
 
-def side(memory: Memory) -> Side:
-    return Side(memory.pk, memory.locked, memory.pinned, memory.numbers.strength, memory.created_at)
-
-
 def kept_and_absorbed(one: Memory, other: Memory) -> tuple[Memory, Memory]:
     """Return the memory that a merge keeps, unless a person chooses otherwise, and the one that it absorbs."""
-    first, _second = kept_first(side(one), side(other))
-    return (one, other) if first.key == one.pk else (other, one)
+
+    def rank(memory: Memory) -> Any:
+        return keep_rank(
+            locked=memory.locked, pinned=memory.pinned, strength=memory.numbers.strength,
+            created_at=memory.created_at, key=memory.pk,
+        )  # fmt: skip
+
+    return (one, other) if rank(one) <= rank(other) else (other, one)
 
 
 def likeness_of(one: str, other: str) -> float:

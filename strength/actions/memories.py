@@ -1,6 +1,6 @@
 """Write memories without duplicates, and let new ones supersede old ones (SPEC M1-M3, M8, M10)."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -24,7 +24,7 @@ from memoryhub.tenancy.models import Actor
 from memoryhub.tenancy.namespaces import expand_namespace
 from memoryhub.tenancy.policies import effective_policy
 from strength.actions.duplicates import near_duplicates
-from strength.actions.revisions import keep_revision, snapshot, store_change
+from strength.actions.revisions import keep_revision, last_verb, snapshot, store_change
 from strength.actions.search import index_memory
 from strength.actions.tombstones import (
     BlockedByTombstone,
@@ -55,7 +55,6 @@ from strength.models import (
     CurrentNumbers,
     Memory,
     MemoryNumbers,
-    MemoryRevision,
     MemorySource,
     PerspectiveStrength,
     SleepState,
@@ -104,24 +103,21 @@ def write_memory(*, actor: Actor, new: NewMemory, by: Principal, now: datetime) 
     spaces = writing_spaces()
     draft, messages = _judged_draft(actor, new, by, now)
     entry = _entry(new, spaces)
-    with transaction.atomic():
+    with atomic_but_for_tombstones():
         lock_shared(actor.id)
-        known = _same_text(draft)
-        is_known = known is not None and known.status == Status.ACTIVE
-        match = TombstoneMatch() if is_known else _match_tombstones(draft, new, by, now)
-        if match.replacement is not None:
-            return match.replacement, False
-        if match.blocked_by is None:
-            known = known or _near_duplicate(draft, new, entry, spaces) or _reactivated(draft, by, now)
-            known = known or _insert_or_find(draft)
-            if known is not None:
-                return _repeat(known, draft, messages, by=by, now=now), False
-            _add_numbers(draft, new)
-            _add_sources(draft, messages, now)
-            index_memory(draft, entry, spaces)
-            keep_revision(memory=draft, verb="create", before={}, by=by, reason=match.reason, now=now)
-    if match.blocked_by is not None:
-        raise BlockedByTombstone(match.blocked_by)
+        known, reason = _same_text(draft), ""
+        if known is None or known.status != Status.ACTIVE:
+            replacement, reason = _match_tombstones(draft, new, by, now)
+            if replacement is not None:
+                return replacement, False
+        known = known or _near_duplicate(draft, new, entry, spaces) or _reactivated(draft, by, now)
+        known = known or _insert_or_find(draft)
+        if known is not None:
+            return _repeat(known, draft, messages, by=by, now=now), False
+        _add_numbers(draft, new)
+        _add_sources(draft, messages, now)
+        index_memory(draft, entry, spaces)
+        keep_revision(memory=draft, verb="create", before={}, by=by, reason=reason, now=now)
     return draft, True
 
 
@@ -142,33 +138,31 @@ def repeat_memory(*, memory: Memory, new: NewMemory, by: Principal, now: datetim
     return known
 
 
-@dataclass(frozen=True)
-class TombstoneMatch:
-    """The effect of a tombstone on a text: blocked, answered with the memory in its place, or pending for a reason."""
+def _match_tombstones(
+    draft: Memory, new: NewMemory, by: Principal, now: datetime
+) -> tuple[Memory | None, str]:
+    """Return the memory in the place of a text that may not be written, or why the draft is now pending, if it is.
 
-    blocked_by: TombstoneReason | None = None
-    replacement: Memory | None = None
-    reason: str = ""
-
-
-def _match_tombstones(draft: Memory, new: NewMemory, by: Principal, now: datetime) -> TombstoneMatch:
+    Raises BlockedByTombstone.
+    """
     if by.kind is PrincipalKind.CURATOR:
         lift_tombstones(actor_id=draft.actor_id, text=draft.content)
-        return TombstoneMatch()
+        return None, ""
     tombstone = find_tombstone(actor_id=draft.actor_id, text=draft.content)
     if tombstone is None and new.source is Source.EXTRACTION:
         tombstone = find_deletion(
             actor_id=draft.actor_id, kind=draft.kind, message_ids=new.source_message_ids
         )
     if tombstone is None:
-        return TombstoneMatch()
-    decision = TombstoneReason(tombstone.decision)
+        return None, ""
     if new.source not in AUTOMATIC and by.kind is not PrincipalKind.JOB:
         draft.status, draft.pinned = Status.PENDING, False
-        return TombstoneMatch(reason=f"A person {decision} a memory that says this.")
+        return None, f"A person {tombstone.decision} a memory that says this."
     count_held_back(tombstone, now=now)
     replacement = Memory.objects.of([draft.actor_id]).active().filter(pk__in=[tombstone.memory_id]).first()
-    return TombstoneMatch(replacement=replacement) if replacement else TombstoneMatch(blocked_by=decision)
+    if replacement is None:
+        raise BlockedByTombstone(TombstoneReason(tombstone.decision))
+    return replacement, ""
 
 
 def _near_duplicate(
@@ -186,7 +180,7 @@ def _near_duplicate(
         among=[Status.ACTIVE] if draft.status == Status.ACTIVE else [Status.ACTIVE, Status.PENDING],
         besides=new.unlike,
     )  # fmt: skip
-    keys = [each.memory.pk for each in alike[:1]]
+    keys = [memory.pk for memory, _likeness in alike[:1]]
     return next(iter(Memory.objects.of([draft.actor_id]).locked(keys).values()), None)
 
 
@@ -200,8 +194,7 @@ def _reactivated(draft: Memory, by: Principal, now: datetime) -> Memory | None:
     archived = _of_text(draft).filter(status=Status.ARCHIVED).order_by("-updated_at").first()
     if archived is None:
         return None
-    revisions = MemoryRevision.objects.filter(actor_id=archived.actor_id, memory=archived)
-    if revisions.order_by("-number").values_list("verb", flat=True).first() != SLEEP_VERB:
+    if last_verb(archived) != SLEEP_VERB:
         return None
     before = snapshot(archived)
     archived.status = Status.ACTIVE
@@ -401,20 +394,23 @@ def supersede_memory(
 ) -> Memory:
     """Write a memory that holds from `at` on, end the old one then, and return the new one.
 
-    Values that the new one does not state are the old one's. The old one is kept, and found by searches `as_of` a time
-    before. Those `along` end with it where they can. Where the new one is pending, or a job would end what a person has
-    edited, the old ones hold until it is approved. Raises VersionMismatch, WrongState for a memory that is not active
-    or has ended, MemoryRefused for an end before its begin, and what `write_memory` raises.
+    Values that the new one does not state are the old one's. Those `along` end with it where they can. Where the new
+    one is pending, or a job would end what a person has edited, the old ones hold until it is approved. Raises
+    VersionMismatch, WrongState for a memory that has ended or is not active, MemoryRefused, BlockedByTombstone.
     """
     lock_shared(memory.actor_id)
     held = Memory.objects.of([memory.actor_id]).locked([memory.pk, *(each.pk for each in along)])
     old = held.pop(memory.pk, None)
     if old is None:
         raise UnknownRow(format_lazy(_("No memory {id}."), id=memory.pk))
-    if expected_version is not None and old.version != expected_version:
+    if expected_version not in (None, old.version):
         raise VersionMismatch(old.version)
     _check_endable(old, at, by)
-    olds = [old, *_endable(held.values(), at, by)]
+    olds = [old]
+    for each in held.values():
+        with suppress(Forbidden, WrongState, MemoryRefused):
+            _check_endable(each, at, by)
+            olds.append(each)
     written, is_new = write_memory(actor=old.actor, new=_successor(new, olds, at, by), by=by, now=now)
     if written.pk == old.pk:
         raise MemoryRefused("content", _("The new text says what the memory says already."))
@@ -425,13 +421,6 @@ def supersede_memory(
     elif written.status == Status.PENDING and by.is_trusted:
         note_superseded(written, ending, is_new=is_new, now=now)
     return written
-
-
-def _endable(memories: Iterable[Memory], at: datetime, by: Principal) -> Iterator[Memory]:
-    for each in memories:
-        with suppress(Forbidden, WrongState, MemoryRefused):
-            _check_endable(each, at, by)
-            yield each
 
 
 def _check_endable(old: Memory, at: datetime, by: Principal) -> None:

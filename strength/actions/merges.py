@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import Any, Final
+from typing import Any
 from uuid import UUID
 
 from django.db import connection, transaction
@@ -15,13 +15,13 @@ from memoryhub.auth import audit
 from memoryhub.auth.domain import Forbidden, Principal
 from memoryhub.auth.tenancy import UnknownRow
 from memoryhub.tenancy.policies import effective_policy
-from strength.actions.duplicates import Pair, likeness_of, side
+from strength.actions.duplicates import SAME_SCOPE, Pair, likeness_of
 from strength.actions.revisions import BatchResult, snapshot, store_change, undo_revision, unique_text
 from strength.actions.tombstones import find_tombstone
 from strength.domain.memories import Status, WrongState
 from strength.domain.policy import StrengthPolicy
 from strength.domain.sleep import MergeState, RunState, joined
-from strength.domain.strength import Numbers, consolidation_level, left_of
+from strength.domain.strength import consolidation_level, left_of
 from strength.models import (
     Memory,
     MemoryNumbers,
@@ -33,9 +33,6 @@ from strength.models import (
 )
 from strength.models.locks import lock_shared, settle_numbers
 from strength.sql import SLEEP_QUERIES
-
-SAME: Final = ("scope_level", "scope_domain", "scope_project", "valid_from", "valid_to")
-"""What must be equal to merge: a memory that fewer see, or that ends, cannot replace the other."""
 
 
 class CannotMerge(WrongState):
@@ -180,30 +177,28 @@ def undo_merge(
     its text by now.
     """
     with unique_text(CannotMerge(_("Another memory has the text of the absorbed one by now."))):
-        return _undo_merge(proposal, by, reason, now, leaves)
-
-
-def _undo_merge(proposal: Merge, by: Principal, reason: str, now: datetime, leaves: MergeState) -> Merge:
-    proposal = _lock_proposal(proposal, MergeState.MERGED, by)
-    kept, absorbed = _lock_pair(proposal)
-    undo = proposal.undo
-    if absorbed.version != undo["absorbed_version"] or absorbed.status != Status.ARCHIVED:
-        raise CannotMerge(_("The memory that was absorbed was changed since; bring it back by hand."))
-    tombstone = find_tombstone(actor_id=absorbed.actor_id, text=absorbed.content)
-    if tombstone is not None and proposal.decided_at and tombstone.created_at >= proposal.decided_at:
-        raise CannotMerge(_("A person has decided against what the absorbed one says; it stays archived."))
-    before_kept, before_absorbed = snapshot(kept), snapshot(absorbed)
-    _restore_numbers(kept, undo)
-    _restore_perspectives(kept, undo["perspectives"])
-    MemorySource.objects.filter(actor_id=kept.actor_id, memory=kept, pk__in=undo["sources"]).delete()
-    kept.tags = [tag for tag in kept.tags if tag not in undo["new_tags"]]
-    kept.learnings = {
-        name: text for name, text in kept.learnings.items() if name not in undo["new_learnings"]
-    }
-    absorbed.status, absorbed.superseded_by, absorbed.pinned = Status.ACTIVE, None, undo["was_pinned"]
-    for memory, before in ((kept, before_kept), (absorbed, before_absorbed)):
-        store_change(memory, verb="unmerge", before=before, by=by, reason=reason, now=now)
-    return _decide(proposal, leaves, by, reason, now)
+        proposal = _lock_proposal(proposal, MergeState.MERGED, by)
+        kept, absorbed = _lock_pair(proposal)
+        undo = proposal.undo
+        if absorbed.version != undo["absorbed_version"] or absorbed.status != Status.ARCHIVED:
+            raise CannotMerge(_("The memory that was absorbed was changed since; bring it back by hand."))
+        tombstone = find_tombstone(actor_id=absorbed.actor_id, text=absorbed.content)
+        if tombstone is not None and proposal.decided_at and tombstone.created_at >= proposal.decided_at:
+            raise CannotMerge(
+                _("A person has decided against what the absorbed one says; it stays archived.")
+            )
+        before_kept, before_absorbed = snapshot(kept), snapshot(absorbed)
+        _restore_numbers(kept, undo)
+        _restore_perspectives(kept, undo["perspectives"])
+        MemorySource.objects.filter(actor_id=kept.actor_id, memory=kept, pk__in=undo["sources"]).delete()
+        kept.tags = [tag for tag in kept.tags if tag not in undo["new_tags"]]
+        kept.learnings = {
+            name: text for name, text in kept.learnings.items() if name not in undo["new_learnings"]
+        }
+        absorbed.status, absorbed.superseded_by, absorbed.pinned = Status.ACTIVE, None, undo["was_pinned"]
+        for memory, before in ((kept, before_kept), (absorbed, before_absorbed)):
+            store_change(memory, verb="unmerge", before=before, by=by, reason=reason, now=now)
+        return _decide(proposal, leaves, by, reason, now)
 
 
 def _lock_proposal(proposal: Merge, state: MergeState, by: Principal) -> Merge:
@@ -266,7 +261,8 @@ def _join_numbers(kept: Memory, absorbed: Memory, proposal: Merge) -> dict[str, 
         exclude_from_sleep_undo(kept.actor_id, [kept.pk, absorbed.pk])
         rows = _locked_numbers([kept, absorbed])
     mine, other = rows[kept.pk], rows[absorbed.pk]
-    new = joined(_numbers(mine), _numbers(other), effective_policy(StrengthPolicy, kept.agent, kept.actor))
+    policy = effective_policy(StrengthPolicy, kept.agent, kept.actor)
+    new = joined(mine.as_numbers(), other.as_numbers(), policy)
     latest = max(filter(None, (mine.last_accessed_at, other.last_accessed_at)), default=None)
     undo = {
         "strength": new.strength - mine.strength,
@@ -307,10 +303,6 @@ def _restore_numbers(kept: Memory, undo: dict[str, Any]) -> None:
     if row.last_accessed_at == merged:
         row.last_accessed_at = before
     row.save()
-
-
-def _numbers(row: MemoryNumbers) -> Numbers:
-    return Numbers(row.strength, row.access_count, row.impact_score, row.consolidation_level, row.faded)
 
 
 def _add_sources(kept: Memory, absorbed: Memory) -> list[str]:
@@ -391,7 +383,7 @@ def check_mergeable(one: Memory, other: Memory) -> None:
         raise WrongState(_("Two memories of one user, or of one agent, can be merged; these are not."))
     if not one.status == other.status == Status.ACTIVE:
         raise WrongState(_("Only active memories can be merged."))
-    if any(getattr(one, name) != getattr(other, name) for name in SAME):
+    if any(getattr(one, name) != getattr(other, name) for name in SAME_SCOPE):
         raise WrongState(_("Their scope, or the time in which they hold, is not the same."))
 
 
@@ -434,7 +426,7 @@ def record_pairs(run: SleepRun, pairs: Sequence[Pair], *, merges: bool) -> tuple
             actor_id=run.actor_id, run=run, kept=pair.kept, kept_version=pair.kept.version, absorbed=pair.absorbed,
             absorbed_version=pair.absorbed.version, likeness=pair.likeness, created_at=run.now,
         )  # fmt: skip
-        if not merges or side(pair.absorbed).is_decided:
+        if not merges or pair.absorbed.locked or pair.absorbed.pinned:
             proposed += 1
             continue
         try:

@@ -37,22 +37,15 @@ class QueueFilter:
     order: Order = Order.OLDEST
 
 
-@dataclass(frozen=True)
-class NearMemory:
-    """An active memory near a pending one."""
-
-    memory: Memory
-    relevance: float
-    similarity: float | None
-
-
 def next_item(queue: QueueFilter, *, now: datetime, besides: Collection[UUID] = ()) -> Item | None:
     """Return the first item of the queue that is not among `besides`."""
-    firsts = [
-        (row["rank"], row["created_at"], str(row["pk"]), Item(_sort_of(row), row["pk"]))
-        for rows in _rows(queue, now)
-        if (row := rows.exclude(pk__in=list(besides)).order_by("rank", "created_at", "pk").first())
-    ]
+    firsts = []
+    for rows in _rows(queue, now):
+        row = rows.exclude(pk__in=list(besides)).order_by("rank", "created_at", "pk").first()
+        if row is not None:
+            memory_sort = Sort.CORRECTION if row.get("supersedes") is not None else Sort.MEMORY
+            sort = memory_sort if "supersedes" in row else Sort.MERGE
+            firsts.append((row["rank"], row["created_at"], str(row["pk"]), Item(sort, row["pk"])))
     return min(firsts, key=lambda first: first[:3])[3] if firsts else None
 
 
@@ -87,67 +80,53 @@ def open_merges(now: datetime) -> QuerySet[Merge]:
 
 
 def _rows(queue: QueueFilter, now: datetime) -> list[Any]:
-    """Return the rows of each table: key, sort value, creation, and what they supersede."""
+    """Return the rows of each table: key, sort value, creation, and what they supersede.
+
+    By weight, corrections come first, then the stronger memories, and the merges of the most alike.
+    """
     whose = Q()
     if queue.agent_id:
         whose &= Q(actor__agent_id=queue.agent_id)
     if queue.user_id:
         whose &= Q(actor__user_id=queue.user_id)
+    by_weight, equal = queue.order is Order.WEIGHTIEST, Value(0.0, output_field=FloatField())
     tables: list[Any] = []
     if queue.sort is not Sort.MERGE:
         memories = pending_memories().filter(whose)
         if queue.sort is not None:
             memories = memories.filter(supersedes__isnull=queue.sort is Sort.MEMORY)
-        rank = _weight_of_memory() if queue.order is Order.WEIGHTIEST else _equal()
-        tables.append(memories.annotate(rank=rank).values("pk", "rank", "created_at", "supersedes"))
+        weight = Case(
+            When(supersedes__isnull=False, then=Value(-CORRECTIONS_WEIGH)),
+            default=-Least(Coalesce(F("numbers__strength"), 0.0) / 2.0, 1.0),
+            output_field=FloatField(),
+        )
+        rows = memories.annotate(rank=weight if by_weight else equal)
+        tables.append(rows.values("pk", "rank", "created_at", "supersedes"))
     if queue.sort in (None, Sort.MERGE):
-        rank = -F("likeness") if queue.order is Order.WEIGHTIEST else _equal()
-        merges = open_merges(now).filter(whose).annotate(rank=rank)
+        merges = open_merges(now).filter(whose).annotate(rank=-F("likeness") if by_weight else equal)
         tables.append(merges.values("pk", "rank", "created_at"))
     return tables
 
 
-def _sort_of(row: dict[str, Any]) -> Sort:
-    if "supersedes" not in row:
-        return Sort.MERGE
-    return Sort.MEMORY if row["supersedes"] is None else Sort.CORRECTION
+def near_memories(memory: Memory, *, now: datetime) -> list[tuple[Memory, float]]:
+    """Return the active memories of the actor and its agent nearest to a pending one, with their relevance.
 
-
-def _equal() -> Value:
-    return Value(0.0, output_field=FloatField())
-
-
-def _weight_of_memory() -> Any:
-    """Return a pending memory's negative weight: corrections first, then the stronger."""
-    strength = Least(Coalesce(F("numbers__strength"), 0.0) / 2.0, 1.0)
-    return Case(
-        When(supersedes__isnull=False, then=Value(-CORRECTIONS_WEIGH)),
-        default=-strength,
-        output_field=FloatField(),
-    )
-
-
-def near_memories(memory: Memory, *, now: datetime) -> list[NearMemory]:
-    """Return the active memories of the actor and its agent nearest to a pending one; calls no provider."""
+    Calls no provider.
+    """
     space, whose = active_space(), {memory.actor_id, actor_id(memory.actor.agent_id, "")}
     own = MemoryIndex.objects.filter(actor_id=memory.actor_id, memory=memory, space=space)
     vector = own.values_list("vector", flat=True).first()
-    text = memory.content[:LONGEST_COMPARED]
-    query = build_query(text, space=space, embed=lambda _: vector)
+    query = build_query(memory.content[:LONGEST_COMPARED], space=space, embed=lambda _: vector)
     rows = MemoryIndex.objects.filter(
         Q(valid_to=None) | Q(valid_to__gt=now), actor_id__in=whose, status=Status.ACTIVE
     ).exclude(memory_id=memory.pk)
     policy = effective_policy(SearchPolicy, memory.agent, memory.actor)
     found = candidates(
-        rows,
-        query,
-        similarity_threshold=policy.similarity_threshold,
-        word_floor=policy.word_floor,
-        limit=MOST_NEAR,
-    ).best
+        rows, query, similarity_threshold=policy.similarity_threshold, word_floor=policy.word_floor, limit=MOST_NEAR
+    ).best  # fmt: skip
     memories = Memory.objects.of(whose).select_related("numbers").in_bulk([each.owner_id for each in found])
     return [
-        NearMemory(memories[each.owner_id], each.relevance, each.similarity_raw)
+        (memories[each.owner_id], each.relevance)
         for each in found
         if each.owner_id in memories and each.relevance >= LEAST_NEAR
     ]

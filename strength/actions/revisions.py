@@ -67,14 +67,8 @@ class BatchResult:
 
 def snapshot(memory: Memory) -> dict[str, Any]:
     """Return the curated values as JSON types."""
-    values = {name: getattr(memory, name) for name in CURATED}
-    return {name: _as_json(value) for name, value in values.items()}
-
-
-def _as_json(value: Any) -> Any:
-    if isinstance(value, datetime):
-        return value.isoformat()
-    return list(value) if isinstance(value, tuple) else value
+    values = {name: getattr(memory, name) for name in CURATED} | {"tags": list(memory.tags)}
+    return {name: each.isoformat() if isinstance(each, datetime) else each for name, each in values.items()}
 
 
 def store_change(
@@ -126,6 +120,12 @@ def keep_revision(
     return revision
 
 
+def last_verb(memory: Memory) -> str | None:
+    """Return the verb of a memory's latest revision."""
+    revisions = MemoryRevision.objects.filter(actor_id=memory.actor_id, memory=memory).order_by("-number")
+    return revisions.values_list("verb", flat=True).first()
+
+
 def state_beside(memory: Memory, texts: Iterable[str]) -> dict[str, Any]:
     """Return what a change may alter besides curated values, as JSON types: ids, states and tombstones, no text.
 
@@ -166,24 +166,15 @@ def undo_revision(*, revision: MemoryRevision, by: Principal, reason: str, now: 
     if revision.verb not in UNDOABLE:
         raise WrongState(_("This change is not one that can be taken back here."))
     with unique_text(DuplicateMemory(_("Another memory in this namespace has the same text by now."))):
-        memory = _lock_revised(revision)
+        lock_shared(revision.actor_id)
+        rows = Memory.objects.of([revision.actor_id])
+        memory = rows.locked([revision.memory_id, *_superseded(revision)]).get(revision.memory_id)
+        if memory is None or memory.version != revision.number:
+            raise ChangedSince(_("It was changed since; its revisions bring back what is wanted."))
         _revert(memory, revision, by=by, reason=reason, now=now)
         for ended, ending in _ended_by(memory, revision):
             _revert(ended, ending, by=by, reason=reason, now=now)
         return memory
-
-
-def _lock_revised(revision: MemoryRevision) -> Memory:
-    """Lock the memory and those that it superseded, in the order of keys, as everywhere."""
-    lock_shared(revision.actor_id)
-    memory = (
-        Memory.objects.of([revision.actor_id])
-        .locked([revision.memory_id, *_superseded(revision)])
-        .get(revision.memory_id)
-    )
-    if memory is None or memory.version != revision.number:
-        raise ChangedSince(_("It was changed since; its revisions bring back what is wanted."))
-    return memory
 
 
 def _superseded(revision: MemoryRevision) -> list[UUID]:
@@ -191,8 +182,12 @@ def _superseded(revision: MemoryRevision) -> list[UUID]:
 
 
 def _revert(memory: Memory, revision: MemoryRevision, *, by: Principal, reason: str, now: datetime) -> None:
-    before = snapshot(memory)
-    for name, value in _values_before(revision).items():
+    before, values = snapshot(memory), parsed_dates(revision.changed_before)
+    if TRUST in revision.beside:  # revisions older than `beside` hold curated values alone
+        values |= {"trust": revision.beside[TRUST], "supersedes": _superseded(revision) or None}
+    if revision.verb == "supersede":
+        values["superseded_by"] = None
+    for name, value in values.items():
         setattr(memory, name, value)
     memory.content_digest = content_digest(memory.content)
     if memory.content != before["content"]:
@@ -209,20 +204,10 @@ def _revert(memory: Memory, revision: MemoryRevision, *, by: Principal, reason: 
         set_strengths(memories=[memory], strengths={memory.pk: revision.beside[STRENGTH]}, by=by, now=now)
 
 
-def _values_before(revision: MemoryRevision) -> dict[str, Any]:
-    """Return what the change replaced; revisions older than `beside` hold curated values alone."""
-    values: dict[str, Any] = parsed_dates(revision.changed_before)
-    if TRUST in revision.beside:
-        values |= {"trust": revision.beside[TRUST], "supersedes": _superseded(revision) or None}
-    if revision.verb == "supersede":
-        values["superseded_by"] = None
-    return values
-
-
 def parsed_dates(values: Mapping[str, Any]) -> dict[str, Any]:
     """Return a snapshot's values with its dates as datetimes."""
-    dates = {name: values[name] for name in ("valid_from", "valid_to") if name in values}
-    return {**values, **{name: parse_datetime(text) if text else None for name, text in dates.items()}}
+    dates = {name: parse_datetime(values[name]) for name in ("valid_from", "valid_to") if values.get(name)}
+    return {**values, **dates}
 
 
 def _ended_by(memory: Memory, revision: MemoryRevision) -> list[tuple[Memory, MemoryRevision]]:

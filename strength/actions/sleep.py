@@ -8,7 +8,6 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from enum import Enum, auto
 from typing import Any, Final
 from uuid import UUID
 
@@ -50,14 +49,6 @@ NOT_ALL_COMPARED: Final = (
 )
 
 
-class Ends(Enum):
-    """Whether a batch is the last of a run, because all are compared or the limit is reached."""
-
-    NO = auto()
-    ALL = auto()
-    FOR_NOW = auto()
-
-
 Step = Callable[[], AbstractContextManager[None]]
 
 
@@ -97,9 +88,10 @@ def sleep(
         batch = to_compare(run, most)
         pairs = pairs_among(actor, batch, now=run.now)
         left = None if left is None else left - len(batch)
-        ends = Ends.ALL if len(batch) < most else Ends.FOR_NOW if left == 0 or not may_go_on() else Ends.NO
+        is_all = len(batch) < most
+        goes_on = not is_all and left != 0 and may_go_on()
         with step():
-            run = _compare_on(actor, run, batch, pairs, ends)
+            run = _compare_on(actor, run, batch, pairs, is_all=is_all, goes_on=goes_on)
     return run
 
 
@@ -107,7 +99,7 @@ def _advance(actor: Actor, request: SleepRequest, begun: UUID | None = None) -> 
     """Process the next slice of the actor's run, or begin one; the last slice ends the phase."""
     lock_exclusive(actor.id)
     state = lock_state(actor)
-    run = _existing_run(actor, state, request, begun) or _begin(actor, state, request)
+    run = _run_for(actor, state, request, begun)
     if run.state == RunState.RUNNING and run.phase == Phase.FADE:
         _fade_slice(run, state)
     elif run.state == RunState.RUNNING and run.phase == Phase.CROWD:
@@ -129,23 +121,18 @@ def store_state(state: SleepState) -> tuple[datetime, datetime]:
     with connection.cursor() as cursor:
         cursor.execute(SLEEP_QUERIES["store_state"], values)
         moment, began, *_settings = cursor.fetchone()
-    return moment, began
+        return moment, began
 
 
-def _existing_run(
-    actor: Actor, state: SleepState, request: SleepRequest, begun: UUID | None
-) -> SleepRun | None:
-    """Return the latest run where it is running, is the one that is continued, or ended after the request."""
+def _run_for(actor: Actor, state: SleepState, request: SleepRequest, begun: UUID | None) -> SleepRun:
+    """Return the latest run if it is running, is the one `begun`, or ended after the request; otherwise a new one."""
     latest = SleepRun.objects.filter(actor=actor, number=state.runs).first()
-    if latest is None:
-        return None
-    latest.actor = actor
-    ended_since = latest.processed_at is not None and latest.processed_at >= request.now
-    answers = latest.state == RunState.RUNNING or (latest.state == RunState.DONE and ended_since)
-    return latest if answers or latest.pk == begun else None
-
-
-def _begin(actor: Actor, state: SleepState, request: SleepRequest) -> SleepRun:
+    if latest is not None:
+        latest.actor = actor
+        ended_since = latest.processed_at is not None and latest.processed_at >= request.now
+        answers = latest.state == RunState.RUNNING or (latest.state == RunState.DONE and ended_since)
+        if answers or latest.pk == begun:
+            return latest
     state.runs += 1
     return SleepRun(
         actor=actor, number=state.runs, group=request.group, trigger=request.trigger, now=request.now,
@@ -259,8 +246,10 @@ def _begin_comparing(run: SleepRun, state: SleepState, policy: StrengthPolicy) -
         store_state(state)
 
 
-def _compare_on(actor: Actor, seen: SleepRun, batch: list[Memory], pairs: list[Pair], ends: Ends) -> SleepRun:
-    """Store the pairs of a batch, unless another process did meanwhile; the last batch ends the run."""
+def _compare_on(
+    actor: Actor, seen: SleepRun, batch: list[Memory], pairs: list[Pair], *, is_all: bool, goes_on: bool
+) -> SleepRun:
+    """Store the pairs of a batch, unless another process did meanwhile; end the run unless it goes on."""
     lock_exclusive(actor.id)
     state = lock_state(actor)
     run = SleepRun.objects.select_related("actor__agent").get(pk=seen.pk, actor_id=actor.id)
@@ -271,8 +260,8 @@ def _compare_on(actor: Actor, seen: SleepRun, batch: list[Memory], pairs: list[P
     run.merged_count += merged
     if batch:
         run.after, run.compared_at = batch[-1].pk, batch[-1].updated_at
-    if ends is not Ends.NO:
-        _end(run, state, leaves_some=ends is Ends.FOR_NOW and bool(to_compare(run, 1)))
+    if not goes_on:
+        _end(run, state, leaves_some=not is_all and bool(to_compare(run, 1)))
     run.save()
     return run
 

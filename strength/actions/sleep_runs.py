@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext, suppress
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Final
 from uuid import UUID
@@ -18,7 +17,7 @@ from memoryhub.auth.tenancy import UnknownRow, hold
 from memoryhub.errors import DomainError
 from memoryhub.tenancy.models import Actor
 from memoryhub.tenancy.policies import effective_policy
-from strength.actions.duplicates import pairs_among, side, to_compare
+from strength.actions.duplicates import pairs_among, to_compare
 from strength.actions.merges import CannotMerge, exclude_from_sleep_undo, undo_merge
 from strength.actions.sleep import (
     SleepRequest,
@@ -90,7 +89,13 @@ def changes_of(run: SleepRun) -> list[Change]:
     """Return a run's changes, the weightiest first; decay is known until the actor's next sleep."""
     if run.dry_run:
         return list(run.changes)
-    return sorted([*_archived(run), *_merges(run), *_faded(run)], key=_weight)[:MOST_CHANGES]
+    archived = _archived(run)
+    gone = set(archive_revisions(run).values_list("memory_id", flat=True))
+    values = {"actor_id": run.actor_id, "number": run.number, "most": MOST_CHANGES}
+    with connection.cursor() as cursor:
+        cursor.execute(SLEEP_QUERIES["changes"], values)
+        faded = [_number_change(*row) for row in cursor.fetchall() if row[0] not in gone]
+    return sorted([*archived, *_merges(run), *faded], key=_weight)[:MOST_CHANGES]
 
 
 def _weight(change: Change) -> tuple[int, float, str]:
@@ -107,16 +112,14 @@ def _fading(run: SleepRun, policy: StrengthPolicy) -> list[Change]:
         rows = cursor.fetchall()
     if rows:
         run.decayed_count, run.archived_count, run.consolidated_count = rows[0][7:]
-    return [_previewed(*row[:7]) for row in rows]
-
-
-def _previewed(
-    memory_id: UUID, before: float, after: float, level: int, new_level: int, is_weak: bool, goes: bool
-) -> Change:
-    if goes:
-        why = Why.WEAK if is_weak else Why.CROWDED
-        return _change(ChangeKind.ARCHIVE, memory_id, why, before=before, after=after)
-    return _number_change(memory_id, before, after, level, new_level)
+    changes = []
+    for memory_id, before, after, level, new_level, is_weak, is_archived, *_counts in rows:
+        if is_archived:
+            why = Why.WEAK if is_weak else Why.CROWDED
+            changes.append(_change(ChangeKind.ARCHIVE, memory_id, why, before=before, after=after))
+        else:
+            changes.append(_number_change(memory_id, before, after, level, new_level))
+    return changes
 
 
 def _number_change(memory_id: UUID, before: float, after: float, level: int, new_level: int) -> Change:
@@ -144,14 +147,14 @@ def _merging(actor: Actor, run: SleepRun, policy: StrengthPolicy) -> list[Change
         .exclude(state__in=[MergeState.WITHDRAWN, MergeState.UNDONE])
         .values_list("kept_id", "absorbed_id")
     }
-    itself = policy.near_duplicates == "merge"
-    return [
-        _change(
-            ChangeKind.MERGE if itself and not side(pair.absorbed).is_decided else ChangeKind.PROPOSE_MERGE,
-            pair.absorbed.pk, Why.SAME, into=str(pair.kept.pk), likeness=pair.likeness,
-        )
-        for key, pair in found.items() if key not in known
-    ]  # fmt: skip
+    changes = []
+    for key, pair in found.items():
+        if key not in known:
+            is_kept_apart = policy.near_duplicates != "merge" or pair.absorbed.locked or pair.absorbed.pinned
+            kind = ChangeKind.PROPOSE_MERGE if is_kept_apart else ChangeKind.MERGE
+            into = str(pair.kept.pk)
+            changes.append(_change(kind, pair.absorbed.pk, Why.SAME, into=into, likeness=pair.likeness))
+    return changes
 
 
 def archive_revisions(run: SleepRun) -> QuerySet[MemoryRevision]:
@@ -183,30 +186,13 @@ def _merges(run: SleepRun) -> list[Change]:
     ]  # fmt: skip
 
 
-def _faded(run: SleepRun) -> list[Change]:
-    gone = set(archive_revisions(run).values_list("memory_id", flat=True))
-    with connection.cursor() as cursor:
-        cursor.execute(
-            SLEEP_QUERIES["changes"], {"actor_id": run.actor_id, "number": run.number, "most": MOST_CHANGES}
-        )
-        rows = cursor.fetchall()
-    return [_number_change(*row) for row in rows if row[0] not in gone]
+def compare_with_preview(
+    *, run: SleepRun, changes: Sequence[Change]
+) -> tuple[SleepRun, list[Change], list[Change]] | None:
+    """Return the latest preview before a sleep, the changes it did not list, and those it listed that did not happen.
 
-
-@dataclass(frozen=True)
-class PreviewComparison:
-    """The latest preview before a sleep, the changes that it did not list, and those it listed that did not happen.
-
-    Without decay, which every hour between the two changes.
+    Without decay, which every hour between the two changes. None for a preview, and for a sleep without one.
     """
-
-    preview: SleepRun
-    unforeseen: list[Change]
-    missed: list[Change]
-
-
-def compare_with_preview(*, run: SleepRun, changes: Sequence[Change]) -> PreviewComparison | None:
-    """Compare a sleep's changes with its preview; None for a preview, and for a sleep without one."""
     if run.dry_run:
         return None
     rows = SleepRun.objects.filter(actor_id=run.actor_id, now__lt=run.now, now__gte=run.now - KEPT_FOR)
@@ -214,11 +200,8 @@ def compare_with_preview(*, run: SleepRun, changes: Sequence[Change]) -> Preview
     if before is None or not before.dry_run:
         return None
     did, foresaw = _by_memory(changes), _by_memory(before.changes)
-    return PreviewComparison(
-        preview=before,
-        unforeseen=[change for key, change in did.items() if key not in foresaw],
-        missed=[change for key, change in foresaw.items() if key not in did],
-    )
+    unforeseen = [change for key, change in did.items() if key not in foresaw]
+    return before, unforeseen, [change for key, change in foresaw.items() if key not in did]
 
 
 def _by_memory(changes: Sequence[Change]) -> dict[tuple[str, str], Change]:

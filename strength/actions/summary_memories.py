@@ -18,10 +18,11 @@ from memoryhub.tenancy.domain import Trust
 from memoryhub.tenancy.models import Actor
 from strength.actions.curation import apply_transition, delete_memory, edit_memory
 from strength.actions.memories import NewMemory, write_memory
+from strength.actions.revisions import last_verb
 from strength.actions.tombstones import BlockedByTombstone
 from strength.domain.extraction import Strategy, namespace_of
 from strength.domain.memories import SLEEP_VERB, Kind, LockedByPerson, Source, Status
-from strength.models import Memory, MemoryRevision, StrategyCursor
+from strength.models import Memory, StrategyCursor
 from strength.models.locks import lock_shared
 
 REASON = "The session's summary was rewritten."
@@ -80,45 +81,29 @@ def _written(
         content=summary.text.strip(), kind=Kind.SUMMARY, namespace=namespace_of(Strategy.SUMMARY, session.pk),
         source=Source.EXTRACTION, channel=session.channel,
     )  # fmt: skip
+    as_trusted = replace(by, is_trusted=by.is_trusted and summary.trust == Trust.TRUSTED)
     with suppress(BlockedByTombstone):
-        memory, _ = write_memory(actor=actor, new=new, by=_as_trusted_as(summary, by), now=now)
+        memory, _ = write_memory(actor=actor, new=new, by=as_trusted, now=now)
         return memory
     return None
-
-
-def _as_trusted_as(summary: SessionSummary, by: Principal) -> Principal:
-    return replace(by, is_trusted=by.is_trusted and summary.trust == Trust.TRUSTED)
 
 
 def _rewritten(
     actor: Actor, memory_id: UUID, summary: SessionSummary, by: Principal, now: datetime
 ) -> Memory | None:
     memory = Memory.objects.of([actor.id]).select_related("actor__agent").filter(pk=memory_id).first()
-    if memory is None or not _may_be_rewritten(memory, summary):
+    if memory is None or memory.locked or memory.status == Status.REJECTED:
+        return None
+    if memory.status == Status.ARCHIVED and last_verb(memory) != SLEEP_VERB:
+        return None
+    if summary.trust != Trust.TRUSTED and memory.status != Status.PENDING:
         return None
     with suppress(LockedByPerson, BlockedByTombstone):
+        values = {"content": summary.text.strip()}
         memory = edit_memory(
-            memory=memory,
-            values={"content": summary.text.strip()},
-            expected_version=None,
-            by=by,
-            reason=REASON,
-            now=now,
+            memory=memory, values=values, expected_version=None, by=by, reason=REASON, now=now
         )
         if memory.status == Status.ARCHIVED:
             memory = apply_transition(memory=memory, verb="reactivate", by=by, reason=REASON, now=now)
         return memory
     return None
-
-
-def _may_be_rewritten(memory: Memory, summary: SessionSummary) -> bool:
-    if memory.locked or memory.status == Status.REJECTED:
-        return False
-    if memory.status == Status.ARCHIVED and _last_verb(memory) != SLEEP_VERB:
-        return False
-    return summary.trust == Trust.TRUSTED or memory.status == Status.PENDING
-
-
-def _last_verb(memory: Memory) -> str | None:
-    revisions = MemoryRevision.objects.filter(actor_id=memory.actor_id, memory=memory).order_by("-number")
-    return revisions.values_list("verb", flat=True).first()

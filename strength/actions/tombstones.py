@@ -68,9 +68,9 @@ def leave_tombstone(
     memory: Memory,
     text: str,
     decision: TombstoneReason,
-    stands_in: UUID | None,
     by: Principal,
     now: datetime,
+    stands_in: UUID | None = None,
 ) -> None:
     """Keep a text of a memory from being written again; `stands_in` replaces it. Jobs leave none."""
     if by.kind is PrincipalKind.JOB:

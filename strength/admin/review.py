@@ -42,10 +42,8 @@ from strength.admin.memory_detail import memory_links, source_messages
 from strength.admin.merges import LONGEST_SHOWN, merge_of, other_merges, pair_of
 from strength.domain.memories import MemoryRefused, Status, WrongState
 from strength.domain.review import (
-    Decision,
     Item,
     Order,
-    PendingMemory,
     PendingReason,
     Round,
     Sort,
@@ -97,17 +95,27 @@ class ReviewRequest:
     narrowed: QueueFilter
     at: Item | None
 
+    @classmethod
+    def of(cls, request: HttpRequest) -> "ReviewRequest":
+        values = {name: str(text).replace("\x00", "").strip()[:255] for name, text in request.GET.items()}
+        sort, order = values.get("sort"), values.get("order")
+        narrowed = QueueFilter(
+            agent_id=values.get("agent", ""),
+            user_id=values.get("user", ""),
+            sort=Sort(sort) if sort in list(Sort) else None,
+            order=Order(order) if order in list(Order) else Order.OLDEST,
+        )
+        return cls(narrowed, item_of(values.get("at", "")))
+
     @property
     def about(self) -> str:
         """Return the filters as a query string; a round belongs to one set of filters."""
         narrowed = self.narrowed
+        order = "" if narrowed.order is Order.OLDEST else narrowed.order
         values = {
-            "agent": narrowed.agent_id,
-            "user": narrowed.user_id,
-            "sort": narrowed.sort or "",
-            "order": narrowed.order,
-        }
-        return urlencode({key: value for key, value in values.items() if value and value != Order.OLDEST})
+            "agent": narrowed.agent_id, "user": narrowed.user_id, "sort": narrowed.sort, "order": order
+        }  # fmt: skip
+        return urlencode({key: value for key, value in values.items() if value})
 
     def address(self, at: Item | None = None) -> str:
         query = "&".join(part for part in (self.about, urlencode({"at": str(at)}) if at else "") if part)
@@ -124,7 +132,7 @@ class Changed(DomainError):
 
 def review_view(request: HttpRequest) -> HttpResponse:
     """Show the next item, or carry out a decision and go on to the next item."""
-    asked = _review_request(request)
+    asked = ReviewRequest.of(request)
     if request.method != "POST":
         return _page(request, asked)
     verb, item = submitted_text(request, "verb"), item_of(submitted_text(request, "item"))
@@ -133,24 +141,18 @@ def review_view(request: HttpRequest) -> HttpResponse:
     if item is None:
         messages.error(request, gettext("There is no such item in the queue."))
         return HttpResponseRedirect(asked.address())
-    if verb in ("skip", "previous"):
-        return _move(request, asked, verb, item)
-    return _decide(request, asked, verb, item)
-
-
-def _review_request(request: HttpRequest) -> ReviewRequest:
-    sort, order = request.GET.get("sort", ""), request.GET.get("order", "")
-    narrowed = QueueFilter(
-        agent_id=_from_address(request, "agent"),
-        user_id=_from_address(request, "user"),
-        sort=Sort(sort) if sort in list(Sort) else None,
-        order=Order(order) if order in list(Order) else Order.OLDEST,
-    )
-    return ReviewRequest(narrowed, item_of(request.GET.get("at", "")))
-
-
-def _from_address(request: HttpRequest, name: str) -> str:
-    return request.GET.get(name, "").replace("\x00", "").strip()[:255]
+    if verb not in ("skip", "previous"):
+        return _decide(request, asked, verb, item)
+    round_ = _round(request, asked)
+    if verb == "skip":
+        _store(request, round_.skip(item))
+        return HttpResponseRedirect(asked.address())
+    before = round_.before(item)
+    if before is None:
+        messages.info(request, gettext("Nothing was skipped before this one."))
+        return HttpResponseRedirect(asked.address(item))
+    _store(request, round_.unskip(before))
+    return HttpResponseRedirect(asked.address(before))
 
 
 # The round: in the person's session, so that nothing of it is anybody else's.
@@ -162,19 +164,6 @@ def _round(request: HttpRequest, asked: ReviewRequest) -> Round:
 
 def _store(request: HttpRequest, round_: Round) -> None:
     request.session[ROUND] = round_.as_json()
-
-
-def _move(request: HttpRequest, asked: ReviewRequest, verb: str, item: Item) -> HttpResponse:
-    round_ = _round(request, asked)
-    if verb == "skip":
-        _store(request, round_.skip(item))
-        return HttpResponseRedirect(asked.address())
-    before = round_.before(item)
-    if before is None:
-        messages.info(request, gettext("Nothing was skipped before this one."))
-        return HttpResponseRedirect(asked.address(item))
-    _store(request, round_.unskip(before))
-    return HttpResponseRedirect(asked.address(before))
 
 
 # Decisions
@@ -208,35 +197,27 @@ def _judge(request: HttpRequest, item: Item, *, verb: str) -> dict[str, Any]:
     version = submitted_number(request, "version")
     if version is None:
         raise Changed(_("The page did not say which text was read. Nothing was decided."))
-    text = _typed_text(request)
+    by, reason, now = principal(request), submitted_reason(request), clock()
     try:
-        decided = _approve_or_reject(request, memory, verb, version, text)
+        if verb == "approve":
+            values = _corrected(memory, _typed_text(request))
+            decided = approve_memory(
+                memory=memory, values=values, expected_version=version, by=by, reason=reason, now=now
+            )
+        else:
+            decided = apply_transition(
+                memory=memory, verb=verb, expected_version=version, by=by, reason=reason, now=now
+            )
     except VersionMismatch as error:
-        now = Memory.objects.filter(pk=item.key, actor_id=memory.actor_id).first()
-        if now is None or now.status != Status.PENDING:
-            raise _already_decided(now) from error
+        current = Memory.objects.filter(pk=item.key, actor_id=memory.actor_id).first()
+        if current is None or current.status != Status.PENDING:
+            raise _already_decided(current) from error
         problem = _("It was changed since you read it, and nothing was decided: this is how it stands now.")
         raise Changed(problem) from error
     return {REVISION: decided.version}
 
 
-def _approve_or_reject(
-    request: HttpRequest, memory: Memory, verb: str, version: int, text: str | None
-) -> Memory:
-    by, reason, now = principal(request), submitted_reason(request), clock()
-    if verb == "approve":
-        return approve_memory(
-            memory=memory,
-            values=_values(memory, text),
-            expected_version=version,
-            by=by,
-            reason=reason,
-            now=now,
-        )
-    return apply_transition(memory=memory, verb=verb, expected_version=version, by=by, reason=reason, now=now)
-
-
-def _values(memory: Memory, text: str | None) -> dict[str, Any]:
+def _corrected(memory: Memory, text: str | None) -> dict[str, Any]:
     """Return the corrected text; nothing where only line ends differ, which browsers change."""
     if text is None or with_plain_line_ends(text) == with_plain_line_ends(memory.content):
         return {}
@@ -300,30 +281,25 @@ def _undo(request: HttpRequest, asked: ReviewRequest) -> HttpResponse:
         messages.info(request, gettext("There is nothing to undo, or it was undone already."))
         return HttpResponseRedirect(asked.address())
     _store(request, round_.undo_last())
+    by, reason, now = principal(request), submitted_reason(request), clock()
+    model: Any = Merge if last.item.is_merge else Memory
+    row = model.objects.select_related("actor__agent").filter(pk=last.item.key).first()
     try:
-        _take_back(request, last)
+        if row is not None and last.item.is_merge:
+            reopen_merge(proposal=row, by=by, reason=reason, now=now)
+        else:
+            revision = MemoryRevision.objects.filter(
+                memory=row, actor_id=row and row.actor_id, number=last.way_back.get(REVISION, 0)
+            ).first()
+            if revision is None:
+                raise AlreadyDecided(_("It no longer exists."))
+            undo_revision(revision=revision, by=by, reason=reason, now=now)
     except DomainError as error:
         messages.error(request, str(error))
         return HttpResponseRedirect(asked.address())
     _log(request, last.item, "undo")
     messages.success(request, gettext("Undone: it waits again."))
     return HttpResponseRedirect(asked.address(last.item))
-
-
-def _take_back(request: HttpRequest, last: Decision) -> None:
-    model: Any = Merge if last.item.is_merge else Memory
-    row = model.objects.select_related("actor__agent").filter(pk=last.item.key).first()
-    if row is None:
-        raise AlreadyDecided(_("It no longer exists."))
-    by, reason, now = principal(request), submitted_reason(request), clock()
-    if last.item.is_merge:
-        reopen_merge(proposal=row, by=by, reason=reason, now=now)
-    else:
-        number = last.way_back.get(REVISION, 0)
-        revision = MemoryRevision.objects.filter(actor_id=row.actor_id, memory=row, number=number).first()
-        if revision is None:
-            raise AlreadyDecided(_("It no longer exists."))
-        undo_revision(revision=revision, by=by, reason=reason, now=now)
 
 
 def _log(request: HttpRequest, item: Item, verb: str) -> None:
@@ -338,72 +314,50 @@ def _log(request: HttpRequest, item: Item, verb: str) -> None:
 
 
 def _page(request: HttpRequest, asked: ReviewRequest, *, text: str | None = None) -> HttpResponse:
-    round_, now = _round(request, asked), clock()
-    skipped = still_pending(round_.skipped, asked.narrowed, now=now)
+    round_, now, narrowed = _round(request, asked), clock(), asked.narrowed
+    skipped = still_pending(round_.skipped, narrowed, now=now)
     wanted = still_pending([asked.at], QueueFilter(), now=now) if asked.at else []
-    first = next_item(asked.narrowed, now=now, besides=[each.key for each in skipped])
+    first = next_item(narrowed, now=now, besides=[each.key for each in skipped])
     item = next(iter([*wanted, *([first] if first else []), *skipped]), None)
     # What was typed is about what was asked for, and about nothing else.
     about = about_item(request, item, text if wanted else None) if item else {}
     if about is None:
         messages.warning(request, str(_already_decided(None)))
         return HttpResponseRedirect(asked.address())
-    open_ = count_pending(asked.narrowed, now=now)
-    return render_page(
-        request,
-        "admin/strength/review/page.html",
-        title=_("Review"),
-        item=item,
-        part="merge" if item and item.is_merge else "memory",
-        is_gone=bool(asked.at) and not wanted,
-        was_skipped=item in skipped,
-        may_go_back=round_.before(item) is not None,
-        place=_place(round_, item, skipped, open_, is_asked_for=bool(wanted)),
-        total=round_.count + min(open_, MOST_COUNTED),
-        is_more=open_ > MOST_COUNTED,
-        done=_shown_last(request, round_),
-        count=round_.count,
-        filters=_filters(asked),
-        here=asked.address(),
-        whole=reverse("review"),
-        **about,
-    )
-
-
-def _place(
-    round_: Round, item: Item | None, skipped: list[Item], open_: int, *, is_asked_for: bool
-) -> int | None:
-    """Return the position in the round, skipped items last; None for an item that the address names."""
-    if item in skipped:
-        return (
-            round_.count + open_ - len(skipped) + skipped.index(item) + 1 if open_ <= MOST_COUNTED else None
-        )
-    return None if is_asked_for else round_.count + 1
-
-
-def _filters(asked: ReviewRequest) -> dict[str, Any]:
-    agents = list(Agent.objects.order_by("pk").values_list("pk", flat=True)[:MOST_AGENTS])
-    return {
-        "agents": agents,
-        "agent": asked.narrowed.agent_id,
-        "user": asked.narrowed.user_id,
-        "sorts": [(str(sort), words, sort is asked.narrowed.sort) for sort, words in SORTS.items()],
-        "orders": [(str(order), words, order is asked.narrowed.order) for order, words in ORDERS.items()],
+    open_ = count_pending(narrowed, now=now)
+    place = None if wanted else round_.count + 1
+    if item in skipped:  # these come last
+        behind = round_.count + open_ - len(skipped) + skipped.index(item) + 1
+        place = behind if open_ <= MOST_COUNTED else None
+    filters = {
+        "agents": list(Agent.objects.order_by("pk").values_list("pk", flat=True)[:MOST_AGENTS]),
+        "agent": narrowed.agent_id,
+        "user": narrowed.user_id,
+        "sorts": [(str(sort), words, sort is narrowed.sort) for sort, words in SORTS.items()],
+        "orders": [(str(order), words, order is narrowed.order) for order, words in ORDERS.items()],
         "are_set": bool(asked.about),
     }
+    context = {
+        "item": item, "part": "merge" if item and item.is_merge else "memory",
+        "is_gone": bool(asked.at) and not wanted, "was_skipped": item in skipped,
+        "may_go_back": round_.before(item) is not None, "place": place,
+        "total": round_.count + min(open_, MOST_COUNTED), "is_more": open_ > MOST_COUNTED,
+        "done": _latest(request, round_), "count": round_.count, "filters": filters,
+        "here": asked.address(), "whole": reverse("review"),
+    }  # fmt: skip
+    return render_page(request, "admin/strength/review/page.html", title=_("Review"), **context, **about)
 
 
-def _shown_last(request: HttpRequest, round_: Round) -> dict[str, Any] | None:
+def _latest(request: HttpRequest, round_: Round) -> dict[str, Any] | None:
     last = round_.last
     if last is None:
         return None
-    key, actor_id = last.item.key, None
+    key: UUID = last.item.key
     if last.item.is_merge:
-        ids = Merge.objects.filter(pk=key).values_list("kept_id", "actor_id").first()
-        key, actor_id = ids or (key, None)
+        found = Merge.objects.filter(pk=key).values_list("kept_id", "actor_id").first()
     else:
-        actor_id = Memory.objects.filter(pk=key).values_list("actor_id", flat=True).first()
-    memory = memory_links(request, actor_id, [key])[str(key)] if actor_id else ""
+        found = Memory.objects.filter(pk=key).values_list("pk", "actor_id").first()
+    memory = memory_links(request, found[1], [found[0]])[str(found[0])] if found else ""
     return {"words": DONE[last.verb], "memory": memory, "number": last.number}
 
 
@@ -421,26 +375,20 @@ def about_item(request: HttpRequest, item: Item, text: str | None) -> dict[str, 
     """Return the template context of an item; None where it is gone."""
     if item.is_merge:
         whose = Merge.objects.filter(pk=item.key).values_list("actor_id", flat=True).first()
-        return _about_merge(request, item.key, whose) if whose else None
+        if whose is None:
+            return None
+        proposal = merge_of(item.key, whose)
+        return {
+            "proposal": proposal, "actor": proposal.actor, "percent": round(100 * proposal.likeness),
+            "others": other_merges(proposal), **pair_of(request, proposal),
+        }  # fmt: skip
     memory = Memory.objects.with_numbers().select_related("actor__agent").filter(pk=item.key).first()
-    return _about_memory(request, memory, text) if memory else None
-
-
-def _about_merge(request: HttpRequest, key: UUID, actor_id: UUID) -> dict[str, Any]:
-    proposal = merge_of(key, actor_id)
-    return {
-        "proposal": proposal,
-        "actor": proposal.actor,
-        "percent": round(100 * proposal.likeness),
-        "others": other_merges(proposal),
-        **pair_of(request, proposal),
-    }
-
-
-def _about_memory(request: HttpRequest, memory: Memory, text: str | None) -> dict[str, Any]:
+    if memory is None:
+        return None
     policy = effective_policy(TrustPolicy, memory.agent, memory.actor)
     sources = list(memory.sources.all())
-    ended = _would_end(memory)
+    rows = Memory.objects.of([memory.actor_id]).active().filter(superseded_by=None)
+    ended = list(rows.filter(pk__in=memory.supersedes or []).order_by("pk")[:MOST_ENDED])
     return {
         "memory": memory,
         "actor": memory.actor,
@@ -448,45 +396,34 @@ def _about_memory(request: HttpRequest, memory: Memory, text: str | None) -> dic
         "is_cut": len(memory.content) > LONGEST_SHOWN,
         "text": text,
         "is_edited": text is not None,
-        "whys": [WHYS[why] for why in _whys(memory, sources, policy)],
+        "whys": _reasons(memory, sources, policy),
         "confidence": memory.confidence,
         "confidence_floor": policy.confidence_floor,
         "sources": source_messages(request, memory, sources[:MOST_SOURCES]),
         "sources_left_out": max(0, len(sources) - MOST_SOURCES),
         "ended": [(each, excerpt(each.content, 400)) for each in ended],
         "near": [
-            {
-                "memory": each.memory,
-                "opening": excerpt(each.memory.content, 300),
-                "percent": round(100 * each.relevance),
-                "is_ended": each.memory in ended,
-            }
-            for each in near_memories(memory, now=timezone.now())
+            {"memory": near, "opening": excerpt(near.content, 300), "percent": round(100 * relevance),
+             "is_ended": near in ended}
+            for near, relevance in near_memories(memory, now=timezone.now())
         ],
-    }
+    }  # fmt: skip
 
 
-def _whys(memory: Memory, sources: list[MemorySource], policy: TrustPolicy) -> list[PendingReason]:
+def _reasons(memory: Memory, sources: list[MemorySource], policy: TrustPolicy) -> list[Any]:
     untrusted = {*policy.untrusted_channels}
-    against = find_tombstone(actor_id=memory.actor_id, text=memory.content)
-    return pending_reasons(
-        PendingMemory(
-            is_trusted=memory.trust == Trust.TRUSTED,
-            has_untrusted_source=memory.channel in untrusted
-            or any(each.trust == Trust.UNTRUSTED or each.channel in untrusted for each in sources),
-            confidence=memory.confidence,
-            confidence_floor=policy.confidence_floor,
-            contradicts=bool(memory.supersedes),
-            was_decided_against=against is not None,
-        )
+    has_untrusted_source = memory.channel in untrusted or any(
+        each.trust == Trust.UNTRUSTED or each.channel in untrusted for each in sources
     )
-
-
-def _would_end(memory: Memory) -> list[Memory]:
-    if not memory.supersedes:
-        return []
-    rows = Memory.objects.of([memory.actor_id]).active().filter(pk__in=memory.supersedes, superseded_by=None)
-    return list(rows.order_by("pk")[:MOST_ENDED])
+    reasons = pending_reasons(
+        is_trusted=memory.trust == Trust.TRUSTED,
+        has_untrusted_source=has_untrusted_source,
+        confidence=memory.confidence,
+        confidence_floor=policy.confidence_floor,
+        contradicts=bool(memory.supersedes),
+        was_decided_against=find_tombstone(actor_id=memory.actor_id, text=memory.content) is not None,
+    )
+    return [WHYS[reason] for reason in reasons]
 
 
 PAGES = [Page("review/", "review", review_view, NEEDS)]

@@ -520,12 +520,14 @@ def as_foreseen(request: HttpRequest, run: SleepRun, changes: Sequence[dict[str,
     compared = compare_with_preview(run=run, changes=changes)
     if compared is None:
         return {"preview": None}
-    lists = {"unforeseen": compared.unforeseen, "missed": compared.missed}
+    preview, unforeseen, missed = compared
     return {
-        "preview": change_url(compared.preview),
-        "is_as_foreseen": not any(lists.values()),
-        **{name: _shown_changes(request, run, rows[:MOST_OF_KIND]) for name, rows in lists.items()},
-        **{f"{name}_count": len(rows) for name, rows in lists.items()},
+        "preview": change_url(preview),
+        "is_as_foreseen": not unforeseen and not missed,
+        "unforeseen": _shown_changes(request, run, unforeseen[:MOST_OF_KIND]),
+        "unforeseen_count": len(unforeseen),
+        "missed": _shown_changes(request, run, missed[:MOST_OF_KIND]),
+        "missed_count": len(missed),
     }
 
 

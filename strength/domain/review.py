@@ -34,27 +34,22 @@ class PendingReason(StrEnum):
     ASKED = "asked"
 
 
-@dataclass(frozen=True, slots=True)
-class PendingMemory:
-    """The facts about a pending memory from which its reasons follow."""
-
-    is_trusted: bool
-    has_untrusted_source: bool
-    confidence: float | None
-    confidence_floor: float
-    contradicts: bool
-    was_decided_against: bool
-
-
-def pending_reasons(memory: PendingMemory) -> list[PendingReason]:
+def pending_reasons(
+    *,
+    is_trusted: bool,
+    has_untrusted_source: bool,
+    confidence: float | None,
+    confidence_floor: float,
+    contradicts: bool,
+    was_decided_against: bool,
+) -> list[PendingReason]:
     """Return all reasons, the gravest first; without any, its writer requested approval."""
-    unsure = memory.confidence is not None and memory.confidence < memory.confidence_floor
     reasons = {
-        PendingReason.UNTRUSTED_SOURCE: not memory.is_trusted and memory.has_untrusted_source,
-        PendingReason.UNTRUSTED_WRITER: not memory.is_trusted and not memory.has_untrusted_source,
-        PendingReason.DECIDED_AGAINST: memory.was_decided_against,
-        PendingReason.CONTRADICTS: memory.contradicts,
-        PendingReason.UNSURE: unsure,
+        PendingReason.UNTRUSTED_SOURCE: not is_trusted and has_untrusted_source,
+        PendingReason.UNTRUSTED_WRITER: not is_trusted and not has_untrusted_source,
+        PendingReason.DECIDED_AGAINST: was_decided_against,
+        PendingReason.CONTRADICTS: contradicts,
+        PendingReason.UNSURE: confidence is not None and confidence < confidence_floor,
     }
     return [reason for reason, holds in reasons.items() if holds] or [PendingReason.ASKED]
 

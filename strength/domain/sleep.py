@@ -1,9 +1,8 @@
 """States and changes of sleeps and merges, and the rules by which two memories are merged (SPEC S5-S7)."""
 
-from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
-from typing import Any
+from uuid import UUID
 
 from strength.domain.policy import StrengthPolicy
 from strength.domain.strength import Numbers, consolidation_level
@@ -61,29 +60,14 @@ class MergeState(StrEnum):
     UNDONE = "undone"
 
 
-@dataclass(frozen=True, slots=True)
-class Side:
-    """The values of a memory that decide which of two a merge keeps."""
+def keep_rank(
+    *, locked: bool, pinned: bool, strength: float, created_at: datetime, key: UUID
+) -> tuple[bool, bool, float, datetime, str]:
+    """Return a sort key; of two memories that say the same, a merge keeps the first by it.
 
-    key: Any
-    locked: bool
-    pinned: bool
-    strength: float
-    created_at: datetime
-
-    @property
-    def is_decided(self) -> bool:
-        """Return whether a person edited or pinned it; a sleep does not absorb such a memory."""
-        return self.locked or self.pinned
-
-
-def kept_first(one: Side, other: Side) -> tuple[Side, Side]:
-    """Return the side to keep, then the other: edited by a person, pinned, stronger, older ones are kept."""
-    ranked = sorted(
-        (one, other),
-        key=lambda side: (not side.locked, not side.pinned, -side.strength, side.created_at, str(side.key)),
-    )
-    return ranked[0], ranked[1]
+    Those that a person edited precede pinned, stronger and older ones.
+    """
+    return not locked, not pinned, -strength, created_at, str(key)
 
 
 def joined(kept: Numbers, absorbed: Numbers, policy: StrengthPolicy) -> Numbers:

@@ -17,7 +17,7 @@ from memoryhub.tenancy.domain import Trust
 from memoryhub.tenancy.models import Actor, Agent
 from memoryhub.tenancy.namespaces import LONGEST_NAMESPACE
 from strength.domain.memories import Kind, ScopeLevel, Source, Status
-from strength.domain.strength import perspective_strength
+from strength.domain.strength import Numbers, perspective_strength
 from strength.models.locks import lock_shared
 from strength.sql import FACETS, QUERIES
 
@@ -182,6 +182,11 @@ class NumbersOfMemory(models.Model):
 
     class Meta:
         abstract = True
+
+    def as_numbers(self) -> Numbers:
+        return Numbers(
+            self.strength, self.access_count, self.impact_score, self.consolidation_level, self.faded
+        )
 
 
 class CurrentNumbers(NumbersOfMemory):

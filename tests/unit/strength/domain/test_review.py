@@ -1,5 +1,6 @@
 """The review queue's rules: why something waits, and one person's round through it."""
 
+from typing import Any
 from uuid import UUID
 
 import pytest
@@ -8,7 +9,6 @@ from strength.domain.review import (
     MOST_SKIPPED,
     MOST_UNDONE,
     Item,
-    PendingMemory,
     PendingReason,
     Round,
     Sort,
@@ -25,13 +25,13 @@ def item(number: int, sort: Sort = Sort.MEMORY) -> Item:
 @pytest.mark.parametrize(
     ("memory", "whys"),
     [
-        (PendingMemory(False, True, None, 0.5, False, False), [PendingReason.UNTRUSTED_SOURCE]),
-        (PendingMemory(False, False, None, 0.5, False, False), [PendingReason.UNTRUSTED_WRITER]),
-        (PendingMemory(True, True, 0.4, 0.5, False, False), [PendingReason.UNSURE]),
-        (PendingMemory(True, False, 0.5, 0.5, False, False), [PendingReason.ASKED]),
-        (PendingMemory(True, False, None, 0.5, True, False), [PendingReason.CONTRADICTS]),
+        ((False, True, None, 0.5, False, False), [PendingReason.UNTRUSTED_SOURCE]),
+        ((False, False, None, 0.5, False, False), [PendingReason.UNTRUSTED_WRITER]),
+        ((True, True, 0.4, 0.5, False, False), [PendingReason.UNSURE]),
+        ((True, False, 0.5, 0.5, False, False), [PendingReason.ASKED]),
+        ((True, False, None, 0.5, True, False), [PendingReason.CONTRADICTS]),
         (
-            PendingMemory(False, True, 0.1, 0.5, True, True),
+            (False, True, 0.1, 0.5, True, True),
             [
                 PendingReason.UNTRUSTED_SOURCE,
                 PendingReason.DECIDED_AGAINST,
@@ -41,8 +41,11 @@ def item(number: int, sort: Sort = Sort.MEMORY) -> Item:
         ),
     ],
 )
-def test_every_reason_is_told(memory: PendingMemory, whys: list[PendingReason]) -> None:
-    assert pending_reasons(memory) == whys
+def test_every_reason_is_told(memory: tuple[Any, ...], whys: list[PendingReason]) -> None:
+    names = (
+        "is_trusted", "has_untrusted_source", "confidence", "confidence_floor", "contradicts", "was_decided_against"
+    )  # fmt: skip
+    assert pending_reasons(**dict(zip(names, memory, strict=True))) == whys
 
 
 @pytest.mark.parametrize("text", ["", "memory", "memory:", "memory:x", f"x:{UUID(int=1)}", "merge:1:2"])
