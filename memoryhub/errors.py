@@ -4,6 +4,10 @@ Messages are lazy: the admin shows them in the reader's language, the API and jo
 `format_lazy` from here, so that this stays the one place where they touch Django.
 """
 
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any
+
 from django.utils.functional import Promise
 from django.utils.text import format_lazy
 from django.utils.translation import gettext_lazy as _
@@ -14,4 +18,12 @@ Message = str | Promise
 
 
 class DomainError(Exception):
-    """Base of the errors that actions raise; its text is for people."""
+    """Base of the errors that actions raise; its text is for people.
+
+    The API answers an error with a `code` by the status that `memoryhub.api.errors.STATUS` gives it, with `members` in
+    the body, and one with a `field` as a validation error of that field (400).
+    """
+
+    code: str = ""
+    field: str = ""
+    members: Mapping[str, Any] = MappingProxyType({})

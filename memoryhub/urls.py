@@ -6,7 +6,7 @@ from django.contrib import admin
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.template.loader import render_to_string
-from django.urls import include, path
+from django.urls import URLPattern, URLResolver, include, path
 from drf_spectacular.views import SpectacularAPIView, SpectacularSwaggerView
 
 from memoryhub.admin import base
@@ -17,7 +17,7 @@ def home(request: HttpRequest) -> HttpResponse:
     return redirect("admin:index")
 
 
-API = [
+API: list[URLPattern | URLResolver] = [
     path("agents", agents.Agents.as_view(), name="agents"),
     path("agents/<str:agent_id>", agents.OneAgent.as_view(), name="agent"),
     path("actors", agents.Actors.as_view(), name="actors"),

@@ -25,6 +25,7 @@ from conversations.models import ChatTurn, Session
 from memoryhub.auth.domain import Principal
 from memoryhub.auth.tenancy import Tenant, hold, seen_by
 from memoryhub.db_pool import Stream, limit_concurrency, return_connection, run_in_background, run_in_thread
+from memoryhub.errors import DomainError
 from memoryhub.llm.client import complete, llm_provider, stream
 from memoryhub.llm.errors import ProviderError
 from memoryhub.llm.types import ChatMessage, Completion, CompletionRequest, Delta, Operation
@@ -41,16 +42,22 @@ GRACE_SECONDS: Final = 5.0
 UNEXPECTED: Final = "error"
 
 
-class KeyReused(Exception):
+class KeyReused(DomainError):
     """The idempotency key was used for another question."""
 
+    code = "idempotency_key_reused"
 
-class StillAnswering(Exception):
+
+class StillAnswering(DomainError):
     """The first call with this key is still running, past its deadline."""
 
+    code = "idempotency_in_progress"
 
-class TurnSuperseded(Exception):
+
+class TurnSuperseded(DomainError):
     """Another call has taken the question over, or the server stops; this answer is not stored."""
+
+    code = "idempotency_in_progress"
 
 
 class ChatFailed(Exception):

@@ -25,6 +25,8 @@ from memoryhub.tenancy.models import Actor
 class SessionTaken(DomainError):
     """The id belongs to a session of another actor that the caller may see."""
 
+    code = "session_taken"
+
 
 @transaction.atomic
 def open_session(

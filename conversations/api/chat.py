@@ -9,7 +9,7 @@ from typing import Any, Final
 from django.http import StreamingHttpResponse
 from django.http.response import HttpResponseBase
 from drf_spectacular.utils import OpenApiResponse, extend_schema
-from rest_framework import serializers, status
+from rest_framework import serializers
 from rest_framework.exceptions import APIException, ValidationError
 from rest_framework.renderers import JSONRenderer
 from rest_framework.request import Request
@@ -20,15 +20,12 @@ from conversations.actions.chat import (
     KeyReused,
     PreparedTurn,
     Question,
-    StillAnswering,
-    TurnSuperseded,
     chat,
     key_is_used,
     prepare_turn,
     stream_answer,
 )
 from conversations.actions.context import UNNAMED
-from conversations.actions.sessions import SessionTaken
 from conversations.api.serializers import (
     ABOUT_PROJECT,
     LONGEST_TEXT,
@@ -37,14 +34,12 @@ from conversations.api.serializers import (
     OptionsIn,
     RoutingOut,
 )
-from conversations.api.views import invalid_context, session_taken, too_large, wrong_options
-from conversations.domain.assembly import InvalidContext
-from conversations.domain.budget import ContextTooLarge
+from conversations.api.views import wrong_options
 from conversations.models import ChatTurn
-from memoryhub.api.errors import ground_problem
+from memoryhub.api.errors import llm_problem, problem_for
 from memoryhub.api.fields import IdField, TenantSerializer, TextField
 from memoryhub.api.idempotency import check_key
-from memoryhub.api.problems import Problem, problem
+from memoryhub.api.problems import problem
 from memoryhub.api.views import ApiView
 from memoryhub.auth.domain import Principal, Scope
 from memoryhub.db_pool import Stream, return_connection
@@ -73,7 +68,6 @@ def event(name: str, data: Any) -> bytes:
 log = logging.getLogger(__name__)
 
 KEEP_ALIVE_SECONDS: Final = 15.0
-NO_MODEL: Final = frozenset({"not_configured"})
 
 
 class ChatIn(TenantSerializer):
@@ -128,29 +122,11 @@ def turn_as_json(turn: ChatTurn) -> dict[str, Any]:
     }
 
 
-def _failed(error: ChatFailed) -> Problem:
-    # The question is kept in both cases.
-    is_missing = error.error.code in NO_MODEL
-    failed = Problem(
-        status.HTTP_503_SERVICE_UNAVAILABLE if is_missing else status.HTTP_502_BAD_GATEWAY,
-        "llm_unavailable" if is_missing else "llm_failed",
-        str(error),
-        reason=error.error.code,
-        retryable=not error.error.permanent,
-        session_id=str(error.turn.session_id),
-        message_id=str(error.turn.question_id),
-    )
-    if error.error.retry_after_seconds is not None:
-        failed.wait = int(error.error.retry_after_seconds)  # type: ignore[attr-defined]
-    return failed
-
-
-def _reused(error: KeyReused) -> APIException:
-    return Problem(status.HTTP_422_UNPROCESSABLE_ENTITY, "idempotency_key_reused", str(error))
-
-
-def _in_progress(error: Exception) -> APIException:
-    return Problem(status.HTTP_409_CONFLICT, "idempotency_in_progress", str(error))
+def _failed(error: ChatFailed) -> APIException:
+    # The question is kept.
+    turn, wait = error.turn, error.error.retry_after_seconds
+    ids = {"session_id": str(turn.session_id), "message_id": str(turn.question_id)}
+    return llm_problem(error.error, wait_seconds=None if wait is None else int(wait), **ids)
 
 
 class Chat(ApiView):
@@ -159,16 +135,7 @@ class Chat(ApiView):
     scopes = {"POST": Scope.WRITE}
     renderer_classes = [JSONRenderer, EventStreamRenderer]
     idempotent_by_itself = True
-    problems = {
-        ChatFailed: _failed,
-        KeyReused: _reused,
-        StillAnswering: _in_progress,
-        TurnSuperseded: _in_progress,
-        SessionTaken: session_taken,
-        ContextTooLarge: too_large,
-        InvalidContext: invalid_context,
-        PolicyError: wrong_options,
-    }
+    problems = {ChatFailed: _failed, PolicyError: wrong_options}
 
     @extend_schema(
         operation_id="chat",
@@ -257,7 +224,7 @@ async def _with_keep_alive(stream: Stream[Delta | ChatTurn]) -> AsyncIterator[De
 
 def _problem_of(error: Exception) -> dict[str, Any]:
     """Return the problem document that the plain call would have answered."""
-    translate = next((act for kind, act in Chat.problems.items() if isinstance(error, kind)), ground_problem)
+    translate = next((act for kind, act in Chat.problems.items() if isinstance(error, kind)), problem_for)
     known = translate(error)
     if known is None:
         log.error("chat failed", extra={"error": described(error)})

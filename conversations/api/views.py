@@ -4,7 +4,6 @@ from typing import Any
 from uuid import UUID
 
 from drf_spectacular.utils import PolymorphicProxySerializer, extend_schema
-from rest_framework import status
 from rest_framework.exceptions import APIException, ValidationError
 from rest_framework.request import Request
 from rest_framework.response import Response
@@ -12,7 +11,6 @@ from rest_framework.response import Response
 from conversations.actions.context import ContextRequest, assemble_context
 from conversations.actions.messages import add_messages
 from conversations.actions.sessions import (
-    SessionTaken,
     end_session,
     open_session,
     session_stats,
@@ -29,36 +27,15 @@ from conversations.api.serializers import (
     SessionOut,
     StatsOut,
 )
-from conversations.domain.assembly import InvalidContext
-from conversations.domain.budget import ContextTooLarge
 from conversations.models import Message, Receipt, Session
 from memoryhub.api.fields import NoBody, TenantQuery
 from memoryhub.api.pagination import PageQuery, page_of
-from memoryhub.api.problems import Problem
 from memoryhub.api.views import ApiView
 from memoryhub.auth.domain import Scope
 from memoryhub.auth.tenancy import Tenant, UnknownRow
 from memoryhub.tenancy.domain import PolicyError
 
 ONE_OR_MANY = PolymorphicProxySerializer("OneOrManyIn", [MessageIn, BatchIn], resource_type_field_name=None)
-
-
-def session_taken(error: SessionTaken) -> APIException:
-    return Problem(status.HTTP_409_CONFLICT, "session_taken", str(error))
-
-
-def too_large(error: ContextTooLarge) -> APIException:
-    return Problem(
-        status.HTTP_422_UNPROCESSABLE_ENTITY,
-        "context_too_large",
-        str(error),
-        required_tokens=error.required_tokens,
-        token_limit=error.token_limit,
-    )
-
-
-def invalid_context(error: InvalidContext) -> APIException:
-    return ValidationError({"message": [str(error)]})
 
 
 def wrong_options(error: PolicyError) -> APIException:
@@ -69,7 +46,6 @@ class Sessions(ApiView):
     """Open and list sessions."""
 
     scopes = {"GET": Scope.READ, "POST": Scope.WRITE}
-    problems = {SessionTaken: session_taken}
 
     @extend_schema(
         operation_id="sessions_list", parameters=[TenantQuery, PageQuery], responses=page_of(SessionOut)
@@ -167,7 +143,7 @@ class Contexts(ApiView):
     """Assemble a context."""
 
     scopes = {"POST": Scope.READ}
-    problems = {ContextTooLarge: too_large, InvalidContext: invalid_context, PolicyError: wrong_options}
+    problems = {PolicyError: wrong_options}
     idempotent_in_transaction = False
 
     @extend_schema(operation_id="context_assemble", request=ContextIn, responses=ContextOut)

@@ -168,6 +168,8 @@ def _fixed_item(writer: PromptWriter, layer: str, text: str) -> Item:
 class InvalidContext(DomainError, ValueError):
     """A context breaks a rule that providers or this project hold; `problems` names each."""
 
+    field = "message"
+
     def __init__(self, problems: Sequence[str]) -> None:
         self.problems = tuple(problems)
         super().__init__("; ".join(problems))

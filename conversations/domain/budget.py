@@ -109,9 +109,12 @@ COMPRESSED: Final = frozenset({Reason.TRIMMED, Reason.OVER_BUDGET, Reason.TOO_LA
 class ContextTooLarge(DomainError, ValueError):
     """System prompt and user message alone are more than the limit (SPEC X4)."""
 
+    code = "context_too_large"
+
     def __init__(self, required_tokens: int, token_limit: int) -> None:
         self.required_tokens = required_tokens
         self.token_limit = token_limit
+        self.members = {"required_tokens": required_tokens, "token_limit": token_limit}
         super().__init__(
             f"system prompt and user message need {required_tokens} tokens; the limit is {token_limit}"
         )

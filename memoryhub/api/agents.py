@@ -11,8 +11,7 @@ from django.db import connection
 from django.http import StreamingHttpResponse
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import extend_schema
-from rest_framework import serializers, status
-from rest_framework.exceptions import APIException, ValidationError
+from rest_framework import serializers
 from rest_framework.renderers import JSONRenderer
 from rest_framework.request import Request
 from rest_framework.response import Response
@@ -27,12 +26,11 @@ from memoryhub.api.fields import (
     UserIdField,
 )
 from memoryhub.api.pagination import PageQuery, page_of
-from memoryhub.api.problems import Problem
 from memoryhub.api.views import IF_MATCH, ApiView, etag, expected_version
 from memoryhub.auth import audit
 from memoryhub.auth.actions import AgentUnknown, create_agent, set_actor_policy, update_agent
 from memoryhub.auth.domain import Scope
-from memoryhub.auth.erasure import NobodyToErase, OwnerCannotBeErased, erase_user
+from memoryhub.auth.erasure import erase_user
 from memoryhub.auth.tenancy import Tenant, UnknownRow
 from memoryhub.importexport.exporter import Whose, export
 from memoryhub.tenancy.domain import STRATEGIES
@@ -118,14 +116,6 @@ class ErasedOut(serializers.Serializer):
     anonymised = serializers.DictField(child=serializers.IntegerField())
 
 
-def _owner(error: OwnerCannotBeErased) -> APIException:
-    return Problem(status.HTTP_409_CONFLICT, "owner_cannot_be_erased", str(error))
-
-
-def _nobody(error: NobodyToErase) -> APIException:
-    return ValidationError({"user_id": [str(error)]})
-
-
 class Agents(ApiView):
     """Create and list agents."""
 
@@ -184,7 +174,6 @@ class Actors(ApiView):
     """Policy and erasure of a user."""
 
     scopes = {"GET": Scope.READ, "PATCH": Scope.WRITE, "DELETE": Scope.ADMIN}
-    problems = {OwnerCannotBeErased: _owner, NobodyToErase: _nobody}
 
     @extend_schema(operation_id="actor_get", parameters=[TenantQuery], responses=ActorOut)
     def get(self, request: Request) -> Response:

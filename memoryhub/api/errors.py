@@ -1,10 +1,12 @@
 """Map exceptions to `application/problem+json` (RFC 9457) with a stable `code` (SPEC H2).
 
-Exceptions of the ground are mapped here; apps list theirs in the `problems` table of their views.
+`STATUS` holds the HTTP status of every domain error's code. A view's `problems` translates what means
+something else there.
 """
 
 import logging
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, Final
 
 from django.core.exceptions import ObjectDoesNotExist, RequestDataTooBig
 from django.db import IntegrityError, InterfaceError, OperationalError
@@ -13,7 +15,7 @@ from drf_standardized_errors.formatter import ExceptionFormatter
 from drf_standardized_errors.handler import ExceptionHandler
 from drf_standardized_errors.types import ErrorResponse
 from psycopg.errors import ForeignKeyViolation
-from rest_framework import exceptions, status
+from rest_framework import exceptions
 from rest_framework.response import Response
 
 from memoryhub.api.problems import (
@@ -24,12 +26,14 @@ from memoryhub.api.problems import (
     plain_problem,
     problem,
 )
-from memoryhub.auth.actions import AgentExists, AgentUnknown, VersionMismatch
+from memoryhub.auth.actions import AgentUnknown
 from memoryhub.auth.domain import Forbidden
 from memoryhub.auth.tenancy import UnknownRow
+from memoryhub.errors import DomainError
+from memoryhub.llm.budget import SpendCapReached
 from memoryhub.llm.errors import ProviderError
+from memoryhub.search.index import UnusableVector
 from memoryhub.tenancy.domain import PolicyError
-from memoryhub.tenancy.namespaces import NamespaceError
 
 log = logging.getLogger(__name__)
 
@@ -43,7 +47,7 @@ class ProblemHandler(ExceptionHandler):
             if isinstance(exc, kind):
                 translated: Exception = translate(exc)
                 return translated
-        return ground_problem(exc) or super().convert_known_exceptions(exc)
+        return problem_for(exc) or super().convert_known_exceptions(exc)
 
     def report_exception(self, exc: exceptions.APIException, response: Response) -> None:
         """Log unexpected errors with traceback; for mapped ones a line with the code is enough."""
@@ -95,33 +99,54 @@ def bad_request(request: HttpRequest, exception: Exception | None = None) -> Htt
     return plain_problem(400, "bad_request", "The request cannot be understood.")
 
 
-def ground_problem(exc: Exception) -> exceptions.APIException | None:
-    """Map an exception of the ground to an API exception; None where it is unexpected."""
+STATUS: Final[Mapping[str, int]] = {
+    "agent_exists": 409,
+    "context_too_large": 422,
+    "decided_against": 409,
+    "document_too_long": 400,
+    "duplicate_memory": 409,
+    "idempotency_in_progress": 409,
+    "idempotency_key_reused": 422,
+    "invalid_document_name": 400,
+    "invalid_project_name": 400,
+    "no_messages": 409,
+    "no_room": 409,
+    "no_summaries": 409,
+    "not_compacted": 409,
+    "owner_cannot_be_erased": 409,
+    "project_exists": 409,
+    "session_taken": 409,
+    "summary_locked": 409,
+    "too_many_actors": 409,
+    "version_mismatch": 412,
+    "wrong_state": 409,
+}
+"""The HTTP status of each domain error, by its `code`."""
+
+
+def problem_for(exc: Exception) -> exceptions.APIException | None:
+    """Return the API exception of an error; None where it is unexpected."""
     match exc:
         case UnknownRow() | AgentUnknown():
             return exceptions.NotFound(str(exc.args[0]))
         case Forbidden():
             return exceptions.PermissionDenied(str(exc))
+        case DomainError() if exc.field:
+            return exceptions.ValidationError({exc.field: [str(exc)]})
+        case DomainError() if exc.code:
+            return Problem(STATUS[exc.code], exc.code, str(exc), **exc.members)
+        case UnusableVector():
+            return exceptions.ValidationError({"embedding": [str(exc)]})
         case PolicyError():
             return exceptions.ValidationError(
                 {"policy": {key: [str(text)] for key, text in exc.errors.items()}}
-            )
-        case NamespaceError():
-            return exceptions.ValidationError({exc.field: [str(exc)]})
-        case AgentExists():
-            return Problem(status.HTTP_409_CONFLICT, "agent_exists", str(exc))
-        case VersionMismatch():
-            return Problem(
-                status.HTTP_412_PRECONDITION_FAILED, "version_mismatch", str(exc), current=exc.current
             )
         case RequestDataTooBig():
             return PayloadTooLarge()
         case ObjectDoesNotExist():
             return exceptions.NotFound("It was deleted while you wrote.")
         case IntegrityError() if isinstance(exc.__cause__, ForeignKeyViolation):
-            return Problem(
-                status.HTTP_409_CONFLICT, "deleted_meanwhile", "What this belongs to was deleted meanwhile."
-            )
+            return Problem(409, "deleted_meanwhile", "What this belongs to was deleted meanwhile.")
         case OperationalError() | InterfaceError():
             # The code, never the text, which may quote rows: 53100 is a full disk, 53300 too many connections.
             sqlstate = getattr(exc.__cause__, "sqlstate", None)
@@ -130,6 +155,21 @@ def ground_problem(exc: Exception) -> exceptions.APIException | None:
         case ProviderError():
             return Unavailable("provider_unavailable", str(exc))
     return None
+
+
+def is_model_missing(error: ProviderError) -> bool:
+    return isinstance(error, SpendCapReached) or error.code == "not_configured"
+
+
+def llm_problem(error: ProviderError, *, wait_seconds: int | None, **members: Any) -> Problem:
+    """Return 503 where no model is configured or the spending cap is reached, 502 where the model failed."""
+    status_code, code = (503, "llm_unavailable") if is_model_missing(error) else (502, "llm_failed")
+    failed = Problem(
+        status_code, code, str(error), reason=error.code, retryable=not error.permanent, **members
+    )
+    if wait_seconds is not None:
+        failed.wait = wait_seconds  # type: ignore[attr-defined]
+    return failed
 
 
 def _sentence(response: ErrorResponse) -> str:

@@ -13,7 +13,7 @@ from django.utils.translation import gettext_lazy as _
 from memoryhub.auth import audit
 from memoryhub.auth.domain import Forbidden, NewKey, Principal, Scope, draw_key
 from memoryhub.auth.models import ApiKey
-from memoryhub.errors import DomainError
+from memoryhub.errors import DomainError, Message
 from memoryhub.jobs.domain import State
 from memoryhub.jobs.models import Job
 from memoryhub.tenancy.domain import AGENT_ID_PATTERN, PolicyError
@@ -24,6 +24,8 @@ from memoryhub.tenancy.policies import check_overrides, operator_keys
 class AgentExists(DomainError):
     """An agent with this id is there already."""
 
+    code = "agent_exists"
+
 
 class AgentUnknown(DomainError, LookupError):
     """No such agent, or none that the key may touch."""
@@ -32,9 +34,13 @@ class AgentUnknown(DomainError, LookupError):
 class VersionMismatch(DomainError):
     """The row changed since the caller read it."""
 
-    def __init__(self, current: int) -> None:
+    code = "version_mismatch"
+
+    def __init__(self, current: int, message: Message | None = None) -> None:
         self.current = current
-        super().__init__(_("The row has changed since you read it; read it again and repeat the edit."))
+        self.members = {"current": current}
+        changed = _("The row has changed since you read it; read it again and repeat the edit.")
+        super().__init__(changed if message is None else message)
 
 
 @transaction.atomic

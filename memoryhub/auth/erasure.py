@@ -31,9 +31,13 @@ from memoryhub.tenancy.models import Actor, Agent
 class OwnerCannotBeErased(DomainError):
     """The user is the one an agent in owner mode files everything under."""
 
+    code = "owner_cannot_be_erased"
 
-class NobodyToErase(ValueError):
+
+class NobodyToErase(DomainError, ValueError):
     """No user was named; an agent itself is not erased by this call."""
+
+    field = "user_id"
 
 
 @dataclass(frozen=True)

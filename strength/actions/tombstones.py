@@ -34,6 +34,8 @@ MOST_COMPARED = 500
 class BlockedByTombstone(DomainError):
     """An automatic write matches a tombstone and was not stored."""
 
+    code = "decided_against"
+
     def __init__(self, decision: TombstoneReason) -> None:
         self.decision = decision
         super().__init__(

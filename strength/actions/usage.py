@@ -74,6 +74,8 @@ LEARNABLE: Final = frozenset({Status.ACTIVE, Status.ARCHIVED})
 class NotUsable(DomainError):
     """A pending or rejected memory cannot have been used."""
 
+    code = "wrong_state"
+
 
 def mark_candidates(*, memories: Sequence[Memory]) -> None:
     """Count that a search returned these memories; their strength does not change."""

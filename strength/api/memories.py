@@ -8,7 +8,6 @@ from django.db.models import Value
 from django.db.models.functions import Coalesce
 from drf_spectacular.utils import extend_schema, extend_schema_field, extend_schema_view
 from rest_framework import serializers, status
-from rest_framework.exceptions import APIException, ValidationError
 from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
@@ -25,25 +24,19 @@ from memoryhub.api.fields import (
     TextField,
 )
 from memoryhub.api.pagination import PageQuery, page_of
-from memoryhub.api.problems import Problem
 from memoryhub.api.views import IF_MATCH, ApiView, etag, expected_version
 from memoryhub.auth.domain import Scope
 from memoryhub.auth.tenancy import Tenant, UnknownRow
-from memoryhub.search.index import UnusableVector
 from memoryhub.tenancy.namespaces import expand_namespace
 from strength.actions.curation import apply_transition, delete_memory, edit_memory, restore_revision
 from strength.actions.memories import NewMemory, supersede_memory, write_memory
 from strength.actions.tasks import GENERAL
 from strength.actions.tombstones import BlockedByTombstone
-from strength.actions.usage import NotUsable
 from strength.domain.memories import (
-    DuplicateMemory,
     Kind,
-    MemoryRefused,
     ScopeLevel,
     Source,
     Status,
-    WrongState,
 )
 from strength.models import Memory, MemoryQuerySet, MemoryRevision, MemorySource
 
@@ -263,35 +256,14 @@ ORDERINGS = {"created_at": "created_at", "strength": "numbers__strength", "last_
 LAST_USED = Coalesce("numbers__last_accessed_at", Value(datetime(1, 1, 2, tzinfo=UTC)))
 
 
-def _refused(error: MemoryRefused) -> APIException:
-    return ValidationError({error.field: [str(error)]})
-
-
-def _unusable_vector(error: UnusableVector) -> APIException:
-    return ValidationError({"embedding": [str(error)]})
-
-
 def with_operation_id(view: type[APIView], operation_id: str, **attributes: Any) -> type[APIView]:
     """Return a subclass of a view whose POST has an operation id of its own in the schema."""
     subclass = type(view.__name__, (view,), attributes)
     return extend_schema_view(post=extend_schema(operation_id=operation_id))(subclass)
 
 
-def conflict(code: str) -> Any:
-    return lambda error: Problem(status.HTTP_409_CONFLICT, code, str(error))
-
-
 class MemoryView(ApiView):
     """Base of the views of memories."""
-
-    problems = {
-        MemoryRefused: _refused,
-        UnusableVector: _unusable_vector,
-        WrongState: conflict("wrong_state"),
-        DuplicateMemory: conflict("duplicate_memory"),
-        BlockedByTombstone: conflict("decided_against"),
-        NotUsable: conflict("wrong_state"),
-    }
 
     def memory(self, memory_id: UUID) -> Memory:
         return self.owned(Memory.objects.all(), memory_id)

@@ -16,8 +16,8 @@ from memoryhub.auth.tenancy import UnknownRow, seen_by
 from memoryhub.ids import new_id
 from strength.actions.merges import dismiss_merge, merge, undo_merge
 from strength.actions.sleep import SleepRequest
-from strength.actions.sleep_runs import TooMany, changes_of, sleep_many, undo_sleeps
-from strength.api.memories import MemoryOut, MemoryView, conflict
+from strength.actions.sleep_runs import changes_of, sleep_many, undo_sleeps
+from strength.api.memories import MemoryOut, MemoryView
 from strength.domain.sleep import MergeState, RunState, Trigger
 from strength.models import Merge, SleepRun
 
@@ -80,8 +80,6 @@ COUNTS = ("decayed_count", "archived_count", "consolidated_count", "merged_count
 
 class SleepView(MemoryView):
     """Base of the views of sleeps: one sleep by its id, or all that one call began, by that call's id."""
-
-    problems = {**MemoryView.problems, TooMany: conflict("too_many_actors")}
 
     def runs(self, run_id: UUID) -> tuple[list[SleepRun], UUID | None]:
         """Return the run with this id, or those of the round with this id, and that id; raises UnknownRow."""

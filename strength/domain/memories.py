@@ -81,6 +81,8 @@ def check_scope(level: ScopeLevel, *, domain: str, user_id: str) -> None:
 class WrongState(DomainError):
     """The memory's state does not allow the change."""
 
+    code = "wrong_state"
+
 
 class LockedByPerson(DomainError):
     """A person has edited this text; no job may rewrite it."""
@@ -88,6 +90,8 @@ class LockedByPerson(DomainError):
 
 class DuplicateMemory(DomainError):
     """Another memory in the same namespace has this text already."""
+
+    code = "duplicate_memory"
 
 
 SLEEP_VERB = "sleep"

@@ -19,6 +19,7 @@ from memoryhub.auth import audit
 from memoryhub.auth.actions import VersionMismatch
 from memoryhub.auth.domain import Principal, job_principal
 from memoryhub.auth.tenancy import UnknownRow, hold
+from memoryhub.errors import DomainError
 from memoryhub.jobs.context import JobContext, Writes
 from memoryhub.jobs.domain import FIRST_PAUSE_SECONDS, Postponed
 from memoryhub.jobs.models import Job
@@ -73,8 +74,10 @@ REFUSALS: Final = {
 }
 
 
-class NotCompacted(ValueError):
+class NotCompacted(DomainError, ValueError):
     """The document is never rewritten; people maintain it by hand."""
+
+    code = "not_compacted"
 
 
 class CompactionRefused(Exception):

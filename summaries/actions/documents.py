@@ -67,6 +67,8 @@ _REFUSALS: Final = frozenset({Outcome.REFUSED, Outcome.TOO_MUCH_PROTECTED})
 class DocumentTooLong(DomainError, ValueError):
     """The document would be longer than LONGEST_DOCUMENT."""
 
+    code = "document_too_long"
+
 
 class NotAdded(DomainError):
     """The document exists already."""
@@ -80,8 +82,7 @@ class DocumentExists(VersionMismatch):
     """A document of this name exists, but a new one was to be created."""
 
     def __init__(self, current: int) -> None:
-        self.current = current
-        DomainError.__init__(self, _("The project has this document already."))
+        super().__init__(current, _("The project has this document already."))
 
 
 def find_document(*, project: Project, name: str) -> Document:

@@ -49,6 +49,8 @@ MOST_DAYS: Final = 366
 class ProjectExists(DomainError):
     """The actor has a project of this name already."""
 
+    code = "project_exists"
+
 
 def check_trusted(by: Principal) -> None:
     """Raise Forbidden for an untrusted key, since the texts of projects go into prompts."""

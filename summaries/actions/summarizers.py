@@ -181,6 +181,8 @@ DEADLINE_SECONDS: Final = 60.0
 class NothingToDigest(DomainError):
     """No trusted summary of the actor lies in the time window or has the project."""
 
+    code = "no_summaries"
+
 
 @dataclass(frozen=True, kw_only=True)
 class Digest:

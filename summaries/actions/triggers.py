@@ -52,9 +52,13 @@ RETRY_AFTER: Final = timedelta(days=1)
 class NothingToSummarize(DomainError):
     """The session has no messages, or none in the time window."""
 
+    code = "no_messages"
+
 
 class SummaryLocked(DomainError):
     """The summary must be unlocked before a job writes it again."""
+
+    code = "summary_locked"
 
 
 @transaction.atomic

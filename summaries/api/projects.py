@@ -7,7 +7,6 @@ from django.http.response import HttpResponseBase
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiResponse, extend_schema
 from rest_framework import status
-from rest_framework.exceptions import APIException
 from rest_framework.renderers import JSONRenderer
 from rest_framework.request import Request
 from rest_framework.response import Response
@@ -16,16 +15,14 @@ from conversations.actions.context import CHANNEL
 from conversations.models import Session
 from memoryhub.api.fields import NoBody, TenantQuery
 from memoryhub.api.pagination import PageQuery, page_of
-from memoryhub.api.problems import Problem
 from memoryhub.api.views import IF_MATCH, ApiView, etag, expected_version, wants_none
 from memoryhub.auth.domain import Scope
 from memoryhub.auth.tenancy import Tenant
 from memoryhub.llm.errors import ProviderUnavailable
 from memoryhub.tenancy.domain import TrustPolicy
 from memoryhub.tenancy.policies import effective_policy
-from summaries.actions.compaction import NotCompacted, enqueue_compaction
+from summaries.actions.compaction import enqueue_compaction
 from summaries.actions.documents import (
-    DocumentTooLong,
     append_entry,
     backups_of,
     find_document,
@@ -35,7 +32,6 @@ from summaries.actions.documents import (
     restore_document,
 )
 from summaries.actions.projects import (
-    ProjectExists,
     catalog_of,
     change_project,
     create_project,
@@ -67,9 +63,7 @@ from summaries.api.project_serializers import (
     RouteIn,
     RouteOut,
 )
-from summaries.api.summaries import IF_NONE_MATCH, JobIdOut, conflict, llm_problem
-from summaries.domain.documents import BadDocumentName
-from summaries.domain.projects import BadProjectName
+from summaries.api.summaries import IF_NONE_MATCH, JobIdOut, unanswered
 from summaries.models import Document, DocumentEntry, DocumentVersion, Project, ProjectEvent, RoutingDecision
 
 PLAIN = "text/plain"
@@ -82,29 +76,8 @@ class PlainRenderer(JSONRenderer):
     format = "txt"
 
 
-def _bad_name(error: BadProjectName) -> APIException:
-    return Problem(
-        status.HTTP_400_BAD_REQUEST, "invalid_project_name", str(error), proposed_name=error.proposal
-    )
-
-
-def _bad_document(error: Exception) -> APIException:
-    return Problem(status.HTTP_400_BAD_REQUEST, "invalid_document_name", str(error))
-
-
-def _too_long(error: Exception) -> APIException:
-    return Problem(status.HTTP_400_BAD_REQUEST, "document_too_long", str(error))
-
-
 class ProjectView(ApiView):
     """Base of the views of projects, whose owner is in the query."""
-
-    problems = {
-        BadProjectName: _bad_name,
-        BadDocumentName: _bad_document,
-        DocumentTooLong: _too_long,
-        ProjectExists: conflict("project_exists"),
-    }
 
     def tenant(self) -> Tenant:
         return self.reading(self.validated(TenantQuery, self.request.query_params.dict()))
@@ -415,11 +388,7 @@ class DocumentCompaction(ProjectView):
     """Compact a document."""
 
     scopes = {"POST": Scope.WRITE}
-    problems = {
-        **ProjectView.problems,
-        NotCompacted: conflict("not_compacted"),
-        ProviderUnavailable: llm_problem,
-    }
+    problems = {ProviderUnavailable: unanswered}
 
     @extend_schema(
         operation_id="document_compact", request=NoBody, parameters=[TenantQuery], responses={202: JobIdOut}

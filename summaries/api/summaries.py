@@ -12,6 +12,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from conversations.models import Session
+from memoryhub.api.errors import is_model_missing, llm_problem
 from memoryhub.api.fields import (
     MomentField,
     ReasonSerializer,
@@ -21,7 +22,6 @@ from memoryhub.api.fields import (
     TextField,
 )
 from memoryhub.api.pagination import PageQuery, page_of
-from memoryhub.api.problems import Problem
 from memoryhub.api.views import IF_MATCH, ApiView, etag, expected_version
 from memoryhub.auth.domain import Scope
 from memoryhub.auth.tenancy import UnknownRow
@@ -29,9 +29,9 @@ from memoryhub.llm.errors import ProviderError
 from memoryhub.llm.usage.spending import SpendCapReached
 from summaries import metrics as metrics  # its collector registers itself
 from summaries.actions.summaries import delete_summary, edit_summary, restore_summary
-from summaries.actions.summarizers import NothingToDigest, digest
-from summaries.actions.triggers import NothingToSummarize, SummaryLocked, enqueue_summary
-from summaries.domain.summaries import LONGEST_TEXT, NoRoom
+from summaries.actions.summarizers import digest
+from summaries.actions.triggers import enqueue_summary
+from summaries.domain.summaries import LONGEST_TEXT
 from summaries.models import Summary, SummaryVersion
 
 
@@ -134,7 +134,6 @@ class DigestOut(serializers.Serializer):
     end_time = serializers.DateTimeField()
 
 
-NO_MODEL: Final = "not_configured"
 SET_UP_SECONDS: Final = 600.0
 """Retry-After where an operator has to act first."""
 
@@ -143,30 +142,14 @@ IF_NONE_MATCH = OpenApiParameter(
 )
 
 
-def conflict(code: str) -> Any:
-    return lambda error: Problem(status.HTTP_409_CONFLICT, code, str(error))
-
-
-def llm_problem(error: ProviderError) -> APIException:
-    """Return 503 where no model is configured or the spending cap is reached, 502 where the model failed."""
-    is_missing = isinstance(error, SpendCapReached) or error.code == NO_MODEL
-    wait = error.retry_after_seconds or (SET_UP_SECONDS if is_missing else None)
-    failed = Problem(
-        status.HTTP_503_SERVICE_UNAVAILABLE if is_missing else status.HTTP_502_BAD_GATEWAY,
-        "llm_unavailable" if is_missing else "llm_failed",
-        str(error),
-        reason=error.code,
-        retryable=not error.permanent,
-    )
-    if wait is not None:
-        failed.wait = math.ceil(wait)  # type: ignore[attr-defined]
-    return failed
+def unanswered(error: ProviderError) -> APIException:
+    """Name a wait also where no model is configured or the spending cap is reached."""
+    wait = error.retry_after_seconds or (SET_UP_SECONDS if is_model_missing(error) else None)
+    return llm_problem(error, wait_seconds=None if wait is None else math.ceil(wait))
 
 
 class SummaryView(ApiView):
     """Base of the views of one session's summary."""
-
-    problems = {NothingToSummarize: conflict("no_messages"), SummaryLocked: conflict("summary_locked")}
 
     def session(self, session_id: UUID) -> Session:
         return self.owned(Session.objects.all(), session_id)
@@ -279,11 +262,7 @@ class SummariesDigest(ApiView):
     """Digest of several sessions."""
 
     scopes = {"POST": Scope.WRITE}
-    problems = {
-        NothingToDigest: conflict("no_summaries"),
-        NoRoom: conflict("no_room"),
-        ProviderError: llm_problem,
-    }
+    problems = {ProviderError: unanswered}
     idempotent_in_transaction = False
 
     @extend_schema(operation_id="summaries_digest", request=DigestIn, responses=DigestOut)

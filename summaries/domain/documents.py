@@ -40,6 +40,8 @@ class DocumentKind(StrEnum):
 class BadDocumentName(DomainError, ValueError):
     """The text is no document's name."""
 
+    code = "invalid_document_name"
+
 
 def check_document_name(name: str) -> None:
     """Raise BadDocumentName for what is not `MEMORY.md`, `pinned.md`, … or `detail-<topic>.md`."""

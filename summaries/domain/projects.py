@@ -48,8 +48,11 @@ class EventKind(StrEnum):
 class BadProjectName(DomainError, ValueError):
     """The text cannot be a project's name; `proposal` is a valid one derived from it."""
 
+    code = "invalid_project_name"
+
     def __init__(self, why: Message, proposal: str) -> None:
         self.proposal = proposal
+        self.members = {"proposed_name": proposal}
         super().__init__(
             format_lazy(_("{why} It could be called {proposal}."), why=why, proposal=repr(proposal))
         )

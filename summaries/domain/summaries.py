@@ -11,6 +11,7 @@ from enum import StrEnum
 from typing import Final
 
 from conversations.domain.content import label, one_line, visible
+from memoryhub.errors import DomainError
 from memoryhub.llm.prompts import fenced
 from memoryhub.tenancy.domain import Trust
 from summaries.domain.policy import SummaryPolicy
@@ -125,8 +126,10 @@ CHARACTERS_PER_TOKEN: Final = 0.6
 """As much as surely fits into a token of any model, so that an answer within them is never cut off."""
 
 
-class NoRoom(ValueError):
+class NoRoom(DomainError, ValueError):
     """The prompt alone leaves no room for a message; `summary_max_tokens` is too small for it."""
+
+    code = "no_room"
 
     permanent = True
 

@@ -13,7 +13,9 @@ from django.test import override_settings
 from django.utils.module_loading import import_string
 from rest_framework.test import APIClient
 
+from memoryhub.api.errors import STATUS
 from memoryhub.auth.erasure import actor_models
+from memoryhub.errors import DomainError
 from memoryhub.llm.usage.models import LedgerEntry
 from memoryhub.tenancy import policies
 from memoryhub.tenancy.policies import policy_classes
@@ -149,6 +151,15 @@ def place_ids(client: APIClient, route: Route, planted: Planted) -> dict[str, An
 
 def counts() -> dict[str, int]:
     return {model._meta.label: model._default_manager.count() for model in apps.get_models()}
+
+
+def test_each_domain_error_with_a_code_has_a_status() -> None:
+    def kinds(error: type[DomainError]) -> Iterator[type[DomainError]]:
+        for kind in error.__subclasses__():
+            yield kind
+            yield from kinds(kind)
+
+    assert {kind.code for kind in kinds(DomainError)} - {""} == STATUS.keys()
 
 
 # Settings (that each is documented is tested in test_docs)

@@ -11,7 +11,7 @@ import pytest
 from django.db import OperationalError
 from psycopg.errors import DiskFull
 
-from memoryhub.api.errors import ground_problem
+from memoryhub.api.errors import problem_for
 from memoryhub.api.health import Finding
 from memoryhub.env import CHECKOUT
 from memoryhub.management.commands import doctor
@@ -70,7 +70,7 @@ def test_the_log_holds_the_code_and_not_the_text(caplog: pytest.LogCaptureFixtur
     error = OperationalError("could not extend file: what somebody said")
     error.__cause__ = DiskFull("what somebody said")
     with caplog.at_level(logging.WARNING):
-        ground_problem(error)
+        problem_for(error)
     (record,) = caplog.records
     assert record.sqlstate == "53100"  # type: ignore[attr-defined]
     assert "somebody" not in str(record.__dict__)
