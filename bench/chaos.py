@@ -2,7 +2,7 @@
 """Break an installation on purpose, and count what is lost and what is doubled.
 
 .venv/bin/python bench/chaos.py --minutes 10      a storm: load, and faults at random
-.venv/bin/python bench/chaos.py --drills all      one fault at a time, 20 rounds each
+.venv/bin/python bench/chaos.py --jobs 2000       empty jobs, as fast as two workers run them
 """
 
 import argparse
@@ -10,45 +10,63 @@ import json
 import random
 import signal
 import sys
+import threading
 import time
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from rich.console import Console
-from rich.table import Table
 
-from bench import drills
-from bench.drills import Jobs, Outcome, Writer, running
-from bench.hub import Hub, eventually, hurt
-
-SHARED: dict[str, Callable[[Hub, Jobs, int], Outcome]] = {
-    "idle-worker": drills.idle_worker,
-    "workers-killed": drills.all_workers,
-    "workers-stopped": drills.stopped_workers,
-    "postgres": lambda hub, jobs, times: drills.postgres_kills(hub, jobs, max(1, times // 2), 50 * times),
-    "throughput": lambda hub, jobs, times: drills.throughput(hub, jobs, 100 * times),
-}
-"""Drills on an installation that survives them."""
-
-APART: dict[str, Callable[[int], Outcome]] = {
-    "claims": lambda times: drills.many_claims(100 * times),
-    "stops": drills.stops,
-}
-"""Drills that start and end installations of their own."""
-
-DRILLS = [*SHARED, *APART]
+from bench.hub import Hub, Jobs, done, eventually, hurt, running
 
 
-def drill(name: str, times: int) -> Outcome:
-    """Run one drill."""
-    if name in APART:
-        return APART[name](times)
-    with running() as (hub, jobs):
-        return SHARED[name](hub, jobs, times)
+class Writer(threading.Thread):
+    """A chat client: writes messages one after the other, each again until it is acknowledged."""
+
+    def __init__(self, hub: Hub, number: int, count: int | None) -> None:
+        super().__init__(name=f"writer-{number}", daemon=True)
+        self.hub, self.count = hub, count
+        self.session = str(uuid4())
+        self.number = number
+        self.acknowledged = 0
+        self.repeats = 0
+        self.over = threading.Event()
+
+    def run(self) -> None:
+        opening = {"agent_id": f"chaos-{self.number}", "session_id": self.session}
+        while self.hub.post("sessions", opening)[0] not in (200, 201) and not self.over.wait(0.05):
+            pass
+        while not self.over.is_set() and (self.count is None or self.acknowledged < self.count):
+            message = {
+                "role": "user",
+                "content": f"message {self.acknowledged}",
+                "client_message_id": str(self.acknowledged),
+            }
+            while self.hub.post(f"sessions/{self.session}/messages", message)[0] not in (200, 201):
+                self.repeats += 1
+                if self.over.wait(0.05):
+                    return
+            self.acknowledged += 1
+
+    def verify(self) -> list[str]:
+        """Say what is lost, doubled or out of order."""
+        statement = "SELECT seq, client_message_id FROM conversations_message WHERE session_id = %s::uuid ORDER BY seq"
+        rows = self.hub.rows(statement, [self.session])
+        wrong = []
+        if [seq for seq, _ in rows] != list(range(1, len(rows) + 1)):
+            wrong.append(f"session {self.number}: a gap in seq")
+        ids = [int(name) for _, name in rows]
+        if len(ids) != len(set(ids)):
+            wrong.append(f"session {self.number}: doubled messages")
+        lost = set(range(self.acknowledged)) - set(ids)
+        if lost:
+            wrong.append(f"session {self.number}: {len(lost)} acknowledged messages are lost")
+        return wrong
 
 
 class Storm:
@@ -70,7 +88,11 @@ class Storm:
             writer.start()
         ends_at = time.monotonic() + seconds
         while (left := ends_at - time.monotonic()) > 0:
-            self._add_jobs()
+            seconds_each = self.random.uniform(0, 0.2)
+            self.ids["bench_effect"] += self.jobs.add("bench_effect", count=20, seconds=seconds_each)
+            self.ids["bench_steps"] += self.jobs.add("bench_steps", count=2, steps=5, seconds=0.1)
+            if self.random.random() < 0.1:
+                self.killers += self.jobs.add("bench_kill")
             self._hurt_something()
             self._recover()
             time.sleep(min(max(0.0, left), self.random.uniform(1, 4)))
@@ -79,30 +101,20 @@ class Storm:
             writer.join(timeout=30)
         return self._count(writers)
 
-    def _add_jobs(self) -> None:
-        self.ids["bench_effect"] += self.jobs.add(
-            "bench_effect", count=20, seconds=self.random.uniform(0, 0.2)
-        )
-        self.ids["bench_steps"] += self.jobs.add("bench_steps", count=2, steps=5, seconds=0.1)
-        if self.random.random() < 0.1:
-            self.killers += self.jobs.add("bench_kill")
-
     def _hurt_something(self) -> None:
         parent, workers = self.hub.worker_processes()
-        faults: dict[str, Callable[[], object]] = {
-            "a worker killed": lambda: hurt(self.random.choice(workers), signal.SIGKILL) if workers else None,
-            "a worker stopped": lambda: (
-                hurt(self.random.choice(workers), signal.SIGSTOP) if workers else None
-            ),
-            "the workers' parent killed": lambda: hurt(parent, signal.SIGKILL) if parent else None,
-            "the workers' parent stopped": lambda: hurt(parent, signal.SIGSTOP) if parent else None,
-            "PostgreSQL killed": lambda: (
-                hurt(self.hub.postmaster() or 0, signal.SIGKILL) if self.hub.postmaster() else None
-            ),
+        faults: dict[str, tuple[list[int], signal.Signals]] = {
+            "a worker killed": (workers, signal.SIGKILL),
+            "a worker stopped": (workers, signal.SIGSTOP),
+            "the workers' parent killed": ([parent], signal.SIGKILL),
+            "the workers' parent stopped": ([parent], signal.SIGSTOP),
+            "PostgreSQL killed": ([self.hub.postmaster() or 0], signal.SIGKILL),
         }
         name = self.random.choice(sorted(faults))
         self.faults[name] += 1
-        faults[name]()
+        pids, number = faults[name]
+        if pids and (pid := self.random.choice(pids)):
+            hurt(pid, number)
 
     def _recover(self) -> None:
         """Measure until a new job is done and all workers are whole."""
@@ -147,72 +159,48 @@ class Storm:
         }
 
 
-def storm(minutes: float, *, seed: int, say: Callable[[str], None]) -> dict[str, Any]:
-    """Run a storm on an installation of its own."""
-    with running() as (hub, jobs):
-        return Storm(hub, jobs, seed=seed, say=say).run(minutes * 60)
-
-
-def main(arguments: list[str] | None = None) -> int:
-    """Run what was asked for; return 1 where anything was lost, doubled, or did not recover."""
-    options = _options(arguments)
-    console = Console(stderr=True)
-    report: dict[str, Any] = {}
-    if options.drills:
-        names = DRILLS if options.drills == ["all"] else options.drills
-        report["drills"] = []
-        for name in names:
-            console.print(f"{name} …")
-            report["drills"].append(drill(name, options.times).row())
-            console.print(report["drills"][-1])
-    if options.minutes:
-        report["seed"] = options.seed
-        report["storm"] = storm(options.minutes, seed=options.seed, say=console.print)
-    print(json.dumps(report, indent=1)) if options.json else _show(report)
-    return 1 if _is_wrong(report) else 0
-
-
-def _is_wrong(report: dict[str, Any]) -> bool:
-    raged = report.get("storm", {})
-    return bool(raged.get("lost") or raged.get("doubled") or raged.get("wrong")) or any(
-        row["wrong"] for row in report.get("drills", [])
+def throughput(hub: Hub, jobs: Jobs, count: int) -> dict[str, Any]:
+    """Let the workers run empty jobs; return how many a second, and what enqueueing one takes."""
+    ids = jobs.add("bench_empty", count=count)
+    is_done = done(jobs, ids, 300) is not None
+    statement = (
+        "SELECT extract(epoch FROM max(finished_at) - min(started_at)) FROM memoryhub_job WHERE kind = %s"
     )
+    spent = float(hub.rows(statement, ["bench_empty"])[0][0])
+    return {
+        "jobs_per_second": round(count / spent, 1),
+        "enqueue_median_ms": jobs.enqueue_ms,
+        "wrong": [] if is_done else [f"left: {jobs.states(ids)}"],
+    }
 
 
-def _options(arguments: list[str] | None) -> argparse.Namespace:
+def main() -> int:
+    """Run what was asked for; return 1 where anything was lost, doubled, or did not recover."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--minutes", type=float, default=0.0, help="a storm for so long")
-    parser.add_argument(
-        "--drills", nargs="+", default=[], metavar="DRILL", help=f"all, or of {', '.join(DRILLS)}"
-    )
-    parser.add_argument("--times", type=int, default=20, help="rounds of each drill (20)")
+    parser.add_argument("--jobs", type=int, default=0, help="how many empty jobs are run against the clock")
     parser.add_argument("--seed", type=int, default=random.randrange(10**6))
     parser.add_argument("--json", action="store_true", help="print the report as JSON, and nothing else")
-    options = parser.parse_args(arguments)
-    unknown = sorted(set(options.drills) - set(DRILLS) - {"all"})
-    if unknown:
-        parser.error(f"there is no drill {', '.join(unknown)}; there are all, {', '.join(DRILLS)}")
-    if options.minutes < 0 or options.times < 1 or not (options.minutes or options.drills):
-        parser.error("give --minutes above 0, or --drills, and --times of 1 or more")
-    return options
-
-
-def _show(report: dict[str, Any]) -> None:
-    console = Console()
-    table = Table("", "rounds", "median s", "longest s", "notes", "wrong")
-    for row in report.get("drills", []):
-        told = {"drill", "rounds", "median_seconds", "longest_seconds", "wrong"}
-        notes = {key: value for key, value in row.items() if key not in told}
-        table.add_row(
-            row["drill"], str(row["rounds"]), str(row["median_seconds"]), str(row["longest_seconds"]),
-            json.dumps(notes) if notes else "", "; ".join(row["wrong"]) or "nothing",
-        )  # fmt: skip
-    if report.get("drills"):
-        console.print(table)
-    for key, value in report.get("storm", {}).items():
-        console.print(f"{key}: {value}")
+    options = parser.parse_args()
+    if min(options.minutes, options.jobs) < 0 or not (options.minutes or options.jobs):
+        parser.error("give --minutes above 0, or --jobs")
+    report: dict[str, dict[str, Any]] = {}
+    with running() as (hub, jobs):
+        if options.jobs:
+            report["throughput"] = throughput(hub, jobs, options.jobs)
+        if options.minutes:
+            say = Console(stderr=True).print
+            raged = Storm(hub, jobs, seed=options.seed, say=say).run(options.minutes * 60)
+            report["storm"] = {"seed": options.seed, **raged}
+    if options.json:
+        print(json.dumps(report, indent=1))
+    else:
+        for part in report.values():
+            for key, value in part.items():
+                print(f"{key}: {value}")
+    return int(any(part.get(key) for part in report.values() for key in ("lost", "doubled", "wrong")))
 
 
 if __name__ == "__main__":

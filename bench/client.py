@@ -1,4 +1,4 @@
-"""Puts jobs into another installation's queue, by the product's own `enqueue`, from a process of its own.
+"""Enqueue jobs in another installation by the product's own `enqueue`, from a process of its own.
 
 Reads one order a line from standard input, as JSON: kind, payload, key, count. All of an order are put in one
 transaction, as a change puts what it causes. Writes their ids once they are committed, and the median milliseconds
@@ -9,6 +9,7 @@ import json
 import statistics
 import sys
 import time
+from functools import partial
 from typing import Any
 
 import django
@@ -26,19 +27,17 @@ def main() -> None:
     _patiently(make_tables)
     print("ready", flush=True)
     for line in sys.stdin:
-        order = json.loads(line)
-        ids, took = _patiently(lambda: _fill(order))  # noqa: B023
-        print(json.dumps({"ids": ids, "enqueue_ms": round(statistics.median(took), 3)}), flush=True)
+        print(json.dumps(_patiently(partial(_fill, **json.loads(line)))), flush=True)
 
 
-def _fill(order: dict[str, Any]) -> tuple[list[str], list[float]]:
+def _fill(*, kind: str, payload: Any, key: str, count: int) -> dict[str, Any]:
     ids, took = [], []
     with transaction.atomic():
-        for _ in range(order["count"]):
+        for _ in range(count):
             began = time.perf_counter()
-            ids.append(str(enqueue(order["kind"], payload=order["payload"], key=order["key"])))
+            ids.append(str(enqueue(kind, payload=payload, key=key)))
             took.append((time.perf_counter() - began) * 1000)
-    return ids, took
+    return {"ids": ids, "enqueue_ms": round(statistics.median(took), 3)}
 
 
 def _patiently(act: Any) -> Any:

@@ -9,7 +9,7 @@ actors come in by turns. Needs Django set up.
 import random
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import accumulate, islice
+from itertools import accumulate
 
 from django.db import connection
 from pgvector import HalfVector
@@ -30,10 +30,10 @@ SYLLABLES = [first + vowel for first in "bdfgklmnprstvz" for vowel in ("a", "e",
 KANJI = "日本語記憶検索会話庭茶山川海空春夏秋冬朝夜料理旅行音楽映画仕事家族友人電車自転車犬猫本紙花木雨雪風光影水火土金"
 KANA = "のをにはがでとも"
 
-TABLES = {
-    "memories": ("strength_memoryindex", "strength_memorynumbers", "strength_memory"),
-    "messages": ("conversations_messageindex", "conversations_message", "conversations_session"),
-}
+TABLES = (
+    "strength_memoryindex", "strength_memorynumbers", "strength_memory", "conversations_messageindex",
+    "conversations_message", "conversations_session",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,6 @@ class Size:
     messages: int
 
     def user(self, number: int) -> tuple[str, str]:
-        """Return the agent and the user of one actor."""
         return f"bench-{number % AGENTS}", f"user-{number}"
 
 
@@ -65,19 +64,18 @@ def texts(count: int, seed: int) -> Iterator[str]:
 def questions(count: int, seed: int) -> list[str]:
     """Return questions of two to eight words of texts that are there."""
     chance = random.Random(seed)
-    picked = chance.sample(list(islice(texts(POOL, seed=1), POOL)), count)
-    return [_some_of(text, chance) for text in picked]
+
+    def some_of(text: str) -> str:
+        words = text.split()
+        if len(words) == 1:
+            start = chance.randrange(max(1, len(text) - 12))
+            return text[start : start + chance.randint(6, 12)]
+        return " ".join(chance.sample(words, min(len(words), chance.randint(2, 8))))
+
+    return [some_of(text) for text in chance.sample(list(texts(POOL, seed=1)), count)]
 
 
-def _some_of(text: str, chance: random.Random) -> str:
-    words = text.split()
-    if len(words) == 1:
-        start = chance.randrange(max(1, len(text) - 12))
-        return text[start : start + chance.randint(6, 12)]
-    return " ".join(chance.sample(words, min(len(words), chance.randint(2, 8))))
-
-
-def session_of(size: Size, number: int) -> str:
+def newest_session(number: int) -> str:
     """Return the id of one actor's newest session."""
     return f"01900000-0000-7002-8000-{number:012x}"
 
@@ -101,7 +99,6 @@ def make_pool() -> None:
 
 
 def empty() -> None:
-    """Take everything away that `fill` brings."""
     with connection.cursor() as cursor:
         names = "strength_memory, conversations_session, memoryhub_actor, memoryhub_agent, memoryhub_termstatistic"
         cursor.execute(f"TRUNCATE {names} CASCADE")
@@ -111,11 +108,25 @@ def fill(size: Size) -> None:
     """Fill an empty installation, rows of all actors by turns."""
     with connection.cursor() as cursor:
         cursor.execute("SET synchronous_commit = off")
-        _fill_actors(cursor, size)
+        names = [size.user(number) for number in range(size.actors)]
+        agents = sorted({agent for agent, _ in names})
+        cursor.executemany(AGENT, [[agent] for agent in agents])
+        cursor.executemany(ACTOR, [[actor_id(agent), agent, ""] for agent in agents])
+        cursor.executemany(ACTOR, [[actor_id(agent, user), agent, user] for agent, user in names])
+        cursor.execute("DROP TABLE IF EXISTS bench_actor")
+        cursor.execute("CREATE TABLE bench_actor (n integer PRIMARY KEY, id uuid)")
+        rows = [[number, actor_id(agent, user)] for number, (agent, user) in enumerate(names)]
+        cursor.executemany("INSERT INTO bench_actor VALUES (%s, %s)", rows)
         cursor.execute(MEMORIES, {"actors": size.actors, "rows": size.actors * size.memories, "pool": POOL})
         cursor.execute(NUMBERS)
         cursor.execute(MEMORY_INDEX, {"space": active_space().pk, "pool": POOL})
-        _fill_messages(cursor, size)
+        if size.messages:
+            values = {
+                "actors": size.actors, "rows": size.actors * size.messages, "each": size.messages,
+                "session": MESSAGES_PER_SESSION, "space": active_space().pk, "pool": POOL,
+            }  # fmt: skip
+            for statement in (SESSIONS, MESSAGES, MESSAGE_INDEX):
+                cursor.execute(statement, values)
         cursor.execute(STATISTICS, {"rows": size.actors * (size.memories + size.messages), "pool": POOL})
         cursor.execute("SET synchronous_commit = on")
     settle()
@@ -126,33 +137,6 @@ def settle() -> None:
     """Do what autovacuum does in quiet hours: visibility, statistics, a checkpoint's worth of writing."""
     with connection.cursor() as cursor:
         cursor.execute("VACUUM ANALYZE")
-
-
-def _fill_actors(cursor: object, size: Size) -> None:
-    names = [size.user(number) for number in range(size.actors)]
-    agents = sorted({agent for agent, _ in names})
-    cursor.executemany(AGENT, [[agent] for agent in agents])
-    cursor.executemany(ACTOR, [[actor_id(agent), agent, ""] for agent in agents])
-    cursor.executemany(ACTOR, [[actor_id(agent, user), agent, user] for agent, user in names])
-    cursor.execute("DROP TABLE IF EXISTS bench_actor")
-    cursor.execute("CREATE TABLE bench_actor (n integer PRIMARY KEY, id uuid)")
-    rows = [[number, actor_id(agent, user)] for number, (agent, user) in enumerate(names)]
-    cursor.executemany("INSERT INTO bench_actor VALUES (%s, %s)", rows)
-
-
-def _fill_messages(cursor: object, size: Size) -> None:
-    if size.messages:
-        values = {
-            "actors": size.actors,
-            "rows": size.actors * size.messages,
-            "each": size.messages,
-            "session": MESSAGES_PER_SESSION,
-            "space": active_space().pk,
-            "pool": POOL,
-        }
-        cursor.execute(SESSIONS, values)
-        cursor.execute(MESSAGES, values)
-        cursor.execute(MESSAGE_INDEX, values)
 
 
 AGENT = """

@@ -1,4 +1,4 @@
-"""What every benchmark stands on: an installation of its own, a web server, and honest figures.
+"""Common ground of all benchmarks: an installation of their own, a web server, figures, the command line.
 
 A benchmark never touches the data of an installation that people use: it gets a throw-away folder and
 PostgreSQL, with the settings that `make run` gives it, durability included. `--database-url` names a
@@ -7,6 +7,7 @@ there is deleted.
 """
 
 import argparse
+import json
 import os
 import shutil
 import signal
@@ -14,15 +15,13 @@ import socket
 import subprocess
 import sys
 import tempfile
-import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from http.client import HTTPConnection
 from pathlib import Path
 from statistics import median
 from types import FrameType
-from typing import Any, Self
+from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
 READY_SECONDS = 60.0
@@ -48,7 +47,9 @@ def installation(*, database_url: str | None = None, keep: Path | None = None) -
     with _signals_end_it():
         if database_url:
             claim_database(database_url)
-        folder = claim_folder(keep) if keep else _new_folder()
+        folder = claim_folder(keep) if keep else Path(tempfile.mkdtemp(prefix="memoryhub-bench-"))
+        if not keep:
+            _make_passable(folder)
         os.environ["MEMORYHUB_DATA_DIR"] = str(folder / "data")
         os.environ.setdefault("MEMORYHUB_LOG_FORMAT", "plain")
         os.environ.setdefault("MEMORYHUB_THROTTLE_PER_MINUTE", "10000000")
@@ -58,25 +59,20 @@ def installation(*, database_url: str | None = None, keep: Path | None = None) -
             _set_up_django()
             yield cluster
         finally:
-            _tidy_up(cluster, folder, keep=keep is not None)
-
-
-def _tidy_up(cluster: Any, folder: Path, *, keep: bool) -> None:
-    if cluster and keep:
-        cluster.stop()
-    elif cluster:
-        cluster.destroy()
-    if not keep:
-        shutil.rmtree(folder, ignore_errors=True)
+            if cluster and keep:
+                cluster.stop()
+            elif cluster:
+                cluster.destroy()
+            if not keep:
+                shutil.rmtree(folder, ignore_errors=True)
 
 
 @contextmanager
 def _signals_end_it() -> Iterator[None]:
     """Let SIGTERM and SIGHUP end the run as Ctrl-C does, so that what was started is stopped."""
     former = {number: signal.getsignal(number) for number in ENDED_BY}
-    minded = [
-        number for number in ENDED_BY if former[number] != signal.SIG_IGN
-    ]  # nohup: outlive the terminal
+    # Ignored before us: nohup, which outlives the terminal.
+    minded = [number for number in ENDED_BY if former[number] != signal.SIG_IGN]
 
     def end(number: int, frame: FrameType | None) -> None:
         for each in minded:
@@ -97,25 +93,23 @@ def claim_database(url: str) -> None:
     import psycopg
 
     with psycopg.connect(url) as connection:
-        if _exists(connection, MARK):
+
+        def is_true(expression: str) -> bool:
+            found = connection.execute(f"SELECT {expression}").fetchone()
+            return bool(found and found[0])
+
+        def exists(table: str) -> bool:
+            return is_true(f"to_regclass('{table}') IS NOT NULL")
+
+        if exists(MARK):
             return
-        held = [name for name in HOLD_DATA if _exists(connection, name) and _has_rows(connection, name)]
+        held = [name for name in HOLD_DATA if exists(name) and is_true(f"EXISTS (SELECT FROM {name})")]
         if held:
             raise SystemExit(
                 f"The database of --database-url holds data ({', '.join(held)}), and a benchmark deletes what is "
                 "there. Make an empty one for it, with `createdb memoryhub_bench`, say; nothing was changed."
             )
         connection.execute(f"CREATE TABLE {MARK} ()")
-
-
-def _exists(connection: Any, table: str) -> bool:
-    found = connection.execute("SELECT to_regclass(%s) IS NOT NULL", [table]).fetchone()
-    return bool(found[0])
-
-
-def _has_rows(connection: Any, table: str) -> bool:
-    found = connection.execute(f"SELECT EXISTS (SELECT FROM {table})").fetchone()
-    return bool(found[0])
 
 
 def claim_folder(folder: Path) -> Path:
@@ -129,12 +123,6 @@ def claim_folder(folder: Path) -> Path:
             "--keep that is new or empty; nothing was changed."
         )
     (folder / MARK).touch()
-    return folder
-
-
-def _new_folder() -> Path:
-    folder = Path(tempfile.mkdtemp(prefix="memoryhub-bench-"))
-    _make_passable(folder)
     return folder
 
 
@@ -170,57 +158,43 @@ def chill(cluster: Any) -> str:
     return cold
 
 
-@dataclass
-class WebServer:
-    """The web server that `make run` starts, as a process of its own on a free port."""
+@contextmanager
+def web_server() -> Iterator[int]:
+    """Start the web server of `make run` in a process of its own; yield its port once it is ready."""
+    from memoryhub.env import read_environment
+    from memoryhub.runtime.processes import wait_until
+    from memoryhub.runtime.supervisor import PROGRAMS
 
-    port: int
-    process: subprocess.Popen[bytes]
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = int(probe.getsockname()[1])
+    os.environ["PORT"] = str(port)
+    web = next(program for program in PROGRAMS if program.name == "web")
+    process = subprocess.Popen(
+        web.command(read_environment()), cwd=ROOT, env={**os.environ, **web.environment},
+        stdout=subprocess.DEVNULL, stderr=subprocess.STDOUT,
+    )  # fmt: skip
 
-    @classmethod
-    @contextmanager
-    def started(cls, **environment: str) -> Iterator[Self]:
-        """Start the server, wait until it is ready, and stop it at the end."""
-        from memoryhub.env import read_environment
-        from memoryhub.runtime.supervisor import PROGRAMS
-
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            port = probe.getsockname()[1]
-        os.environ["PORT"] = str(port)
-        web = next(program for program in PROGRAMS if program.name == "web")
-        process = subprocess.Popen(
-            web.command(read_environment()),
-            cwd=ROOT,
-            env={**os.environ, **web.environment, **environment},
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.STDOUT,
-        )
-        server = cls(port, process)
+    def is_ready() -> bool:
+        if process.poll() is not None:
+            raise SystemExit("The web server ended at once; run `make run` to see why.")
         try:
-            server._wait()
-            yield server
-        finally:
-            process.send_signal(signal.SIGTERM)
-            process.wait(timeout=30)
+            connection = HTTPConnection("127.0.0.1", port, timeout=5)
+            connection.request("GET", "/healthz")
+            return connection.getresponse().status == 200
+        except OSError:
+            return False
 
-    def _wait(self) -> None:
-        deadline = time.monotonic() + READY_SECONDS
-        while time.monotonic() < deadline:
-            if self.process.poll() is not None:
-                raise SystemExit("The web server ended at once; run `make run` to see why.")
-            try:
-                connection = HTTPConnection("127.0.0.1", self.port, timeout=5)
-                connection.request("GET", "/healthz")
-                if connection.getresponse().status == 200:
-                    return
-            except OSError:
-                time.sleep(0.1)
-        raise SystemExit(f"The web server was not ready after {READY_SECONDS:.0f} s.")
+    try:
+        if not wait_until(is_ready, timeout_seconds=READY_SECONDS):
+            raise SystemExit(f"The web server was not ready after {READY_SECONDS:.0f} s.")
+        yield port
+    finally:
+        process.send_signal(signal.SIGTERM)
+        process.wait(timeout=30)
 
 
 def everything_key() -> str:
-    """Issue a key that may do everything and return its text."""
     from datetime import UTC, datetime
 
     from memoryhub.auth.actions import issue_key
@@ -241,12 +215,31 @@ def percentiles(milliseconds: Sequence[float]) -> dict[str, float]:
 
 
 def common_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add what every benchmark understands."""
     parser.add_argument("--json", action="store_true", help="print the figures as JSON, and nothing else")
     parser.add_argument("--database-url", help="an empty PostgreSQL database instead of a throw-away one")
     parser.add_argument(
         "--keep", type=Path, help="a new or empty folder for the installation, left there for the next run"
     )
+
+
+def parser_of(description: str | None) -> argparse.ArgumentParser:
+    return argparse.ArgumentParser(
+        description=description, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+
+
+def positive(text: str) -> int:
+    if not text.isdecimal() or not int(text):
+        raise argparse.ArgumentTypeError(f"{text} is not a number from 1 on")
+    return int(text)
+
+
+def tell(figures: Any, arguments: argparse.Namespace, show: Callable[[Any, Any], None]) -> None:
+    """Print the figures as JSON where `--json` was given; else let `show` print them to a console."""
+    if arguments.json:
+        print(json.dumps(figures, indent=2, ensure_ascii=False))
+    else:
+        show(figures, console())
 
 
 def console() -> Any:
@@ -259,18 +252,7 @@ def console() -> Any:
 def progress(quiet: bool) -> Any:
     """Return rich's progress bar on standard error; nothing is drawn when `quiet` or not on a terminal."""
     from rich.console import Console
-    from rich.progress import (
-        BarColumn,
-        MofNCompleteColumn,
-        Progress,
-        TextColumn,
-        TimeElapsedColumn,
-    )
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-    columns = (
-        TextColumn("{task.description:<44}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-    )
+    columns = (TextColumn("{task.description:<44}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     return Progress(*columns, console=Console(stderr=True), disable=quiet)

@@ -1,4 +1,4 @@
-"""A whole installation to be broken: `manage.py serve` with its processes, its database, and hands to hurt them."""
+"""A whole installation to be broken: `manage.py serve`, its processes and database, signals to them, counted jobs."""
 
 import json
 import os
@@ -6,11 +6,12 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +32,9 @@ class Hub:
         folder.mkdir(exist_ok=True)
         self.folder = folder
         self.data_dir = folder / "data"
-        self.port = free_port()
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            self.port = int(probe.getsockname()[1])
         self.database = database
         self.cluster = database or EmbeddedCluster(self.data_dir)
         self.environment = {
@@ -53,8 +56,6 @@ class Hub:
         self.process: subprocess.Popen[bytes] | None = None
         self.key = ""
 
-    # Running
-
     def start(self, *arguments: str) -> "Hub":
         """Start it, and return once its web server answers and its workers have shown themselves."""
         self.log = self.folder / f"output-{time.monotonic_ns()}"
@@ -66,34 +67,30 @@ class Hub:
                 stdout=log,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
-                preexec_fn=_mind_signals,
+                preexec_fn=lambda: signal.signal(
+                    signal.SIGHUP, signal.SIG_DFL
+                ),  # also where we run under nohup
             )
         if not wait_until(lambda: "memoryhub is ready" in self.said() or self.ended, timeout_seconds=180):
             raise RuntimeError(f"memoryhub did not start:\n{self.said()}")
         if self.ended:
             raise RuntimeError(f"memoryhub ended:\n{self.said()}")
-        self.key = self.key or self._key()
+        words = next((line.split() for line in self.said().splitlines() if "API key    mh_" in line), None)
+        self.key = self.key or (words[2] if words else "")
         if "web" not in arguments:
             wait_until(self.is_whole, timeout_seconds=60)
         return self
 
     @property
     def workers(self) -> int:
-        """How many workers there shall be."""
         return int(self.environment["MEMORYHUB_WORKERS"])
 
     @property
     def ended(self) -> bool:
-        """Whether the supervisor is gone."""
         return self.process is None or self.process.poll() is not None
 
     def said(self) -> str:
-        """Return what it printed."""
         return self.log.read_text(errors="replace")
-
-    def _key(self) -> str:
-        words = next((line.split() for line in self.said().splitlines() if "API key    mh_" in line), None)
-        return words[2] if words else ""
 
     def destroy(self) -> None:
         """End whatever is left of it, and its database."""
@@ -102,8 +99,6 @@ class Hub:
             self.process.wait()
         wait_until(lambda: not self.processes(), timeout_seconds=10)
         self.cluster.destroy()
-
-    # Its parts
 
     def processes(self) -> dict[int, str]:
         """Return every process of it but PostgreSQL's, with its command line, by the folder in its environment."""
@@ -124,34 +119,24 @@ class Hub:
         return parent, sorted(pid for pid in working if parent_of(pid) == parent)
 
     def is_whole(self) -> bool:
-        """Say whether all workers are there."""
         return len(self.worker_processes()[1]) == self.workers
 
     def postmaster(self) -> int | None:
-        """Return PostgreSQL's first process."""
         return postgres_server.pid_of(self.cluster.data)
 
-    @contextmanager
-    def connection(self) -> Iterator[psycopg.Connection[Any]]:
-        """Connect to its database, beside Django."""
-        connection = self.cluster.connection()
-        assert connection is not None
-        with psycopg.connect(connection.url(), autocommit=True, connect_timeout=5) as opened:
-            yield opened
-
     def rows(self, statement: str, values: Any = None) -> list[tuple[Any, ...]]:
-        """Ask its database; wait for one that is away."""
+        """Ask its database, beside Django; wait for one that is away."""
         deadline = time.monotonic() + 60
         while True:
             try:
-                with self.connection() as connection:
+                place = self.cluster.connection()
+                assert place is not None
+                with psycopg.connect(place.url(), autocommit=True, connect_timeout=5) as connection:
                     return connection.execute(statement, values).fetchall()
             except (psycopg.OperationalError, AssertionError):
                 if time.monotonic() > deadline:
                     raise
                 time.sleep(0.1)
-
-    # Its interface
 
     def post(self, path: str, body: dict[str, Any], *, timeout: float = 10) -> tuple[int, dict[str, Any]]:
         """Send a POST and return status and body; status 0 where nobody answered."""
@@ -179,7 +164,6 @@ class Hub:
 
 
 def parent_of(pid: int) -> int:
-    """Return a process's parent; 0 where it is gone."""
     try:
         return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
     except (OSError, IndexError):
@@ -195,13 +179,6 @@ def hurt(pid: int, number: signal.Signals) -> bool:
     return True
 
 
-def free_port() -> int:
-    """Return a port that nobody listens on."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
 def eventually(condition: Callable[[], bool], seconds: float) -> float | None:
     """Wait until a condition holds; return after how many seconds, or None where it did not in time."""
     began = time.monotonic()
@@ -209,6 +186,81 @@ def eventually(condition: Callable[[], bool], seconds: float) -> float | None:
     return time.monotonic() - began if held else None
 
 
-def _mind_signals() -> None:
-    """In the child: mind SIGHUP also where we were started with nohup."""
-    signal.signal(signal.SIGHUP, signal.SIG_DFL)
+class Jobs:
+    """Puts jobs into a hub's queue, and looks what became of them."""
+
+    def __init__(self, hub: Hub) -> None:
+        self.hub = hub
+        self.enqueue_ms = 0.0
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "bench.client"],
+            cwd=CHECKOUT, env=hub.environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1,
+        )  # fmt: skip
+        self._read()
+
+    def add(self, kind: str, *, count: int = 1, key: str = "", **payload: Any) -> list[str]:
+        """Enqueue jobs and return their ids, once they are committed."""
+        assert self.process.stdin is not None
+        order = {"kind": kind, "payload": payload, "key": key, "count": count}
+        self.process.stdin.write(json.dumps(order) + "\n")
+        answer = json.loads(self._read())
+        self.enqueue_ms = float(answer["enqueue_ms"])
+        return list(answer["ids"])
+
+    def _read(self) -> str:
+        assert self.process.stdout is not None
+        line = self.process.stdout.readline()
+        if not line:
+            raise RuntimeError("The process that enqueues jobs ended.")
+        return line
+
+    def states(self, ids: list[str]) -> dict[str, int]:
+        statement = "SELECT state, count(*) FROM memoryhub_job WHERE id = ANY(%s::uuid[]) GROUP BY state"
+        return dict(self.hub.rows(statement, [ids]))
+
+    def are_done(self, ids: list[str]) -> bool:
+        return self.states(ids) == {"done": len(ids)}
+
+    def effects(self, ids: list[str]) -> dict[str, int]:
+        statement = "SELECT job::text, count(*) FROM bench_effect WHERE job = ANY(%s::uuid[]) GROUP BY job"
+        return dict(self.hub.rows(statement, [ids]))
+
+    def worker_of(self, job_id: str) -> int | None:
+        """Return the process that began a job last."""
+        statement = "SELECT pid FROM bench_begun WHERE job = %s::uuid ORDER BY at DESC LIMIT 1"
+        rows = self.hub.rows(statement, [job_id])
+        return int(rows[0][0]) if rows else None
+
+    def close(self) -> None:
+        self.process.kill()
+        self.process.wait()
+        for stream in (self.process.stdin, self.process.stdout):
+            if stream is not None:
+                with suppress(OSError):
+                    stream.close()
+
+
+def done(jobs: Jobs, ids: list[str], seconds: float) -> float | None:
+    """Wait until jobs are done; return after how long, or None where they are not in time."""
+    return eventually(lambda: jobs.are_done(ids), seconds)
+
+
+@contextmanager
+def folder() -> Iterator[Path]:
+    """Make a folder that PostgreSQL's account can enter, and remove it."""
+    with tempfile.TemporaryDirectory(prefix="memoryhub-chaos-", ignore_cleanup_errors=True) as name:
+        path = Path(name)
+        path.chmod(0o711 if os.geteuid() == 0 else 0o700)
+        yield path
+
+
+@contextmanager
+def running(*, workers: int = 2) -> Iterator[tuple[Hub, Jobs]]:
+    """Start an installation, and leave nothing of it behind."""
+    with folder() as path, ExitStack() as end:
+        hub = Hub(path, workers=workers)
+        end.callback(hub.destroy)
+        hub.start()
+        jobs = Jobs(hub)
+        end.callback(jobs.close)
+        yield hub, jobs

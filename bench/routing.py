@@ -1,4 +1,4 @@
-"""How well messages find their project by words alone: `python -m bench.routing`.
+"""Measure how well messages find their project by words alone: `python -m bench.routing`.
 
 Two sets, each of 20 projects and more than 120 messages in English and Japanese from three channels, a third of them
 ambiguous or about something new. The bounds of the router were tuned on `routing_set.json`; the other,
@@ -39,45 +39,41 @@ class Routed:
 
     @property
     def is_right(self) -> bool:
-        """Whether the project that the router names is the one that is expected."""
         return self.verdict.project == self.message.get("project")
+
+    @property
+    def went_wrong(self) -> bool:
+        if self.message["expect"] == "clear":
+            return not self.is_right
+        return self.verdict.confidence is Confidence.HIGH
 
 
 def read_set(path: Path = TUNED_ON) -> dict[str, Any]:
-    """Return the projects and the messages of a set."""
     loaded: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
     return loaded
 
 
 def profiles_of(path: Path) -> list[Profile]:
     """Return what the router knows of a set's projects."""
-    return [
-        profile_of(
-            each["name"],
-            description=each["description"],
-            texts=[
-                described(each["name"], each["description"]) + "\n".join(each["memory"]),
-                *("\n".join(lines) for lines in each["documents"].values()),
-            ],
-        )
-        for each in read_set(path)["projects"]
-    ]
+    found = []
+    for each in read_set(path)["projects"]:
+        memory = described(each["name"], each["description"]) + "\n".join(each["memory"])
+        texts = [memory, *("\n".join(lines) for lines in each["documents"].values())]
+        found.append(profile_of(each["name"], description=each["description"], texts=texts))
+    return found
 
 
-def route_set(path: Path = TUNED_ON) -> Iterator[Routed]:
-    """Yield every message of a set with its verdict among the set's projects."""
-    yield from _routed(path, profiles_of(path))
+def route_set(path: Path = TUNED_ON, *, among: Path | None = None) -> Iterator[Routed]:
+    """Yield every message of a set with its verdict among the set's projects, or another set's."""
+    profiles = profiles_of(among or path)
+    for message in read_set(path)["messages"]:
+        yield Routed(message, route_by_words(message["message"], profiles, []))
 
 
 def route_elsewhere(path: Path) -> Iterator[Routed]:
     """Yield every message of a set with its verdict among the other set's projects, to none of which it belongs."""
     (other,) = (each for each in SETS if each != path)
-    yield from _routed(path, profiles_of(other))
-
-
-def _routed(path: Path, profiles: list[Profile]) -> Iterator[Routed]:
-    for message in read_set(path)["messages"]:
-        yield Routed(message, route_by_words(message["message"], profiles, []))
+    return route_set(path, among=other)
 
 
 def figures(routed: list[Routed]) -> dict[str, Any]:
@@ -86,6 +82,8 @@ def figures(routed: list[Routed]) -> dict[str, Any]:
     others = [each for each in routed if each.message["expect"] != "clear"]
     new = [each for each in others if each.message["expect"] == "new"]
     sure = [each for each in clear if each.verdict.confidence is Confidence.HIGH]
+    of = Counter(each.message["channel"] for each in clear)
+    right = Counter(each.message["channel"] for each in clear if each.is_right)
     return {
         "clear": len(clear),
         "clear_top_1": round(sum(each.is_right for each in clear) / len(clear), 3),
@@ -99,16 +97,8 @@ def figures(routed: list[Routed]) -> dict[str, Any]:
         "ambiguous_proposed": sum(
             action_of(each.verdict) is Action.PROPOSE for each in others if each not in new
         ),
-        "by_channel": {
-            channel: f"{right} of {of}" for channel, (right, of) in sorted(_by_channel(clear).items())
-        },
+        "by_channel": {channel: f"{right[channel]} of {number}" for channel, number in sorted(of.items())},
     }
-
-
-def _by_channel(clear: list[Routed]) -> dict[str, tuple[int, int]]:
-    of = Counter(each.message["channel"] for each in clear)
-    right = Counter(each.message["channel"] for each in clear if each.is_right)
-    return {channel: (right[channel], of[channel]) for channel in of}
 
 
 def elsewhere(routed: list[Routed]) -> dict[str, int]:
@@ -124,19 +114,13 @@ def main() -> None:
     """Print each set's figures, and each message that went wrong."""
     for path in SETS:
         routed = list(route_set(path))
-        for each in filter(_went_wrong, routed):
+        for each in filter(lambda each: each.went_wrong, routed):
             print(
                 f"{each.message['message']!r}: {each.verdict.project or '-'} ({each.verdict.confidence}), "
                 f"expected {each.message.get('project') or each.message['expect']}"
             )
         told = {**figures(routed), "among_other_projects": elsewhere(list(route_elsewhere(path)))}
         print(json.dumps({path.stem: told}, indent=1))
-
-
-def _went_wrong(routed: Routed) -> bool:
-    if routed.message["expect"] == "clear":
-        return not routed.is_right
-    return routed.verdict.confidence is Confidence.HIGH
 
 
 if __name__ == "__main__":

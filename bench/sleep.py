@@ -15,7 +15,6 @@ are timed apart.
 """
 
 import argparse
-import json
 import os
 import resource
 import time
@@ -108,12 +107,17 @@ def _use(actors: list[Any], now: datetime) -> None:
 
 
 def _night(actors: list[Any], now: datetime, at_once: int) -> dict[str, Any]:
+    from django.db import connection
+
     from memoryhub.auth.domain import command
     from memoryhub.db_pool import run_parallel
     from strength.actions.sleep import SleepRequest, sleep
     from strength.domain.sleep import Trigger
 
-    plain = _plain()
+    with connection.cursor() as cursor:
+        started = time.perf_counter()
+        cursor.execute(UPDATE)
+        plain = time.perf_counter() - started
     started = time.perf_counter()
     sleep_request = SleepRequest(Trigger.COMMAND, command("bench"), now)
     runs = list(
@@ -134,15 +138,6 @@ def _night(actors: list[Any], now: datetime, at_once: int) -> dict[str, Any]:
     }
 
 
-def _plain() -> float:
-    from django.db import connection
-
-    with connection.cursor() as cursor:
-        started = time.perf_counter()
-        cursor.execute(UPDATE)
-        return time.perf_counter() - started
-
-
 def _compare(actor: Any, now: datetime) -> dict[str, Any]:
     """Time how long it takes to look for near-duplicates of one memory among an actor's."""
     from strength.actions.duplicates import pairs_among
@@ -156,7 +151,6 @@ def _compare(actor: Any, now: datetime) -> dict[str, Any]:
 
 
 def show(figures: dict[str, Any], console: Console) -> None:
-    """Print the figures."""
     table = Table(*NAMES, title=f"Sleep of {figures['rows']:,} memories")
     for number, night in enumerate(figures["nights"], start=1):
         table.add_row(
@@ -172,29 +166,26 @@ def show(figures: dict[str, Any], console: Console) -> None:
 
 
 def main() -> None:
-    """Read the command line, measure, and tell."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = harness.parser_of(__doc__)
     harness.common_arguments(parser)
-    parser.add_argument("--actors", type=int, default=200, help="actors (200)")
-    parser.add_argument("--memories", type=int, default=5_000, help="memories of each (5,000)")
+    parser.add_argument("--actors", type=harness.positive, default=200, help="actors (200)")
+    parser.add_argument("--memories", type=harness.positive, default=5_000, help="memories of each (5,000)")
     parser.add_argument("--nights", type=int, default=NIGHTS, help=f"nights, 2 or more ({NIGHTS})")
     parser.add_argument(
-        "--at-once", type=int, default=min(os.cpu_count() or 1, 4), help="actors at a time (%(default)s)"
+        "--at-once",
+        type=harness.positive,
+        default=min(os.cpu_count() or 1, 4),
+        help="actors at a time (%(default)s)",
     )
     parser.add_argument(
         "--gather", action="store_true", help="after `manage.py cluster_tables`, not as the rows came"
     )
     arguments = parser.parse_args()
-    if min(arguments.actors, arguments.memories, arguments.nights - 1, arguments.at_once) < 1:
-        parser.error("actors, memories and --at-once are 1 or more, nights 2")
+    if arguments.nights < 2:
+        parser.error("--nights are 2 or more")
     with harness.installation(database_url=arguments.database_url, keep=arguments.keep):
         figures = run(arguments)
-    if arguments.json:
-        print(json.dumps(figures, indent=2))
-    else:
-        show(figures, harness.console())
+    harness.tell(figures, arguments, show)
 
 
 if __name__ == "__main__":

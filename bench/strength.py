@@ -23,7 +23,6 @@ greatest cosine to the queries of the last 30 days, and the number of uses. Each
 cut where it reaches the recall that strength has.
 """
 
-import argparse
 import heapq
 import itertools
 import json
@@ -31,9 +30,7 @@ import multiprocessing
 import random
 import signal
 import sys
-import threading
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -87,9 +84,6 @@ def variants(plain: Variant) -> list[Variant]:
     return [
         replace(fewer, name="never sleeps", sleeps=False),
         replace(fewer, name="half as many tasks", shape=replace(shape, tasks=0.5)),
-        replace(fewer, name="half as many useless", shape=replace(shape, useless=shape.useless / 2)),
-        replace(fewer, name="twice as many useless", shape=replace(shape, useless=shape.useless * 2)),
-        replace(fewer, name="decay_clock=task", policy={"decay_clock": "task"}),
         replace(fewer, name="new 0.5, use 0.2, archived at 0.15", policy=quicker),
         replace(fewer, name="new 0.3, use 0.3", policy=on_trial),
     ]
@@ -107,10 +101,8 @@ class Agent:
     number: int
     life: Life
     policy: Mapping[str, Any]
-    counts: Counter[str] = field(default_factory=Counter)
     memory_of: dict[int, Any] = field(default_factory=dict)
     """The memory that holds an item, the latest where it was told again."""
-    replaced: set[Any] = field(default_factory=set)
     awaited: set[int] = field(default_factory=set)
     """Items that were missed and will be brought back."""
     queries: list[tuple[float, Any]] = field(default_factory=list)
@@ -159,9 +151,7 @@ class Agent:
     def say_again(self, item: Item, at: float) -> None:
         """Say the same text again while it holds, which strengthens the memory."""
         if at < item.ends_at and item.key not in self.awaited:
-            former = self.memory_of[item.key]
-            memory = self._write(item.text, at)
-            self._stands_in(item, former, memory)
+            self.memory_of[item.key] = self._write(item.text, at)
 
     def _write(self, text: str, at: float) -> Any:
         from strength.actions.memories import NewMemory, write_memory
@@ -176,76 +166,56 @@ class Agent:
 
         chance = random.Random(ask.seed)
         begun = begin_task(
-            tenant=self.tenant,
-            actor=self.actor,
-            query=ask.query,
-            perspective=None,
-            by=self.by,
-            now=moment(at),
-        )
-        self.queries.append((at, _unit(embed_query(active_space(), ask.query) or [1.0])))
-        returned = {each.memory.pk for each in begun.found}
-        told, missing = self._answer(ask, returned, chance)
-        success = not missing and chance.random() < CALLED_SUCCESS
-        outcome = complete_task(
-            task=begun.task, by=self.by, now=moment(at + 5 / 1440),
-            completion=Completion(result=" ".join(told.values()), impact=Impact.TASK_SUCCESS if success else None),
+            tenant=self.tenant, actor=self.actor, query=ask.query, perspective=None, by=self.by, now=moment(at)
         )  # fmt: skip
-        self._count(told.keys(), set(outcome.used_memory_ids))
+        self.queries.append((at, _unit(embed_query(active_space(), ask.query) or [1.0])))
+        said, missing = self._answer(ask, {each.memory.pk for each in begun.found}, chance)
+        success = not missing and chance.random() < CALLED_SUCCESS
+        complete_task(
+            task=begun.task, by=self.by, now=moment(at + 5 / 1440),
+            completion=Completion(result=" ".join(said), impact=Impact.TASK_SUCCESS if success else None),
+        )  # fmt: skip
         for key in missing:
             self._miss(key, at, chance)
 
-    def _answer(
-        self, ask: Ask, returned: set[Any], chance: random.Random
-    ) -> tuple[dict[Any, str], list[int]]:
-        """Return what is said of which memory, and which items were needed and not found."""
+    def _answer(self, ask: Ask, returned: set[Any], chance: random.Random) -> tuple[list[str], list[int]]:
+        """Return the sentences of an answer, and the items that were needed and not found."""
         told: dict[Any, str] = {}
         missing = []
-        key_of = {self.memory_of[key].pk: key for key in self.memory_of}
+
+        def say(key: int) -> None:
+            item = self.life.items[key]
+            one, two = item.answer
+            half = chance.random() < HALF_TOLD
+            told[self.memory_of[key].pk] = (
+                f"As to the {item.aspect}, it was done with {one}."
+                if half
+                else f"The {item.aspect} was taken care of: {one} {two}."
+            )
+
         for key in ask.needs:
-            item, stale = self.life.items[key], self._stale(key, returned)
-            self.counts["needs"] += 1
             is_found = self.memory_of[key].pk in returned
             if not is_found:
                 missing.append(key)
-            if stale is not None and (not is_found or chance.random() < STALE_TOLD):
-                self.counts["stale told"] += 1
-                told[self.memory_of[stale].pk] = self._say(self.life.items[stale], chance)
+            former = self.life.items[key].replaces
+            has_stale = former is not None and self.memory_of[former].pk in returned
+            if former is not None and has_stale and (not is_found or chance.random() < STALE_TOLD):
+                say(former)
             elif is_found:
-                told[self.memory_of[key].pk] = self._say(item, chance)
+                say(key)
+        key_of = {self.memory_of[key].pk: key for key in self.memory_of}
         beside = sorted(key_of[each] for each in returned - told.keys() if each in key_of)
+        said = list(told.values())
         if beside and chance.random() < BESIDE_THE_POINT:
-            item = self.life.items[chance.choice(beside)]
-            told["beside"] = f"By the way, there was {item.answer[0]} {item.answer[1]} too."
-        return told, missing
-
-    def _stale(self, key: int, returned: set[Any]) -> int | None:
-        """Return what was true before, where that was returned."""
-        former = self.life.items[key].replaces
-        return former if former is not None and self.memory_of[former].pk in returned else None
-
-    def _say(self, item: Item, chance: random.Random) -> str:
-        one, two = item.answer
-        if chance.random() < HALF_TOLD:
-            return f"As to the {item.aspect}, it was done with {one}."
-        return f"The {item.aspect} was taken care of: {one} {two}."
-
-    def _count(self, told: Iterable[Any], used: set[Any]) -> None:
-        """Count how well detection found what was told."""
-        truly = {each for each in told if each != "beside"}
-        self.counts["told"] += len(truly)
-        self.counts["told and detected"] += len(truly & used)
-        self.counts["detected"] += len(used)
+            one, two = self.life.items[chance.choice(beside)].answer
+            said.append(f"By the way, there was {one} {two} too.")
+        return said, missing
 
     def _miss(self, key: int, at: float, chance: random.Random) -> None:
+        """Plan to bring an archived memory back in one to three days: told again, or reactivated."""
         from strength.models import Memory
 
-        memory = self.memory_of[key]
-        if Memory.objects.get(pk=memory.pk).status == "active":
-            self.counts["missed, crowded out"] += 1
-            return
-        self.counts["missed, archived"] += 1
-        if key in self.awaited:
+        if Memory.objects.get(pk=self.memory_of[key].pk).status == "active" or key in self.awaited:
             return
         self.awaited.add(key)
         again = chance.random() < TOLD_AGAIN
@@ -255,25 +225,16 @@ class Agent:
         from strength.actions.curation import apply_transition
 
         self.awaited.discard(key)
-        item, former = self.life.items[key], self.memory_of[key]
+        item, memory = self.life.items[key], self.memory_of[key]
         if at >= item.ends_at:
             return
         if again:
-            self.counts["told again"] += 1
             said = f"the {item.aspect} is {item.answer[0]} {item.answer[1]}, on day {at:.0f}."
             self.tell(item, at, f"{item.topic}, to say it once more: {said}")
-            self._stands_in(item, former, self.memory_of[key])
         else:
-            self.counts["reactivated"] += 1
-            apply_transition(memory=former, verb="reactivate", by=self.by, reason="missed", now=moment(at))
-
-    def _stands_in(self, item: Item, former: Any, memory: Any) -> None:
-        if former.pk != memory.pk:
-            self.replaced.add(former.pk)
-            self.memory_of[item.key] = memory
+            apply_transition(memory=memory, verb="reactivate", by=self.by, reason="missed", now=moment(at))
 
     def sleep(self, day: int) -> None:
-        """Sleep one night."""
         from strength.actions.sleep import SleepRequest, sleep
         from strength.domain.sleep import Trigger
 
@@ -308,7 +269,6 @@ class Agent:
         return [
             Standing(
                 key=key_of[pk], is_active=row["status"] == "active", strength=row["strength"],
-                age_days=(moment(day + NIGHT) - row["memory__created_at"]) / ONE_DAY,
                 idle_days=(moment(day + NIGHT) - (row["last_accessed_at"] or row["memory__created_at"])) / ONE_DAY,
                 uses=row["access_count"], similarity=float(near.mean()), nearest=float(near.max()),
                 needs=needs[key_of[pk]],
@@ -333,7 +293,7 @@ def _unit(vector: Sequence[float]) -> Any:
     return np.asarray(vector, np.float32) / np.linalg.norm(vector)
 
 
-def simulate(variant: Variant, number: int, tick: Callable[[], None]) -> dict[str, Any]:
+def simulate(variant: Variant, number: int) -> dict[str, Any]:
     """Let one agent of a variant live; return what was seen of it. Needs Django set up."""
     from django.db import connection
 
@@ -348,13 +308,7 @@ def simulate(variant: Variant, number: int, tick: Callable[[], None]) -> dict[st
         if variant.sleeps:
             agent.sleep(day)
         agent.look(day)
-        tick()
-    return {
-        "evenings": agent.evenings,
-        "counts": agent.counts,
-        "active": agent.active,
-        "known": agent.known,
-    }
+    return {"evenings": agent.evenings, "active": agent.active, "known": agent.known}
 
 
 def report(variant: Variant, lives: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
@@ -366,99 +320,49 @@ def report(variant: Variant, lives: Sequence[Mapping[str, Any]]) -> dict[str, An
     return {
         "variant": asdict(variant),
         "pooled": pooled([life["evenings"][day] for life in lives for day in days]),
-        "by_agent": [pooled([life["evenings"][day] for day in days]) for life in lives],
-        "counts": dict(sum((life["counts"] for life in lives), Counter())),
         "active": [mean(each) for each in zip(*(life["active"] for life in lives), strict=True)],
         "known": [mean(each) for each in zip(*(life["known"] for life in lives), strict=True)],
         "needed": {day: mean(judge(life["evenings"][day])["needed"] for life in lives) for day in days},
     }
 
 
-_ticks: Any = None
-
-
-def _prepare(ticks: Any) -> None:
-    """Take where to tell of the progress; who is interrupted ends us, by a SIGTERM, after which nothing is left."""
-    global _ticks
-    _ticks = ticks
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-
-
-def _end(number: int, frame: Any) -> None:
-    raise SystemExit(128 + number)
-
-
 def simulate_apart(job: tuple[Variant, int]) -> dict[str, Any]:
     """Simulate one agent of a variant in a process and an installation of its own."""
-    variant, number = job
     with harness.installation():
-        return simulate(variant, number, lambda: _ticks.put(variant.name))
+        return simulate(*job)
 
 
 def run(todo: Sequence[Variant], quiet: bool) -> list[dict[str, Any]]:
     """Simulate the agents of all variants, two at a time; return a report of each variant."""
-    context = multiprocessing.get_context("spawn")
-    ticks = context.Queue()
     jobs = [(variant, number) for variant in todo for number in range(variant.agents)]
-    with harness.progress(quiet) as bar:
-        task = bar.add_task("", total=sum(variant.shape.days for variant, _ in jobs))
-
-        def show_ticks() -> None:
-            while (name := ticks.get()) is not None:
-                bar.update(task, advance=1, description=f"agents' days, {name}")
-
-        shown = threading.Thread(target=show_ticks)
-        shown.start()
-        try:
-            with context.Pool(AT_ONCE, _prepare, (ticks,), maxtasksperchild=1) as pool:
-                lives = iter(list(pool.imap(simulate_apart, jobs)))
-        finally:
-            ticks.put(None)
-            shown.join()
+    # Who is interrupted ends the processes by SIGTERM, after which nothing is left of their installations.
+    minds = (signal.signal, (signal.SIGINT, signal.SIG_IGN))
+    with (
+        harness.progress(quiet) as bar,
+        multiprocessing.get_context("spawn").Pool(AT_ONCE, *minds, maxtasksperchild=1) as pool,
+    ):
+        lives = iter(list(bar.track(pool.imap(simulate_apart, jobs), len(jobs), description="agents' lives")))
     return [report(variant, list(itertools.islice(lives, variant.agents))) for variant in todo]
 
 
-def lines(done: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, Mapping[str, float]]]:
-    """Yield the lines of the tables: the plain run, its agents one by one, the variants."""
-    plain, *others = done
-    yield plain["variant"]["name"], plain["pooled"]
-    if len(plain["by_agent"]) > 1:
-        yield from ((f"  its agent {number}", figures) for number, figures in enumerate(plain["by_agent"], 1))
-    yield from ((each["variant"]["name"], each["pooled"]) for each in others)
-
-
 def show(done: Sequence[Mapping[str, Any]], console: Any) -> None:
-    """Print the tables."""
-    _table(console, "precision at the recall of what is active", FIGURES, lines(done))
-    needs = ((each["variant"]["name"], each["counts"]) for each in done)
-    _table(console, "what tasks needed, and what became of it", {name: name for name in COUNTED}, needs)
-
-
-def _table(
-    console: Any, title: str, columns: Mapping[str, str], told: Iterable[tuple[str, Mapping[str, float]]]
-) -> None:
     from rich.table import Table
 
-    table = Table("", title=title)
-    for heading in columns:
-        table.add_column(heading, justify="right")
-    for name, figures in told:
-        table.add_row(name, *(_told(figures.get(column, 0)) for column in columns.values()))
+    names = [*(f"precision, {name}" for name in RANKINGS), "precision, random"]
+    headings = (
+        "",
+        "active",
+        "recall",
+        "precision",
+        "needs met",
+        *(name.replace("precision,", "by") for name in names),
+    )
+    table = Table(*headings, title="precision at the recall of what is active")
+    for each in done:
+        figures = each["pooled"]
+        shares = (f"{figures[name]:.3f}" for name in ("recall", "precision", "needs met", *names))
+        table.add_row(each["variant"]["name"], f"{figures['active']:,.0f}", *shares)
     console.print(table)
-
-
-FIGURES: Final = {
-    "active": "active", "recall": "recall", "precision": "precision", "needs met": "needs met",
-    **{f"by {name}": f"precision, {name}" for name in (*RANKINGS, "random")},
-}  # fmt: skip
-COUNTED: Final = (
-    "needs", "missed, archived", "missed, crowded out", "stale told", "told again", "reactivated", "told",
-    "told and detected", "detected",
-)  # fmt: skip
-
-
-def _told(value: float) -> str:
-    return f"{value:,.0f}" if value > 1.5 or not value else f"{value:.3f}"
 
 
 RED: Final = "#c0392b"
@@ -499,21 +403,12 @@ def draw(plain: Mapping[str, Any], path: Path) -> None:
     figure.savefig(path, dpi=110)
 
 
-def _positive(text: str) -> int:
-    if not text.isdecimal() or not int(text):
-        raise argparse.ArgumentTypeError(f"{text} is not a number from 1 on")
-    return int(text)
-
-
 def main() -> None:
-    """Read the command line, simulate, and tell."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = harness.parser_of(__doc__)
     parser.add_argument("--json", action="store_true", help="print the figures as JSON, and nothing else")
-    parser.add_argument("--days", type=_positive, default=180, help="how long they live (180)")
-    parser.add_argument("--agents", type=_positive, default=4, help="how many agents (4)")
-    parser.add_argument("--seed", type=_positive, default=1, help="what their lives are made from (1)")
+    parser.add_argument("--days", type=harness.positive, default=180, help="how long they live (180)")
+    parser.add_argument("--agents", type=harness.positive, default=4, help="how many agents (4)")
+    parser.add_argument("--seed", type=harness.positive, default=1, help="what their lives are made from (1)")
     parser.add_argument("--plain", action="store_true", help="without the variants")
     parser.add_argument("--quick", action="store_true", help="one agent, twelve days: whether it runs at all")
     parser.add_argument(
@@ -523,18 +418,18 @@ def main() -> None:
     arguments = parser.parse_args()
     if arguments.quick:
         arguments.days, arguments.agents, arguments.plain = 12, 1, True
-    plain = Variant(
-        "plain", arguments.agents, arguments.seed, Shape(days=arguments.days), policy=arguments.policy
-    )
+    shape = Shape(days=arguments.days)
+    plain = Variant("plain", arguments.agents, arguments.seed, shape, policy=arguments.policy)
     for number in harness.ENDED_BY:
         signal.signal(number, _end)
     done = run([plain, *([] if arguments.plain else variants(plain))], quiet=arguments.json)
     if arguments.png:
         draw(done[0], arguments.png)
-    if arguments.json:
-        print(json.dumps(done, indent=1))
-    else:
-        show(done, harness.console())
+    harness.tell(done, arguments, show)
+
+
+def _end(number: int, frame: Any) -> None:
+    raise SystemExit(128 + number)
 
 
 if __name__ == "__main__":

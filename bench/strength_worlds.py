@@ -22,7 +22,7 @@ from typing import Final
 HORIZON_DAYS: Final = 30.0
 FOREVER: Final = math.inf
 SYLLABLES: Final = [
-    first + vowel for first in "bdfgklmnprstvz" for vowel in ("a", "e", "i", "o", "u", "an", "el")
+    first + vowel for first in "bdfgklmnprstvz" for vowel in ["a", "e", "i", "o", "u", "an", "el"]
 ]
 PEOPLE: Final = ("Maya", "Ken", "Yuno", "Hiroki", "Kana", "Ana", "Ben", "Olga")
 LOOKS: Final = (
@@ -136,12 +136,10 @@ class Life:
 
 def live(shape: Shape, seed: int) -> Life:
     """Return a life; the same for the same seed and shape."""
-    return _Writing(shape, random.Random(f"life {seed}")).life()
+    return _Script(shape, random.Random(f"life {seed}")).life()
 
 
-class _Writing:
-    """A script on the way."""
-
+class _Script:
     def __init__(self, shape: Shape, chance: random.Random) -> None:
         self.shape, self.chance = shape, chance
         self.items: list[Item] = []
@@ -175,13 +173,16 @@ class _Writing:
         slots = [self._slot(sort, name, aspect, begins, ends) for aspect in aspects[: rhythm.slots]]
         weights = [1 / (place + 1) ** 0.7 if rhythm.skewed else 1.0 for place in range(rhythm.slots)]
         for at in self._moments(sort, begins, min(ends, self.shape.days)):
-            known = [
-                (facts, weight)
-                for facts, weight in zip(slots, weights, strict=True)
-                if facts and facts[0].told_at < at
-            ]
-            if known:
-                self._ask_about(sort, name, known, at, self.chance.randint(*rhythm.asks))
+            pairs = zip(slots, weights, strict=True)
+            known = [(facts, weight) for facts, weight in pairs if facts and facts[0].told_at < at]
+            if not known:
+                continue
+            count, asked = self.chance.randint(*rhythm.asks), []
+            while known and len(asked) < count:
+                place = self.chance.choices(range(len(known)), [weight for _, weight in known])[0]
+                facts, _ = known.pop(place)
+                asked.append([fact for fact in facts if fact.told_at < at][-1])
+            self._ask(sort, name, asked, at)
 
     def _moments(self, sort: str, begins: float, ends: float) -> Iterator[float]:
         """Yield when there is a task about a topic of this sort."""
@@ -230,16 +231,6 @@ class _Writing:
         self.items.append(item)
         return item
 
-    def _ask_about(
-        self, sort: str, topic: str, known: list[tuple[list[Item], float]], at: float, count: int
-    ) -> None:
-        asked: list[Item] = []
-        while known and len(asked) < count:
-            place = self.chance.choices(range(len(known)), [weight for _, weight in known])[0]
-            facts, _ = known.pop(place)
-            asked.append([fact for fact in facts if fact.told_at < at][-1])
-        self._ask(sort, topic, asked, at)
-
     def _ask(self, sort: str, topic: str, needed: Sequence[Item], at: float, extra: str = "") -> None:
         aspects = " and the ".join(item.aspect for item in needed) + extra
         query = self.chance.choice(QUERIES).format(
@@ -255,9 +246,8 @@ class _Writing:
             for _ in range(_some(self.shape.useless, self.chance)):
                 at = self._by_day(day)
                 if self.chance.random() < 0.6:
-                    name, aspects, _, _ = self.chance.choice(
-                        [each for each in self.topics if each[2] <= at < each[3]]
-                    )
+                    going_on = [each for each in self.topics if each[2] <= at < each[3]]
+                    name, aspects, _, _ = self.chance.choice(going_on)
                     told.append(self._tell("remark", REMARKS, at, name, self.chance.choice(aspects)))
                 else:
                     self._tell("chatter", CHATTER, at, "", "")
@@ -281,7 +271,6 @@ class Standing:
     key: int
     is_active: bool
     strength: float
-    age_days: float
     idle_days: float
     """Since the last use, else since the creation."""
     uses: int
@@ -295,17 +284,11 @@ class Standing:
 RANKINGS: Final[Mapping[str, Callable[[Standing], tuple[float, ...]]]] = {
     "strength": lambda each: (each.is_active, each.strength),
     "recency": lambda each: (-each.idle_days,),
-    "age": lambda each: (-each.age_days,),
     "similarity": lambda each: (each.similarity,),
     "nearest query": lambda each: (each.nearest,),
     "access count": lambda each: (each.uses, -each.idle_days),
 }
 """Of one evening or of many together: then it is one rule for all of them, as the threshold of strength is."""
-
-
-def ranked(population: Sequence[Standing], policy: str) -> list[Standing]:
-    """Return the memories as a policy would keep them, the best first."""
-    return sorted(population, key=RANKINGS[policy], reverse=True)
 
 
 def precision_at(order: Sequence[Standing], hits: int) -> float:
@@ -318,21 +301,11 @@ def precision_at(order: Sequence[Standing], hits: int) -> float:
     return found / len(order) if order else 0.0
 
 
-def average_precision(order: Sequence[Standing]) -> float:
-    """Return the mean, over the needed ones, of the precision down to each."""
-    found, total = 0, 0.0
-    for place, each in enumerate(order, 1):
-        if each.needs:
-            found += 1
-            total += found / place
-    return total / found if found else 0.0
-
-
 def judge(population: Sequence[Standing]) -> dict[str, float]:
     """Return how good what is active is, and what each policy would keep to be as good.
 
     `precision` and `recall` count memories; `needs met` weighs each by how often it is needed. Of a policy: its
-    precision at the same recall, its recall with as many kept, and its average precision.
+    precision at the same recall, and at each of LEVELS.
     """
     active = [each for each in population if each.is_active]
     needed = sum(each.needs > 0 for each in population)
@@ -347,10 +320,8 @@ def judge(population: Sequence[Standing]) -> dict[str, float]:
         "precision, random": needed / max(1, len(population)),
     }
     for policy in RANKINGS:
-        order = ranked(population, policy)
+        order = sorted(population, key=RANKINGS[policy], reverse=True)
         figures[f"precision, {policy}"] = precision_at(order, hits)
-        figures[f"recall, {policy}"] = sum(each.needs > 0 for each in order[: len(active)]) / max(1, needed)
-        figures[f"AP, {policy}"] = average_precision(order)
         for level in LEVELS:
             figures[f"at {level:.1f}, {policy}"] = precision_at(order, math.ceil(level * needed))
     return figures

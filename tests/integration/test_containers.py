@@ -11,8 +11,7 @@ from typing import Any
 import pytest
 import yaml
 
-from bench.drills import Jobs, done, folder
-from bench.hub import Hub, eventually
+from bench.hub import Hub, Jobs, done, eventually, folder
 from memoryhub.env import CHECKOUT, read_environment
 from memoryhub.runtime.postgres import EmbeddedCluster
 from memoryhub.runtime.supervisor import PROGRAMS, Supervisor, SupervisorError, programs_named

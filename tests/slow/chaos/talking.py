@@ -7,8 +7,7 @@ from contextlib import contextmanager
 from typing import Any, Protocol
 from uuid import uuid4
 
-from bench.drills import folder
-from bench.hub import Hub, eventually
+from bench.hub import Hub, eventually, folder
 
 SHORT_WAITS = "tests.slow.chaos.talking_settings"
 OURS = "memoryhub.settings"

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from bench import drills
-from bench.drills import Jobs, Outcome, running
-from bench.hub import Hub, eventually
+from bench.hub import Hub, Jobs, done, eventually, running
+from tests.slow.chaos import drills
+from tests.slow.chaos.drills import Outcome
 
 linux_only = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="needs /proc")
 pytestmark = [pytest.mark.slow, linux_only]
@@ -41,7 +41,7 @@ def test_workers_that_die_lose_and_double_nothing(installation: tuple[Hub, Jobs]
     assert worker is not None
     os.kill(worker, signal.SIGKILL)
 
-    assert drills.done(jobs, [killed, *steps, *one_at_a_time, *others], 120) is not None
+    assert done(jobs, [killed, *steps, *one_at_a_time, *others], 120) is not None
     dead = [killer, hanging, broken]
     assert eventually(lambda: jobs.states(dead) == {"dead": 3}, 120) is not None, jobs.states(dead)
     assert jobs.effects([killed, *others]) == dict.fromkeys([killed, *others], 1)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from bench import drills
+from tests.slow.chaos import drills
 
 ROOT = Path(__file__).resolve().parents[3]
 linux_only = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="needs /proc")
@@ -37,7 +37,7 @@ def test_a_short_storm_from_the_command_line() -> None:
 
 @pytest.mark.parametrize(
     ("arguments", "said"),
-    [([], "give --minutes above 0"), (["--drills", "none"], "there is no drill none"), (["--minutes", "-1"], "give --minutes")],
+    [([], "give --minutes above 0"), (["--jobs", "none"], "invalid int value"), (["--minutes", "-1"], "give --minutes")],
 )  # fmt: skip
 def test_wrong_arguments_are_told(arguments: list[str], said: str) -> None:
     done = subprocess.run(
