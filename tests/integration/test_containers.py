@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 import yaml
 
-from bench.hub import Hub, Jobs, done, eventually, folder
 from memoryhub.env import CHECKOUT, read_environment
 from memoryhub.runtime.postgres import EmbeddedCluster
 from memoryhub.runtime.supervisor import PROGRAMS, Supervisor, SupervisorError, programs_named
+from tests.slow.chaos.hub import Hub, Jobs, done, eventually, folder
 
 COMPOSE: dict[str, Any] = yaml.safe_load((CHECKOUT / "docker-compose.yml").read_text())
 DOCKERFILE = (CHECKOUT / "Dockerfile").read_text()

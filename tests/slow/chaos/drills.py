@@ -8,9 +8,8 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from bench.chaos import Writer
-from bench.hub import Hub, Jobs, done, eventually, folder, hurt, running
 from memoryhub.runtime.processes import wait_until
+from tests.slow.chaos.hub import Hub, Jobs, Writer, done, eventually, folder, hurt, running
 
 WITHIN_SECONDS = 60.0
 

@@ -1,4 +1,4 @@
-"""A language model of a few rules: what it answers follows from what it was given, so that a bench can tell what was.
+"""A language model of a few rules: what it answers follows from what it was given, so that a test can tell what was.
 
 It likes and buys what the user says they do ("I like …", "I bought …", 「…が好き」), sums up the lines that tell a
 result or a plan, and answers a question with the sentence of its context that shares most with it.

@@ -5,9 +5,9 @@ from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
-from bench.hub import Hub
 from tests.fakes.llm_server import LLMServer
 from tests.slow.chaos.drills import Outcome
+from tests.slow.chaos.hub import Hub
 from tests.slow.chaos.model import by_rules
 from tests.slow.chaos.talking import SHORT_WAITS, Client, drain, must, open_session, say, talking
 

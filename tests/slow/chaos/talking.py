@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import Any, Protocol
 from uuid import uuid4
 
-from bench.hub import Hub, eventually, folder
+from tests.slow.chaos.hub import Hub, eventually, folder
 
 SHORT_WAITS = "tests.slow.chaos.talking_settings"
 OURS = "memoryhub.settings"

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from bench.hub import Hub, Jobs, done, eventually, running
 from tests.slow.chaos import drills
 from tests.slow.chaos.drills import Outcome
+from tests.slow.chaos.hub import Hub, Jobs, done, eventually, running
 
 linux_only = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="needs /proc")
 pytestmark = [pytest.mark.slow, linux_only]
@@ -56,7 +56,7 @@ def test_workers_that_die_lose_and_double_nothing(installation: tuple[Hub, Jobs]
     )
     assert errors[hanging] == (3, "It took longer than its kind's deadline_seconds.")
     assert errors[broken][0] == 3
-    assert errors[broken][1].startswith("KeyError at bench/job_kinds.py:")
+    assert errors[broken][1].startswith("KeyError at tests/slow/chaos/job_kinds.py:")
     assert "a text that somebody said" not in hub.said()
     workers = hub.ready()["checks"]["workers"]
     assert workers["ok"], workers

@@ -11,8 +11,8 @@ from urllib.parse import quote
 
 import pytest
 
-from bench.hub import Hub, eventually, hurt
 from tests.fakes.llm_server import Asked, LLMServer, Reply
+from tests.slow.chaos.hub import Hub, eventually, hurt
 from tests.slow.chaos.talking import Client, must, talking
 
 pytestmark = [

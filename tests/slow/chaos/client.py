@@ -18,16 +18,21 @@ django.setup()
 
 from django.db import DatabaseError, connection, transaction  # noqa: E402  the settings must be there first
 
-from bench.job_kinds import make_tables  # noqa: E402
 from memoryhub.jobs.queue import enqueue  # noqa: E402
+from tests.slow.chaos.job_kinds import make_tables  # noqa: E402
 
 
 def main() -> None:
     """Answer each order; where the database is away, try again until it is there."""
     _patiently(make_tables)
-    print("ready", flush=True)
+    _write("ready")
     for line in sys.stdin:
-        print(json.dumps(_patiently(partial(_fill, **json.loads(line)))), flush=True)
+        _write(json.dumps(_patiently(partial(_fill, **json.loads(line)))))
+
+
+def _write(line: str) -> None:
+    sys.stdout.write(line + "\n")
+    sys.stdout.flush()
 
 
 def _fill(*, kind: str, payload: Any, key: str, count: int) -> dict[str, Any]:

@@ -7,6 +7,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import urllib.error
 import urllib.request
@@ -14,6 +15,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import psycopg
 
@@ -21,8 +23,8 @@ from memoryhub.runtime.postgres import EmbeddedCluster
 from memoryhub.runtime.postgres import server as postgres_server
 from memoryhub.runtime.processes import wait_until
 
-CHECKOUT = Path(__file__).resolve().parents[1]
-SETTINGS = "bench.job_settings"
+CHECKOUT = Path(__file__).resolve().parents[3]
+SETTINGS = "tests.slow.chaos.job_settings"
 
 
 class Hub:
@@ -193,7 +195,7 @@ class Jobs:
         self.hub = hub
         self.enqueue_ms = 0.0
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "bench.client"],
+            [sys.executable, "-m", "tests.slow.chaos.client"],
             cwd=CHECKOUT, env=hub.environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1,
         )  # fmt: skip
         self._read()
@@ -238,6 +240,50 @@ class Jobs:
             if stream is not None:
                 with suppress(OSError):
                     stream.close()
+
+
+class Writer(threading.Thread):
+    """A chat client: writes messages one after the other, each again until it is acknowledged."""
+
+    def __init__(self, hub: Hub, number: int, count: int | None) -> None:
+        super().__init__(name=f"writer-{number}", daemon=True)
+        self.hub, self.count = hub, count
+        self.session = str(uuid4())
+        self.number = number
+        self.acknowledged = 0
+        self.repeats = 0
+        self.over = threading.Event()
+
+    def run(self) -> None:
+        opening = {"agent_id": f"chaos-{self.number}", "session_id": self.session}
+        while self.hub.post("sessions", opening)[0] not in (200, 201) and not self.over.wait(0.05):
+            pass
+        while not self.over.is_set() and (self.count is None or self.acknowledged < self.count):
+            message = {
+                "role": "user",
+                "content": f"message {self.acknowledged}",
+                "client_message_id": str(self.acknowledged),
+            }
+            while self.hub.post(f"sessions/{self.session}/messages", message)[0] not in (200, 201):
+                self.repeats += 1
+                if self.over.wait(0.05):
+                    return
+            self.acknowledged += 1
+
+    def verify(self) -> list[str]:
+        """Say what is lost, doubled or out of order."""
+        statement = "SELECT seq, client_message_id FROM conversations_message WHERE session_id = %s::uuid ORDER BY seq"
+        rows = self.hub.rows(statement, [self.session])
+        wrong = []
+        if [seq for seq, _ in rows] != list(range(1, len(rows) + 1)):
+            wrong.append(f"session {self.number}: a gap in seq")
+        ids = [int(name) for _, name in rows]
+        if len(ids) != len(set(ids)):
+            wrong.append(f"session {self.number}: doubled messages")
+        lost = set(range(self.acknowledged)) - set(ids)
+        if lost:
+            wrong.append(f"session {self.number}: {len(lost)} acknowledged messages are lost")
+        return wrong
 
 
 def done(jobs: Jobs, ids: list[str], seconds: float) -> float | None:

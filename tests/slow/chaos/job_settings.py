@@ -1,4 +1,4 @@
-"""memoryhub's settings, and jobs whose effects can be counted (`DJANGO_SETTINGS_MODULE=bench.job_settings`)."""
+"""memoryhub's settings, and jobs whose effects can be counted (`DJANGO_SETTINGS_MODULE=tests.slow.chaos.job_settings`)."""
 
 from django.apps import AppConfig
 
@@ -14,4 +14,4 @@ class CountedJobs(AppConfig):
     name = __name__
 
     def ready(self) -> None:
-        from bench import job_kinds  # noqa: F401
+        from tests.slow.chaos import job_kinds  # noqa: F401
