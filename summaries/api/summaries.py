@@ -26,7 +26,6 @@ from memoryhub.api.views import IF_MATCH, ApiView, etag, expected_version
 from memoryhub.auth.domain import Scope
 from memoryhub.auth.tenancy import UnknownRow
 from memoryhub.llm.errors import ProviderError
-from memoryhub.llm.usage.spending import SpendCapReached
 from summaries import metrics as metrics  # its collector registers itself
 from summaries.actions.summaries import delete_summary, edit_summary, restore_summary
 from summaries.actions.summarizers import digest
