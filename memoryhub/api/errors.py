@@ -30,8 +30,8 @@ from memoryhub.auth.actions import AgentUnknown
 from memoryhub.auth.domain import Forbidden
 from memoryhub.auth.tenancy import UnknownRow
 from memoryhub.errors import DomainError
-from memoryhub.llm.budget import SpendCapReached
 from memoryhub.llm.errors import ProviderError
+from memoryhub.llm.usage.spending import SpendCapReached
 from memoryhub.search.index import UnusableVector
 from memoryhub.tenancy.domain import PolicyError
 
