@@ -79,9 +79,9 @@ class HashingProvider(EmbeddingProvider):
     name: ClassVar[str] = "hashing"
     is_local: ClassVar[bool] = True
     # Measured on English dialogue and Japanese articles: see docs/reference/providers.md.
-    cosine_low = 0.4
+    cosine_low = 0.3
     cosine_high = 0.8
-    vector_weight = 0.1
+    vector_weight = 0.2
 
     def __init__(self, dimension: int = DEFAULT_DIMENSION) -> None:
         if dimension < MIN_DIMENSION:

@@ -31,7 +31,7 @@ from memoryhub.llm.errors import ProviderError
 from memoryhub.llm.tokens import counter_for
 from memoryhub.llm.usage.domain import NOBODY, Payer, Size
 from memoryhub.llm.usage.recording import Meter
-from memoryhub.search.analysis import analyse
+from memoryhub.search.analysis import analyse, text_length
 from memoryhub.search.bm25 import WORDS_VERSION
 from memoryhub.search.index import record, unit_vector, word_vector
 from memoryhub.search.models import EmbeddingSpace, SearchIndexRow
@@ -106,6 +106,7 @@ class IndexEntry:
             "space_id": space_id,
             "vector": None if vector is None else HalfVector(list(vector)),
             "words": word_vector(self.terms),
+            "length": round(text_length(self.terms)),
             "words_version": WORDS_VERSION,
         }
 

@@ -28,15 +28,19 @@ MAX_DOCUMENT_TERMS: Final = 1_000
 MAX_QUERY_TERMS: Final = 200
 """The rarest say what a query is about; pgvector takes 16,000 at most."""
 
-SATURATION: Final = 0.5
-LENGTH_SHARE: Final = 0.4
-REFERENCE_LENGTH: Final = 40.0
-"""BM25's k and b, and the length in words of a text that is neither long nor short."""
+SATURATION: Final = 0.6
+LENGTH_SHARE: Final = 0.75
+REFERENCE_LENGTH: Final = 60.0
+LENGTH_EXPONENT: Final = 1.25
+"""BM25's k and b, the length in words of a text that is neither long nor short, and how steeply length counts.
+
+BM25 has an exponent of 1. Answers of assistants are ten times as long as what people write and say a little about
+everything; above 1, they do not crowd out the message that says the one thing."""
 
 RARITY: Final = 1.5
 """The exponent of idf on the query's side: 1 would be BM25, 2 the cosine of two tf-idf vectors."""
 
-WORDS_VERSION: Final = 2
+WORDS_VERSION: Final = 3
 """A new number for any change that gives a text other terms or weights; `manage.py reindex` follows it."""
 
 REACHABLE_TERMS: Final = 20
@@ -68,7 +72,8 @@ def term_ids(terms: Iterable[str]) -> list[int]:
 
 def document_weights(terms: Counter[str]) -> dict[int, float]:
     """Return the text's heaviest `MAX_DOCUMENT_TERMS` terms with BM25's term-frequency part, in (0, 1)."""
-    norm = SATURATION * (1 - LENGTH_SHARE + LENGTH_SHARE * text_length(terms) / REFERENCE_LENGTH)
+    length = (text_length(terms) / REFERENCE_LENGTH) ** LENGTH_EXPONENT
+    norm = SATURATION * (1 - LENGTH_SHARE + LENGTH_SHARE * length)
     weights: dict[int, float] = {}
     for term, count in terms.most_common(MAX_DOCUMENT_TERMS):
         weights.setdefault(term_id(term), count / (count + norm))

@@ -1,4 +1,4 @@
-"""Fuse what the vectors and the words say into one relevance. The SQL of it is in `expressions.py`.
+"""Fuse what the vectors and the words say into one relevance. The SQL of it is in `query.py`.
 
 Pure. Relevance is absolute: each arm is scaled by bounds that do not depend on the other hits, so a
 query about nothing that is remembered finds nothing relevant, and a floor on relevance means the
@@ -40,15 +40,19 @@ class FusionPolicy:
     `neighbour_share` of the relevance next to it, `reply_share` of a question's that it follows, and `beyond_share`
     of what is two away. It keeps `asking_share` of its relevance where it asks instead of tells, and
     `other_author_share` where the query is about somebody else's words.
+
+    All but the last hold for short messages: a long one says by itself what it is about, and states facts also
+    where it ends in a question. `self_contained_length`, in words, is where they count by half.
     """
 
     word_midpoint: float = 0.5
     word_steepness: float = 3.5
     neighbour_share: float = 0.4
-    reply_share: float = 0.8
-    beyond_share: float = 0.25
+    reply_share: float = 0.9
+    beyond_share: float = 0.35
     asking_share: float = 0.65
     other_author_share: float = 0.75
+    self_contained_length: float = 60.0
 
 
 DEFAULT_POLICY: Final = FusionPolicy()
@@ -96,6 +100,8 @@ class Turn:
     asks: bool = False
     is_by_other: bool = False
     """The query names one author of this conversation, and it is not this message's."""
+    length: int = 0
+    """In words, as `analysis.text_length` counts."""
 
 
 def in_conversation(turns: Sequence[Turn], policy: FusionPolicy = DEFAULT_POLICY) -> list[float]:
@@ -112,9 +118,17 @@ def in_conversation(turns: Sequence[Turn], policy: FusionPolicy = DEFAULT_POLICY
 def _in_place(window: Sequence[Turn], policy: FusionPolicy) -> float:
     """Return the relevance of the middle one of five turns."""
     before_last, last, own, following, after_next = window
-    share = policy.reply_share if last.asks else policy.neighbour_share
-    next_to = max(share * last.relevance, policy.neighbour_share * following.relevance)
+    dependence = _dependence(own, policy)
+    reply_gain = (policy.reply_share - policy.neighbour_share) * _dependence(last, policy) * last.asks
+    next_to = max(
+        (policy.neighbour_share + reply_gain) * last.relevance, policy.neighbour_share * following.relevance
+    )
     beyond = policy.beyond_share * max(before_last.relevance, after_next.relevance)
-    relevance = 1 - (1 - own.relevance) * (1 - next_to) * (1 - beyond)
-    relevance *= policy.asking_share if own.asks else 1.0
+    relevance = 1 - (1 - own.relevance) * (1 - dependence * next_to) * (1 - dependence * beyond)
+    relevance *= 1 - (1 - policy.asking_share) * dependence * own.asks
     return relevance * (policy.other_author_share if own.is_by_other else 1.0)
+
+
+def _dependence(turn: Turn, policy: FusionPolicy) -> float:
+    """Return in (0, 1] how much a message needs its neighbours to be understood."""
+    return 1 / (1 + (turn.length / policy.self_contained_length) ** 2)

@@ -19,7 +19,7 @@ from django.apps import apps
 from django.db import OperationalError, connection, models, transaction
 from psycopg.errors import LockNotAvailable
 
-from memoryhub.search.analysis import analyse
+from memoryhub.search.analysis import analyse, text_length
 from memoryhub.search.bm25 import WORDS_VERSION
 from memoryhub.search.index import frequencies, record, word_vector
 from memoryhub.search.models import EmbeddingSpace, TermStatistic, index_models
@@ -29,8 +29,9 @@ ACTIVE = EmbeddingSpace.State.ACTIVE
 
 # Whoever wrote a row meanwhile wrote it in this version.
 STORE_WORDS = """
-UPDATE {table} AS found SET words = analysed.words::sparsevec, words_version = %(version)s
-FROM unnest(%(spaces)s::int[], %(owners)s::uuid[], %(words)s::text[]) AS analysed (space, owner, words)
+UPDATE {table} AS found SET words = analysed.words::sparsevec, length = analysed.length, words_version = %(version)s
+FROM unnest(%(spaces)s::int[], %(owners)s::uuid[], %(words)s::text[], %(lengths)s::int[])
+    AS analysed (space, owner, words, length)
 WHERE found.actor_id = ANY(%(actors)s) AND found.space_id = analysed.space AND found.{owner} = analysed.owner
     AND found.words_version < %(version)s
 """
@@ -95,6 +96,7 @@ def _follow(model: Any, rows: Sequence[Any]) -> list[Counter[str]]:
         "spaces": [row.space_id for row in rows],
         "owners": [owner.pk for owner in owners],
         "words": [word_vector(each).to_text() for each in terms],
+        "lengths": [round(text_length(each)) for each in terms],
         "version": WORDS_VERSION,
     }
     with connection.cursor() as cursor:

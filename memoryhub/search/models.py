@@ -124,6 +124,7 @@ class SearchIndexRow(models.Model):
     space = models.ForeignKey(EmbeddingSpace, on_delete=models.PROTECT, db_index=False, related_name="+")
     vector = InlineHalfVectorField(null=True)
     words = InlineSparseVectorField(dimensions=DIMENSION)
+    length = models.PositiveIntegerField(db_default=0, help_text="In words, as the search counts them.")
     words_version = models.PositiveSmallIntegerField(
         db_default=1, help_text="Which analysis of text the words are of."
     )

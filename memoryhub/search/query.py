@@ -94,7 +94,7 @@ WITH scored (owner_id, actor_id, similarity_raw, word_raw) AS MATERIALIZED (
 """
 
 SCORED_IN_CONVERSATION: Final = """
-WITH scored (owner_id, actor_id, similarity_raw, word_raw, session_id, sequence, asks, author) AS MATERIALIZED (
+WITH scored (owner_id, actor_id, similarity_raw, word_raw, session_id, sequence, asks, author, length) AS MATERIALIZED (
 {rows}
 )
 """
@@ -113,24 +113,24 @@ LIMIT %s
 # `fusion.in_conversation`. Only candidates speak for their neighbours: what falls short by itself lifts nobody.
 BEST_IN_CONVERSATION: Final = """
 , related AS (
-    SELECT *, {relevance} AS own, {candidate} AS qualifies
+    SELECT *, {relevance} AS own, {candidate} AS qualifies, 1 / (1 + power(length / {long}, 2)) AS dependence
     FROM scored
 ), heard AS (
-    SELECT *, CASE WHEN qualifies THEN own ELSE 0 END AS voice
+    SELECT *, CASE WHEN qualifies THEN own ELSE 0 END AS voice, CASE WHEN asks THEN dependence ELSE 0 END AS question
     FROM related
 ), neighbours AS (
     SELECT *,
-        greatest(
-            lag(voice * CASE WHEN asks THEN {reply} ELSE {next_to} END) OVER session,
+        dependence * greatest(
+            lag(voice * ({next_to} + ({reply} - {next_to}) * question)) OVER session,
             {next_to} * lead(voice) OVER session,
             0
         ) AS next_to,
-        {beyond} * greatest(lag(voice, 2) OVER session, lead(voice, 2) OVER session, 0) AS beyond
+        dependence * {beyond} * greatest(lag(voice, 2) OVER session, lead(voice, 2) OVER session, 0) AS beyond
     FROM heard
     WINDOW session AS (PARTITION BY session_id ORDER BY sequence)
 )
 SELECT owner_id, actor_id, similarity_raw, word_raw, own AS own_relevance,
-    (1 - (1 - own) * (1 - next_to) * (1 - beyond)) * CASE WHEN asks THEN {asking} ELSE 1 END
+    (1 - (1 - own) * (1 - next_to) * (1 - beyond)) * (1 - (1 - {asking}) * question)
         * CASE WHEN author NOT IN ('', coalesce(%s, author)) THEN {other} ELSE 1 END AS relevance,
     count(*) OVER () AS candidates
 FROM neighbours
@@ -266,6 +266,7 @@ def _best_in_conversation(policy: FusionPolicy, relevance: str) -> str:
         beyond=_number(policy.beyond_share),
         asking=_number(policy.asking_share),
         other=_number(policy.other_author_share),
+        long=_number(policy.self_contained_length),
     )
 
 
@@ -283,6 +284,7 @@ def _scored(rows: QuerySet[Row], query: SearchQuery, conversation: Conversation 
             "scored_sequence": F(conversation.sequence),
             "scored_asks": F(conversation.asks),
             "scored_author": F(conversation.author),
+            "scored_length": F("length"),
         }
     scan = rows.order_by().filter(space_id=query.space_id).annotate(**columns).values_list(*columns)
     sql, params = scan.query.sql_with_params()

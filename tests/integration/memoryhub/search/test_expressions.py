@@ -284,6 +284,7 @@ class Said:
     asks: bool = False
     author: str = ""
     vector: Sequence[float] | None = None
+    length: int = 0
 
 
 def messages(shelf: Shelf, *sessions: Sequence[Said]) -> list[UUID]:
@@ -302,7 +303,7 @@ def messages(shelf: Shelf, *sessions: Sequence[Said]) -> list[UUID]:
             MessageIndex(
                 actor=shelf.actor, space=shelf.space, message=message, session_id=session.pk, seq=message.seq,
                 vector=turn.vector, words=word_vector(turn.words), words_version=WORDS_VERSION, asks=turn.asks,
-                author=turn.author,
+                author=turn.author, length=turn.length,
             )
             for message, turn in zip(said, turns, strict=True)
         ]  # fmt: skip
@@ -337,7 +338,7 @@ def test_messages_gain_from_their_neighbours_in_the_session(shelf: Shelf) -> Non
     found = scan_messages(shelf, query_for(shelf, None, "cat"))
 
     peak = found[ids[3]]
-    assert found == pytest.approx({ids[1]: 0.25 * peak, ids[2]: 0.4 * peak, ids[3]: peak, ids[4]: 0.4 * peak})
+    assert found == pytest.approx({ids[1]: 0.35 * peak, ids[2]: 0.4 * peak, ids[3]: peak, ids[4]: 0.4 * peak})
 
 
 def test_reply_to_a_question_gains_more_and_outranks_it(shelf: Shelf) -> None:
@@ -348,7 +349,7 @@ def test_reply_to_a_question_gains_more_and_outranks_it(shelf: Shelf) -> None:
     found = scan_messages(shelf, query_for(shelf, None, "cat"))
 
     own = found[question] / 0.65
-    assert found == pytest.approx({reply: 0.8 * own, question: 0.65 * own, told_on: 0.25 * own})
+    assert found == pytest.approx({reply: 0.9 * own, question: 0.65 * own, told_on: 0.35 * own})
     assert list(found) == [reply, question, told_on]
 
 
@@ -378,6 +379,7 @@ def random_sessions(random: np.random.Generator, count: int, longest: int) -> li
                 asks=bool(random.random() < 0.3),
                 author=str(random.choice(AUTHORS)),
                 vector=random.normal(size=DIMENSION).tolist() if random.random() < 0.7 else None,
+                length=int(random.choice([5, 30, 60, 400])),
             )
             for words in random_words(random, int(random.integers(1, longest + 1)))
         ]
@@ -399,6 +401,7 @@ def expected_relevances(
             relevance(similarity, words, BOUNDS),
             each.asks,
             about is not None and each.author not in ("", about),
+            each.length,
         )
         for similarity, words, each in zip(cosines, scores, session, strict=True)
     ]
@@ -453,6 +456,7 @@ def test_conversation_of_one_session_is_what_python_says(shelf: Shelf) -> None:
             relevance(None, word_score(document_weights(each.words), query.words), BOUNDS),  # type: ignore[arg-type]
             each.asks,
             each.author not in ("", "bob"),
+            each.length,
         )
         for each in session
     ]

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from memoryhub.search.bm25 import (
     DIMENSION,
+    LENGTH_EXPONENT,
     LENGTH_SHARE,
     MAX_DOCUMENT_TERMS,
     MAX_QUERY_TERMS,
@@ -51,7 +52,8 @@ def test_term_ids_are_ascending_and_distinct() -> None:
 def test_document_weight_is_bm25_without_idf() -> None:
     weight = document_weights(Counter(cat=2, dog=38))[term_id("cat")]
 
-    norm = SATURATION * (1 - LENGTH_SHARE + LENGTH_SHARE * 40 / REFERENCE_LENGTH)
+    length = (40 / REFERENCE_LENGTH) ** LENGTH_EXPONENT
+    norm = SATURATION * (1 - LENGTH_SHARE + LENGTH_SHARE * length)
     assert weight == pytest.approx(2 / (2 + norm))
 
 

@@ -19,7 +19,7 @@ SEMANTIC = SpaceBounds(cosine_low=0.1, cosine_high=0.7, vector_weight=0.9)
 HASHING = SpaceBounds(cosine_low=0.4, cosine_high=0.8, vector_weight=0.1)
 
 shares = st.floats(0, 1)
-turns = st.builds(Turn, shares, asks=st.booleans(), is_by_other=st.booleans())
+turns = st.builds(Turn, shares, asks=st.booleans(), is_by_other=st.booleans(), length=st.integers(0, 3000))
 cosines = st.one_of(st.none(), st.floats(-1, 1))
 spaces = st.sampled_from([SEMANTIC, HASHING])
 
@@ -115,10 +115,10 @@ def test_neighbours_only_ever_add(relevances: list[float]) -> None:
     assert all(own - 1e-12 <= now <= 1 for own, now in zip(relevances, lifted, strict=True))
 
 
-def test_neighbours_pass_on_two_fifths_and_a_quarter() -> None:
+def test_neighbours_of_short_messages_pass_on_shares() -> None:
     lifted = in_conversation(told(0.0, 0.0, 0.8, 0.0, 0.0, 0.0))
 
-    assert lifted == pytest.approx([0.2, 0.32, 0.8, 0.32, 0.2, 0.0])
+    assert lifted == pytest.approx([0.28, 0.32, 0.8, 0.32, 0.28, 0.0])
 
 
 def test_neighbours_pass_on_the_better_one_only() -> None:
@@ -126,22 +126,22 @@ def test_neighbours_pass_on_the_better_one_only() -> None:
 
     assert in_conversation(told(0.4, 0.0, 0.8), policy)[1] == pytest.approx(0.4)
     assert in_conversation(told(0.8, 0.0, 0.4), policy)[1] == pytest.approx(0.4)
-    assert in_conversation(told(0.4, 0.0, 0.0, 0.0, 0.8))[2] == pytest.approx(0.2)
+    assert in_conversation(told(0.4, 0.0, 0.0, 0.0, 0.8))[2] == pytest.approx(0.28)
 
 
 def test_neighbours_and_those_beyond_add_up_as_independent_chances() -> None:
     lifted = in_conversation(told(0.0, 0.8, 0.5, 0.0, 0.4))[2]
 
-    assert lifted == pytest.approx(1 - (1 - 0.5) * (1 - 0.4 * 0.8) * (1 - 0.25 * 0.4))
+    assert lifted == pytest.approx(1 - (1 - 0.5) * (1 - 0.4 * 0.8) * (1 - 0.35 * 0.4))
 
 
 def test_reply_to_a_question_gains_more_and_outranks_it() -> None:
     question, reply, after = in_conversation([Turn(0.8, asks=True), Turn(0.0), Turn(0.0)])
     beside_a_statement = in_conversation(told(0.8, 0.0))[1]
 
-    assert (question, reply, after) == pytest.approx((0.8 * 0.65, 0.8 * 0.8, 0.2))
+    assert (question, reply, after) == pytest.approx((0.8 * 0.65, 0.9 * 0.8, 0.28))
     assert reply > question
-    assert reply == pytest.approx(2 * beside_a_statement)
+    assert reply == pytest.approx(2.25 * beside_a_statement)
 
 
 def test_what_stands_before_a_question_gains_no_more_than_beside_any_other() -> None:
@@ -149,10 +149,10 @@ def test_what_stands_before_a_question_gains_no_more_than_beside_any_other() -> 
 
 
 def test_better_neighbour_is_the_one_that_gives_more() -> None:
-    """A weak question before may give more than a stronger statement behind: 0.8 x 0.5 against 0.4 x 0.9."""
+    """A weak question before may give more than a stronger statement behind: 0.9 x 0.5 against 0.4 x 0.9."""
     between = in_conversation([Turn(0.5, asks=True), Turn(0.0), Turn(0.9)])[1]
 
-    assert between == pytest.approx(0.4)
+    assert between == pytest.approx(0.45)
 
 
 @given(st.lists(turns, min_size=1, max_size=8), st.data())
@@ -167,7 +167,8 @@ def test_question_keeps_its_share_whatever_stands_around_it(
         for asks in (False, True)
     )
 
-    assert asking == pytest.approx(DEFAULT_POLICY.asking_share * telling)
+    lost = (1 - DEFAULT_POLICY.asking_share) / (1 + (conversation[at].length / 60) ** 2)
+    assert asking == pytest.approx((1 - lost) * telling)
 
 
 @given(st.lists(turns, min_size=1, max_size=8), st.data())
@@ -184,6 +185,18 @@ def test_words_of_another_keep_their_share_and_are_heard_all_the_same(
 
     assert other[at] == pytest.approx(DEFAULT_POLICY.other_author_share * own[at])
     assert other[:at] + other[at + 1 :] == own[:at] + own[at + 1 :]
+
+
+@pytest.mark.parametrize(("length", "share"), [(0, 1.0), (60, 0.5), (600, 1 / 101)])
+def test_long_messages_depend_less_on_what_surrounds_them(length: int, share: float) -> None:
+    """A long question states facts, and so does a long reply to any question."""
+    after_statement = in_conversation([Turn(0.8), Turn(0.0, length=length)])[1]
+    question = in_conversation([Turn(0.8, asks=True, length=length)])[0]
+    reply = in_conversation([Turn(0.8, asks=True, length=length), Turn(0.0)])[1]
+
+    assert after_statement == pytest.approx(share * 0.4 * 0.8)
+    assert question == pytest.approx(0.8 * (1 - 0.35 * share))
+    assert reply == pytest.approx(0.8 * (0.4 + 0.5 * share))
 
 
 def test_question_of_another_pays_for_both() -> None:
