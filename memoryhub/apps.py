@@ -2,6 +2,7 @@
 
 from django.apps import AppConfig
 from django.db.models.signals import post_migrate
+from django.utils.module_loading import autodiscover_modules
 
 
 class MemoryhubConfig(AppConfig):
@@ -14,11 +15,10 @@ class MemoryhubConfig(AppConfig):
         from memoryhub.auth.roles import apply_roles
         from memoryhub.embeddings.tasks import pieces
         from memoryhub.jobs.backfill import SOURCES
-        from memoryhub.jobs.registry import load_jobs
         from memoryhub.tenancy import policies  # noqa: F401  registering the start-up checks
 
         label_models()
-        load_jobs()
+        autodiscover_modules("tasks")  # registers the jobs of all apps
         SOURCES["embeddings"] = pieces
         base.PAGES.extend([*users.PAGES, *usage.PAGES])
         dashboard.PANELS.extend([dashboard.ground_tiles, usage.usage_tiles])

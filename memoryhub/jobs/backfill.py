@@ -21,8 +21,6 @@ from memoryhub.jobs.queue import Order, enqueue, offer_of
 
 MOST_ROUNDS: Final = 10_000
 """As often a job may leave a rest to a job of its own kind; more than any actor's history needs."""
-
-
 GOES_ON_WITHIN: Final = timedelta(seconds=1)
 """A job that is due again so soon is only cut into parts; any other waits for something."""
 
@@ -82,12 +80,14 @@ def run_piece(piece: Piece) -> Outcome:
         offered = offer_of(job_id)
         if before is None or offered is None:
             return Outcome(PieceState.ELSEWHERE)
-        run(offered, worker=worker)
+        run(offered, worker)
         job = _look(piece, job_id)
         if job is None or job.attempts != before.attempts + 1 or job.state == State.RUNNING:
             return Outcome(PieceState.ELSEWHERE)
         if job.state == State.DONE:
-            job_id = _rest(piece)
+            alike = Job.objects.filter(actor_id=piece.actor_id, kind=order.kind, key=order.key)
+            rest = alike.filter(state=State.QUEUED, attempts=0)
+            job_id = rest.values_list("pk", flat=True).first()
         elif job.state != State.QUEUED:
             return Outcome(PieceState.FAILED, job.error)
         elif job.due_at > timezone.now() + GOES_ON_WITHIN:
@@ -97,11 +97,3 @@ def run_piece(piece: Piece) -> Outcome:
 
 def _look(piece: Piece, job_id: UUID) -> Job | None:
     return Job.objects.filter(pk=job_id, actor_id=piece.actor_id).first()
-
-
-def _rest(piece: Piece) -> UUID | None:
-    order = piece.order
-    rest = Job.objects.filter(
-        actor_id=piece.actor_id, kind=order.kind, key=order.key, state=State.QUEUED, attempts=0
-    )
-    return rest.values_list("pk", flat=True).first()

@@ -1,4 +1,4 @@
-"""The context of a running job, which its function is called with.
+"""The context of a running job, which its function is called with, and the statements that move jobs.
 
 Nothing that a function writes counts unless the job is still its own: writes go through `finish` or `step`, which
 hold the job's row under the fencing token until they are committed.
@@ -10,15 +10,23 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from types import TracebackType
-from typing import Any, Self
+from pathlib import Path
+from typing import Any, Final
 from uuid import UUID
 
 from django.db import DatabaseError, connection, transaction
 
-from memoryhub.jobs import sql
+from memoryhub.queries import load_queries
 
+QUERIES: Final = load_queries(Path(__file__).with_name("queries.sql"))
 Writes = Callable[[], object]
+
+
+def query(name: str, /, **values: Any) -> list[tuple[Any, ...]]:
+    """Execute a statement of `queries.sql` and return its rows; none where it returns none."""
+    with connection.cursor() as cursor:
+        cursor.execute(QUERIES[name], values)
+        return list(cursor.fetchall()) if cursor.description else []
 
 
 class LeaseLost(Exception):
@@ -60,14 +68,10 @@ class JobContext:
         with transaction.atomic():
             self._hold()
             yield
-            values = {
-                "id": self.id,
-                "cursor": None if cursor is None else json.dumps(cursor),
-                "done": done,
-                "total": total,
-                "lease_seconds": self.lease_seconds,
-            }
-            _execute(sql.NOTE_STEP, values)
+            query(
+                "note_step", id=self.id, cursor=None if cursor is None else json.dumps(cursor), done=done, total=total,
+                lease_seconds=self.lease_seconds,
+            )  # fmt: skip
         self.cursor = cursor
 
     def finish(self, writes: Writes | None) -> None:
@@ -76,59 +80,44 @@ class JobContext:
             with transaction.atomic():
                 self._hold()
                 writes()
-                _execute(sql.FINISH_HELD, self.fence)
-        elif not _execute(sql.FINISH, self.fence):
+                query("finish_held", id=self.id)
+        elif not query("finish", **self.fence):
             raise LeaseLost(f"{self.id} is not this worker's any more.")
 
     def renew(self) -> bool:
         """Say that somebody still works on it; False where it is lost."""
-        return bool(_execute(sql.RENEW, {**self.fence, "lease_seconds": self.lease_seconds}))
+        return bool(query("renew", **self.fence, lease_seconds=self.lease_seconds))
 
     def _hold(self) -> None:
         if self.actor_id is not None:
-            _execute(sql.HOLD_ACTOR, {"actor": self.actor_id})
-        if not _execute(sql.FENCE, self.fence):
+            query("hold_actor", actor=self.actor_id)
+        if not query("fence", **self.fence):
             raise LeaseLost(f"{self.id} is not this worker's any more.")
 
 
-class LeaseRenewal:
-    """Renews a job's lease from a thread of its own while the work goes on, until the attempt's deadline.
+@contextmanager
+def renew_lease(job: JobContext) -> Iterator[None]:
+    """Renew a job's lease from a thread of its own while the work goes on, until the attempt's deadline.
 
     A process that is stopped or stuck in the kernel renews nothing, which is the point of a lease.
     """
+    over = threading.Event()
 
-    def __init__(self, job: JobContext) -> None:
-        self._job = job
-        self._over = threading.Event()
-        self._thread = threading.Thread(target=self._renew, name="renewal", daemon=True)
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._over.set()
-        self._thread.join()
-
-    def _renew(self) -> None:
+    def renew() -> None:
         try:
-            while not self._over.wait(self._job.lease_seconds / 3) and self._job.seconds_left:
-                if not self._renewed():
-                    return
+            while not over.wait(job.lease_seconds / 3) and job.seconds_left:
+                try:
+                    if not job.renew():
+                        return
+                except DatabaseError:  # the next one may get through; if none does, the lease runs out
+                    connection.close()
         finally:
             connection.close()
 
-    def _renewed(self) -> bool:
-        try:
-            return self._job.renew()
-        except DatabaseError:
-            connection.close()
-            return True  # the next one may get through; if none does, the lease runs out
-
-
-def _execute(statement: str, values: dict[str, Any]) -> int:
-    with connection.cursor() as cursor:
-        cursor.execute(statement, values)
-        return int(cursor.rowcount)
+    thread = threading.Thread(target=renew, name="renewal", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()

@@ -2,7 +2,7 @@
 
 A job's attempts are counted when it is claimed, before any work. Afterwards an attempt may be excused, where it
 ended in words that say a retry helps (a provider that was busy, a worker that was told to stop). What is left are
-attempts that broke, or that nobody survived to explain; three of those end the job.
+attempts that broke, or that nobody survived to explain; a job's `max_attempts` of those end it.
 """
 
 import math
@@ -11,8 +11,7 @@ from datetime import UTC, datetime, time, timedelta
 from enum import StrEnum
 from typing import Final
 
-MOST_BROKEN_ATTEMPTS: Final = 3
-PATIENCE: Final = timedelta(days=3)
+MAX_EXCUSED_FOR: Final = timedelta(days=3)
 """How long a job goes on being excused: a provider that was away over a weekend finds its jobs waiting."""
 
 FIRST_PAUSE_SECONDS: Final = 2.0
@@ -47,11 +46,12 @@ class Postponed(Exception):
 
 @dataclass(frozen=True)
 class Attempts:
-    """Number of attempts, how many were excused, and for how long excuses have followed each other."""
+    """Number of attempts, how many were excused, for how long excuses have followed each other, how many may break."""
 
     begun: int
     excused: int
     excused_for: timedelta
+    max_attempts: int
 
     @property
     def broken(self) -> int:
@@ -72,14 +72,9 @@ def pause_seconds(attempts: int) -> float:
     return min(LONGEST_PAUSE_SECONDS, FIRST_PAUSE_SECONDS * 2.0 ** min(max(0, attempts - 1), 20))
 
 
-def after_refusal() -> Outcome:
-    """Judge an error that would come again: the job has failed, and only a person can send it back."""
-    return Outcome(State.FAILED)
-
-
 def after_excuse(attempts: Attempts, *, at_least_seconds: float | None = None) -> Outcome:
     """Judge an error that says a retry helps; `at_least_seconds` is how long the other side asked us to wait."""
-    if attempts.excused_for > PATIENCE:
+    if attempts.excused_for > MAX_EXCUSED_FOR:
         return Outcome(State.DEAD)
     asked = at_least_seconds or 0.0
     return Outcome(State.QUEUED, max(asked, pause_seconds(attempts.begun)), is_excused=True)
@@ -87,7 +82,7 @@ def after_excuse(attempts: Attempts, *, at_least_seconds: float | None = None) -
 
 def after_part(attempts: Attempts) -> Outcome:
     """Judge an attempt that did a part of its work: the next goes on at once."""
-    if attempts.excused_for > PATIENCE:
+    if attempts.excused_for > MAX_EXCUSED_FOR:
         return Outcome(State.DEAD)
     return Outcome(State.QUEUED, is_excused=True)
 
@@ -99,7 +94,7 @@ def after_stop(attempts: Attempts) -> Outcome:
 
 def after_breakdown(attempts: Attempts) -> Outcome:
     """Judge an attempt that broke, ran out of time, or whose worker was lost."""
-    if attempts.broken >= MOST_BROKEN_ATTEMPTS:
+    if attempts.broken >= attempts.max_attempts:
         return Outcome(State.DEAD)
     return Outcome(State.QUEUED, pause_seconds(attempts.broken))
 
@@ -111,7 +106,6 @@ class Every:
     seconds: int
 
     def following(self, moment: datetime) -> datetime:
-        """Return the first time after `moment`."""
         passed = math.floor(moment.timestamp() / self.seconds)
         return datetime.fromtimestamp((passed + 1) * self.seconds, UTC)
 
@@ -127,7 +121,6 @@ class Daily:
     at: time
 
     def following(self, moment: datetime) -> datetime:
-        """Return the first time after `moment`."""
         today = datetime.combine(moment.astimezone(UTC).date(), self.at, UTC)
         return today if today > moment else today + timedelta(days=1)
 

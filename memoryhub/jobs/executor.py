@@ -5,7 +5,6 @@ import logging
 import time
 import traceback
 from collections.abc import Callable, Sequence
-from datetime import timedelta
 from typing import Any, Final
 from uuid import UUID
 
@@ -14,31 +13,25 @@ from django.db import DatabaseError, IntegrityError, OperationalError, connectio
 from django_q.exceptions import TimeoutException
 from psycopg.errors import LockNotAvailable
 
-from memoryhub.jobs import sql
-from memoryhub.jobs.context import JobContext, LeaseLost, LeaseRenewal
+from memoryhub.jobs.context import JobContext, LeaseLost, query, renew_lease
 from memoryhub.jobs.domain import (
     Attempts,
     Outcome,
     Postponed,
+    State,
     after_breakdown,
     after_excuse,
     after_part,
-    after_refusal,
     after_stop,
 )
 from memoryhub.jobs.queue import Offer
-from memoryhub.jobs.registry import JobKind, Run, UnknownKind, job_kind
+from memoryhub.jobs.registry import DEFAULT_ATTEMPTS, KINDS, JobKind, Run, UnknownKind, job_kind
 
 log = logging.getLogger(__name__)
 
 
-def run_job(offered: Offer, worker: UUID) -> None:
-    """Run the job that was offered; the task that django-q2 carries."""
-    run(offered, worker=worker)
-
-
-def run(offered: Offer, *, worker: UUID) -> None:
-    """Run a job that was offered, unless somebody else has it by now.
+def run(offered: Offer, worker: UUID) -> None:
+    """Run a job that was offered, unless somebody else has it by now; the task that django-q2 carries.
 
     Raises nothing: what it raised would be logged, and stored, by those who know nothing of texts. Where the database
     is away, the lease ends, and another attempt follows.
@@ -57,28 +50,22 @@ def run(offered: Offer, *, worker: UUID) -> None:
 
 
 def _work(job: JobContext, run: Run) -> None:
+    about = {"job": str(job.id), "kind": job.kind, "attempt": job.attempt}
     try:
-        with LeaseRenewal(job):
+        with renew_lease(job):
             job.finish(run(job))
     except LeaseLost:
-        log.warning("result refused: lease lost", extra=_about(job))
+        log.warning("result refused: lease lost", extra=about)
     except (Exception, TimeoutException) as error:
         if connection.connection is not None and not connection.is_usable():
             connection.close()
-        _explain(job, error)
+        failure, said = error, described(error)
+        outcome = release(job, lambda attempts: outcome_of(failure, attempts), error=said)
+        state = outcome.state.value if outcome else "lost"
+        log.warning("job did not succeed", extra={**about, "state": state, "error": said})
 
 
-def _explain(job: JobContext, error: BaseException) -> None:
-    def judge(attempts: Attempts) -> Outcome:
-        return verdict_on(error, attempts)
-
-    said = described(error)
-    verdict = release(job, judge, error=said)
-    state = verdict.state.value if verdict else "lost"
-    log.warning("job did not succeed", extra={**_about(job), "state": state, "error": said})
-
-
-def verdict_on(error: BaseException, attempts: Attempts) -> Outcome:
+def outcome_of(error: BaseException, attempts: Attempts) -> Outcome:
     """Judge an attempt by its error: one that carries `permanent` says itself whether a retry helps."""
     if isinstance(error, Postponed):
         return (
@@ -88,7 +75,7 @@ def verdict_on(error: BaseException, attempts: Attempts) -> Outcome:
     if permanent is None:
         return after_breakdown(attempts)
     if permanent:
-        return after_refusal()
+        return Outcome(State.FAILED)  # it would come again; only a person can send the job back
     return after_excuse(attempts, at_least_seconds=getattr(error, "retry_after_seconds", None))
 
 
@@ -108,10 +95,6 @@ def described(error: BaseException) -> str:
     return f"{type(error).__name__}{place}"
 
 
-def _about(job: JobContext) -> dict[str, object]:
-    return {"job": str(job.id), "kind": job.kind, "attempt": job.attempt}
-
-
 LOOK_AGAIN_SECONDS: Final = 1.0
 LOST: Final = "The worker was lost: it died, or did not say for a whole lease that it lives."
 STOPPED: Final = "The worker was told to stop."
@@ -129,15 +112,15 @@ def claim(offered: Offer, kind: JobKind, *, worker: UUID) -> JobContext | None:
         "lease_seconds": kind.lease_seconds,
     }
     try:
-        row = _claimed(values, kind, offered.lock)
+        rows = _claimed(values, kind, offered.lock)
     except (IntegrityError, OperationalError) as error:
         if isinstance(error, OperationalError) and not isinstance(error.__cause__, LockNotAvailable):
             raise
-        row = None
+        rows = []
         _postpone(offered.job_id)
-    if row is None:
+    if not rows:
         return None
-    job_id, actor_id, key, payload, attempt, cursor = row
+    job_id, actor_id, key, payload, attempt, cursor = rows[0]
     return JobContext(
         id=UUID(str(job_id)),
         kind=kind.name,
@@ -156,91 +139,67 @@ def _decoded(value: Any) -> Any:
     return json.loads(value) if isinstance(value, str) else value
 
 
-def _claimed(values: dict[str, Any], kind: JobKind, lock: int | None) -> tuple[Any, ...] | None:
+def _claimed(values: dict[str, Any], kind: JobKind, lock: int | None) -> list[tuple[Any, ...]]:
     if lock is None and kind.at_once is None:
-        return _one(sql.CLAIM, values)
+        return query("claim", **values)
     with transaction.atomic():
         if lock is not None:
-            _one(sql.TAKE_KEY, {"lock": lock})
+            query("take_key", lock=lock)
         if kind.at_once is None:
-            return _one(sql.CLAIM, values)
-        _one(sql.ONE_CLAIM_AT_A_TIME, {"kind": kind.name})
-        running = _one(sql.COUNT_RUNNING, {"kind": kind.name})
-        assert running is not None
-        if running[0] < kind.at_once:
-            return _one(sql.CLAIM, values)
+            return query("claim", **values)
+        query("one_claim_at_a_time", kind=kind.name)
+        ((running,),) = query("count_running", kind=kind.name)
+        if running < kind.at_once:
+            return query("claim", **values)
     _postpone(values["id"])
-    return None
+    return []
 
 
 def _postpone(job_id: UUID) -> None:
-    with connection.cursor() as cursor:
-        cursor.execute(sql.POSTPONE, {"id": job_id, "seconds": LOOK_AGAIN_SECONDS})
+    query("postpone", id=job_id, seconds=LOOK_AGAIN_SECONDS)
 
 
 def release(job: JobContext, judge: Callable[[Attempts], Outcome], *, error: str) -> Outcome | None:
     """End an attempt that did not succeed; None where the job was somebody else's by then."""
     with transaction.atomic():
-        row = _one(sql.ATTEMPTS_OF_ONE, job.fence)
-        if row is None:
-            return None
-        return _release(job.id, row, judge, error)
+        rows = query("attempts_of_one", **job.fence)
+        return _release(rows[0], judge, error) if rows else None
 
 
 def sweep() -> int:
     """Release the jobs whose lease ran out, and return how many."""
     with transaction.atomic():
-        rows = _all(sql.OVERDUE, {})
-        return _release_all(rows, after_breakdown, LOST)
+        return _release_all(query("overdue"), after_breakdown, LOST)
 
 
 def give_up_on(worker: UUID) -> int:
     """Release what a worker held whose worker is dead, without waiting for the lease; return how many."""
     with transaction.atomic():
-        return _release_all(_all(sql.OF_WORKER, {"worker": worker}), after_breakdown, LOST)
+        return _release_all(query("of_worker", worker=worker), after_breakdown, LOST)
 
 
 def hand_back(worker: UUID) -> int:
     """Release what a worker held that is told to stop: no fault of the job's, and to be begun again at once."""
     with transaction.atomic():
-        return _release_all(_all(sql.OF_WORKER, {"worker": worker}), after_stop, STOPPED)
+        return _release_all(query("of_worker", worker=worker), after_stop, STOPPED)
 
 
 def _release_all(rows: Sequence[tuple[Any, ...]], judge: Callable[[Attempts], Outcome], error: str) -> int:
-    for job_id, kind, begun, excused, age in rows:
-        verdict = _release(job_id, (begun, excused, age), judge, error)
+    for row in rows:
+        job_id, kind, attempt, *_ = row
+        state = _release(row, judge, error).state.value
         log.warning(
-            "job released",
-            extra={"job": str(job_id), "kind": kind, "attempt": begun, "state": verdict.state.value},
+            "job released", extra={"job": str(job_id), "kind": kind, "attempt": attempt, "state": state}
         )
     return len(rows)
 
 
-def _release(job_id: UUID, row: tuple[Any, ...], judge: Callable[[Attempts], Outcome], error: str) -> Outcome:
-    begun, excused, age = row
-    assert isinstance(age, timedelta)
-    verdict = judge(Attempts(begun, excused, age))
-    values = {
-        "id": job_id,
-        "attempt": begun,
-        "state": verdict.state.value,
-        "excused": int(verdict.is_excused),
-        "pause_seconds": verdict.pause_seconds,
-        "error": error,
-    }
-    with connection.cursor() as cursor:
-        cursor.execute(sql.RELEASE, values)
-    return verdict
-
-
-def _one(statement: str, values: dict[str, Any]) -> tuple[Any, ...] | None:
-    with connection.cursor() as cursor:
-        cursor.execute(statement, values)
-        row: tuple[Any, ...] | None = cursor.fetchone()
-        return row
-
-
-def _all(statement: str, values: dict[str, Any]) -> list[tuple[Any, ...]]:
-    with connection.cursor() as cursor:
-        cursor.execute(statement, values)
-        return list(cursor.fetchall())
+def _release(row: tuple[Any, ...], judge: Callable[[Attempts], Outcome], error: str) -> Outcome:
+    job_id, kind, begun, excused, excused_for = row
+    allowed = KINDS[kind].max_attempts if kind in KINDS else DEFAULT_ATTEMPTS
+    outcome = judge(Attempts(begun, excused, excused_for, allowed))
+    query(
+        "release", id=job_id, attempt=begun, state=outcome.state.value, excused=int(outcome.is_excused),
+        pause_seconds=outcome.pause_seconds, error=error,
+    )  # fmt: skip
+    return outcome

@@ -8,13 +8,13 @@ from typing import Any, Final
 from uuid import UUID
 
 from django.conf import settings
-from django.db import connection, transaction
+from django.db import transaction
 from django.utils import timezone
 
 from memoryhub.ids import new_id
-from memoryhub.jobs import sql
+from memoryhub.jobs.context import query
 from memoryhub.jobs.domain import look
-from memoryhub.jobs.registry import KINDS, Event, bounds, job_kind, schedules
+from memoryhub.jobs.registry import KINDS, Event, job_kind, schedules
 
 OFFERED_SECONDS: Final = 10
 """How long a job that a worker took out of the queue, and did not begin, stays away from the others."""
@@ -43,15 +43,13 @@ def enqueue(
         "payload": json.dumps(dict(payload or {})),
         "delay_seconds": delay_seconds,
     }
-    statement = sql.ENQUEUE.format(same_actor=sql.OF_NOBODY if actor_id is None else sql.OF_ACTOR)
-    with transaction.atomic(savepoint=False), connection.cursor() as cursor:
+    statement = "enqueue_for_nobody" if actor_id is None else "enqueue_for_actor"
+    with transaction.atomic(savepoint=False):
         if key:
-            cursor.execute(sql.JOIN, values)
-        while True:
-            cursor.execute(statement, values)
-            row = cursor.fetchone()
-            if row is not None:
-                return UUID(str(row[0]))
+            query("join", actor=actor_id, kind=name, key=key)
+        while not (rows := query(statement, **values)):
+            pass
+    return UUID(str(rows[0][0]))
 
 
 @dataclass(frozen=True)
@@ -76,9 +74,9 @@ def enqueue_all(orders: Sequence[Order], *, actor_id: UUID) -> None:
         "payloads": [json.dumps(dict(order.payload)) for order in orders],
         "delays": [float(order.delay_seconds) for order in orders],
     }
-    with transaction.atomic(savepoint=False), connection.cursor() as cursor:
-        cursor.execute(sql.JOIN_ALL, values)
-        cursor.execute(sql.ENQUEUE_ALL, values)
+    with transaction.atomic(savepoint=False):
+        query("join_all", **values)
+        query("enqueue_all", **values)
 
 
 def enqueue_triggered(*events: Event, actor_id: UUID, session_id: UUID) -> None:
@@ -111,12 +109,11 @@ class Offer:
 
 def offer(count: int) -> list[Offer]:
     """Take up to `count` due jobs out of the queue for one worker."""
-    names, most = bounds()
-    with connection.cursor() as cursor:
-        cursor.execute(
-            sql.OFFER, {"count": count, "for_seconds": OFFERED_SECONDS, "kinds": names, "most": most}
-        )
-        return [Offer(UUID(str(job_id)), *rest) for job_id, *rest in cursor.fetchall()]
+    bounded = {each.name: each.at_once for each in KINDS.values() if each.at_once is not None}
+    rows = query(
+        "offer", count=count, for_seconds=OFFERED_SECONDS, kinds=[*bounded], most=[*bounded.values()]
+    )
+    return [Offer(UUID(str(job_id)), *rest) for job_id, *rest in rows]
 
 
 def offer_of(job_id: UUID) -> Offer | None:
@@ -124,10 +121,8 @@ def offer_of(job_id: UUID) -> Offer | None:
 
     For whoever runs a job at once and by its id; a worker that was offered the same finds it taken.
     """
-    with connection.cursor() as cursor:
-        cursor.execute(sql.OFFER_ONE, {"id": job_id})
-        row = cursor.fetchone()
-    return None if row is None else Offer(job_id, row[0], lock=row[1])
+    rows = query("offer_one", id=job_id)
+    return Offer(job_id, rows[0][0], lock=rows[0][1]) if rows else None
 
 
 SCHEDULED: Final = "schedule:"
@@ -141,21 +136,17 @@ def fire_due() -> list[str]:
     A new schedule begins at its next time. One whose row another worker holds is left to it.
     """
     known, fired = schedules(), []
-    with connection.cursor() as cursor:
-        cursor.execute(sql.LOOK_AT_SCHEDULES, {"names": list(known)})
-        rows = cursor.fetchall()
-        for name, next_at, now in rows:
-            kind, rhythm = known[name]
-            firing = look(rhythm, next_at=next_at, now=now)
-            if firing.next_at == next_at:
-                continue
-            moved = {"name": name, "next_at": firing.next_at, "is_due": firing.is_due}
-            cursor.execute(sql.MOVE_SCHEDULE, moved)
-            if firing.is_due:
-                enqueue(kind, key=f"{SCHEDULED}{name}")
-                fired.append(name)
-        if len(rows) < len(known):
-            for name, (_, rhythm) in known.items():  # a row that another worker holds stays as it is
-                first = rhythm.following(timezone.now())
-                cursor.execute(sql.KNOW_SCHEDULE, {"name": name, "next_at": first})
+    rows = query("look_at_schedules", names=list(known))
+    for name, next_at, now in rows:
+        kind, rhythm = known[name]
+        firing = look(rhythm, next_at=next_at, now=now)
+        if firing.next_at == next_at:
+            continue
+        query("move_schedule", name=name, next_at=firing.next_at, is_due=firing.is_due)
+        if firing.is_due:
+            enqueue(kind, key=f"{SCHEDULED}{name}")
+            fired.append(name)
+    if len(rows) < len(known):
+        for name, (_, rhythm) in known.items():  # a row that another worker holds stays as it is
+            query("know_schedule", name=name, next_at=rhythm.following(timezone.now()))
     return fired

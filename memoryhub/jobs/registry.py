@@ -4,8 +4,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from django.utils.module_loading import autodiscover_modules
-
 from memoryhub.jobs.context import JobContext, Writes
 from memoryhub.jobs.domain import Rhythm, rhythm
 
@@ -13,6 +11,8 @@ Run = Callable[[JobContext], Writes | None]
 Event = Literal["turn", "answer", "session", "summary"]
 """What happened to a session: a message was added, an answer was given, it ended, its summary was written."""
 
+DEFAULT_ATTEMPTS: Final = 3
+"""Attempts of a job that may break (an error of ours, a deadline, a lost worker) before it is dead."""
 LONGEST_NAME: Final = 64
 
 
@@ -48,7 +48,8 @@ class JobKind:
 
     `run` works outside any transaction and returns what is to be written, or None. `lease_seconds` is how soon a
     lost worker is noticed, `deadline_seconds` how long one attempt may take, `at_once` how many may run at a time
-    over all workers. Raises ValueError for values that cannot be meant.
+    over all workers, `max_attempts` after how many broken attempts it is dead. Raises ValueError for values that
+    cannot be meant.
     """
 
     name: str
@@ -56,6 +57,7 @@ class JobKind:
     lease_seconds: int = 60
     deadline_seconds: int = 300
     at_once: int | None = None
+    max_attempts: int = DEFAULT_ATTEMPTS
     schedule: Schedule | None = None
     after: tuple[After, ...] = ()
 
@@ -83,6 +85,7 @@ def job(
     lease_seconds: int = 60,
     deadline_seconds: int = 300,
     at_once: int | None = None,
+    max_attempts: int = DEFAULT_ATTEMPTS,
     every_seconds: int | None = None,
     daily_at: str | None = None,
     schedule: str = "",
@@ -102,14 +105,12 @@ def job(
     def register(run: Run) -> Run:
         if name in KINDS:
             raise ValueError(f"There are two jobs {name!r}.")
-        KINDS[name] = JobKind(name, run, lease_seconds, deadline_seconds, at_once, when, tuple(after))
+        KINDS[name] = JobKind(
+            name, run, lease_seconds, deadline_seconds, at_once, max_attempts, when, tuple(after)
+        )
         return run
 
     return register
-
-
-def load_jobs() -> None:
-    autodiscover_modules("tasks")
 
 
 def job_kind(name: str) -> JobKind:
@@ -122,9 +123,3 @@ def job_kind(name: str) -> JobKind:
 
 def schedules() -> dict[str, tuple[str, Rhythm]]:
     return {each.schedule.name: (each.name, each.schedule.rhythm) for each in KINDS.values() if each.schedule}
-
-
-def bounds() -> tuple[list[str], list[int]]:
-    """Return the jobs of which only so many may run at once, and how many."""
-    bounded = [(each.name, each.at_once) for each in KINDS.values() if each.at_once is not None]
-    return [name for name, _ in bounded], [most for _, most in bounded]

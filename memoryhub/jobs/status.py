@@ -74,7 +74,6 @@ class JobsStatus:
 
 
 def jobs_status(now: datetime) -> JobsStatus:
-    """Return how the background is doing."""
     seen = list(Worker.objects.order_by("-seen_at").values_list("seen_at", flat=True))
     counts = Job.objects.exclude(state=State.DONE).order_by().values_list("state").annotate(Count("pk"))
     due = Job.objects.filter(state=State.QUEUED, due_at__lte=now).aggregate(oldest=Min("due_at"))

@@ -30,8 +30,8 @@ from django_q.conf import Conf
 from django_q.worker import worker as run_tasks
 
 from memoryhub.ids import new_id
-from memoryhub.jobs import executor, sql
-from memoryhub.jobs.executor import run_job
+from memoryhub.jobs import executor
+from memoryhub.jobs.context import query
 from memoryhub.jobs.models import Worker
 from memoryhub.jobs.queue import fire_due, offer
 from memoryhub.jobs.registry import KINDS
@@ -84,7 +84,7 @@ class JobBroker(Broker):
             {
                 "id": str(each.job_id),
                 "name": str(each.job_id),
-                "func": run_job,
+                "func": executor.run,
                 "args": (each,),
                 "kwargs": {},
                 "timeout": KINDS[each.kind].deadline_seconds if each.kind in KINDS else int(Conf.TIMEOUT),
@@ -222,9 +222,8 @@ class WorkerPool(Sentinel):
 
     def _be_seen(self) -> None:
         host = socket.gethostname()[:255]
-        with connection.cursor() as cursor:
-            for each in self.workers:
-                cursor.execute(sql.BE_SEEN, {"id": each.id, "host": host, "pid": each.process.pid})
+        for each in self.workers:
+            query("be_seen", id=each.id, host=host, pid=each.process.pid)
 
     def _wait(self, seconds: float) -> None:
         self.wakeups.wait(seconds, *(each.results._reader for each in self.workers))  # type: ignore[attr-defined]
@@ -235,15 +234,16 @@ class WorkerPool(Sentinel):
         """Let the jobs in hand finish, end all processes, and give back what was not finished."""
         was_told = bool(self.wakeups.stops)
         deadline, impatient = time.monotonic() + DRAIN_SECONDS, self.wakeups.stops + 1
-        while time.monotonic() < deadline and self.wakeups.stops < impatient and self._are_working():
+        while (
+            time.monotonic() < deadline
+            and self.wakeups.stops < impatient
+            and any(each.is_busy and not each.problem() for each in self.workers)
+        ):
             self.show_life()
             self._wait(0.05)
         for each in list(self.workers):
             self._drop(each, executor.hand_back if was_told else executor.give_up_on)
         connections.close_all()
-
-    def _are_working(self) -> bool:
-        return any(each.is_busy and not each.problem() for each in self.workers)
 
 
 def _run_worker(parent: int, tasks: Any, results: Any, timer: Any) -> None:

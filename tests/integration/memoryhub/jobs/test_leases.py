@@ -13,7 +13,7 @@ from memoryhub.auth.actions import retry_jobs
 from memoryhub.auth.domain import command
 from memoryhub.auth.tenancy import ensure_actor
 from memoryhub.jobs import executor
-from memoryhub.jobs.context import JobContext, LeaseLost, LeaseRenewal
+from memoryhub.jobs.context import JobContext, LeaseLost, renew_lease
 from memoryhub.jobs.domain import Attempts, State
 from memoryhub.jobs.executor import claim, give_up_on, hand_back, sweep
 from memoryhub.jobs.models import Job
@@ -130,7 +130,7 @@ def test_a_thread_renews_while_the_work_goes_on(settings: object) -> None:
     renewed = threading.Event()
     renew = job.renew
     job.renew = lambda: bool(renew() and (renewed.set() or True))  # type: ignore[method-assign]
-    with LeaseRenewal(job):
+    with renew_lease(job):
         assert renewed.wait(10)
 
     assert Job.objects.get().lease_until != before
@@ -210,7 +210,7 @@ def test_errors_are_told_without_what_they_quote() -> None:
 
 def test_a_deadline_that_passed_is_a_broken_attempt() -> None:
     error = TimeoutException("Task exceeded maximum timeout value (3 seconds)")
-    verdict = executor.verdict_on(error, Attempts(1, 0, timedelta(0)))
+    verdict = executor.outcome_of(error, Attempts(1, 0, timedelta(0), 3))
 
     assert verdict.state is State.QUEUED
     assert not verdict.is_excused

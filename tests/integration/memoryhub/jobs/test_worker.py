@@ -8,7 +8,7 @@ from uuid import UUID, uuid4
 import pytest
 
 from memoryhub.jobs import worker as module
-from memoryhub.jobs.executor import claim, run_job
+from memoryhub.jobs.executor import claim, run
 from memoryhub.jobs.models import Job, Worker
 from memoryhub.jobs.queue import Offer, enqueue
 from memoryhub.jobs.registry import job_kind
@@ -136,11 +136,11 @@ def test_each_idle_worker_gets_one_job_and_the_third_waits(pool: Pool) -> None:
         enqueue("nothing")
     pool.round()
     pool.round()
-    assert [given(each) for each in pool.workers] == [[run_job], [run_job]]
+    assert [given(each) for each in pool.workers] == [[run], [run]]
 
     answer(pool.workers[0])
     pool.round()
-    assert given(pool.workers[0]) == [run_job]
+    assert given(pool.workers[0]) == [run]
 
 
 def test_an_idle_worker_that_answers_its_pings_stays(pool: Pool, clock: Clock) -> None:

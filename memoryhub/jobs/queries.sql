@@ -1,25 +1,23 @@
-"""The statements by which jobs move. Leases and due times follow the database's clock, the one all workers share."""
+-- The statements by which jobs move; `memoryhub.queries` loads them. Leases and due times follow the database's clock,
+-- the one all workers share.
 
-# Whoever joins a job that waits shares this lock until their transaction ends, and whoever claims it takes it alone: so
-# no worker begins a job before the changes that joined it can be seen. The server serves those who wait for a lock in
-# turn: a claim waits for those who joined before it, and those who come later wait for the claim, which is short.
-JOIN = """
+-- name: join
+-- Whoever joins a job that waits shares this lock until their transaction ends, and whoever claims it takes it alone: so
+-- no worker begins a job before the changes that joined it can be seen. The server serves those who wait for a lock in
+-- turn: a claim waits for those who joined before it, and those who come later wait for the claim, which is short.
 SELECT pg_advisory_xact_lock_shared(
     hashtextextended(concat_ws(':', 'memoryhub_job', %(actor)s::uuid, %(kind)s, %(key)s), 0)
 )
-"""
 
-TAKE_KEY = "SELECT set_config('lock_timeout', '5s', TRUE), pg_advisory_xact_lock(%(lock)s)"
+-- name: take_key
+SELECT set_config('lock_timeout', '5s', TRUE), pg_advisory_xact_lock(%(lock)s)
 
-# Put a job into the queue, in the transaction of the change that causes it. One of a key waits at a time.
-# Returns no row where another transaction was quicker; the caller asks again. `same_actor` is one of the two below:
-# written as one comparison that also fits NULL, it would find no index.
-OF_ACTOR = "actor_id = %(actor)s"
-OF_NOBODY = "actor_id IS NULL"
-ENQUEUE = """
+-- fragment: enqueue_unless_waiting
 WITH waiting AS (
     SELECT id FROM memoryhub_job
-    WHERE %(key)s <> '' AND {same_actor} AND kind = %(kind)s AND key = %(key)s AND state = 'queued' AND key <> ''
+    WHERE %(key)s <> '' AND kind = %(kind)s AND key = %(key)s AND state = 'queued' AND key <> ''
+
+-- fragment: enqueue_fresh
     ORDER BY id LIMIT 1
 ), fresh AS (
     INSERT INTO memoryhub_job (id, actor_id, kind, key, payload, state, attempts, excused, due_at, error)
@@ -29,18 +27,25 @@ WITH waiting AS (
     ON CONFLICT DO NOTHING
     RETURNING id
 )
-SELECT id, TRUE FROM fresh UNION ALL SELECT id, FALSE FROM waiting
-"""
+SELECT id FROM fresh UNION ALL SELECT id FROM waiting
 
-# The same for several of one actor, each with a key of its own; the locks are taken in one order by everybody.
-JOIN_ALL = """
+-- name: enqueue_for_actor
+-- Put a job into the queue, in the transaction of the change that causes it. One of a key waits at a time.
+-- Returns no row where another transaction was quicker; the caller asks again.
+{enqueue_unless_waiting} AND actor_id = %(actor)s {enqueue_fresh}
+
+-- name: enqueue_for_nobody
+-- The same without an actor: one comparison that also fits NULL would find no index.
+{enqueue_unless_waiting} AND actor_id IS NULL {enqueue_fresh}
+
+-- name: join_all
+-- The same for several of one actor, each with a key of its own; the locks are taken in one order by everybody.
 SELECT pg_advisory_xact_lock_shared(lock) FROM (
     SELECT hashtextextended(concat_ws(':', 'memoryhub_job', %(actor)s::uuid, kind, key), 0) AS lock
     FROM unnest(%(kinds)s::text[], %(keys)s::text[]) AS wanted (kind, key) ORDER BY 1
 ) AS locks
-"""
 
-ENQUEUE_ALL = """
+-- name: enqueue_all
 INSERT INTO memoryhub_job (id, actor_id, kind, key, payload, state, attempts, excused, due_at, error)
 SELECT id, %(actor)s, kind, key, payload, 'queued', 0, 0, now() + delay_seconds * interval '1 second', ''
 FROM unnest(%(ids)s::uuid[], %(kinds)s::text[], %(keys)s::text[], %(payloads)s::jsonb[], %(delays)s::float8[])
@@ -51,12 +56,11 @@ WHERE NOT EXISTS (
         AND waiting.state = 'queued' AND waiting.key <> ''
 )
 ON CONFLICT DO NOTHING
-"""
 
-# Offer what is due to one worker, and to no other for a while. Kinds of which enough run, and jobs whose like is
-# running, wait. Nothing waits for the disk: an offer that a crash undoes is made again. Materialized: a planner that
-# runs the choice once for each row would offer more than LIMIT allows.
-OFFER = """
+-- name: offer
+-- Offer what is due to one worker, and to no other for a while. Kinds of which enough run, and jobs whose like is
+-- running, wait. Nothing waits for the disk: an offer that a crash undoes is made again. Materialized: a planner that
+-- runs the choice once for each row would offer more than LIMIT allows.
 WITH chosen AS MATERIALIZED (
     SELECT waiting.id FROM memoryhub_job AS waiting
     WHERE set_config('synchronous_commit', 'off', TRUE) IS NOT NULL
@@ -80,19 +84,17 @@ UPDATE memoryhub_job AS job SET due_at = now() + %(for_seconds)s * interval '1 s
 FROM chosen WHERE job.id = chosen.id
 RETURNING job.id, job.kind, job.due_at, CASE WHEN job.key <> ''
     THEN hashtextextended(concat_ws(':', 'memoryhub_job', job.actor_id, job.kind, job.key), 0) END
-"""
 
-# One job by its id, with the lock of its key.
-OFFER_ONE = """
+-- name: offer_one
+-- One job by its id, with the lock of its key.
 SELECT kind, CASE WHEN key <> '' THEN hashtextextended(concat_ws(':', 'memoryhub_job', actor_id, kind, key), 0) END
 FROM memoryhub_job WHERE id = %(id)s AND state = 'queued'
-"""
 
-# Take a job that waits. The attempt counts from here on, whatever becomes of it. The state is compared after the row
-# was found: in the search for it, it would tempt the planner to read everything that waits. Nor does this wait for
-# the disk: where a crash undoes a claim, its worker finds the job to be nobody's, or another's. An offer is good
-# as long as the job is due when it said: what was put off, or offered anew, since then is another's.
-CLAIM = """
+-- name: claim
+-- Take a job that waits. The attempt counts from here on, whatever becomes of it. The state is compared after the row
+-- was found: in the search for it, it would tempt the planner to read everything that waits. Nor does this wait for
+-- the disk: where a crash undoes a claim, its worker finds the job to be nobody's, or another's. An offer is good
+-- as long as the job is due when it said: what was put off, or offered anew, since then is another's.
 WITH free AS MATERIALIZED (
     SELECT id, state, due_at FROM memoryhub_job
     WHERE id = %(id)s AND set_config('synchronous_commit', 'off', TRUE) IS NOT NULL
@@ -105,52 +107,50 @@ FROM free
 WHERE job.id = free.id AND free.state = 'queued'
     AND (%(due_at)s::timestamptz IS NULL OR free.due_at = %(due_at)s::timestamptz)
 RETURNING job.id, job.actor_id, job.key, job.payload, job.attempts, job.cursor
-"""
 
-# One claim of a bounded kind at a time, so that each counts the one before it.
-ONE_CLAIM_AT_A_TIME = "SELECT pg_advisory_xact_lock(hashtextextended('memoryhub_job:' || %(kind)s, 0))"
+-- name: one_claim_at_a_time
+-- One claim of a bounded kind at a time, so that each counts the one before it.
+SELECT pg_advisory_xact_lock(hashtextextended('memoryhub_job:' || %(kind)s, 0))
 
-COUNT_RUNNING = "SELECT count(*) FROM memoryhub_job WHERE kind = %(kind)s AND state = 'running'"
+-- name: count_running
+SELECT count(*) FROM memoryhub_job WHERE kind = %(kind)s AND state = 'running'
 
-POSTPONE = """
+-- name: postpone
 UPDATE memoryhub_job SET due_at = now() + %(seconds)s * interval '1 second' WHERE id = %(id)s AND state = 'queued'
-"""
 
-# The rest is allowed to whoever still holds the job: the same worker, in the same attempt. Only a job that runs has
-# a lease.
-RENEW = """
+-- name: renew
+-- The rest is allowed to whoever still holds the job: the same worker, in the same attempt. Only a job that runs has
+-- a lease.
 UPDATE memoryhub_job SET lease_until = clock_timestamp() + %(lease_seconds)s * interval '1 second'
 WHERE id = %(id)s AND attempts = %(attempt)s AND worker = %(worker)s AND lease_until > clock_timestamp()
-"""
+RETURNING id
 
-# Taken before the job's row, as by every other write: an erasure takes the actor first, too.
-HOLD_ACTOR = "SELECT 1 FROM memoryhub_actor WHERE id = %(actor)s FOR KEY SHARE"
+-- name: hold_actor
+-- Taken before the job's row, as by every other write: an erasure takes the actor first, too.
+SELECT 1 FROM memoryhub_actor WHERE id = %(actor)s FOR KEY SHARE
 
-FENCE = """
+-- name: fence
 SELECT 1 FROM memoryhub_job
 WHERE id = %(id)s AND attempts = %(attempt)s AND worker = %(worker)s AND lease_until > clock_timestamp()
 FOR UPDATE
-"""
 
-NOTE_STEP = """
+-- name: note_step
 UPDATE memoryhub_job SET cursor = %(cursor)s, progress_done = %(done)s, progress_total = %(total)s,
     lease_until = clock_timestamp() + %(lease_seconds)s * interval '1 second'
 WHERE id = %(id)s
-"""
 
-FINISH = """
+-- name: finish
 UPDATE memoryhub_job SET state = 'done', finished_at = clock_timestamp(), lease_until = NULL, worker = NULL, error = ''
 WHERE id = %(id)s AND attempts = %(attempt)s AND worker = %(worker)s AND lease_until > clock_timestamp()
-"""
+RETURNING id
 
-# The same under FENCE, which keeps the row: however long the writes took, nobody else could take the job meanwhile.
-FINISH_HELD = """
+-- name: finish_held
+-- The same under FENCE, which keeps the row: however long the writes took, nobody else could take the job meanwhile.
 UPDATE memoryhub_job SET state = 'done', finished_at = clock_timestamp(), lease_until = NULL, worker = NULL, error = ''
 WHERE id = %(id)s
-"""
 
-# `attempts` as it was read: a job that somebody took over meanwhile is left alone.
-RELEASE = """
+-- name: release
+-- `attempts` as it was read: a job that somebody took over meanwhile is left alone.
 UPDATE memoryhub_job
 SET state = %(state)s, excused = excused + %(excused)s,
     excused_since = CASE WHEN %(excused)s > 0 THEN coalesce(excused_since, clock_timestamp()) END,
@@ -158,44 +158,36 @@ SET state = %(state)s, excused = excused + %(excused)s,
     due_at = clock_timestamp() + %(pause_seconds)s * interval '1 second',
     finished_at = CASE WHEN %(state)s IN ('failed', 'dead') THEN clock_timestamp() END
 WHERE id = %(id)s AND attempts = %(attempt)s AND lease_until IS NOT NULL
-"""
 
-ATTEMPTS_OF_ONE = """
-SELECT attempts, excused, coalesce(clock_timestamp() - excused_since, interval '0') FROM memoryhub_job
+-- name: attempts_of_one
+SELECT id, kind, attempts, excused, coalesce(clock_timestamp() - excused_since, interval '0') FROM memoryhub_job
 WHERE id = %(id)s AND attempts = %(attempt)s AND worker = %(worker)s AND lease_until IS NOT NULL
 FOR UPDATE
-"""
 
-# Jobs whose lease ran out: nobody works on them any more, or somebody who must not finish.
-OVERDUE = """
+-- name: overdue
+-- Jobs whose lease ran out: nobody works on them any more, or somebody who must not finish.
 SELECT id, kind, attempts, excused, coalesce(clock_timestamp() - excused_since, interval '0') FROM memoryhub_job
 WHERE state = 'running' AND lease_until < clock_timestamp()
 ORDER BY lease_until LIMIT 200
 FOR UPDATE SKIP LOCKED
-"""
 
-OF_WORKER = """
+-- name: of_worker
 SELECT id, kind, attempts, excused, coalesce(clock_timestamp() - excused_since, interval '0') FROM memoryhub_job
 WHERE state = 'running' AND worker = %(worker)s
 FOR UPDATE SKIP LOCKED
-"""
 
-BE_SEEN = """
+-- name: be_seen
 INSERT INTO memoryhub_worker (id, host, pid, started_at, seen_at) VALUES (%(id)s, %(host)s, %(pid)s, now(), now())
 ON CONFLICT (id) DO UPDATE SET seen_at = now()
-"""
 
-# A schedule's row is made by whoever looks at it first.
-KNOW_SCHEDULE = """
+-- name: know_schedule
+-- A schedule's row is made by whoever looks at it first.
 INSERT INTO memoryhub_schedulestate (name, next_at) VALUES (%(name)s, %(next_at)s) ON CONFLICT (name) DO NOTHING
-"""
 
-LOOK_AT_SCHEDULES = """
+-- name: look_at_schedules
 SELECT name, next_at, now() FROM memoryhub_schedulestate WHERE name = ANY(%(names)s) FOR UPDATE SKIP LOCKED
-"""
 
-MOVE_SCHEDULE = """
+-- name: move_schedule
 UPDATE memoryhub_schedulestate
 SET next_at = %(next_at)s, last_at = CASE WHEN %(is_due)s THEN now() ELSE last_at END
 WHERE name = %(name)s
-"""
