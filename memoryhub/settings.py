@@ -74,7 +74,14 @@ TEMPLATES = [
 
 DATABASES = {"default": database_settings(ENVIRONMENT)}
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
-CACHES = {"default": {"BACKEND": "django.core.cache.backends.locmem.LocMemCache"}}
+LOCAL_MEMORY = "django.core.cache.backends.locmem.LocMemCache"
+CACHES = {
+    "default": {"BACKEND": LOCAL_MEMORY},
+    # Vectors of the queries that were asked last (`memoryhub.embeddings.spaces`); 1,536 numbers take 6 kB.
+    "query_vectors": {
+        "BACKEND": LOCAL_MEMORY, "LOCATION": "query_vectors", "TIMEOUT": None, "OPTIONS": {"MAX_ENTRIES": 2_000}
+    },
+}  # fmt: skip
 
 AUTH_PASSWORD_VALIDATORS = [
     {"NAME": "django.contrib.auth.password_validation.MinimumLengthValidator", "OPTIONS": {"min_length": 10}},

@@ -10,10 +10,10 @@ from copy import deepcopy
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
+from django.core.cache import caches
 from django.core.management import call_command
 from django.db import connection, connections, transaction
 
-from memoryhub.embeddings.spaces import query_cache
 from memoryhub.llm.usage.calibration import calibrated
 from memoryhub.runtime.processes import FileLock
 from memoryhub.search.index import frequencies
@@ -154,7 +154,7 @@ def prepared(kind: Any, make: Callable[[], Value]) -> Value:
 def forget_caches() -> None:
     """Forget what a process keeps of its database's rows between requests."""
     frequencies.forget()
-    query_cache.forget()
+    caches["query_vectors"].clear()
     calibrated.forget()
 
 

@@ -31,7 +31,6 @@ from memoryhub.llm.usage.models import LedgerEntry, TokenFactors
 from memoryhub.llm.usage.spending import (
     DailyBudget,
     between,
-    by_agent_and_day,
     by_day,
     capped_agents,
     paused_agents,
@@ -123,7 +122,7 @@ class LedgerAdmin(ReadOnlyAdmin):
 
 def _totals(listed: Any) -> dict[str, Any]:
     rows = listed.filter(created_at__gte=day_start(clock()) - ADDED_UP)
-    days = by_agent_and_day(rows)[:MOST_DAYS_SHOWN]
+    days = by_day(rows, "agent_id")[:MOST_DAYS_SHOWN]
     caps = cap_labels()
     table = {
         "headers": [
@@ -287,7 +286,7 @@ def spending(request: HttpRequest) -> HttpResponse:
     """Show what a period cost."""
     form, first, last = _period(request)
     calls = between(first, last)
-    rows = list(by_agent_and_day(calls)[: MOST_ROWS + 1])
+    rows = list(by_day(calls, "agent_id")[: MOST_ROWS + 1])
     spent = spent_in(calls)
     return render_page(
         request,
@@ -315,7 +314,7 @@ def totals(request: HttpRequest) -> HttpResponse:
     answer["Content-Disposition"] = f'attachment; filename="spending-{first}-{last}.csv"'
     writer = csv.writer(answer)
     writer.writerow(COLUMNS)
-    for row in by_agent_and_day(between(first, last))[:MOST_LINES]:
+    for row in by_day(between(first, last), "agent_id")[:MOST_LINES]:
         cost = "" if row["dollars"] is None else f"{row['dollars']:f}"
         values = [
             row["day"],
@@ -370,7 +369,7 @@ def _row(row: dict[str, Any]) -> dict[str, Any]:
 def _caps() -> list[dict[str, Any]]:
     agents = {agent.agent_id: agent for agent in capped_agents()}
     words = cap_labels()
-    spent = {row["agent_id"]: row for row in by_agent_and_day(between(_today(), _today()))}
+    spent = {row["agent_id"]: row for row in by_day(between(_today(), _today()), "agent_id")}
     return [_cap(agent, words[agent_id], spent.get(agent_id)) for agent_id, agent in agents.items()]
 
 

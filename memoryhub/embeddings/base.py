@@ -40,6 +40,15 @@ class Availability:
     detail: str
 
 
+@dataclass(frozen=True, slots=True)
+class SpaceBounds:
+    """Raw cosines at which a pair counts as unrelated and as a clear match, and the weight of vectors against words."""
+
+    cosine_low: float
+    cosine_high: float
+    vector_weight: float = 0.3
+
+
 class EmbeddingProvider(ABC):
     """Turns texts into unit vectors. Instances are shared by all threads of a process."""
 
@@ -50,12 +59,7 @@ class EmbeddingProvider(ABC):
 
     model: str
     """Second part of an embedding space; changes whenever the same text would get another vector."""
-    cosine_low: float
-    """Raw cosine at and below which a pair counts as unrelated (relevance 0) in this space."""
-    cosine_high: float
-    """Raw cosine at and above which a pair counts as a clear match (relevance 1) in this space."""
-    vector_weight: float
-    """Weight in [0, 1] of this space against words when both are fused."""
+    bounds: SpaceBounds
 
     @classmethod
     @abstractmethod
@@ -86,7 +90,7 @@ class EmbeddingProvider(ABC):
         return vectors
 
     def close(self) -> None:  # noqa: B027  most providers hold nothing open
-        """Give back connections; the instance is not used afterwards."""
+        """Close connections; the instance is not used afterwards."""
 
     def probe(self) -> Availability:
         """Say whether the provider works right now. Never raises."""
@@ -140,29 +144,20 @@ def wrong_dimension(got: int, expected: int) -> BadAnswer:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class Space:
-    """Raw cosines that count as unrelated and as a clear match, and the weight of vectors against words."""
-
-    cosine_low: float
-    cosine_high: float
-    vector_weight: float = 0.3
-
-
-SPACES_BY_NAME: dict[str, Space] = {
-    "text-embedding-3": Space(0.25, 0.70),
-    "text-embedding-ada-002": Space(0.76, 0.92),
-    "paraphrase-multilingual": Space(0.30, 0.85),
-    "all-minilm": Space(0.30, 0.80),
-    "all-mpnet": Space(0.30, 0.80),
-    "nomic-embed-text": Space(0.55, 0.85),
-    "mxbai-embed": Space(0.50, 0.85),
-    "bge-m3": Space(0.50, 0.80),
-    "bge-": Space(0.55, 0.85),
-    "multilingual-e5": Space(0.80, 0.93),
-    "e5-": Space(0.77, 0.92),
+BOUNDS_BY_NAME: dict[str, SpaceBounds] = {
+    "text-embedding-3": SpaceBounds(0.25, 0.70),
+    "text-embedding-ada-002": SpaceBounds(0.76, 0.92),
+    "paraphrase-multilingual": SpaceBounds(0.30, 0.85),
+    "all-minilm": SpaceBounds(0.30, 0.80),
+    "all-mpnet": SpaceBounds(0.30, 0.80),
+    "nomic-embed-text": SpaceBounds(0.55, 0.85),
+    "mxbai-embed": SpaceBounds(0.50, 0.85),
+    "bge-m3": SpaceBounds(0.50, 0.80),
+    "bge-": SpaceBounds(0.55, 0.85),
+    "multilingual-e5": SpaceBounds(0.80, 0.93),
+    "e5-": SpaceBounds(0.77, 0.92),
 }
-UNKNOWN_SPACE = Space(0.35, 0.80)
+UNKNOWN_BOUNDS = SpaceBounds(0.35, 0.80)
 
 NATIVE_DIMENSIONS = {
     "text-embedding-3-small": 1536,
@@ -171,16 +166,10 @@ NATIVE_DIMENSIONS = {
 }
 
 
-def space_of(model: str) -> Space:
-    """Return what is known of a model's space, by the longest known name in its own, or in the path it lies in."""
+def bounds_of(model: str) -> SpaceBounds:
     path = model.lower().replace("\\", "/").replace("_", "-")
-    names = [name for name in SPACES_BY_NAME if re.search(rf"(?:^|[/-]){re.escape(name)}", path)]
-    return SPACES_BY_NAME[max(names, key=len)] if names else UNKNOWN_SPACE
-
-
-def takes_dimensions(model: str) -> bool:
-    """Tell whether the model can be asked for shorter vectors (OpenAI: text-embedding-3 and later)."""
-    return model.startswith("text-embedding-3")
+    names = [name for name in BOUNDS_BY_NAME if re.search(rf"(?:^|[/-]){re.escape(name)}", path)]
+    return BOUNDS_BY_NAME[max(names, key=len)] if names else UNKNOWN_BOUNDS
 
 
 MAX_PIECES = 32
@@ -189,8 +178,6 @@ MAX_PIECES = 32
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Limits of one request to a model."""
-
     tokens_per_text: int
     texts_per_request: int
     tokens_per_request: int

@@ -45,15 +45,25 @@ class EmbeddingConfig:
 
     @classmethod
     def from_env(cls, environ: Mapping[str, str]) -> "EmbeddingConfig":
-        """Read the configuration. Raises ConfigurationError naming the variable that is wrong."""
         provider = read_choice(
             environ, "MEMORYHUB_EMBEDDING_PROVIDER", EMBEDDING_PROVIDERS, default="hashing"
         )
         model = read_value(environ, "MEMORYHUB_EMBEDDING_MODEL")
-        dimension = _dimension(environ, "MEMORYHUB_EMBEDDING_DIMENSION")
-        config = cls(provider, model, dimension)
+        size = read_value(environ, "MEMORYHUB_EMBEDDING_DIMENSION")
+        if size and not (size.isascii() and size.isdigit() and 1 <= int(size) <= MAX_DIMENSION):
+            raise ConfigurationError(
+                f"MEMORYHUB_EMBEDDING_DIMENSION is {size!r}; it must be a whole number from 1 to {MAX_DIMENSION}."
+            )
+        config = cls(provider, model, int(size) if size else None)
         if provider == "openai":
-            return _with_openai(config, environ)
+            base_url = read_url(environ, "MEMORYHUB_EMBEDDING_BASE_URL")
+            api_key = read_key(environ, "MEMORYHUB_EMBEDDING_API_KEY", "OPENAI_API_KEY")
+            if not base_url and not api_key:
+                raise ConfigurationError(
+                    "The embedding provider 'openai' needs MEMORYHUB_EMBEDDING_API_KEY or OPENAI_API_KEY, "
+                    "or MEMORYHUB_EMBEDDING_BASE_URL for a server of your own that asks for no key."
+                )
+            return replace(config, base_url=base_url, api_key=api_key)
         if provider == "azure":
             return _with_azure(config, environ)
         if provider == "hashing" and model:
@@ -62,17 +72,6 @@ class EmbeddingConfig:
                 "Remove it, or set MEMORYHUB_EMBEDDING_PROVIDER to the provider of that model."
             )
         return config
-
-
-def _with_openai(config: EmbeddingConfig, environ: Mapping[str, str]) -> EmbeddingConfig:
-    base_url = read_url(environ, "MEMORYHUB_EMBEDDING_BASE_URL")
-    api_key = read_key(environ, "MEMORYHUB_EMBEDDING_API_KEY", "OPENAI_API_KEY")
-    if not base_url and not api_key:
-        raise ConfigurationError(
-            "The embedding provider 'openai' needs MEMORYHUB_EMBEDDING_API_KEY or OPENAI_API_KEY, "
-            "or MEMORYHUB_EMBEDDING_BASE_URL for a server of your own that asks for no key."
-        )
-    return replace(config, base_url=base_url, api_key=api_key)
 
 
 def _with_azure(config: EmbeddingConfig, environ: Mapping[str, str]) -> EmbeddingConfig:
@@ -108,12 +107,3 @@ def azure_address_parts(address: str) -> tuple[str, str | None, str | None]:
     path = match["root"] if match else parts.path.rstrip("/").removesuffix("/openai")
     endpoint = parts._replace(path=path, query="", fragment="").geturl()
     return endpoint, unquote(match["deployment"]) if match else None, version
-
-
-def _dimension(environ: Mapping[str, str], name: str) -> int | None:
-    value = read_value(environ, name)
-    if value is None:
-        return None
-    if not value.isascii() or not value.isdigit() or not 1 <= int(value) <= MAX_DIMENSION:
-        raise ConfigurationError(f"{name} is {value!r}; it must be a whole number from 1 to {MAX_DIMENSION}.")
-    return int(value)

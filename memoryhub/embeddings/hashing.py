@@ -22,7 +22,7 @@ from typing import ClassVar, Self, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from memoryhub.embeddings.base import EmbeddingProvider, Vectors
+from memoryhub.embeddings.base import EmbeddingProvider, SpaceBounds, Vectors
 from memoryhub.embeddings.config import EmbeddingConfig
 from memoryhub.llm.errors import ProviderMisconfigured
 from memoryhub.search.analysis import bounded_marks
@@ -74,14 +74,10 @@ _HASH_BITS = np.uint64((1 << 44) - 1)
 
 
 class HashingProvider(EmbeddingProvider):
-    """Hashes words and character n-grams into a vector."""
-
     name: ClassVar[str] = "hashing"
     is_local: ClassVar[bool] = True
     # Measured on English dialogue and Japanese articles: see docs/reference/providers.md.
-    cosine_low = 0.3
-    cosine_high = 0.8
-    vector_weight = 0.2
+    bounds = SpaceBounds(cosine_low=0.3, cosine_high=0.8, vector_weight=0.2)
 
     def __init__(self, dimension: int = DEFAULT_DIMENSION) -> None:
         if dimension < MIN_DIMENSION:

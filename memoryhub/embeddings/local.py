@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from memoryhub.embeddings.base import EmbeddingProvider, Limits, Vectors, embed_in_pieces, space_of
+from memoryhub.embeddings.base import EmbeddingProvider, Limits, Vectors, bounds_of, embed_in_pieces
 from memoryhub.embeddings.config import EmbeddingConfig
 from memoryhub.llm.errors import ProviderMisconfigured
 from memoryhub.llm.tokens import UNKNOWN, TokenCounter
@@ -34,9 +34,7 @@ class LocalProvider(EmbeddingProvider):
 
     def __init__(self, encoder: Any, *, model: str, dimension: int, tokens_per_text: int) -> None:
         self.model = model
-        space = space_of(model)
-        self.cosine_low, self.cosine_high = space.cosine_low, space.cosine_high
-        self.vector_weight = space.vector_weight
+        self.bounds = bounds_of(model)
         self._encoder = encoder
         self._dimension = dimension
         self._limits = Limits(tokens_per_text, texts_per_request=64, tokens_per_request=64 * tokens_per_text)
@@ -55,17 +53,15 @@ class LocalProvider(EmbeddingProvider):
 
 
 class SentenceTransformersProvider(LocalProvider):
-    """Runs a model of the `sentence-transformers` library."""
-
     name: ClassVar[str] = "sentence-transformers"
 
     @classmethod
     def from_config(cls, config: EmbeddingConfig) -> Self:
-        """Load the model. Raises ProviderMisconfigured when the extra or the model is missing."""
         model = config.model or DEFAULT_MODEL
         library = _extra("sentence_transformers", extra=cls.name)
         encoder = _loaded(lambda: library.SentenceTransformer(model), model)
-        dimension = _checked_dimension(_encoder_dimension(encoder), config.dimension)
+        own = getattr(encoder, "get_embedding_dimension", None) or encoder.get_sentence_embedding_dimension
+        dimension = _checked_dimension(own(), config.dimension)
         tokens = encoder.max_seq_length or DEFAULT_TOKENS_PER_TEXT
         return cls(encoder, model=model, dimension=dimension, tokens_per_text=tokens)
 
@@ -80,7 +76,6 @@ class FastEmbedProvider(LocalProvider):
 
     @classmethod
     def from_config(cls, config: EmbeddingConfig) -> Self:
-        """Load the model. Raises ProviderMisconfigured when the extra or the model is missing."""
         model = config.model or DEFAULT_MODEL
         library = _extra("fastembed", extra=cls.name)
         options = _register_folder(model, config.dimension) if Path(model).is_dir() else {}
@@ -103,7 +98,6 @@ def _extra(module: str, *, extra: str) -> ModuleType:
 
 
 def _loaded(load: Any, model: str) -> Any:
-    """Return the loaded model; whatever the library throws means that the model cannot be had."""
     try:
         return load()
     except Exception as error:
@@ -112,12 +106,6 @@ def _loaded(load: Any, model: str) -> Any:
             "Set MEMORYHUB_EMBEDDING_MODEL to a model that the library knows, or to a folder.",
             code="model_not_loaded",
         ) from error
-
-
-def _encoder_dimension(encoder: Any) -> int | None:
-    ask = getattr(encoder, "get_embedding_dimension", None) or encoder.get_sentence_embedding_dimension
-    dimension: int | None = ask()
-    return dimension
 
 
 def _checked_dimension(actual: int | None, configured: int | None) -> int:

@@ -22,15 +22,15 @@ from memoryhub.embeddings.base import (
     EmbeddingProvider,
     Limits,
     Vectors,
+    bounds_of,
     embed_in_pieces,
     refuse_not_finite,
-    space_of,
-    takes_dimensions,
     wrong_dimension,
 )
 from memoryhub.embeddings.config import EmbeddingConfig
 from memoryhub.llm.errors import BadAnswer, ProviderMisconfigured, ProviderTimeout
-from memoryhub.llm.openai import translated
+from memoryhub.llm.openai import DIALECT
+from memoryhub.llm.remote import translated_from
 from memoryhub.llm.retry import Budget, Clock, call_within
 from memoryhub.llm.tokens import CL100K, UNKNOWN, TokenCounter
 
@@ -40,7 +40,13 @@ def vectors_in(body: bytes, *, count: int) -> Vectors:
 
     Raises BadAnswer: `not_json`, `wrong_count`, `bad_vector`, `wrong_dimension` (ragged) or `not_finite`.
     """
-    rows = [_vector(item.get("embedding")) for item in _ordered(_items(body), count)]
+    items = _items(body)
+    # Servers may use `index` instead of order; all of 0 … count-1 must be there once.
+    indexes = [item.get("index", position) for position, item in enumerate(items)]
+    if any(type(index) is not int for index in indexes) or sorted(indexes) != list(range(count)):
+        message = f"The provider returned {len(items)} vectors for {count} texts, or numbered them wrongly."
+        raise BadAnswer(message, code="wrong_count")
+    rows = [_vector(items[indexes.index(place)].get("embedding")) for place in range(count)]
     if len({len(row) for row in rows}) != 1:
         raise BadAnswer("The provider returned vectors of different lengths.", code="wrong_dimension")
     matrix = np.stack(rows)
@@ -59,34 +65,21 @@ def _items(body: bytes) -> list[dict[str, Any]]:
     return items
 
 
-def _ordered(items: list[dict[str, Any]], count: int) -> list[dict[str, Any]]:
-    """Sort by `index`, which servers may use instead of order; all of 0 … count-1 must be there once."""
-    indexes = [item.get("index", position) for position, item in enumerate(items)]
-    if any(type(index) is not int for index in indexes) or sorted(indexes) != list(range(count)):
-        message = f"The provider returned {len(items)} vectors for {count} texts, or numbered them wrongly."
-        raise BadAnswer(message, code="wrong_count")
-    return [item for _, item in sorted(zip(indexes, items, strict=True), key=lambda pair: pair[0])]
-
-
 def _vector(value: object) -> NDArray[np.float32]:
     try:
-        vector = _from_base64(value) if isinstance(value, str) else _from_numbers(value)
+        if isinstance(value, str):
+            decoded = np.frombuffer(base64.b64decode(value, validate=True), dtype="<f4")
+        elif isinstance(value, list) and all(type(number) in (int, float) for number in value):
+            decoded = np.asarray(value, dtype=np.float64)
+        else:
+            raise TypeError("not a list of numbers")
+        with np.errstate(over="ignore"):  # 1e39 becomes infinity here and is refused as not finite
+            vector = decoded.astype(np.float32)
     except (ValueError, TypeError, OverflowError, binascii.Error):
         raise BadAnswer("The provider returned a vector that cannot be read.", code="bad_vector") from None
     if not vector.size:
         raise BadAnswer("The provider returned an empty vector.", code="bad_vector")
     return vector
-
-
-def _from_base64(value: str) -> NDArray[np.float32]:
-    return np.frombuffer(base64.b64decode(value, validate=True), dtype="<f4").astype(np.float32)
-
-
-def _from_numbers(values: object) -> NDArray[np.float32]:
-    if not isinstance(values, list) or not all(type(value) in (int, float) for value in values):
-        raise TypeError("not a list of numbers")
-    with np.errstate(over="ignore"):  # 1e39 becomes infinity here and is refused as not finite
-        return np.asarray(values, dtype=np.float64).astype(np.float32)
 
 
 DEFAULT_MODEL = "text-embedding-3-small"
@@ -102,8 +95,6 @@ MAX_ANSWER_BYTES = 64 * 1024 * 1024
 
 
 class OpenAIProvider(EmbeddingProvider):
-    """Asks an OpenAI-compatible server."""
-
     name: ClassVar[str] = "openai"
     is_local: ClassVar[bool] = False
 
@@ -111,21 +102,18 @@ class OpenAIProvider(EmbeddingProvider):
         self, client: openai.OpenAI, config: EmbeddingConfig, *, limits: Limits, clock: Clock | None = None
     ) -> None:
         self.model = config.model or config.azure_deployment or DEFAULT_MODEL
-        space = space_of(self.model)
-        self.cosine_low, self.cosine_high = space.cosine_low, space.cosine_high
-        self.vector_weight = space.vector_weight
+        self.bounds = bounds_of(self.model)
         self._client = client
         self._limits = limits
         self._counter = TokenCounter(CL100K if self.model in NATIVE_DIMENSIONS else UNKNOWN)
         self._clock = clock or Clock()
         self._budget = Budget(config.deadline_seconds, config.attempt_timeout_seconds)
         self._dimension = config.dimension or NATIVE_DIMENSIONS.get(self.model)
-        self._asked_dimension = config.dimension if takes_dimensions(self.model) else None
+        self._asked_dimension = config.dimension if self.model.startswith("text-embedding-3") else None
         self._dimension_lock = threading.Lock()
 
     @classmethod
     def from_config(cls, config: EmbeddingConfig, *, clock: Clock | None = None) -> Self:
-        """Build the provider for OpenAI, or for `config.base_url` where that is given."""
         client = openai.OpenAI(
             api_key=config.api_key or "none",  # the SDK insists on one; servers without keys ignore it
             base_url=config.base_url or DEFAULT_BASE_URL,
@@ -179,9 +167,10 @@ class OpenAIProvider(EmbeddingProvider):
         # `encoding_format` is left to the SDK: its default is base64, which every server must cope with.
         create = self._client.embeddings.with_streaming_response.create
         with (
-            translated(),
+            translated_from(DIALECT),
             create(
-                input=[_sendable(text) for text in texts],
+                # Lone surrogates cannot be written as JSON in UTF-8.
+                input=[text.encode("utf-8", "replace").decode("utf-8") for text in texts],
                 model=self.model,
                 dimensions=self._asked_dimension or openai.omit,
                 timeout=timeout_seconds,
@@ -197,11 +186,6 @@ class OpenAIProvider(EmbeddingProvider):
             return bytes(body)
 
 
-def _sendable(text: str) -> str:
-    """Return the text without lone surrogates, which cannot be written as JSON in UTF-8."""
-    return text.encode("utf-8", "replace").decode("utf-8")
-
-
 class AzureProvider(OpenAIProvider):
     """Asks a deployment. The space is named after the model where one is configured, else the deployment."""
 
@@ -209,7 +193,6 @@ class AzureProvider(OpenAIProvider):
 
     @classmethod
     def from_config(cls, config: EmbeddingConfig, *, clock: Clock | None = None) -> Self:
-        """Build the provider. Raises ProviderMisconfigured without endpoint, key and deployment."""
         if not (config.base_url and config.api_key and config.azure_deployment):
             raise ProviderMisconfigured(
                 "Azure needs an endpoint, a key and a deployment.", code="not_configured"

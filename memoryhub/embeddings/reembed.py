@@ -8,7 +8,6 @@ from what is in the database, so that a run that was killed goes on where it sto
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
-from uuid import UUID
 
 from django.db import connection, models, transaction
 
@@ -44,7 +43,11 @@ def plan_change() -> Plan:
     names = {"provider": provider.name, "model": provider.model, "dimension": provider.dimension}
     source = active_space()
     space = EmbeddingSpace.objects.filter(**names).first()
-    return Plan(source, str(EmbeddingSpace(**names)), _missing(space, source))
+    indexed: int = sum(model.objects.filter(space=source).count() for model in index_models())
+    embedded: int = sum(
+        model.objects.filter(space=space, vector__isnull=False).count() for model in index_models()
+    )
+    return Plan(source, str(EmbeddingSpace(**names)), max(0, indexed - embedded))
 
 
 def target_space() -> EmbeddingSpace:
@@ -60,16 +63,8 @@ def leftovers() -> models.QuerySet[EmbeddingSpace]:
 
 
 def retire_leftovers() -> None:
-    """Let nothing be written to spaces that nobody fills any more. Raises ProviderError."""
+    """Stop writing to spaces that nobody fills any more. Raises ProviderError."""
     leftovers().update(state=EmbeddingSpace.State.RETIRED)
-
-
-def _missing(space: EmbeddingSpace | None, active: EmbeddingSpace) -> int:
-    indexed: int = sum(model.objects.filter(space=active).count() for model in index_models())
-    embedded: int = sum(
-        model.objects.filter(space=space, vector__isnull=False).count() for model in index_models()
-    )
-    return max(0, indexed - embedded)
 
 
 def fill(space: EmbeddingSpace, *, source: EmbeddingSpace, batch_size: int, progress: Progress) -> int:
@@ -92,7 +87,9 @@ def remove_retired(*, batch_size: int) -> int:
     removed = 0
     for space in EmbeddingSpace.objects.filter(state=EmbeddingSpace.State.RETIRED):
         # The space's own row stays: a writer that still knows it as active must not break on its key.
-        removed += sum(_remove(model, space, batch_size) for model in index_models())
+        for model in index_models():
+            while pks := list(model.objects.filter(space=space).values_list("pk", flat=True)[:batch_size]):
+                removed += model.objects.filter(pk__in=pks).delete()[0]
     return removed
 
 
@@ -100,32 +97,22 @@ def _fill(
     model: Any, space: EmbeddingSpace, source: EmbeddingSpace, batch_size: int, progress: Progress
 ) -> int:
     if source.pk != space.pk:
+        own = {field.column for field in model._meta.concrete_fields} - {
+            "space_id",
+            "vector",
+            "is_refused",
+            None,
+        }
+        statement = COPY_WORDS.format(
+            table=connection.ops.quote_name(model._meta.db_table),
+            columns=", ".join(map(connection.ops.quote_name, sorted(own))),
+        )
         for actor_id in Actor.objects.values_list("pk", flat=True).iterator():
-            _copy_words(model, space, source, actor_id)
+            with connection.cursor() as cursor:
+                cursor.execute(statement, {"target": space.pk, "source": source.pk, "actor": actor_id})
         model.mend()  # an owner that changed while its row was copied
     done = 0
     for rows in in_batches(without_vector(model, space), batch_size):
         done += embed_rows(model, rows, space)
         progress(len(rows))
     return done
-
-
-def _copy_words(model: Any, space: EmbeddingSpace, source: EmbeddingSpace, actor_id: UUID) -> None:
-    own = [
-        field.column
-        for field in model._meta.concrete_fields
-        if field.column not in {"space_id", "vector", "is_refused", None}
-    ]
-    statement = COPY_WORDS.format(
-        table=connection.ops.quote_name(model._meta.db_table),
-        columns=", ".join(map(connection.ops.quote_name, own)),
-    )
-    with connection.cursor() as cursor:
-        cursor.execute(statement, {"target": space.pk, "source": source.pk, "actor": actor_id})
-
-
-def _remove(model: Any, space: EmbeddingSpace, batch_size: int) -> int:
-    removed = 0
-    while pks := list(model.objects.filter(space=space).values_list("pk", flat=True)[:batch_size]):
-        removed += model.objects.filter(pk__in=pks).delete()[0]
-    return removed

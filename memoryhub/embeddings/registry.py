@@ -83,9 +83,12 @@ def _built(config: EmbeddingConfig) -> EmbeddingProvider:
 @cache
 def _provider_for(name: str, model: str, dimension: int) -> EmbeddingProvider:
     config: EmbeddingConfig = settings.EMBEDDING
-    if name == config.provider and _is_configured_space(model, dimension):
-        return _embedding_provider()
     if name == config.provider:
+        configured = _embedding_provider()
+        # A remote provider tells its dimension without a call only where it is configured.
+        is_known = configured.is_local or config.dimension is not None
+        if is_known and (configured.model, configured.dimension) == (model, dimension):
+            return configured
         provider = _built(replace(config, model=model, dimension=dimension))
     elif name in WITHOUT_KEY:
         provider = _built(EmbeddingConfig(name, model, dimension))
@@ -94,14 +97,6 @@ def _provider_for(name: str, model: str, dimension: int) -> EmbeddingProvider:
     if (provider.model, provider.dimension) != (model, dimension):
         raise _not_configured(name, model, dimension)
     return provider
-
-
-def _is_configured_space(model: str, dimension: int) -> bool:
-    """Compare without asking: a remote provider tells its dimension for free only where it is configured."""
-    provider = _embedding_provider()
-    if not provider.is_local and settings.EMBEDDING.dimension is None:
-        return False
-    return provider.model == model and provider.dimension == dimension
 
 
 def _not_configured(name: str, model: str, dimension: int) -> ProviderMisconfigured:

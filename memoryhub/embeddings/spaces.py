@@ -10,15 +10,14 @@ vendor takes 100 ms and money for each. Keys are digests, so that no text is kep
 
 import hashlib
 import logging
-import threading
-from collections import Counter, OrderedDict
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import partial
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Final
 from uuid import UUID
 
 import numpy as np
+from django.core.cache import caches
 from django.db import connection, models
 from numpy.typing import NDArray
 from pgvector import HalfVector
@@ -39,43 +38,10 @@ from memoryhub.search.query import SearchQuery, build_query, build_vector_query
 
 Vector = NDArray[np.float32]
 
-MOST = 2_000
-"""Vectors of 1,536 numbers take 6 kB each."""
-
-
-class QueryCache:
-    """The vectors of the queries that were asked last, shared by all threads of a process."""
-
-    def __init__(self, most: int = MOST) -> None:
-        self._most = most
-        self._lock = threading.Lock()
-        self._vectors: OrderedDict[tuple[int, bytes], Vector] = OrderedDict()
-
-    def vector(self, space_id: int, text: str, embed: Callable[[], Vector]) -> Vector:
-        """Return the text's vector in the space, made by `embed` where it is not at hand; its errors are not kept."""
-        key = (space_id, hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest())
-        with self._lock:
-            if (known := self._vectors.get(key)) is not None:
-                self._vectors.move_to_end(key)
-                return known
-        vector = embed()  # without the lock: a vendor is slow, and two that ask the same at once harm nobody
-        with self._lock:
-            self._vectors[key] = vector
-            while len(self._vectors) > self._most:
-                self._vectors.popitem(last=False)
-        return vector
-
-    def forget(self) -> None:
-        """Drop everything."""
-        with self._lock:
-            self._vectors.clear()
-
-
 EMBED_KIND: Final = "embed"
 EMBED_KEY: Final = "texts"
 
 log = logging.getLogger(__name__)
-query_cache = QueryCache()
 
 # How calls to a remote embedder are named in the ledger.
 EMBED_TEXTS = "embed"
@@ -100,7 +66,6 @@ class IndexEntry:
     vectors: Mapping[int, Sequence[float] | None]
 
     def row_values(self, space_id: int) -> dict[str, Any]:
-        """Return the index columns of this text in one space."""
         vector = self.vectors.get(space_id)
         return {
             "space_id": space_id,
@@ -116,8 +81,12 @@ def active_space() -> EmbeddingSpace:
 
     Raises ProviderError where there is none yet and the provider cannot say its dimension.
     """
-    space = EmbeddingSpace.objects.filter(state=EmbeddingSpace.State.ACTIVE).first()
-    return space or _first_space()
+    state = EmbeddingSpace.State.ACTIVE
+    space = EmbeddingSpace.objects.filter(state=state).first()
+    if space is None:
+        space_of_provider(embedding_provider(), state)
+        space = EmbeddingSpace.objects.get(state=state)  # another process may have been quicker
+    return space
 
 
 def space_of_provider(provider: EmbeddingProvider, state: str) -> EmbeddingSpace:
@@ -126,19 +95,9 @@ def space_of_provider(provider: EmbeddingProvider, state: str) -> EmbeddingSpace
         provider=provider.name,
         model=provider.model,
         dimension=provider.dimension,
-        defaults={
-            "state": state,
-            "cosine_low": provider.cosine_low,
-            "cosine_high": provider.cosine_high,
-            "vector_weight": provider.vector_weight,
-        },
+        defaults={"state": state, **asdict(provider.bounds)},
     )
     return space
-
-
-def _first_space() -> EmbeddingSpace:
-    space_of_provider(embedding_provider(), EmbeddingSpace.State.ACTIVE)
-    return EmbeddingSpace.objects.get(state=EmbeddingSpace.State.ACTIVE)
 
 
 def writing_spaces() -> list[EmbeddingSpace]:
@@ -161,13 +120,19 @@ def embedded(space: EmbeddingSpace, texts: Sequence[str], *, operation: str, pay
     if provider.is_local:
         return provider.embed(texts)
     refuse_blank(texts)
-    meter = Meter(payer, operation, provider.name, provider.model, partial(_size_of, texts, provider.model))
-    with release_connection(), meter:
+
+    def size() -> Size:
+        return Size(sum(map(counter_for(provider.model).count, texts)), {})
+
+    with release_connection(), Meter(payer, operation, provider.name, provider.model, size):
         return provider.embed(texts)
 
 
-def _size_of(texts: Sequence[str], model: str) -> Size:
-    return Size(sum(map(counter_for(model).count, texts)), {})
+def cached_vector(space_id: int, text: str, embed: Callable[[], Vector]) -> Vector:
+    """Return the vector of a query from the cache, else what `embed` makes; its errors are not kept."""
+    digest = hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
+    vector: Vector = caches["query_vectors"].get_or_set(f"{space_id}:{digest}", embed)
+    return vector
 
 
 def embed_query(space: EmbeddingSpace, text: str, *, payer: Payer = NOBODY) -> list[float] | None:
@@ -175,7 +140,7 @@ def embed_query(space: EmbeddingSpace, text: str, *, payer: Payer = NOBODY) -> l
     if not text.strip():
         return None
     try:
-        vector = query_cache.vector(
+        vector = cached_vector(
             space.pk, text, lambda: embedded(space, [text], operation=EMBED_QUERY, payer=payer)[0]
         )
         return [float(value) for value in vector]
@@ -213,22 +178,19 @@ def index_entries(
 
     `words` are the texts by whose words each is found, where that is more than the text itself says.
     """
-    columns = {space.id: _local_vectors(space, texts) for space in spaces}
+    columns: dict[int, Sequence[list[float] | None]] = {}
+    for space in spaces:
+        columns[space.id] = [None] * len(texts)
+        try:
+            provider = provider_of(space)
+            if provider.is_local and texts:
+                columns[space.id] = provider.embed(texts).tolist()
+        except ProviderError as error:
+            log.warning("embedder away", extra={"provider": space.provider, "code": error.code})
     return [
         IndexEntry(analyse(found_by), {space_id: column[place] for space_id, column in columns.items()})
         for place, found_by in enumerate(texts if words is None else words)
     ]
-
-
-def _local_vectors(space: EmbeddingSpace, texts: Sequence[str]) -> Sequence[list[float] | None]:
-    try:
-        provider = provider_of(space)
-        if not provider.is_local:
-            return [None] * len(texts)
-        return provider.embed(texts).tolist() if texts else []
-    except ProviderError as error:
-        log.warning("embedder away", extra={"provider": space.provider, "code": error.code})
-        return [None] * len(texts)
 
 
 def after_indexing(entries: Sequence[IndexEntry], actor_id: UUID) -> None:

@@ -38,7 +38,7 @@ log = logging.getLogger(__name__)
 
 BATCH: Final = 100
 SLICE_SECONDS: Final = 60.0
-"""How long one job embeds; then the actor's rest stands in line behind the others."""
+"""How long one job embeds; then the actor's rest is enqueued behind the others."""
 
 WAIT_FOR_OPERATOR_SECONDS: Final = 600.0
 ABOUT_ONE_TEXT: Final = frozenset({"rejected", "not_finite", "zero_vector"})
@@ -58,9 +58,8 @@ def embed(job: JobContext) -> Writes | None:
         active, *filling = writing_spaces()
         is_whole = embedding.fill(active) and all(embedding.fill_as_far(space) for space in filling)
     except ProviderError as error:
-        if (
-            error.permanent
-        ):  # a key, an address, a quota: the texts still want vectors once somebody has seen to it
+        # A key, an address, a quota: the texts still want vectors once an operator has acted.
+        if error.permanent:
             raise Postponed(str(error), seconds=WAIT_FOR_OPERATOR_SECONDS) from error
         raise
     if not is_whole:
@@ -111,20 +110,17 @@ class _Embedding:
         except ProviderError as error:
             if error.code not in ABOUT_ONE_TEXT:
                 raise
-            self._divide(model, rows, space)
-            return
-        with self.job.step():
-            store_vectors(model, rows, space, vectors)
-
-    def _divide(self, model: Any, rows: Sequence[Any], space: EmbeddingSpace) -> None:
-        if len(rows) > 1:
+            if len(rows) == 1:
+                self.refused += 1
+                with self.job.step():
+                    model.objects.filter(pk=rows[0].pk, vector=None).update(is_refused=True)
+                return
             middle = len(rows) // 2
             self._embed(model, rows[:middle], space)
             self._embed(model, rows[middle:], space)
             return
-        self.refused += 1
         with self.job.step():
-            model.objects.filter(pk=rows[0].pk, vector=None).update(is_refused=True)
+            store_vectors(model, rows, space, vectors)
 
 
 @job("embed_missing", at_once=1, every_seconds=3600, schedule="embed what has no vector")

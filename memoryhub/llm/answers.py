@@ -1,6 +1,8 @@
-"""Read model answers: server-sent events, drafts, and when a draft becomes a completion. No vendor, no network.
+"""Read model answers: server-sent events, drafts, completions, JSON under a schema. No vendor, no network.
 
 The SDKs' own event readers keep a line of any length and answer a broken one with an exception of the JSON library.
+Both vendors take a part of JSON Schema only and refuse the rest (objects must be closed, no lengths or ranges): they
+get `shape_of` a schema, and the answer is checked here against the whole.
 """
 
 import json
@@ -11,9 +13,9 @@ from typing import Any
 
 from jsonschema import Draft202012Validator
 
-from memoryhub.llm.errors import BadAnswer, ProviderError, ProviderRejected
+from memoryhub.llm.errors import BadAnswer, ProviderRejected
 from memoryhub.llm.tokens import counter_for
-from memoryhub.llm.types import Completion, CompletionRequest, Content
+from memoryhub.llm.types import Completion, CompletionRequest
 from memoryhub.validators import UnusableJSON, parse_json, text_problem
 
 
@@ -34,7 +36,6 @@ class EventDecoder:
         self._data: list[str] = []
 
     def feed(self, chunk: bytes) -> Iterator[Event]:
-        """Yield the events that are complete with these bytes."""
         self._rest += chunk
         if b"\n" not in chunk:  # a line without end must not be searched again with every piece
             return
@@ -46,7 +47,9 @@ class EventDecoder:
 
     def _line(self, line: str) -> Event | None:
         if not line:
-            return self._finished()
+            event = Event(self._name, "\n".join(self._data)) if self._data else None
+            self._name, self._data = "", []
+            return event
         name, _, value = line.partition(":")
         value = value.removeprefix(" ")
         if name == "event":
@@ -55,18 +58,11 @@ class EventDecoder:
             self._data.append(value)
         return None  # a comment, or a field that we do not use
 
-    def _finished(self) -> Event | None:
-        event = Event(self._name, "\n".join(self._data)) if self._data else None
-        self._name, self._data = "", []
-        return event
-
 
 MAX_MODEL_CHARS = 200
 
 
 class Stop(Enum):
-    """Why a model stopped."""
-
     FINISHED = auto()
     TRUNCATED = auto()
     REFUSED = auto()
@@ -101,17 +97,24 @@ class Draft:
 
 def completion(draft: Draft, request: CompletionRequest, *, model: str) -> Completion:
     """Return the finished, validated answer. Raises ProviderRejected for a refusal, BadAnswer for what is none."""
-    if problem := _problem(Stop.REFUSED if draft.refused else draft.stop):
-        raise problem
+    if draft.refused or draft.stop is Stop.REFUSED:
+        raise ProviderRejected("The provider refuses to answer.", code="refused")
+    if draft.stop is Stop.TRUNCATED:
+        raise BadAnswer(
+            "The provider's answer was cut at its greatest length.", code="truncated", permanent=True
+        )
+    if draft.stop is not Stop.FINISHED:
+        raise BadAnswer("The provider's answer is not finished.", code="unfinished")
     text = "".join(draft.pieces)
     if not text.strip():
         raise BadAnswer("The provider's answer is empty.", code="empty")
     data = None if request.json_schema is None else document_in(text, request.json_schema)
-    counter = counter_for(model)
+    counter, name = counter_for(model), draft.model
+    is_name = isinstance(name, str) and 0 < len(name) <= MAX_MODEL_CHARS and name.isprintable()
     read, written = draft.input_tokens, draft.output_tokens
     return Completion(
         text=text,
-        model=_model_name(draft.model) or model,
+        model=name if is_name else model,
         input_tokens=sum(map(counter.count, texts_of(request))) if read is None else read,
         output_tokens=counter.count(text) if written is None else written,
         cache_read_tokens=draft.cache_read_tokens,
@@ -121,36 +124,10 @@ def completion(draft: Draft, request: CompletionRequest, *, model: str) -> Compl
     )
 
 
-def _problem(stop: Stop | None) -> ProviderError | None:
-    if stop is Stop.REFUSED:
-        return ProviderRejected("The provider refuses to answer.", code="refused")
-    if stop is Stop.TRUNCATED:
-        return BadAnswer(
-            "The provider's answer was cut at its greatest length.", code="truncated", permanent=True
-        )
-    if stop is not Stop.FINISHED:
-        return BadAnswer("The provider's answer is not finished.", code="unfinished")
-    return None
-
-
 def texts_of(request: CompletionRequest) -> Iterator[str]:
-    """Yield all texts of a request."""
     for content in (request.system, *(message.content for message in request.messages)):
-        yield from _texts(content)
-
-
-def _texts(content: Content) -> Iterator[str]:
-    if isinstance(content, str):
-        yield content
-        return
-    for block in content:
-        if isinstance(text := block.get("text"), str):
-            yield text
-
-
-def _model_name(told: Any) -> str | None:
-    is_name = isinstance(told, str) and 0 < len(told) <= MAX_MODEL_CHARS and told.isprintable()
-    return told if is_name else None
+        blocks = [{"text": content}] if isinstance(content, str) else content
+        yield from (block["text"] for block in blocks if isinstance(block.get("text"), str))
 
 
 def parsed(content: bytes | str) -> Mapping[str, Any]:
@@ -176,10 +153,10 @@ def within(document: Any, *path: str | int) -> Any:
     return document
 
 
-def amount(told: Any) -> int | None:
-    """Return a number of tokens; None for what is no such number."""
-    is_amount = isinstance(told, int) and not isinstance(told, bool) and 0 <= told < 2**31
-    return told if is_amount else None
+def amount(value: Any) -> int | None:
+    """Return a number of tokens; None for anything else."""
+    is_amount = isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**31
+    return value if is_amount else None
 
 
 KEPT = ("type", "enum", "const", "description", "title", "required", "$ref")
@@ -203,10 +180,6 @@ def shape_of(schema: Mapping[str, Any]) -> dict[str, Any]:
             shape[name] = [shape_of(each) for each in schema[name]]
     if "items" in schema:
         shape["items"] = shape_of(schema["items"])
-    return _for_its_type(shape)
-
-
-def _for_its_type(shape: dict[str, Any]) -> dict[str, Any]:
     if shape.get("type", "object") != "object":
         return {name: value for name, value in shape.items() if name not in ("properties", "required")}
     return {**shape, "additionalProperties": False} if "type" in shape else shape
@@ -223,19 +196,15 @@ def is_strict(shape: Any) -> bool:
 
 
 def document_in(text: str, schema: Mapping[str, Any]) -> Any:
-    """Return the document that an answer holds. Raises BadAnswer where it is none, or another one than asked for."""
+    """Return the JSON document in an answer. Raises BadAnswer where it is none, or does not fit the schema."""
+    stripped = text.strip()
+    # Servers without structured output like to put a Markdown fence around JSON.
+    if stripped.startswith("```") and stripped.endswith("```") and "\n" in stripped:
+        stripped = stripped[stripped.index("\n") : -3]
     try:
-        document = parse_json(_unfenced(text).encode())
+        document = parse_json(stripped.encode())
     except UnusableJSON:  # its message quotes the answer's keys
         raise BadAnswer("The provider's answer is no usable JSON.", code="not_json") from None
     if not Draft202012Validator(schema).is_valid(document):
         raise BadAnswer("The provider's answer does not have the form asked for.", code="wrong_schema")
     return document
-
-
-def _unfenced(text: str) -> str:
-    """Return what stands in a Markdown fence, which servers without structured output like to put around JSON."""
-    stripped = text.strip()
-    if not (stripped.startswith("```") and stripped.endswith("```") and "\n" in stripped):
-        return stripped
-    return stripped[stripped.index("\n") : -3]

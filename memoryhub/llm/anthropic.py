@@ -1,7 +1,7 @@
 """Answers from Anthropic's Messages API, or from any server that speaks it, and the errors of its SDK and streams."""
 
 from collections.abc import AsyncIterator
-from contextlib import AbstractContextManager, asynccontextmanager
+from contextlib import asynccontextmanager
 from typing import Any, ClassVar
 
 import anthropic
@@ -16,7 +16,6 @@ from memoryhub.llm.remote import (
     overloaded,
     rate_limited,
     run,
-    translated_from,
 )
 from memoryhub.llm.types import CompletionRequest, Form
 
@@ -27,11 +26,6 @@ DIALECT = Dialect(
     anything=anthropic.AnthropicError,
     is_out_of_quota=lambda error: error.status_code == 402 or error.type == "billing_error",
 )
-
-
-def translated() -> AbstractContextManager[None]:
-    """Raise a ProviderError for whatever the SDK or the transport raises inside."""
-    return translated_from(DIALECT)
 
 
 def from_event(kind: object) -> ProviderError:
@@ -59,13 +53,12 @@ STOPS = {
     "refusal": Stop.REFUSED,
 }
 INPUT_PARTS = ("input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
-"""Told apart, because they are priced apart; a request's size is their sum."""
+"""Reported separately, because they are priced separately; a request's size is their sum."""
 
 
 class AnthropicProvider(RemoteProvider):
-    """Asks Claude."""
-
     name: ClassVar[str] = "anthropic"
+    dialect: ClassVar[Dialect] = DIALECT
     form: ClassVar[Form] = "anthropic"
     last_word: ClassVar[bool] = True
 
@@ -83,9 +76,6 @@ class AnthropicProvider(RemoteProvider):
             raise BadAnswer("The provider answered with something that is no count.", code="not_a_count")
         return size
 
-    def _translated(self) -> AbstractContextManager[None]:
-        return translated()
-
     def _client(self) -> anthropic.AsyncAnthropic:
         http = anthropic.DefaultAsyncHttpxClient(verify=self._certificates, follow_redirects=False)
         return anthropic.AsyncAnthropic(
@@ -96,9 +86,7 @@ class AnthropicProvider(RemoteProvider):
         )
 
     @asynccontextmanager
-    async def _asked(
-        self, request: CompletionRequest, seconds: float, *, stream: bool
-    ) -> AsyncIterator[Body]:
+    async def _open(self, request: CompletionRequest, seconds: float, *, stream: bool) -> AsyncIterator[Body]:
         async with self._client() as client:
             create: Any = client.messages.with_streaming_response.create
             question = {**self._question(request), "max_tokens": request.max_output_tokens}
@@ -121,7 +109,7 @@ class AnthropicProvider(RemoteProvider):
             yield body
 
     def _question(self, request: CompletionRequest) -> dict[str, Any]:
-        """Return what is counted of a request: all but the room for the answer."""
+        """Return the parts of a request that are counted: all but the room for the answer."""
         question: dict[str, Any] = {
             "model": self.model_for(request.operation),
             "messages": [{"role": each.role, "content": each.content} for each in request.messages],
@@ -165,7 +153,7 @@ def _stop(reason: Any) -> Stop | None:
 
 
 def _take_usage(draft: Draft, usage: Any) -> None:
-    """Keep the greatest usage told: a stream tells it at its start, and at its end parts of it anew."""
+    """Keep the greatest usage reported: a stream reports it at its start, and parts of it again at its end."""
     if amount(within(usage, "input_tokens")) is not None:
         plain, read, put = (amount(within(usage, part)) or 0 for part in INPUT_PARTS)
         if plain + read + put >= (draft.input_tokens or 0):

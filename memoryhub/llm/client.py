@@ -21,7 +21,7 @@ from collections import Counter
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
-from typing import Any, ClassVar, Final, NoReturn, Self, TypeVar, cast
+from typing import Any, ClassVar, Final, NoReturn, TypeVar, cast
 
 from django.conf import settings
 from django.utils import timezone
@@ -33,7 +33,7 @@ from memoryhub.jobs.context import JobContext
 from memoryhub.llm.config import LLMConfig
 from memoryhub.llm.errors import BadAnswer, ProviderError, ProviderRejected, ProviderUnavailable
 from memoryhub.llm.prompts import fenced, prompt
-from memoryhub.llm.retry import OnFailed, unheard
+from memoryhub.llm.retry import OnFailed, ignore_failure
 from memoryhub.llm.tokens import Script, TokenCounter, counter_for, raw_counts
 from memoryhub.llm.types import (
     ChatMessage,
@@ -46,12 +46,11 @@ from memoryhub.llm.types import (
 )
 from memoryhub.llm.usage.calibration import calibrated, prior_of
 from memoryhub.llm.usage.domain import Size
-from memoryhub.llm.usage.recording import Meter, Usage, payer
+from memoryhub.llm.usage.recording import Meter, payer
 from memoryhub.llm.usage.spending import check_cap
 from memoryhub.tenancy.models import Actor
 
-LLM_PROVIDERS = {
-    "none": "memoryhub.llm.client.NoneProvider",
+REMOTE_PROVIDERS = {
     "anthropic": "memoryhub.llm.anthropic.AnthropicProvider",
     "openai": "memoryhub.llm.openai.OpenAIProvider",
 }
@@ -84,29 +83,20 @@ class NoneProvider(LLMProvider):
 
     name: ClassVar[str] = "none"
 
-    @classmethod
-    def from_config(cls, config: LLMConfig) -> Self:
-        """Build the provider; there is nothing to configure."""
-        return cls()
-
     def model_for(self, operation: Operation) -> str:
-        """Return "": no model answers."""
         return ""
 
-    def complete(self, request: CompletionRequest, *, on_failed: OnFailed = unheard) -> NoReturn:
-        """Raise ProviderUnavailable, permanently."""
-        raise ProviderUnavailable(str(NOT_CONFIGURED), code="not_configured", permanent=True)
+    def complete(self, request: CompletionRequest, *, on_failed: OnFailed = ignore_failure) -> NoReturn:
+        self.probe()
 
     async def stream(
-        self, request: CompletionRequest, *, on_failed: OnFailed = unheard
+        self, request: CompletionRequest, *, on_failed: OnFailed = ignore_failure
     ) -> AsyncIterator[Delta | Completion]:
-        """Raise ProviderUnavailable, permanently, when the first piece is asked for."""
         if self.name:  # a generator, whatever it does
-            self.complete(request)
+            self.probe()
         yield Delta("")
 
-    def probe(self) -> None:
-        """Raise ProviderUnavailable, permanently."""
+    def probe(self) -> NoReturn:
         raise ProviderUnavailable(str(NOT_CONFIGURED), code="not_configured", permanent=True)
 
 
@@ -114,7 +104,9 @@ class NoneProvider(LLMProvider):
 def llm_provider() -> LLMProvider:
     """Return the process's provider, built from `settings.LLM`; without a vendor, one that says what is missing."""
     config: LLMConfig = settings.LLM
-    return cast(LLMProvider, import_string(LLM_PROVIDERS[config.provider]).from_config(config))
+    if config.provider == "none":
+        return NoneProvider()
+    return cast(LLMProvider, import_string(REMOTE_PROVIDERS[config.provider])(config))
 
 
 def complete(request: CompletionRequest, *, actor: Actor) -> Completion:
@@ -129,7 +121,7 @@ def complete(request: CompletionRequest, *, actor: Actor) -> Completion:
     _check(request.operation, actor)
     with release_connection(), _meter(provider, request, actor) as meter:
         completion = provider.complete(request, on_failed=meter.failed)
-        meter.answered(_usage(completion))
+        meter.answer = completion
     return completion
 
 
@@ -151,7 +143,7 @@ async def stream(request: CompletionRequest, *, actor: Actor) -> AsyncIterator[D
     try:
         async for piece in pieces:
             if isinstance(piece, Completion):
-                meter.answered(_usage(piece))
+                meter.answer = piece
                 is_over = True
                 await run_in_thread(meter.stop, None)
             yield piece
@@ -210,19 +202,15 @@ def complete_in_halves(
         try:
             return items, ask(items), None
         except (ProviderRejected, BadAnswer) as error:
-            if _ends_attempt(error, bad_attempts=bad_attempts, is_single=len(items) <= 1):
+            is_bad, is_single = isinstance(error, BadAnswer) and not error.permanent, len(items) <= 1
+            is_request_refused = isinstance(error, ProviderRejected) and error.code != CONTENT_REFUSED
+            if (is_bad and may_retry(bad_attempts)) or (is_request_refused and is_single):
                 raise
-            if len(items) <= 1:
-                if isinstance(error, BadAnswer) and not error.permanent:
+            if is_single:
+                if is_bad:
                     control()
                 return items, None, error
             items = items[: len(items) // 2]
-
-
-def _ends_attempt(error: ProviderRejected | BadAnswer, *, bad_attempts: int, is_single: bool) -> bool:
-    if isinstance(error, BadAnswer):
-        return not error.permanent and may_retry(bad_attempts)
-    return is_single and error.code != CONTENT_REFUSED
 
 
 def may_retry(bad_attempts: int) -> bool:
@@ -253,7 +241,10 @@ def size_of(request: CompletionRequest, counter: TokenCounter) -> Size:
         raw = raw_counts(text)  # once, for a long text is not kept
         estimated += counter.scaled(raw)
         by_script.update(raw.by_script)
-    return Size(estimated, by_script, messages, _is_plain(request))
+    blocks = (block for content in _contents(request) if not isinstance(content, str) for block in content)
+    # Then the provider counts text only, as we do: no image, no tool, no schema.
+    is_plain = request.json_schema is None and all(block.get("type") == "text" for block in blocks)
+    return Size(estimated, by_script, messages, is_plain)
 
 
 def _is_there(provider: LLMProvider) -> bool:
@@ -275,38 +266,19 @@ def _meter(provider: LLMProvider, request: CompletionRequest, actor: Actor) -> M
     return Meter(payer(actor), operation, provider.name, model, size, most_output=request.max_output_tokens)
 
 
-def _usage(completion: Completion) -> Usage:
-    return Usage(
-        completion.input_tokens, completion.output_tokens, completion.cache_read_tokens,
-        completion.cache_write_tokens, is_told=not completion.usage_is_estimated,
-    )  # fmt: skip
-
-
 def _texts(request: CompletionRequest) -> Iterator[str]:
     for content in _contents(request):
-        if isinstance(content, str):
-            yield content
-        else:
-            yield from (_text_of(block) for block in content)
+        for block in [{"text": content}] if isinstance(content, str) else content:
+            text = block.get("text")
+            # Of other blocks the JSON, which is what tools and their answers come to.
+            yield text if isinstance(text, str) else json.dumps(block, ensure_ascii=False, default=str)
     if request.json_schema is not None:
         yield json.dumps(request.json_schema, ensure_ascii=False)
-
-
-def _text_of(block: Mapping[str, Any]) -> str:
-    """Return a block's text; of any other block its JSON, which is what tools and their answers come to."""
-    text = block.get("text")
-    return text if isinstance(text, str) else json.dumps(block, ensure_ascii=False, default=str)
 
 
 def _contents(request: CompletionRequest) -> Iterator[Content]:
     yield request.system
     yield from (message.content for message in request.messages)
-
-
-def _is_plain(request: CompletionRequest) -> bool:
-    """Return whether the provider counted text only, as we did: no image, no tool, no schema."""
-    blocks = (block for content in _contents(request) if not isinstance(content, str) for block in content)
-    return request.json_schema is None and all(block.get("type") == "text" for block in blocks)
 
 
 def counter_in_use(operation: Operation = Operation.CHAT) -> TokenCounter:
@@ -318,6 +290,5 @@ def counter_in_use(operation: Operation = Operation.CHAT) -> TokenCounter:
 
 
 def counter_of(provider: LLMProvider, operation: Operation) -> TokenCounter:
-    """Return the counter for the model of a provider that answers an operation."""
     model = provider.model_for(operation)
     return TokenCounter(calibrated.of(provider.name, model) or prior_of(model))

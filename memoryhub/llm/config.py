@@ -18,8 +18,6 @@ LLM_PROVIDERS = ("anthropic", "openai", "none")
 
 @dataclass(frozen=True, slots=True)
 class LLMConfig:
-    """Provider and model of each operation."""
-
     provider: str = "none"
     model: str | None = None
     models: Mapping[Operation, str] = field(default_factory=lambda: MappingProxyType({}))
@@ -32,15 +30,37 @@ class LLMConfig:
     @classmethod
     def from_env(cls, environ: Mapping[str, str]) -> Self:
         """Read the configuration. Raises ConfigurationError naming the variable that is wrong."""
-        provider = _llm_provider(environ)
+        provider = cls._provider(environ)
         base_url = read_url(environ, "MEMORYHUB_LLM_BASE_URL")
-        api_key = _llm_key(environ, provider, base_url)
+        api_key = None
+        if provider != "none":
+            vendor_key = {"anthropic": "ANTHROPIC_API_KEY", "openai": "OPENAI_API_KEY"}[provider]
+            api_key = read_key(environ, "MEMORYHUB_LLM_API_KEY", vendor_key)
+            if not api_key and not base_url:
+                raise ConfigurationError(
+                    f"MEMORYHUB_LLM_PROVIDER is {provider!r}, but there is no key. Set MEMORYHUB_LLM_API_KEY or "
+                    f"{vendor_key}, or MEMORYHUB_LLM_BASE_URL for a server of your own that asks for no key."
+                )
         models = {op: read_value(environ, f"MEMORYHUB_LLM_MODEL_{op.name}") for op in Operation}
         chosen = MappingProxyType({op: model for op, model in models.items() if model})
         return cls(provider, read_value(environ, "MEMORYHUB_LLM_MODEL"), chosen, base_url, api_key)
 
+    @staticmethod
+    def _provider(environ: Mapping[str, str]) -> str:
+        if read_value(environ, "MEMORYHUB_LLM_PROVIDER"):
+            return read_choice(environ, "MEMORYHUB_LLM_PROVIDER", LLM_PROVIDERS, default="none")
+        if read_value(environ, "ANTHROPIC_API_KEY"):
+            return "anthropic"
+        if read_value(environ, "OPENAI_API_KEY"):
+            return "openai"
+        for name in ("MEMORYHUB_LLM_BASE_URL", "MEMORYHUB_LLM_API_KEY"):
+            if read_value(environ, name):
+                raise ConfigurationError(
+                    f"{name} is set, but not for whom. Set MEMORYHUB_LLM_PROVIDER as well."
+                )
+        return "none"
+
     def model_for(self, operation: Operation) -> str | None:
-        """Return the configured model of an operation; None leaves it to the provider's default."""
         return self.models.get(operation) or self.model
 
     def counted_as(self, operation: Operation = Operation.CHAT) -> str | None:
@@ -57,34 +77,7 @@ class LLMConfig:
         return model if is_chosen or not self.base_url else None
 
 
-def _llm_provider(environ: Mapping[str, str]) -> str:
-    if read_value(environ, "MEMORYHUB_LLM_PROVIDER"):
-        return read_choice(environ, "MEMORYHUB_LLM_PROVIDER", LLM_PROVIDERS, default="none")
-    if read_value(environ, "ANTHROPIC_API_KEY"):
-        return "anthropic"
-    if read_value(environ, "OPENAI_API_KEY"):
-        return "openai"
-    for name in ("MEMORYHUB_LLM_BASE_URL", "MEMORYHUB_LLM_API_KEY"):
-        if read_value(environ, name):
-            raise ConfigurationError(f"{name} is set, but not for whom. Set MEMORYHUB_LLM_PROVIDER as well.")
-    return "none"
-
-
-def _llm_key(environ: Mapping[str, str], provider: str, base_url: str | None) -> str | None:
-    if provider == "none":
-        return None
-    vendor_key = {"anthropic": "ANTHROPIC_API_KEY", "openai": "OPENAI_API_KEY"}[provider]
-    key = read_key(environ, "MEMORYHUB_LLM_API_KEY", vendor_key)
-    if not key and not base_url:
-        raise ConfigurationError(
-            f"MEMORYHUB_LLM_PROVIDER is {provider!r}, but there is no key. Set MEMORYHUB_LLM_API_KEY or "
-            f"{vendor_key}, or MEMORYHUB_LLM_BASE_URL for a server of your own that asks for no key."
-        )
-    return key
-
-
 def read_value(environ: Mapping[str, str], *names: str) -> str | None:
-    """Return the first of these variables that is set and not blank."""
     return next((value for name in names if (value := environ.get(name, "").strip())), None)
 
 
@@ -111,19 +104,15 @@ def read_url(environ: Mapping[str, str], *names: str) -> str | None:
     value = read_value(environ, *names)
     if value is None:
         return None
-    if not _is_http_url(value):
+    try:
+        parts = urlsplit(value)
+        is_http = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:  # a port that is no number, a bracket that never closes
+        is_http = False
+    if not is_http or " " in value:
         name = _name_of(environ, *names)
         raise ConfigurationError(f"{name} is not an address such as http://127.0.0.1:11434/v1.")
     return value.rstrip("/")
-
-
-def _is_http_url(value: str) -> bool:
-    try:
-        parts = urlsplit(value)
-        has_port = parts.port != 0
-    except ValueError:  # a port that is no number, a bracket that never closes
-        return False
-    return parts.scheme in ("http", "https") and bool(parts.hostname) and has_port and " " not in value
 
 
 CHAT_MODELS: Mapping[str, str] = MappingProxyType({"anthropic": "claude-sonnet-5-5", "openai": "gpt-5.6-sol"})

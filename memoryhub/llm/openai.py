@@ -4,7 +4,7 @@ Also translates the errors of the `openai` SDK and of error objects inside a str
 """
 
 from collections.abc import AsyncIterator, Mapping
-from contextlib import AbstractContextManager, asynccontextmanager
+from contextlib import asynccontextmanager
 from typing import Any, ClassVar
 
 import openai
@@ -18,7 +18,6 @@ from memoryhub.llm.remote import (
     no_quota,
     overloaded,
     rate_limited,
-    translated_from,
 )
 from memoryhub.llm.types import CompletionRequest, Form, Operation
 
@@ -29,11 +28,6 @@ DIALECT = Dialect(
     anything=openai.OpenAIError,
     is_out_of_quota=lambda error: error.status_code == 402 or error.code == "insufficient_quota",
 )
-
-
-def translated() -> AbstractContextManager[None]:
-    """Raise a ProviderError for whatever the SDK or the transport raises inside."""
-    return translated_from(DIALECT)
 
 
 def from_event(error: Mapping[str, Any]) -> ProviderError:
@@ -59,14 +53,10 @@ REASONING_FAMILIES = ("gpt-5", "gpt-6", "o1", "o3", "o4")
 
 
 class OpenAIProvider(RemoteProvider):
-    """Asks an OpenAI-compatible server."""
-
     name: ClassVar[str] = "openai"
+    dialect: ClassVar[Dialect] = DIALECT
     form: ClassVar[Form] = "openai"
     last_word: ClassVar[bool] = False  # servers of others forget it
-
-    def _translated(self) -> AbstractContextManager[None]:
-        return translated()
 
     def _client(self) -> openai.AsyncOpenAI:
         http = openai.DefaultAsyncHttpxClient(verify=self._certificates, follow_redirects=False)
@@ -78,9 +68,7 @@ class OpenAIProvider(RemoteProvider):
         )
 
     @asynccontextmanager
-    async def _asked(
-        self, request: CompletionRequest, seconds: float, *, stream: bool
-    ) -> AsyncIterator[Body]:
+    async def _open(self, request: CompletionRequest, seconds: float, *, stream: bool) -> AsyncIterator[Body]:
         question = self._question(request)
         if stream:
             question["stream_options"] = {"include_usage": True}
@@ -106,20 +94,20 @@ class OpenAIProvider(RemoteProvider):
         # Servers of others know the old name only; OpenAI's reasoning models refuse it.
         size = "max_tokens" if self._config.base_url else "max_completion_tokens"
         question[size] = request.max_output_tokens
-        if request.operation is not Operation.CHAT and self._reasons(model):
+        reasons = not self._config.base_url and model.startswith(REASONING_FAMILIES) and "chat" not in model
+        if request.operation is not Operation.CHAT and reasons:
             question["reasoning_effort"] = "low"
         if request.json_schema is not None:
-            question["response_format"] = _response_format(request)
+            shape = shape_of(request.json_schema)
+            schema = {"name": request.operation.value, "strict": is_strict(shape), "schema": shape}
+            question["response_format"] = {"type": "json_schema", "json_schema": schema}
         return question
-
-    def _reasons(self, model: str) -> bool:
-        return not self._config.base_url and model.startswith(REASONING_FAMILIES) and "chat" not in model
 
     def _read(self, message: Any) -> Draft:
         choice = within(message, "choices", 0)
         draft = Draft(model=message.get("model"), stop=_stop(choice), has_ended=True)
         draft.add(within(choice, "message", "content"))
-        _take_refusal(draft, within(choice, "message", "refusal"))
+        draft.refused = bool(within(choice, "message", "refusal"))
         _take_usage(draft, message.get("usage"))
         return draft
 
@@ -133,27 +121,15 @@ class OpenAIProvider(RemoteProvider):
         draft.model = content.get("model") or draft.model
         choice = within(content, "choices", 0)
         draft.stop = _stop(choice) or draft.stop
-        _take_refusal(draft, within(choice, "delta", "refusal"))
+        # A refusal comes beside the text and with an ordinary finish reason; its words are not kept.
+        draft.refused = draft.refused or bool(within(choice, "delta", "refusal"))
         _take_usage(draft, content.get("usage"))
         return draft.add(within(choice, "delta", "content"))
-
-
-def _response_format(request: CompletionRequest) -> dict[str, Any]:
-    assert request.json_schema is not None
-    shape = shape_of(request.json_schema)
-    schema = {"name": request.operation.value, "strict": is_strict(shape), "schema": shape}
-    return {"type": "json_schema", "json_schema": schema}
 
 
 def _stop(choice: Any) -> Stop | None:
     reason = within(choice, "finish_reason")
     return STOPS.get(reason, Stop.OTHER) if isinstance(reason, str) else None
-
-
-def _take_refusal(draft: Draft, refusal: Any) -> None:
-    """Note a refusal, which comes beside the text and with an ordinary finish reason; its words are not kept."""
-    if refusal:
-        draft.refused = True
 
 
 def _take_usage(draft: Draft, usage: Any) -> None:

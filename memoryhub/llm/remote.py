@@ -15,14 +15,13 @@ from abc import abstractmethod
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Coroutine, Iterator, Mapping
 from contextlib import (
     AbstractAsyncContextManager,
-    AbstractContextManager,
     AsyncExitStack,
     aclosing,
     contextmanager,
 )
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
-from typing import Any, ClassVar, Protocol, Self, TypeVar, cast
+from typing import Any, ClassVar, Protocol, TypeVar, cast
 
 import httpx2
 
@@ -36,7 +35,15 @@ from memoryhub.llm.errors import (
     ProviderTimeout,
     ProviderUnavailable,
 )
-from memoryhub.llm.retry import Budget, Clock, OnFailed, call_within, pause_after, too_late, unheard
+from memoryhub.llm.retry import (
+    Budget,
+    Clock,
+    OnFailed,
+    call_within,
+    deadline_passed,
+    ignore_failure,
+    pause_after,
+)
 from memoryhub.llm.types import Completion, CompletionRequest, Delta, LLMProvider, Operation
 
 MAX_RETRY_AFTER_SECONDS = 3600.0
@@ -74,7 +81,6 @@ def translated_from(dialect: Dialect) -> Iterator[None]:
 
 
 def from_status(error: Any, dialect: Dialect) -> ProviderError:
-    """Return the error that an HTTP status stands for."""
     status = error.status_code
     wait = retry_after_seconds(error.response.headers)
     if dialect.is_out_of_quota(error):
@@ -92,19 +98,16 @@ def from_status(error: Any, dialect: Dialect) -> ProviderError:
 
 
 def no_quota() -> ProviderError:
-    """Return the error of an account that has nothing left to spend."""
     message = "The account at the provider has no quota left."
     return ProviderUnavailable(message, code="quota", retry_after_seconds=WAIT_FOR_QUOTA_SECONDS)
 
 
 def rate_limited(wait_seconds: float | None = None) -> ProviderError:
-    """Return the error of asking too often."""
     message = "The provider limits our rate (429)."
     return ProviderUnavailable(message, code="rate_limited", retry_after_seconds=wait_seconds)
 
 
 def overloaded(status: int | None = None, wait_seconds: float | None = None) -> ProviderError:
-    """Return the error of a provider that cannot serve us now."""
     message = f"The provider is overloaded or failing ({status or 'in the middle of its answer'})."
     return ProviderUnavailable(message, code="overloaded", retry_after_seconds=wait_seconds)
 
@@ -118,12 +121,7 @@ def retry_after_seconds(headers: Mapping[str, str]) -> float | None:
             continue
         if 0 <= seconds < float("inf"):
             return min(seconds, MAX_RETRY_AFTER_SECONDS)
-    return _seconds_until_date(headers)
-
-
-def _seconds_until_date(headers: Mapping[str, str]) -> float | None:
-    """Compare a dated `Retry-After` with the answer's own `Date`, so that our clock need not be right."""
-    try:
+    try:  # a date is compared with the answer's own, so that our clock need not be right
         until = parsedate_to_datetime(headers.get("retry-after", ""))
         sent_at = parsedate_to_datetime(headers.get("date", ""))
         seconds = (until - sent_at).total_seconds()
@@ -150,6 +148,7 @@ Exchange = AbstractAsyncContextManager[Body]
 class RemoteProvider(LLMProvider):
     """Asks a server; the vendors differ in what they send and in how they write their answers."""
 
+    dialect: ClassVar[Dialect]
     last_word: ClassVar[bool]
     """Whether a stream without the vendor's last word is cut, even after a reason to stop."""
 
@@ -158,27 +157,19 @@ class RemoteProvider(LLMProvider):
         self._clock = clock or Clock()
         self._certificates: ssl.SSLContext = httpx2.create_ssl_context()
 
-    @classmethod
-    def from_config(cls, config: LLMConfig, *, clock: Clock | None = None) -> Self:
-        """Build the provider; asks the network nothing."""
-        return cls(config, clock=clock)
-
     def model_for(self, operation: Operation) -> str:
         return self._config.model_for(operation) or default_model(self.name, operation)
 
-    def complete(self, request: CompletionRequest, *, on_failed: OnFailed = unheard) -> Completion:
-        """Return a finished answer within the request's deadline. Raises ProviderError."""
-        return call_within(
-            self._budget(request.deadline_seconds),
-            lambda seconds: run(self._completed(request, seconds)),
-            self._clock,
-            on_failed,
-        )
+    def complete(self, request: CompletionRequest, *, on_failed: OnFailed = ignore_failure) -> Completion:
+        def attempt(seconds: float) -> Completion:
+            content = run(self._body(self._open(request, seconds, stream=False), seconds))
+            return completion(self._read(parsed(content)), request, model=self.model_for(request.operation))
+
+        return call_within(self._budget(request.deadline_seconds), attempt, self._clock, on_failed)
 
     async def stream(
-        self, request: CompletionRequest, *, on_failed: OnFailed = unheard
+        self, request: CompletionRequest, *, on_failed: OnFailed = ignore_failure
     ) -> AsyncIterator[Delta | Completion]:
-        """Yield an answer as it comes. Raises ProviderError; tries again only before the first piece."""
         budget = self._budget(request.deadline_seconds)
         ends_at = self._clock.now() + budget.deadline_seconds
         for number in range(budget.attempts):
@@ -196,7 +187,7 @@ class RemoteProvider(LLMProvider):
                     raise
                 on_failed(error, pause)
             await self._clock.sleep_in_loop(pause)
-        raise too_late()
+        raise deadline_passed()
 
     def probe(self) -> None:
         """Ask for the list of models, which costs nothing. Raises ProviderError."""
@@ -208,12 +199,8 @@ class RemoteProvider(LLMProvider):
             )
 
     @abstractmethod
-    def _translated(self) -> AbstractContextManager[None]:
-        """Raise a ProviderError for whatever the SDK raises inside."""
-
-    @abstractmethod
-    def _asked(self, request: CompletionRequest, seconds: float, *, stream: bool) -> Exchange:
-        """Open the exchange of one question."""
+    def _open(self, request: CompletionRequest, seconds: float, *, stream: bool) -> Exchange:
+        """Send a request; its answer is read while the exchange is open."""
 
     @abstractmethod
     def _models(self, seconds: float) -> Exchange:
@@ -221,7 +208,7 @@ class RemoteProvider(LLMProvider):
 
     @abstractmethod
     def _read(self, message: Any) -> Draft:
-        """Return what an answer holds that came as a whole, whatever shape it has."""
+        """Return the parts of a whole answer, whatever shape it has."""
 
     @abstractmethod
     def _take(self, draft: Draft, event: Event) -> str:
@@ -230,24 +217,18 @@ class RemoteProvider(LLMProvider):
     def _budget(self, deadline_seconds: float) -> Budget:
         return Budget(deadline_seconds, self._config.attempt_timeout_seconds)
 
-    async def _completed(self, request: CompletionRequest, seconds: float) -> Completion:
-        content = await self._body(self._asked(request, seconds, stream=False), seconds)
-        return completion(self._read(parsed(content)), request, model=self.model_for(request.operation))
-
     async def _body(self, exchange: Exchange, seconds: float) -> bytes:
-        """Return the whole body of an answer, if it is there in time and not too large."""
-        with self._translated():
+        with translated_from(self.dialect):
             return await _in_time(seconds, _whole(exchange))
 
     async def _streamed(
         self, request: CompletionRequest, ends_at: float
     ) -> AsyncGenerator[Delta | Completion, None]:
-        """Yield one attempt's pieces and its answer."""
         draft = Draft()
-        patience = Patience(self._clock.now, self._config.attempt_timeout_seconds, ends_at)
-        exchange = self._asked(request, patience.seconds_left(), stream=True)
-        with self._translated():
-            async with aclosing(_events(exchange, patience)) as events:
+        timeouts = StreamTimeouts(self._clock.now, self._config.attempt_timeout_seconds, ends_at)
+        exchange = self._open(request, timeouts.seconds_left(), stream=True)
+        with translated_from(self.dialect):
+            async with aclosing(_events(exchange, timeouts)) as events:
                 async for event in events:
                     draft.has_begun = True
                     if piece := self._take(draft, event):
@@ -261,7 +242,7 @@ class RemoteProvider(LLMProvider):
         yield completion(draft, request, model=self.model_for(request.operation))
 
 
-class Patience:
+class StreamTimeouts:
     """Time-outs of a stream: between events, and the deadline of the whole."""
 
     def __init__(self, now: Callable[[], float], stall_seconds: float, ends_at: float) -> None:
@@ -271,26 +252,24 @@ class Patience:
         self._stalls_at = now() + stall_seconds
 
     def seconds_left(self) -> float:
-        """Return how many seconds may still be waited."""
         return min(self._stalls_at, self._ends_at) - self._now()
 
     def renew(self) -> None:
-        """Start anew: something came."""
         self._stalls_at = self._now() + self._stall_seconds
 
 
-async def _events(exchange: Exchange, patience: Patience) -> AsyncGenerator[Event, None]:
+async def _events(exchange: Exchange, timeouts: StreamTimeouts) -> AsyncGenerator[Event, None]:
     """Yield the events of a stream. Raises ProviderTimeout where none comes in time; a ping is none."""
     decoder, size = EventDecoder(), 0
     async with AsyncExitStack() as stack:
-        body = await _in_time(patience.seconds_left(), stack.enter_async_context(exchange))
+        body = await _in_time(timeouts.seconds_left(), stack.enter_async_context(exchange))
         chunks = await stack.enter_async_context(aclosing(_chunks(body)))
-        while chunk := await _in_time(patience.seconds_left(), anext(chunks, b"")):
+        while chunk := await _in_time(timeouts.seconds_left(), anext(chunks, b"")):
             size = _checked(size + len(chunk))
             for event in decoder.feed(chunk):
                 if event.name != "ping":
                     yield event
-                    patience.renew()  # after the yield: a slow reader is not the provider's fault
+                    timeouts.renew()  # after the yield: a slow reader is not the provider's fault
 
 
 async def _whole(exchange: Exchange) -> bytes:

@@ -15,11 +15,10 @@ from memoryhub.llm.errors import BadAnswer, ProviderError, ProviderTimeout
 Answer = TypeVar("Answer")
 
 OnFailed = Callable[[ProviderError, float], None]
-"""Hears of every attempt that failed and is followed by another: its error, and the seconds until that one begins."""
+"""Called after a failed attempt that another one follows: with its error, and the seconds until that one begins."""
 
 
-def unheard(error: ProviderError, pause_seconds: float) -> None:
-    """Take no notice of an attempt that failed."""
+def ignore_failure(error: ProviderError, pause_seconds: float) -> None: ...
 
 
 FIRST_PAUSE_SECONDS = 0.5
@@ -48,12 +47,11 @@ class Clock:
 
 
 def call_within(
-    budget: Budget, attempt: Callable[[float], Answer], clock: Clock, on_failed: OnFailed = unheard
+    budget: Budget, attempt: Callable[[float], Answer], clock: Clock, on_failed: OnFailed = ignore_failure
 ) -> Answer:
     """Return what `attempt(timeout_seconds)` returns, repeating it while that may help.
 
-    Repeated are errors that are not permanent, a bad answer only once. Raises the last ProviderError; `on_failed`
-    hears of those before.
+    Repeated are errors that are not permanent, a bad answer only once. Raises the last ProviderError.
     """
     ends_at = clock.now() + budget.deadline_seconds
     for number in range(budget.attempts):
@@ -68,23 +66,19 @@ def call_within(
                 raise
             on_failed(error, pause)
         clock.sleep(pause)
-    raise too_late()
+    raise deadline_passed()
 
 
 def pause_after(error: ProviderError, *, number: int, budget: Budget, seconds_left: float) -> float | None:
     """Return how long to wait after attempt `number` (from 0) failed; None where no other attempt may follow."""
     attempts = min(budget.attempts, MAX_BAD_ANSWERS) if isinstance(error, BadAnswer) else budget.attempts
-    pause = _pause_seconds(error, number)
+    pause = error.retry_after_seconds
+    if pause is None:
+        pause = FIRST_PAUSE_SECONDS * float(2**number)
     if error.permanent or number + 1 >= attempts or pause > min(MAX_PAUSE_SECONDS, seconds_left):
         return None
     return pause
 
 
-def too_late() -> ProviderTimeout:
+def deadline_passed() -> ProviderTimeout:
     return ProviderTimeout("The provider did not answer before the deadline.", code="timeout")
-
-
-def _pause_seconds(error: ProviderError, number: int) -> float:
-    if error.retry_after_seconds is not None:
-        return error.retry_after_seconds
-    return FIRST_PAUSE_SECONDS * float(2**number)

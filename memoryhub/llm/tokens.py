@@ -31,6 +31,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import astuple, dataclass
 from functools import cache, lru_cache
 from importlib.resources import files
+from itertools import pairwise
 from types import MappingProxyType
 from typing import Literal
 
@@ -71,7 +72,8 @@ def _classified(text: str) -> Iterator[tuple[Script, str]]:
         elif _only_latin.fullmatch(line):
             yield "latin", line
         else:
-            yield from _runs(line)
+            for match in _run.finditer(line):
+                yield "japanese" if match["japanese"] else "other" if match["other"] else "latin", match[0]
 
 
 def _lines(text: str) -> Iterator[tuple[bool, str]]:
@@ -91,12 +93,6 @@ def looks_like_code(line: str) -> bool:
     if visible < MIN_CODE_LINE_CHARS or _cjk.search(line):
         return False
     return len(_symbol.findall(line)) >= MIN_CODE_SYMBOL_SHARE * visible
-
-
-def _runs(line: str) -> Iterator[tuple[Script, str]]:
-    for match in _run.finditer(line):
-        script: Script = "japanese" if match["japanese"] else "other" if match["other"] else "latin"
-        yield script, match[0]
 
 
 def _merged(pieces: Iterator[tuple[Script, str]]) -> Iterator[tuple[Script, str]]:
@@ -179,9 +175,6 @@ FACTORS_BY_PREFIX: dict[str, Factors] = {
 UNKNOWN = most_conservative(*FACTORS_BY_PREFIX.values())
 """A model that the table does not know: the highest figure of every column."""
 
-UNCONFIGURED = UNKNOWN
-"""No model configured: the context goes to a model we cannot see, so nothing below UNKNOWN is safe."""
-
 
 def factors_for(model: str | None) -> Factors:
     """Return the factors of a model by the longest prefix that fits its name, case and vendor path ignored.
@@ -189,7 +182,7 @@ def factors_for(model: str | None) -> Factors:
     `anthropic/claude-x` and `claude-x` are the same; None means that no model is configured.
     """
     if model is None:
-        return UNCONFIGURED
+        return UNKNOWN  # the context goes to a model we cannot see
     name = model.strip().lower().rsplit("/", 1)[-1]
     prefixes = [prefix for prefix in FACTORS_BY_PREFIX if name.startswith(prefix)]
     return FACTORS_BY_PREFIX[max(prefixes, key=len)] if prefixes else UNKNOWN
@@ -267,7 +260,6 @@ def verified(compressed: bytes) -> bytes:
 
 
 def parse_ranks(content: bytes) -> dict[bytes, int]:
-    """Read lines of `base64(token) rank` into a mapping of token bytes to merge rank."""
     pairs = (line.split() for line in content.splitlines())
     return {base64.b64decode(token): int(rank) for token, rank in pairs}
 
@@ -294,19 +286,12 @@ def count_raw(text: str) -> int:
 
 def _count(text: str) -> int:
     encoding = o200k_base()
-    pieces = list(_within_stack(text))
+    cuts = [0, *(run.end() for run in _long_blank_run.finditer(text)), len(text)]
+    pieces = [text[start:end] for start, end in pairwise(cuts)]
     return sum(len(encoding.encode_ordinary(piece)) for piece in pieces) + len(pieces) - 1
 
 
 _count_cached = lru_cache(MAX_CACHED_TEXTS)(_count)
-
-
-def _within_stack(text: str) -> Iterator[str]:
-    start = 0
-    for run in _long_blank_run.finditer(text):
-        yield text[start : run.end()]
-        start = run.end()
-    yield text[start:]
 
 
 @dataclass(frozen=True, slots=True)
@@ -318,7 +303,6 @@ class RawCounts:
 
 
 def raw_counts(text: str) -> RawCounts:
-    """Count a text by script class; cached like `count_raw`."""
     return _raw_counts_cached(text) if len(text) <= MAX_CACHED_CHARS else _raw_counts(text)
 
 
@@ -351,7 +335,6 @@ class TokenCounter:
         return self.scaled(raw_counts(text))
 
     def scaled(self, raw: RawCounts) -> int:
-        """Return the estimated tokens of a text that was counted already."""
         if self.factors.is_uniform:
             return math.ceil(raw.whole * self.factors.smallest)
         by_script = sum(count * self.factors.of(script) for script, count in raw.by_script.items())

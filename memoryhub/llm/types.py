@@ -6,12 +6,10 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, ClassVar, Literal
 
-from memoryhub.llm.retry import OnFailed, unheard
+from memoryhub.llm.retry import OnFailed, ignore_failure
 
 
 class Operation(StrEnum):
-    """Purpose of a call; each may have a model of its own."""
-
     CHAT = "chat"
     SUMMARIZE = "summarize"
     EXTRACT = "extract"
@@ -65,7 +63,7 @@ class Completion:
     data: Any = field(default=None, repr=False)
     """The parsed answer where a schema was asked for."""
     usage_is_estimated: bool = False
-    """Whether the provider told no usage, so that the tokens are our own count."""
+    """Whether the provider reported no usage, so that the tokens are our own count."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,20 +84,20 @@ class LLMProvider(ABC):
         """Return the name of the model that answers an operation; "" where none does."""
 
     @abstractmethod
-    def complete(self, request: CompletionRequest, *, on_failed: OnFailed = unheard) -> Completion:
+    def complete(self, request: CompletionRequest, *, on_failed: OnFailed = ignore_failure) -> Completion:
         """Return a finished answer. Raises ProviderError; cut, refused or empty answers are errors too.
 
-        Blocks, so it is not for coroutines. `on_failed` hears of the attempts before the last.
+        Blocks, so it is not for coroutines. `on_failed` is called for each attempt that another one follows.
         """
 
     @abstractmethod
     def stream(
-        self, request: CompletionRequest, *, on_failed: OnFailed = unheard
+        self, request: CompletionRequest, *, on_failed: OnFailed = ignore_failure
     ) -> AsyncIterator[Delta | Completion]:
         """Yield the pieces of an answer as they come, and the finished answer last.
 
         Raises ProviderError, also in the middle: then what was yielded is no answer. Tried again only before the
-        first piece; `on_failed` hears of the attempts before the last. To be used from any event loop.
+        first piece. To be used from any event loop.
         """
 
     def count_tokens(self, request: CompletionRequest) -> int | None:
@@ -113,4 +111,4 @@ class LLMProvider(ABC):
         """Look whether the provider can be reached and takes our key, at no cost. Raises ProviderError."""
 
     def close(self) -> None:  # noqa: B027 - most hold none
-        """Let go of connections."""
+        """Close connections."""

@@ -18,8 +18,7 @@ from memoryhub.importexport.demo import load_demo
 from memoryhub.jobs.models import Job, ScheduleState, Worker
 from memoryhub.jobs.queue import enqueue
 from memoryhub.jobs.registry import schedules
-from memoryhub.llm.usage.domain import Call, Payer, Size
-from memoryhub.llm.usage.models import TokenFactors
+from memoryhub.llm.usage.models import LedgerEntry, TokenFactors
 from memoryhub.llm.usage.recording import record
 from memoryhub.tenancy.models import Actor
 from strength.actions.memories import NewMemory, write_memory
@@ -134,9 +133,10 @@ def _machinery(stage: Stage) -> None:
         created_at=now,
     )
     record(
-        Call(payer=Payer(RELEASE, stage.maya.pk), operation="chat", provider="anthropic", model="a-model",
-             size=Size(10, {"latin": 8}, messages=1), latency_ms=5.0, outcome="ok", input_tokens=9, output_tokens=3),
-        now=now,
+        LedgerEntry(
+            created_at=now, agent_id=RELEASE, actor=stage.maya, operation="chat", provider="anthropic", model="a-model",
+            estimated_tokens=10, raw_latin=8, messages=1, latency_ms=5.0, input_tokens=9, output_tokens=3,
+        )
     )  # fmt: skip
     TokenFactors.objects.create(
         provider="anthropic", model="a-model", latin=1.0, japanese=1.0, code=1.0, other=1.0, per_message=3,

@@ -11,7 +11,7 @@ from rest_framework.test import APIClient
 
 from memoryhub.jobs.executor import run
 from memoryhub.jobs.queue import Offer, enqueue
-from memoryhub.llm.usage.domain import Call, Payer, Size
+from memoryhub.llm.usage.models import LedgerEntry
 from memoryhub.llm.usage.recording import record
 from memoryhub.tenancy.domain import actor_id
 from strength.models import ReflectionCursor, StrategyCursor
@@ -142,11 +142,12 @@ def plant(client: APIClient, *, agent_id: str, user_id: str) -> Planted:
         made(client.post(f"{API}/memories", {**names, "content": same}))
     slept = made(client.post(f"{API}/sleep-runs", names))
     merge = made(client.get(f"{API}/merges?agent_id={agent_id}&user_id={user_id}"))["results"][0]
-    call = Call(
-        payer=Payer(agent_id, UUID(planted.actor_id)), operation="chat", provider="anthropic", model="a-model",
-        size=Size(10, {"latin": 8}, messages=1), latency_ms=5.0, outcome="ok", input_tokens=9, output_tokens=3,
+    entry = LedgerEntry(
+        created_at=datetime.now(UTC), agent_id=agent_id, actor_id=planted.actor_id, operation="chat",
+        provider="anthropic", model="a-model", estimated_tokens=10, raw_latin=8, messages=1, latency_ms=5.0,
+        input_tokens=9, output_tokens=3,
     )  # fmt: skip
-    record(call, now=datetime.now(UTC))
+    record(entry)
     StrategyCursor.objects.create(
         actor_id=planted.actor_id, session_id=session["id"], strategy="semantic", read_until=2
     )

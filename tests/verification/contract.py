@@ -51,7 +51,7 @@ class Vendor:
 
     def provider(self, **changes: str) -> LLMProvider:
         """Return a provider, configured as given."""
-        return PROVIDERS[self.config.provider].from_config(replace(self.config, **changes))
+        return PROVIDERS[self.config.provider](replace(self.config, **changes))
 
 
 def question(text: str, **changes: object) -> CompletionRequest:

@@ -53,8 +53,6 @@ Figures = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """One answered request."""
-
     by_script: Mapping[Script, int]
     messages: int
     input_tokens: int
@@ -62,16 +60,12 @@ class Sample:
 
 @dataclass(frozen=True, slots=True)
 class RelativeError:
-    """Relative error of estimates against reported counts."""
-
     median: float
     p95: float
 
 
 @dataclass(frozen=True, slots=True)
 class Fit:
-    """Fitted factors, and the error over the samples with the prior's and with these."""
-
     factors: Factors
     samples: int
     before: RelativeError
@@ -86,7 +80,11 @@ def fit(samples: Sequence[Sample], *, prior: Factors) -> Fit:
     counts = np.array([_row(sample) for sample in usable], dtype=np.float64)
     reported = np.array([sample.input_tokens for sample in usable], dtype=np.float64)
     start = _figures(prior)
-    fitted = _as_factors(_raised(_solved(counts, reported, start), counts, reported, start))
+    solved = _solved(counts, reported, start)
+    missing = float(np.quantile(reported / np.maximum(counts @ solved, 1.0), COVERED))
+    raised = _bounded(solved * max(LEAST_MARGIN, missing), start)
+    latin, japanese, code, other, per_message, per_request = (ceil(each * 10_000) / 10_000 for each in raised)
+    fitted = Factors(latin, japanese, code, other, ceil(per_message), ceil(per_request))
     return Fit(fitted, len(usable), *(_error(counts, reported, each) for each in (prior, fitted)))
 
 
@@ -117,23 +115,11 @@ def _weights(residuals: Figures) -> Figures:
     return np.minimum(1.0, usual / np.maximum(np.abs(residuals), 1e-9))
 
 
-def _raised(figures: Figures, counts: Figures, reported: Figures, prior: Figures) -> Figures:
-    missing = float(np.quantile(reported / np.maximum(counts @ figures, 1.0), COVERED))
-    return _bounded(figures * max(LEAST_MARGIN, missing), prior)
-
-
 def _bounded(figures: Figures, prior: Figures) -> Figures:
     scripts = len(SCRIPTS)
     low = np.array([LOWEST_FACTOR] * scripts + [0.0, 0.0])
     high = np.array([*(prior[:scripts] * HIGHEST_RATIO), MOST_PER_MESSAGE, MOST_PER_REQUEST])
     return np.clip(figures, low, high)
-
-
-def _as_factors(figures: Figures) -> Factors:
-    latin, japanese, code, other, per_message, per_request = (
-        ceil(figure * 10_000) / 10_000 for figure in figures
-    )
-    return Factors(latin, japanese, code, other, per_message=ceil(per_message), per_request=ceil(per_request))
 
 
 def _error(counts: Figures, reported: Figures, factors: Factors) -> RelativeError:
@@ -164,7 +150,12 @@ def calibrate_when_due(provider: str, model: str) -> None:
 
 def calibrate(provider: str, model: str, *, now: datetime) -> TokenFactors | None:
     """Fit a model's factors to its newest samples and store them; None where there are too few."""
-    samples = _samples(provider, model)
+    columns = ("raw_latin", "raw_japanese", "raw_code", "raw_other", "messages", "input_tokens")
+    rows = LedgerEntry.objects.filter(is_sample=True, provider=provider, model=model)
+    samples = [
+        Sample(dict(zip(SCRIPTS, raw, strict=True)), messages, reported)
+        for *raw, messages, reported in rows.order_by("-created_at").values_list(*columns)[:MOST_SAMPLES]
+    ]
     if len(samples) < FEWEST_SAMPLES:
         return None
     found = fit(samples, prior=prior_of(model))
@@ -180,20 +171,8 @@ def prior_of(model: str) -> Factors:
 
 
 def calibrate_all(*, now: datetime) -> int:
-    """Fit every model with enough samples anew; return how many."""
     models = LedgerEntry.objects.filter(is_sample=True).order_by().values_list("provider", "model").distinct()
     return sum(calibrate(provider, model, now=now) is not None for provider, model in models)
-
-
-def _samples(provider: str, model: str) -> list[Sample]:
-    columns = ("raw_latin", "raw_japanese", "raw_code", "raw_other", "messages", "input_tokens")
-    newest = LedgerEntry.objects.filter(is_sample=True, provider=provider, model=model).order_by(
-        "-created_at"
-    )
-    return [
-        Sample({"latin": latin, "japanese": japanese, "code": code, "other": other}, messages, reported or 0)
-        for latin, japanese, code, other, messages, reported in newest.values_list(*columns)[:MOST_SAMPLES]
-    ]
 
 
 def _columns(found: Fit) -> dict[str, float]:
@@ -216,7 +195,6 @@ class CalibratedFactors:
         self._expires = float("-inf")
 
     def of(self, provider: str, model: str) -> Factors | None:
-        """Return a model's fitted factors; None where there were never enough answers."""
         with self._lock:
             is_due = self._clock() >= self._expires
             if is_due:  # the others go on with what is known while one reads
@@ -233,7 +211,7 @@ class CalibratedFactors:
             log.warning("token factors were not read", extra={"error": type(error).__name__})
 
     def forget(self) -> None:
-        """Read anew at the next look."""
+        """Read the table again at the next look-up."""
         with self._lock:
             self._expires = float("-inf")
 

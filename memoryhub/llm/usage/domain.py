@@ -66,7 +66,6 @@ def day_start(now: datetime) -> datetime:
 
 
 def next_day(now: datetime) -> datetime:
-    """Return the UTC midnight after `now`, when caps begin anew."""
     return day_start(now) + timedelta(days=1)
 
 
@@ -103,7 +102,6 @@ class PriceList:
         return cls(MappingProxyType(prices))
 
     def price_of(self, model: str) -> Price | None:
-        """Return a model's price; case and vendor path are ignored, as where tokens are counted."""
         name = model.strip().lower().rsplit("/", 1)[-1]
         fitting = [prefix for prefix in self.prices if name.startswith(prefix)]
         return self.prices[max(fitting, key=len)] if fitting else None
@@ -137,17 +135,12 @@ def _price(name: str, entry: Any) -> Price:
         raise ValueError(
             f"{name!r} needs `input` and `output`, may have `cache_read` and `cache_write`, and no more"
         )
+    for value in entry.values():
+        is_number = isinstance(value, int | Decimal) and not isinstance(value, bool)
+        if not is_number or not 0 <= value <= MOST_DOLLARS:
+            raise ValueError(f"the prices of {name!r} must be numbers from 0 to {MOST_DOLLARS}")
     cached = dict.fromkeys(CACHE_PRICES, entry["input"])  # where nobody says otherwise
-    return Price(**{part: _dollars(name, value) for part, value in {**cached, **entry}.items()})
-
-
-def _dollars(name: str, value: Any) -> Decimal:
-    problem = ValueError(f"the prices of {name!r} must be numbers from 0 to {MOST_DOLLARS}")
-    if isinstance(value, bool) or not isinstance(value, int | Decimal):
-        raise problem
-    if not 0 <= value <= MOST_DOLLARS:
-        raise problem
-    return Decimal(value)
+    return Price(**{part: Decimal(value) for part, value in {**cached, **entry}.items()})
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,24 +167,3 @@ class Size:
     by_script: Mapping[Script, int]
     messages: int = 0
     is_plain: bool = False
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Call:
-    """One call to a provider, now over. Tokens are None where the provider did not say; the cache's are input too."""
-
-    payer: Payer
-    operation: str
-    provider: str
-    model: str
-    size: Size
-    latency_ms: float
-    outcome: str
-    input_tokens: int | None = None
-    output_tokens: int | None = None
-    cache_read_tokens: int = 0
-    cache_write_tokens: int = 0
-
-    @property
-    def is_sample(self) -> bool:
-        return self.outcome == OK and self.size.is_plain and bool(self.input_tokens)

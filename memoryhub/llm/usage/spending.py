@@ -36,7 +36,6 @@ class DailyBudget:
 
     @property
     def detail(self) -> str:
-        """Say it in a sentence, as a job that waits shows it."""
         if self.reached == "daily_token_cap":
             cap, used = f"{self.policy.daily_token_cap} tokens", f"{self.spent.tokens} used"
         else:
@@ -48,9 +47,7 @@ class DailyBudget:
 
 
 def spent_in(rows: QuerySet[LedgerEntry]) -> Spent:
-    """Return what these calls used together."""
-    sums = rows.order_by().aggregate(**SUMS)
-    return _spent(sums)
+    return _spent(rows.order_by().aggregate(**SUMS))
 
 
 def _spent(sums: Mapping[str, Any]) -> Spent:
@@ -79,22 +76,22 @@ def paused_agents(*, now: datetime) -> list[DailyBudget]:
         return []
     today = LedgerEntry.objects.filter(agent_id__in=list(capped), created_at__gte=day_start(now)).order_by()
     sums = {each["agent_id"]: each for each in today.values("agent_id").annotate(**SUMS)}
-    standings = (
+    budgets = (
         _daily_budget(agent_id, agent, _spent(sums[agent_id]) if agent_id in sums else Spent(), now)
         for agent_id, agent in capped.items()
     )
-    return [standing for standing in standings if standing.reached]
+    return [budget for budget in budgets if budget.reached]
 
 
 class SpendCapReached(ProviderUnavailable):
     """The agent has used up what it may use in a day; a job that raises it waits for the next."""
 
-    def __init__(self, standing: DailyBudget, *, now: datetime) -> None:
+    def __init__(self, budget: DailyBudget, *, now: datetime) -> None:
         super().__init__(
-            standing.detail,
+            budget.detail,
             code="spend_cap",
             permanent=False,
-            retry_after_seconds=(standing.ends_at - now).total_seconds(),
+            retry_after_seconds=(budget.ends_at - now).total_seconds(),
         )
 
 
@@ -105,73 +102,49 @@ def check_cap(actor: Actor, *, now: datetime) -> None:
     """
     if not effective_policy(BudgetPolicy, actor.agent, None).has_cap:
         return
-    standing = daily_budget(actor.agent_id, actor.agent, now=now)
-    if standing.reached:
-        raise SpendCapReached(standing, now=now)
+    budget = daily_budget(actor.agent_id, actor.agent, now=now)
+    if budget.reached:
+        raise SpendCapReached(budget, now=now)
+
+
+TOTALS: Final = {
+    "calls": Count("pk"),
+    "failures": Count("pk", filter=~Q(outcome=OK)),
+    "read": Coalesce(Sum("input_tokens"), 0),
+    "written": Coalesce(Sum("output_tokens"), 0),
+    "dollars": Sum("cost"),
+}
 
 
 def usage(*, agent_id: str, actor_id: UUID | None, first: date, last: date) -> Iterable[Mapping[str, Any]]:
     """Return calls, tokens and cost of each day, operation and model; of one actor, or of the whole agent."""
-    rows = LedgerEntry.objects.filter(
-        agent_id=agent_id,
-        created_at__gte=_midnight(first),
-        created_at__lt=_midnight(last + timedelta(days=1)),
-    )
+    rows = between(first, last).filter(agent_id=agent_id)
     if actor_id is not None:
         rows = rows.filter(actor_id=actor_id)
     days = rows.order_by().values(
         day=TruncDate("created_at", tzinfo=UTC), operation_=F("operation"), model_=F("model")
     )
-    return days.annotate(
-        calls=Count("pk"),
-        failures=Count("pk", filter=~Q(outcome=OK)),
-        read=Coalesce(Sum("input_tokens"), 0),
-        written=Coalesce(Sum("output_tokens"), 0),
-        dollars=Sum("cost"),
-    ).order_by("-day", "operation_", "model_")
+    return days.annotate(**TOTALS).order_by("-day", "operation_", "model_")
 
 
-def by_agent_and_day(rows: QuerySet[LedgerEntry]) -> QuerySet[LedgerEntry, dict[str, Any]]:
-    """Return calls, failures, tokens and cost of these calls by agent and UTC day, the newest day first."""
-    return _added_up(rows, "agent_id")
-
-
-def by_day(rows: QuerySet[LedgerEntry]) -> QuerySet[LedgerEntry, dict[str, Any]]:
-    """Return the same by UTC day alone, the newest first."""
-    return _added_up(rows)
-
-
-def _added_up(rows: QuerySet[LedgerEntry], *names: str) -> QuerySet[LedgerEntry, dict[str, Any]]:
+def by_day(rows: QuerySet[LedgerEntry], *names: str) -> QuerySet[LedgerEntry, dict[str, Any]]:
+    """Return calls, failures, tokens and cost by UTC day (newest first) and the columns `names`."""
     days: QuerySet[LedgerEntry, dict[str, Any]] = (
         rows.order_by()
         .values(*names, day=TruncDate("created_at", tzinfo=UTC))
-        .annotate(
-            calls=Count("pk"),
-            failures=Count("pk", filter=~Q(outcome=OK)),
-            read=Coalesce(Sum("input_tokens"), 0),
-            written=Coalesce(Sum("output_tokens"), 0),
-            dollars=Sum("cost"),
-        )
+        .annotate(**TOTALS)
         .order_by("-day", *names)
     )
     return days
 
 
 def between(first: date, last: date) -> QuerySet[LedgerEntry]:
-    """Return the calls of these UTC days, both included."""
-    return LedgerEntry.objects.filter(
-        created_at__gte=_midnight(first), created_at__lt=_midnight(last + timedelta(days=1))
-    )
-
-
-def _midnight(day: date) -> datetime:
-    return datetime.combine(day, time(), UTC)
+    begins_at, ends_at = (datetime.combine(day, time(), UTC) for day in (first, last + timedelta(days=1)))
+    return LedgerEntry.objects.filter(created_at__gte=begins_at, created_at__lt=ends_at)
 
 
 @dataclass(frozen=True)
 class EstimateError:
-    """Relative error of a model's estimates against its reports."""
-
     provider: str
     model: str
     median: float
@@ -179,7 +152,6 @@ class EstimateError:
 
 
 def estimate_errors(*, since: datetime) -> list[EstimateError]:
-    """Return the errors of estimates as they were made since a moment, by model."""
     with connection.cursor() as cursor:
         cursor.execute(ESTIMATE_ERRORS, {"since": since})
         return [EstimateError(*row) for row in cursor.fetchall()]
@@ -213,7 +185,13 @@ def _families(now: datetime | None) -> Iterator[GaugeMetricFamily]:
         labels=["model", "quantile"],
     )
     if now is not None:
-        _fill(LedgerEntry.objects.filter(created_at__gte=day_start(now)), calls, cost, tokens)
+        today = LedgerEntry.objects.filter(created_at__gte=day_start(now))
+        counts = today.order_by().values_list("operation", "outcome").annotate(Count("pk"))
+        for operation, outcome, number in counts:
+            calls.add_metric([operation, outcome], number)
+        spent = spent_in(today)
+        cost.add_metric([], float(spent.cost))
+        tokens.add_metric([], spent.tokens)
         waiting.add_metric([], len(paused_agents(now=now)))
         for each in estimate_errors(since=day_start(now)):
             errors.add_metric([each.model, "0.5"], each.median)
@@ -221,33 +199,16 @@ def _families(now: datetime | None) -> Iterator[GaugeMetricFamily]:
     yield from (calls, cost, tokens, waiting, errors)
 
 
-def _fill(
-    today: QuerySet[LedgerEntry],
-    calls: GaugeMetricFamily,
-    cost: GaugeMetricFamily,
-    tokens: GaugeMetricFamily,
-) -> None:
-    for operation, outcome, number in (
-        today.order_by().values_list("operation", "outcome").annotate(Count("pk"))
-    ):
-        calls.add_metric([operation, outcome], number)
-    spent = spent_in(today)
-    cost.add_metric([], float(spent.cost))
-    tokens.add_metric([], spent.tokens)
-
-
 class CallsCollector(Collector):
     """The figures of the ledger; none while the database is away."""
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
-        """Yield the figures as they are now."""
         try:
             yield from list(_families(timezone.now()))
         except Error:
             yield from _families(None)
 
     def describe(self) -> Iterator[GaugeMetricFamily]:
-        """Yield the figures' names, without asking for them."""
         return _families(None)
 
 

@@ -3,12 +3,13 @@
 from typing import Any
 
 import pytest
+from django.core.cache import caches
 from django.db import connections
 from rest_framework.test import APIClient
 
 from memoryhub.embeddings import registry
 from memoryhub.embeddings.config import EmbeddingConfig
-from memoryhub.embeddings.spaces import about_somebody, query_cache, text_query
+from memoryhub.embeddings.spaces import about_somebody, text_query
 from memoryhub.llm.usage.models import LedgerEntry
 from memoryhub.tenancy.models import Actor
 from tests.conftest import run_jobs
@@ -199,7 +200,7 @@ def test_bare_text_keeps_the_words_of_the_whole(talked: APIClient, remote: Embed
     bare = about_somebody(query, "What does like?")
 
     assert (bare.words, bare.text) == (query.words, query.text)
-    query_cache.forget()
+    caches["query_vectors"].clear()
     assert text_query("What does like?").vector == bare.vector
 
 

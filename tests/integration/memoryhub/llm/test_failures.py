@@ -88,7 +88,7 @@ class Asking:
         address = self.server.url if self.vendor == "anthropic" else self.server.base_url
         config = LLMConfig(self.vendor, "m", base_url=address, api_key=self.server.key)
         clock = Clock(sleep=self.pauses.append, sleep_in_loop=self.note)
-        return PROVIDERS[self.vendor].from_config(replace(config, **changes), clock=clock)
+        return PROVIDERS[self.vendor](replace(config, **changes), clock=clock)
 
     async def note(self, seconds: float) -> None:
         self.pauses.append(seconds)

@@ -37,12 +37,12 @@ OPTIONAL = {
 
 def anthropic(server: LLMServer, **changes: Any) -> AnthropicProvider:
     config = LLMConfig("anthropic", base_url=server.url, api_key=server.key)
-    return AnthropicProvider.from_config(replace(config, **changes))
+    return AnthropicProvider(replace(config, **changes))
 
 
 def openai(server: LLMServer, **changes: Any) -> OpenAIProvider:
     config = LLMConfig("openai", base_url=server.base_url, api_key=server.key)
-    return OpenAIProvider.from_config(replace(config, **changes))
+    return OpenAIProvider(replace(config, **changes))
 
 
 @both_ways
@@ -139,7 +139,7 @@ def test_json_in_a_fence_is_read(llm_server: LLMServer, way: Way) -> None:
 
 
 def test_openai_itself_gets_the_new_name_of_the_greatest_length_and_thinks_little_in_the_background() -> None:
-    provider = OpenAIProvider.from_config(LLMConfig("openai", api_key="k"))
+    provider = OpenAIProvider(LLMConfig("openai", api_key="k"))
 
     background = provider._question(replace(REQUEST, operation=Operation.SUMMARIZE))
     chat = provider._question(REQUEST)
@@ -150,7 +150,7 @@ def test_openai_itself_gets_the_new_name_of_the_greatest_length_and_thinks_littl
 
 @pytest.mark.parametrize("model", ["gpt-4.1", "gpt-5-chat-latest", "my-model"])
 def test_a_model_that_does_not_reason_is_not_told_to(model: str) -> None:
-    provider = OpenAIProvider.from_config(LLMConfig("openai", model, api_key="k"))
+    provider = OpenAIProvider(LLMConfig("openai", model, api_key="k"))
 
     assert "reasoning_effort" not in provider._question(replace(REQUEST, operation=Operation.JUDGE))
 

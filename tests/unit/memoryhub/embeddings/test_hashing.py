@@ -95,7 +95,7 @@ def test_case_and_width_do_not_matter(first: str, second: str) -> None:
 
 def test_stop_words_weigh_little() -> None:
     assert cosine("the harbour and the boat", "harbour boat") > 0.85
-    assert cosine("what is it that you have", "this was not what they had") < PROVIDER.cosine_high
+    assert cosine("what is it that you have", "this was not what they had") < PROVIDER.bounds.cosine_high
 
 
 def test_a_text_longer_than_a_pass_is_embedded() -> None:
@@ -132,6 +132,6 @@ def test_probe_says_what_it_is() -> None:
 
 
 def test_the_figures_of_the_space_are_in_order() -> None:
-    assert -1 <= PROVIDER.cosine_low < PROVIDER.cosine_high <= 1
-    assert 0 <= PROVIDER.vector_weight <= 1
+    assert -1 <= PROVIDER.bounds.cosine_low < PROVIDER.bounds.cosine_high <= 1
+    assert 0 <= PROVIDER.bounds.vector_weight <= 1
     assert PROVIDER.is_local

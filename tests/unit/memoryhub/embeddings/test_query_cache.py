@@ -1,13 +1,15 @@
 """Vectors of queries asked before: the same vector without the embedder, and never more than so many."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from threading import Barrier
+from typing import Any
 
 import numpy as np
 import pytest
+from django.core.cache import caches
 
-from memoryhub.embeddings.spaces import MOST, QueryCache, Vector
+from memoryhub.embeddings.spaces import Vector, cached_vector
 from memoryhub.llm.errors import ProviderUnavailable
 
 THREADS = 8
@@ -27,116 +29,83 @@ class Embedder:
         return embed
 
 
-def ask(cache: QueryCache, embedder: Embedder, *texts: str, space_id: int = 1) -> list[Vector]:
-    return [cache.vector(space_id, text, embedder(text)) for text in texts]
+@pytest.fixture(autouse=True)
+def cache() -> Iterator[Any]:
+    """The cache, empty before and after."""
+    caches["query_vectors"].clear()
+    yield caches["query_vectors"]
+    caches["query_vectors"].clear()
+
+
+def ask(embedder: Embedder, *texts: str, space_id: int = 1) -> list[float]:
+    return [float(cached_vector(space_id, text, embedder(text))[0]) for text in texts]
 
 
 def test_query_asked_again_is_not_embedded_again() -> None:
-    cache, embedder = QueryCache(), Embedder()
+    embedder = Embedder()
 
-    first, again = ask(cache, embedder, "tea", "tea")
-
-    assert again is first
+    assert ask(embedder, "tea", "tea") == [1, 1]
     assert embedder.asked == ["tea"]
 
 
 @pytest.mark.parametrize("other", ["Tea", "tea ", "", "\ud800", "茶"])
 def test_other_query_is_embedded(other: str) -> None:
-    cache, embedder = QueryCache(), Embedder()
+    embedder = Embedder()
 
-    ask(cache, embedder, "tea", other, "tea", other)
+    ask(embedder, "tea", other, "tea", other)
 
     assert embedder.asked == ["tea", other]
 
 
 def test_other_space_has_a_vector_of_its_own() -> None:
-    cache, embedder = QueryCache(), Embedder()
+    embedder = Embedder()
 
-    (here,), (there,) = (ask(cache, embedder, "tea", space_id=space) for space in (1, 2))
-
-    assert here is not there
-    assert ask(cache, embedder, "tea", space_id=2) == [there]
+    assert [ask(embedder, "tea", space_id=space) for space in (1, 2, 2)] == [[1], [2], [2]]
     assert embedder.asked == ["tea", "tea"]
 
 
-def test_query_that_was_not_asked_for_longest_goes_first() -> None:
-    cache, embedder = QueryCache(2), Embedder()
+def test_cache_holds_no_more_than_so_many(cache: Any) -> None:
+    embedder = Embedder()
 
-    ask(cache, embedder, "a", "b", "a", "c")
+    ask(embedder, *map(str, range(2_010)))
+
+    assert len(cache._cache) <= 2_000
     embedder.asked.clear()
-    ask(cache, embedder, "a", "c")
-    assert embedder.asked == []
-    ask(cache, embedder, "b")
-
-    assert embedder.asked == ["b"]
-
-
-def test_cache_holds_no_more_than_so_many() -> None:
-    cache, embedder = QueryCache(), Embedder()
-
-    ask(cache, embedder, *map(str, range(MOST + 10)))
-
-    assert len(cache._vectors) == MOST
-    embedder.asked.clear()
-    ask(cache, embedder, "9", "10")
-    assert embedder.asked == ["9"] or embedder.asked == ["9", "10"]
+    ask(embedder, "2009", "0")
+    assert embedder.asked == ["0"], "what was asked last is kept"
 
 
 def test_error_is_not_kept() -> None:
-    cache, embedder = QueryCache(), Embedder()
+    embedder = Embedder()
 
     def fail() -> Vector:
         raise ProviderUnavailable("away", code="overloaded")
 
     for _ in range(2):
         with pytest.raises(ProviderUnavailable):
-            cache.vector(1, "tea", fail)
-    ask(cache, embedder, "tea")
+            cached_vector(1, "tea", fail)
+    ask(embedder, "tea")
 
     assert embedder.asked == ["tea"]
 
 
-def test_forgotten_queries_are_embedded_again() -> None:
-    cache, embedder = QueryCache(), Embedder()
+def test_cache_keeps_no_text(cache: Any) -> None:
+    ask(Embedder(), "somebody's secret")
 
-    ask(cache, embedder, "tea")
-    cache.forget()
-    ask(cache, embedder, "tea")
-
-    assert embedder.asked == ["tea", "tea"]
+    assert len(cache._cache) == 1
+    assert "secret" not in repr(cache._cache)
 
 
-def test_cache_keeps_no_text() -> None:
-    cache, embedder = QueryCache(), Embedder()
-
-    ask(cache, embedder, "somebody's secret")
-
-    assert "secret" not in repr(vars(cache))
-
-
-def test_threads_that_embed_do_not_wait_for_each_other() -> None:
-    """All are inside the embedder at once; with the lock held there, the barrier would break."""
-    cache, barrier = QueryCache(), Barrier(THREADS, timeout=10)
+def test_threads_that_embed_do_not_wait_for_each_other(cache: Any) -> None:
+    """All are inside the embedder at once; with a lock held there, the barrier would break."""
+    barrier = Barrier(THREADS, timeout=10)
 
     def embed() -> Vector:
         barrier.wait()
         return np.ones(1, dtype=np.float32)
 
     with ThreadPoolExecutor(THREADS) as pool:
-        vectors = list(pool.map(lambda _: cache.vector(1, "tea", embed), range(THREADS)))
+        vectors = list(pool.map(lambda _: cached_vector(1, "tea", embed), range(THREADS)))
 
     assert len(vectors) == THREADS
-    assert len(cache._vectors) == 1
-
-
-def test_threads_share_a_small_cache() -> None:
-    cache = QueryCache(3)
-
-    def own(number: int) -> bool:
-        value = float(number % 7)
-        vector = cache.vector(1, str(value), lambda: np.array([value], dtype=np.float32))
-        return bool(vector[0] == value)
-
-    with ThreadPoolExecutor(THREADS) as pool:
-        assert all(pool.map(own, range(2_000)))
-    assert len(cache._vectors) == 3
+    assert len(cache._cache) == 1

@@ -30,7 +30,7 @@ def fresh_registry(settings: Any) -> Any:
 
 def test_the_tables_know_every_configurable_name() -> None:
     assert set(registry.EMBEDDING_PROVIDERS) == set(EMBEDDING_PROVIDERS)
-    assert set(client.LLM_PROVIDERS) == set(config.LLM_PROVIDERS)
+    assert {*client.REMOTE_PROVIDERS, "none"} == set(config.LLM_PROVIDERS)
 
 
 @pytest.mark.parametrize(("name", "path"), registry.EMBEDDING_PROVIDERS.items())
@@ -41,7 +41,7 @@ def test_every_embedding_path_leads_to_a_provider_of_that_name(name: str, path: 
     assert provider.name == name
 
 
-@pytest.mark.parametrize("path", client.LLM_PROVIDERS.values())
+@pytest.mark.parametrize("path", client.REMOTE_PROVIDERS.values())
 def test_every_language_model_path_leads_to_a_provider(path: str) -> None:
     assert issubclass(import_string(path), LLMProvider)
 

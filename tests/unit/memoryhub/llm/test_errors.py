@@ -7,7 +7,6 @@ import pytest
 
 from memoryhub.llm import anthropic, openai
 from memoryhub.llm.client import NoneProvider
-from memoryhub.llm.config import LLMConfig
 from memoryhub.llm.errors import ProviderUnavailable
 from memoryhub.llm.types import ChatMessage, CompletionRequest, LLMProvider, Operation
 
@@ -67,7 +66,7 @@ async def first_of(provider: LLMProvider) -> object:
     ids=["complete", "stream", "probe"],
 )
 def test_without_a_model_every_way_of_asking_says_what_to_set(ask: Callable[[LLMProvider], object]) -> None:
-    none = NoneProvider.from_config(LLMConfig())
+    none = NoneProvider()
 
     with pytest.raises(ProviderUnavailable, match="ANTHROPIC_API_KEY") as caught:
         ask(none)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from memoryhub.embeddings.base import SPACES_BY_NAME, UNKNOWN_SPACE, Space, space_of, takes_dimensions
+from memoryhub.embeddings.base import BOUNDS_BY_NAME, UNKNOWN_BOUNDS, SpaceBounds, bounds_of
 from memoryhub.embeddings.hashing import HashingProvider
 
 
@@ -24,28 +24,22 @@ from memoryhub.embeddings.hashing import HashingProvider
     ],
 )
 def test_space_is_known_by_a_name_anywhere_in_the_path(model: str, known: str) -> None:
-    assert space_of(model) is SPACES_BY_NAME[known]
+    assert bounds_of(model) is BOUNDS_BY_NAME[known]
 
 
 @pytest.mark.parametrize(
     "model", ["", "my-deployment", "models/bert", "somebge-m3", "/data/recall-minilm", "bge"]
 )
-def test_space_of_another_model_is_unknown(model: str) -> None:
-    assert space_of(model) is UNKNOWN_SPACE
+def test_bounds_of_another_model_is_unknown(model: str) -> None:
+    assert bounds_of(model) is UNKNOWN_BOUNDS
 
 
 def test_measured_spaces_have_the_measured_bounds() -> None:
-    assert space_of("all-MiniLM-L6-v2") == Space(0.30, 0.80, 0.3)
-    hashing = HashingProvider
-    assert (hashing.cosine_low, hashing.cosine_high, hashing.vector_weight) == (0.4, 0.8, 0.1)
+    assert bounds_of("all-MiniLM-L6-v2") == SpaceBounds(0.30, 0.80, 0.3)
+    assert HashingProvider.bounds == SpaceBounds(0.3, 0.8, 0.2)
 
 
-@pytest.mark.parametrize("space", [*SPACES_BY_NAME.values(), UNKNOWN_SPACE])
-def test_bounds_are_in_order(space: Space) -> None:
+@pytest.mark.parametrize("space", [*BOUNDS_BY_NAME.values(), UNKNOWN_BOUNDS])
+def test_bounds_are_in_order(space: SpaceBounds) -> None:
     assert -1 <= space.cosine_low < space.cosine_high <= 1
     assert 0 < space.vector_weight <= 1
-
-
-def test_only_openais_third_generation_takes_dimensions() -> None:
-    assert takes_dimensions("text-embedding-3-large")
-    assert not takes_dimensions("text-embedding-ada-002")

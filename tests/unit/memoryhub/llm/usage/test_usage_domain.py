@@ -8,10 +8,7 @@ import pytest
 
 from memoryhub.llm.usage.domain import (
     BudgetPolicy,
-    Call,
-    Payer,
     PriceList,
-    Size,
     Spent,
     day_start,
     next_day,
@@ -109,17 +106,3 @@ def test_caps_out_of_range_are_refused(values: dict[str, Any]) -> None:
 
 def test_null_takes_a_cap_off_again() -> None:
     assert BudgetPolicy.from_overrides({"daily_spend_cap": 1}, {"daily_spend_cap": None}) == BudgetPolicy()
-
-
-@pytest.mark.parametrize(
-    ("outcome", "is_plain", "tokens", "is_sample"),
-    [("ok", True, 5, True), ("ok", False, 5, False), ("ok", True, 0, False), ("timeout", True, None, False)],
-)
-def test_only_plain_answered_calls_teach_anything(
-    outcome: str, is_plain: bool, tokens: int | None, is_sample: bool
-) -> None:
-    call = Call(
-        payer=Payer(), operation="chat", provider="anthropic", model="m", size=Size(5, {}, 1, is_plain),
-        latency_ms=1.0, outcome=outcome, input_tokens=tokens, output_tokens=tokens,
-    )  # fmt: skip
-    assert call.is_sample is is_sample
