@@ -32,8 +32,6 @@ class AgentUnknown(DomainError, LookupError):
 
 
 class VersionMismatch(DomainError):
-    """The row changed since the caller read it."""
-
     code = "version_mismatch"
 
     def __init__(self, current: int, message: Message | None = None) -> None:
@@ -182,7 +180,6 @@ def issue_key(
 
 @transaction.atomic
 def revoke_key(*, key: ApiKey, reason: str = "", by: Principal, now: datetime) -> bool:
-    """Close a key for good; returns False where it was closed already."""
     revoked = ApiKey.objects.filter(pk=key.pk, revoked_at=None).update(revoked_at=now)
     if revoked:
         audit.record(by=by, verb="revoke", object_kind="api_key", object_id=key.pk, reason=reason, now=now)

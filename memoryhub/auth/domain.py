@@ -59,12 +59,10 @@ class Principal:
         return self.agent_ids is None
 
     def check_agent(self, agent_id: str) -> None:
-        """Raise Forbidden where the key's agents do not include this one."""
         if self.agent_ids is not None and agent_id not in self.agent_ids:
             raise Forbidden(format_lazy(_("This key may not touch the agent {agent}."), agent=repr(agent_id)))
 
     def check_user(self, user_id: str) -> None:
-        """Raise Forbidden where the key is bound to another user."""
         if self.user_id is not None and user_id != self.user_id:
             raise Forbidden(_("This key is bound to one user; the request names another."))
 
@@ -100,23 +98,3 @@ def job_principal(kind: str, job_id: UUID) -> Principal:
 
 def curator(user_pk: object, name: str) -> Principal:
     return Principal(kind=PrincipalKind.CURATOR, id=str(user_pk), name=name)
-
-
-def key_principal(
-    *,
-    id: UUID,
-    name: str,
-    scopes: list[str],
-    agent_ids: list[str] | None,
-    user_id: str | None,
-    is_trusted: bool,
-) -> Principal:
-    return Principal(
-        kind=PrincipalKind.KEY,
-        id=str(id),
-        name=name,
-        scopes=frozenset(Scope(scope) for scope in scopes),
-        agent_ids=None if agent_ids is None else frozenset(agent_ids),
-        user_id=user_id,
-        is_trusted=is_trusted,
-    )

@@ -42,8 +42,6 @@ class NobodyToErase(DomainError, ValueError):
 
 @dataclass(frozen=True)
 class Erasure:
-    """Number of rows deleted and anonymised, by table."""
-
     erased: dict[str, int]
     anonymised: dict[str, int]
 
@@ -66,7 +64,22 @@ def erase_user(*, agent_id: str, user_id: str, by: Principal, now: datetime) -> 
     actor = Actor.objects.select_for_update().filter(id=key).first()
     if actor is None:
         raise UnknownRow(_("No such user of this agent."))
-    erasure = _erase(key, agent_id, user_id)
+    erased, anonymised = dict[str, int](), dict[str, int]()
+    for model in actor_models():
+        stays = getattr(model._meta.get_field("actor").remote_field, "on_delete", None) is models.SET_NULL
+        rows = model._default_manager.filter(actor_id=key)
+        (anonymised if stays else erased)[model._meta.db_table] = rows.count()
+    erased[LogEntry._meta.db_table] = _delete_log_entries(key)
+    erased[ApiKey._meta.db_table] = _delete_keys(agent_id, user_id)
+    entries = AuditEntry.objects.filter(agent_id=agent_id, user_id=user_id)
+    anonymised[AuditEntry._meta.db_table] = entries.update(user_id="", object_id="", reason="", details={})
+    # Everything that belongs to the actor hangs on it: one delete, in the order of the keys.
+    actor.delete()
+    erased[Actor._meta.db_table] = 1
+    counts = (
+        {table: count for table, count in sorted(each.items()) if count} for each in (erased, anonymised)
+    )
+    erasure = Erasure(*counts)
     audit.record(
         by=by, verb="erase", object_kind="actor", agent_id=agent_id, details=asdict(erasure), now=now
     )
@@ -80,42 +93,24 @@ def actor_models() -> Iterator[type[models.Model]]:
             yield model
 
 
-def _erase(key: UUID, agent_id: str, user_id: str) -> Erasure:
-    erased, anonymised = dict[str, int](), dict[str, int]()
-    for model in actor_models():
-        (anonymised if _stays(model) else erased)[model._meta.db_table] = _of(model, key).count()
-    in_log: list[type[models.Model]] = [*actor_models(), Actor]
-    erased[LogEntry._meta.db_table] = sum(_forget_in_admin_log(model, key) for model in in_log)
-    erased[ApiKey._meta.db_table] = _user_keys(agent_id, user_id)
-    anonymised[AuditEntry._meta.db_table] = _redact_audit(agent_id, user_id)
-    # Everything that belongs to the actor hangs on it: one delete, in the order of the keys.
-    Actor.objects.filter(id=key).delete()
-    erased[Actor._meta.db_table] = 1
-    return Erasure(_told(erased), _told(anonymised))
+def _delete_log_entries(key: UUID) -> int:
+    """Delete the entries of the admin's log about the actor and its rows; return how many."""
+    deleted = 0
+    every: list[type[models.Model]] = [*actor_models(), Actor]
+    for model in every:
+        if isinstance(model._meta.pk, models.CompositePrimaryKey):  # the admin has no pages of such rows
+            continue
+        # By model as well as by key: some keys are small numbers, which accounts have too.
+        rows: models.QuerySet[Any] = model._default_manager.filter(
+            **{"pk" if model is Actor else "actor_id": key}
+        )
+        ids = rows.annotate(in_log=Cast("pk", models.TextField())).values("in_log")
+        content_type = ContentType.objects.get_for_model(model)
+        deleted += LogEntry.objects.filter(content_type=content_type, object_id__in=ids).delete()[0]
+    return deleted
 
 
-def _stays(model: type[models.Model]) -> bool:
-    return getattr(model._meta.get_field("actor").remote_field, "on_delete", None) is models.SET_NULL
-
-
-def _told(counts: dict[str, int]) -> dict[str, int]:
-    return {table: count for table, count in sorted(counts.items()) if count}
-
-
-def _of(model: type[models.Model], key: UUID) -> models.QuerySet[Any]:
-    return model._default_manager.filter(**{"pk" if model is Actor else "actor_id": key})
-
-
-def _forget_in_admin_log(model: type[models.Model], key: UUID) -> int:
-    if isinstance(model._meta.pk, models.CompositePrimaryKey):  # the admin has no pages of such rows
-        return 0
-    # By model as well as by key: some keys are small numbers, which accounts have too.
-    ids = _of(model, key).annotate(in_log=Cast("pk", models.TextField())).values("in_log")
-    content_type = ContentType.objects.get_for_model(model)
-    return LogEntry.objects.filter(content_type=content_type, object_id__in=ids).delete()[0]
-
-
-def _user_keys(agent_id: str, user_id: str) -> int:
+def _delete_keys(agent_id: str, user_id: str) -> int:
     """Delete the keys bound to this agent's user; those that also open other agents lose this agent only.
 
     A key for all agents stays while the user lives on with another one.
@@ -132,8 +127,3 @@ def _user_keys(agent_id: str, user_id: str) -> int:
         key.agent_ids = [other for other in key.agent_ids or [] if other != agent_id]
         key.save(update_fields=["agent_ids"])
     return len(going)
-
-
-def _redact_audit(agent_id: str, user_id: str) -> int:
-    rows = AuditEntry.objects.filter(agent_id=agent_id, user_id=user_id)
-    return rows.update(user_id="", object_id="", reason="", details={})

@@ -8,13 +8,11 @@ from django.db import models
 from django.db.models import Q
 from django.db.models.functions import Now
 
-from memoryhub.auth.domain import Principal, PrincipalKind, Scope, key_principal
+from memoryhub.auth.domain import Principal, PrincipalKind, Scope
 from memoryhub.ids import new_id
 
 
 class ApiKeyQuerySet(models.QuerySet["ApiKey"]):
-    """Keys, narrowed to those that open something."""
-
     def usable(self, now: datetime) -> "ApiKeyQuerySet":
         return self.filter(Q(expires_at=None) | Q(expires_at__gt=now), revoked_at=None)
 
@@ -61,11 +59,12 @@ class ApiKey(models.Model):
         return f"{self.name} (mh_{self.prefix}_…)"
 
     def principal(self) -> Principal:
-        return key_principal(
-            id=self.id,
+        return Principal(
+            kind=PrincipalKind.KEY,
+            id=str(self.id),
             name=self.name,
-            scopes=self.scopes,
-            agent_ids=self.agent_ids,
+            scopes=frozenset(Scope(scope) for scope in self.scopes),
+            agent_ids=None if self.agent_ids is None else frozenset(self.agent_ids),
             user_id=self.user_id,
             is_trusted=self.is_trusted,
         )
@@ -107,11 +106,9 @@ class AuditEntry(models.Model):
         return f"{self.verb} {self.object_kind}"
 
     def save(self, *args: object, **kwargs: object) -> None:
-        """Insert; raises TypeError on a row that exists, for the trail is append-only."""
         if not self._state.adding:
             raise TypeError("The audit trail is append-only.")
         super().save(*args, **kwargs)  # type: ignore[arg-type]
 
     def delete(self, *args: object, **kwargs: object) -> tuple[int, dict[str, int]]:
-        """Refuse: the trail is append-only."""
         raise TypeError("The audit trail is append-only.")

@@ -32,7 +32,6 @@ class Grant:
     besides: frozenset[str] = frozenset()
 
     def covers(self, codename: str) -> bool:
-        """Return whether Django's permission of this codename (`view_memory`) is granted."""
         if codename in self.besides:
             return True
         verb, _, model = codename.partition("_")
@@ -68,7 +67,6 @@ ROLES: Final[Mapping[str, Mapping[str, Grant]]] = MappingProxyType(
 
 
 def is_granted(role: str, app_label: str, codename: str) -> bool:
-    """Return whether a role has a permission."""
     grant = ROLES[role].get(app_label)
     return grant is not None and grant.covers(codename)
 
@@ -101,18 +99,14 @@ def apply_roles(
         held = set(group.permissions.filter(pk__in=of_app).values_list("pk", flat=True))
         lost, gained = held - wanted, wanted - held
         if lost or (takes_over and gained and group.user_set.exists()):
-            _tell(role, sender.label, lost=[of_app[pk] for pk in lost], gained=[of_app[pk] for pk in gained])
+            # Somebody made the group by hand, and its members' rights change.
+            names = [", ".join(sorted(of_app[pk] for pk in pks)) or "nothing" for pks in (lost, gained)]
+            log.warning(
+                "the group %s is a role of the server: of %s it lost %s and gained %s",
+                role, sender.label, *names,
+            )  # fmt: skip
         group.permissions.add(*gained)
         group.permissions.remove(*lost)
-
-
-def _tell(role: str, app_label: str, *, lost: Iterable[str], gained: Iterable[str]) -> None:
-    """Write what a role's group held otherwise: somebody made it by hand, and its members' rights change."""
-    names = {"lost": ", ".join(sorted(lost)) or "nothing", "gained": ", ".join(sorted(gained)) or "nothing"}
-    log.warning(
-        "the group %s is a role of the server: of %s it lost %s and gained %s",
-        role, app_label, names["lost"], names["gained"],
-    )  # fmt: skip
 
 
 def departures() -> list[str]:
@@ -178,7 +172,6 @@ TRUST_NEEDS: Final = frozenset({"strength.change_memory", "summaries.change_docu
 
 
 def scopes_to_give(person: Any) -> list[Scope]:
-    """Return the scopes of the keys that a person may issue: none can do more than he may."""
     return [scope for scope in Scope if person.has_perms(SCOPE_NEEDS[scope])]
 
 
@@ -213,7 +206,6 @@ def may_manage(person: Any, other: User) -> bool:
 
 
 def may_change_group(person: Any, group: Group) -> bool:
-    """Return whether a person may change a group: a role is nobody's to change, others take all that they hold."""
     if group.name in ROLES:
         return False
     return person.is_superuser or groups_to_give(person).filter(pk=group.pk).exists()

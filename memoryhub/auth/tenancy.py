@@ -18,7 +18,7 @@ from memoryhub.auth import audit
 from memoryhub.auth.domain import Forbidden, Principal
 from memoryhub.errors import DomainError
 from memoryhub.llm.usage.domain import Payer
-from memoryhub.tenancy.domain import actor_id, effective_user
+from memoryhub.tenancy.domain import actor_id
 from memoryhub.tenancy.models import Actor, Agent, AgentQuerySet
 
 # The weakest lock that keeps the row from going; the ORM has no word for it.
@@ -75,7 +75,21 @@ def actor_for_writing(principal: Principal, agent_id: str, user_id: str | None, 
     principal.check_agent(agent_id)
     if known := _known_actor(principal, agent_id, user_id):
         return known
-    agent = Agent.objects.filter(agent_id=agent_id).first() or _first_write(principal, agent_id, now)
+    agent = Agent.objects.filter(agent_id=agent_id).first()
+    if agent is None:
+        if not principal.may_touch_all_agents or principal.user_id is not None:
+            message = _("There is no agent {agent}, and this key may not create one.")
+            raise Forbidden(format_lazy(message, agent=repr(agent_id)))
+        agent, is_new = Agent.objects.get_or_create(agent_id=agent_id, defaults={"name": agent_id})
+        if is_new:
+            audit.record(
+                by=principal,
+                verb="create",
+                object_kind="agent",
+                object_id=agent_id,
+                agent_id=agent_id,
+                now=now,
+            )
     user = _user(principal, agent, user_id)
     return _actor(agent, user) or ensure_actor(agent, user)
 
@@ -149,7 +163,7 @@ def readable_agents(principal: Principal) -> AgentQuerySet:
 
 def _user(principal: Principal, agent: Agent | None, requested: str | None) -> str:
     fixed = agent.fixed_user_id if agent else ""
-    user = effective_user(requested=_named_user(principal, requested), fixed=fixed)
+    user = fixed or _named_user(principal, requested)
     principal.check_user(user)
     return user
 
@@ -157,18 +171,3 @@ def _user(principal: Principal, agent: Agent | None, requested: str | None) -> s
 def _named_user(principal: Principal, requested: str | None) -> str:
     """Return the user that a call names, or that its key is bound to; an agent's fixed user stands above both."""
     return principal.user_id if requested is None and principal.user_id is not None else requested or ""
-
-
-def _first_write(principal: Principal, agent_id: str, now: datetime) -> Agent:
-    if not principal.may_touch_all_agents or principal.user_id is not None:
-        raise Forbidden(
-            format_lazy(
-                _("There is no agent {agent}, and this key may not create one."), agent=repr(agent_id)
-            )
-        )
-    agent, is_new = Agent.objects.get_or_create(agent_id=agent_id, defaults={"name": agent_id})
-    if is_new:
-        audit.record(
-            by=principal, verb="create", object_kind="agent", object_id=agent_id, agent_id=agent_id, now=now
-        )
-    return agent

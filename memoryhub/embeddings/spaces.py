@@ -13,7 +13,7 @@ import logging
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import Any, Final
+from typing import Any, Final, cast
 from uuid import UUID
 
 import numpy as np
@@ -131,8 +131,7 @@ def embedded(space: EmbeddingSpace, texts: Sequence[str], *, operation: str, pay
 def cached_vector(space_id: int, text: str, embed: Callable[[], Vector]) -> Vector:
     """Return the vector of a query from the cache, else what `embed` makes; its errors are not kept."""
     digest = hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
-    vector: Vector = caches["query_vectors"].get_or_set(f"{space_id}:{digest}", embed)
-    return vector
+    return cast(Vector, caches["query_vectors"].get_or_set(f"{space_id}:{digest}", embed))
 
 
 def embed_query(space: EmbeddingSpace, text: str, *, payer: Payer = NOBODY) -> list[float] | None:

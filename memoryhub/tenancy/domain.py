@@ -16,8 +16,6 @@ MAX_USER_ID = 255
 
 
 class Language(StrEnum):
-    """The languages that prompts and headings are written in."""
-
     ENGLISH = "en"
     JAPANESE = "ja"
 
@@ -45,11 +43,6 @@ def actor_id(agent_id: str, user_id: str = "") -> UUID:
     return uuid5(ACTOR_NAMESPACE, json.dumps([agent_id, user_id], ensure_ascii=False, separators=(",", ":")))
 
 
-def effective_user(*, requested: str, fixed: str) -> str:
-    """Return the user a request is filed under: an agent in owner mode has only one (SPEC L1)."""
-    return fixed or requested
-
-
 @dataclass(frozen=True)
 class Check:
     """A rule that one policy value obeys: a test, and the words that say what is allowed."""
@@ -71,25 +64,17 @@ def whole(low: int, high: int | None = None) -> Check:
 def number(low: float, high: float | None = None, *, above: bool = False) -> Check:
     """A finite number from `low` (excluded when `above`) to `high`."""
     top = float("inf") if high is None else high
-    return Check(
-        lambda value: (
-            _is_number(value) and (low < value if above else low <= value) and value <= top and value < 1e12
-        ),
-        _range_in_words(low, high, above=above),
-    )
-
-
-def _range_in_words(low: float, high: float | None, *, above: bool) -> Message:
-    ends = {"low": f"{low:g}", "high": "" if high is None else f"{high:g}"}
     if high is None:
-        return (
-            format_lazy(_("a number above {low}"), **ends)
-            if above
-            else format_lazy(_("a number from {low}"), **ends)
-        )
-    if above:
-        return format_lazy(_("a number above {low} to {high}"), **ends)
-    return format_lazy(_("a number from {low} to {high}"), **ends)
+        allowed = _("a number above {low}") if above else _("a number from {low}")
+    else:
+        allowed = _("a number above {low} to {high}") if above else _("a number from {low} to {high}")
+
+    def holds(value: Any) -> bool:
+        if not isinstance(value, int | float) or isinstance(value, bool):
+            return False
+        return (low < value if above else low <= value) and value <= top and value < 1e12  # false for NaN
+
+    return Check(holds, format_lazy(allowed, low=f"{low:g}", high="" if high is None else f"{high:g}"))
 
 
 def one_of(*choices: str) -> Check:
@@ -100,7 +85,6 @@ def one_of(*choices: str) -> Check:
 
 
 def words() -> Check:
-    """A list of at most 200 short texts."""
     return Check(
         lambda value: (
             isinstance(value, list | tuple)
@@ -116,7 +100,6 @@ def switch() -> Check:
 
 
 def text(longest: int) -> Check:
-    """A text of at most `longest` characters."""
     return Check(
         lambda value: isinstance(value, str) and len(value) <= longest,
         format_lazy(_("a text of at most {most} characters"), most=longest),
@@ -125,12 +108,6 @@ def text(longest: int) -> Check:
 
 def _is_whole(value: object) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)
-
-
-def _is_number(value: object) -> bool:
-    return (
-        isinstance(value, int | float) and not isinstance(value, bool) and value == value
-    )  # NaN is unequal to itself
 
 
 class Policy:
@@ -161,7 +138,8 @@ class Policy:
         }
         if errors:
             raise PolicyError(errors)
-        return replace(cls(), **{key: _frozen(value) for key, value in merged.items()})  # type: ignore[type-var]
+        frozen = {key: tuple(value) if isinstance(value, list) else value for key, value in merged.items()}
+        return replace(cls(), **frozen)  # type: ignore[type-var]
 
     def unusual(self) -> dict[str, Message]:
         return {
@@ -177,10 +155,6 @@ class Policy:
 
     def values(self) -> dict[str, Any]:
         return {key: _plain(getattr(self, key)) for key in self.CHECKS}
-
-
-def _frozen(value: Any) -> Any:
-    return tuple(value) if isinstance(value, list) else value
 
 
 def _plain(value: Any) -> Any:

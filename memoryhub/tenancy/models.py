@@ -10,8 +10,6 @@ from memoryhub.tenancy.domain import Language
 
 
 class AgentQuerySet(models.QuerySet["Agent"]):
-    """Agents, narrowed to those a key may touch."""
-
     def among(self, agent_ids: frozenset[str] | None) -> "AgentQuerySet":
         """Filter to the given agents; None means all."""
         return self if agent_ids is None else self.filter(agent_id__in=agent_ids)

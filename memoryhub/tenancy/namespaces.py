@@ -40,8 +40,6 @@ class NamespaceError(DomainError, ValueError):
 
 @dataclass(frozen=True, slots=True)
 class NamespaceQuery:
-    """One namespace prefix with the most results wanted and the floor on their relevance."""
-
     prefix: str
     top_k: int
     relevance_score: float

@@ -36,12 +36,10 @@ def check_overrides(*layers: Mapping[str, Any]) -> None:
 
 
 def operator_keys() -> frozenset[str]:
-    """Return the policy values that only an operator may change."""
     return frozenset(key for policy in policy_classes() for key in policy.OPERATOR_ONLY)
 
 
 def effective_policy(policy: type[PolicyType], agent: Agent | None, actor: Actor | None) -> PolicyType:
-    """Return one policy as it holds for an actor: user → agent → default (SPEC A1)."""
     return policy.from_overrides(agent.policy if agent else {}, actor.policy if actor else {})
 
 

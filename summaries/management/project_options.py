@@ -5,7 +5,7 @@ from typing import Any
 
 from django.core.management.base import CommandError, CommandParser, OutputWrapper
 
-from memoryhub.tenancy.domain import actor_id, effective_user
+from memoryhub.tenancy.domain import actor_id
 from memoryhub.tenancy.models import Actor, Agent
 from summaries.actions.files import FileReport
 from summaries.domain.files import FileStatus
@@ -28,7 +28,7 @@ def named_actor(options: dict[str, Any]) -> Actor | None:
     agent = Agent.objects.filter(agent_id=options["agent"]).first()
     if agent is None:
         raise CommandError(f"There is no agent {options['agent']!r}.")
-    user = effective_user(requested=options["user"] or "", fixed=agent.fixed_user_id)
+    user = agent.fixed_user_id or options["user"] or ""
     found = Actor.objects.select_related("agent").filter(id=actor_id(agent.agent_id, user)).first()
     if found is None:
         raise CommandError(f"The agent {agent.agent_id!r} has no memory of a user {user!r}.")

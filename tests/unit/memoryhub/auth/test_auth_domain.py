@@ -13,7 +13,6 @@ from memoryhub.auth.domain import (
     curator,
     draw_key,
     key_digest,
-    key_principal,
 )
 
 
@@ -30,9 +29,8 @@ def test_digest_of_what_is_no_text_is_a_digest_all_the_same() -> None:
 
 
 def principal(*, agents: list[str] | None = None, user: str | None = None) -> Principal:
-    return key_principal(
-        id=uuid4(), name="k", scopes=["read"], agent_ids=agents, user_id=user, is_trusted=True
-    )
+    names = None if agents is None else frozenset(agents)
+    return Principal(PrincipalKind.KEY, str(uuid4()), "k", frozenset({Scope.READ}), names, user)
 
 
 def test_key_without_limits_may_touch_all() -> None:

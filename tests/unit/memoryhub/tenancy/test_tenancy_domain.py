@@ -15,7 +15,6 @@ from memoryhub.tenancy.domain import (
     Trust,
     TrustPolicy,
     actor_id,
-    effective_user,
     number,
     one_of,
     switch,
@@ -37,12 +36,6 @@ def test_actor_id_keeps_agents_and_users_apart(
 ) -> None:
     same = (agent, user) == (other_agent, other_user)
     assert (actor_id(agent, user) == actor_id(other_agent, other_user)) is same
-
-
-def test_owner_mode_files_everybody_under_one_user() -> None:
-    assert effective_user(requested="guest", fixed="owner") == "owner"
-    assert effective_user(requested="", fixed="owner") == "owner"
-    assert effective_user(requested="guest", fixed="") == "guest"
 
 
 @pytest.mark.parametrize(
