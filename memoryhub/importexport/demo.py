@@ -5,7 +5,6 @@
 
 import io
 import re
-from collections.abc import Iterable
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import Any, Final
@@ -14,7 +13,7 @@ from django.db import transaction
 
 from memoryhub.auth.domain import Principal
 from memoryhub.importexport.importer import Names, check, store
-from memoryhub.importexport.jsonl import Digest, Line, Part, read_lines
+from memoryhub.importexport.jsonl import Digest, Part, read_lines
 from memoryhub.tenancy.models import Agent
 
 DEMO: Final = Path(__file__).with_name("demo.jsonl")
@@ -31,17 +30,13 @@ def load_demo(*, by: Principal, now: datetime) -> None:
     agents = [line.values["agent_id"] for line in lines if line.part is Part.AGENT]
     if Agent.objects.filter(agent_id__in=agents).exists():
         return
-    moved = io.BytesIO(_moved(lines, by=timedelta(days=(now - DEMO_ENDS_AT).days)))
-    checked = check(moved, Names(), progress=_silent)
+    digest, days = Digest(), timedelta(days=(now - DEMO_ENDS_AT).days)
+    body = [digest.line(line.part, _moved_value(line.values, days), table=line.table) for line in lines]
+    moved = io.BytesIO(b"".join([*body, digest.end()]))
+    checked = check(moved, Names(), progress=lambda count: None)
     moved.seek(0)
     with transaction.atomic():
-        store(moved, checked, Names(), by=by, now=now, dry_run=False, progress=_silent)
-
-
-def _moved(lines: Iterable[Line], *, by: timedelta) -> bytes:
-    digest = Digest()
-    body = [digest.line(line.part, _moved_value(line.values, by), table=line.table) for line in lines]
-    return b"".join([*body, digest.end()])
+        store(moved, checked, Names(), by=by, now=now, dry_run=False, progress=lambda count: None)
 
 
 def _moved_value(value: Any, by: timedelta) -> Any:
@@ -54,7 +49,3 @@ def _moved_value(value: Any, by: timedelta) -> Any:
     if isinstance(value, str) and _DATE.fullmatch(value):
         return (date.fromisoformat(value) + by).isoformat()
     return value
-
-
-def _silent(count: int) -> None:
-    """Report no progress: the demo takes a second or two."""

@@ -9,7 +9,7 @@ from uuid import UUID
 from django.db import connection, models, transaction
 
 from memoryhub.auth.tenancy import UnknownRow
-from memoryhub.importexport.fields import ACTOR, ACTORS, AGENTS, Table, exported_tables
+from memoryhub.importexport.fields import ACTORS, AGENTS, Table, exported_tables
 from memoryhub.importexport.jsonl import Digest, Part, header
 from memoryhub.tenancy.models import Actor, Agent
 
@@ -26,7 +26,6 @@ class Whose:
     user_id: str | None = None
 
     def check(self) -> None:
-        """Raise UnknownRow for an unknown agent or user."""
         if self.agent_id is not None and not self.agents().exists():
             raise UnknownRow("No such agent.")
         if self.user_id is not None and not self.actors().exists():
@@ -64,7 +63,6 @@ def export(whose: Whose) -> Iterator[bytes]:
 
 
 def export_lines(whose: Whose) -> Iterator[bytes]:
-    """Yield the lines of the export."""
     tables, digest = exported_tables(), Digest()
     with snapshot():
         yield digest.line(Part.HEADER, header(_counts(whose, tables)))
@@ -72,14 +70,10 @@ def export_lines(whose: Whose) -> Iterator[bytes]:
             yield digest.line(Part.AGENT, agent)
             for actor in _read(ACTORS, whose.actors().filter(agent_id=agent["agent_id"])):
                 yield digest.line(Part.ACTOR, actor)
-                yield from _rows(UUID(actor["id"]), tables, digest)
+                for table in tables:
+                    for row in _read(table, table.rows.filter(actor_id=UUID(actor["id"]))):
+                        yield digest.line(Part.ROW, row, table=table.name)
     yield digest.end()
-
-
-def _rows(actor: UUID, tables: list[Table], digest: Digest) -> Iterator[bytes]:
-    for table in tables:
-        for row in _read(table, table.rows.filter(**{ACTOR: actor})):
-            yield digest.line(Part.ROW, row, table=table.name)
 
 
 def _read(table: Table, rows: models.QuerySet[Any]) -> Iterator[dict[str, Any]]:

@@ -29,6 +29,7 @@ from memoryhub.tenancy.models import Actor, Agent
 Encode = Callable[[Any], Any]
 Decode = Callable[[Any], Any]
 _WORDS = {"Infinity": math.inf, "-Infinity": -math.inf, "NaN": math.nan}
+_NAMES = {str(value): word for word, value in _WORDS.items()}
 _MICROSECOND = timedelta(microseconds=1)
 
 
@@ -50,7 +51,18 @@ def codec_of(field: models.Field) -> Codec:
     if isinstance(field, models.ForeignKey):
         return codec_of(field.target_field)
     if isinstance(field, ArrayField):
-        return _array(codec_of(field.base_field))
+        item = codec_of(field.base_field)
+
+        def decode(values: Any) -> Any:
+            if not isinstance(values, list):
+                raise WrongValue("is no list.")
+            return [None if each is None else item.decode(each) for each in values]
+
+        return Codec(
+            lambda values: [None if each is None else item.encode(each) for each in values],
+            decode,
+            item.refers,
+        )
     for kind, codec in _CODECS:
         if isinstance(field, kind):
             return codec
@@ -85,19 +97,7 @@ def reader_of(field: models.Field) -> Decode:
     return read
 
 
-def _array(item: Codec) -> Codec:
-    def encode(values: Any) -> Any:
-        return [None if each is None else item.encode(each) for each in values]
-
-    def decode(values: Any) -> Any:
-        if not isinstance(values, list):
-            raise WrongValue("is no list.")
-        return [None if each is None else item.decode(each) for each in values]
-
-    return Codec(encode, decode, item.refers)
-
-
-def _same(value: Any) -> Any:
+def _keep(value: Any) -> Any:
     return value
 
 
@@ -129,18 +129,6 @@ def _moment(text: str) -> datetime:
     return moment
 
 
-def _as_utc(moment: datetime) -> str:
-    return moment.astimezone(UTC).isoformat()
-
-
-def _write_number(value: float) -> Any:
-    return (
-        value
-        if math.isfinite(value)
-        else next(word for word, each in _WORDS.items() if repr(each) == repr(value))
-    )
-
-
 def _read_number(value: Any) -> float:
     if isinstance(value, str) and value in _WORDS:
         return _WORDS[value]
@@ -150,7 +138,7 @@ def _read_number(value: Any) -> float:
         raise WrongValue("is too large.") from None
 
 
-def _microseconds(value: Any) -> timedelta:
+def _read_duration(value: Any) -> timedelta:
     try:
         return timedelta(microseconds=_a(int)(value))
     except OverflowError:
@@ -160,9 +148,9 @@ def _microseconds(value: Any) -> timedelta:
 # The first that fits counts: what is derived from another type stands before it.
 _CODECS: tuple[tuple[type[models.Field] | tuple[type[models.Field], ...], Codec], ...] = (
     (models.UUIDField, Codec(str, _parsed(UUID), refers=True)),
-    (models.DateTimeField, Codec(_as_utc, _parsed(_moment))),
+    (models.DateTimeField, Codec(lambda moment: moment.astimezone(UTC).isoformat(), _parsed(_moment))),
     (models.DateField, Codec(date.isoformat, _parsed(date.fromisoformat))),
-    (models.DurationField, Codec(lambda value: value // _MICROSECOND, _microseconds)),
+    (models.DurationField, Codec(lambda value: value // _MICROSECOND, _read_duration)),
     (
         models.BinaryField,
         Codec(
@@ -170,12 +158,15 @@ _CODECS: tuple[tuple[type[models.Field] | tuple[type[models.Field], ...], Codec]
             _parsed(lambda text: base64.b64decode(text, validate=True)),
         ),
     ),
-    (models.JSONField, Codec(_same, _same, refers=True)),
-    (models.BooleanField, Codec(_same, _a(bool))),
+    (models.JSONField, Codec(_keep, _keep, refers=True)),
+    (models.BooleanField, Codec(_keep, _a(bool))),
     (models.DecimalField, Codec(str, _parsed(Decimal))),
-    (models.FloatField, Codec(_write_number, _read_number)),
-    (models.IntegerField, Codec(_same, _a(int))),
-    ((models.CharField, models.TextField), Codec(_same, _a(str))),
+    (
+        models.FloatField,
+        Codec(lambda value: value if math.isfinite(value) else _NAMES[str(value)], _read_number),
+    ),
+    (models.IntegerField, Codec(_keep, _a(int))),
+    ((models.CharField, models.TextField), Codec(_keep, _a(str))),
 )
 
 ACTOR = "actor_id"
@@ -202,7 +193,6 @@ class Table:
 
     @cached_property
     def fields(self) -> tuple[models.Field, ...]:
-        """Return the columns that are written."""
         found = self.model._meta.concrete_fields
         given = {each.attname for each in self.source._meta.concrete_fields}
         return tuple(each for each in found if each.attname in given - {ACTOR} and not each.generated)

@@ -50,23 +50,17 @@ def elements(file: BinaryIO, *, longest: int = LONGEST_LINE) -> Iterator[Element
     if first is None:
         return
     second = next(pieces, None)
-    if second is None:
-        yield from _unwrapped(first)
+    if second is not None:
+        yield first
+        yield second
+        yield from pieces
         return
-    yield first
-    yield second
-    yield from pieces
-
-
-def _unwrapped(only: Element) -> Iterator[Element]:
-    value = only.value
-    name = next(
-        (each for each in WRAPPERS if isinstance(value, dict) and isinstance(value.get(each), list)), ""
-    )
-    if not name:
-        yield only
+    value = first.value if isinstance(first.value, dict) else {}
+    wrapped = next((value[name] for name in WRAPPERS if isinstance(value.get(name), list)), None)
+    if wrapped is None:
+        yield first
         return
-    for number, inner in enumerate(value[name], 1):
+    for number, inner in enumerate(wrapped, 1):
         yield Element(0, inner, entry=number)
 
 
@@ -123,7 +117,6 @@ class _Cutter:
         self._keep(chunk[done:])
 
     def _next_line(self, chunk: bytes, done: int, place: int) -> Cut:
-        """Count a line; one outside of all objects ends stray text."""
         if self.depth == 0:
             self.kept += chunk[done:place]
             yield from self._strayed()
@@ -132,7 +125,6 @@ class _Cutter:
         return done
 
     def _at(self, sign: bytes, chunk: bytes, done: int, place: int) -> Cut:
-        """Handle one bracket or comma; return the offset up to which the chunk is consumed."""
         if sign in _OPENING:
             return (yield from self._open(sign, chunk, done, place))
         if sign in _CLOSING:
@@ -195,8 +187,6 @@ class CannotImport(ValueError):
 
 @dataclass(frozen=True, kw_only=True)
 class Order:
-    """Parameters of an import: principal, names, time, progress callback."""
-
     names: Names
     by: Principal
     now: datetime
@@ -226,24 +216,22 @@ EXPORT_FORMATS: Final[dict[str, Export]] = {}
 
 
 def recognised(element: Element) -> str:
-    """Return the name of the format of an element; "" for an unknown one."""
     return next((name for name, each in IMPORT_FORMATS.items() if each.recognises(element.value)), "")
 
 
 def take_elements(name: str, elements: Iterable[Element], *, order: Order, dry_run: bool) -> Report:
     """Import a foreign export and return the report; a dry run rolls everything back."""
     report, take = Report(), IMPORT_FORMATS[name].take
-    elements = _counted(elements, report)
+
+    def noted() -> Iterator[Element]:
+        for element in elements:
+            report.entry = element.entry
+            yield element
+
     if not dry_run:
-        take(elements, order=order, report=report)
+        take(noted(), order=order, report=report)
         return report
     with transaction.atomic():
-        take(elements, order=order, report=report)
+        take(noted(), order=order, report=report)
         transaction.set_rollback(True)
     return report
-
-
-def _counted(elements: Iterable[Element], report: Report) -> Iterator[Element]:
-    for element in elements:
-        report.entry = element.entry
-        yield element

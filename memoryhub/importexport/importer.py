@@ -60,7 +60,6 @@ class Renaming:
         self.ids[old.int] = new.int
 
     def id(self, text: Any) -> Any:
-        """Return the new id of an old one; other values unchanged."""
         if not isinstance(text, str) or len(text) != 36:
             return text
         try:
@@ -82,7 +81,6 @@ class Renaming:
 
 
 def renamed_id(old: UUID, actor: UUID) -> UUID:
-    """Derive the id of a row imported into another actor."""
     digest = hashlib.sha256(actor.bytes + old.bytes).digest()
     number = int.from_bytes(old.bytes[:_TIME_BYTES] + digest[: 16 - _TIME_BYTES], "big")
     return UUID(int=number & ~_FIXED_BITS | _VERSION_7)
@@ -93,7 +91,6 @@ def owners(old: tuple[str, str], new: tuple[str, str]) -> dict[str, str]:
 
 
 def namespace(path: Any, owners: Mapping[str, str]) -> Any:
-    """Replace the owner in a namespace."""
     if not isinstance(path, str):
         return path
     return "/".join(owners.get(part, part) for part in path.split("/"))
@@ -101,13 +98,11 @@ def namespace(path: Any, owners: Mapping[str, str]) -> Any:
 
 Progress = Callable[[int], None]
 MOST_PROBLEMS: Final = 20
-_READ_BEFORE_TOLD: Final = 1_000
+_PROGRESS_LINES: Final = 1_000
 
 
 @dataclass
 class Checked:
-    """Result of the check: lines, agents, actors, and ids that change."""
-
     lines: int = 0
     agents: set[str] = field(default_factory=set)
     actors: int = 0
@@ -115,7 +110,6 @@ class Checked:
 
 
 def check_names(names: Names) -> None:
-    """Raise BrokenFile for an invalid agent or user id."""
     if names.agent_id is not None and not AGENT_ID_PATTERN.match(names.agent_id):
         raise BrokenFile("An agent's id has letters, digits, - and _ alone.")
     if names.user_id is not None and (len(names.user_id) > MAX_USER_ID or "\x00" in names.user_id):
@@ -128,8 +122,8 @@ def check(file: BinaryIO, names: Names, *, progress: Progress) -> Checked:
     found = _Check(names, {table.name: table for table in exported_tables()})
     for line in read_lines(file):
         found.take(line)
-        if line.number % _READ_BEFORE_TOLD == 0:
-            progress(_READ_BEFORE_TOLD)
+        if line.number % _PROGRESS_LINES == 0:
+            progress(_PROGRESS_LINES)
     found.finish()
     return found.checked
 
@@ -144,7 +138,6 @@ class _Check:
         self.new_actor: UUID | None = None
 
     def take(self, line: Line) -> None:
-        """Check one line."""
         self.checked.lines = line.number
         takes: dict[Part, Callable[[Line], None]] = {
             Part.AGENT: self._agent, Part.ACTOR: self._actor, Part.ROW: self._row
@@ -158,7 +151,6 @@ class _Check:
                 raise BrokenFile("\n".join([*self.problems, "… and perhaps more."])) from None
 
     def finish(self) -> None:
-        """Raise BrokenFile where a line was wrong, or the names do not fit the file."""
         if self.names.agent_id is not None and len(self.checked.agents) > 1:
             self.problems.append("The file holds several agents; --agent would make one of them.")
         if self.names.user_id is not None and self.checked.actors > 1:
@@ -199,7 +191,9 @@ def index(actor_id: UUID, owners: Sequence[Any]) -> None:
 
     Runs in the caller's transaction. Client-supplied vectors are not exported; the provider computes them again.
     """
-    for model in _indexes_of(owners):
+    for model in index_models():
+        if not owners or not isinstance(owners[0], model._meta.get_field(model.owner_field).related_model):
+            continue
         findable = [owner for owner in owners if model.is_findable(owner)]
         spaces = writing_spaces()
         words = [model.words_of(owner) for owner in findable]
@@ -217,12 +211,6 @@ def index(actor_id: UUID, owners: Sequence[Any]) -> None:
         after_indexing(entries, actor_id)
 
 
-def _indexes_of(owners: Sequence[Any]) -> Iterator[Any]:
-    for model in index_models():
-        if owners and isinstance(owners[0], model._meta.get_field(model.owner_field).related_model):
-            yield model
-
-
 ROWS_AT_ONCE: Final = 500
 BYTES_AT_ONCE: Final = 4 * 2**20
 
@@ -233,17 +221,10 @@ ORPHAN: Final = "refers to a row that is not here."
 
 @dataclass(frozen=True)
 class Row:
-    """A row to write, with its line number."""
-
     line: int
     instance: Any = field(repr=False)
     values: Mapping[str, Any] = field(repr=False)
     size: int = 0
-
-    @property
-    def pk(self) -> Any:
-        """Return the primary key; a tuple for a composite one."""
-        return self.instance.pk
 
 
 def store(
@@ -302,8 +283,10 @@ class _Storing:
         row = Row(line.number, AGENTS.read(values, None), values)
         with transaction.atomic():
             if self._insert(AGENTS, self._unknown(AGENTS, [row])):
+                agent_id = row.instance.pk
                 audit.record(
-                    by=self.by, verb="import", object_kind="agent", object_id=row.pk, agent_id=row.pk, now=self.now
+                    by=self.by, verb="import", object_kind="agent", object_id=agent_id, agent_id=agent_id,
+                    now=self.now,
                 )  # fmt: skip
 
     def _actor(self, line: Line) -> None:
@@ -318,7 +301,7 @@ class _Storing:
             self._insert(ACTORS, self._unknown(ACTORS, [row]))
         self.actor = Actor.objects.select_related("agent").get(id=key)
         if self.actor.agent.fixed_user_id not in ("", new[1]):
-            self.report.tell(
+            self.report.note(
                 line.number, ACTORS.name, "its agent here is in owner mode, and files under another user."
             )
 
@@ -327,21 +310,18 @@ class _Storing:
         if table != self.table or len(self.batch) >= ROWS_AT_ONCE or self.size >= BYTES_AT_ONCE:
             self._flush(is_last=table != self.table)
         self.table = table
-        values = self._renamed(table, line.values)
+        values = line.values
+        if self.renaming.ids:
+            values = {
+                name: namespace(value, self.owners)
+                if name == "namespace"
+                else self.renaming.within(value, self.owners)
+                if table.codecs[name].refers
+                else value
+                for name, value in values.items()
+            }
         self.batch.append(Row(line.number, table.read(values, self._key()), values, line.size))
         self.size += line.size
-
-    def _renamed(self, table: Table, values: Mapping[str, Any]) -> Mapping[str, Any]:
-        if not self.renaming.ids:
-            return values
-        return {
-            name: namespace(value, self.owners)
-            if name == "namespace"
-            else self.renaming.within(value, self.owners)
-            if table.codecs[name].refers
-            else value
-            for name, value in values.items()
-        }
 
     def _key(self) -> UUID:
         if self.actor is None:  # pragma: no cover - the check has seen every row below an actor
@@ -383,33 +363,26 @@ class _Storing:
         if not names:
             return rows, []
         wanted = {getattr(row.instance, name) for row in rows for name in names} - {None}
-        present = self._present(table, wanted)
-        ready = rows
-        while True:
-            known = present | {row.pk for row in ready}
-            kept = [row for row in ready if {getattr(row.instance, name) for name in names} - {None} <= known]
-            if len(kept) == len(ready):
-                going = {row.line for row in ready}
-                return ready, [row for row in rows if row.line not in going]
-            ready = kept
+        ready = _resolvable(rows, names, self._present(table, wanted), among_rows=True)
+        lines = {row.line for row in ready}
+        return ready, [row for row in rows if row.line not in lines]
 
     def _present(self, table: Table, pks: Iterable[Any]) -> set[Any]:
         found = table.rows.filter(actor_id=self._key(), pk__in=list(pks))
         return set(found.values_list("pk", flat=len(table.key_order) == 1))
 
     def _unknown(self, table: Table, rows: list[Row]) -> list[Row]:
-        """Return the rows that do not exist yet; report the others."""
         is_owned = table not in (AGENTS, ACTORS)
-        found = _here(table, rows, is_owned=is_owned)
+        found = {each.pk: each for each in table.rows.filter(pk__in=[row.instance.pk for row in rows])}
         unknown = []
         for row in rows:
-            if row.pk not in found:
+            if row.instance.pk not in found:
                 unknown.append(row)
                 continue
-            owner, stored = found[row.pk]
-            if is_owned and owner != self._key():
+            if is_owned and found[row.instance.pk].actor_id != self._key():
                 self.report.refuse(row.line, table.name, TAKEN)
                 continue
+            stored = table.written(tuple(getattr(found[row.instance.pk], name) for name in table.codecs))
             differs = any(stored.get(name) != value for name, value in row.values.items())
             self.report.know(row.line, table.name, KEPT if differs else "")
         return unknown
@@ -419,8 +392,8 @@ class _Storing:
         good = rows
         for name, model in table.references.items():
             wanted = {getattr(row.instance, name) for row in good} - {None}
-            present = {None, *(self._present(Table(model), wanted) if wanted else ())}
-            good = _leading(good, name, present, are_own=model is table.model)
+            present = self._present(Table(model), wanted) if wanted else set()
+            good = _resolvable(good, [name], present, among_rows=model is table.model)
         kept = {row.line for row in good}
         for row in rows:
             if row.line not in kept:
@@ -428,61 +401,50 @@ class _Storing:
         return good
 
     def _insert(self, table: Table, rows: list[Row]) -> list[Row]:
-        """Insert rows in bulk or, where that fails, one by one; return those written."""
         try:
             with transaction.atomic():
                 table.model._base_manager.bulk_create([row.instance for row in rows])
             written = rows
         except DatabaseError:
-            written = [row for row in _referred_first(table, rows) if self._insert_alone(table, row)]
+            written = []
+            own = [name for name, model in table.references.items() if model is table.model]
+            for row in _referred_first(own, rows):
+                wanted = {getattr(row.instance, name) for name in own} - {None, row.instance.pk}
+                if wanted and not wanted <= self._present(table, wanted):
+                    self.report.refuse(row.line, table.name, ORPHAN)
+                    continue
+                try:
+                    with transaction.atomic():
+                        table.model._base_manager.bulk_create([row.instance])
+                except DatabaseError as error:
+                    self.report.refuse(row.line, table.name, _reason(error))
+                else:
+                    written.append(row)
         if written:
             self.report.made[table.name] += len(written)
             self.made[table.name] += len(written)
         return written
 
-    def _insert_alone(self, table: Table, row: Row) -> bool:
-        if not self._still_referring(table, row):
-            self.report.refuse(row.line, table.name, ORPHAN)
-            return False
-        try:
-            with transaction.atomic():
-                table.model._base_manager.bulk_create([row.instance])
-        except DatabaseError as error:
-            self.report.refuse(row.line, table.name, _reason(error))
-            return False
-        return True
 
-    def _still_referring(self, table: Table, row: Row) -> bool:
-        own = [name for name, model in table.references.items() if model is table.model]
-        wanted = {getattr(row.instance, name) for name in own} - {None, row.pk}
-        return not wanted or wanted <= self._present(table, wanted)
-
-
-def _leading(rows: list[Row], name: str, present: set[Any], *, are_own: bool) -> list[Row]:
+def _resolvable(rows: list[Row], names: Sequence[str], present: set[Any], *, among_rows: bool) -> list[Row]:
+    """Return the rows whose columns `names` refer to what is present or, with `among_rows`, to each other."""
     while True:
-        known = present | {row.pk for row in rows} if are_own else present
-        good = [row for row in rows if getattr(row.instance, name) in known]
-        if len(good) == len(rows):
-            return good
-        rows = good
+        known = {None, *present, *((row.instance.pk for row in rows) if among_rows else ())}
+        kept = [row for row in rows if all(getattr(row.instance, name) in known for name in names)]
+        if len(kept) == len(rows):
+            return kept
+        rows = kept
 
 
-def _here(table: Table, rows: list[Row], *, is_owned: bool) -> dict[Any, tuple[Any, dict[str, Any]]]:
-    found = {}
-    for instance in table.rows.filter(pk__in=[row.pk for row in rows]):
-        values = table.written(tuple(getattr(instance, name) for name in table.codecs))
-        found[instance.pk] = (instance.actor_id if is_owned else None, values)
-    return found
-
-
-def _referred_first(table: Table, rows: list[Row]) -> Iterator[Row]:
-    """Order rows so that referenced ones of the same table come first; cycles stay as they are."""
-    own = [name for name, model in table.references.items() if model is table.model]
+def _referred_first(own: Sequence[str], rows: list[Row]) -> Iterator[Row]:
+    """Order rows so that those that others refer to by the columns `own` come first; cycles stay as they are."""
     waiting = rows
     while waiting:
-        keys = {row.pk for row in waiting}
+        keys = {row.instance.pk for row in waiting}
         free = [
-            row for row in waiting if not ({getattr(row.instance, name) for name in own} - {row.pk}) & keys
+            row
+            for row in waiting
+            if not ({getattr(row.instance, name) for name in own} - {row.instance.pk}) & keys
         ]
         yield from free or waiting
         done = {row.line for row in free or waiting}

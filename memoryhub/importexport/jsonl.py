@@ -24,8 +24,6 @@ MOST_DEPTH: Final = 100
 
 
 class Part(StrEnum):
-    """Type of a line."""
-
     HEADER = "memoryhub"
     AGENT = "agent"
     ACTOR = "actor"
@@ -39,8 +37,6 @@ class BrokenFile(ValueError):
 
 @dataclass(frozen=True)
 class Line:
-    """One parsed line of an export."""
-
     number: int
     part: Part
     values: Mapping[str, Any] = field(repr=False)
@@ -49,8 +45,6 @@ class Line:
 
 
 class Digest:
-    """Running line count and SHA-256."""
-
     def __init__(self) -> None:
         self._lines = 0
         self._sum = hashlib.sha256()
@@ -59,7 +53,6 @@ class Digest:
         return self.note(_dumped({"table": table, part: values} if table else {part: values}))
 
     def note(self, line: bytes) -> bytes:
-        """Add a line to the digest."""
         self._lines += 1
         self._sum.update(line)
         return line
@@ -82,7 +75,12 @@ def read_lines(file: BinaryIO) -> Iterator[Line]:
     Raises BrokenFile where the file is incomplete, altered, or of an unknown version.
     """
     digest, ended, number = Digest(), False, 0
-    for number, raw in _raw_lines(file):
+    while raw := file.readline(LONGEST_LINE + 1):
+        number += 1
+        if len(raw) > LONGEST_LINE:
+            raise BrokenFile(f"Line {number}: longer than {LONGEST_LINE} bytes.")
+        if not raw.endswith(b"\n"):
+            raise BrokenFile(f"Line {number}: ends in the middle: the file was cut.")
         if ended:
             raise BrokenFile(f"Line {number}: the export ended before this line.")
         line = _line(number, raw)
@@ -90,12 +88,15 @@ def read_lines(file: BinaryIO) -> Iterator[Line]:
             raise BrokenFile(
                 f"Line {number}: an export begins with its header, which is its first line alone."
             )
-        if line.part is Part.HEADER:
-            _check_version(line)
+        version = line.values.get("version")
+        if line.part is Part.HEADER and (version != VERSION or isinstance(version, bool)):
+            raise BrokenFile(
+                f"Line {number}: version {str(version)[:20]!a} is not known here, only {VERSION}."
+            )
         ended = line.part is Part.END
-        if ended:
-            _check_end(line, digest)
-        else:
+        if ended and line.values != digest.values():
+            raise BrokenFile(f"Line {number}: the lines before are not those that were exported.")
+        if not ended:
             digest.note(raw)
             yield line
     if not ended:
@@ -104,8 +105,12 @@ def read_lines(file: BinaryIO) -> Iterator[Line]:
 
 def load_json(raw: bytes, *, is_stored: bool = True) -> Any:
     """Parse JSON. Raises UnusableJSON for invalid input or, with `is_stored`, for values the database cannot hold."""
+
+    def refuse_constant(name: str) -> float:
+        raise UnusableJSON(f"{name} is no JSON number.")
+
     try:
-        value = json.loads(raw.decode("utf-8"), parse_constant=_no_constant, parse_float=_finite)
+        value = json.loads(raw.decode("utf-8"), parse_constant=refuse_constant, parse_float=_finite)
         # Neither NUL nor half a surrogate pair can stand in JSON but as an escape.
         if is_stored and b"\\u" in raw:
             check_storable(value, "the line")
@@ -138,17 +143,6 @@ def _check_depth(value: Any) -> None:
     raise UnusableJSON("nested too deep.")
 
 
-def _raw_lines(file: BinaryIO) -> Iterator[tuple[int, bytes]]:
-    number = 0
-    while raw := file.readline(LONGEST_LINE + 1):
-        number += 1
-        if len(raw) > LONGEST_LINE:
-            raise BrokenFile(f"Line {number}: longer than {LONGEST_LINE} bytes.")
-        if not raw.endswith(b"\n"):
-            raise BrokenFile(f"Line {number}: ends in the middle: the file was cut.")
-        yield number, raw
-
-
 def _line(number: int, raw: bytes) -> Line:
     try:
         value = load_json(raw)
@@ -166,25 +160,8 @@ def _line(number: int, raw: bytes) -> Line:
     return Line(number, part, values, table, len(raw))
 
 
-def _check_version(line: Line) -> None:
-    version = line.values.get("version")
-    if version != VERSION or isinstance(version, bool):
-        raise BrokenFile(
-            f"Line {line.number}: version {str(version)[:20]!a} is not known here, only {VERSION}."
-        )
-
-
-def _check_end(line: Line, digest: Digest) -> None:
-    if line.values != digest.values():
-        raise BrokenFile(f"Line {line.number}: the lines before are not those that were exported.")
-
-
 def _dumped(value: Any) -> bytes:
     return (json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False) + "\n").encode()
-
-
-def _no_constant(name: str) -> float:
-    raise UnusableJSON(f"{name} is no JSON number.")
 
 
 def _finite(digits: str) -> float:
@@ -195,7 +172,7 @@ def _finite(digits: str) -> float:
 
 
 MOST_NOTES: Final = 1_000
-"""As many lines are told one by one; the rest is counted."""
+"""Notes that are kept; the rest is counted."""
 
 
 @dataclass(frozen=True)
@@ -223,23 +200,18 @@ class Report:
     reasons: Counter[str] = field(default_factory=Counter)
     notes: list[Note] = field(default_factory=list)
     entry: int = 0
-    """Of the list that is read, the one that is at work; 0 where lines are told."""
+    """Position of the current entry in a list; 0 in JSON Lines."""
 
     def know(self, line: int, what: str, why: str = "") -> None:
-        """Count an existing row; with a reason, add a note."""
         self.known[what] += 1
         if why:
-            self._note(line, what, why)
+            self.note(line, what, why)
 
     def refuse(self, line: int, what: str, why: str) -> None:
-        """Count a refused row and add a note."""
         self.refused[what] += 1
-        self._note(line, what, why)
+        self.note(line, what, why)
 
-    def tell(self, line: int, what: str, why: str) -> None:
-        self._note(line, what, why)
-
-    def _note(self, line: int, what: str, why: str) -> None:
+    def note(self, line: int, what: str, why: str) -> None:
         self.reasons[why] += 1
         if len(self.notes) < MOST_NOTES:
             self.notes.append(Note(line, what, why, self.entry))

@@ -176,7 +176,7 @@ def _write_memory(
         return
     (report.made if is_new else report.known)[MEMORIES] += 1
     if written.status == Status.PENDING:
-        report.tell(line, MEMORIES, WAITS)
+        report.note(line, MEMORIES, WAITS)
 
 
 def _same_words(actor: Actor, text: str) -> UUID | None:
