@@ -45,8 +45,6 @@ class Piece:
 
 
 class PieceState(StrEnum):
-    """State of a piece of a backfill."""
-
     DONE = "done"
     ELSEWHERE = "elsewhere"
     WAITS = "waits"

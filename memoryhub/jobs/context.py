@@ -85,7 +85,6 @@ class JobContext:
             raise LeaseLost(f"{self.id} is not this worker's any more.")
 
     def renew(self) -> bool:
-        """Say that somebody still works on it; False where it is lost."""
         return bool(query("renew", **self.fence, lease_seconds=self.lease_seconds))
 
     def _hold(self) -> None:

@@ -19,8 +19,6 @@ LONGEST_PAUSE_SECONDS: Final = 600.0
 
 
 class State(StrEnum):
-    """State of a job."""
-
     QUEUED = "queued"
     RUNNING = "running"
     DONE = "done"
@@ -93,7 +91,6 @@ def after_stop(attempts: Attempts) -> Outcome:
 
 
 def after_breakdown(attempts: Attempts) -> Outcome:
-    """Judge an attempt that broke, ran out of time, or whose worker was lost."""
     if attempts.broken >= attempts.max_attempts:
         return Outcome(State.DEAD)
     return Outcome(State.QUEUED, pause_seconds(attempts.broken))
@@ -143,8 +140,6 @@ def rhythm(*, every_seconds: int | None = None, daily_at: str | None = None) -> 
 
 @dataclass(frozen=True)
 class Firing:
-    """Decision about a schedule: whether its job is due, and when the next one is."""
-
     is_due: bool
     next_at: datetime
 

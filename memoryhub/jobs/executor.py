@@ -167,7 +167,6 @@ def release(job: JobContext, judge: Callable[[Attempts], Outcome], *, error: str
 
 
 def sweep() -> int:
-    """Release the jobs whose lease ran out, and return how many."""
     with transaction.atomic():
         return _release_all(query("overdue"), after_breakdown, LOST)
 

@@ -14,8 +14,6 @@ STATES = [(state.value, state.value) for state in State]
 
 
 class JobQuerySet(models.QuerySet["Job"]):
-    """Jobs, narrowed by where they are on their way."""
-
     def open(self) -> "JobQuerySet":
         return self.filter(state__in=OPEN)
 
@@ -91,7 +89,6 @@ class Job(models.Model):
 
     @property
     def progress(self) -> dict[str, Any] | None:
-        """Progress of long work, where it reports any."""
         if self.progress_done is None:
             return None
         return {"done": self.progress_done, "total": self.progress_total}
@@ -115,8 +112,6 @@ class Worker(models.Model):
 
 
 class ScheduleState(models.Model):
-    """Next due time of a schedule."""
-
     name = models.CharField(max_length=64, primary_key=True)
     next_at = models.DateTimeField()
     last_at = models.DateTimeField(null=True, blank=True)

@@ -80,7 +80,6 @@ def enqueue_all(orders: Sequence[Order], *, actor_id: UUID) -> None:
 
 
 def enqueue_triggered(*events: Event, actor_id: UUID, session_id: UUID) -> None:
-    """Enqueue the jobs that run after these events of a session, in the caller's transaction."""
     has_model = settings.LLM.provider != "none"
     orders = [
         Order(
@@ -108,7 +107,6 @@ class Offer:
 
 
 def offer(count: int) -> list[Offer]:
-    """Take up to `count` due jobs out of the queue for one worker."""
     bounded = {each.name: each.at_once for each in KINDS.values() if each.at_once is not None}
     rows = query(
         "offer", count=count, for_seconds=OFFERED_SECONDS, kinds=[*bounded], most=[*bounded.values()]

@@ -36,8 +36,6 @@ class After:
 
 @dataclass(frozen=True)
 class Schedule:
-    """Recurrence of a job; `name` is that of the schedule's row."""
-
     name: str
     rhythm: Rhythm
 
@@ -114,7 +112,6 @@ def job(
 
 
 def job_kind(name: str) -> JobKind:
-    """Return a job's registration. Raises UnknownKind."""
     try:
         return KINDS[name]
     except KeyError:

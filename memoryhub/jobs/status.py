@@ -23,8 +23,6 @@ WAITS_TOO_LONG: Final = timedelta(minutes=5)
 
 
 class Mood(StrEnum):
-    """Overall state of background work."""
-
     IDLE = "idle"
     WORKING = "working"
     BEHIND = "behind"
@@ -56,7 +54,6 @@ class JobsStatus:
 
     @property
     def detail(self) -> str:
-        """Say it in a sentence, with what to do about it."""
         waiting, running, failed, dead = (
             self.jobs.get(state, 0) for state in (State.QUEUED, State.RUNNING, State.FAILED, State.DEAD)
         )

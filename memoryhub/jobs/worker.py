@@ -8,13 +8,11 @@ Whatever it gave to a worker must come back in time, a job or a ping; a worker t
 All workers are forked from the sentinel, which has loaded everything that jobs need: they share that memory.
 """
 
-import ctypes
 import logging
 import multiprocessing
 import os
 import signal
 import socket
-import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -35,7 +33,7 @@ from memoryhub.jobs.context import query
 from memoryhub.jobs.models import Worker
 from memoryhub.jobs.queue import fire_due, offer
 from memoryhub.jobs.registry import KINDS
-from memoryhub.runtime.processes import Wakeups
+from memoryhub.runtime.processes import Wakeups, die_with_parent
 
 log = logging.getLogger(__name__)
 Result = TypeVar("Result")
@@ -60,8 +58,6 @@ DRAIN_SECONDS: Final = 10.0
 
 DATABASE_SECONDS: Final = 5.0
 """How long one act may wait for the database; less than the supervisor waits for a sign of life."""
-
-_PR_SET_PDEATHSIG: Final = 1  # prctl(2)
 
 
 class DatabaseTooSlow(Exception):
@@ -122,7 +118,6 @@ class PooledWorker:
         self.due_at = self.given_at + within_seconds
 
     def hear(self) -> None:
-        """Read the results that are there."""
         while not self.results.empty():
             self.results.get()
             self.is_busy, self.heard_at = False, time.monotonic()
@@ -171,7 +166,6 @@ class WorkerPool(Sentinel):
             self._end()
 
     def spawn_worker(self) -> None:
-        """Fork a worker with queues of its own."""
         connections.close_all()  # a child must not share the parent's connection
         tasks, results = get_mp_context().SimpleQueue(), get_mp_context().SimpleQueue()
         timer = multiprocessing.Value("f", -1)
@@ -188,7 +182,6 @@ class WorkerPool(Sentinel):
                 self.spawn_worker()
 
     def _drop(self, each: PooledWorker, release: Callable[[UUID], int]) -> None:
-        """Kill a worker, and release what it had in hand."""
         each.process.kill()
         each.process.join(1)
         self.workers.remove(each)
@@ -255,10 +248,7 @@ def _run_worker(parent: int, tasks: Any, results: Any, timer: Any) -> None:
         signal.signal(number, signal.SIG_IGN)
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     signal.set_wakeup_fd(-1)
-    if sys.platform.startswith("linux"):
-        ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-    if os.getppid() != parent:
-        os._exit(1)  # it died before it could be followed
+    die_with_parent(parent)()
     run_tasks(tasks, results, timer, int(Conf.TIMEOUT))
 
 

@@ -41,7 +41,15 @@ class FileLock:
     def acquire(self) -> None:
         """Take the lock; raises `LockHeld` when it is not free within the timeout."""
         descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        if not wait_until(lambda: _try_lock(descriptor), timeout_seconds=self.timeout_seconds):
+
+        def is_mine() -> bool:
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                return False
+            return True
+
+        if not wait_until(is_mine, timeout_seconds=self.timeout_seconds):
             os.close(descriptor)
             raise LockHeld(str(self.path))
         self._descriptor = descriptor
@@ -53,7 +61,6 @@ class FileLock:
         os.pwrite(self._descriptor, text.encode(), 0)
 
     def release(self) -> None:
-        """Give the lock back; harmless when it is not held."""
         if self._descriptor is not None:
             os.close(self._descriptor)
             self._descriptor = None
@@ -68,16 +75,7 @@ class FileLock:
         self.release()
 
 
-def _try_lock(descriptor: int) -> bool:
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
-
-
 def is_locked(path: Path) -> bool:
-    """Say whether a living process holds the lock on this file."""
     if not path.exists():
         return False
     try:
@@ -104,46 +102,35 @@ def works_in(pid: int, folder: Path) -> bool:
     folder is looked for in the command line instead.
     """
     if not Path("/proc/self/cwd").exists():
-        return str(folder) in _command_line(pid)
+        found = subprocess.run(["ps", "-o", "command=", "-p", str(pid)], capture_output=True, text=True)
+        return str(folder) in found.stdout
     try:
         return Path(f"/proc/{pid}/cwd").readlink() == folder.resolve()
     except OSError:
         return False
 
 
-def _command_line(pid: int) -> str:
-    found = subprocess.run(["ps", "-o", "command=", "-p", str(pid)], capture_output=True, text=True)
-    return found.stdout
-
-
 def working_in(folder: Path) -> set[int]:
-    """Find the processes that work in the folder (empty where there is no /proc)."""
     pids = (int(entry.name) for entry in Path("/proc").glob("[0-9]*"))
     return {pid for pid in pids if works_in(pid, folder)}
 
 
 def kill_all(pids: Iterable[int], number: signal.Signals) -> None:
-    """Send a signal to each process that still exists."""
     for pid in pids:
-        try:
+        with suppress(ProcessLookupError):
             os.kill(pid, number)
-        except ProcessLookupError:
-            continue
 
 
-def die_with_parent() -> Callable[[], None]:
-    """Return a `preexec_fn` that makes the kernel kill the child when its parent dies, even by SIGKILL.
+def die_with_parent(parent: int) -> Callable[[], None]:
+    """Return what a child calls so that the kernel kills it when its parent dies, even by SIGKILL (Linux only).
 
-    Linux only; elsewhere it does nothing. The parent may already be gone between fork and prctl, hence
-    the second look at the parent's pid.
+    The parent may already be gone between fork and prctl, hence the second look at its pid.
     """
-    if not sys.platform.startswith("linux"):
-        return lambda: None
-    libc = ctypes.CDLL(None, use_errno=True)
-    parent = os.getpid()
+    libc = ctypes.CDLL(None, use_errno=True) if sys.platform.startswith("linux") else None
 
     def arrange() -> None:
-        libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+        if libc is not None:
+            libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
         if os.getppid() != parent:
             os._exit(1)
 

@@ -64,7 +64,6 @@ class Program:
     longest_pause_seconds: float = 30.0
 
     def command(self, environment: Environment) -> list[str]:
-        """Give the command line, run by the same Python as ours."""
         values = {"host": environment.host, "port": environment.port, "workers": environment.workers}
         return [sys.executable, *(word.format(**values) for word in self.arguments.split())]
 
@@ -104,8 +103,6 @@ def restart_delay_seconds(failures: int, longest: float = 30.0) -> float:
 
 
 class Child:
-    """A process of one program, and when to try again after it died."""
-
     def __init__(self, program: Program, environment: Environment) -> None:
         self.program = program
         self.command = program.command(environment)
@@ -118,26 +115,22 @@ class Child:
         self._alive_until = 0.0
 
     def start(self) -> None:
-        """Start it now."""
         if self.program.shows_life:
-            self.process = self._start_with_heartbeat()
+            self.close_heartbeat()
+            self._heartbeat, writer = os.pipe()
+            for end in (self._heartbeat, writer):
+                os.set_blocking(end, False)
+            environment = {**self.environment, HEARTBEAT: str(writer)}
+            try:
+                self.process = spawn(self.command, environment, keep=(writer,))
+            finally:
+                os.close(writer)
         else:
             self.process = spawn(self.command, self.environment)
         self.started_at = time.monotonic()
         self._alive_until = self.started_at + SILENT_START_SECONDS
 
-    def _start_with_heartbeat(self) -> subprocess.Popen[bytes]:
-        self.close_heartbeat()
-        self._heartbeat, writer = os.pipe()
-        for end in (self._heartbeat, writer):
-            os.set_blocking(end, False)
-        try:
-            return spawn(self.command, {**self.environment, HEARTBEAT: str(writer)}, keep=(writer,))
-        finally:
-            os.close(writer)
-
     def close_heartbeat(self) -> None:
-        """Forget the pipe through which it showed that it lives."""
         if self._heartbeat is not None:
             os.close(self._heartbeat)
             self._heartbeat = None
@@ -160,24 +153,19 @@ class Child:
             say(f"{self.program.name} has not been heard of; ending it.")
             kill_group(self.process)
             self.process.wait()
-        if self.is_dead:
-            self._note_death(now, say)
+        if self.process is not None and self.is_dead:
+            lived_long = now - self.started_at > HEALTHY_AFTER_SECONDS
+            self.failures = 1 if lived_long else self.failures + 1
+            delay = restart_delay_seconds(self.failures, self.program.longest_pause_seconds)
+            ending = describe_exit(self.process.returncode)
+            say(f"{self.program.name} ended ({ending}); again in {delay:g} s.")
+            kill_group(self.process)
+            self.process, self.start_at = None, now + delay
         if self.process is None and now >= self.start_at:
             self.start()
 
-    def _note_death(self, now: float, say: Say) -> None:
-        assert self.process is not None
-        lived_long = now - self.started_at > HEALTHY_AFTER_SECONDS
-        self.failures = 1 if lived_long else self.failures + 1
-        delay = restart_delay_seconds(self.failures, self.program.longest_pause_seconds)
-        say(f"{self.program.name} ended ({describe_exit(self.process.returncode)}); again in {delay:g} s.")
-        kill_group(self.process)
-        self.process, self.start_at = None, now + delay
-
 
 class Supervisor:
-    """Runs one memoryhub until it is told to stop."""
-
     def __init__(
         self, environment: Environment, *, say: Say, programs: tuple[Program, ...] = PROGRAMS
     ) -> None:
@@ -199,24 +187,22 @@ class Supervisor:
         with self._only_one(), self.wakeups:
             if self.serves_web:
                 check_port(self.environment.host, self.environment.port)
-                self._warn_of_hosts()
+                if self.environment.host in EVERY_INTERFACE and not os.environ.get("ALLOWED_HOSTS"):
+                    self.say(
+                        f"HOST {self.environment.host} lets other machines in, but ALLOWED_HOSTS is not set, so they "
+                        "get a 400: set it to the names and addresses they use, with commas."
+                    )
             try:
                 self._prepare()
                 self._start_programs()
-                self._watch()
+                while True:
+                    self._keep_alive()
             except StopRequested:
                 self.say("Stopping.")
             finally:
                 self._end_children()
                 if self.cluster:
                     self.cluster.stop()
-
-    def _warn_of_hosts(self) -> None:
-        if self.environment.host in EVERY_INTERFACE and not os.environ.get("ALLOWED_HOSTS"):
-            self.say(
-                f"HOST {self.environment.host} lets other machines in, but ALLOWED_HOSTS is not set, so they get a "
-                "400: set it to the names and addresses they use, with commas."
-            )
 
     @contextmanager
     def _only_one(self) -> Iterator[None]:
@@ -232,8 +218,10 @@ class Supervisor:
                 f"{path} belongs to another user. Run as that user, or choose another MEMORYHUB_DATA_DIR."
             ) from None
         except LockHeld:
+            noted = read_holder(path)
+            holder = f"process {noted[0]}, {noted[1]}" if noted else "a process that is just starting"
             raise SupervisorError(
-                f"memoryhub already runs on {path.parent}: {describe_holder(path)}. End it with `make stop`, "
+                f"memoryhub already runs on {path.parent}: {holder}. End it with `make stop`, "
                 "or choose another MEMORYHUB_DATA_DIR and PORT for a second one."
             ) from None
         except OSError as problem:
@@ -293,17 +281,13 @@ class Supervisor:
 
     # Keeping alive
 
-    def _watch(self) -> None:
-        while True:
-            if self.cluster and not self.cluster.is_alive():
-                self._revive_postgres(self.cluster)
-            for child in self.children:
-                child.tend(time.monotonic(), self.say)
-            self._wait(self._seconds_to_next_start())
-
-    def _seconds_to_next_start(self) -> float:
+    def _keep_alive(self) -> None:
+        if self.cluster and not self.cluster.is_alive():
+            self._revive_postgres(self.cluster)
+        for child in self.children:
+            child.tend(time.monotonic(), self.say)
         due = [child.start_at - time.monotonic() for child in self.children if child.process is None]
-        return max(0.0, min([WATCH_SECONDS, *due]))
+        self._wait(max(0.0, min([WATCH_SECONDS, *due])))
 
     def _revive_postgres(self, cluster: EmbeddedCluster) -> None:
         """Start PostgreSQL again; if it had to take another port, the children must learn it."""
@@ -315,22 +299,18 @@ class Supervisor:
             self.postgres_failures += 1
             delay = restart_delay_seconds(self.postgres_failures)
             self.say(f"{failure} Again in {delay:g} s.")
-            self._wait_through(delay)
+            ends_at = time.monotonic() + delay
+            while (left := ends_at - time.monotonic()) > 0:
+                self._wait(left)
             return
         self.postgres_failures = 0
         self.say("PostgreSQL runs again.")
         if cluster.connection() != before:
             self._end_children()
 
-    def _wait_through(self, seconds: float) -> None:
-        deadline = time.monotonic() + seconds
-        while (left := deadline - time.monotonic()) > 0:
-            self._wait(left)
-
     # Ending
 
     def _end_children(self) -> None:
-        """Ask all children to end, then make them."""
         running = [child.process for child in self.children if child.process is not None]
         for process in running:
             ask_to_end(process)
@@ -351,7 +331,7 @@ def spawn(
         env=dict(environment),
         stdin=subprocess.DEVNULL,
         start_new_session=True,
-        preexec_fn=die_with_parent(),
+        preexec_fn=die_with_parent(os.getpid()),
         pass_fds=keep,
     )
 
@@ -401,28 +381,20 @@ def check_port(host: str, port: int) -> None:
                     probe.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
                 probe.bind(address)
     except OSError as problem:
-        raise SupervisorError(_explain_port(host, port, problem)) from None
-
-
-def _explain_port(host: str, port: int, problem: OSError) -> str:
-    if problem.errno == errno.EADDRINUSE:
-        return f"PORT {port} is in use on {host}. Choose another, for example: PORT={port + 1} make run"
-    if problem.errno == errno.EACCES:
-        return f"PORT {port} may not be used by this user. Choose one above 1023, for example 8000."
-    return f"Cannot listen on HOST {host!r}, PORT {port}: {problem}."
+        reason = f"Cannot listen on HOST {host!r}, PORT {port}: {problem}."
+        if problem.errno == errno.EADDRINUSE:
+            reason = f"PORT {port} is in use on {host}. Choose another, for example: PORT={port + 1} make run"
+        elif problem.errno == errno.EACCES:
+            reason = f"PORT {port} may not be used by this user. Choose one above 1023, for example 8000."
+        raise SupervisorError(reason) from None
 
 
 def web_url(environment: Environment) -> str:
-    return f"http://{_reachable(environment.host)}:{environment.port}"
-
-
-def _reachable(host: str) -> str:
-    address = EVERY_INTERFACE.get(host, host)
-    return f"[{address}]" if ":" in address else address
+    address = EVERY_INTERFACE.get(environment.host, environment.host)
+    return f"http://{f'[{address}]' if ':' in address else address}:{environment.port}"
 
 
 def answers(environment: Environment) -> bool:
-    """Say whether the web server answers /healthz without a server error."""
     address = EVERY_INTERFACE.get(environment.host, environment.host)
     connection = http.client.HTTPConnection(address, environment.port, timeout=2)
     try:
@@ -434,13 +406,13 @@ def answers(environment: Environment) -> bool:
         connection.close()
 
 
-def describe_holder(lock: Path) -> str:
-    """Say who holds the lock, as far as it told."""
+def read_holder(lock: Path) -> tuple[int, str] | None:
+    """Return pid and address of the lock's holder; None where it has not written them yet."""
     try:
         holder = json.loads(lock.read_text())
-        return f"process {holder['pid']}, {holder['url']}"
-    except (ValueError, KeyError, OSError):
-        return "a process that is just starting"
+        return int(holder["pid"]), holder["url"]
+    except (ValueError, KeyError, TypeError, OSError):
+        return None
 
 
 def stop(environment: Environment, *, say: Say) -> None:
@@ -450,7 +422,19 @@ def stop(environment: Environment, *, say: Say) -> None:
     """
     lock = environment.data_dir / LOCK
     if is_locked(lock):
-        _stop_holder(lock, say)
+        if not wait_until(lambda: read_holder(lock) is not None, timeout_seconds=5):
+            raise SupervisorError(f"{lock} is held, but does not say by whom. Try again.")
+        pid, _url = read_holder(lock) or (0, "")
+        try:
+            os.kill(pid, signal.SIGTERM)
+            if not wait_until(lambda: not is_locked(lock), timeout_seconds=STOP_SECONDS):
+                os.kill(pid, signal.SIGKILL)
+                wait_until(lambda: not is_locked(lock), timeout_seconds=5)
+        except ProcessLookupError:
+            pass
+        except PermissionError:
+            raise SupervisorError(f"Process {pid} belongs to another user; stop it as that user.") from None
+        say("memoryhub has stopped.")
     else:
         say(f"No memoryhub runs on {environment.data_dir}.")
     if not environment.database_url:
@@ -458,30 +442,6 @@ def stop(environment: Environment, *, say: Say) -> None:
             EmbeddedCluster(environment.data_dir).stop()
         except PostgresError as problem:
             raise SupervisorError(str(problem)) from problem
-
-
-def _stop_holder(lock: Path, say: Say) -> None:
-    if not wait_until(lambda: _holder_pid(lock) is not None, timeout_seconds=5):
-        raise SupervisorError(f"{lock} is held, but does not say by whom. Try again.")
-    pid = _holder_pid(lock)
-    assert pid is not None
-    try:
-        os.kill(pid, signal.SIGTERM)
-        if not wait_until(lambda: not is_locked(lock), timeout_seconds=STOP_SECONDS):
-            os.kill(pid, signal.SIGKILL)
-            wait_until(lambda: not is_locked(lock), timeout_seconds=5)
-    except ProcessLookupError:
-        pass
-    except PermissionError:
-        raise SupervisorError(f"Process {pid} belongs to another user; stop it as that user.") from None
-    say("memoryhub has stopped.")
-
-
-def _holder_pid(lock: Path) -> int | None:
-    try:
-        return int(json.loads(lock.read_text())["pid"])
-    except (ValueError, KeyError, TypeError):
-        return None
 
 
 def main() -> int:

@@ -14,6 +14,7 @@ import pwd
 import shutil
 import subprocess
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -44,13 +45,11 @@ class Account:
     switch: bool
 
     def process_arguments(self) -> dict[str, Any]:
-        """Arguments for `subprocess` that make a child run under this account."""
         if not self.switch:
             return {}
         return {"user": self.uid, "group": self.gid, "extra_groups": []}
 
     def own(self, path: Path) -> None:
-        """Hand a file or folder of ours to this account."""
         if self.switch:
             os.chown(path, self.uid, self.gid, follow_symlinks=False)
 
@@ -104,10 +103,17 @@ def _entry(uid: int) -> pwd.struct_passwd:
 
 
 def _system_user() -> pwd.struct_passwd:
-    try:
+    with suppress(KeyError):
         return pwd.getpwnam(ACCOUNT_NAME)
-    except KeyError:
-        _create_system_user()
+    attempts = [
+        f"useradd --system --user-group --no-create-home --home-dir {SYSTEM_HOME} --shell /usr/sbin/nologin".split(),
+        f"adduser -S -D -H -h {SYSTEM_HOME}".split(),
+    ]
+    for program, *arguments in attempts:
+        path = shutil.which(program, path=f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin")
+        if path and subprocess.run([path, *arguments, ACCOUNT_NAME], capture_output=True).returncode == 0:
+            log.warning("Created the system user %s: PostgreSQL does not run as root.", ACCOUNT_NAME)
+            break
     try:
         return pwd.getpwnam(ACCOUNT_NAME)
     except KeyError:
@@ -117,23 +123,8 @@ def _system_user() -> pwd.struct_passwd:
         ) from None
 
 
-def _create_system_user() -> None:
-    home = str(SYSTEM_HOME)
-    attempts = [
-        f"useradd --system --user-group --no-create-home --home-dir {home} --shell /usr/sbin/nologin".split(),
-        f"adduser -S -D -H -h {home}".split(),
-    ]
-    for program, *arguments in attempts:
-        path = shutil.which(program, path=f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin")
-        if path and subprocess.run([path, *arguments, ACCOUNT_NAME], capture_output=True).returncode == 0:
-            log.warning("Created the system user %s: PostgreSQL does not run as root.", ACCOUNT_NAME)
-            return
-
-
 @dataclass(frozen=True)
 class Binaries:
-    """One installation of PostgreSQL."""
-
     major: int
     folder: Path
 

@@ -59,15 +59,12 @@ class ConnectionInfo:
     password: str
 
     def url(self) -> str:
-        """Render as `DATABASE_URL`."""
         login = f"{quote(self.user, safe='')}:{quote(self.password, safe='')}"
         return f"postgresql://{login}@{self.host}:{self.port}/{self.dbname}"
 
 
 @dataclass(frozen=True)
 class Passwords:
-    """Passwords of the cluster's two roles."""
-
     superuser: str
     application: str
 
@@ -88,7 +85,12 @@ class EmbeddedCluster:
         self.fsync = fsync
         self.createdb = createdb
         self.connections = max(CONNECTIONS, connections)
-        self.major = _wanted_major()
+        major = os.environ.get("MEMORYHUB_POSTGRES_VERSION") or str(NEWEST)
+        if not major.isdigit() or int(major) not in INSTALLATIONS:
+            raise PostgresError(
+                f"MEMORYHUB_POSTGRES_VERSION is {major!r}; known are {sorted(INSTALLATIONS)}."
+            )
+        self.major = int(major)
 
     # What others ask
 
@@ -125,7 +127,11 @@ class EmbeddedCluster:
             if not self.data.exists():
                 self._create()
             if self._read_passwords() is None:
-                self._replace_passwords()
+                # Through single-user mode: the data is there, the old ones are lost.
+                log.warning("The passwords in %s are lost: making new ones.", self.folder)
+                target = self._server(self.data, self.major)
+                target.stop()
+                target.reset_superuser_password(self._write_passwords().superuser)
             self._serve(self._server(self.data, self.major))
         connection = self.connection()
         assert connection is not None
@@ -164,7 +170,6 @@ class EmbeddedCluster:
 
     @cached_property
     def account(self) -> Account:
-        """Operating-system user that runs the server."""
         existing = [self.home / str(major) for major in (self.major, *INSTALLATIONS)]
         return account_for(next((data for data in existing if data.exists()), self.data))
 
@@ -261,25 +266,19 @@ class EmbeddedCluster:
         log.warning("Upgrading PostgreSQL %s to %s; %s is kept.", older, self.major, old.data)
         self._serve(old)
         try:
-            self._copy_out(old, dump)
+            server.write_file(dump, "")
+            self.account.own(dump)
+            self._run_client(old, "pg_dump", "--format=custom", f"--file={dump}")
         finally:
             old.stop()
         self._serve(new)
         try:
-            self._copy_in(new, dump)
+            self._run_client(new, "pg_restore", "--exit-on-error", "--dbname", DATABASE, str(dump))
+            with self._superuser(DATABASE) as connection:
+                connection.execute("ANALYZE")
         finally:
             new.stop()
         dump.unlink()
-
-    def _copy_out(self, old: server.Server, dump: Path) -> None:
-        server.write_file(dump, "")
-        self.account.own(dump)
-        self._run_client(old, "pg_dump", "--format=custom", f"--file={dump}")
-
-    def _copy_in(self, new: server.Server, dump: Path) -> None:
-        self._run_client(new, "pg_restore", "--exit-on-error", "--dbname", DATABASE, str(dump))
-        with self._superuser(DATABASE) as connection:
-            connection.execute("ANALYZE")
 
     def _run_client(self, target: server.Server, name: str, *arguments: str) -> None:
         """Run a client program against the database, as its superuser, without a limit of time."""
@@ -310,25 +309,31 @@ class EmbeddedCluster:
         which the role creates (tests) have it.
         """
         with self._superuser("postgres") as connection:
-            self._provision_role(connection)
+            if not _exists(connection, "SELECT 1 FROM pg_roles WHERE rolname = %s", ROLE):
+                connection.execute(sql.SQL("CREATE ROLE {}").format(sql.Identifier(ROLE)))
+            # The verifier instead of the password: no log and no statistics view ever shows the password.
+            verifier = connection.pgconn.encrypt_password(
+                self._known_passwords().application.encode(), ROLE.encode(), b"scram-sha-256"
+            )
+            rights = sql.SQL(
+                "LOGIN NOSUPERUSER CREATEDB" if self.createdb else "LOGIN NOSUPERUSER NOCREATEDB"
+            )
+            connection.execute(
+                sql.SQL("ALTER ROLE {} {} PASSWORD {}").format(
+                    sql.Identifier(ROLE), rights, verifier.decode()
+                )
+            )
         with self._superuser("template1") as connection:
             _provision_vector(connection)
         with self._superuser("postgres") as connection:
-            _provision_database(connection)
+            if not _exists(connection, "SELECT 1 FROM pg_database WHERE datname = %s", DATABASE):
+                connection.execute(
+                    sql.SQL("CREATE DATABASE {} OWNER {}").format(
+                        sql.Identifier(DATABASE), sql.Identifier(ROLE)
+                    )
+                )
         with self._superuser(DATABASE) as connection:
             _provision_vector(connection)
-
-    def _provision_role(self, connection: psycopg.Connection) -> None:
-        if not _exists(connection, "SELECT 1 FROM pg_roles WHERE rolname = %s", ROLE):
-            connection.execute(sql.SQL("CREATE ROLE {}").format(sql.Identifier(ROLE)))
-        # The verifier instead of the password: no log and no statistics view ever shows the password.
-        verifier = connection.pgconn.encrypt_password(
-            self._known_passwords().application.encode(), ROLE.encode(), b"scram-sha-256"
-        )
-        rights = sql.SQL("LOGIN NOSUPERUSER CREATEDB" if self.createdb else "LOGIN NOSUPERUSER NOCREATEDB")
-        connection.execute(
-            sql.SQL("ALTER ROLE {} {} PASSWORD {}").format(sql.Identifier(ROLE), rights, verifier.decode())
-        )
 
     def _superuser(self, dbname: str) -> psycopg.Connection:
         return psycopg.connect(
@@ -347,7 +352,11 @@ class EmbeddedCluster:
         server.write_file(self.folder / name, text, like=self.folder)
 
     def _read_port(self) -> int | None:
-        return _read_number(self.folder / "port")
+        try:
+            text = (self.folder / "port").read_text().strip()
+        except FileNotFoundError:
+            return None
+        return int(text) if text.isdigit() else None
 
     def _read_passwords(self) -> Passwords | None:
         try:
@@ -364,20 +373,6 @@ class EmbeddedCluster:
         passwords = Passwords(superuser=secrets.token_urlsafe(32), application=secrets.token_urlsafe(32))
         self._write_state("passwords", json.dumps(asdict(passwords)))
         return passwords
-
-    def _replace_passwords(self) -> None:
-        """Set new passwords through single-user mode: the data is there, the old ones are lost."""
-        log.warning("The passwords in %s are lost: making new ones.", self.folder)
-        target = self._server(self.data, self.major)
-        target.stop()
-        target.reset_superuser_password(self._write_passwords().superuser)
-
-
-def _wanted_major() -> int:
-    text = os.environ.get("MEMORYHUB_POSTGRES_VERSION") or str(NEWEST)
-    if not text.isdigit() or int(text) not in INSTALLATIONS:
-        raise PostgresError(f"MEMORYHUB_POSTGRES_VERSION is {text!r}; known are {sorted(INSTALLATIONS)}.")
-    return int(text)
 
 
 def _make_folder(folder: Path) -> None:
@@ -396,23 +391,8 @@ def _vanish(draft: Path) -> bool:
     return not draft.exists()
 
 
-def _read_number(path: Path) -> int | None:
-    try:
-        text = path.read_text().strip()
-    except FileNotFoundError:
-        return None
-    return int(text) if text.isdigit() else None
-
-
 def _exists(connection: psycopg.Connection, query: LiteralString, value: str) -> bool:
     return connection.execute(query, [value]).fetchone() is not None
-
-
-def _provision_database(connection: psycopg.Connection) -> None:
-    if not _exists(connection, "SELECT 1 FROM pg_database WHERE datname = %s", DATABASE):
-        connection.execute(
-            sql.SQL("CREATE DATABASE {} OWNER {}").format(sql.Identifier(DATABASE), sql.Identifier(ROLE))
-        )
 
 
 def _provision_vector(connection: psycopg.Connection) -> None:

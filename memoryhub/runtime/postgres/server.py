@@ -175,32 +175,30 @@ class Server:
         self._make_private(self.data)
         password_file = self.data.with_name(f"{self.data.name}.password")
         write_file(password_file, superuser_password + "\n", like=self.data)
-        try:
-            self._run_or_raise(
-                "initdb", *self._initdb_arguments(password_file), timeout_seconds=START_SECONDS
-            )
-        finally:
-            password_file.unlink(missing_ok=True)
-        conf = self.data / "postgresql.conf"
-        with conf.open("a") as file:
-            file.write(f"\ninclude = '{INCLUDED}'\n")
-
-    def _initdb_arguments(self, password_file: Path) -> list[str]:
         # The builtin provider (17 and later) has its own Unicode tables: neither LANG nor the host's libc
         # decides how text sorts, and no index breaks when the host is upgraded.
         builtin = ["--locale=C", "--locale-provider=builtin", "--builtin-locale=C.UTF-8"]
-        locale = builtin if self.binaries.major >= 17 else ["--locale=C.UTF-8"]
-        return [
+        arguments = [
             f"--pgdata={self.data}",
             "--username=postgres",
             "--auth=scram-sha-256",
             f"--pwfile={password_file}",
             "--encoding=UTF8",
-            *locale,
+            *(builtin if self.binaries.major >= 17 else ["--locale=C.UTF-8"]),
             "--text-search-config=simple",
             "--data-checksums",
             *([] if self.fsync else ["--no-sync"]),
         ]
+        try:
+            command = [self.binaries.program("initdb"), *arguments]
+            result = self.account.run(command, timeout_seconds=START_SECONDS)
+            if result.returncode != 0:
+                raise PostgresError(f"initdb failed in {self.data}: {result.stderr.strip()}")
+        finally:
+            password_file.unlink(missing_ok=True)
+        conf = self.data / "postgresql.conf"
+        with conf.open("a") as file:
+            file.write(f"\ninclude = '{INCLUDED}'\n")
 
     def start(self, preferred_port: int | None) -> int:
         """Start unless it runs, and return the port it listens on."""
@@ -274,7 +272,8 @@ class Server:
         result = self._pg_ctl("start", f"--log={first_words}", timeout_seconds=START_SECONDS)
         if result.returncode == 0:
             return
-        said = _tail(first_words) or result.stderr.strip()
+        words = first_words.read_text(errors="replace") if first_words.exists() else ""
+        said = "\n".join(words.splitlines()[-12:]) or result.stderr.strip()
         if "could not bind" in said or "Address already in use" in said:
             raise PortTaken(said)
         refused = NoMemory if NO_MEMORY.search(said) else PostgresError
@@ -304,18 +303,6 @@ class Server:
         command += [f"--timeout={timeout_seconds}", "--silent", *arguments]
         return self.account.run(command, timeout_seconds=timeout_seconds + 30)
 
-    def _run_or_raise(self, name: str, *arguments: str, timeout_seconds: int) -> None:
-        result = self.account.run([self.binaries.program(name), *arguments], timeout_seconds=timeout_seconds)
-        if result.returncode != 0:
-            raise PostgresError(f"{name} failed in {self.data}: {result.stderr.strip()}")
-
     def _make_private(self, folder: Path) -> None:
         folder.mkdir(mode=0o700, exist_ok=True)
         self.account.own(folder)
-
-
-def _tail(path: Path, *, lines: int = 12) -> str:
-    try:
-        return "\n".join(path.read_text(errors="replace").splitlines()[-lines:])
-    except FileNotFoundError:
-        return ""
