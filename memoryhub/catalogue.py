@@ -18,7 +18,6 @@ from babel.messages.mofile import write_mo
 from babel.messages.pofile import read_po, write_po
 from django.apps import apps
 from django.contrib import admin
-from django.db.models import Model
 from django.utils import translation
 from django.utils.translation.template import templatize
 
@@ -43,7 +42,6 @@ class Found:
         self.files: dict[Id, set[str]] = {}
 
     def add(self, text: str, *, plural: str | None = None, context: str | None = None, file: str) -> None:
-        """Note that a file says a text."""
         if not text.strip():
             return
         key = (context, text)
@@ -66,13 +64,9 @@ def _read_folder(found: Found, folder: Path, root: Path, *, but: str = "migratio
     for path in sorted(folder.rglob("*")):
         name = path.relative_to(root)
         if path.suffix in (".py", ".html") and not {but, "migrations"} & set(name.parts):
-            _read_file(found, path, str(name))
-
-
-def _read_file(found: Found, path: Path, name: str) -> None:
-    source = path.read_text(encoding="utf-8")
-    for context, text, plural in texts_of(source, is_template=path.suffix == ".html"):
-        found.add(text, plural=plural, context=context, file=name)
+            source = path.read_text(encoding="utf-8")
+            for context, text, plural in texts_of(source, is_template=path.suffix == ".html"):
+                found.add(text, plural=plural, context=context, file=str(name))
 
 
 def texts_of(source: str, *, is_template: bool) -> Iterator[tuple[str | None, str, str | None]]:
@@ -92,19 +86,17 @@ def _read_models(found: Found) -> None:
         for name in OURS:
             found.add(str(apps.get_app_config(name).verbose_name), file=f"{name}/apps.py")
         for model in admin.site._registry:
-            if model._meta.app_label in OURS:
-                for text in _labels_of(model):
-                    found.add(str(text), file=f"{model._meta.app_label}/models")
-
-
-def _labels_of(model: type[Model]) -> Iterator[Any]:
-    yield model._meta.verbose_name
-    yield model._meta.verbose_name_plural
-    for field in (*model._meta.fields, *model._meta.many_to_many):
-        yield field.verbose_name
-        yield field.help_text
-        for _value, label in field.flatchoices:
-            yield label
+            meta = model._meta
+            if meta.app_label in OURS:
+                texts: list[Any] = [meta.verbose_name, meta.verbose_name_plural]
+                for field in (*meta.fields, *meta.many_to_many):
+                    texts += [
+                        field.verbose_name,
+                        field.help_text,
+                        *(label for _value, label in field.flatchoices),
+                    ]
+                for text in texts:
+                    found.add(str(text), file=f"{meta.app_label}/models")
 
 
 def _read_kit(found: Found) -> None:
@@ -144,13 +136,10 @@ def merged(found: Found, before: Catalog) -> Catalog:
         plural = found.plurals[key]
         former = before.get(text, context)
         places = [(file, 1) for file in sorted(found.files[key])]
-        made.add((text, plural) if plural else text, _kept(former, bool(plural)), places, context=context)
+        kept = _texts(former.string) if former is not None and not former.fuzzy else ("",)
+        string: Any = tuple(kept[:1]) if plural else kept[0]
+        made.add((text, plural) if plural else text, string, places, context=context)
     return made
-
-
-def _kept(former: Message | None, is_plural: bool) -> Any:
-    texts = _texts(former.string) if former is not None and not former.fuzzy else ("",)
-    return tuple(texts[:1]) if is_plural else texts[0]
 
 
 def _texts(said: Any) -> tuple[str, ...]:
@@ -188,7 +177,6 @@ def _problems_of_message(message: Message, text: str) -> Iterable[str]:
 
 
 def source_of(catalogue: Catalog) -> bytes:
-    """Return a catalogue as its file for people."""
     made = io.BytesIO()
     write_po(made, catalogue, width=110, sort_output=False, include_lineno=False)
     return made.getvalue()

@@ -143,7 +143,6 @@ class Stream(Generic[Piece]):
                 loop.call_soon_threadsafe(event.set)
 
     async def next(self) -> Piece:
-        """Return the next piece, once there is one."""
         while True:
             event = asyncio.Event()
             with self._lock:

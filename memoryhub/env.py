@@ -65,8 +65,14 @@ class Environment:
 def read_environment(variables: Mapping[str, str] | None = None) -> Environment:
     """Return the environment as values; raises `EnvironmentProblem` naming the variable that is wrong."""
     source = os.environ if variables is None else variables
-    data_dir = _folder(source, "MEMORYHUB_DATA_DIR", CHECKOUT / ".data")
+    try:
+        data_dir = Path(source.get("MEMORYHUB_DATA_DIR") or CHECKOUT / ".data").expanduser().absolute()
+    except RuntimeError as error:
+        raise EnvironmentProblem(f"MEMORYHUB_DATA_DIR cannot be used: {error}") from None
     pool_min = _integer(source, "MEMORYHUB_DB_POOL_MIN", 1, low=0, high=1000)
+    log_format = source.get("MEMORYHUB_LOG_FORMAT") or "json"
+    if log_format not in ("json", "plain"):
+        raise EnvironmentProblem(f"MEMORYHUB_LOG_FORMAT must be one of json, plain, not {log_format!r}.")
     return Environment(
         host=source.get("HOST") or "127.0.0.1",
         port=_integer(source, "PORT", 8000, low=1, high=65535),
@@ -87,8 +93,8 @@ def read_environment(variables: Mapping[str, str] | None = None) -> Environment:
         ),
         throttle_per_minute=_integer(source, "MEMORYHUB_THROTTLE_PER_MINUTE", 6000, low=1, high=10_000_000),
         receipt_days=_integer(source, "MEMORYHUB_RECEIPT_DAYS", 400, low=0, high=36_500),
-        log_format=_choice(source, "MEMORYHUB_LOG_FORMAT", "json", ("json", "plain")),
-        prices=_prices(source, "MEMORYHUB_LLM_PRICES"),
+        log_format=log_format,
+        prices=_prices(source),
     )
 
 
@@ -163,18 +169,14 @@ def _external(url: str) -> dict[str, Any]:
             "DATABASE_URL must look like postgresql://user:password@host:5432/name (PostgreSQL is the only database), "
             "special characters in user and password percent-encoded (a / is %2F, an @ is %40)."
         )
-    _check_options(config.get("OPTIONS", {}))
-    return config
-
-
-def _check_options(options: Mapping[str, object]) -> None:
     known = {option.keyword.decode() for option in Conninfo.get_defaults()} | OPTIONS_OF_DJANGO
-    for unknown in options.keys() - known:
+    for unknown in config.get("OPTIONS", {}).keys() - known:
         meant = get_close_matches(unknown, known, n=1)
         raise EnvironmentProblem(
             "DATABASE_URL has an option behind its ? that PostgreSQL does not know"
             + (f"; {meant[0]} is one." if meant else ". In a password, a ? is %3F.")
         )
+    return config
 
 
 def _embedded(data_dir: Path) -> dict[str, Any]:
@@ -188,13 +190,6 @@ def _embedded(data_dir: Path) -> dict[str, Any]:
         "HOST": connection.host,
         "PORT": str(connection.port),
     }
-
-
-def _folder(source: Mapping[str, str], name: str, default: Path) -> Path:
-    try:
-        return Path(source.get(name) or default).expanduser().absolute()
-    except RuntimeError as error:
-        raise EnvironmentProblem(f"{name} cannot be used: {error}") from None
 
 
 def _integer(source: Mapping[str, str], name: str, default: int, *, low: int, high: int) -> int:
@@ -221,21 +216,14 @@ def _switch(source: Mapping[str, str], name: str, default: bool) -> bool:
     raise EnvironmentProblem(f"{name} must be 1 or 0, not {raw!r}.")
 
 
-def _choice(source: Mapping[str, str], name: str, default: str, allowed: tuple[str, ...]) -> str:
-    value = source.get(name) or default
-    if value not in allowed:
-        raise EnvironmentProblem(f"{name} must be one of {', '.join(allowed)}, not {value!r}.")
-    return value
-
-
-def _prices(source: Mapping[str, str], name: str) -> PriceList:
-    raw = source.get(name, "").strip()
+def _prices(source: Mapping[str, str]) -> PriceList:
+    raw = source.get("MEMORYHUB_LLM_PRICES", "").strip()
     try:
         return PriceList.from_json(raw) if raw else PriceList()
     except ValueError as error:
         raise EnvironmentProblem(
-            f'{name} cannot be used: {error}. Write it as {{"model": {{"input": 3, "output": 15}}}}, in US dollars '
-            "for a million tokens."
+            f'MEMORYHUB_LLM_PRICES cannot be used: {error}. Write it as {{"model": {{"input": 3, "output": 15}}}}, in '
+            "US dollars for a million tokens."
         ) from None
 
 

@@ -6,18 +6,3 @@ from memoryhub.jobs.models import Job, ScheduleState, Worker
 from memoryhub.llm.usage.models import LedgerEntry, TokenFactors
 from memoryhub.search.models import EmbeddingSpace, TermStatistic
 from memoryhub.tenancy.models import Actor, Agent
-
-__all__ = [
-    "Actor",
-    "Agent",
-    "ApiKey",
-    "AuditEntry",
-    "EmbeddingSpace",
-    "IdempotencyRecord",
-    "Job",
-    "LedgerEntry",
-    "ScheduleState",
-    "TermStatistic",
-    "TokenFactors",
-    "Worker",
-]  # fmt: skip

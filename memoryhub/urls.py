@@ -69,6 +69,5 @@ handler500 = _by_prefix(errors.server_error, _page(500))
 
 
 def csrf_failure(request: HttpRequest, reason: str = "") -> HttpResponse:
-    """Answer a form whose token is not of this login (`CSRF_FAILURE_VIEW`); the reason stands in the log."""
     answer: HttpResponse = _by_prefix(errors.forbidden, _page(403, "403_csrf.html"))(request)
     return answer

@@ -48,7 +48,6 @@ def check_storable(value: Any, path: str = "body") -> None:
 
 
 def text_problem(text: str) -> str | None:
-    """Return why a text cannot be stored, or None."""
     if "\x00" in text:
         return "the character NUL cannot be stored."
     if any("\ud800" <= character <= "\udfff" for character in text):

@@ -7,8 +7,6 @@ from typing import Any, Final
 
 from django.core.management.base import CommandError, CommandParser
 from django.utils.dateparse import parse_date, parse_datetime
-from rich.console import Console
-from rich.progress import Progress
 
 from memoryhub.auth.tenancy import UnknownRow
 from memoryhub.importexport.exporter import Whose
@@ -21,8 +19,6 @@ STUCK_AFTER: Final = 20
 
 
 class Command(ResumableCommand):
-    """Finds what is missing, and does it piece by piece."""
-
     help = (
         "Write the summaries, draw the memories and make the vectors that are missing. Without a choice, all three. "
         "A run that was stopped goes on where it stopped; spend caps hold."
@@ -40,7 +36,6 @@ class Command(ResumableCommand):
         parser.add_argument("--dry-run", action="store_true", help="Say what is missing, and do nothing.")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        """Catch up; CommandError where something keeps us from it."""
         if options["user"] is not None and options["agent"] is None:
             raise CommandError("--user needs --agent.")
         if options["limit"] is not None and options["limit"] < 1:
@@ -67,8 +62,7 @@ class Command(ResumableCommand):
         fates: Counter[PieceState] = Counter()
         reasons: dict[str, None] = {}
         stuck = 0
-        # `rich` draws a bar on a terminal; elsewhere nothing moves, and the closing line says it all.
-        with Progress(console=Console(stderr=True), disable=not self.stderr.isatty()) as bar:
+        with self.progress_bar() as bar:
             task = bar.add_task(name.capitalize(), total=len(missing))
             for piece in missing:
                 outcome = run_piece(piece)

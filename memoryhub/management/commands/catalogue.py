@@ -7,12 +7,10 @@ from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 LANGUAGE = "ja"
-MOST_TOLD = 50
+MOST_SHOWN = 50
 
 
 class Command(BaseCommand):
-    """Finds what the interface says, keeps what is translated, and says what is not; --check only looks."""
-
     help = (
         "Bring memoryhub/locale in line with the code; --check exits with 1 where anything is untranslated."
     )
@@ -23,12 +21,11 @@ class Command(BaseCommand):
         )
 
     def handle(self, *args: Any, **options: Any) -> None:
-        """Write both files, or look at them; raises CommandError where --check finds something amiss."""
         try:
             from memoryhub import catalogue
         except ModuleNotFoundError as error:
             raise CommandError("This needs Babel: `make lint` installs it.") from error
-        source = _folder() / "django.po"
+        source = Path(settings.LOCALE_PATHS[0]) / LANGUAGE / "LC_MESSAGES" / "django.po"
         found = catalogue.found_in(settings.CHECKOUT)
         if not options["check"]:
             made = catalogue.merged(found, catalogue.read(source))
@@ -40,20 +37,13 @@ class Command(BaseCommand):
         compiled = source.with_suffix(".mo")
         if not compiled.exists() or compiled.read_bytes() != catalogue.compiled(kept):
             problems.append("the compiled file is not that of the source")
-        self._tell(problems, len(found.plurals), is_check=options["check"])
-
-    def _tell(self, problems: list[str], texts: int, *, is_check: bool) -> None:
-        for problem in problems[:MOST_TOLD]:
+        for problem in problems[:MOST_SHOWN]:
             self.stdout.write(problem)
-        if len(problems) > MOST_TOLD:
-            self.stdout.write(f"… and {len(problems) - MOST_TOLD} more")
-        summary = f"{texts} texts, {len(problems)} to be seen to."
-        if problems and is_check:
+        if len(problems) > MOST_SHOWN:
+            self.stdout.write(f"… and {len(problems) - MOST_SHOWN} more")
+        summary = f"{len(found.plurals)} texts, {len(problems)} to be seen to."
+        if problems and options["check"]:
             raise CommandError(
                 f"{summary} Run `manage.py catalogue`, translate what it names, and run it again."
             )
         self.stdout.write(summary)
-
-
-def _folder() -> Path:
-    return Path(settings.LOCALE_PATHS[0]) / LANGUAGE / "LC_MESSAGES"

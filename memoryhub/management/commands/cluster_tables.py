@@ -10,8 +10,6 @@ from memoryhub.search.maintenance import SCATTERED, TableBusy, cluster_tables, c
 
 
 class Command(ResumableCommand):
-    """Writes scattered index tables anew, in order of their actors."""
-
     help = (
         "Lay each actor's index rows together on disk, so that searches read fewer pages. Locks one table after "
         "the other, about 6 s for a million rows: run it when it is quiet. Tables in good order are left alone."
@@ -27,7 +25,6 @@ class Command(ResumableCommand):
         )
 
     def handle(self, *args: Any, **options: Any) -> None:
-        """Cluster and report each table; CommandError where a table is in use."""
         if options["dry_run"]:
             for model in clustered_models():
                 found = scatter(model)

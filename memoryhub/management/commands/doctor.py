@@ -27,7 +27,6 @@ class Command(BaseCommand):
         parser.add_argument("--json", action="store_true", help="Print the findings as JSON.")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        """Print the findings; raises CommandError where one is broken."""
         findings = [finding for each in DIAGNOSES for finding in _look(each)]
         if options["json"]:
             self.stdout.write(json.dumps([asdict(finding) for finding in findings], indent=2))

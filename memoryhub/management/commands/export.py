@@ -16,8 +16,6 @@ OWNER_ONLY = 0o600
 
 
 class Command(BaseCommand):
-    """Writes an export, of one moment, without holding it in memory."""
-
     help = (
         "Write everything of an actor as JSON Lines, which `import` reads without loss, or memories as CSV. Without "
         "--agent: of everybody. With --agent alone: of the agent and all its users."
@@ -30,7 +28,6 @@ class Command(BaseCommand):
         parser.add_argument("--format", choices=[JSON_LINES, *EXPORT_FORMATS], default=JSON_LINES)
 
     def handle(self, *args: Any, **options: Any) -> None:
-        """Write the export; CommandError where there is no such agent or user, or no such folder."""
         if options["user"] is not None and not options["agent"]:
             raise CommandError("--user needs --agent: a user's memory is an agent's memory of that user.")
         whose = Whose(options["agent"], options["user"])
@@ -40,17 +37,14 @@ class Command(BaseCommand):
             raise CommandError(str(error)) from error
         pieces = (export if options["format"] == JSON_LINES else EXPORT_FORMATS[options["format"]])(whose)
         if options["file"] == "-":
-            self._print(pieces)
+            for piece in pieces:
+                self.stdout.write(piece.decode(), ending="")
             return
         try:
             size = _write(Path(options["file"]), pieces)
         except OSError as error:
             raise CommandError(f"Cannot write {options['file']}: {error.strerror}.") from error
         self.stdout.write(f"Wrote {options['file']} ({size} bytes).")
-
-    def _print(self, pieces: Iterator[bytes]) -> None:
-        for piece in pieces:
-            self.stdout.write(piece.decode(), ending="")
 
 
 def _write(file: Path, pieces: Iterator[bytes]) -> int:

@@ -9,7 +9,7 @@ from django.core.management.base import BaseCommand, CommandParser
 from django.db import transaction
 
 from memoryhub.auth.actions import issue_key
-from memoryhub.auth.domain import Principal, Scope, command
+from memoryhub.auth.domain import Scope, command
 from memoryhub.auth.models import ApiKey, AuditEntry
 from memoryhub.embeddings.spaces import active_space
 from memoryhub.env import read_environment
@@ -26,8 +26,6 @@ FIRST_WITH_DEMO = command("first_run_with_demo")
 
 
 class Command(BaseCommand):
-    """Prepares a new installation; on one that is prepared it changes nothing."""
-
     help = "Create an admin login, an API key and the demo where there are none, and print what is new."
 
     def add_arguments(self, parser: CommandParser) -> None:
@@ -36,34 +34,26 @@ class Command(BaseCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         environment = read_environment()
         url = options["url"] or web_url(environment)
-        self._space()
-        with transaction.atomic():
-            password, key = self._admin(), self._key(FIRST_WITH_DEMO if environment.demo else FIRST)
-        # At once, for they are shown only here; the demo takes seconds, in which somebody may end us.
-        self._print(url, password, key)
-        if environment.demo and _demo_is_due():
-            load_demo(by=command("demo"), now=datetime.now(UTC))
-
-    def _space(self) -> None:
+        now, users, password, key = datetime.now(UTC), get_user_model().objects, None, None
         try:
             active_space()
         except ProviderError as error:
             # The server runs without an embedder; `doctor` and /readyz say the same.
             self.stderr.write(f"  Embedder   {error}")
-
-    def _admin(self) -> str | None:
-        users = get_user_model().objects
-        if users.filter(is_superuser=True).exists():
-            return None
-        password = secrets.token_urlsafe(12)
-        users.create_superuser(ADMIN, password=password)
-        return password
-
-    def _key(self, by: Principal) -> str | None:
-        if ApiKey.objects.exists():
-            return None
-        _, new = issue_key(name=FIRST_KEY, scopes=list(Scope), by=by, now=datetime.now(UTC))
-        return new.text
+        with transaction.atomic():
+            if not users.filter(is_superuser=True).exists():
+                password = secrets.token_urlsafe(12)
+                users.create_superuser(ADMIN, password=password)
+            if not ApiKey.objects.exists():
+                by = FIRST_WITH_DEMO if environment.demo else FIRST
+                key = issue_key(name=FIRST_KEY, scopes=list(Scope), by=by, now=now)[1].text
+        # At once, for they are shown only here; the demo takes seconds, in which somebody may end us.
+        self._print(url, password, key)
+        trail = AuditEntry.objects
+        is_promised = trail.filter(who_kind=FIRST_WITH_DEMO.kind, who_id=FIRST_WITH_DEMO.id).exists()
+        has_agents = Agent.objects.exists() or trail.exclude(agent_id="").exists()
+        if environment.demo and is_promised and not has_agents:
+            load_demo(by=command("demo"), now=datetime.now(UTC))
 
     def _print(self, url: str, password: str | None, key: str | None) -> None:
         lines = ["", f"  Admin      {url}/admin/", f"  API docs   {url}/api/v1/docs"]
@@ -83,13 +73,6 @@ class Command(BaseCommand):
             lines.append("  API key    as before; a new one: admin, API keys, Add")
         self.stdout.write("\n".join([*lines, ""]))
         self.stdout.flush()
-
-
-def _demo_is_due() -> bool:
-    """Say whether the first run was to tell the demo, and neither it nor anybody else has made an agent since."""
-    trail = AuditEntry.objects
-    is_promised = trail.filter(who_kind=FIRST_WITH_DEMO.kind, who_id=FIRST_WITH_DEMO.id).exists()
-    return is_promised and not Agent.objects.exists() and not trail.exclude(agent_id="").exists()
 
 
 def _curl(url: str, key: str, *, with_demo: bool) -> str:

@@ -11,8 +11,6 @@ from typing import Any, BinaryIO
 
 from django.core.management.base import CommandError, CommandParser
 from django.utils import timezone
-from rich.console import Console
-from rich.progress import Progress
 
 from memoryhub.auth.domain import command
 from memoryhub.auth.tenancy import UnknownRow
@@ -35,8 +33,6 @@ HEADER = b'{"memoryhub":'
 
 
 class Command(ResumableCommand):
-    """Says first what it would do, where asked; what was taken in stays, and a second run takes in the rest."""
-
     help = (
         "Take in an export of this program (ids, times and revisions kept), of mem0 (its memories), or of ChatGPT "
         "(conversations.json: conversations and what it remembered). What is here already stays as it is."
@@ -59,7 +55,6 @@ class Command(ResumableCommand):
         )
 
     def handle(self, *args: Any, **options: Any) -> None:
-        """Import and tell; CommandError where the file, or what was asked for, cannot be used."""
         names = Names(options["agent"], options["user"])
         try:
             check_names(names)
@@ -76,7 +71,7 @@ class Command(ResumableCommand):
     def _import(self, file: BinaryIO, names: Names, options: dict[str, Any]) -> Report:
         form = options["format"] if options["format"] != AUTO else _form(file)
         by, now, dry_run = command("import"), timezone.now(), options["dry_run"]
-        with Progress(console=Console(stderr=True), disable=not self.stderr.isatty()) as bar:
+        with self.progress_bar() as bar:
             if form == OWN:
                 looking = bar.add_task("Checking", total=None)
                 checked = check(file, names, progress=lambda n: bar.advance(looking, n))

@@ -3,8 +3,6 @@
 from typing import Any
 
 from django.core.management.base import CommandError, CommandParser
-from rich.console import Console
-from rich.progress import Progress
 
 from memoryhub.embeddings.reembed import (
     fill,
@@ -19,8 +17,6 @@ from memoryhub.management import ResumableCommand
 
 
 class Command(ResumableCommand):
-    """Fills the configured provider's space, switches to it, and removes the former one."""
-
     help = (
         "Embed all texts with the configured provider, then switch searches to it. Searches go on meanwhile; "
         "a run that was stopped goes on where it stopped."
@@ -32,7 +28,6 @@ class Command(ResumableCommand):
         parser.add_argument("--keep-old", action="store_true", help="Keep the former space's vectors.")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        """Fill, switch, fill what was written meanwhile, tidy up; CommandError where the provider is away."""
         if options["batch_size"] < 1:
             raise CommandError("--batch-size must be 1 or more.")
         try:
@@ -51,8 +46,7 @@ class Command(ResumableCommand):
             return
         retire_leftovers()
         source, target = plan.source, target_space()
-        # `rich` draws a bar on a terminal; elsewhere nothing moves, and the closing line says it all.
-        with Progress(console=Console(stderr=True), disable=not self.stderr.isatty()) as bar:
+        with self.progress_bar() as bar:
             task = bar.add_task("Embedding", total=plan.waiting)
             done = fill(target, source=source, batch_size=batch_size, progress=lambda n: bar.advance(task, n))
             if source.pk != target.pk:

@@ -3,16 +3,12 @@
 from typing import Any
 
 from django.core.management.base import CommandError, CommandParser
-from rich.console import Console
-from rich.progress import Progress
 
 from memoryhub.management import ResumableCommand
 from memoryhub.search.maintenance import count_outdated, reindex
 
 
 class Command(ResumableCommand):
-    """Analyses the texts anew whose words an older release has written."""
-
     help = (
         "Analyse anew the texts whose words an older release has written. Searches go on meanwhile; a run "
         "that was stopped goes on where it stopped. `manage.py doctor` says when there is need."
@@ -29,7 +25,7 @@ class Command(ResumableCommand):
         if options["dry_run"]:
             self.stdout.write(f"{waiting} texts wait to be analysed anew.")
             return
-        with Progress(console=Console(stderr=True), disable=not self.stderr.isatty()) as bar:
+        with self.progress_bar() as bar:
             task = bar.add_task("Analysing", total=waiting)
             done = reindex(batch_size=options["batch_size"], progress=lambda n: bar.advance(task, n))
         self.stdout.write(f"Analysed {done} texts anew.")

@@ -25,27 +25,19 @@ class Command(BaseCommand):
         parser.add_argument("--workers", type=int, default=1, help="How many jobs run at a time (1).")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        """Work until a signal; the jobs in hand are finished, or given back."""
-        _preload()
+        # Load what jobs need before the workers are forked, so that no job waits for it and the processes share it: a
+        # vendor's library takes seconds to import. Frozen objects are left alone by the garbage collector, which would
+        # write to their pages and so copy them into each process.
+        with suppress(ProviderError, ConfigurationError):
+            embedding_provider()
+        count_raw("memoryhub")
+        gc.collect()
+        gc.freeze()
+
+        def show_life() -> None:
+            if descriptor := os.environ.get(HEARTBEAT):
+                with suppress(BlockingIOError, BrokenPipeError):
+                    os.write(int(descriptor), b".")
+
         with Wakeups() as wakeups:
-            WorkerPool(max(1, options["workers"]), wakeups, _show_life).run()
-
-
-def _preload() -> None:
-    """Load what jobs need before the workers are forked, so that no job waits for it and the processes share it.
-
-    A vendor's library takes seconds to import. Frozen objects are left alone by the garbage collector, which would
-    write to their pages and so copy them into each process.
-    """
-    with suppress(ProviderError, ConfigurationError):
-        embedding_provider()
-    count_raw("memoryhub")
-    gc.collect()
-    gc.freeze()
-
-
-def _show_life() -> None:
-    descriptor = os.environ.get(HEARTBEAT)
-    if descriptor:
-        with suppress(BlockingIOError, BrokenPipeError):
-            os.write(int(descriptor), b".")
+            WorkerPool(max(1, options["workers"]), wakeups, show_life).run()

@@ -9,8 +9,6 @@ from memoryhub.runtime import supervisor
 
 
 class Command(BaseCommand):
-    """End the memoryhub of this data folder, and a database server that was left behind."""
-
     help = "Stop the memoryhub that runs on MEMORYHUB_DATA_DIR, and its embedded database."
     requires_system_checks = ()
 
