@@ -12,12 +12,12 @@ class StrengthConfig(AppConfig):
         from memoryhub.api.health import DIAGNOSES
         from memoryhub.importexport.formats import EXPORT_FORMATS, IMPORT_FORMATS
         from memoryhub.jobs.backfill import SOURCES
-        from strength.actions.extraction import backfill_pieces, strategies
+        from strength.actions.extraction import backfill_pieces, diagnose
         from strength.actions.importexport import CHATGPT, MEM0, memories_as_csv
         from strength.admin import panels, review, tiles
 
         SOURCES["extraction"] = backfill_pieces
-        DIAGNOSES.append(strategies)
+        DIAGNOSES.append(diagnose)
         IMPORT_FORMATS.update(mem0=MEM0, chatgpt=CHATGPT)
         EXPORT_FORMATS["csv"] = memories_as_csv
         base.PAGES.extend(review.PAGES)

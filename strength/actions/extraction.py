@@ -5,7 +5,7 @@ attempt has written nothing, and is repeated from the same message. The model is
 """
 
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -44,7 +44,6 @@ from strength.domain.extraction import (
     MOST_ITEMS,
     MOST_KNOWN_LESSONS,
     MOST_LESSONS,
-    Item,
     Lesson,
     Line,
     Slice,
@@ -79,20 +78,16 @@ MOST_SOURCES: Final = 100
 
 
 def enqueue_reflection(*, actor: Actor) -> None:
-    """Enqueue a reflection where it is due; inside the caller's transaction."""
-    if _is_time(actor):
-        enqueue(REFLECT_KIND, actor_id=actor.id, key=REFLECT_KEY)
+    """Enqueue a reflection where enough episodes are unread, or one of a session that has ended.
 
-
-def _is_time(actor: Actor) -> bool:
-    """Say whether there are enough unread episodes, or one of them belongs to a session that has ended."""
+    Inside the caller's transaction.
+    """
     enough = effective_policy(ExtractionPolicy, actor.agent, actor).reflection_after_episodes
     waiting = list(unread_episodes(actor).values_list("pk", flat=True)[:enough])
-    if not waiting:
-        return False
     sessions = MemorySource.objects.filter(actor_id=actor.id, memory__in=waiting).values("session_id")
     ended = Session.objects.filter(actor_id=actor.id, pk__in=sessions, ended_at__isnull=False)
-    return len(waiting) >= enough or ended.exists()
+    if waiting and (len(waiting) >= enough or ended.exists()):
+        enqueue(REFLECT_KIND, actor_id=actor.id, key=REFLECT_KEY)
 
 
 def unread_episodes(actor: Actor) -> MemoryQuerySet:
@@ -126,7 +121,9 @@ def reflect(
     """
     if not is_on(actor.agent.strategies, Strategy.REFLECTION):
         return ExtractionResult()
-    _wait_for_extraction(actor)
+    # Its episodes have the time at which it began, which the cursor must not pass.
+    if Job.objects.filter(actor_id=actor.id, kind=EXTRACT_KIND, state=State.RUNNING).exists():
+        raise Postponed("Messages are being read; lessons are drawn afterwards.", seconds=FIRST_PAUSE_SECONDS)
     episodes = list(unread_episodes(actor)[:MOST_EPISODES])
     if not episodes:
         return ExtractionResult()
@@ -145,54 +142,34 @@ def reflect(
     return result
 
 
-def _wait_for_extraction(actor: Actor) -> None:
-    """Let an extraction end first: its episodes have the time at which it began, which the cursor must not pass."""
-    if Job.objects.filter(actor_id=actor.id, kind=EXTRACT_KIND, state=State.RUNNING).exists():
-        raise Postponed("Messages are being read; lessons are drawn afterwards.", seconds=FIRST_PAUSE_SECONDS)
-
-
 def _lessons(actor: Actor, episodes: Sequence[Memory]) -> list[Lesson]:
-    texts = [each.content for each in episodes]
-    blocks = lesson_blocks(texts, _known_lessons(actor), language=actor.agent.language)
+    """Ask a model for lessons, and not to repeat the newest ones."""
+    namespace = expand_namespace(
+        namespace_of(Strategy.REFLECTION), agent_id=actor.agent_id, user_id=actor.user_id
+    )
+    rows = Memory.objects.of([actor.id]).active().filter(namespace=namespace).order_by("-created_at")
+    known = list(rows.values_list("content", flat=True)[:MOST_KNOWN_LESSONS])
+    blocks = lesson_blocks([each.content for each in episodes], known, language=actor.agent.language)
     data = complete_json(actor, Operation.EXTRACT, "reflect", blocks, LESSONS_SCHEMA, most=MOST_LESSONS)
     return lessons_of(data, [each.pk for each in episodes])
 
 
-def _known_lessons(actor: Actor) -> list[str]:
-    """Return the newest lessons, which the model is asked not to repeat."""
-    namespace = expand_namespace(
-        namespace_of(Strategy.REFLECTION), agent_id=actor.agent_id, user_id=actor.user_id
-    )
-    rows = Memory.objects.of([actor.id]).active().filter(namespace=namespace)
-    return list(rows.order_by("-created_at").values_list("content", flat=True)[:MOST_KNOWN_LESSONS])
-
-
 def _extracted_lesson(actor: Actor, lesson: Lesson, now: datetime) -> ExtractedMemory:
     """Return a lesson with the source messages of its episodes: it is no more trusted than they are."""
-    messages = _messages_of(actor, lesson.episode_ids)
-    said_at = max(each.created_at for each in messages) if messages else _last_changed(actor, lesson)
+    sources = MemorySource.objects.filter(actor_id=actor.id, memory__in=lesson.episode_ids)
+    keys = list(sources.values_list("message_id", flat=True)[:MOST_SOURCES])
+    messages = list(Message.objects.of([actor.id]).filter(pk__in=keys))
+    episodes = Memory.objects.of([actor.id]).filter(pk__in=lesson.episode_ids)
+    times = [each.created_at for each in messages] or episodes.values_list("updated_at", flat=True)
     return ExtractedMemory(
         content=lesson.text,
         kind=Kind.REFLECTION,
         namespace=namespace_of(Strategy.REFLECTION),
         confidence=lesson.confidence,
         message_ids=tuple(message.pk for message in messages),
-        said_at=min(said_at, now),
-        is_trusted=all(message.trust == "trusted" for message in messages),
+        said_at=min(max(times, default=now), now),
+        is_trusted=all(message.trust == Trust.TRUSTED for message in messages),
     )
-
-
-def _messages_of(actor: Actor, episode_ids: Sequence[UUID]) -> list[Message]:
-    sources = MemorySource.objects.filter(actor_id=actor.id, memory__in=episode_ids)
-    keys = list(sources.values_list("message_id", flat=True)[:MOST_SOURCES])
-    return list(Message.objects.of([actor.id]).filter(pk__in=keys))
-
-
-def _last_changed(actor: Actor, lesson: Lesson) -> datetime:
-    times = (
-        Memory.objects.of([actor.id]).filter(pk__in=lesson.episode_ids).values_list("updated_at", flat=True)
-    )
-    return max(times)
 
 
 def _move_cursor(actor: Actor, *, until: datetime, after: UUID | None, has_passed: bool = False) -> None:
@@ -244,52 +221,23 @@ def extract(
         # Disabled strategies: enabled later, they begin with what is said then (SPEC L2).
         off = [strategy for strategy in FROM_MESSAGES if strategy not in on]
         _execute(QUERIES["pass_over_unread"], actor_id=actor.id, strategies=off)
-    while (session := _next_session(actor, on, first)) is not None:
+    unread = {"actor_id": actor.id, "strategies": list(on), "first": first}
+    while found := _fetched(QUERIES["next_unread_session"], **unread):
+        session = Session.objects.filter(actor_id=actor.id, pk=found[0][0]).first()
+        if session is None:
+            break
         if not may_go_on():
+            payload = {"session_id": str(session.pk)}
             with step():
-                enqueue(
-                    EXTRACT_KIND, actor_id=actor.id, key=EXTRACT_KEY, payload={"session_id": str(session.pk)}
-                )
+                enqueue(EXTRACT_KIND, actor_id=actor.id, key=EXTRACT_KEY, payload=payload)
             return total
-        total += _read_slice(run, session, on, step)
+        total += _extract_slice(run, session, on, step)
     with step():
         if is_on(actor.agent.strategies, Strategy.REFLECTION):
             enqueue_reflection(actor=actor)
         else:
             pass_episodes_over(actor=actor, now=run.now)
     return total
-
-
-def _next_session(actor: Actor, on: Sequence[Strategy], first: UUID | None) -> Session | None:
-    values: dict[str, Any] = {"actor_id": actor.id, "strategies": list(on), "first": first}
-    with connection.cursor() as cursor:
-        cursor.execute(QUERIES["next_unread_session"], values)
-        row = cursor.fetchone()
-    return Session.objects.filter(actor_id=actor.id, pk=row[0]).first() if row else None
-
-
-def _read_slice(run: ExtractionRun, session: Session, on: Sequence[Strategy], step: Step) -> ExtractionResult:
-    """Read one slice of a session for the strategies that are furthest behind, and write what it yields."""
-    span = next_span(_places(run.actor, session, on), end=session.message_count)
-    if span is None:
-        return ExtractionResult()
-    extracted, piece, skipped = _extract_slice(run, session, span, _slice(run, session, span))
-    resolved = resolutions(
-        actor=run.actor, extracted=extracted, now=run.now, is_patient=may_retry(run.bad_attempts)
-    )
-    with step():
-        if not _move_cursors(run.actor, session, span, piece.until, skipped):
-            return ExtractionResult()
-        return write_extracted(
-            actor=run.actor, extracted=extracted, resolutions=resolved, channel=session.channel, by=run.by,
-            now=run.now,
-        )  # fmt: skip
-
-
-def _places(actor: Actor, session: Session, on: Sequence[Strategy]) -> dict[Strategy, int]:
-    rows = StrategyCursor.objects.filter(actor_id=actor.id, session_id=session.pk)
-    known = dict(rows.values_list("strategy", "read_until"))
-    return {strategy: known.get(strategy, 0) for strategy in on}
 
 
 def _move_cursors(actor: Actor, session: Session, span: Span, until: int, skipped: int | None) -> bool:
@@ -313,23 +261,49 @@ def _move_cursors(actor: Actor, session: Session, span: Span, until: int, skippe
 def _slice(run: ExtractionRun, session: Session, span: Span) -> Slice:
     spoken = Message.objects.of([run.actor.id]).spoken().filter(session_id=session.pk)
     rows = spoken.filter(seq__gt=span.after, seq__lte=span.until).order_by("seq")[:MOST_MESSAGES]
-    messages = [_said(row) for row in rows]
+    messages = _source_messages(rows)
     until = messages[-1].seq if len(messages) == MOST_MESSAGES else span.until
     count = counter_in_use(Operation.EXTRACT).count
     return next_slice(messages, most_tokens=run.most_tokens, count=count, until=until)
 
 
-def _said(row: Message) -> SourceMessage:
-    return SourceMessage(
-        id=row.pk, seq=row.seq, is_users=row.role == Role.USER, author=row.author, text=row.content,
-        is_trusted=row.trust == Trust.TRUSTED, said_at=row.created_at,
-    )  # fmt: skip
+def _source_messages(rows: Iterable[Message]) -> list[SourceMessage]:
+    return [
+        SourceMessage(
+            id=row.pk, seq=row.seq, is_users=row.role == Role.USER, author=row.author, text=row.content,
+            is_trusted=row.trust == Trust.TRUSTED, said_at=row.created_at,
+        )
+        for row in rows
+    ]  # fmt: skip
 
 
 def _extract_slice(
-    run: ExtractionRun, session: Session, span: Span, piece: Slice
-) -> tuple[list[ExtractedMemory], Slice, int | None]:
-    """Return what a slice yields, the part of it that was read, and the message that was skipped, if one was."""
+    run: ExtractionRun, session: Session, on: Sequence[Strategy], step: Step
+) -> ExtractionResult:
+    """Read one slice of a session for the strategies that are furthest behind, and write what it yields."""
+    actor = run.actor
+    rows = StrategyCursor.objects.filter(actor_id=actor.id, session_id=session.pk)
+    known = dict(rows.values_list("strategy", "read_until"))
+    span = next_span({strategy: known.get(strategy, 0) for strategy in on}, end=session.message_count)
+    if span is None:
+        return ExtractionResult()
+    extracted, until, skipped = _read_slice(run, session, span)
+    resolved = resolutions(
+        actor=actor, extracted=extracted, now=run.now, is_patient=may_retry(run.bad_attempts)
+    )
+    with step():
+        if not _move_cursors(actor, session, span, until, skipped):
+            return ExtractionResult()
+        return write_extracted(
+            actor=actor, extracted=extracted, resolutions=resolved, channel=session.channel, by=run.by, now=run.now
+        )  # fmt: skip
+
+
+def _read_slice(
+    run: ExtractionRun, session: Session, span: Span
+) -> tuple[list[ExtractedMemory], int, int | None]:
+    """Return what a slice yields, the message up to which it was read, and the one that was skipped, if any."""
+    piece = _slice(run, session, span)
 
     def ask(lines: Sequence[Line]) -> list[ExtractedMemory]:
         return _ask(run, session, span, replace(piece, lines=tuple(lines)))
@@ -337,56 +311,46 @@ def _extract_slice(
     lines, extracted, error = complete_in_halves(
         piece.lines, ask, bad_attempts=run.bad_attempts, control=lambda: ask(harmless_lines(piece))
     )
-    if len(lines) < len(piece.lines):
-        piece = Slice(tuple(lines), lines[-1].said.seq)
+    until = lines[-1].said.seq if len(lines) < len(piece.lines) else piece.until
     if error is None:
-        return extracted or [], piece, None
+        return extracted or [], until, None
     seq = lines[0].said.seq
     about = {"session": str(session.pk), "seq": seq, "code": error.code}
     log.warning("a message was skipped: no model would read it", extra=about)
-    return [], piece, seq
+    return [], until, seq
 
 
 def _ask(run: ExtractionRun, session: Session, span: Span, piece: Slice) -> list[ExtractedMemory]:
+    """Ask a model about a slice, and show it the messages before; with a trusted slice only trusted ones."""
     if not piece.has_user_message:
         return []
-    actor, topics = run.actor, run.topics
-    language = actor.agent.language
-    earlier = _earlier(run, session, span, piece)
-    data = complete_json(
-        actor, Operation.EXTRACT, "extract", message_blocks(piece, earlier, language=language),
-        answer_schema(span.strategies, topics), most=MOST_ITEMS, topics=_about_topics(topics, language),
-    )  # fmt: skip
-    items = items_of(data, piece, strategies=span.strategies, topics=topics, language=language)
-    return [_extracted(item, session, run.now) for item in items]
-
-
-def _earlier(run: ExtractionRun, session: Session, span: Span, piece: Slice) -> list[str]:
-    """Return the messages just before a slice; with a trusted slice only trusted ones."""
-    rows = Message.objects.of([run.actor.id]).spoken().filter(session_id=session.pk, seq__lte=span.after)
+    actor, topics, language = run.actor, run.topics, run.actor.agent.language
+    rows = Message.objects.of([actor.id]).spoken().filter(session_id=session.pk, seq__lte=span.after)
     if piece.lines[0].said.is_trusted:
         rows = rows.filter(trust=Trust.TRUSTED)
-    messages = [_said(row) for row in rows.order_by("-seq")[:EARLIER_MESSAGES]]
+    before = _source_messages(rows.order_by("-seq")[:EARLIER_MESSAGES])[::-1]
     count = counter_in_use(Operation.EXTRACT).count
-    return earlier_lines(messages[::-1], most_tokens=run.most_tokens, count=count)
-
-
-def _about_topics(topics: Topics, language: str) -> str:
+    earlier = earlier_lines(before, most_tokens=run.most_tokens, count=count)
+    wishes = [("extract_only", topics.include), ("extract_without", topics.exclude)]
     comma = "、" if language == "ja" else ", "
-    lines = [("extract_only", topics.include), ("extract_without", topics.exclude)]
-    return "\n".join(prompt(name, language, topics=comma.join(named)) for name, named in lines if named)
-
-
-def _extracted(item: Item, session: Session, now: datetime) -> ExtractedMemory:
-    return ExtractedMemory(
-        content=item.text,
-        kind=KINDS[item.strategy],
-        namespace=namespace_of(item.strategy, session.pk),
-        confidence=item.confidence,
-        message_ids=tuple(said.id for said in item.sources),
-        said_at=min(item.said_at, now),  # a client's clock may be ahead
-        is_trusted=all(said.is_trusted for said in item.sources),
-    )
+    data = complete_json(
+        actor, Operation.EXTRACT, "extract", message_blocks(piece, earlier, language=language),
+        answer_schema(span.strategies, topics), most=MOST_ITEMS,
+        topics="\n".join(prompt(name, language, topics=comma.join(named)) for name, named in wishes if named),
+    )  # fmt: skip
+    items = items_of(data, piece, strategies=span.strategies, topics=topics, language=language)
+    return [
+        ExtractedMemory(
+            content=item.text,
+            kind=KINDS[item.strategy],
+            namespace=namespace_of(item.strategy, session.pk),
+            confidence=item.confidence,
+            message_ids=tuple(said.id for said in item.sources),
+            said_at=min(item.said_at, run.now),  # a client's clock may be ahead
+            is_trusted=all(said.is_trusted for said in item.sources),
+        )
+        for item in items
+    ]
 
 
 def unread_messages(*, actor: Actor | None = None) -> dict[Strategy, int]:
@@ -421,9 +385,14 @@ def rewind(
 
 def _counted(statement: str, actor: Actor | None) -> dict[Strategy, int]:
     values = {"actor_id": actor.id if actor else None, "strategies": list(FROM_MESSAGES)}
+    return {Strategy(name): int(number) for name, number in _fetched(statement, **values)}
+
+
+def _fetched(statement: str, **values: Any) -> list[Any]:
     with connection.cursor() as cursor:
         cursor.execute(statement, values)
-        return {Strategy(name): int(number) for name, number in cursor.fetchall()}
+        rows: list[Any] = cursor.fetchall()
+        return rows
 
 
 def _execute(statement: str, **values: Any) -> None:
@@ -432,58 +401,52 @@ def _execute(statement: str, **values: Any) -> None:
 
 
 def backfill_pieces(scope: Scope) -> Iterator[Piece]:
-    """Yield a job for each actor with unread messages (`manage.py backfill`).
+    """Yield a job for each actor with messages or episodes that were not read, or passed over (`manage.py backfill`).
 
     Raises ProviderMisconfigured where there are some and no model is configured.
     """
-    missing = _missing(scope)
-    if settings.LLM.provider != "none":
-        yield from missing
-    elif many := sum(piece.size for piece in missing):
-        message = f"No language model is configured (MEMORYHUB_LLM_PROVIDER); {many} messages wait."
-        raise ProviderMisconfigured(message, code="no_model")
-
-
-def _missing(scope: Scope) -> Iterator[Piece]:
     actors = Actor.objects.select_related("agent").order_by("id")
     if scope.agent_id is not None:
         actors = actors.filter(agent_id=scope.agent_id)
     if scope.user_id is not None:
         actors = actors.filter(user_id=scope.user_id)
+    many = 0
     for actor in actors.iterator(chunk_size=1000):
-        left = [*unread_messages(actor=actor).values(), *_passed_over(actor)]
-        if any(left):
+        switches = actor.agent.strategies
+        left = [*unread_messages(actor=actor).values()]
+        left += [size for each, size in passed_messages(actor=actor).items() if is_on(switches, each)]
+        passed = ReflectionCursor.objects.filter(actor_id=actor.id, has_passed=True)
+        if is_on(switches, Strategy.REFLECTION) and passed.exists():
+            left.append(Memory.objects.of([actor.id]).active().filter(kind=Kind.EPISODE).count())
+        if any(left) and settings.LLM.provider != "none":
             back = partial(rewind, actor=actor, strategies=list(Strategy), since=scope.since)
             yield Piece(actor.id, Order(EXTRACT_KIND, EXTRACT_KEY), max(left), back)
+        else:
+            many += max(left, default=0)
+    if many and settings.LLM.provider == "none":
+        message = f"No language model is configured (MEMORYHUB_LLM_PROVIDER); {many} messages wait."
+        raise ProviderMisconfigured(message, code="no_model")
 
 
-def _passed_over(actor: Actor) -> Iterator[int]:
-    """Yield how many messages and episodes each enabled strategy passed over."""
-    switches = actor.agent.strategies
-    yield from (many for each, many in passed_messages(actor=actor).items() if is_on(switches, each))
-    passed = ReflectionCursor.objects.filter(actor_id=actor.id, has_passed=True)
-    if is_on(switches, Strategy.REFLECTION) and passed.exists():
-        yield Memory.objects.of([actor.id]).active().filter(kind=Kind.EPISODE).count()
-
-
-SUBJECT = "extraction"
-MANY = 1_000
+MOST_UNREAD: Final = 1_000
 """Unread messages of a strategy; fewer are a busy hour."""
 
 
-def strategies() -> Iterator[Finding]:
+def diagnose() -> Iterator[Finding]:
+    """Yield for `manage.py doctor` whether extraction keeps up with new messages."""
     try:
         unread = unread_messages()
     except DatabaseError as error:
-        yield Finding(Level.WARNING, SUBJECT, f"The database does not answer ({type(error).__name__}).")
+        text = f"The database does not answer ({type(error).__name__})."
+        yield Finding(Level.WARNING, "extraction", text)
         return
     counts = ", ".join(f"{number} for {strategy}" for strategy, number in sorted(unread.items()))
+    level, text = Level.WARNING, f"messages wait: {counts}"
     if unread and settings.LLM.provider == "none":
-        detail = f"messages wait for a language model: {counts}; configure one, and they are read"
-        yield Finding(Level.WARNING, SUBJECT, detail)
-    elif max(unread.values(), default=0) >= MANY:
+        text = f"messages wait for a language model: {counts}; configure one, and they are read"
+    elif max(unread.values(), default=0) >= MOST_UNREAD:
         advice = "see whether jobs of the kind `extract` end, and whether a cap is reached"
-        detail = f"many messages wait: {counts}; {advice}"
-        yield Finding(Level.WARNING, SUBJECT, detail)
+        text = f"many messages wait: {counts}; {advice}"
     else:
-        yield Finding(Level.FINE, SUBJECT, f"messages wait: {counts}" if counts else "every message was read")
+        level = Level.FINE
+    yield Finding(level, "extraction", text if counts else "every message was read")

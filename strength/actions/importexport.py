@@ -6,6 +6,7 @@ An import writes like any client, so that tombstones, trust and policies hold.
 import csv
 import io
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from datetime import datetime
 from typing import Any, Final
@@ -60,8 +61,8 @@ def import_mem0(elements: Iterable[Element], *, order: Order, report: Report) ->
     actors = _Actors(order)
     users: set[str] = set()
     for element in elements:
-        memory = _read_memory(element, order.now, report)
-        if memory is not None:
+        with _refusing(element, MEMORIES, report):
+            memory = read_mem0(_value(element), now=order.now)
             users.add(memory.user_id)
             if order.names.user_id is not None and len(users) > 1:
                 raise CannotImport(
@@ -80,10 +81,27 @@ def import_chatgpt(elements: Iterable[Element], *, order: Order, report: Report)
         raise CannotImport("ChatGPT's export does not say whose it is: name --agent and --user.")
     actor = _Actors(order).of(order.names.user_id)
     for element in elements:
-        conversation = _read_conversation(element, report)
-        if conversation is not None:
+        with _refusing(element, SESSIONS, report):
+            conversation = read_conversation(_value(element))
+            for reason in conversation.unread:
+                report.refuse(element.line, MESSAGES, reason)
             _write_conversation(actor, conversation, element.line, order=order, report=report)
         order.progress(1)
+
+
+@contextmanager
+def _refusing(element: Element, name: str, report: Report) -> Iterator[None]:
+    """Report an element that the block cannot read."""
+    try:
+        yield
+    except Unreadable as error:
+        report.refuse(element.line, name, str(error))
+
+
+def _value(element: Element) -> Any:
+    if element.problem:
+        raise Unreadable(element.problem)
+    return element.value
 
 
 class _Actors:
@@ -103,34 +121,12 @@ class _Actors:
         return self._known[user]
 
 
-def _read_memory(element: Element, now: datetime, report: Report) -> ImportedMemory | None:
-    try:
-        if element.problem:
-            raise Unreadable(element.problem)
-        return read_mem0(element.value, now=now)
-    except Unreadable as error:
-        report.refuse(element.line, MEMORIES, str(error))
-        return None
-
-
-def _read_conversation(element: Element, report: Report) -> ImportedConversation | None:
-    try:
-        if element.problem:
-            raise Unreadable(element.problem)
-        conversation = read_conversation(element.value)
-    except Unreadable as error:
-        report.refuse(element.line, SESSIONS, str(error))
-        return None
-    for reason in conversation.unread:
-        report.refuse(element.line, MESSAGES, reason)
-    return conversation
-
-
 def _write_conversation(
     actor: Actor, conversation: ImportedConversation, line: int, *, order: Order, report: Report
 ) -> None:
     key = uuid5(actor.id, f"{CHANNEL} {conversation.id}")
-    started_at = conversation.started_at or next(_times(conversation), order.now)
+    times = (each.created_at for each in conversation.messages if each.created_at is not None)
+    started_at = conversation.started_at or next(times, order.now)
     try:
         with transaction.atomic():
             session, is_new = open_session(
@@ -154,15 +150,15 @@ def _write_conversation(
         _write_memory(actor, memory, line, order=order, report=report, channel=CHANNEL)
 
 
-def _times(conversation: ImportedConversation) -> Iterator[datetime]:
-    return (message.created_at for message in conversation.messages if message.created_at is not None)
-
-
 def _write_memory(
     actor: Actor, memory: ImportedMemory, line: int, *, order: Order, report: Report, channel: str = ""
 ) -> None:
     """Write a memory unless its text exists: an import does not reinforce an existing memory."""
-    if same := _same_words(actor, memory.text):
+    namespace = expand_namespace(default_namespace(Kind.FACT), agent_id=actor.agent_id, user_id=actor.user_id)
+    rows = Memory.objects.filter(
+        actor_id=actor.id, namespace=namespace, content_digest=content_digest(memory.text)
+    )
+    if same := rows.values_list("pk", flat=True).first():
         report.know(line, MEMORIES, f"{SAME} ({same})")
         return
     new = NewMemory(
@@ -177,16 +173,6 @@ def _write_memory(
     (report.made if is_new else report.known)[MEMORIES] += 1
     if written.status == Status.PENDING:
         report.note(line, MEMORIES, WAITS)
-
-
-def _same_words(actor: Actor, text: str) -> UUID | None:
-    names = {"agent_id": actor.agent_id, "user_id": actor.user_id}
-    rows = Memory.objects.filter(
-        actor_id=actor.id,
-        namespace=expand_namespace(default_namespace(Kind.FACT), **names),
-        content_digest=content_digest(text),
-    )
-    return rows.values_list("pk", flat=True).first()
 
 
 MEM0 = ImportFormat(recognises=is_mem0, take=import_mem0)
@@ -209,17 +195,25 @@ MARK = "\ufeff"
 
 
 def memories_as_csv(whose: Whose) -> Iterator[bytes]:
-    """Yield the memories of these actors as CSV with a header; formulas are escaped by a `'`."""
     yield from rows_as_csv(Memory.objects.filter(actor__in=whose.actors()))
 
 
 def rows_as_csv(memories: QuerySet[Memory]) -> Iterator[bytes]:
-    """Yield memories as CSV with a header."""
+    """Yield memories as CSV with a header; formulas are escaped by a `'`."""
     yield (MARK + _line(list(COLUMNS))).encode()
     rows = memories.order_by("actor__agent_id", "actor__user_id", "id")
     with snapshot():
         for values in rows.values_list(*COLUMNS.values()).iterator(chunk_size=CSV_CHUNK_ROWS):
-            yield _line([_cell(value) for value in values]).encode()
+            yield _line(list(map(_cell, values))).encode()
+
+
+def _cell(value: Any) -> Any:
+    if isinstance(value, datetime):
+        return value.isoformat()
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    text = ", ".join(value) if isinstance(value, list) else value
+    return f"'{text}" if isinstance(text, str) and text.startswith(FORMULA) else text
 
 
 def _line(cells: list[Any]) -> str:
@@ -228,27 +222,10 @@ def _line(cells: list[Any]) -> str:
     return text.getvalue()
 
 
-def _cell(value: Any) -> str:
-    if value is None:
-        return ""
-    if isinstance(value, datetime):
-        return value.isoformat()
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, list):
-        value = ", ".join(value)
-    text = str(value)
-    return f"'{text}" if isinstance(value, str) and text.startswith(FORMULA) else text
-
-
 BELONGING: Final = (MemoryNumbers, PerspectiveStrength, MemorySource, MemoryRevision, StrengthPoint)
 """Rows that belong to a memory."""
 
 CHUNK_ROWS: Final = 200
-
-
-def some_as_csv(keys: Sequence[UUID]) -> Iterator[bytes]:
-    return rows_as_csv(Memory.objects.filter(pk__in=list(keys)))
 
 
 def some_as_lines(keys: Sequence[UUID]) -> Iterator[bytes]:
@@ -271,7 +248,9 @@ def some_as_lines(keys: Sequence[UUID]) -> Iterator[bytes]:
             for actor in _read(ACTORS, actors.filter(agent_id=agent["agent_id"])):
                 yield digest.line(Part.ACTOR, actor)
                 for row in _read(memories, rows.filter(actor_id=actor["id"])):
-                    yield digest.line(Part.ROW, _without_outside_references(row, among), table=memories.name)
+                    if row["superseded_by_id"] not in among:
+                        row["superseded_by_id"] = None
+                    yield digest.line(Part.ROW, row, table=memories.name)
                 for table in belonging:
                     of_these = table.rows.filter(actor_id=actor["id"], memory_id__in=wanted)
                     for row in _read(table, of_these):
@@ -282,7 +261,3 @@ def some_as_lines(keys: Sequence[UUID]) -> Iterator[bytes]:
 def _read(table: Table, rows: Any) -> Iterator[dict[str, Any]]:
     values = rows.order_by(*table.key_order).values_list(*table.codecs)
     return (table.written(each) for each in values.iterator(chunk_size=CHUNK_ROWS))
-
-
-def _without_outside_references(row: dict[str, Any], among: set[str]) -> dict[str, Any]:
-    return row if row["superseded_by_id"] in among else {**row, "superseded_by_id": None}

@@ -31,7 +31,7 @@ from strength.actions.sleep import (
 from strength.actions.tombstones import find_tombstone
 from strength.domain.memories import SLEEP_VERB, Status, WrongState
 from strength.domain.policy import StrengthPolicy
-from strength.domain.sleep import ChangeKind, MergeState, RunState, Why
+from strength.domain.sleep import CHANGE_ORDER, ChangeKind, MergeState, RunState, Why
 from strength.models import (
     CurrentNumbers,
     Memory,
@@ -99,11 +99,9 @@ def changes_of(run: SleepRun) -> list[Change]:
 
 
 def _weight(change: Change) -> tuple[int, float, str]:
-    kinds = (
-        ChangeKind.ARCHIVE, ChangeKind.MERGE, ChangeKind.PROPOSE_MERGE, ChangeKind.LEVEL, ChangeKind.DECAY
-    )  # fmt: skip
+
     lost = (change.get("before") or 0.0) - (change.get("after") or 0.0)
-    return kinds.index(ChangeKind(change["change"])), -lost, change["memory_id"]
+    return CHANGE_ORDER.index(ChangeKind(change["change"])), -lost, change["memory_id"]
 
 
 def _fading(run: SleepRun, policy: StrengthPolicy) -> list[Change]:

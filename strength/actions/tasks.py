@@ -97,22 +97,17 @@ def execute_task(
         tenant=tenant, actor=actor, query=query, perspective=perspective, project=project, by=by, now=clock()
     )
     try:
-        result = _storable(run(begun.found))
+        result = run(begun.found)
+        try:
+            document = json.loads(json.dumps(result, allow_nan=False))
+            check_storable(document)
+        except (TypeError, ValueError, RecursionError):
+            document = storable_text(result if isinstance(result, str) else result_text(result))
     except Exception as error:
-        return fail_task(
-            task=begun.task, reason=f"The task's function raised {type(error).__name__}: {error}", now=clock()
-        )
-    completion = replace(completion or Completion(), result=result)
+        reason = f"The task's function raised {type(error).__name__}: {error}"
+        return fail_task(task=begun.task, reason=reason, now=clock())
+    completion = replace(completion or Completion(), result=document)
     return complete_task(task=begun.task, completion=completion, by=by, now=clock())
-
-
-def _storable(result: Any) -> Any:
-    try:
-        document = json.loads(json.dumps(result, allow_nan=False))
-        check_storable(document)
-    except (TypeError, ValueError, RecursionError):
-        return storable_text(result if isinstance(result, str) else result_text(result))
-    return document
 
 
 @dataclass(frozen=True)
@@ -228,8 +223,18 @@ def _findings(task: Task, completion: Completion, by: Principal) -> _Findings:
 
 def _complete(task: Task, completion: Completion, findings: _Findings, by: Principal, now: datetime) -> None:
     perspective = completion.perspective if completion.perspective is not None else task.perspective
-    used = _usable(task, findings, by) if by.is_trusted else []
-    if not by.is_trusted and (findings.used or completion.run_sleep_phase):
+    used: list[Memory] = []
+    if by.is_trusted:
+        seen = [*offered_to(task, by, details=False), *resolve_many(Memory.objects.all(), by, findings.used)]
+        found = {memory.pk: memory for memory in seen}
+        for key in findings.used:
+            if key not in found:
+                findings.errors.append(f"There is no memory {key}.")
+            elif Status(found[key].status) not in LEARNABLE:
+                findings.errors.append(f"The memory {key} is {found[key].status}; it was not strengthened.")
+            else:
+                used.append(found[key])
+    elif findings.used or completion.run_sleep_phase:
         findings.errors.append("The key is not trusted: nothing was strengthened, and no sleep was begun.")
     use_memories(memories=used, perspective=perspective, task=str(task.pk), by=by, now=now)
     if completion.impact is not None:
@@ -243,18 +248,6 @@ def _complete(task: Task, completion: Completion, findings: _Findings, by: Princ
         cursor.execute(SLEEP_QUERIES["count_task"], {"actor_id": task.actor_id})
     if completion.run_sleep_phase:
         enqueue(SLEEP_KIND, actor_id=task.actor_id, key=SLEEP_KEY, payload={"trigger": Trigger.TASK})
-
-
-def _usable(task: Task, findings: _Findings, by: Principal) -> list[Memory]:
-    """Return those of the used memories that exist and can be reinforced, in order."""
-    seen = [*offered_to(task, by, details=False), *resolve_many(Memory.objects.all(), by, findings.used)]
-    found = {memory.pk: memory for memory in seen}
-    for key in findings.used:
-        if key not in found:
-            findings.errors.append(f"There is no memory {key}.")
-        elif Status(found[key].status) not in LEARNABLE:
-            findings.errors.append(f"The memory {key} is {found[key].status}; it was not strengthened.")
-    return [found[key] for key in findings.used if key in found and Status(found[key].status) in LEARNABLE]
 
 
 def _record(task: Task, findings: _Findings, completion: Completion, by: Principal, now: datetime) -> None:

@@ -98,12 +98,17 @@ def use_memories(
     Forbidden where an untrusted key would reinforce trusted memories.
     """
     _check_trust(memories, by)
-    known_as = None if task is None else hashlib.sha256(task.encode()).hexdigest()
+    known_as = None if task is None else task_digest(task)
     given = {"perspective": perspective, "task": known_as, "kind": PointKind.USED}
     return sum(
         _execute(QUERIES["use_memories"], group, now, **_increments(policy), **given)
         for policy, group in _by_actor(memories)
     )
+
+
+def task_digest(task: str) -> str:
+    """Return the name under which a task's uses are stored."""
+    return hashlib.sha256(task.encode()).hexdigest()
 
 
 @transaction.atomic
@@ -173,7 +178,6 @@ def _increments(policy: StrengthPolicy) -> dict[str, Any]:
 
 
 def _by_actor(memories: Iterable[Memory]) -> Iterable[tuple[StrengthPolicy, list[Memory]]]:
-    """Yield each actor's policy and memories, in the order in which rows are locked."""
     groups: dict[UUID, dict[UUID, Memory]] = defaultdict(dict)
     for memory in memories:
         groups[memory.actor_id][memory.pk] = memory
@@ -216,7 +220,7 @@ def detect_turn_use(*, turn: ChatTurn) -> list[Memory]:
     if turn.answer is None or turn.receipt is None or turn.question.trust != Trust.TRUSTED:
         return []
     memories = list(
-        Memory.objects.active().filter(pk__in=_entered(turn.receipt)).select_related("actor__agent")
+        Memory.objects.active().filter(pk__in=entered_memories(turn.receipt)).select_related("actor__agent")
     )
     policy = effective_policy(StrengthPolicy, turn.actor.agent, turn.actor)
     found = detect_use(
@@ -233,7 +237,8 @@ def reinforce_turn(*, turn: ChatTurn, memories: Sequence[Memory], by: Principal,
     return used
 
 
-def _entered(receipt: Receipt) -> list[UUID]:
+def entered_memories(receipt: Receipt) -> list[UUID]:
+    """Return the ids of the memories in a context."""
     return [
         UUID(item["source_id"])
         for item in receipt.items

@@ -41,11 +41,10 @@ from memoryhub.admin.object_actions import (
 )
 from memoryhub.api.agents import JSON_LINES, in_a_thread_of_its_own
 from memoryhub.auth import audit
-from memoryhub.auth.domain import Principal
 from memoryhub.errors import DomainError
 from strength.actions.curation import curate_many, delete_many, plan_many
 from strength.actions.duplicates import kept_and_absorbed, likeness_of
-from strength.actions.importexport import some_as_csv, some_as_lines
+from strength.actions.importexport import rows_as_csv, some_as_lines
 from strength.actions.merges import check_mergeable, merge_pair, undo
 from strength.actions.revisions import BatchResult
 from strength.domain.memories import WrongState
@@ -80,9 +79,7 @@ DESCRIPTIONS: Final = {
     DELETE: _("Delete the selected memories"),
     "export": _("Export the selected memories"),
 }
-PERMISSIONS: Final = {DELETE: "delete", "export": "view"}
 FORMATS: Final = {"csv": "text/csv; charset=utf-8", "jsonl": JSON_LINES}
-Stream = Callable[[Sequence[UUID]], Iterator[bytes]]
 
 
 def bulk(verb: str) -> Callable[..., HttpResponse | None]:
@@ -93,7 +90,7 @@ def bulk(verb: str) -> Callable[..., HttpResponse | None]:
 
     act.__name__ = verb
     made: Callable[..., HttpResponse | None] = admin.action(
-        description=DESCRIPTIONS[verb], permissions=[PERMISSIONS.get(verb, "change")]
+        description=DESCRIPTIONS[verb], permissions=[{DELETE: "delete", "export": "view"}.get(verb, "change")]
     )(act)
     return made
 
@@ -110,13 +107,28 @@ def asked_or_done(
     if problem is not None:
         screen.message_user(request, problem, messages.ERROR)
         return None
-    if request.POST.get("post") != "yes":
-        context = _join_plan(rows) if verb == "merge" else _plan(rows, verb)
-        return _page(screen, request, verb, rows=rows, **context)
+    by, reason, now = principal(request), submitted_reason(request), clock()
     if verb == "merge":
-        _join(screen, request, rows)
+        return _merge(screen, request, rows)
+    if request.POST.get("post") != "yes":
+        plan = BatchResult(changed=list(rows)) if verb == DELETE else plan_many(rows, verb)
+        left = [_left(str(error), memories) for error, memories in plan.skipped]
+        return _page(
+            screen, request, verb, rows=rows, changing=len(plan.changed), left=left, **_examples(plan.changed)
+        )
+    if verb == DELETE:
+        done = delete_many(memories=rows, by=by, reason=reason, now=now)
     else:
-        _do(screen, request, rows, verb)
+        done = curate_many(
+            memories=rows, versions=_versions(request), verb=verb, by=by, reason=reason, now=now
+        )
+    _log(request, done.changed, verb)
+    report_skipped(screen, request, {str(error): len(left) for error, left in done.skipped})
+    if done.changed:
+        count = len(done.changed)
+        text = ngettext("%(verb)s: %(count)d memory.", "%(verb)s: %(count)d memories.", count)
+        undo = None if verb == DELETE else undo_of_batch(request, done.batch)
+        report_done(request, text % {"verb": LABELS[verb], "count": count}, undo=undo)
     return None
 
 
@@ -149,66 +161,17 @@ def _page(screen: Any, request: HttpRequest, verb: str, **context: Any) -> HttpR
     )
 
 
-def _plan(rows: Sequence[Memory], verb: str) -> dict[str, Any]:
-    plan = BatchResult(changed=list(rows)) if verb == DELETE else plan_many(rows, verb)
-    return {
-        "changing": len(plan.changed),
-        "examples": [_shown(memory) for memory in plan.changed[:EXAMPLES]],
-        "more": max(0, len(plan.changed) - EXAMPLES),
-        "left": [_left(str(error), memories) for error, memories in plan.skipped],
-    }
-
-
-def _join_plan(rows: Sequence[Memory]) -> dict[str, Any]:
-    one, other = kept_and_absorbed(*rows)
-    try:
-        check_mergeable(one, other)
-    except WrongState as error:
-        return {"changing": 0, "left": [_left(str(error), [one, other])]}
-    return {
-        "changing": 2,
-        "sides": [_shown(one), _shown(other)],
-        "likeness": 100 * likeness_of(one.content, other.content),
-    }
-
-
-def _left(problem: str, whom: Sequence[Memory]) -> dict[str, Any]:
-    text = ngettext(
-        "%(count)d stays as it is: %(problem)s", "%(count)d stay as they are: %(problem)s", len(whom)
-    )
-    return {
-        "told": text % {"count": len(whom), "problem": problem},
-        "examples": [_shown(memory) for memory in whom[:EXAMPLES]],
-        "more": max(0, len(whom) - EXAMPLES),
-    }
-
-
-def _shown(memory: Any) -> dict[str, Any]:
-    return {"memory": memory, "opening": excerpt(memory.opening, 200)}
-
-
-# What was said yes to
-
-
-def _do(screen: Any, request: HttpRequest, rows: Sequence[Memory], verb: str) -> None:
-    by, reason = principal(request), submitted_reason(request)
-    if verb == DELETE:
-        done = delete_many(memories=rows, by=by, reason=reason, now=clock())
-    else:
-        done = curate_many(
-            memories=rows, versions=_versions(request), verb=verb, by=by, reason=reason, now=clock()
-        )
-    _log(request, done.changed, verb)
-    report_skipped(screen, request, {str(error): len(left) for error, left in done.skipped})
-    if done.changed:
-        count = len(done.changed)
-        text = ngettext("%(verb)s: %(count)d memory.", "%(verb)s: %(count)d memories.", count)
-        undo = None if verb == DELETE else undo_of_batch(request, done.batch)
-        report_done(request, text % {"verb": LABELS[verb], "count": count}, undo=undo)
-
-
-def _join(screen: Any, request: HttpRequest, rows: Sequence[Memory]) -> None:
+def _merge(screen: Any, request: HttpRequest, rows: Sequence[Memory]) -> HttpResponse | None:
     kept, absorbed = kept_and_absorbed(*rows)
+    if request.POST.get("post") != "yes":
+        try:
+            check_mergeable(kept, absorbed)
+        except WrongState as error:
+            left = [_left(str(error), [kept, absorbed])]
+            return _page(screen, request, "merge", rows=rows, changing=0, left=left)
+        sides = [_shown(kept), _shown(absorbed)]
+        likeness = 100 * likeness_of(kept.content, absorbed.content)
+        return _page(screen, request, "merge", rows=rows, changing=2, sides=sides, likeness=likeness)
     if submitted_text(request, "keep") == str(absorbed.pk):
         kept, absorbed = absorbed, kept
     try:
@@ -218,11 +181,28 @@ def _join(screen: Any, request: HttpRequest, rows: Sequence[Memory]) -> None:
         )  # fmt: skip
     except DomainError as error:
         screen.message_user(request, str(error), messages.ERROR)
-        return
+        return None
     _log(request, [kept, absorbed], "merge")
     address = reverse("admin:strength_memory_part", args=[kept.pk])
     query = urlencode({"merge": str(merge.pk), "next": request.get_full_path()})
     report_done(request, gettext("The two memories were merged."), undo=f"{address}?{query}")
+    return None
+
+
+def _left(problem: str, whom: Sequence[Memory]) -> dict[str, Any]:
+    text = ngettext(
+        "%(count)d stays as it is: %(problem)s", "%(count)d stay as they are: %(problem)s", len(whom)
+    )
+    return {"told": text % {"count": len(whom), "problem": problem}, **_examples(whom)}
+
+
+def _examples(memories: Sequence[Memory]) -> dict[str, Any]:
+    shown = [_shown(memory) for memory in memories[:EXAMPLES]]
+    return {"examples": shown, "more": max(0, len(memories) - EXAMPLES)}
+
+
+def _shown(memory: Any) -> dict[str, Any]:
+    return {"memory": memory, "opening": excerpt(memory.opening, 200)}
 
 
 def _versions(request: HttpRequest) -> dict[str, int]:
@@ -284,7 +264,7 @@ def _export(screen: Any, request: HttpRequest, queryset: QuerySet[Memory]) -> An
     form = submitted_text(request, "format")
     may_import = bool(screen.may_see_agents(request))
     if request.POST.get("post") == "yes" and form in FORMATS and (form == "csv" or may_import):
-        return _sent(request, keys[:MOST_EXPORTED], form)
+        return _download(request, keys[:MOST_EXPORTED], form)
     is_all = request.POST.get("select_across") == "1"
     chosen = queryset.filter(pk__in=keys[:1]) if is_all else queryset
     count = min(len(keys), MOST_EXPORTED)
@@ -295,16 +275,14 @@ def _export(screen: Any, request: HttpRequest, queryset: QuerySet[Memory]) -> An
     )  # fmt: skip
 
 
-def _sent(request: HttpRequest, keys: Sequence[UUID], form: str) -> StreamingHttpResponse:
-    _note_export(principal(request), keys, form)
-    stream: Stream = some_as_csv if form == "csv" else some_as_lines
+def _download(request: HttpRequest, keys: Sequence[UUID], form: str) -> StreamingHttpResponse:
+    details = {"format": form, "memories": len(keys)}
+    audit.record(by=principal(request), verb="export", object_kind="memory", details=details, now=clock())
+
+    def stream() -> Iterator[bytes]:
+        return rows_as_csv(Memory.objects.filter(pk__in=keys)) if form == "csv" else some_as_lines(keys)
+
     # Django would collect a plain iterator whole before it sends the first byte through ASGI.
-    streams = isinstance(request, ASGIRequest)
-    pieces: Any = in_a_thread_of_its_own(lambda: stream(keys)) if streams else stream(keys)
+    pieces: Any = in_a_thread_of_its_own(stream) if isinstance(request, ASGIRequest) else stream()
     headers = {"Content-Disposition": f'attachment; filename="memories.{form}"', "Cache-Control": "no-store"}
     return StreamingHttpResponse(pieces, content_type=FORMATS[form], headers=headers)
-
-
-def _note_export(by: Principal, keys: Sequence[UUID], form: str) -> None:
-    details = {"format": form, "memories": len(keys)}
-    audit.record(by=by, verb="export", object_kind="memory", details=details, now=clock())

@@ -13,7 +13,7 @@ from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.template.response import TemplateResponse
 from django.urls import URLPattern, path, reverse
-from django.utils.html import format_html, format_html_join
+from django.utils.html import escape, format_html, format_html_join
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 from django.views.decorators.http import require_POST
@@ -62,6 +62,7 @@ from strength.actions.curation import (
     check_was_read,
     delete_memory,
     edit_memory,
+    plan_many,
     restore_revision,
 )
 from strength.actions.memories import NewMemory, write_memory
@@ -70,7 +71,7 @@ from strength.actions.revisions import undo_revision
 from strength.actions.usage import LEARNABLE, impact_memory, use_memory
 from strength.admin.bulk import DELETE, LABELS, bulk, take_back_many
 from strength.admin.labels import FIELDS, IMPACTS, STATUS_COLOURS, STATUSES
-from strength.admin.memory_detail import fits_the_form, memory_context, retrieved
+from strength.admin.memory_detail import memory_context, retrieved
 from strength.admin.semantic_search import (
     MemoryList,
     best_first,
@@ -91,16 +92,16 @@ ROW: Final = "row"
 """Said by the buttons of a list's rows: they lead back to their row."""
 
 LONG_FIELDS: Final = ("content", "learnings")
+LONGEST_IN_FORM: Final = 60_000
+"""Bytes of a text on the page, where a `"` has six: a text area that holds more makes the page heavy."""
 ROW_VERBS: Final = {
     Status.PENDING: ("approve", "reject"),
     Status.ARCHIVED: ("reactivate",),
     Status.REJECTED: (),
 }
-VERB_LABELS: Final = {verb: LABELS[verb] for verb in TRANSITIONS}
 
 
 LONGEST_CONTENT = 100_000
-LONGEST_LEARNING = 10_000
 
 
 class MemoryValuesForm(ActionForm):
@@ -117,7 +118,7 @@ class MemoryValuesForm(ActionForm):
     )
     tags = LinesField(most=50, longest=100, label=_("Tags"))
     learnings = ObjectField(
-        check=text_values(LONGEST_LEARNING),
+        check=text_values(10_000),
         label=_("Learnings"),
         help_text=_("What was learnt, by perspective, as JSON."),
     )
@@ -155,7 +156,6 @@ class NewMemoryForm(MemoryValuesForm):
         self.fields["scope_domain"].help_text = _("Empty: the agent's domain.")
 
     def memory(self) -> NewMemory:
-        """Return what was typed as a new memory."""
         values = self.cleaned_data
         return NewMemory(
             content=values["content"],
@@ -263,7 +263,6 @@ class MemoryAdmin(CuratedAdmin):
     }
 
     def title_of(self, row: Memory) -> str:
-        """Return what kind of memory it is, and when it was made: the page of deleting shows no text."""
         return title_with_time(row.get_kind_display(), row.created_at)
 
     @admin.display(description=_("content"))
@@ -276,7 +275,14 @@ class MemoryAdmin(CuratedAdmin):
 
     @admin.display(description=_("actions"), ordering="pinned")
     def row_buttons(self, memory: Any) -> str:
-        return _row_buttons(memory)
+        """Return a pin, and what decides about a pending memory; for who may only look, whether it is pinned."""
+        if not memory.may_change:
+            return gettext("pinned") if memory.pinned else ""
+        verbs = ROW_VERBS.get(memory.status, ("unpin" if memory.pinned else "pin",))
+        buttons = format_html_join("", "{}", ((_row_button(memory, verb),) for verb in verbs))
+        return format_html(
+            '<span id="row-{}" class="flex flex-wrap gap-2 memory-row">{}</span>', memory.pk, buttons
+        )
 
     @admin.display(description=_("score"))
     def shown_score(self, memory: Any) -> str:
@@ -314,15 +320,10 @@ class MemoryAdmin(CuratedAdmin):
         return edited
 
     def delete_model(self, request: HttpRequest, obj: Memory) -> None:
-        """Delete a memory; its text leaves the receipts as well. One that is gone already is deleted."""
+        """Delete a memory; one that is gone already counts as deleted."""
+        by, reason = principal(request), submitted_reason(request)
         with suppress(UnknownRow):
-            delete_memory(
-                memory=obj,
-                expected_version=None,
-                by=principal(request),
-                reason=submitted_reason(request),
-                now=clock(),
-            )
+            delete_memory(memory=obj, expected_version=None, by=by, reason=reason, now=clock())
 
     # The list
 
@@ -388,7 +389,7 @@ class MemoryAdmin(CuratedAdmin):
             )  # fmt: skip
             is_new = changed.version != memory.version
             undo = undo_of(request, changed) if is_new else None
-            return Done(gettext("Done: %(verb)s.") % {"verb": VERB_LABELS[verb]}, undo=undo)
+            return Done(gettext("Done: %(verb)s.") % {"verb": LABELS[verb]}, undo=undo)
 
         answer = run_object_action(self, request, object_id, act, logged=verb)
         if next_url(request) and "Location" in answer:
@@ -396,8 +397,6 @@ class MemoryAdmin(CuratedAdmin):
         return answer
 
     def take_back_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
-        """Bring a memory back to how it stood before its latest change."""
-
         def act(memory: Memory, reason: str) -> Done:
             undo_revision(
                 revision=_revision(request, memory), by=principal(request), reason=reason, now=clock()
@@ -421,8 +420,6 @@ class MemoryAdmin(CuratedAdmin):
         return run_object_action(self, request, object_id, act, logged="part")
 
     def text_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
-        """Send the whole text as plain text: however long, and whatever stands in it."""
-
         def view(memory: Memory) -> HttpResponse:
             return HttpResponse(memory.content, content_type="text/plain; charset=utf-8")
 
@@ -443,8 +440,6 @@ class MemoryAdmin(CuratedAdmin):
         return self.view_row(request, object_id, view)
 
     def restore_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
-        """Bring back the values as they stood after a revision."""
-
         def act(memory: Memory, reason: str) -> Done:
             revision = _revision(request, memory)
             changed = restore_revision(
@@ -472,7 +467,6 @@ class MemoryAdmin(CuratedAdmin):
         return run_object_action(self, request, object_id, act, logged="use")
 
     def impact_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
-        """Add an impact to the memory."""
         impact = request.POST.get("impact", "")
 
         def act(memory: Memory, reason: str) -> Done:
@@ -499,13 +493,10 @@ class MemoryAdmin(CuratedAdmin):
         return fieldsets if obj is None else without_fields(fieldsets, frozenset(_too_long(request, obj)))
 
     def context_of(self, request: HttpRequest, row: Any) -> dict[str, Any]:
-        stored = (
-            Memory.objects.of([row.actor_id])
-            .with_numbers([row.actor_id])
-            .select_related("actor__agent")
-            .get(pk=row.pk)
-        )
+        rows = Memory.objects.of([row.actor_id]).with_numbers([row.actor_id])
+        stored = rows.select_related("actor__agent").get(pk=row.pk)
         may_change = self.has_change_permission(request, row)
+        too_long = _too_long(request, stored)
         return {
             "verbs": _verbs(stored) if may_change else [],
             "may_restore": may_change,
@@ -513,19 +504,17 @@ class MemoryAdmin(CuratedAdmin):
             "version": stored.version,
             "memory": stored,
             "has_ended": stored.valid_to is not None and stored.valid_to <= clock(),
-            "edits_whole": may_change and bool(_too_long(request, stored)),
-            "left_out_of_form": [FIELDS[name] for name in LONG_FIELDS if name in _too_long(request, stored)],
+            "edits_whole": may_change and bool(too_long),
+            "left_out_of_form": [FIELDS[name] for name in LONG_FIELDS if name in too_long],
             **memory_context(request, stored, now=clock()),
         }
 
 
 def undo_of(request: HttpRequest, changed: Memory) -> str:
     """Return the address that takes a memory's latest change back, and leads to where that was made."""
-    back = submitted_text(request, NEXT)
-    query = {
-        "number": str(changed.version),
-        **({NEXT: f"{back}{_place(request, changed.pk)}"} if back else {}),
-    }
+    query = {"number": str(changed.version)}
+    if back := submitted_text(request, NEXT):
+        query[NEXT] = f"{back}{_place(request, changed.pk)}"
     return f"{reverse('admin:strength_memory_take_back', args=[changed.pk])}?{urlencode(query)}"
 
 
@@ -546,41 +535,25 @@ def _too_long(request: HttpRequest, memory: Memory) -> set[str]:
     if request.GET.get("text") == WHOLE:
         return set()
     texts = {"content": memory.content, "learnings": json.dumps(memory.learnings, ensure_ascii=False)}
-    return {name for name in LONG_FIELDS if not fits_the_form(texts[name])}
-
-
-def _row_buttons(memory: Any) -> str:
-    """Return a pin, and what decides about a memory that waits; for who may only look, whether it is pinned."""
-    if not memory.may_change:
-        return gettext("pinned") if memory.pinned else ""
-    verbs = ROW_VERBS.get(memory.status, ("unpin" if memory.pinned else "pin",))
-    buttons = format_html_join("", "{}", ((_row_button(memory, verb),) for verb in verbs))
-    return format_html(
-        '<span id="row-{}" class="flex flex-wrap gap-2 memory-row">{}</span>', memory.pk, buttons
-    )
+    return {name for name in LONG_FIELDS if len(escape(texts[name]).encode()) > LONGEST_IN_FORM}
 
 
 def _row_button(memory: Any, verb: str) -> str:
     address = f"{reverse('admin:strength_memory_curate', args=[memory.pk])}?version={memory.version}"
-    is_pin = verb in ("pin", "unpin")
-    # A button that says whether it is pressed keeps its name.
-    label = VERB_LABELS["pin" if is_pin else verb]
+    label: Any = LABELS[verb]
+    face, pressed = label, ""
+    if verb in ("pin", "unpin"):
+        label = LABELS["pin"]  # a button that says whether it is pressed keeps its name
+        star = "\N{BLACK STAR}" if memory.pinned else "\N{WHITE STAR}"
+        face = format_html('<span aria-hidden="true">{}</span>', star)
+        pressed = format_html(' aria-pressed="{}"', "true" if memory.pinned else "false")
     name = gettext("%(verb)s: %(text)s") % {"verb": label, "text": memory.opening[:60]}
-    face = format_html(
-        '<span aria-hidden="true">{}</span>', "\N{BLACK STAR}" if memory.pinned else "\N{WHITE STAR}"
-    )
-    pressed = format_html(' aria-pressed="{}"', "true" if memory.pinned else "false") if is_pin else ""
     return format_html(
         '<button type="submit" form="row-form" formaction="{}" name="verb" value="{}" aria-label="{}" title="{}"{} '
         'class="row-button">{}</button>',
-        address, verb, name, VERB_LABELS[verb], pressed, face if is_pin else VERB_LABELS[verb],
+        address, verb, name, LABELS[verb], pressed, face,
     )  # fmt: skip
 
 
 def _verbs(memory: Memory) -> list[tuple[str, Any]]:
-    shown = []
-    for verb, transition in TRANSITIONS.items():
-        changes = any(getattr(memory, name) != value for name, value in transition.sets.items())
-        if Status(memory.status) in transition.allowed and changes:
-            shown.append((verb, VERB_LABELS[verb]))
-    return shown
+    return [(verb, LABELS[verb]) for verb in TRANSITIONS if plan_many([memory], verb).changed]

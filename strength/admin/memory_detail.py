@@ -1,7 +1,7 @@
 """Sections of a memory's page: sources, revisions, succession, merges, strength over time, receipts."""
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 from typing import Any, Final
 from uuid import UUID
@@ -12,7 +12,6 @@ from django.http import HttpRequest
 from django.urls import reverse
 from django.utils.dateparse import parse_datetime
 from django.utils.formats import date_format
-from django.utils.html import escape
 from django.utils.safestring import SafeString
 from django.utils.timezone import localtime
 from django.utils.translation import gettext
@@ -22,6 +21,7 @@ from conversations.models import Message, Receipt
 from memoryhub.admin.base import READ_FOR_EXCERPT, excerpt, link_to
 from memoryhub.admin.diff import inline_diff, page_deadline
 from memoryhub.admin.labels import principal_label
+from memoryhub.admin.object_actions import submitted_number
 from memoryhub.tenancy.policies import effective_policy
 from strength.actions.revisions import strength_history, succession_of
 from strength.admin.labels import FIELDS, IMPACTS, MERGE_STATES, POINTS, STATUSES, VERBS
@@ -63,33 +63,24 @@ MARKS: Final = {
     PointKind.NOW: _mark("rectRot", "var(--color-primary-600)"),
 }
 LONGEST_HEAD: Final = 2_000
-LONGEST_IN_FORM: Final = 60_000
-"""Bytes of a text on the page, where a `"` has six: a text area that holds more makes the page heavy."""
-
-
-def fits_the_form(text: str) -> bool:
-    return len(escape(text).encode()) <= LONGEST_IN_FORM
-
-
-def head_of(memory: Memory) -> dict[str, Any]:
-    return {
-        "head": memory.content[:LONGEST_HEAD],
-        "head_left_out": max(0, len(memory.content) - LONGEST_HEAD),
-        "state": STATUSES.get(memory.status, memory.status),
-    }
 
 
 def memory_context(request: HttpRequest, memory: Memory, *, now: datetime) -> dict[str, Any]:
     """Return the template context of a memory with its numbers, actor and agent loaded."""
     numbers = getattr(memory, "numbers", None)
-    perspectives = list(memory.perspectives.all())
+    sources = list(
+        MemorySource.objects.filter(actor_id=memory.actor_id, memory_id=memory.pk)[: MOST_SOURCES + 1]
+    )
     return {
         "numbers": numbers,
-        "perspectives": [(each, each.now(numbers)) for each in perspectives] if numbers else [],
+        "perspectives": [(each, each.now(numbers)) for each in memory.perspectives.all()] if numbers else [],
         "impacts": list(IMPACTS.items()),
         "may_see_receipts": request.user.has_perm("conversations.view_receipt"),
-        **head_of(memory),
-        **sources_of(request, memory),
+        "head": memory.content[:LONGEST_HEAD],
+        "head_left_out": max(0, len(memory.content) - LONGEST_HEAD),
+        "state": STATUSES.get(memory.status, memory.status),
+        "sources": source_messages(request, memory, sources[:MOST_SOURCES]),
+        "more_sources": len(sources) > MOST_SOURCES,
         **_revisions(request, memory),
         **_merges(request, memory),
         "succession": _succession(memory),
@@ -100,18 +91,23 @@ def memory_context(request: HttpRequest, memory: Memory, *, now: datetime) -> di
 def _revisions(request: HttpRequest, memory: Memory) -> dict[str, Any]:
     """Return a page of revisions, the latest unless the address asks for earlier ones."""
     rows = MemoryRevision.objects.filter(actor_id=memory.actor_id, memory_id=memory.pk).defer("after")
-    before = request.GET.get("before", "")
-    earlier = before.isascii() and before.isdecimal() and len(before) < 10
-    if earlier:
-        rows = rows.filter(number__lt=int(before))
+    before = submitted_number(request, "before")
+    if before is not None:
+        rows = rows.filter(number__lt=before)
     found = list(rows[: REVISIONS_AT_ONCE + 1])
     shown = found[:REVISIONS_AT_ONCE]
+    deadline = page_deadline()  # of all texts together
     return {
         "revisions": [
-            {**change, "who": principal_label(each.who_name, each.who_kind)}
-            for each, change in zip(shown, changes_of(shown), strict=True)
+            {
+                "revision": each,
+                "verb": VERBS.get(each.verb, each.verb),
+                "who": principal_label(each.who_name, each.who_kind),
+                "changes": changes_of(each, deadline),
+            }
+            for each in shown
         ],
-        "shows_latest": not earlier,
+        "shows_latest": before is None,
         "earlier_than": shown[-1].number if len(found) > REVISIONS_AT_ONCE else None,
     }
 
@@ -121,12 +117,8 @@ def _succession(memory: Memory) -> list[dict[str, Any]]:
     steps = succession_of(memory)
     if len(steps) == 1:
         return []
-    rows = (
-        Memory.objects.of([memory.actor_id])
-        .defer("content")
-        .annotate(opening=Left("content", READ_FOR_EXCERPT))
-    )
-    found: dict[Any, Any] = rows.in_bulk([key for key, _step in steps])
+    rows = Memory.objects.of([memory.actor_id]).defer("content")
+    found: dict[Any, Any] = rows.annotate(opening=Left("content", READ_FOR_EXCERPT)).in_bulk(dict(steps))
     return [
         {"memory": found[key], "opening": excerpt(found[key].opening, 200), "step": step,
          "state": STATUSES.get(found[key].status, found[key].status)}
@@ -173,30 +165,16 @@ def strength_chart(points: Sequence[Point], *, threshold: float) -> str:
         held.append(held[-1] if value is None else value)
     shape = "SHORT_DATETIME_FORMAT" if span < timedelta(days=4) else "SHORT_DATE_FORMAT"
     moments = [start + span * slot / max(1, slots - 1) for slot in range(slots)]
-    return json.dumps(
-        {
-            "labels": [date_format(localtime(moment), shape) for moment in moments],
-            "datasets": [
-                *(
-                    {
-                        "label": str(POINTS[kind]),
-                        "data": values,
-                        "showLine": False,
-                        "pointRadius": 5,
-                        **MARKS[kind],
-                    }
-                    for kind, values in marks.items()
-                ),
-                {"label": gettext("strength"), "data": held, "pointStyle": False, **LINE},
-                *([_threshold_line(threshold, slots)] if threshold > 0 else []),
-            ],
-        }
-    )
-
-
-def _threshold_line(threshold: float, slots: int) -> dict[str, Any]:
-    label = gettext("archived at %(threshold)s or below") % {"threshold": f"{threshold:,.10g}"}
-    return {"label": label, "data": [threshold] * slots, "pointStyle": False, **THRESHOLD_LINE}
+    datasets: list[dict[str, Any]] = [
+        {"label": str(POINTS[kind]), "data": values, "showLine": False, "pointRadius": 5, **MARKS[kind]}
+        for kind, values in marks.items()
+    ]
+    datasets.append({"label": gettext("strength"), "data": held, "pointStyle": False, **LINE})
+    if threshold > 0:
+        label = gettext("archived at %(threshold)s or below") % {"threshold": f"{threshold:,.10g}"}
+        datasets.append({"label": label, "data": [threshold] * slots, "pointStyle": False, **THRESHOLD_LINE})
+    labels = [date_format(localtime(moment), shape) for moment in moments]
+    return json.dumps({"labels": labels, "datasets": datasets})
 
 
 def _merges(request: HttpRequest, memory: Memory) -> dict[str, Any]:
@@ -244,15 +222,6 @@ LONGEST_QUOTE: Final = 300
 TIMELINE: Final = "admin:conversations_session_timeline"
 
 
-def sources_of(request: HttpRequest, memory: Memory) -> dict[str, Any]:
-    rows = MemorySource.objects.filter(actor_id=memory.actor_id, memory_id=memory.pk)
-    sources = list(rows[: MOST_SOURCES + 1])
-    return {
-        "sources": source_messages(request, memory, sources[:MOST_SOURCES]),
-        "more_sources": len(sources) > MOST_SOURCES,
-    }
-
-
 def source_messages(
     request: HttpRequest, memory: Memory, sources: Sequence[MemorySource]
 ) -> list[dict[str, Any]]:
@@ -263,56 +232,43 @@ def source_messages(
         rows = Message.objects.of([memory.actor_id]).defer("content", "blocks", "metadata")
         shown = rows.annotate(opening=Left(F("content"), READ_FOR_EXCERPT))
         messages = shown.in_bulk([each.message_id for each in sources])
-    return [
-        {
-            "source": each,
-            "message": message,
-            "quote": excerpt(message.opening, LONGEST_QUOTE) if message is not None else "",
-            "href": _message_page(each),
-        }
-        for each in sources
-        for message in [messages.get(each.message_id)]
-    ]
-
-
-def _message_page(source: MemorySource) -> str:
-    timeline = reverse(TIMELINE, args=[source.session_id])
-    return f"{timeline}?at={source.message_id}#message-{source.message_id}"
+    found = []
+    for each in sources:
+        message = messages.get(each.message_id)
+        quote = excerpt(message.opening, LONGEST_QUOTE) if message is not None else ""
+        timeline = reverse(TIMELINE, args=[each.session_id])
+        href = f"{timeline}?at={each.message_id}#message-{each.message_id}"
+        found.append({"source": each, "message": message, "quote": quote, "href": href})
+    return found
 
 
 def retrieved(memory: Memory, *, place: int) -> dict[str, Any]:
-    """Return a page of the contexts that a memory was a candidate for, latest first."""
-    rows = Receipt.objects.about(memory.actor_id, memory.pk).defer("metadata", "query")
-    found = list(
-        rows.annotate(opening=Left(F("query"), READ_FOR_EXCERPT))[place : place + RECEIPTS_AT_ONCE + 1]
-    )
+    """Return a page of the contexts that a memory was a candidate for, latest first, each with its rank and outcome."""
+    rows: Any = Receipt.objects.about(memory.actor_id, memory.pk).defer("metadata", "query")
+    rows = rows.annotate(opening=Left(F("query"), READ_FOR_EXCERPT))
+    found = list(rows[place : place + RECEIPTS_AT_ONCE + 1])
+    receipts = []
+    for receipt in found[:RECEIPTS_AT_ONCE]:
+        own: dict[str, Any] = next(
+            (item for item in receipt.items if item.get("source_id") == str(memory.pk)), {}
+        )
+        rivals = [item for item in receipt.items if item["layer"] == own.get("layer")]
+        scores = own.get("score_breakdown") or {}
+        parts = [(PARTS[name], scores.get(name)) for name in WEIGHTED]
+        receipts.append(
+            {
+                "receipt": receipt,
+                "query": excerpt(receipt.opening, LONGEST_QUOTE),
+                "item": own,
+                "layer": LAYERS.get(own.get("layer", ""), own.get("layer", "")),
+                "rank": rivals.index(own) + 1 if own else 0,
+                "rivals": len(rivals),
+                "reason": REASONS.get(own.get("reason", ""), own.get("reason", "")),
+                "parts": [(name, score) for name, score in parts if isinstance(score, int | float)],
+            }
+        )
     has_more = len(found) > RECEIPTS_AT_ONCE
-    return {
-        "receipts": [_part(each, str(memory.pk)) for each in found[:RECEIPTS_AT_ONCE]],
-        "next_place": place + RECEIPTS_AT_ONCE if has_more else None,
-    }
-
-
-def _part(receipt: Any, memory_id: str) -> dict[str, Any]:
-    """Return the memory's layer, rank and outcome in one receipt."""
-    items = receipt.items
-    own: dict[str, Any] = next((item for item in items if item.get("source_id") == memory_id), {})
-    rivals = [item for item in items if item["layer"] == own.get("layer")]
-    return {
-        "receipt": receipt,
-        "query": excerpt(receipt.opening, LONGEST_QUOTE),
-        "item": own,
-        "layer": LAYERS.get(own.get("layer", ""), own.get("layer", "")),
-        "rank": rivals.index(own) + 1 if own else 0,
-        "rivals": len(rivals),
-        "reason": REASONS.get(own.get("reason", ""), own.get("reason", "")),
-        "parts": _parts(own.get("score_breakdown") or {}),
-    }
-
-
-def _parts(breakdown: Mapping[str, Any]) -> list[tuple[Any, float]]:
-    numbers = {name: breakdown.get(name) for name in WEIGHTED}
-    return [(PARTS[name], value) for name, value in numbers.items() if isinstance(value, int | float)]
+    return {"receipts": receipts, "next_place": place + RECEIPTS_AT_ONCE if has_more else None}
 
 
 LONGEST_VALUE: Final = 300
@@ -321,28 +277,18 @@ CHOSEN: Final = ("kind", "scope_level")
 """Fields that hold one of a few words, which have other names for people."""
 
 
-def changes_of(revisions: Sequence[MemoryRevision]) -> list[dict[str, Any]]:
-    """Return each revision's changes; all texts share the page's deadline."""
-    deadline = page_deadline()
-    return [_change_of(revision, deadline) for revision in revisions]
-
-
-def _change_of(revision: MemoryRevision, deadline: float) -> dict[str, Any]:
+def changes_of(revision: MemoryRevision, deadline: float) -> list[dict[str, Any]]:
+    """Return a revision's changes by field; texts are compared until the deadline."""
     before, after = revision.changed_before, revision.changed_after
-    names = [] if revision.verb == "create" else sorted({*before, *after} - {"locked"})
-    return {
-        "revision": revision,
-        "verb": VERBS.get(revision.verb, revision.verb),
-        "changes": [_change(name, before.get(name), after.get(name), deadline) for name in names],
-    }
-
-
-def _change(name: str, before: Any, after: Any, deadline: float) -> dict[str, Any]:
-    runs = inline_diff(before or "", after or "", deadline) if name == "content" else None
-    return {
-        "name": FIELDS.get(name, name), "runs": runs,
-        "before": "" if runs else _value(name, before), "after": "" if runs else _value(name, after),
-    }  # fmt: skip
+    changes = []
+    for name in [] if revision.verb == "create" else sorted({*before, *after} - {"locked"}):
+        old, new = before.get(name), after.get(name)
+        runs = inline_diff(old or "", new or "", deadline) if name == "content" else None
+        texts = (
+            {"before": "", "after": ""} if runs else {"before": _value(name, old), "after": _value(name, new)}
+        )
+        changes.append({"name": FIELDS.get(name, name), "runs": runs, **texts})
+    return changes
 
 
 def _value(name: str, value: Any) -> str:

@@ -53,8 +53,7 @@ from strength.admin.memory_detail import may_read_memories
 from strength.domain.memories import Status, WrongState
 from strength.domain.policy import StrengthPolicy
 from strength.domain.sleep import MergeState, joined
-from strength.domain.strength import Numbers
-from strength.models import Memory, Merge, NumbersOfMemory
+from strength.models import Memory, Merge
 
 VERBS: Final[Mapping[str, Callable[..., Merge]]] = {
     "accept": merge,
@@ -212,7 +211,8 @@ class MergeAdmin(OwnedMixin, DecisionAdmin):
         done = act_on_each(self, request, rows, act, logged=verb)
         if done:
             text = ngettext("%(verb)s: %(count)d pair.", "%(verb)s: %(count)d pairs.", done)
-            report_done(request, text % {"verb": LABELS[verb], "count": done}, undo=_undo_of(batch))
+            undo = f"{reverse('admin:strength_merge_undo_many')}?{urlencode({'batch': str(batch)})}"
+            report_done(request, text % {"verb": LABELS[verb], "count": done}, undo=undo)
         return None
 
     def undo_many_view(self, request: HttpRequest) -> HttpResponse:
@@ -249,7 +249,10 @@ class MergeAdmin(OwnedMixin, DecisionAdmin):
             if verb not in LEAVES:
                 return Done(RESULTS[verb])
             undo = f"{reverse('admin:strength_merge_decide', args=[proposal.pk])}?verb=reopen"
-            return Done(RESULTS[verb], _next_after(proposal), undo)
+            open_ = open_merges(clock()).exclude(pk=proposal.pk).defer("undo")
+            following = open_.filter(actor_id=proposal.actor_id).first() or open_.first()
+            to = change_url(following) if following else reverse("admin:strength_merge_changelist")
+            return Done(RESULTS[verb], to, undo)
 
         return self.posted(request, object_id, act, logged=verb)
 
@@ -282,17 +285,6 @@ def _confirmation(request: HttpRequest, rows: list[Merge], verb: str) -> Confirm
     )
 
 
-def _undo_of(batch: UUID) -> str:
-    return f"{reverse('admin:strength_merge_undo_many')}?{urlencode({'batch': str(batch)})}"
-
-
-def _next_after(proposal: Merge) -> str:
-    """Return the address of the next proposal, of the same actor first; else of the list."""
-    open_ = open_merges(clock()).exclude(pk=proposal.pk).defer("undo")
-    following = open_.filter(actor_id=proposal.actor_id).first() or open_.first()
-    return change_url(following) if following else reverse("admin:strength_merge_changelist")
-
-
 def _verbs(proposal: Merge) -> list[str]:
     """Return the buttons that may work; the action has the last word."""
     if proposal.state == MergeState.PROPOSED:
@@ -313,23 +305,33 @@ def pair_of(request: HttpRequest, merge: Merge) -> dict[str, Any]:
     """Return both memories of a merge, their differences, and the merged result."""
     kept, absorbed = merge.kept, merge.absorbed
     reads = may_read_memories(request)
-    rows = side_by_side(kept.content, absorbed.content) if reads else None
+    compared = side_by_side(kept.content, absorbed.content) if reads else None
+    rows = compared or []
+    if reads and compared is None:
+        rows = [Row(_whole(kept.content), _whole(absorbed.content))]
+    policy = effective_policy(StrengthPolicy, merge.actor.agent, merge.actor)
+    messages = {source.message_id for memory in (kept, absorbed) for source in memory.sources.all()}
     return {
         "sides": [
             _side(kept, merge.kept_version, is_kept=True),
             _side(absorbed, merge.absorbed_version, is_kept=False),
         ],
-        "rows": rows
-        if rows is not None
-        else [Row(_whole(kept.content), _whole(absorbed.content))]
-        if reads
-        else [],
+        "rows": rows,
         "reads_memories": reads,
-        "is_compared": rows is not None,
+        "is_compared": compared is not None,
         "is_cut": reads and max(len(kept.content), len(absorbed.content)) > LONGEST_SHOWN,
         "is_outdated": merge.state == MergeState.PROPOSED and not is_as_compared(merge, clock()),
-        "as_one": _as_one(merge),
+        "as_one": {
+            "numbers": joined(kept.numbers.as_numbers(), absorbed.numbers.as_numbers(), policy),
+            "sources": len(messages),
+            "tags": list(dict.fromkeys([*kept.tags, *absorbed.tags])),
+        },
     }
+
+
+def _whole(text: str) -> list[Part]:
+    ending = "…" if len(text) > LONGEST_SHOWN else ""
+    return [Part(text[:LONGEST_SHOWN] + ending, own=False)]
 
 
 def other_merges(merge: Merge) -> dict[str, int]:
@@ -340,11 +342,6 @@ def other_merges(merge: Merge) -> dict[str, int]:
         "turned": Q(kept_id=merge.kept_id) | Q(absorbed_id=merge.kept_id),
     }
     return open_.aggregate(**{name: Count("pk", filter=either) for name, either in about.items()})
-
-
-def _whole(text: str) -> list[Part]:
-    ending = "…" if len(text) > LONGEST_SHOWN else ""
-    return [Part(text[:LONGEST_SHOWN] + ending, own=False)]
 
 
 def _side(memory: Memory, version: int, *, is_kept: bool) -> dict[str, Any]:
@@ -358,19 +355,3 @@ def _side(memory: Memory, version: int, *, is_kept: bool) -> dict[str, Any]:
         "compared_version": version,
         "was_changed": memory.version != version,
     }
-
-
-def _as_one(merge: Merge) -> dict[str, Any]:
-    kept, absorbed = merge.kept, merge.absorbed
-    policy = effective_policy(StrengthPolicy, merge.actor.agent, merge.actor)
-    numbers = joined(_numbers(kept.numbers), _numbers(absorbed.numbers), policy)
-    messages = {source.message_id for memory in (kept, absorbed) for source in memory.sources.all()}
-    return {
-        "numbers": numbers,
-        "sources": len(messages),
-        "tags": list(dict.fromkeys([*kept.tags, *absorbed.tags])),
-    }
-
-
-def _numbers(row: NumbersOfMemory) -> Numbers:
-    return Numbers(row.strength, row.access_count, row.impact_score, row.consolidation_level, row.faded)

@@ -1,10 +1,8 @@
 """Dashboard tiles and session timeline entries of memories and sleep runs."""
 
-import hashlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from datetime import datetime, timedelta
-from typing import Any, Final
-from uuid import UUID
+from typing import Final
 
 from django.db.models.functions import Left
 from django.urls import reverse
@@ -21,7 +19,7 @@ from strength.actions.review import (
     open_merges,
     pending_memories,
 )
-from strength.actions.usage import OF_MEMORIES
+from strength.actions.usage import entered_memories, task_digest
 from strength.admin.labels import STATUS_COLOURS, STATUSES
 from strength.domain.memories import Source, Status
 from strength.models import Memory, MemorySource, Merge, SleepRun, UseReport
@@ -32,73 +30,51 @@ LATEST_SLEEPS = 4
 def tiles(now: datetime) -> list[Tile | Happening]:
     """Return the dashboard tiles, and recent sleep runs."""
     memories = Memory.objects.all()
+    # Counted to the queue's limit: the planner's estimate of open proposals would be of the wrong order.
+    open_ = open_merges(now)[: MOST_COUNTED + 1].count()
+    pairs = Count(min(open_, MOST_COUNTED), is_estimate=open_ > MOST_COUNTED)
+    slept = SleepRun.objects.filter(dry_run=False, now__gte=now - timedelta(hours=24))
+    unread = Count(max(unread_messages().values(), default=0))
     states = [
         (Status.ACTIVE, _("Active"), _("memories may enter contexts")),
         (Status.ARCHIVED, _("Archived"), _("memories that are not used")),
         (Status.REJECTED, _("Rejected"), _("memories were rejected")),
     ]
     return [
-        *_to_decide(now),
+        Tile(
+            _("Pending"), count(pending_memories()), _("memories wait for a curator"), Memory,
+            f"?status__exact={Status.PENDING}", section=Section.DECIDE, page="review",
+        ),
+        Tile(_("Merge proposals"), pairs, _("wait for a curator"), Merge, section=Section.DECIDE, page="review"),
         Tile(
             _("Memories"), count(memories), _("in all states"), Memory,
             recent=count(memories.filter(created_at__gte=now - RECENT)),
         ),
-        *(_of_state(state, title, note) for state, title, note in states),
-        _slept_tile(now),
-        _waiting_tile(),
-        *_sleeps(),
+        *(
+            Tile(title, count(memories.filter(status=state)), note, Memory, f"?status__exact={state}")
+            for state, title, note in states
+        ),
+        Tile(
+            _("Sleep runs"), count(slept), _("in the last 24 hours"), SleepRun, "?dry_run__exact=0",
+            section=Section.BACKGROUND,
+        ),
+        Tile(
+            _("Extraction"), unread, _("messages wait for long-term strategies"), Memory,
+            f"?source__exact={Source.EXTRACTION}", section=Section.BACKGROUND,
+        ),
+        *_latest_sleeps(),
     ]  # fmt: skip
 
 
-def _of_state(state: Status, title: Any, note: Any) -> Tile:
-    return Tile(title, count(Memory.objects.filter(status=state)), note, Memory, f"?status__exact={state}")
-
-
-def _to_decide(now: datetime) -> list[Tile]:
-    pending = pending_memories()
-    return [
-        Tile(
-            _("Pending"), count(pending), _("memories wait for a curator"), Memory,
-            f"?status__exact={Status.PENDING}", section=Section.DECIDE, page="review",
-        ),
-        Tile(
-            _("Merge proposals"), _pairs(now), _("wait for a curator"), Merge, section=Section.DECIDE, page="review"
-        ),
-    ]  # fmt: skip
-
-
-def _pairs(now: datetime) -> Count:
-    """Count open proposals up to the queue's limit: the planner's estimate would be of the wrong order."""
-    number = open_merges(now)[: MOST_COUNTED + 1].count()
-    return Count(min(number, MOST_COUNTED), is_estimate=number > MOST_COUNTED)
-
-
-def _slept_tile(now: datetime) -> Tile:
-    slept = SleepRun.objects.filter(dry_run=False, now__gte=now - timedelta(hours=24))
-    query = "?dry_run__exact=0"
-    return Tile(
-        _("Sleep runs"), count(slept), _("in the last 24 hours"), SleepRun, query, section=Section.BACKGROUND
-    )
-
-
-def _waiting_tile() -> Tile:
-    furthest = max(unread_messages().values(), default=0)
-    note, drawn = _("messages wait for long-term strategies"), f"?source__exact={Source.EXTRACTION}"
-    return Tile(_("Extraction"), Count(furthest), note, Memory, drawn, section=Section.BACKGROUND)
-
-
-def _sleeps() -> list[Happening]:
+def _latest_sleeps() -> Iterator[Happening]:
+    text = gettext("%(actor)s slept: %(archived)d archived, %(merged)d merged, %(proposed)d proposed")
     runs = SleepRun.objects.filter(dry_run=False).select_related("actor").order_by("-pk")[:LATEST_SLEEPS]
-    return [Happening(run.started_at, _slept(run), run.who_name, SleepRun, run.pk) for run in runs]
-
-
-def _slept(run: SleepRun) -> str:
-    return gettext("%(actor)s slept: %(archived)d archived, %(merged)d merged, %(proposed)d proposed") % {
-        "actor": actor_title(run.actor),
-        "archived": run.archived_count,
-        "merged": run.merged_count,
-        "proposed": run.proposed_count,
-    }
+    for run in runs:
+        counts = {
+            "archived": run.archived_count, "merged": run.merged_count, "proposed": run.proposed_count
+        }  # fmt: skip
+        words = text % {"actor": actor_title(run.actor), **counts}
+        yield Happening(run.started_at, words, run.who_name, SleepRun, run.pk)
 
 
 EXCERPT: Final = 200
@@ -124,48 +100,31 @@ def _born(stretch: TimelineWindow) -> Iterator[TimelineEntry]:
 
 
 def _used(stretch: TimelineWindow) -> Iterator[TimelineEntry]:
-    turns = ChatTurn.objects.filter(
+    rows = ChatTurn.objects.filter(
         actor_id=stretch.actor_id, session_id=stretch.session.pk, answer_id__in=stretch.message_ids,
         receipt__isnull=False, use_noted_at__isnull=False,
-    )  # fmt: skip
-    rows = turns.order_by("id").values_list("pk", "answer_id", "use_noted_at", "receipt__items")
-    answers = [
-        (_task(pk), answer_id, at, _entered(items))
-        for pk, answer_id, at, items in rows[:MAX_ENTRIES_PER_KIND]
-        if at is not None
-    ]
-    memories = _memories({key for *_rest, keys in answers for key in keys})
-    reports = _reports([task for task, *_rest in answers], memories)
-    for task, answer_id, at, keys in answers:
+    ).order_by("id")  # fmt: skip
+    columns = ("answer_id", "use_noted_at", "receipt__items")
+    turns = rows.select_related("receipt").only(*columns)[:MAX_ENTRIES_PER_KIND]
+    given = {turn: entered_memories(turn.receipt) for turn in turns if turn.receipt is not None}
+    tasks = {turn: task_digest(f"chat:{turn.pk}") for turn in given}
+    memories = Memory.objects.filter(pk__in={key for keys in given.values() for key in keys})
+    openings = {
+        row["pk"]: row
+        for row in memories.annotate(opening=Left("content", EXCERPT)).values("pk", "actor_id", "opening")
+    }
+    whose = {row["actor_id"] for row in openings.values()}
+    reports = UseReport.objects.filter(
+        actor_id__in=whose, memory_id__in=list(openings), task__in=tasks.values()
+    )
+    used = set(reports.values_list("memory_id", "task"))
+    for turn, keys in given.items():
         for key in keys:
-            if (key, task) in reports:
+            if turn.use_noted_at is not None and (key, tasks[turn]) in used:
                 yield TimelineEntry(
-                    title=_("The answer used a memory"), text=memories[key]["opening"], at=at, message_id=answer_id,
-                    page=reverse(PAGE, args=[key]),
+                    title=_("The answer used a memory"), text=openings[key]["opening"], at=turn.use_noted_at,
+                    message_id=turn.answer_id, page=reverse(PAGE, args=[key]),
                 )  # fmt: skip
-
-
-def _task(turn_id: UUID) -> str:
-    return hashlib.sha256(f"chat:{turn_id}".encode()).hexdigest()
-
-
-def _entered(items: Any) -> list[UUID]:
-    return [
-        UUID(item["source_id"])
-        for item in items
-        if item["included"] and item["layer"] in OF_MEMORIES and item["source_id"]
-    ]
-
-
-def _memories(keys: set[UUID]) -> Mapping[UUID, Any]:
-    rows = Memory.objects.filter(pk__in=keys).annotate(opening=Left("content", EXCERPT))
-    return {row["pk"]: row for row in rows.values("pk", "actor_id", "opening")}
-
-
-def _reports(tasks: list[str], memories: Mapping[UUID, Any]) -> set[tuple[UUID, str]]:
-    whose = {row["actor_id"] for row in memories.values()}
-    rows = UseReport.objects.filter(actor_id__in=whose, memory_id__in=list(memories), task__in=tasks)
-    return set(rows.values_list("memory_id", "task"))
 
 
 BORN = EntryKind(name="memory", label=_("Memories created"), needs=("strength.view_memory",), events=_born)

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 from urllib.parse import urlencode
 from uuid import UUID
@@ -72,7 +72,7 @@ from strength.admin.labels import (
     coloured_label,
 )
 from strength.admin.memory_detail import memory_links
-from strength.domain.sleep import ChangeKind, RunState, Trigger
+from strength.domain.sleep import CHANGE_ORDER, ChangeKind, RunState, Trigger
 from strength.models import Memory, SleepRun, SleepState
 
 MOST_ERRORS: Final = 50
@@ -82,6 +82,24 @@ STEP: Final = 10
 MOST_UNDONE: Final = 200
 PREVIEW, SLEEP = "preview", "sleep"
 GOING: Final = "sleep_round"
+
+
+# The columns of counts, with their names in lists and on pages.
+COUNTS: Final = {
+    "decayed_count": (_("decayed"), _("Decayed")),
+    "archived_count": (_("archived"), _("Archived")),
+    "consolidated_count": (_("levels"), _("Level changed")),
+    "merged_count": (_("merged"), _("Merged")),
+    "proposed_count": (_("proposed"), _("Proposed to be merged")),
+}
+
+
+def _count(name: str) -> Any:
+    @admin.display(description=COUNTS[name][0], ordering=name)
+    def shown(screen: Any, run: SleepRun) -> int:
+        return int(getattr(run, name))
+
+    return shown
 
 
 @admin.register(SleepRun)
@@ -146,29 +164,11 @@ class SleepRunAdmin(OwnedMixin, DecisionAdmin):
     def shown_trigger(self, run: SleepRun) -> Any:
         return TRIGGERS.get(run.trigger, run.trigger)
 
+    faded, archived, levels, merged, proposed = map(_count, COUNTS)
+
     @admin.display(description=_("who"))
     def who(self, run: SleepRun) -> str:
         return principal_label(run.who_name, run.who_kind)
-
-    @admin.display(description=_("decayed"), ordering="decayed_count")
-    def faded(self, run: SleepRun) -> int:
-        return run.decayed_count
-
-    @admin.display(description=_("archived"), ordering="archived_count")
-    def archived(self, run: SleepRun) -> int:
-        return run.archived_count
-
-    @admin.display(description=_("levels"), ordering="consolidated_count")
-    def levels(self, run: SleepRun) -> int:
-        return run.consolidated_count
-
-    @admin.display(description=_("merged"), ordering="merged_count")
-    def merged(self, run: SleepRun) -> int:
-        return run.merged_count
-
-    @admin.display(description=_("proposed"), ordering="proposed_count")
-    def proposed(self, run: SleepRun) -> int:
-        return run.proposed_count
 
     def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> Any:
         may = {"may_begin": self.has_decide_permission(request)}
@@ -192,23 +192,21 @@ class SleepRunAdmin(OwnedMixin, DecisionAdmin):
             raise PermissionDenied
         form = SleepForm(request.POST if request.method == "POST" else None)
         if request.method == "POST" and form.is_valid():
+            dry_run = request.POST.get("verb") != SLEEP
             try:
                 actor = form.actor(principal(request))
                 if form.cleaned_data["all_users"]:
-                    begun = SleepRound(new_id(), actor.agent_id, dry_run=request.POST.get("verb") != SLEEP)
-                    return self._go_on(request, begun)
-                runs = self._one(request, actor)
+                    return self._go_on(request, SleepRound(new_id(), actor.agent_id, dry_run=dry_run))
+                run = _sleep(request, actor, group=None, dry_run=dry_run)
             except DomainError as error:
                 form.add_error(None, str(error))
             else:
-                return HttpResponseRedirect(change_url(runs[0]))
+                self.log_change(request, run, PREVIEW if dry_run else SLEEP)
+                report_done(request, _summary(1, dry_run=dry_run), undo=_undo_url(run))
+                return HttpResponseRedirect(change_url(run))
+        page, media = "admin/strength/sleeprun/begin.html", self.media + form.media
         return render_page(
-            request,
-            "admin/strength/sleeprun/begin.html",
-            title=_("Start a sleep run"),
-            opts=self.opts,
-            form=form,
-            media=self.media + form.media,
+            request, page, title=_("Start a sleep run"), opts=self.opts, form=form, media=media
         )
 
     def round_view(self, request: HttpRequest, group: UUID) -> HttpResponse:
@@ -223,6 +221,7 @@ class SleepRunAdmin(OwnedMixin, DecisionAdmin):
         )
         if request.method == "POST":
             return self._go_on(request, begun)
+        sums = SleepRun.objects.filter(group=group).aggregate(**{name: Sum(name) for name in COUNTS})
         return render_page(
             request,
             "admin/strength/sleeprun/round.html",
@@ -235,50 +234,43 @@ class SleepRunAdmin(OwnedMixin, DecisionAdmin):
             total=begun.total,
             here=begun.address,
             round=_round_list(group),
-            counts=_counts_of(group),
+            counts=[(title, sums[name] or 0) for name, (_column, title) in COUNTS.items()],
         )
 
     def _go_on(self, request: HttpRequest, begun: "SleepRound") -> HttpResponse:
         """Run the next actors of a round, then continue or finish."""
-        actors = begun.next()
-        runs = []
-        for actor in actors:
-            runs += _sleep(request, actor, group=begun.group, dry_run=begun.dry_run)
+        actors, dry_run = begun.next(), begun.dry_run
+        runs = [_sleep(request, actor, group=begun.group, dry_run=dry_run) for actor in actors]
         for run in runs:
-            self.log_change(request, run, PREVIEW if begun.dry_run else SLEEP)
-        if len(actors) == STEP and (later := begun.behind(actors[-1])).next():
+            self.log_change(request, run, PREVIEW if dry_run else SLEEP)
+        if len(actors) == STEP and (later := replace(begun, after=actors[-1].pk)).next():
             request.session[GOING] = later.address
             return HttpResponseRedirect(later.address)
         request.session.pop(GOING, None)
-        group = _group_of(runs) or begun.group
-        undo = None if begun.dry_run else reverse("admin:strength_sleeprun_undo_round", args=[group])
-        report_done(request, _told(begun.total, dry_run=begun.dry_run), undo=undo)
+        # The group of most runs: an actor that had just slept returns that run, of another group.
+        groups = Counter(run.group for run in runs if run.group).most_common(1)
+        group = groups[0][0] if groups else begun.group
+        undo = None if dry_run else reverse("admin:strength_sleeprun_undo_round", args=[group])
+        report_done(request, _summary(begun.total, dry_run=dry_run), undo=undo)
         return HttpResponseRedirect(_round_list(group))
 
     def undo_round_view(self, request: HttpRequest, group: UUID) -> HttpResponse:
         if not self.has_decide_permission(request):
             raise PermissionDenied
-        runs = list(
-            SleepRun.objects.filter(group=group, dry_run=False, state=RunState.DONE)
-            .select_related("actor__agent")
-            .order_by("id")[:MOST_UNDONE]
-        )
+        rows = SleepRun.objects.filter(group=group, dry_run=False, state=RunState.DONE)
+        runs = list(rows.select_related("actor__agent").order_by("id")[:MOST_UNDONE])
+        by, reason, now = principal(request), submitted_reason(request), clock()
         try:
-            undone = (
-                undo_sleeps(runs=runs, by=principal(request), reason=submitted_reason(request), now=clock())
-                if runs
-                else []
-            )
+            undone = undo_sleeps(runs=runs, by=by, reason=reason, now=now) if runs else []
         except DomainError as error:
             self.message_user(request, str(error), messages.ERROR)
             return HttpResponseRedirect(_round_list(group))
         count = sum(run.state == RunState.UNDONE for run in undone)
         for run in undone:
             self.log_change(request, run, "undo")
-        text = ngettext("%(count)d sleep run was undone.", "%(count)d sleep runs were undone.", count) % {
-            "count": count
-        }
-        self.message_user(request, text, messages.SUCCESS if count else messages.WARNING)
+        text = ngettext("%(count)d sleep run was undone.", "%(count)d sleep runs were undone.", count)
+        level = messages.SUCCESS if count else messages.WARNING
+        self.message_user(request, text % {"count": count}, level)
         return HttpResponseRedirect(_round_list(group))
 
     def sleep_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
@@ -286,16 +278,23 @@ class SleepRunAdmin(OwnedMixin, DecisionAdmin):
 
         def act(run: SleepRun, reason: str) -> Done:
             actor = Actor.objects.select_related("agent").get(pk=run.actor_id)
-            [slept] = _sleep(request, actor, group=None, dry_run=False)
-            undo = reverse("admin:strength_sleeprun_undo", args=[slept.pk]) if _can_be_undone(slept) else None
-            return Done(_told(1, dry_run=False), change_url(slept), undo)
+            slept = _sleep(request, actor, group=None, dry_run=False)
+            return Done(_summary(1, dry_run=False), change_url(slept), _undo_url(slept))
 
         return self.posted(request, object_id, act, logged="sleep")
 
     def undo_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
         """Confirm or carry out an undo."""
+
+        def act(run: SleepRun, reason: str) -> Done:
+            undone = undo_sleep(run=run, by=principal(request), reason=reason, now=clock())
+            if undone.errors:
+                text = _("Not everything could be undone: see the problems below.")
+                self.message_user(request, text, messages.WARNING)
+            return Done(gettext("The sleep run was undone."))
+
         if request.method == "POST":
-            return self.posted(request, object_id, self._undo(request), logged="undo")
+            return self.posted(request, object_id, act, logged="undo")
         if not self.has_decide_permission(request):
             raise PermissionDenied
         run = self.get_object(request, object_id)
@@ -307,26 +306,6 @@ class SleepRunAdmin(OwnedMixin, DecisionAdmin):
             return HttpResponseRedirect(change_url(run))
         title, template = _("Undo this sleep run?"), "admin/strength/sleeprun/undo.html"
         return render_page(request, template, title=title, opts=self.opts, original=run)
-
-    def _undo(self, request: HttpRequest) -> Any:
-        def act(run: SleepRun, reason: str) -> Done:
-            undone = undo_sleep(run=run, by=principal(request), reason=reason, now=clock())
-            if undone.errors:
-                text = _("Not everything could be undone: see the problems below.")
-                self.message_user(request, text, messages.WARNING)
-            return Done(gettext("The sleep run was undone."))
-
-        return act
-
-    def _one(self, request: HttpRequest, actor: Actor) -> list[SleepRun]:
-        dry_run = request.POST.get("verb") != SLEEP
-        runs = _sleep(request, actor, group=None, dry_run=dry_run)
-        for run in runs:
-            self.log_change(request, run, PREVIEW if dry_run else SLEEP)
-        may_undo = not dry_run and _can_be_undone(runs[0])
-        undo = reverse("admin:strength_sleeprun_undo", args=[runs[0].pk]) if may_undo else None
-        report_done(request, _told(len(runs), dry_run=dry_run), undo=undo)
-        return runs
 
     # What a sleep's page tells.
 
@@ -340,7 +319,7 @@ class SleepRunAdmin(OwnedMixin, DecisionAdmin):
             "are_there_more": len(changes) >= MOST_CHANGES,
             "problems": row.errors[:MOST_ERRORS],
             "problems_left_out": max(0, len(row.errors) - MOST_ERRORS),
-            "figures": figures_of(row),
+            "figures": [(title, getattr(row, name)) for name, (_column, title) in COUNTS.items()],
             "is_unfinished": row.state == RunState.RUNNING,
             "may_sleep": may and (row.dry_run or row.state == RunState.RUNNING),
             "may_undo": may and _can_be_undone(row),
@@ -367,9 +346,6 @@ class SleepRound:
         rows = self._actors()
         return list((rows.filter(pk__gt=self.after) if self.after else rows)[:STEP])
 
-    def behind(self, actor: Actor) -> "SleepRound":
-        return SleepRound(self.group, self.agent_id, actor.pk, self.dry_run)
-
     @property
     def done(self) -> int:
         return self._actors().filter(pk__lte=self.after).count() if self.after else 0
@@ -384,12 +360,13 @@ class SleepRound:
         return f"{reverse('admin:strength_sleeprun_round', args=[self.group])}?{urlencode(values)}"
 
 
-def _sleep(request: HttpRequest, actor: Actor, *, group: UUID | None, dry_run: bool) -> list[SleepRun]:
+def _sleep(request: HttpRequest, actor: Actor, *, group: UUID | None, dry_run: bool) -> SleepRun:
     sleep_request = SleepRequest(trigger=Trigger.CURATOR, by=principal(request), now=clock(), group=group)
-    return sleep_many(actor=actor, request=sleep_request, all_users=False, dry_run=dry_run)
+    [run] = sleep_many(actor=actor, request=sleep_request, all_users=False, dry_run=dry_run)
+    return run
 
 
-def _told(count: int, *, dry_run: bool) -> str:
+def _summary(count: int, *, dry_run: bool) -> str:
     if dry_run:
         text = ngettext(
             "%(count)d sleep run was previewed; nothing was changed.",
@@ -401,20 +378,8 @@ def _told(count: int, *, dry_run: bool) -> str:
     return text % {"count": count}
 
 
-def _group_of(runs: Sequence[SleepRun]) -> UUID | None:
-    """Return the group of most runs: an actor that had just slept returns that run, of another group."""
-    groups = Counter(run.group for run in runs if run.group)
-    return groups.most_common(1)[0][0] if groups else None
-
-
 def _round_list(group: UUID) -> str:
     return f"{reverse('admin:strength_sleeprun_changelist')}?group={group}"
-
-
-def _counts_of(group: UUID) -> list[tuple[Any, int]]:
-    names = ("decayed_count", "archived_count", "consolidated_count", "merged_count", "proposed_count")
-    sums = SleepRun.objects.filter(group=group).aggregate(**{name: Sum(name) for name in names})
-    return [(title, sums[name] or 0) for title, name in zip(FIGURES, names, strict=True)]
 
 
 def _can_be_undone(run: SleepRun) -> bool:
@@ -422,6 +387,10 @@ def _can_be_undone(run: SleepRun) -> bool:
     if run.dry_run or run.state != RunState.DONE or run.number is None:
         return False
     return SleepState.objects.filter(actor_id=run.actor_id, runs=run.number).exists()
+
+
+def _undo_url(run: SleepRun) -> str | None:
+    return reverse("admin:strength_sleeprun_undo", args=[run.pk]) if _can_be_undone(run) else None
 
 
 class SleepForm(forms.Form):
@@ -460,35 +429,13 @@ MOST_OF_KIND: Final = 20
 """Changes of a kind on the first page; each kind has pages of its own."""
 
 MOST_ON_A_PAGE: Final = 100
-KINDS: Final = (
-    ChangeKind.ARCHIVE,
-    ChangeKind.MERGE,
-    ChangeKind.PROPOSE_MERGE,
-    ChangeKind.LEVEL,
-    ChangeKind.DECAY,
-)
 KEPT_BY_PINNING: Final = frozenset({ChangeKind.ARCHIVE, ChangeKind.DECAY})
-
-FIGURES: Final = (
-    _("Decayed"),
-    _("Archived"),
-    _("Level changed"),
-    _("Merged"),
-    _("Proposed to be merged"),
-)
-
-
-def figures_of(run: SleepRun) -> list[tuple[Any, int]]:
-    counts = (
-        run.decayed_count, run.archived_count, run.consolidated_count, run.merged_count, run.proposed_count
-    )  # fmt: skip
-    return list(zip(FIGURES, counts, strict=True))
 
 
 def groups_of(request: HttpRequest, run: SleepRun, changes: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     """Return the changes by kind, most important first, or a page of the requested kind."""
     wanted = request.GET.get("kind", "")
-    by_kind = {kind: [each for each in changes if each["change"] == kind] for kind in KINDS}
+    by_kind = {kind: [each for each in changes if each["change"] == kind] for kind in CHANGE_ORDER}
     is_narrowed = bool(by_kind.get(wanted))  # type: ignore[call-overload]
     size = MOST_ON_A_PAGE if is_narrowed else MOST_OF_KIND
     page = max(1, submitted_number(request, "page") or 1) if is_narrowed else 1
@@ -536,7 +483,10 @@ def _shown_changes(
 ) -> list[dict[str, Any]]:
     keys = [change.get(name) for change in changes for name in ("memory_id", "into")]
     memories = memory_links(request, run.actor_id, keys) if changes else {}
-    pinned = _pinned(run, changes) if run.dry_run else set()
+    pinned: set[str] = set()
+    if run.dry_run:  # a sleep run skips what is pinned by now
+        rows = Memory.objects.of([run.actor_id]).filter(pk__in=[each["memory_id"] for each in changes])
+        pinned = {str(key) for key in rows.filter(pinned=True).values_list("pk", flat=True)}
     return [
         {
             **change,
@@ -551,10 +501,3 @@ def _shown_changes(
         }
         for change in changes
     ]
-
-
-def _pinned(run: SleepRun, changes: Sequence[Mapping[str, Any]]) -> set[str]:
-    """Return the memories that are pinned by now: a sleep run skips them."""
-    keys = [change["memory_id"] for change in changes]
-    rows = Memory.objects.of([run.actor_id]).filter(pk__in=keys, pinned=True)
-    return {str(key) for key in rows.values_list("pk", flat=True)}

@@ -1,7 +1,6 @@
 """Screen of tasks: offered and used memories, and the result. Read-only."""
 
 import json
-from collections.abc import Sequence
 from typing import Any, Final
 
 from django.contrib import admin
@@ -82,16 +81,20 @@ class TaskAdmin(OwnedMixin, ReadOnlyAdmin):
 
     def context_of(self, request: HttpRequest, row: Any) -> dict[str, Any]:
         given, used = row.offered[:MOST_SHOWN], row.used_memory_ids[:MOST_SHOWN]
-        ids = [*(each["id"] for each in given), *used, row.recorded_memory_id]
-        memories = memory_links(request, row.actor_id, ids)
-        was_used = {str(key) for key in row.used_memory_ids}
+        offered_ids, used_ids = {each["id"] for each in given}, {str(key) for key in row.used_memory_ids}
+        memories = memory_links(request, row.actor_id, [*offered_ids, *used, row.recorded_memory_id])
+        shown = []
+        for each in given:
+            numbers = (each.get("scores") or {}).items()
+            scores = ", ".join(
+                f"{name} {value:.2f}" for name, value in numbers if isinstance(value, int | float)
+            )
+            was_used = each["id"] in used_ids
+            shown.append({"memory": memories[each["id"]], "scores": scores, "was_used": was_used})
         return {
-            "given": [
-                {"memory": memories[each["id"]], "scores": _scores(each), "was_used": each["id"] in was_used}
-                for each in given
-            ],
+            "given": shown,
             "given_left_out": len(row.offered) - len(given),
-            "used_besides": _besides(used, given, memories),
+            "used_besides": [memories[str(key)] for key in used if str(key) not in offered_ids],
             "recorded": memories.get(str(row.recorded_memory_id)),
             "task_errors": row.errors[:MOST_SHOWN],
             "errors_left_out": max(0, len(row.errors) - MOST_SHOWN),
@@ -105,14 +108,3 @@ def _prose(text: str) -> str:
         text[:LONGEST_SHOWN],
         ending,
     )
-
-
-def _scores(offered: dict[str, Any]) -> str:
-    scores = offered.get("scores") or {}
-    numbers = {name: value for name, value in scores.items() if isinstance(value, int | float)}
-    return ", ".join(f"{name} {value:.2f}" for name, value in numbers.items())
-
-
-def _besides(used: Sequence[Any], given: Sequence[dict[str, Any]], memories: dict[str, Any]) -> list[Any]:
-    known = {each["id"] for each in given}
-    return [memories[str(key)] for key in used if str(key) not in known]

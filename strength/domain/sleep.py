@@ -40,6 +40,12 @@ class ChangeKind(StrEnum):
     PROPOSE_MERGE = "propose_merge"
 
 
+CHANGE_ORDER = (
+    ChangeKind.ARCHIVE, ChangeKind.MERGE, ChangeKind.PROPOSE_MERGE, ChangeKind.LEVEL, ChangeKind.DECAY
+)  # fmt: skip
+"""The kinds of changes, the weightiest first."""
+
+
 class Why(StrEnum):
     """Reasons of changes, as previews and revisions name them."""
 

@@ -16,7 +16,7 @@ from memoryhub.llm.client import complete_json
 from memoryhub.llm.config import LLMConfig
 from memoryhub.llm.errors import ProviderError
 from memoryhub.tenancy.models import Actor
-from strength.actions.extraction import passed_messages, rewind, strategies, unread_messages
+from strength.actions.extraction import diagnose, passed_messages, rewind, unread_messages
 from strength.admin.panels import tiles
 from strength.domain.extraction import MOST_ITEMS, Strategy
 from strength.models import Memory, StrategyCursor
@@ -348,7 +348,7 @@ def test_without_a_model_messages_wait_visibly(actor: Actor, llm: LLMServer, set
 
 def test_doctor_and_dashboard_say_what_waits(actor: Actor, llm: LLMServer, settings: Any) -> None:
     def said() -> tuple[str, str]:
-        (finding,) = strategies()
+        (finding,) = diagnose()
         return finding.level, finding.detail
 
     def tile() -> str:
