@@ -6,7 +6,7 @@ stays, and the job begins anew.
 
 import secrets
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 from typing import Final
@@ -117,7 +117,7 @@ def compact(*, job: JobContext, now: datetime) -> Writes | None:
     if document is None:
         return None
     project = document.project
-    policy = policy_of(project.actor)
+    policy = effective_policy(CompactionPolicy, project.actor.agent, project.actor)
     is_requested = bool(job.payload.get("asked"))
     if document.token_count <= (policy.target if is_requested else policy.limit):
         if not is_requested:
@@ -213,25 +213,15 @@ class ProtectionReason(StrEnum):
     """It is the title, the description, or above or below a protected block."""
 
 
-@dataclass(frozen=True)
-class ProtectedBlock:
-    """Block that is not rewritten."""
-
-    text: str = field(repr=False)
-    why: ProtectionReason
-
-
-def protected_blocks(*, document: Document, now: datetime) -> list[ProtectedBlock]:
-    """Return the blocks of a document that no compaction rewrites, in their order."""
+def protected_blocks(*, document: Document, now: datetime) -> list[tuple[str, ProtectionReason]]:
+    """Return the texts of the blocks that no compaction rewrites, in their order, with the reasons."""
     blocks = blocks_of(document.text)
     if document.name == NEVER_COMPACTED:
-        return [ProtectedBlock(block.text, ProtectionReason.WHOLE) for block in blocks if block.text.strip()]
+        return [(block.text, ProtectionReason.WHOLE) for block in blocks if block.text.strip()]
     digests = _protected_digests(document, now)
     protection = Protection.at(now, frozenset(digests))
-    places = sorted(protected_places(blocks, protection))
-    return [
-        ProtectedBlock(blocks[place].text, _reason(blocks[place], digests, protection)) for place in places
-    ]
+    kept = [blocks[place] for place in sorted(protected_places(blocks, protection))]
+    return [(block.text, _reason(block, digests, protection)) for block in kept]
 
 
 def _protected_digests(document: Document, now: datetime) -> dict[bytes, ProtectionReason]:
@@ -271,9 +261,9 @@ class CompactionState:
     may_be_asked: bool
     is_waiting: bool
     has_model: bool
-    outcome: str = ""
-    missing: int = 0
-    at: datetime | None = None
+    outcome: str
+    missing: int
+    at: datetime | None
 
     @property
     def percent(self) -> int:
@@ -285,46 +275,32 @@ class CompactionState:
         return self.limit is not None and self.tokens > self.limit
 
 
-def policy_of(actor: Actor) -> CompactionPolicy:
-    """Return an actor's compaction policy; the actor's agent is loaded."""
-    return effective_policy(CompactionPolicy, actor.agent, actor)
-
-
 def compaction_states(*, project: Project, documents: Sequence[Document]) -> dict[UUID, CompactionState]:
     """Return the state of each of a project's documents; the actor of the project is loaded."""
-    policy, last, queued = policy_of(project.actor), _last_events(project), _queued(project, documents)
-    return {each.pk: _state(each, policy, last.get(str(each.pk)), queued) for each in documents}
-
-
-def _state(
-    document: Document, policy: CompactionPolicy, event: ProjectEvent | None, queued: set[str]
-) -> CompactionState:
-    return CompactionState(
-        tokens=document.token_count,
-        limit=policy.limit if document.name in COMPACTED else None,
-        target=policy.target,
-        may_be_asked=document.name != NEVER_COMPACTED and document.token_count > policy.target,
-        is_waiting=str(document.pk) in queued,
-        has_model=settings.LLM.provider != "none",
-        outcome=event.outcome if event else "",
-        missing=int(event.details.get("missing") or 0) if event else 0,
-        at=event.created_at if event else None,
-    )
-
-
-def _last_events(project: Project) -> dict[str, ProjectEvent]:
-    rows = ProjectEvent.objects.filter(
+    policy = effective_policy(CompactionPolicy, project.actor.agent, project.actor)
+    last: dict[str, ProjectEvent] = {}
+    events = ProjectEvent.objects.filter(
         actor_id=project.actor_id, project_id=project.pk, kind=EventKind.COMPACT
     )
-    last: dict[str, ProjectEvent] = {}
-    for event in rows.order_by("-created_at", "-id")[:MOST_EVENTS]:
+    for event in events.order_by("-created_at", "-id")[:MOST_EVENTS]:
         last.setdefault(str(event.details.get("document_id")), event)
-    return last
-
-
-def _queued(project: Project, documents: Sequence[Document]) -> set[str]:
     keys = [str(each.pk) for each in documents]
-    rows = Job.objects.open().filter(
+    jobs = Job.objects.open().filter(
         actor_id=project.actor_id, kind=COMPACT_KIND, payload__document_id__in=keys
     )
-    return set(rows.values_list("payload__document_id", flat=True))
+    queued = set(jobs.values_list("payload__document_id", flat=True))
+    states = {}
+    for each, key in zip(documents, keys, strict=True):
+        latest = last.get(key)
+        states[each.pk] = CompactionState(
+            tokens=each.token_count,
+            limit=policy.limit if each.name in COMPACTED else None,
+            target=policy.target,
+            may_be_asked=each.name != NEVER_COMPACTED and each.token_count > policy.target,
+            is_waiting=key in queued,
+            has_model=settings.LLM.provider != "none",
+            outcome=latest.outcome if latest else "",
+            missing=int(latest.details.get("missing") or 0) if latest else 0,
+            at=latest.created_at if latest else None,
+        )
+    return states

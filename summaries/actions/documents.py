@@ -50,18 +50,13 @@ BACKUPS: Final = 3
 COMPACT_KIND: Final = "compact"
 """Name of the job that compacts a document."""
 
-EVENT_KINDS: Final = {
-    DocumentKind.CREATE: EventKind.UPDATE,
-    DocumentKind.EDIT: EventKind.UPDATE,
-    DocumentKind.APPEND: EventKind.UPDATE,
+EVENT_KINDS: Final[Mapping[DocumentKind, EventKind]] = {
     DocumentKind.COMPACTION: EventKind.COMPACT,
     DocumentKind.RESTORE: EventKind.RESTORE,
     DocumentKind.SYNC: EventKind.SYNC,
 }
 
 TRUST_VERBS: Final = {Trust.TRUSTED: "believe", Trust.UNTRUSTED: "doubt"}
-
-_REFUSALS: Final = frozenset({Outcome.REFUSED, Outcome.TOO_MUCH_PROTECTED})
 
 
 class DocumentTooLong(DomainError, ValueError):
@@ -124,7 +119,7 @@ def write_document(
     """
     check_trusted(by)
     project, document = _locked_with_project(document, expected_version)
-    return _replace(project, document, text, kind, by, reason, now)
+    return _write(project, document, document.name, text, kind, by, reason, now)
 
 
 @transaction.atomic
@@ -149,11 +144,10 @@ def put_document(
     project = locked_project(project)
     document = _document_for_update(project, name)
     _check_version(document, expected_version)
-    if document is not None:
-        if is_new:
-            raise DocumentExists(document.version)
-        return _replace(project, document, text, kind, by, reason, now)
-    return _create(project, name, text, DocumentKind.CREATE, by, reason, now)
+    if document is not None and is_new:
+        raise DocumentExists(document.version)
+    kind = kind if document is not None else DocumentKind.CREATE
+    return _write(project, document, name, text, kind, by, reason, now)
 
 
 @transaction.atomic
@@ -185,11 +179,8 @@ def append_entry(
         if trust is Trust.TRUSTED:
             _pending_entries(document, digest).update(trust=trust)
         return document
-    if document is not None:
-        text = appended(document.text, line)
-        document = _replace(project, document, text, DocumentKind.APPEND, by, "", now)
-    else:
-        document = _create(project, document_name, appended("", line), DocumentKind.APPEND, by, "", now)
+    text = appended(document.text if document else "", line)
+    document = _write(project, document, document_name, text, DocumentKind.APPEND, by, "", now)
     DocumentEntry.objects.update_or_create(
         actor_id=project.actor_id, document=document, text_digest=digest,
         defaults={"pinned": pinned, "source": dict(sources or {}), "trust": trust, "created_at": now},
@@ -226,7 +217,7 @@ def restore_document(
     version = versions.filter(number=number).first()
     if version is None:
         raise UnknownRow(format_lazy(_("No former version {number} of this document."), number=number))
-    return _replace(project, document, version.text, DocumentKind.RESTORE, by, reason, now)
+    return _write(project, document, document.name, version.text, DocumentKind.RESTORE, by, reason, now)
 
 
 def backups_of(document: Document) -> list[DocumentVersion]:
@@ -284,49 +275,39 @@ def _check_version(document: Document | None, expected_version: int | None) -> N
         raise VersionMismatch(document.version if document else 0)
 
 
-def _check_length(text: str) -> None:
-    if len(text) > LONGEST_DOCUMENT:
-        raise DocumentTooLong(
-            format_lazy(_("A document has at most {most} characters."), most=format(LONGEST_DOCUMENT, ","))
-        )
-
-
-def _replace(
+def _write(
     project: Project,
-    document: Document,
+    document: Document | None,
+    name: str,
     text: str,
     kind: DocumentKind,
     by: Principal,
     reason: str,
     now: datetime,
 ) -> Document:
-    if text == document.text:
+    """Write the text of a document, created if there is none yet, and record the change; the same text changes nothing.
+
+    The project's description follows MEMORY.md, and a compaction is enqueued if due.
+    """
+    if document is not None and text == document.text:
         return document
-    _check_length(text)
-    replace_text(document, text, kind=kind, by=by, reason=reason, now=now)
-    return _record_change(project, document, kind, by, reason, now)
-
-
-def _create(
-    project: Project, name: str, text: str, kind: DocumentKind, by: Principal, reason: str, now: datetime
-) -> Document:
-    _check_length(text)
-    document = first_text(project=project, name=name, text=text, by=by, reason=reason, now=now)
-    return _record_change(project, document, kind, by, reason, now)
-
-
-def _record_change(
-    project: Project, document: Document, kind: DocumentKind, by: Principal, reason: str, now: datetime
-) -> Document:
-    """Update the project's description from MEMORY.md, record the change, and enqueue a compaction if due."""
-    description = description_in(document.text) if document.name == MEMORY else ""
+    if len(text) > LONGEST_DOCUMENT:
+        raise DocumentTooLong(
+            format_lazy(_("A document has at most {most} characters."), most=format(LONGEST_DOCUMENT, ","))
+        )
+    if document is None:
+        document = first_text(project=project, name=name, text=text, by=by, reason=reason, now=now)
+    else:
+        replace_text(document, text, kind=kind, by=by, reason=reason, now=now)
+    description = description_in(text) if name == MEMORY else ""
     if description and description != project.description:
         _set_description(project, description, now)
     audit.record(
         by=by, verb=kind, object_kind="document", object_id=document.pk, actor=project.actor, reason=reason, now=now
     )  # fmt: skip
     note_event(
-        actor=project.actor, project=project, kind=EVENT_KINDS[kind], tokens=document.token_count, outcome=kind,
+        actor=project.actor, project=project, kind=EVENT_KINDS.get(kind, EventKind.UPDATE),
+        tokens=document.token_count, outcome=kind,
         details={"document_id": str(document.pk), "version": document.version}, now=now,
     )  # fmt: skip
     enqueue_compaction_if_due(project=project, document=document, now=now)
@@ -344,11 +325,19 @@ def enqueue_compaction_if_due(*, project: Project, document: Document, now: date
     limit = effective_policy(CompactionPolicy, project.actor.agent, project.actor).limit
     if document.token_count <= limit:
         return
-    last = _last_outcome(document)
+    rows = ProjectEvent.objects.filter(
+        actor_id=document.actor_id, project_id=document.project_id, kind=EventKind.COMPACT
+    )
+    rows = rows.filter(details__document_id=str(document.pk))
+    last = rows.order_by("-created_at", "-id").first()
     if settings.LLM.provider == "none":
         if last is None or last.outcome != Outcome.NO_MODEL:
             note_outcome(project=project, document=document, outcome=Outcome.NO_MODEL, now=now)
-    elif not (last and last.outcome in _REFUSALS and last.created_at > now - FOLLOW_UP):
+    elif not (
+        last
+        and last.outcome in (Outcome.REFUSED, Outcome.TOO_MUCH_PROTECTED)
+        and last.created_at > now - FOLLOW_UP
+    ):
         payload = {"document_id": str(document.pk)}
         enqueue(COMPACT_KIND, actor_id=document.actor_id, key=str(document.pk), payload=payload)
 
@@ -364,13 +353,6 @@ def note_outcome(
     )  # fmt: skip
 
 
-def _last_outcome(document: Document) -> ProjectEvent | None:
-    rows = ProjectEvent.objects.filter(
-        actor_id=document.actor_id, project_id=document.project_id, kind=EventKind.COMPACT
-    )
-    return rows.filter(details__document_id=str(document.pk)).order_by("-created_at", "-id").first()
-
-
 @transaction.atomic
 def add_document(
     *, project: Project, name: str = "", topic: str = "", by: Principal, reason: str = "", now: datetime
@@ -383,31 +365,26 @@ def add_document(
     check_trusted(by)
     project = locked_project(project)
     taken = set(Document.objects.of(project.actor_id).filter(project=project).values_list("name", flat=True))
-    topic = one_line(topic)
-    name, text = (name, "") if name else _named_after(topic, taken)
+    topic, text = one_line(topic), ""
+    if not name:
+        topics = {each.removeprefix("detail-").removesuffix(".md") for each in taken}
+        name = f"detail-{free_name(propose_name(topic), topics)}.md"
+        text = f"# {topic}\n" if topic and is_stand_in(name) else ""
     check_document_name(name)
     if name in taken:
         raise NotAdded(format_lazy(_("The project has a document {name} already."), name=name))
     return put_document(project=project, name=name, text=text, by=by, reason=reason, now=now)
 
 
-def _named_after(topic: str, taken: set[str]) -> tuple[str, str]:
-    """Return the name and first text of a document about a topic."""
-    topics = {name.removeprefix("detail-").removesuffix(".md") for name in taken}
-    name = f"detail-{free_name(propose_name(topic), topics)}.md"
-    return name, f"# {topic}\n" if topic and is_stand_in(name) else ""
-
-
 @transaction.atomic
 def remove_empty_document(*, document: Document, by: Principal, reason: str = "", now: datetime) -> None:
     """Delete a document that was never written to. Raises NotEmpty, UnknownRow, Forbidden."""
     check_trusted(by)
-    project = locked_project(Project(pk=document.project_id, actor_id=document.actor_id))
-    rows = Document.objects.of(document.actor_id).select_for_update().filter(pk=document.pk)
-    locked = rows.first()
-    if locked is None:
-        raise UnknownRow(_("No such document."))
-    if locked.version > 1 or not _is_as_created(locked):
+    project, locked = _locked_with_project(document, None)
+    # The text of a new document is empty, or the topic that its name was derived from.
+    topic = locked.text.removeprefix("# ").removesuffix("\n")
+    is_topic = locked.text == f"# {topic}\n" and locked.name.startswith(f"detail-{propose_name(topic)}")
+    if locked.version > 1 or (locked.text and not (is_topic and is_stand_in(locked.name))):
         raise NotEmpty(
             _("Something was written into this document meanwhile; it can be emptied, not removed.")
         )
@@ -415,13 +392,6 @@ def remove_empty_document(*, document: Document, by: Principal, reason: str = ""
         by=by, verb="delete", object_kind="document", object_id=locked.pk, actor=project.actor, reason=reason, now=now
     )  # fmt: skip
     locked.delete()
-
-
-def _is_as_created(document: Document) -> bool:
-    """Return whether a document is empty, or has only the topic that its name was derived from."""
-    topic = document.text.removeprefix("# ").removesuffix("\n")
-    is_topic = document.text == f"# {topic}\n" and document.name.startswith(f"detail-{propose_name(topic)}")
-    return not document.text or (is_topic and is_stand_in(document.name))
 
 
 @transaction.atomic

@@ -51,7 +51,6 @@ from summaries.domain.files import (
     backup_name,
     digest_of,
     export_status,
-    is_backup,
     manifest_of,
     sync_status,
     with_untrusted_lines,
@@ -60,7 +59,6 @@ from summaries.domain.projects import BadProjectName, EventKind, check_name, one
 from summaries.models import Document, Project
 
 LONGEST_SHOWN: Final = 80
-TAKEN: Final = (FileStatus.EDITED, FileStatus.NEW)
 _STAMP: Final = re.compile(r"\d{8}T\d{12}Z")
 
 
@@ -84,12 +82,9 @@ class FileReport:
 
     @property
     def path(self) -> str:
-        return "/".join(_printable(part) for part in (FOLDER, self.project, self.document) if part)
-
-
-def _printable(name: str) -> str:
-    line = one_line(name.encode("utf-8", "replace").decode())
-    return line if len(line) <= LONGEST_SHOWN else f"{line[:LONGEST_SHOWN]}…"
+        names = (one_line(part.encode("utf-8", "replace").decode()) for part in (self.project, self.document))
+        shown = (f"{name[:LONGEST_SHOWN]}…" if len(name) > LONGEST_SHOWN else name for name in names)
+        return "/".join([FOLDER, *filter(None, shown)])
 
 
 def read_manifest(root: Path) -> Manifest | None:
@@ -125,14 +120,10 @@ def _open_tree(
             yield tree, manifest
         finally:
             if keep and manifest.dumped() != before:
-                _write_manifest(tree, manifest.dumped(), digest_of(before) if before is not None else None)
-
-
-def _write_manifest(tree: Folder, text: str, old: str | None) -> None:
-    try:
-        tree.write(MANIFEST, text, expected=old)
-    except EditedMeanwhile as error:
-        raise UnusableFile("somebody changed the manifest meanwhile") from error
+                try:
+                    tree.write(MANIFEST, manifest.dumped(), expected=digest_of(before) if before else None)
+                except EditedMeanwhile as error:
+                    raise UnusableFile("somebody changed the manifest meanwhile") from error
 
 
 def _note(manifest: Manifest, document: Document, digest: str) -> None:
@@ -148,7 +139,12 @@ def export_projects(*, actor: Actor, root: Path, by: Principal, now: datetime) -
     with _open_tree(root, actor, make=True) as (tree, manifest):
         projects = list(Project.objects.of(actor.pk).select_related("actor__agent").order_by("name"))
         for project in projects:
-            reports += _export_project(project, tree, manifest)
+            try:
+                with tree.folder(project.name, make=True) as folder:
+                    for document in documents_of(project):
+                        reports.append(_export_document(document, folder, manifest))
+            except UnusableFile as error:
+                reports.append(FileReport(project.name, why=str(error)))
             note_event(actor=actor, project=project, kind=EventKind.EXPORT, outcome="exported", now=now)
         gone = manifest.projects - {project.name for project in projects}
         reports += [FileReport(name, status=FileStatus.DOCUMENT_GONE) for name in sorted(gone)]
@@ -163,49 +159,30 @@ def export_projects(*, actor: Actor, root: Path, by: Principal, now: datetime) -
     return reports
 
 
-def _export_project(project: Project, tree: Folder, manifest: Manifest) -> list[FileReport]:
+def _export_document(document: Document, folder: Folder, manifest: Manifest) -> FileReport:
+    """Write a document's file and its last backups; older backups are removed."""
+    project = document.project.name
     try:
-        with tree.folder(project.name, make=True) as folder:
-            return [
-                _export_document(project, document, folder, manifest) for document in documents_of(project)
-            ]
-    except UnusableFile as error:
-        return [FileReport(project.name, why=str(error))]
-
-
-def _export_document(project: Project, document: Document, folder: Folder, manifest: Manifest) -> FileReport:
-    try:
-        status = _write_file(document, folder, manifest)
-        _write_backups(document, folder)
-        return FileReport(project.name, document.name, status)
+        text, current = trusted_text(document), folder.read(document.name)
+        file, stored = digest_of(current) if current is not None else None, digest_of(text)
+        status = export_status(base=manifest.base(project, document.name), file=file, stored=stored)
+        if status is FileStatus.WRITE:
+            folder.write(document.name, text, expected=file)
+        if status in (FileStatus.WRITE, FileStatus.SAME):
+            _note(manifest, document, stored)
+        backups = _backups(document)
+        for name, former in backups.items():
+            if folder.read(name) is None:
+                folder.write(name, former, expected=None)
+        for name in folder.names():
+            stamp = name.removeprefix(f"{document.name}{BACKUP}")
+            if name not in backups and stamp != name and _STAMP.fullmatch(stamp):
+                folder.remove(name)
+        return FileReport(project, document.name, status)
     except EditedMeanwhile:
-        return FileReport(project.name, document.name, FileStatus.CONFLICT)
+        return FileReport(project, document.name, FileStatus.CONFLICT)
     except UnusableFile as error:
-        return FileReport(project.name, document.name, why=str(error))
-
-
-def _write_file(document: Document, folder: Folder, manifest: Manifest) -> FileStatus:
-    text, current = trusted_text(document), folder.read(document.name)
-    file, stored = digest_of(current) if current is not None else None, digest_of(text)
-    base = manifest.base(document.project.name, document.name)
-    status = export_status(base=base, file=file, stored=stored)
-    if status is FileStatus.WRITE:
-        folder.write(document.name, text, expected=file)
-    if status in (FileStatus.WRITE, FileStatus.SAME):
-        _note(manifest, document, stored)
-    return status
-
-
-def _write_backups(document: Document, folder: Folder) -> None:
-    """Write the last texts from before a compaction next to the document, and remove older ones."""
-    wanted = _backups(document)
-    for name, text in wanted.items():
-        if folder.read(name) is None:
-            folder.write(name, text, expected=None)
-    for name in folder.names():
-        stamp = name.removeprefix(f"{document.name}{BACKUP}")
-        if name not in wanted and stamp != name and _STAMP.fullmatch(stamp):
-            folder.remove(name)
+        return FileReport(project, document.name, why=str(error))
 
 
 def _backups(document: Document) -> dict[str, str]:
@@ -263,17 +240,12 @@ def sync_projects(*, syncing: SyncContext, root: Path) -> list[FileReport]:
         for name in names:
             reports += _sync_folder(syncing, name, projects.get(name), tree, manifest)
         for name in sorted({*projects, *manifest.projects} - set(names)):
-            reports += _missing_folder(name, projects.get(name), manifest)
+            project, known = projects.get(name), manifest.documents_of(name)
+            stored = {each.name for each in documents_of(project)} if project else set()
+            for document in sorted(stored | known):
+                status = FileStatus.FILE_GONE if document in known else FileStatus.NEWER
+                reports.append(FileReport(name, document, status if project else FileStatus.DOCUMENT_GONE))
     return reports
-
-
-def _missing_folder(name: str, project: Project | None, manifest: Manifest) -> Iterator[FileReport]:
-    """Report the documents of a project whose folder does not exist."""
-    known = manifest.documents_of(name)
-    stored = {each.name for each in documents_of(project)} if project else set()
-    for document in sorted(stored | known):
-        status = FileStatus.FILE_GONE if document in known else FileStatus.NEWER
-        yield FileReport(name, document, status if project else FileStatus.DOCUMENT_GONE)
 
 
 def _sync_folder(
@@ -282,24 +254,17 @@ def _sync_folder(
     try:
         check_name(name)
         with tree.folder(name) as folder:
-            return _sync_files(syncing, name, project, folder, manifest)
+            stored = {document.name: document for document in documents_of(project)} if project else {}
+            files = [each for each in folder.names() if BACKUP not in each and not each.startswith(".")]
+            reports: list[FileReport] = []
+            names = {*files, *stored, *manifest.documents_of(name)}
+            for file in sorted(names, key=lambda each: (each != MEMORY, each)):
+                place = _Place(name, file, folder, manifest)
+                report, project = _sync_file(syncing, place, project, stored.get(file))
+                reports.append(report)
+            return reports
     except (BadProjectName, UnusableFile, FileNotFoundError) as error:
         return [FileReport(name, why=str(error) or "it is gone")]
-
-
-def _sync_files(
-    syncing: SyncContext, name: str, project: Project | None, folder: Folder, manifest: Manifest
-) -> list[FileReport]:
-    stored = {document.name: document for document in documents_of(project)} if project else {}
-    files = [each for each in folder.names() if not is_backup(each) and not each.startswith(".")]
-    reports: list[FileReport] = []
-    for file in sorted(
-        {*files, *stored, *manifest.documents_of(name)}, key=lambda each: (each != MEMORY, each)
-    ):
-        place = _Place(name, file, folder, manifest)
-        report, project = _sync_file(syncing, place, project, stored.get(file))
-        reports.append(report)
-    return reports
 
 
 @dataclass(frozen=True)
@@ -320,7 +285,7 @@ def _sync_file(
         check_document_name(place.name)
         text = place.folder.read(place.name)
         status = _status(place, project, document, text)
-        if text is not None and status in TAKEN and not syncing.dry_run:
+        if text is not None and status in (FileStatus.EDITED, FileStatus.NEW) and not syncing.dry_run:
             taken = _take(syncing, place, project, document, text)
             _note(place.manifest, taken, digest_of(text))
             project = taken.project
@@ -355,29 +320,20 @@ def _take(
     Raises VersionMismatch where somebody changed, or made, the document since it was read.
     """
     if project is None:
-        project, document = _new_project(syncing, place, text)
+        description = description_in(text) if place.name == MEMORY else ""
+        project = create_project(
+            actor=syncing.actor, name=place.project, description=description, by=syncing.by, now=syncing.now
+        )
+        document = next((each for each in documents_of(project) if each.name == place.name), None)
     elif document is None:
         project = locked_project(project)
         if Document.objects.of(project.actor_id).filter(project=project, name=place.name).exists():
             raise VersionMismatch(1)
+    if document is not None:
+        exported = {line_digest(line) for line in trusted_text(document).splitlines()}
+        text = with_untrusted_lines(text, without_lines(document.text, exported))
     return put_document(
-        project=project, name=place.name, text=with_untrusted_lines(text, _untrusted_lines(document)),
+        project=project, name=place.name, text=text,
         kind=DocumentKind.SYNC, by=syncing.by, now=syncing.now,
         expected_version=document.version if document else None,
     )  # fmt: skip
-
-
-def _new_project(syncing: SyncContext, place: _Place, text: str) -> tuple[Project, Document | None]:
-    """Create a project named like its folder; also return the document of this name that it was created with."""
-    description = description_in(text) if place.name == MEMORY else ""
-    project = create_project(
-        actor=syncing.actor, name=place.project, description=description, by=syncing.by, now=syncing.now
-    )
-    return project, next((each for each in documents_of(project) if each.name == place.name), None)
-
-
-def _untrusted_lines(document: Document | None) -> str:
-    if document is None:
-        return ""
-    exported = {line_digest(line) for line in trusted_text(document).splitlines()}
-    return without_lines(document.text, exported)

@@ -105,7 +105,13 @@ class Folder:
                 name, former, src_dir_fd=self.descriptor, dst_dir_fd=self.descriptor, follow_symlinks=False
             )
             os.replace(part, name, src_dir_fd=self.descriptor, dst_dir_fd=self.descriptor)
-            self._check_former(former, expected)
+            try:
+                replaced = self.read(former)
+            except UnusableFile:
+                raise EditedMeanwhile from None
+            if replaced is None or digest_of(replaced) != expected:
+                raise EditedMeanwhile
+            self.remove(former)
         except FileExistsError:
             raise EditedMeanwhile from None
         except OSError as error:
@@ -129,16 +135,6 @@ class Folder:
             file.write(text.encode("utf-8"))
             file.flush()
             os.fsync(file.fileno())
-
-    def _check_former(self, former: str, expected: str) -> None:
-        """Remove the replaced file if it is the expected one. Raises EditedMeanwhile."""
-        try:
-            text = self.read(former)
-        except UnusableFile:
-            raise EditedMeanwhile from None
-        if text is None or digest_of(text) != expected:
-            raise EditedMeanwhile
-        self.remove(former)
 
 
 def _check(name: str) -> None:

@@ -3,13 +3,14 @@
 Days are those of UTC.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from datetime import UTC, date, datetime, time, timedelta
 from typing import Any, Final
 from uuid import UUID
 
 from django.db import IntegrityError, connection, transaction
-from django.db.models import Count, DateField, QuerySet, Sum
+from django.db.models import Count, DateField, Sum
 from django.db.models.functions import Cast
 from django.utils.text import format_lazy
 from django.utils.translation import gettext_lazy as _
@@ -69,45 +70,32 @@ def create_project(*, actor: Actor, name: str, description: str, by: Principal, 
     check_name(name)
     hold(actor.pk)
     description = one_line(description)[:LONGEST_DESCRIPTION]
-    try:
-        with transaction.atomic():
-            project = Project.objects.create(
-                actor=actor, name=name, description=description, created_at=now, updated_at=now
-            )
-    except IntegrityError as error:
-        raise ProjectExists(format_lazy(_("There is a project {name} already."), name=repr(name))) from error
+    with _unique_name(name):
+        project = Project.objects.create(
+            actor=actor, name=name, description=description, created_at=now, updated_at=now
+        )
     first_text(project=project, name=MEMORY, text=described(name, description), by=by, reason="", now=now)
     audit.record(by=by, verb="create", object_kind="project", object_id=project.pk, actor=actor, now=now)
     note_event(actor=actor, project=project, kind=EventKind.CREATE, outcome="created", now=now)
     return project
 
 
+@contextmanager
+def _unique_name(name: str) -> Iterator[None]:
+    """Raise ProjectExists where the rows written inside break a constraint."""
+    try:
+        with transaction.atomic():
+            yield
+    except IntegrityError as error:
+        raise ProjectExists(format_lazy(_("There is a project {name} already."), name=repr(name))) from error
+
+
 def first_text(
     *, project: Project, name: str, text: str, by: Principal, reason: str, now: datetime
 ) -> Document:
-    """Create a document of a project that is locked already."""
-    document = Document.objects.create(
-        actor_id=project.actor_id, project=project, name=name, text=text, token_count=count_raw(text), created_at=now,
-        updated_at=now,
-    )  # fmt: skip
-    _keep_former(document, number=0, text="", kind=DocumentKind.CREATE, by=by, reason=reason, now=now)
-    return document
-
-
-def _keep_former(
-    document: Document,
-    *,
-    number: int,
-    text: str,
-    kind: DocumentKind,
-    by: Principal,
-    reason: str,
-    now: datetime,
-) -> None:
-    DocumentVersion.objects.create(
-        actor_id=document.actor_id, document=document, number=number, text=text, kind=kind, who_kind=by.kind,
-        who_id=by.id, who_name=by.name[:150], reason=reason, created_at=now,
-    )  # fmt: skip
+    """Create a document of a project that is locked already; it replaces an empty text with the version 0."""
+    document = Document(actor_id=project.actor_id, project=project, name=name, version=0, created_at=now)
+    return replace_text(document, text, kind=DocumentKind.CREATE, by=by, reason=reason, now=now)
 
 
 @transaction.atomic
@@ -134,9 +122,17 @@ def change_project(
         check_name(name)
     is_new_description = description != project.description
     project.name, project.description = name, description
-    _save(project, now)
+    project.version, project.updated_at = project.version + 1, now
+    with _unique_name(name):
+        project.save()
     if is_new_description:
-        _write_description(project, by, reason, now)
+        memory = Document.objects.of(project.actor_id).filter(project=project, name=MEMORY).first()
+        if memory is None:
+            text = described(name, description)
+            first_text(project=project, name=MEMORY, text=text, by=by, reason=reason, now=now)
+        else:
+            text = with_description(memory.text, name, description)
+            replace_text(memory, text, kind=DocumentKind.EDIT, by=by, reason=reason, now=now)
     audit.record(
         by=by, verb="update", object_kind="project", object_id=project.pk, actor=project.actor, reason=reason, now=now
     )  # fmt: skip
@@ -165,40 +161,20 @@ def hold_project(project: Project) -> None:
             raise UnknownRow(_("No such project."))
 
 
-def _save(project: Project, now: datetime) -> None:
-    project.version += 1
-    project.updated_at = now
-    try:
-        with transaction.atomic():
-            project.save()
-    except IntegrityError as error:
-        raise ProjectExists(
-            format_lazy(_("There is a project {name} already."), name=repr(project.name))
-        ) from error
-
-
-def _write_description(project: Project, by: Principal, reason: str, now: datetime) -> None:
-    memory = Document.objects.of(project.actor_id).filter(project=project, name=MEMORY).first()
-    if memory is None:
-        text = described(project.name, project.description)
-        first_text(project=project, name=MEMORY, text=text, by=by, reason=reason, now=now)
-        return
-    text = with_description(memory.text, project.name, project.description)
-    replace_text(memory, text, kind=DocumentKind.EDIT, by=by, reason=reason, now=now)
-
-
 def replace_text(
     document: Document, text: str, *, kind: DocumentKind, by: Principal, reason: str, now: datetime
 ) -> Document:
     """Replace the text of a document whose project is locked, keeping the former as a version."""
-    _keep_former(
-        document, number=document.version, text=document.text, kind=kind, by=by, reason=reason, now=now
-    )
+    former = DocumentVersion(
+        actor_id=document.actor_id, document=document, number=document.version, text=document.text, kind=kind,
+        who_kind=by.kind, who_id=by.id, who_name=by.name[:150], reason=reason, created_at=now,
+    )  # fmt: skip
     document.text = text
     document.version += 1
     document.token_count = count_raw(text)
     document.updated_at = now
-    document.save(update_fields=["text", "version", "token_count", "updated_at"])
+    document.save()
+    former.save()
     return document
 
 
@@ -273,8 +249,7 @@ def daily_events(
 ) -> list[dict[str, Any]]:
     """Return the number of events and tokens by day, project and kind; the latest days first."""
     today = now.astimezone(UTC).date()
-    rows = _of_days(actor_id, today - timedelta(days=days - 1), today, project)
-    found = _grouped(rows, "day", "project_name", "kind").order_by("-day", "project_name", "kind")
+    found = _sums(actor_id, today - timedelta(days=days - 1), today, project, "day", "project_name", "kind")
     return [
         {
             "day": row["day"],
@@ -283,28 +258,22 @@ def daily_events(
             "events": row["times"],
             "tokens": row["all_tokens"],
         }
-        for row in found
+        for row in found.order_by("-day", "project_name", "kind")
     ]
 
 
 def daily(*, actor_id: UUID, first: date, last: date, project: str | None = None) -> list[DayTotals]:
     """Return the totals of each day with events from the first to the last, the latest first."""
     names = ("day", "project_name", "kind", "outcome")
-    rows = _grouped(_of_days(actor_id, first, last, project), *names).order_by(*names)
-    return totals_by_day(
-        EventCount(
-            row["day"], row["project_name"], row["kind"], row["outcome"], row["times"], row["all_tokens"]
-        )
-        for row in rows
-    )
+    rows = _sums(actor_id, first, last, project, *names).order_by(*names)
+    return totals_by_day(EventCount(*row) for row in rows.values_list(*names, "times", "all_tokens"))
 
 
-def _of_days(actor_id: UUID, first: date, last: date, project: str | None) -> QuerySet[ProjectEvent]:
+def _sums(actor_id: UUID, first: date, last: date, project: str | None, *names: str) -> Any:
+    """Return the numbers of events and their tokens from the first day to the last, grouped by these names."""
     begin, end = (datetime.combine(day, time.min, UTC) for day in (first, last + timedelta(days=1)))
     rows = ProjectEvent.objects.filter(actor_id=actor_id, created_at__gte=begin, created_at__lt=end)
-    return rows if project is None else rows.filter(project_name=project)
-
-
-def _grouped(rows: QuerySet[ProjectEvent], *names: str) -> Any:
+    if project is not None:
+        rows = rows.filter(project_name=project)
     days: Any = rows.order_by().annotate(day=Cast("created_at", DateField()))
     return days.values(*names).annotate(times=Count("id"), all_tokens=Sum("tokens"))

@@ -99,24 +99,11 @@ class NotCorrected(DomainError):
 
 @dataclass(frozen=True)
 class RoutingRequest:
-    """Message to be routed, with its origin and trust. The decision of a trial is not stored and creates nothing."""
+    """Message to be routed, with the actor's projects, earlier corrections, and its session's project."""
 
     actor: Actor
-    message: str
+    text: str
     channel: str
-    session: Session | None
-    trust: Trust
-    is_trial: bool = False
-
-    @property
-    def text(self) -> str:
-        return self.message[:LONGEST_MESSAGE]
-
-
-@dataclass(frozen=True)
-class RoutingContext:
-    """Projects of an actor, corrections of earlier decisions, and the project that the session is about."""
-
     projects: Sequence[Project]
     examples: Sequence[Example]
     current: str | None
@@ -124,15 +111,6 @@ class RoutingContext:
     @property
     def names(self) -> list[str]:
         return [each.name for each in self.projects]
-
-
-@dataclass(frozen=True)
-class RouterResult:
-    """Prediction with its cost in tokens; `degraded` if words replaced a failed model."""
-
-    prediction: Prediction
-    tokens: int = 0
-    degraded: bool = False
 
 
 def route(
@@ -188,44 +166,35 @@ def _decide(
     trust = effective_policy(TrustPolicy, actor.agent, actor).trust(
         channel=channel, source_is_trusted=by.is_trusted
     )
-    request = RoutingRequest(actor, message, channel, session, trust, is_trial)
     projects = list(Project.objects.of(actor.pk).order_by("name"))
-    context = RoutingContext(projects, corrections_of(actor), _current_project(request))
-    result = _predict(request, context, policy)
-    prediction, project = result.prediction, None
-    action = action_of(prediction)
+    current = _current_project(session, trust) if session is not None else None
+    request = RoutingRequest(
+        actor, message[:LONGEST_MESSAGE], channel, projects, corrections_of(actor), current
+    )
+    prediction, tokens, degraded = _predict(request, policy)
+    action, project = action_of(prediction), None
     may_create = trust is Trust.TRUSTED and Scope.WRITE in by.scopes and not is_trial
     if prediction.project is not None:
         project = next(each for each in projects if each.name == prediction.project)
     elif action is Action.PROPOSE and policy.project_auto_create and may_create:
-        project = _create_proposed(actor, str(prediction.proposed_name), by, now)
+        name = str(prediction.proposed_name)
+        try:  # without a description, which people write
+            project = create_project(actor=actor, name=name, description="", by=by, now=now)
+        except ProjectExists:
+            project = project_named(actor_id=actor.pk, name=name)
         prediction, action = replace(prediction, confidence=Confidence.MEDIUM), Action.DISCLOSE
-    decision = _new_decision(request, project, prediction, action, now)
-    if not is_trial:
-        decision = _store(decision, tokens=result.tokens, now=now)
-    return decision, result.degraded
-
-
-def _create_proposed(actor: Actor, name: str, by: Principal, now: datetime) -> Project:
-    """Create the proposed project without a description, which people write."""
-    try:
-        return create_project(actor=actor, name=name, description="", by=by, now=now)
-    except ProjectExists:
-        return project_named(actor_id=actor.pk, name=name)
-
-
-def _new_decision(
-    request: RoutingRequest, project: Project | None, prediction: Prediction, action: Action, now: datetime
-) -> RoutingDecision:
-    return RoutingDecision(
-        actor=request.actor, message=request.message, channel=request.channel, session=request.session,
-        trust=request.trust, project=project, proposed_name=prediction.proposed_name or "",
-        confidence=prediction.confidence, action=action, reason=prediction.reason, created_at=now,
+    decision = RoutingDecision(
+        actor=actor, message=message, channel=channel, session=session, trust=trust, project=project,
+        proposed_name=prediction.proposed_name or "", confidence=prediction.confidence, action=action,
+        reason=prediction.reason, created_at=now,
     )  # fmt: skip
+    if not is_trial:
+        _store(decision, tokens=tokens, now=now)
+    return decision, degraded
 
 
 @transaction.atomic
-def _store(decision: RoutingDecision, *, tokens: int, now: datetime) -> RoutingDecision:
+def _store(decision: RoutingDecision, *, tokens: int, now: datetime) -> None:
     actor, project = decision.actor, decision.project
     hold(actor.pk)
     if project is not None:  # it may have been deleted while the model was asked
@@ -237,7 +206,6 @@ def _store(decision: RoutingDecision, *, tokens: int, now: datetime) -> RoutingD
         actor=actor, project=project, kind=EventKind.ROUTE, tokens=tokens, outcome=decision.action,
         details={"decision_id": str(decision.pk)}, now=now,
     )  # fmt: skip
-    return decision
 
 
 def corrections_of(actor: Actor) -> list[Example]:
@@ -248,16 +216,13 @@ def corrections_of(actor: Actor) -> list[Example]:
     return [Example(*row) for row in latest[:LATEST_CORRECTIONS]]
 
 
-def _current_project(request: RoutingRequest) -> str | None:
-    """Return the project that the message's session is about.
+def _current_project(session: Session, trust: Trust) -> str | None:
+    """Return the project that a session is about.
 
     Decisions about untrusted messages do not influence trusted ones, unless a person corrected them.
     """
-    session = request.session
-    if session is None:
-        return None
     rows = RoutingDecision.objects.filter(actor_id=session.actor_id, session_id=session.pk)
-    if request.trust is Trust.TRUSTED:
+    if trust is Trust.TRUSTED:
         rows = rows.filter(Q(trust=Trust.TRUSTED) | Q(corrected_project__isnull=False))
     latest = rows.order_by("-created_at", "-id").values_list(
         "project__name", "confidence", "action", "corrected_project__name"
@@ -268,35 +233,37 @@ def _current_project(request: RoutingRequest) -> str | None:
     )
 
 
-def _predict(request: RoutingRequest, context: RoutingContext, policy: ProjectPolicy) -> RouterResult:
-    known = exact_correction(request.text, context.examples, context.names, current=context.current)
+def _predict(request: RoutingRequest, policy: ProjectPolicy) -> tuple[Prediction, int, bool]:
+    """Return a prediction, its cost in tokens, and whether words replaced a failed model."""
+    known = exact_correction(request.text, request.examples, request.names, current=request.current)
     if known:
-        return RouterResult(known)
-    if settings.LLM.provider == "none" or not context.projects:
-        return RouterResult(_predict_by_words(request, context))
+        return known, 0, False
+    if settings.LLM.provider == "none" or not request.projects:
+        return _predict_by_words(request), 0, False
     try:
-        return _predict_by_model(request, context, policy)
+        prediction, tokens = _predict_by_model(request, policy)
+        return prediction, tokens, False
     except ProviderError as error:
         log.warning("routed by words", extra={"code": error.code})
-        prediction = _predict_by_words(request, context)
+        prediction = _predict_by_words(request)
         reason = (
             f"The language model could not be asked ({error.code}), so words decided. {prediction.reason}"
         )
-        return RouterResult(replace(prediction, reason=reason), degraded=True)
+        return replace(prediction, reason=reason), 0, True
 
 
-def _predict_by_words(request: RoutingRequest, context: RoutingContext) -> Prediction:
+def _predict_by_words(request: RoutingRequest) -> Prediction:
     texts = _trusted_excerpts(request.actor)
     profiles = [
         profile_of(
             each.name,
             description=each.description,
             texts=texts[each.pk],
-            examples=[example.message for example in context.examples if example.project == each.name],
+            examples=[example.message for example in request.examples if example.project == each.name],
         )
-        for each in context.projects
+        for each in request.projects
     ]
-    return route_by_words(request.text, profiles, context.examples, current=context.current)
+    return route_by_words(request.text, profiles, request.examples, current=request.current)
 
 
 def _trusted_excerpts(actor: Actor) -> dict[UUID, list[str]]:
@@ -326,16 +293,25 @@ def _trusted_excerpts(actor: Actor) -> dict[UUID, list[str]]:
     return texts
 
 
-def _predict_by_model(
-    request: RoutingRequest, context: RoutingContext, policy: ProjectPolicy
-) -> RouterResult:
-    """Ask the language model. Raises ProviderError."""
+def _predict_by_model(request: RoutingRequest, policy: ProjectPolicy) -> tuple[Prediction, int]:
+    """Ask the language model; return its prediction and the cost in tokens. Raises ProviderError."""
+    examples = most_similar(request.text, request.examples, policy.routing_examples)
+    profiles = [profile_of(each.name, description=each.description, texts=[]) for each in request.projects]
+    first = [*(each.project for each in examples), *([request.current] if request.current else [])]
+    names = set(shortlist(request.text, profiles, first=first))
+    shown = (Listed(each.name, each.description) for each in request.projects if each.name in names)
+    blocks = {"projects": catalog(shown, count_raw)}
+    if examples:
+        by_hand = (f"{one_line(each.message)[:LONGEST_EXAMPLE]} → {each.project}" for each in examples)
+        blocks["routed-by-hand"] = "\n".join(by_hand)
+    if request.current:
+        blocks["session"] = request.current
+    blocks["message"] = f"({request.channel})\n{request.text}"
     fence = secrets.token_hex(FENCE_BYTES)
-    examples = most_similar(request.text, context.examples, policy.routing_examples)
     completion = complete(
         CompletionRequest(
             operation=Operation.ROUTE,
-            messages=(ChatMessage("user", fenced(_prompt_blocks(request, context, examples), fence)),),
+            messages=(ChatMessage("user", fenced(blocks, fence)),),
             max_output_tokens=OUTPUT_TOKENS,
             deadline_seconds=policy.routing_deadline_seconds,
             system=prompt("route", request.actor.agent.language, fence=fence),
@@ -343,25 +319,8 @@ def _predict_by_model(
         ),
         actor=request.actor,
     )
-    prediction = usable_prediction(parse_prediction(completion.data), context.names, current=context.current)
-    return RouterResult(prediction, completion.input_tokens + completion.output_tokens)
-
-
-def _prompt_blocks(
-    request: RoutingRequest, context: RoutingContext, examples: Sequence[Example]
-) -> dict[str, str]:
-    profiles = [profile_of(each.name, description=each.description, texts=[]) for each in context.projects]
-    first = [*(each.project for each in examples), *([context.current] if context.current else [])]
-    names = set(shortlist(request.text, profiles, first=first))
-    shown = (Listed(each.name, each.description) for each in context.projects if each.name in names)
-    blocks = {"projects": catalog(shown, count_raw)}
-    if examples:
-        by_hand = (f"{one_line(each.message)[:LONGEST_EXAMPLE]} → {each.project}" for each in examples)
-        blocks["routed-by-hand"] = "\n".join(by_hand)
-    if context.current:
-        blocks["session"] = context.current
-    blocks["message"] = f"({request.channel})\n{request.text}"
-    return blocks
+    prediction = usable_prediction(parse_prediction(completion.data), request.names, current=request.current)
+    return prediction, completion.input_tokens + completion.output_tokens
 
 
 @transaction.atomic
@@ -435,7 +394,9 @@ def undo_correction(
         correct_routing(decision=locked, project_name=former, by=by, reason=reason, now=now)
     else:
         _clear_correction(locked, project, by, reason, now)
-    deletes = with_project and was_created_by_it and _is_unused(locked_project(project))
+    deletes = (
+        with_project and was_created_by_it and _is_unused(locked_project(project))
+    )  # neither changed nor routed to
     if deletes:
         delete_project(project=project, by=by, reason=reason, now=now)
     return deletes

@@ -38,7 +38,6 @@ from summaries.domain.summaries import (
     Call,
     Draft,
     Extent,
-    SessionActivity,
     SpokenMessage,
     Trigger,
     Verb,
@@ -103,19 +102,15 @@ class SummaryRequest:
             return False
         if self.has_window or summary.written <= self.written:
             return True
-        return self.anew and Extent.ANEW not in _write_reasons(summary)[self.written :]
+        writings = SummaryVersion.objects.filter(actor_id=summary.actor_id, summary=summary, verb=Verb.WRITE)
+        reasons = list(writings.order_by("number").values_list("reason", flat=True))
+        return self.anew and Extent.ANEW not in reasons[self.written :]
 
     @property
     def extent(self) -> Extent | None:
         if self.has_window:
             return Extent.WINDOW
         return Extent.ANEW if self.anew else None
-
-
-def _write_reasons(summary: Summary) -> list[str]:
-    """Return the reasons of all writings of a summary in order."""
-    rows = SummaryVersion.objects.filter(actor_id=summary.actor_id, summary=summary, verb=Verb.WRITE)
-    return list(rows.order_by("number").values_list("reason", flat=True))
 
 
 @dataclass(frozen=True)
@@ -171,21 +166,15 @@ def _read_state(job: JobContext, now: datetime) -> SessionState | None:
         request = None
     if summary is not None and summary.locked:
         log.info("summary is locked", extra={"job": str(job.id), "summary": str(summary.pk)})
-    activity = _activity(session, summary, now, is_asked_for=request is not None)
-    return SessionState(session, summary, policy, trigger(activity, policy), request)
-
-
-def _activity(
-    session: Session, summary: Summary | None, now: datetime, *, is_asked_for: bool
-) -> SessionActivity:
-    since = summary.written_at if summary else session.started_at
-    return SessionActivity(
+    due = trigger(
+        policy,
         new_messages=_spoken(session, after=summary.message_count if summary else 0).count(),
-        seconds_since=(now - since).total_seconds(),
+        seconds_since=(now - (summary.written_at if summary else session.started_at)).total_seconds(),
         has_ended=session.ended_at is not None,
         is_locked=summary is not None and summary.locked,
-        is_asked_for=is_asked_for,
+        is_asked_for=request is not None,
     )
+    return SessionState(session, summary, policy, due, request)
 
 
 def _spoken(session: Session, *, after: int) -> MessageQuerySet:
@@ -248,11 +237,13 @@ def _first_draft(state: SessionState) -> Draft:
     if request is not None and request.has_window:
         # The requester chose the messages, so the summary is trusted no more than the requester.
         return Draft(trust=Trust.TRUSTED if request.is_trusted else Trust.UNTRUSTED)
-    if summary is None or _is_of_window(summary):
+    if summary is None:
         return Draft()
-    if request is not None and (
-        request.anew or not _spoken(state.session, after=summary.message_count).exists()
-    ):
+    versions = SummaryVersion.objects.filter(actor_id=summary.actor_id, summary=summary)
+    latest = versions.exclude(verb__in=(Verb.LOCK, Verb.UNLOCK)).order_by("-number").first()
+    is_of_window = latest is not None and latest.verb == Verb.WRITE and latest.reason == Extent.WINDOW
+    has_new = _spoken(state.session, after=summary.message_count).exists()
+    if is_of_window or (request is not None and (request.anew or not has_new)):
         return Draft()
     return Draft(
         text=summary.text,
@@ -262,13 +253,6 @@ def _first_draft(state: SessionState) -> Draft:
         trust=Trust(summary.trust),
         model=summary.model,
     )
-
-
-def _is_of_window(summary: Summary) -> bool:
-    """Return whether the text covers a time window only, whatever its `message_count`."""
-    rows = SummaryVersion.objects.filter(actor_id=summary.actor_id, summary=summary)
-    latest = rows.exclude(verb__in=(Verb.LOCK, Verb.UNLOCK)).order_by("-number").first()
-    return latest is not None and latest.verb == Verb.WRITE and latest.reason == Extent.WINDOW
 
 
 def _saved_draft(job: JobContext, state: SessionState) -> Draft | None:
@@ -308,7 +292,18 @@ def _store(
 ) -> None:
     """Write the summary and its version, and enqueue what follows, in the transaction that completes the job."""
     session = state.session
-    summary = _locked_for_writing(state, now)
+    Session.objects.select_for_update(no_key=True).filter(actor_id=session.actor_id, pk=session.pk).first()
+    summary = Summary.objects.of(session.actor_id).filter(session_id=session.pk).first()
+    if _base_of(summary) != state.base:
+        raise Postponed(
+            "The summary changed while this was written; it is looked at again.", seconds=FIRST_PAUSE_SECONDS
+        )
+    if summary is None:
+        summary = Summary(session=session, created_at=now)
+    else:
+        summary.version += 1
+        summary.written += 1
+    summary.actor = session.actor
     summary.text, summary.message_count = draft.text, draft.covered
     assert draft.start_time is not None and draft.end_time is not None
     summary.start_time, summary.end_time = draft.start_time, draft.end_time
@@ -319,23 +314,6 @@ def _store(
     _keep_version(summary, Verb.WRITE, by=by, reason=state.reason, seconds=seconds, now=now)
     SummaryDraft.objects.filter(actor_id=session.actor_id, session_id=session.pk).delete()
     enqueue_triggered("summary", actor_id=session.actor_id, session_id=session.pk)
-
-
-def _locked_for_writing(state: SessionState, now: datetime) -> Summary:
-    """Return the summary, its session locked. Raises Postponed where it changed since it was read."""
-    session = state.session
-    Session.objects.select_for_update(no_key=True).filter(actor_id=session.actor_id, pk=session.pk).first()
-    current = Summary.objects.of(session.actor_id).filter(session_id=session.pk).first()
-    if _base_of(current) != state.base:
-        raise Postponed(
-            "The summary changed while this was written; it is looked at again.", seconds=FIRST_PAUSE_SECONDS
-        )
-    if current is None:
-        return Summary(actor=session.actor, session=session, created_at=now)
-    current.actor = session.actor
-    current.version += 1
-    current.written += 1
-    return current
 
 
 def _keep_version(

@@ -38,7 +38,7 @@ from summaries.domain.summaries import (
     length_limits,
     next_call,
 )
-from summaries.models import Summary, SummaryQuerySet
+from summaries.models import Summary
 
 FENCE_DIGITS: Final = 16
 """Random for each question, so that it cannot be guessed; a longer one would only cost tokens.
@@ -208,7 +208,13 @@ def digest(
 
     Network, so outside any transaction. Raises NothingToDigest, NoRoom, ProviderError.
     """
-    rows = _matching_summaries(tenant, since, until, project)
+    rows = Summary.objects.of(tenant.actor_id).trusted()
+    if since is not None:
+        rows = rows.filter(end_time__gte=since)
+    if until is not None:
+        rows = rows.filter(start_time__lte=until)
+    if project is not None:
+        rows = rows.filter(session__metadata__project=project)
     summaries = list(rows[:MOST_SESSIONS])[::-1]
     if tenant.actor is None or not summaries:
         raise NothingToDigest(_("There are no summaries to make a digest of."))
@@ -244,14 +250,3 @@ def _summarize_all(pending: Sequence[SpokenMessage], summarizer: Summarizer) -> 
         call, result = summarize_call(summarizer, call, seconds_left=lambda: ends_at - time.monotonic())
         pending = pending[len(call.messages) :]
     return result
-
-
-def _matching_summaries(
-    tenant: Tenant, since: datetime | None, until: datetime | None, project: str | None
-) -> SummaryQuerySet:
-    rows = Summary.objects.of(tenant.actor_id).trusted()
-    if since is not None:
-        rows = rows.filter(end_time__gte=since)
-    if until is not None:
-        rows = rows.filter(start_time__lte=until)
-    return rows if project is None else rows.filter(session__metadata__project=project)

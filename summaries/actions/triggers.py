@@ -84,7 +84,14 @@ def enqueue_summary(
         raise SummaryLocked(_("A person put this summary right; unlock it first."))
     if summary is not None and summary.trust == Trust.TRUSTED and not by.is_trusted:
         raise Forbidden(_("An untrusted key may not touch what is believed; a curator can."))
-    _check_messages(session, start_time, end_time)
+    rows = Message.objects.of([session.actor_id]).filter(session_id=session.pk).spoken()
+    rows = rows.filter(content__regex=VISIBLE_CHARACTER)
+    if start_time is not None:
+        rows = rows.filter(created_at__gte=start_time)
+    if end_time is not None:
+        rows = rows.filter(created_at__lte=end_time)
+    if not rows.exists():
+        raise NothingToSummarize(_("There are no messages to summarise."))
     request = SummaryRequest(
         written=summary.written if summary else 0, anew=anew, start_time=start_time, end_time=end_time,
         is_trusted=by.is_trusted,
@@ -96,17 +103,6 @@ def enqueue_summary(
     # The key holds the whole request, so that neither an automatic job nor another request replaces it.
     key = ":".join(["asked", *(str(value) for value in payload.values())])
     return enqueue(JOB, actor_id=session.actor_id, key=key, payload=payload)
-
-
-def _check_messages(session: Session, start_time: datetime | None, end_time: datetime | None) -> None:
-    rows = Message.objects.of([session.actor_id]).filter(session_id=session.pk).spoken()
-    rows = rows.filter(content__regex=VISIBLE_CHARACTER)
-    if start_time is not None:
-        rows = rows.filter(created_at__gte=start_time)
-    if end_time is not None:
-        rows = rows.filter(created_at__lte=end_time)
-    if not rows.exists():
-        raise NothingToSummarize(_("There are no messages to summarise."))
 
 
 def sessions_to_summarize(
@@ -174,10 +170,7 @@ def due_sessions(now: datetime) -> QuerySet[Session]:
     age = ExpressionWrapper(Value(now, DateTimeField()) - since, DurationField())
     rows = Session.objects.filter(Q(ended_at=None) | Q(ended_at__gt=now - LOOKED_BACK), message_count__gt=0)
     rows = rows.annotate(allowed=allowed, age=age, on=policy_value("summarizes", BooleanField()))
-    rows = rows.filter(~Exists(_failed_lately(now)), on=True, age__gte=F("allowed"))
-    return uncovered(rows).order_by("id")
-
-
-def _failed_lately(now: datetime) -> QuerySet[Job]:
     of_session = {"actor_id": OuterRef("actor_id"), "key": Cast(OuterRef("pk"), TextField())}
-    return Job.objects.ended_badly().filter(kind=JOB, finished_at__gt=now - RETRY_AFTER, **of_session)
+    failed = Job.objects.ended_badly().filter(kind=JOB, finished_at__gt=now - RETRY_AFTER, **of_session)
+    rows = rows.filter(~Exists(failed), on=True, age__gte=F("allowed"))
+    return uncovered(rows).order_by("id")

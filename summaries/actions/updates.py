@@ -72,7 +72,8 @@ def update_projects(
     session = Session.objects.filter(actor_id=actor.id, pk=session_id).first()
     if session is None or not Project.objects.of(actor.id).exists():
         return added
-    while (read_until := _read_until(session)) < session.message_count:
+    rows = ProjectCursor.objects.filter(actor_id=session.actor_id, session_id=session.pk)
+    while (read_until := (rows.values_list("read_until", flat=True).first() or 0)) < session.message_count:
         if not may_go_on():
             payload = {"session_id": str(session_id)}
             with step():
@@ -81,13 +82,12 @@ def update_projects(
         passage = _next_passage(session, read_until, updating)
         if passage is None:
             return added
-        added += _process(updating, session, passage, read_until, step)
+        project = _project(actor, passage.project)
+        data = _extract(updating, session, project, passage) if project and passage.messages else None
+        with step():
+            if _move_cursor(session, read_until, passage.until) and project and data is not None:
+                added += _add_entries(updating, session, project, passage, data)
     return added
-
-
-def _read_until(session: Session) -> int:
-    rows = ProjectCursor.objects.filter(actor_id=session.actor_id, session_id=session.pk)
-    return rows.values_list("read_until", flat=True).first() or 0
 
 
 def _next_passage(session: Session, read_until: int, updating: UpdateContext) -> Passage | None:
@@ -178,16 +178,6 @@ def _name_of(decision: RoutingDecision) -> str:
 
 def _text(value: Any) -> str:
     return value if isinstance(value, str) else ""
-
-
-def _process(updating: UpdateContext, session: Session, passage: Passage, read_until: int, step: Step) -> int:
-    """Write a passage's entries and move the cursor in one transaction; return the number of entries."""
-    project = _project(updating.actor, passage.project)
-    data = _extract(updating, session, project, passage) if project and passage.messages else None
-    with step():
-        if not _move_cursor(session, read_until, passage.until):
-            return 0
-        return _add_entries(updating, session, project, passage, data) if project and data is not None else 0
 
 
 def _project(actor: Actor, name: str) -> Project | None:

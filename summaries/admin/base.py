@@ -33,8 +33,6 @@ from summaries.domain.projects import EventKind, is_stand_in
 from summaries.domain.routing import Action, Confidence
 from summaries.domain.summaries import Generator, Verb
 
-FETCHED = "fetch"
-
 
 class SummariesAdmin(CuratedAdmin):
     """Screens of texts that are edited in a browser; nothing is added here."""
@@ -52,7 +50,7 @@ class SummariesAdmin(CuratedAdmin):
         self, request: HttpRequest, row: Any, template: str, *, title: Any, **context: Any
     ) -> HttpResponse:
         """Return a page about a row; only its fragment where a script loads it into another page."""
-        is_part = request.headers.get("X-Requested-With") == FETCHED
+        is_part = request.headers.get("X-Requested-With") == "fetch"
         return render_page(
             request,
             f"admin/summaries/{template}.html" if is_part else "admin/summaries/subpage.html",
@@ -100,8 +98,6 @@ class Version:
 
 
 class HistoryAdmin(SummariesAdmin):
-    """Screens of versioned texts."""
-
     def versions_of(self, row: Any, before: int, number: int) -> Sequence[Version]:
         raise NotImplementedError
 
@@ -130,6 +126,10 @@ class HistoryAdmin(SummariesAdmin):
             is_known = was is not None and now is not None
             first = submitted_number(request, "first") or 0
             changes = differences(was or "", now or "", first=first) if is_known else None
+            following = ""
+            if changes is not None and changes.following is not None:
+                values = {"from": before, "to": to, "first": changes.following}
+                following = address("compare", row, **values)
             return self.subpage(
                 request,
                 row,
@@ -140,9 +140,7 @@ class HistoryAdmin(SummariesAdmin):
                 texts=[
                     {"number": each, "at": address("text", row, number=each)} for each in (before, to) if each
                 ],
-                following=changes
-                and changes.following is not None
-                and self._following(row, before, to, changes),
+                following=following,
             )
 
         return self.view_row(request, object_id, see)
@@ -158,10 +156,6 @@ class HistoryAdmin(SummariesAdmin):
             return answer
 
         return self.view_row(request, object_id, see)
-
-    @staticmethod
-    def _following(row: Any, before: int, to: int, changes: Any) -> str:
-        return address("compare", row, **{"from": before, "to": to, "first": changes.following})
 
     def restore_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
         def press(row: Any, reason: str) -> Done:
@@ -200,7 +194,12 @@ UNUSABLE = frozenset('/\\:*?"<>|')
 def file_name(name: str, topic: str) -> str:
     """Return a file name; a digest gets its topic appended."""
     stem, dot, ending = name.rpartition(".")
-    words = truncated("".join(" " if _is_unusable(each) else each for each in topic))
+    words = truncated(
+        "".join(
+            " " if (each in UNUSABLE or unicodedata.category(each).startswith("C")) else each
+            for each in topic
+        )
+    )
     return f"{stem} {words}{dot}{ending}" if words and is_stand_in(stem) else name
 
 
@@ -208,10 +207,6 @@ def topic_of(text: str) -> str:
     """Return a text's first heading, or ""."""
     headings = (line.lstrip("#").strip() for line in text.splitlines() if line.startswith("#"))
     return next(headings, "")
-
-
-def _is_unusable(character: str) -> bool:
-    return character in UNUSABLE or unicodedata.category(character).startswith("C")
 
 
 Words = Mapping[Any, Any]

@@ -1,8 +1,6 @@
 """Editor of project documents, with versions, compaction and trust of entries."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from datetime import datetime
 from functools import partial
 from typing import Any
 from uuid import UUID
@@ -169,14 +167,9 @@ class DocumentAdmin(HistoryAdmin):
         stored = Document.objects.get(pk=row.pk, actor_id=row.actor_id)
         text = form.changed_values(frozenset({"text"})).get("text", stored.text)
         saved = write_document(
-            document=stored,
-            text=text,
-            kind=DocumentKind.EDIT,
-            expected_version=form.cleaned_data["expected_version"],
-            by=principal(request),
-            reason=form.cleaned_data.get("reason", ""),
-            now=clock(),
-        )
+            document=stored, text=text, kind=DocumentKind.EDIT, by=principal(request), now=clock(),
+            expected_version=form.cleaned_data["expected_version"], reason=form.cleaned_data.get("reason", ""),
+        )  # fmt: skip
         if saved.version != stored.version:
             words = gettext("The text was saved, as version %(number)d.") % {"number": saved.version}
             undo = address("restore", saved, number=stored.version, version=saved.version)
@@ -199,11 +192,11 @@ class DocumentAdmin(HistoryAdmin):
     # The buttons.
 
     def trust_view(self, request: HttpRequest, object_id: str, *, name: str) -> HttpResponse:
-        """Trust the shown entries, or one of them; or withdraw the trust."""
         trust, opposite, message = TRUST_ACTIONS[name]
 
         def press(document: Document, reason: str) -> Done:
-            ids = ids_of(submitted_text(request, "entries"))
+            parts = submitted_text(request, "entries").split(",")[: 2 * MOST_WAITING]
+            ids = [key for part in parts if (key := as_uuid(part)) is not None]
             ids = set_entry_trust(
                 document=document,
                 entry_ids=ids,
@@ -212,13 +205,12 @@ class DocumentAdmin(HistoryAdmin):
                 reason=reason,
                 now=clock(),
             )
-            return Done(message % {"number": len(ids)}, undo=_entries_address(opposite, document, ids))
+            undo = address(opposite, document, entries=",".join(str(each) for each in ids)) if ids else None
+            return Done(message % {"number": len(ids)}, undo=undo)
 
         return run_object_action(self, request, object_id, press, logged=name)
 
     def compact_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
-        """Confirm or order a compaction."""
-
         def press(document: Document, reason: str) -> Done:
             try:
                 enqueue_compaction(document=document, by=principal(request), now=clock())
@@ -247,7 +239,7 @@ class DocumentAdmin(HistoryAdmin):
                 target=grouped(state.target),
                 not_configured=NOT_CONFIGURED,
                 kept_number=len(kept),
-                kept_tokens=token_count_label(sum(count_raw(block.text) for block in kept)),
+                kept_tokens=token_count_label(sum(count_raw(text) for text, _reason in kept)),
             )
 
         return self.view_row(request, object_id, see)
@@ -269,10 +261,10 @@ class DocumentAdmin(HistoryAdmin):
             return HttpResponseNotAllowed(["POST"])
 
         def see(document: Document) -> HttpResponse:
-            tokens = count_raw(with_plain_line_ends(request.POST.get("text", "")))
-            state = state_of(document, tokens=tokens)
+            document.token_count = count_raw(with_plain_line_ends(request.POST.get("text", "")))
+            state = state_of(document)
             answer = {
-                "tokens": tokens,
+                "tokens": document.token_count,
                 "told": length_in_words(state),
                 "percent": state.percent,
                 "over": state.is_too_long,
@@ -285,12 +277,8 @@ class DocumentAdmin(HistoryAdmin):
         def see(document: Document) -> HttpResponse:
             kept = protected_blocks(document=document, now=clock())
             shown = [
-                {
-                    "text": each.text[:LONGEST_KEPT],
-                    "is_cut": len(each.text) > LONGEST_KEPT,
-                    "why": WHYS[each.why],
-                }
-                for each in kept[:MOST_KEPT_SHOWN]
+                {"text": text[:LONGEST_KEPT], "is_cut": len(text) > LONGEST_KEPT, "why": WHYS[reason]}
+                for text, reason in kept[:MOST_KEPT_SHOWN]
             ]
             title = _("Parts that compaction keeps unchanged")
             left_out = len(kept) - len(shown)
@@ -379,16 +367,7 @@ class DocumentAdmin(HistoryAdmin):
         }
 
 
-def state_of(document: Document, *, tokens: int | None = None) -> CompactionState:
-    """Return a document's compaction state, or the one it would have with so many tokens."""
-    if tokens is not None:
-        document = Document(
-            pk=document.pk,
-            actor_id=document.actor_id,
-            project=document.project,
-            name=document.name,
-            token_count=tokens,
-        )
+def state_of(document: Document) -> CompactionState:
     return compaction_states(project=document.project, documents=[document])[document.pk]
 
 
@@ -408,78 +387,37 @@ def _is_cut(request: HttpRequest, document: Document) -> bool:
     return len(document.text) * 6 > LONGEST_EDITED and len(escape(document.text).encode()) > LONGEST_EDITED
 
 
-def _entries_address(name: str, document: Document, ids: Sequence[Any]) -> str | None:
-    return address(name, document, entries=",".join(str(each) for each in ids)) if ids else None
-
-
 MOST_WAITING = 50
 LONGEST_LINE = 2_000
 
 
-@dataclass(frozen=True)
-class Waiting:
-    """An untrusted entry; `text` is "" where a person rewrote its line since."""
-
-    id: UUID
-    document: Document
-    text: str
-    is_cut: bool
-    channel: str
-    created_at: datetime
-
-
 def entries_of(documents: Sequence[Document]) -> dict[str, Any]:
-    """Return the latest untrusted entries of documents, and their number."""
+    """Return the latest untrusted entries, by document, and how many more there are.
+
+    The text of an entry is "" where a person rewrote its line since.
+    """
     by_id = {each.pk: each for each in documents}
     actor_ids = {each.actor_id for each in documents}
     rows = DocumentEntry.objects.filter(actor_id__in=actor_ids, document_id__in=by_id, trust=Trust.UNTRUSTED)
     latest = list(rows[: MOST_WAITING + 1])
-    texts = _texts(actor_ids, {each.document_id for each in latest})
-    waiting = [_waiting(each, by_id[each.document_id], texts) for each in latest[:MOST_WAITING]]
-    return {
-        "waiting": waiting,
-        "more": max(0, rows.count() - MOST_WAITING) if len(latest) > MOST_WAITING else 0,
-        "groups": _grouped(waiting),
-    }
-
-
-def _texts(actor_ids: set[UUID], wanted: set[Any]) -> dict[tuple[Any, bytes], str]:
-    rows = Document.objects.filter(actor_id__in=actor_ids, pk__in=wanted).values_list("pk", "text")
-    return {
+    stored = Document.objects.filter(actor_id__in=actor_ids, pk__in={each.document_id for each in latest})
+    texts = {
         (pk, line_digest(line)): line.strip()
-        for pk, text in rows
+        for pk, text in stored.values_list("pk", "text")
         for line in text.splitlines()
         if line.strip()
     }
-
-
-def _waiting(entry: DocumentEntry, document: Document, texts: dict[tuple[Any, bytes], str]) -> Waiting:
-    text = texts.get((document.pk, bytes(entry.text_digest)), "")
-    channel = entry.source.get("channel") if isinstance(entry.source, dict) else ""
-    return Waiting(
-        entry.pk,
-        document,
-        text[:LONGEST_LINE],
-        len(text) > LONGEST_LINE,
-        str(channel or ""),
-        entry.created_at,
-    )
-
-
-def _grouped(waiting: Sequence[Waiting]) -> list[dict[str, Any]]:
-    groups: dict[Any, list[Waiting]] = {}
-    for each in waiting:
-        groups.setdefault(each.document.pk, []).append(each)
-    return [
-        {
-            "document": entries[0].document,
-            "entries": entries,
-            "ids": ",".join(str(each.id) for each in entries),
-        }
-        for entries in groups.values()
-    ]
-
-
-def ids_of(text: str) -> list[UUID]:
-    """Return the ids in a comma-separated text; others are skipped."""
-    return [key for part in text.split(",")[: 2 * MOST_WAITING] if (key := as_uuid(part)) is not None]
+    groups: dict[UUID, list[dict[str, Any]]] = {}
+    for each in latest[:MOST_WAITING]:
+        text = texts.get((each.document_id, bytes(each.text_digest)), "")
+        channel = each.source.get("channel") if isinstance(each.source, dict) else ""
+        entry = {"id": each.pk, "text": text[:LONGEST_LINE], "is_cut": len(text) > LONGEST_LINE}
+        entry |= {"channel": str(channel or ""), "created_at": each.created_at}
+        groups.setdefault(each.document_id, []).append(entry)
+    return {
+        "groups": [
+            {"document": by_id[pk], "entries": entries, "ids": ",".join(str(each["id"]) for each in entries)}
+            for pk, entries in groups.items()
+        ],
+        "more": max(0, rows.count() - MOST_WAITING) if len(latest) > MOST_WAITING else 0,
+    }

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from datetime import datetime, timedelta
-from typing import Any, Final
+from typing import Final
 from uuid import UUID
 
 from django.contrib import messages
@@ -55,11 +55,9 @@ def _summaries(stretch: TimelineWindow) -> Iterator[TimelineEntry]:
     )
     if stretch.until is not None:
         rows = rows.filter(message_count__lte=stretch.last_seq)
-    for version in (
-        rows.defer("text")
-        .annotate(opening=Left("text", EXCERPT))
-        .order_by("number")[: MAX_ENTRIES_PER_KIND + 1]
-    ):
+    rows = rows.defer("text").annotate(opening=Left("text", EXCERPT)).order_by("number")
+    for version in rows[: MAX_ENTRIES_PER_KIND + 1]:
+        covered = ngettext("covers %(count)s message", "covers %(count)s messages", version.message_count)
         yield TimelineEntry(
             title=VERBS[Verb(version.verb)],
             text=version.opening,
@@ -68,15 +66,10 @@ def _summaries(stretch: TimelineWindow) -> Iterator[TimelineEntry]:
             page=reverse("admin:summaries_summary_change", args=[version.summary_id]),
             details=(
                 gettext("version %(number)d") % {"number": version.number},
-                _covered(version.message_count),
+                covered % {"count": grouped(version.message_count)},
                 version.who_name,
             ),
         )
-
-
-def _covered(count: int) -> str:
-    words = ngettext("covers %(count)s message", "covers %(count)s messages", count)
-    return words % {"count": grouped(count)}
 
 
 def _routes(stretch: TimelineWindow) -> Iterator[TimelineEntry]:
@@ -122,11 +115,9 @@ def summarise(request: HttpRequest, session_id: UUID) -> HttpResponse:
         messages.error(request, str(error))
     else:
         report_done(request, gettext("The summary will be written in the background."))
-    return HttpResponseRedirect(next_url(request) or _page_of(session))
-
-
-def _page_of(session: Any) -> str:
-    return reverse("admin:conversations_session_timeline", args=[session.pk])
+    return HttpResponseRedirect(
+        next_url(request) or reverse("admin:conversations_session_timeline", args=[session.pk])
+    )
 
 
 PAGES = [
@@ -138,19 +129,14 @@ PAGES = [
     )
 ]
 
-UNDECIDED_FOR = timedelta(days=30)
-"""Nobody looks further back: later messages have found their projects since."""
-
-REFUSED = (Outcome.REFUSED, Outcome.TOO_MUCH_PROTECTED)
-
 
 def tiles(now: datetime) -> list[Tile]:
+    # Nobody looks further back: later messages have found their projects since.
     unsure = RoutingDecision.objects.filter(
-        confidence=Confidence.LOW, corrected_at=None, created_at__gte=now - UNDECIDED_FOR
+        confidence=Confidence.LOW, corrected_at=None, created_at__gte=now - timedelta(days=30)
     )
-    refused = ProjectEvent.objects.filter(
-        kind=EventKind.COMPACT, outcome__in=REFUSED, created_at__gte=now - RECENT
-    )
+    refused = ProjectEvent.objects.filter(kind=EventKind.COMPACT, created_at__gte=now - RECENT)
+    refused = refused.filter(outcome__in=(Outcome.REFUSED, Outcome.TOO_MUCH_PROTECTED))
     summaries = Summary.objects.all()
     return [
         Tile(

@@ -226,7 +226,10 @@ class ProjectAdmin(SummariesAdmin):
         """Show a day's activity; a POST writes a digest of the day's sessions."""
 
         def see(project: Project) -> HttpResponse:
-            day = _day(submitted_text(request, "day"), clock())
+            try:
+                day = date.fromisoformat(submitted_text(request, "day"))
+            except ValueError:
+                day = clock().astimezone(UTC).date()
             made = self._digest(request, project, day) if request.method == "POST" else None
             sees_events = person_may(request, "view_projectevent")
             events = _events(project, day, MOST_OF_A_DAY + 1) if sees_events else []
@@ -269,7 +272,10 @@ class ProjectAdmin(SummariesAdmin):
     def context_of(self, request: HttpRequest, row: Any) -> dict[str, Any]:
         stored = Project.objects.select_related("actor__agent").get(pk=row.pk, actor_id=row.actor_id)
         today = clock().astimezone(UTC).date()
-        documents, reads = _documents(stored), person_may(request, "view_document")
+        rows = Document.objects.of(stored.actor_id).filter(project=stored).defer("text").order_by("name")
+        documents = sorted(rows[:MOST_DOCUMENTS], key=lambda each: document_order(each.name))
+        states = compaction_states(project=stored, documents=documents)
+        reads = person_may(request, "view_document")
         sees_events = person_may(request, "view_projectevent")
         return {
             "version": stored.version,
@@ -277,7 +283,15 @@ class ProjectAdmin(SummariesAdmin):
             "may_change": self.has_change_permission(request, row),
             "may_change_documents": person_may(request, "change_document"),
             "reads_documents": reads,
-            "documents": _lengths(stored, documents),
+            "documents": [
+                {
+                    "document": each,
+                    "state": states[each.pk],
+                    "length": length_in_words(states[each.pk]),
+                    "outcome": OUTCOMES.get(states[each.pk].outcome, states[each.pk].outcome),
+                }
+                for each in documents
+            ],
             "missing": sorted(set(DOCUMENTS) - {each.name for each in documents}, key=document_order),
             "entries": entries_of(documents) if reads else None,
             "today": today,
@@ -285,24 +299,6 @@ class ProjectAdmin(SummariesAdmin):
             "events": _events(stored, today, LATEST_EVENTS) if sees_events else None,
             "decisions": _decisions(stored) if person_may(request, "view_routingdecision") else None,
         }
-
-
-def _documents(project: Project) -> list[Document]:
-    rows = Document.objects.of(project.actor_id).filter(project=project).defer("text")
-    return sorted(rows.order_by("name")[:MOST_DOCUMENTS], key=lambda each: document_order(each.name))
-
-
-def _lengths(project: Project, documents: Sequence[Document]) -> list[dict[str, Any]]:
-    states = compaction_states(project=project, documents=documents)
-    return [
-        {
-            "document": each,
-            "state": states[each.pk],
-            "length": length_in_words(states[each.pk]),
-            "outcome": OUTCOMES.get(states[each.pk].outcome, states[each.pk].outcome),
-        }
-        for each in documents
-    ]
 
 
 def _sums(project: Project, first: date, last: date) -> list[dict[str, Any]]:
@@ -339,13 +335,6 @@ def _decisions(project: Project) -> list[dict[str, Any]]:
         {"decision": each, "message": excerpt(each.opening), "confidence": CONFIDENCES[each.confidence]}
         for each in latest
     ]
-
-
-def _day(text: str, now: datetime) -> date:
-    try:
-        return date.fromisoformat(text)
-    except ValueError:
-        return now.astimezone(UTC).date()
 
 
 @admin.register(ProjectEvent)

@@ -1,6 +1,6 @@
 """Screen of routing decisions: the project chosen for a message, corrected with one click (SPEC P4, W6)."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 from uuid import UUID
 
@@ -63,8 +63,6 @@ OFFERED_IN_LIST = 3
 OFFERED_ON_PAGE = 6
 LONGEST_SHOWN = 20_000
 MAKES = "add_project"
-UNMAKES = "delete_project"
-BUTTON = "hub-button hub-button-name"
 
 
 class StateFilter(DropdownFilter):
@@ -174,7 +172,12 @@ class RoutingDecisionAdmin(OwnedMixin, HubAdmin):
 
     @admin.display(description=_("what followed"))
     def shown_action(self, decision: RoutingDecision) -> Any:
-        return DISCLOSED if _was_disclosed(decision) else ACTIONS[decision.action]
+        # A guess is disclosed in a chat alone, by the answer of its model.
+        if decision.action == Action.DISCLOSE and decision.session_id is not None:
+            turns = ChatTurn.objects.filter(actor_id=decision.actor_id, session_id=decision.session_id)
+            if turns.filter(state=TurnState.ANSWERED, routing__id=str(decision.pk)).exists():
+                return DISCLOSED
+        return ACTIONS[decision.action]
 
     @admin.display(description=_("session"))
     def in_session(self, decision: RoutingDecision) -> str:
@@ -214,7 +217,11 @@ class RoutingDecisionAdmin(OwnedMixin, HubAdmin):
         answer: Any = super().changelist_view(request, {**(extra_context or {}), "may_correct": may})
         changes = getattr(answer, "context_data", None) or {}
         if may and "cl" in changes:
-            _offer(changes["cl"].result_list, may_make=person_may(request, MAKES))
+            decisions, may_make = changes["cl"].result_list, person_may(request, MAKES)
+            profiles = profiles_of(each.actor_id for each in decisions)
+            for each in decisions:
+                each.offered = _likely(each, profiles.get(each.actor_id, ()), OFFERED_IN_LIST)
+                each.may_make = may_make
         return answer  # type: ignore[no-any-return]
 
     # Putting right.
@@ -238,10 +245,8 @@ class RoutingDecisionAdmin(OwnedMixin, HubAdmin):
                     decision=decision, name=name, by=principal(request), reason=reason, now=clock()
                 )
             else:
-                name, made = (
-                    submitted_text(request, "chosen" if take == "chosen" else "project")[:LONGEST_NAME],
-                    {},
-                )
+                field = "chosen" if take == "chosen" else "project"
+                name, made = submitted_text(request, field)[:LONGEST_NAME], {}
                 correct_routing(
                     decision=decision, project_name=name, by=principal(request), reason=reason, now=clock()
                 )
@@ -259,7 +264,8 @@ class RoutingDecisionAdmin(OwnedMixin, HubAdmin):
             said, made = submitted_text(request, "said"), bool(submitted_text(request, "made"))
             went = undo_correction(
                 decision=decision, said=said, former=submitted_text(request, "former"),
-                with_project=made and person_may(request, UNMAKES), by=principal(request), reason=reason, now=clock(),
+                with_project=made and person_may(request, "delete_project"), by=principal(request), reason=reason,
+                now=clock(),
             )  # fmt: skip
             # Where the project that was made for the message is gone with it, there is nothing to go back to.
             undo = None if went else address("correct", decision, project=said)
@@ -271,11 +277,8 @@ class RoutingDecisionAdmin(OwnedMixin, HubAdmin):
         return run_object_action(self, request, object_id, press, logged="uncorrect")
 
     def context_of(self, request: HttpRequest, row: Any) -> dict[str, Any]:
-        names = list(
-            Project.objects.of(row.actor_id)
-            .order_by("name")
-            .values_list("name", flat=True)[: MOST_OFFERED + 1]
-        )
+        projects = Project.objects.of(row.actor_id).order_by("name")
+        names = list(projects.values_list("name", flat=True)[: MOST_OFFERED + 1])
         said = row.corrected_project
         return {
             "may_change": self.has_change_permission(request, row),
@@ -293,23 +296,8 @@ class RoutingDecisionAdmin(OwnedMixin, HubAdmin):
         }
 
 
-def _was_disclosed(decision: RoutingDecision) -> bool:
-    """Return whether a guess was disclosed: it was made for a chat, and the chat's model answered."""
-    if decision.action != Action.DISCLOSE or decision.session_id is None:
-        return False
-    turns = ChatTurn.objects.filter(actor_id=decision.actor_id, session_id=decision.session_id)
-    return turns.filter(state=TurnState.ANSWERED, routing__id=str(decision.pk)).exists()
-
-
 def timeline_link(key: UUID, text: str) -> str:
     return link_to("admin:conversations_session_timeline", key, text)
-
-
-def _offer(decisions: Sequence[Any], *, may_make: bool) -> None:
-    profiles = profiles_of(each.actor_id for each in decisions)
-    for each in decisions:
-        each.offered = _likely(each, profiles.get(each.actor_id, ()), OFFERED_IN_LIST)
-        each.may_make = may_make
 
 
 def _likely(decision: Any, profiles: Sequence[Any], most: int) -> list[str]:
@@ -340,21 +328,15 @@ def _undo(decision: RoutingDecision, project: Project) -> str:
 
 def _button(to: str, text: str) -> SafeString:
     return format_html(
-        '<button type="submit" form="correct-form" formaction="{}" class="{}"><bdi>{}</bdi></button>',
-        to,
-        BUTTON,
-        text,
-    )
+        '<button type="submit" form="correct-form" formaction="{}" class="hub-button hub-button-name">'
+        "<bdi>{}</bdi></button>",
+        to, text,
+    )  # fmt: skip
 
 
 def _in_a_row(parts: Sequence[Any]) -> SafeString:
-    def each() -> Iterator[tuple[Any]]:
-        yield from ((part,) for part in parts)
-
-    return format_html(
-        '<div class="flex flex-wrap gap-2 items-center pro-column">{}</div>',
-        format_html_join("", "{}", each()),
-    )
+    joined = format_html_join("", "{}", ((part,) for part in parts))
+    return format_html('<div class="flex flex-wrap gap-2 items-center pro-column">{}</div>', joined)
 
 
 def _linked(project: Project | None) -> str:

@@ -166,18 +166,16 @@ class SummaryAdmin(HistoryAdmin):
             words = gettext("The text was saved, as version %(number)d, and locked.") % {
                 "number": saved.version
             }
-            self.offer_undo(request, words, _back(saved, former))
+            self.offer_undo(
+                request, words, address("restore", saved, number=former, version=saved.version, exactly=1)
+            )
         return saved
 
     def delete_model(self, request: HttpRequest, obj: Summary) -> None:
-        """Delete a summary and its text in receipts; one that is gone already counts as deleted."""
         with suppress(UnknownRow):
+            reason = submitted_reason(request)
             delete_summary(
-                summary=obj,
-                expected_version=None,
-                by=principal(request),
-                reason=submitted_reason(request),
-                now=clock(),
+                summary=obj, expected_version=None, by=principal(request), reason=reason, now=clock()
             )
 
     def deleted_along(self, rows: Sequence[Summary]) -> Mapping[Any, int]:
@@ -241,16 +239,14 @@ class SummaryAdmin(HistoryAdmin):
 
     def restore(self, request: HttpRequest, row: Any, number: int, reason: str) -> Done:
         """Restore and lock a version; with `exactly`, restore its lock state too."""
-        version, by = submitted_number(request, "version"), principal(request)
-        former = row.version
-        if submitted_text(request, "exactly"):
-            done = undo_summary_change(
-                summary=row, number=number, expected_version=version, by=by, reason=reason, now=clock()
-            )
-        else:
-            done = restore_summary(
-                summary=row, number=number, expected_version=version, by=by, reason=reason, now=clock()
-            )
+        act, former = (
+            undo_summary_change if submitted_text(request, "exactly") else restore_summary,
+            row.version,
+        )
+        done = act(
+            summary=row, number=number, expected_version=submitted_number(request, "version"), by=principal(request),
+            reason=reason, now=clock(),
+        )  # fmt: skip
         return restored_version(done, number, former, exactly=1)
 
     # What the page tells besides the fields.
@@ -264,7 +260,3 @@ class SummaryAdmin(HistoryAdmin):
             "history": self.history_of(request, stored),
             "timeline": timeline_link(stored.session_id, gettext("To the session")),
         }
-
-
-def _back(summary: Summary, former: int) -> str:
-    return address("restore", summary, number=former, version=summary.version, exactly=1)

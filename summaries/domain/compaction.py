@@ -82,8 +82,6 @@ class Piece:
 
 @dataclass(frozen=True)
 class Section:
-    """Part of a document for one call."""
-
     pieces: tuple[Piece, ...]
 
     @property
@@ -112,16 +110,10 @@ class Protection:
 
     def covers(self, block: Block) -> bool:
         """Return whether a block is protected, apart from blocks above and below it."""
-        lines = block.text.splitlines()
-        return (
-            PIN in block.text
-            or self._is_young(block)
-            or any(line_digest(line) in self.digests for line in lines)
-        )
-
-    def _is_young(self, block: Block) -> bool:
         day = day_in(block.first_line)
-        return day is not None and datetime.combine(day, time.max, UTC) > self.young_after
+        is_young = day is not None and datetime.combine(day, time.max, UTC) > self.young_after
+        is_protected = any(line_digest(line) in self.digests for line in block.text.splitlines())
+        return is_young or is_protected or PIN in block.text
 
 
 class CannotCompact(ValueError):
@@ -189,7 +181,9 @@ def protected_places(blocks: Sequence[Block], protection: Protection) -> set[int
     A heading protects its whole section, and a list item everything below it. The headings above a protected block are
     kept as well, and so are the title and the first block quote, which is the description in the catalog.
     """
-    kept = set(_frame(blocks))
+    filled = [place for place, block in enumerate(blocks) if block.text.strip()]
+    kept = {place for place in filled[:1] if blocks[place].level == 1}
+    kept.update([place for place in filled if _QUOTE.match(blocks[place].first_line)][:1])
     headings: list[tuple[int, int, bool]] = []  # level, place, whether all below is kept
     items: list[tuple[int, bool]] = []  # indent, whether all below is kept
     for place, block in enumerate(blocks):
@@ -205,14 +199,6 @@ def protected_places(blocks: Sequence[Block], protection: Protection) -> set[int
         if is_kept:
             kept |= {place, *(above[1] for above in headings)}
     return kept
-
-
-def _frame(blocks: Sequence[Block]) -> Iterator[int]:
-    filled = [place for place, block in enumerate(blocks) if block.text.strip()]
-    if filled and blocks[filled[0]].level == 1:
-        yield filled[0]
-    quotes = [place for place in filled if _QUOTE.match(blocks[place].first_line)]
-    yield from quotes[:1]
 
 
 def pieces_of(text: str, protection: Protection) -> list[Piece]:
@@ -323,8 +309,12 @@ def rewritten(section: Section, answer: str, code: str) -> Rewritten:
             continue
         found.append(int(match[1]))
         parts += [(True, piece.text) for piece in section.kept[found[-1] - 1 :][:1] if found[-1]]
-    wanted = range(1, len(section.kept) + 1)
-    faults = set(_faults(wanted, found))
+    wanted, latest = range(1, len(section.kept) + 1), 0
+    faults = set(wanted) - set(found)
+    for number in found:
+        if number <= latest or number not in wanted:
+            faults.add(number)
+        latest = max(latest, number)
     if section.pieces[0].is_kept and next((is_kept for is_kept, text in parts if text), True) is False:
         faults.add(1)  # something was put above the title
     says_something = any(text for is_kept, text in parts if not is_kept) or not section.free.strip()
@@ -332,30 +322,16 @@ def rewritten(section: Section, answer: str, code: str) -> Rewritten:
 
 
 def _laid_out(parts: Iterable[tuple[bool, str]]) -> str:
+    """Join the parts, with a blank line where a paragraph would run on from kept to free text or back."""
     text, was_kept = "", False
     for is_kept, part in parts:
-        if text and is_kept != was_kept and _runs_on(text, part):
+        last = text[text.rfind("\n", 0, -1) + 1 :]
+        is_open = last.strip() and part.strip() and not _HEADING.match(last)
+        if is_kept != was_kept and is_open and not (_ITEM.match(part) or _HEADING.match(part)):
             text += "\n"
         text += part if part.endswith("\n") else f"{part}\n"
         was_kept = is_kept
     return text
-
-
-def _runs_on(before: str, part: str) -> bool:
-    last = before[before.rfind("\n", 0, -1) + 1 :]
-    if not last.strip() or not part.strip() or _HEADING.match(last):
-        return False
-    return not (_ITEM.match(part) or _HEADING.match(part))
-
-
-def _faults(wanted: Sequence[int], found: Sequence[int]) -> Iterator[int]:
-    """Yield the numbers that are missing, repeated, unknown, or out of order."""
-    latest = 0
-    for number in found:
-        if number <= latest or number not in wanted:
-            yield number
-        latest = max(latest, number)
-    yield from (number for number in wanted if number not in found)
 
 
 def missing_pieces(pieces: Sequence[Piece], text: str) -> int:

@@ -2,7 +2,7 @@
 
 import re
 import unicodedata
-from collections.abc import Callable, Sequence, Set
+from collections.abc import Callable, Set
 from datetime import datetime
 from enum import StrEnum
 from hashlib import sha256
@@ -79,21 +79,17 @@ def with_description(memory: str, name: str, description: str) -> str:
     lines = memory.splitlines(keepends=True)
     quote = f"> {one_line(description)}\n" if description.strip() else ""
     at = next((place for place, line in enumerate(lines) if line.lstrip().startswith(">")), None)
+    if not lines:
+        return described(name, description)
     if at is None:
-        return described(name, description) + memory if not lines else _below_title(lines, quote)
+        is_titled = lines[0].startswith("# ")
+        title, rest = (lines[0].rstrip("\n") + "\n\n", lines[1:]) if is_titled else ("", lines)
+        gap = "" if rest and not rest[0].strip() else "\n"
+        return "".join([title, quote, gap, *rest])
     end = next(
         (place for place in range(at, len(lines)) if not lines[place].lstrip().startswith(">")), len(lines)
     )
     return "".join([*lines[:at], quote, *lines[end:]])
-
-
-def _below_title(lines: Sequence[str], quote: str) -> str:
-    first = 1 if lines[0].startswith("# ") else 0
-    head = [line if line.endswith("\n") else f"{line}\n" for line in lines[:first]]
-    gap = "\n" if first else ""
-    return "".join(
-        [*head, gap, quote, "" if lines[first:] and not lines[first].strip() else "\n", *lines[first:]]
-    )
 
 
 def entry_line(text: str, *, pinned: bool, document: str, at: datetime) -> str:

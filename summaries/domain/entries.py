@@ -159,7 +159,8 @@ def parse_entries(data: Any, passage: Passage, known: Mapping[str, str]) -> list
     }
     for name, document in LISTS.items():
         earlier = earlier_words.setdefault(document, [])
-        for raw in _list(data, name):
+        given = data.get(name) if isinstance(data, Mapping) else None
+        for raw in given if isinstance(given, list) else []:
             new = _entry_of(raw, document, passage)
             words = EntryWords.of(new.text) if new else None
             if new and words and not any(words.repeats(each) for each in earlier):
@@ -172,17 +173,13 @@ def _entry_of(raw: Any, document: str, passage: Passage) -> NewEntry | None:
     if not isinstance(raw, Mapping) or not isinstance(raw.get("text"), str):
         return None
     text = one_line(raw["text"].replace(PIN, "").lstrip(" -*+#>\t"))
-    sources = _cited(passage.messages, raw.get("sources"))
+    numbers = raw.get("sources")
+    given = numbers if isinstance(numbers, list) else []
+    whole = {number for number in given if isinstance(number, int) and not isinstance(number, bool)}
+    sources = tuple(message for number, message in enumerate(passage.messages, 1) if number in whole)
     if not text or len(text) > LONGEST_ENTRY or text_problem(text) or not sources:
         return None
     return NewEntry(document, text, sources)
-
-
-def _cited(messages: Sequence[ProjectMessage], numbers: Any) -> tuple[ProjectMessage, ...]:
-    """Return the messages that an answer cites by their numbers from 1 on; other values are ignored."""
-    given = numbers if isinstance(numbers, list) else []
-    whole = {number for number in given if isinstance(number, int) and not isinstance(number, bool)}
-    return tuple(message for number, message in enumerate(messages, 1) if number in whole)
 
 
 @dataclass(frozen=True)
@@ -207,11 +204,6 @@ class EntryWords:
         if not self.terms or self.negations != older.negations or not self.numbers <= older.numbers:
             return False
         return self.terms <= older.terms and len(self.terms) >= SHARED * len(older.terms)
-
-
-def _list(data: Any, name: str) -> list[Any]:
-    given = data.get(name) if isinstance(data, Mapping) else None
-    return given if isinstance(given, list) else []
 
 
 def _object(properties: dict[str, Any]) -> dict[str, Any]:

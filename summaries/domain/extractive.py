@@ -35,21 +35,15 @@ _ABBREVIATION: Final = re.compile(
 
 def sentences(text: str) -> list[str]:
     """Return the sentences of a text; code between fences is left out, and a line's end ends a sentence."""
-    return [
-        sentence
-        for line in _prose_lines(visible(text[:LONGEST_READ]))
-        for part in _split(line)
-        if any(map(str.isalnum, sentence := " ".join(part.split())))
-    ]
-
-
-def _prose_lines(text: str) -> Iterator[str]:
+    found: list[str] = []
     in_code = False
-    for line in text.splitlines():
+    for line in visible(text[:LONGEST_READ]).splitlines():
         if _CODE_FENCE.match(line):
             in_code = not in_code
         elif not in_code:
-            yield _LIST_MARK.sub("", line)
+            parts = (" ".join(part.split()) for part in _split(_LIST_MARK.sub("", line)))
+            found += [part for part in parts if any(map(str.isalnum, part))]
+    return found
 
 
 def _split(line: str) -> Iterator[str]:
@@ -145,7 +139,21 @@ def extract(call: Call, *, language: str, most_tokens: int, count: Callable[[str
 
     Where nobody said more than hello, the first message as it is.
     """
-    found = _candidates(call, language, count)
+    earlier = sentences(call.previous)
+    fresh = [(message, text) for message in call.messages for text in sentences(message.text)]
+    last = max(1, len(fresh) - 1)
+    # The previous summary comes first: its beginning is the conversation's.
+    kept = [Sentence(line, 0.0 if place == 0 else 0.5, was_chosen=True) for place, line in enumerate(earlier)]
+    begin = 0.5 if kept else 0.0
+    found = kept + [
+        Sentence(
+            shortened(text, LONGEST_SENTENCE, count),
+            begin + (1 - begin) * place / last,
+            _speaker(message, language),
+            is_users=message.role == Role.USER,
+        )
+        for place, (message, text) in enumerate(fresh)
+    ]
     chosen: list[int] = []
     left = most_tokens
     for place in _ranked(found):
@@ -156,24 +164,6 @@ def extract(call: Call, *, language: str, most_tokens: int, count: Callable[[str
     if not chosen:
         return shortened(call.lines[0], most_tokens, count)
     return "\n".join(found[place].line for place in sorted(chosen))
-
-
-def _candidates(call: Call, language: str, count: Callable[[str], int]) -> list[Sentence]:
-    earlier = sentences(call.previous)
-    fresh = [(message, text) for message in call.messages for text in sentences(message.text)]
-    last = max(1, len(fresh) - 1)
-    # The previous summary comes first: its beginning is the conversation's.
-    kept = [Sentence(line, 0.0 if place == 0 else 0.5, was_chosen=True) for place, line in enumerate(earlier)]
-    begin = 0.5 if kept else 0.0
-    return kept + [
-        Sentence(
-            shortened(text, LONGEST_SENTENCE, count),
-            begin + (1 - begin) * place / last,
-            _speaker(message, language),
-            is_users=message.role == Role.USER,
-        )
-        for place, (message, text) in enumerate(fresh)
-    ]
 
 
 def _speaker(message: SpokenMessage, language: str) -> str:

@@ -123,10 +123,6 @@ def backup_name(document: str, at: datetime) -> str:
     return f"{document}{BACKUP}{at.astimezone(UTC):%Y%m%dT%H%M%S%fZ}"
 
 
-def is_backup(name: str) -> bool:
-    return BACKUP in name
-
-
 def with_untrusted_lines(text: str, untrusted: str) -> str:
     """Return an edited file's text followed by the document's untrusted lines, which were not exported."""
     if not untrusted:

@@ -2,6 +2,7 @@
 
 import re
 import unicodedata
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -120,16 +121,13 @@ _OKURIGANA: Final = re.compile("(?<=[\u3005\u3400-\u9fff])[ぁ-ゖ]+|[ぁ-ゖ]+(
 
 def _latin(text: str) -> str:
     folded = unicodedata.normalize("NFKC", text).casefold()
-    spelt = _spell_kana(_OKURIGANA.sub(" ", folded))
+    katakana = "".join(
+        chr(ord(each) + 0x60) if "ぁ" <= each <= "ゖ" else each for each in _OKURIGANA.sub(" ", folded)
+    )
+    spelt = _KANA.sub(lambda match: _HEPBURN[match[0]], katakana).replace("ー", "")
+    spelt = re.sub(r"ッ([a-z])", lambda match: ("t" if match[1] == "c" else match[1]) + match[1], spelt)
     bare = unicodedata.normalize("NFKD", spelt)
     return "".join(each for each in bare if not unicodedata.combining(each))
-
-
-def _spell_kana(text: str) -> str:
-    """Return the text with hiragana and katakana in Hepburn's spelling, without marks for long sounds."""
-    katakana = "".join(chr(ord(each) + 0x60) if "ぁ" <= each <= "ゖ" else each for each in text)
-    spelt = _KANA.sub(lambda match: _HEPBURN[match[0]], katakana).replace("ー", "")
-    return re.sub(r"ッ([a-z])", lambda match: ("t" if match[1] == "c" else match[1]) + match[1], spelt)
 
 
 def _hepburn() -> dict[str, str]:
@@ -200,14 +198,11 @@ def _entry(number: int, project: Listed, count: Callable[[str], int]) -> str:
 
 def _cut(head: str, description: str, count: Callable[[str], int]) -> str:
     """Return as much of the description as fits, at least one character."""
-    low, high = 1, len(description)
-    while low < high:
-        middle = (low + high + 1) // 2
-        if count(f"{head} - {description[:middle]}…") <= ENTRY_TOKENS:
-            low = middle
-        else:
-            high = middle - 1
-    return f"{description[:low].rstrip()}…"
+    lengths = range(1, len(description) + 1)
+    fitting = bisect_left(
+        lengths, True, key=lambda length: count(f"{head} - {description[:length]}…") > ENTRY_TOKENS
+    )
+    return f"{description[: max(1, fitting)].rstrip()}…"
 
 
 COUNTED: Final = (EventKind.READ, EventKind.ROUTE, EventKind.CORRECT, EventKind.UPDATE, EventKind.COMPACT)

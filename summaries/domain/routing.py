@@ -343,7 +343,8 @@ def _unknown(message: str, terms: Set[str], names: Sequence[str]) -> Prediction:
     """Return a prediction without a project, with a proposed name if the message begins something new."""
     if _says(terms) < SAYS_SOMETHING or not _BEGINS.search(fold(message)):
         return Prediction(None, None, Confidence.LOW, "Its words are those of no project.")
-    proposed = free_name(propose_name(_gist(message, terms)), names)
+    kept = [word for word in fold(message).split() if any(term in terms for term in analyse(word))]
+    proposed = free_name(propose_name(" ".join(kept[:MOST_PROPOSED_WORDS])), names)
     return Prediction(None, proposed, Confidence.LOW, "It seems to begin something that no project is about.")
 
 
@@ -358,12 +359,6 @@ _BEGINS: Final = re.compile(
     r"|新しい|新規|始め|はじめ|立ち上げ|企画|作りたい|つくりたい|計画を"
 )
 """Wording of messages that begin something new."""
-
-
-def _gist(message: str, terms: Set[str]) -> str:
-    """Return the message's first content words, which a new project can be named after."""
-    kept = [word for word in fold(message).split() if any(term in terms for term in analyse(word))]
-    return " ".join(kept[:MOST_PROPOSED_WORDS])
 
 
 def most_similar(message: str, examples: Sequence[Example], number: int) -> list[Example]:

@@ -4,6 +4,7 @@ Pure; token counting is a function that is handed in. Each message stands on one
 can begin a line and pass for somebody else's words.
 """
 
+from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -67,46 +68,35 @@ class Trigger(StrEnum):
     ASKED = "asked"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SessionActivity:
-    """Activity of a session since its summary was last written.
-
-    `new_messages` counts those of people and assistants; `seconds_since` is the age of the summary's last writing, or
-    of the session while it has none; negative where a clock was set back.
-    """
-
-    new_messages: int
-    seconds_since: float
-    has_ended: bool
-    is_locked: bool = False
-    is_asked_for: bool = False
-
-
-def trigger(activity: SessionActivity, policy: SummaryPolicy) -> Trigger | None:
+def trigger(
+    policy: SummaryPolicy,
+    *,
+    new_messages: int,
+    seconds_since: float,
+    has_ended: bool,
+    is_locked: bool = False,
+    is_asked_for: bool = False,
+) -> Trigger | None:
     """Return why a summary is due, None where it is not; a locked summary never is.
 
-    The message count is compared and never divided: "every 20 messages" is "20 since the last summary", since counts
-    grow by whole batches.
+    `new_messages` counts those of people and assistants since the summary was last written; `seconds_since` is the age
+    of that writing, or of the session while it has none; negative where a clock was set back. The count is compared and
+    never divided: "every 20 messages" is "20 since the last summary", since counts grow by whole batches.
     """
-    if activity.is_locked:
+    if is_locked:
         return None
-    if activity.is_asked_for:
+    if is_asked_for:
         return Trigger.ASKED
-    if not policy.summarizes or not activity.new_messages:
+    if not policy.summarizes or not new_messages:
         return None
-    if activity.has_ended:
+    if has_ended:
         return Trigger.END
-    if activity.new_messages >= policy.summary_trigger_message_count:
+    if new_messages >= policy.summary_trigger_message_count:
         return Trigger.COUNT
-    if activity.seconds_since >= policy.summary_trigger_interval_seconds:
-        return Trigger.INTERVAL
-    return None
+    return Trigger.INTERVAL if seconds_since >= policy.summary_trigger_interval_seconds else None
 
 
 Count = Callable[[str], int]
-Line = Callable[["SpokenMessage", "SpokenMessage | None"], str]
-"""Formats a message as one line, from it and the one before."""
-
 PREVIOUS_SHARE: Final = 2
 """The previous summary has half of what the prompt leaves at most, so that a call always takes messages as well."""
 
@@ -132,6 +122,9 @@ class NoRoom(DomainError, ValueError):
     code = "no_room"
 
     permanent = True
+
+    def __init__(self) -> None:
+        super().__init__("summary_max_tokens is too small for the prompt and a message.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,7 +218,7 @@ def next_call(
     limits: Limits,
     count: Count,
     *,
-    line_of: Line | None = None,
+    line_of: Callable[[SpokenMessage, SpokenMessage | None], str] | None = None,
 ) -> Call:
     """Return the next call: the first of the pending messages that fit, one at least.
 
@@ -255,22 +248,15 @@ def call_to_condense(draft: Draft, limits: Limits, count: Count) -> tuple[Call, 
     """
     if _fits(draft.text, limits.room // PREVIOUS_SHARE, count) or draft.end_time is None:
         return None
-    beginning = _beginning(one_line(draft.text), limits.room, count)
-    message = SpokenMessage(draft.covered, "", "", beginning, draft.end_time, draft.trust)
-    return Call("", (beginning,), (message,)), one_line(draft.text)[len(beginning) :]
-
-
-def _beginning(text: str, room: int, count: Count) -> str:
-    """Return the longest beginning of at most `room` tokens, to a sentence's end if one is near. Raises NoRoom."""
-    low, high = 0, min(len(text), room * LONGEST_TOKEN)
-    while low < high:
-        middle = (low + high + 1) // 2
-        low, high = (middle, high) if count(text[:middle]) <= room else (low, middle - 1)
-    if not low:
-        raise NoRoom("summary_max_tokens is too small for the prompt and a message.")
-    if low == len(text):
-        return text
-    return text[: max((text.rfind(end, low // 2, low) for end in SENTENCE_ENDS), default=-1) + 1 or low]
+    text = one_line(draft.text)
+    lengths = range(1, min(len(text), limits.room * LONGEST_TOKEN) + 1)
+    length = bisect_left(lengths, True, key=lambda each: count(text[:each]) > limits.room)
+    if not length:
+        raise NoRoom
+    if length < len(text):  # up to a sentence's end if one is near
+        length = max(text.rfind(end, length // 2, length) for end in SENTENCE_ENDS) + 1 or length
+    message = SpokenMessage(draft.covered, "", "", text[:length], draft.end_time, draft.trust)
+    return Call("", (text[:length],), (message,)), text[length:]
 
 
 def transcript_line(message: SpokenMessage, before: SpokenMessage | None) -> str:
@@ -310,13 +296,11 @@ def shortened(text: str, room: int, count: Count) -> str:
     """
     if _fits(text, room, count):
         return text
-    low, high = 0, min(len(text) // 2, max(0, room) * MOST_LETTERS)
-    while low < high:
-        half = (low + high + 1) // 2
-        low, high = (half, high) if count(_without_middle(text, half)) <= room else (low, half - 1)
-    if not low:
-        raise NoRoom("summary_max_tokens is too small for the prompt and a message.")
-    return _without_middle(text, low)
+    halves = range(1, min(len(text) // 2, max(0, room) * MOST_LETTERS) + 1)
+    half = bisect_left(halves, True, key=lambda each: count(_without_middle(text, each)) > room)
+    if not half:
+        raise NoRoom
+    return _without_middle(text, half)
 
 
 def _fits(text: str, room: int, count: Count) -> bool:

@@ -12,7 +12,6 @@ from summaries.domain.files import (
     backup_name,
     digest_of,
     export_status,
-    is_backup,
     manifest_of,
     sync_status,
     with_untrusted_lines,
@@ -82,7 +81,6 @@ def test_a_damaged_manifest_is_refused(text: str) -> None:
 def test_backups_are_named_by_their_moment() -> None:
     name = backup_name("MEMORY.md", datetime(2026, 3, 1, 9, 30, 5, 120, tzinfo=UTC))
     assert name == "MEMORY.md.bak.20260301T093005000120Z"
-    assert is_backup(name) and not is_backup("MEMORY.md")
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 """When a summary is due: by count, by time, at the end, by hand (SPEC U2)."""
 
 from dataclasses import dataclass, field
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -8,15 +9,15 @@ from hypothesis import strategies as st
 
 from memoryhub.tenancy.domain import PolicyError, Trust
 from summaries.domain.policy import SummaryPolicy
-from summaries.domain.summaries import SessionActivity, Trigger, lowest_trust, trigger
+from summaries.domain.summaries import Trigger, lowest_trust, trigger
 
 POLICY = SummaryPolicy()
 TWENTY = POLICY.summary_trigger_message_count
 HOUR = POLICY.summary_trigger_interval_seconds
 
 
-def standing(new: int, *, seconds: float = 0, ended: bool = False, **rest: bool) -> SessionActivity:
-    return SessionActivity(new_messages=new, seconds_since=seconds, has_ended=ended, **rest)
+def standing(new: int, *, seconds: float = 0, ended: bool = False, **rest: bool) -> dict[str, Any]:
+    return {"new_messages": new, "seconds_since": seconds, "has_ended": ended, **rest}
 
 
 @pytest.mark.parametrize(
@@ -37,14 +38,14 @@ def standing(new: int, *, seconds: float = 0, ended: bool = False, **rest: bool)
         (standing(50, ended=True, seconds=HOUR, is_asked_for=True, is_locked=True), None),
     ],
 )
-def test_when_a_summary_is_due(given: SessionActivity, expected: Trigger | None) -> None:
-    assert trigger(given, POLICY) is expected
+def test_when_a_summary_is_due(given: dict[str, Any], expected: Trigger | None) -> None:
+    assert trigger(POLICY, **given) is expected
 
 
 def test_switched_off_only_who_asks_gets_one() -> None:
     off = SummaryPolicy(summarizes=False)
-    assert trigger(standing(500, seconds=HOUR, ended=True), off) is None
-    assert trigger(standing(0, is_asked_for=True), off) is Trigger.ASKED
+    assert trigger(off, **standing(500, seconds=HOUR, ended=True)) is None
+    assert trigger(off, **standing(0, is_asked_for=True)) is Trigger.ASKED
 
 
 @dataclass
@@ -58,7 +59,7 @@ class Talk:
 
     def look(self, now: float, policy: SummaryPolicy, *, ended: bool = False) -> None:
         new, since = self.said - self.covered, now - self.written_at
-        why = trigger(standing(new, seconds=since, ended=ended), policy)
+        why = trigger(policy, **standing(new, seconds=since, ended=ended))
         if why is not None:
             self.summaries.append((why, range(self.covered + 1, self.said + 1)))
             self.covered, self.written_at = self.said, now
