@@ -1,7 +1,7 @@
 """Context layers: the session's summary, or the one before it (SPEC U7), and the documents of a project (SPEC P5)."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 from typing import Final
 from uuid import UUID
@@ -13,7 +13,6 @@ from django.db.models.functions import Right
 from conversations.actions.context import LayerRequest
 from conversations.domain.content import sections_of
 from conversations.domain.layers import PROJECT, SESSION_SUMMARY, Candidate, LayerResult
-from conversations.models import Session
 from memoryhub.auth.tenancy import UnknownRow
 from memoryhub.llm.tokens import count_raw
 from memoryhub.search.analysis import analyse
@@ -39,34 +38,30 @@ FLOOR: Final = 0.15
 """Share of the message's possible word score below which a section is no answer."""
 
 
-@dataclass(frozen=True, slots=True)
-class Labels:
-    """First line of a summary in a context."""
-
-    excerpts: str
-    previous: str
-    previous_excerpts: str
-
-
-LABELS: Final[Mapping[str, Labels]] = {
-    "en": Labels(
-        excerpts="(Sentences taken from the conversation as they were said.)",
-        previous="(Of the conversation before, of {day}.)",
-        previous_excerpts="(Of the conversation before, of {day}: sentences as they were said.)",
-    ),
-    "ja": Labels(
-        excerpts="（会話から抜き出した発言）",
-        previous="（前回の会話、{day}）",
-        previous_excerpts="（前回の会話、{day}。会話から抜き出した発言）",
-    ),
+LABELS: Final[Mapping[str, Mapping[tuple[bool, bool], str]]] = {
+    "en": {
+        (True, False): "",
+        (True, True): "(Sentences taken from the conversation as they were said.)",
+        (False, False): "(Of the conversation before, of {day}.)",
+        (False, True): "(Of the conversation before, of {day}: sentences as they were said.)",
+    },
+    "ja": {
+        (True, False): "",
+        (True, True): "（会話から抜き出した発言）",
+        (False, False): "（前回の会話、{day}）",
+        (False, True): "（前回の会話、{day}。会話から抜き出した発言）",
+    },
 }
+"""First line of a summary by language, whether it is of this session, and whether it is of excerpts."""
 
 
 def session_summary(request: LayerRequest) -> LayerResult:
     """Offer the session's own summary, else the latest trusted one of a session before it."""
     if not request.policy.include_session_summary:
         return LayerResult()
-    summary = _latest_summary(request.tenant.actor_id, request.session)
+    rows = Summary.objects.of(request.tenant.actor_id)
+    rows = rows.for_session(request.session) if request.session else rows.trusted()
+    summary = rows.first()
     if summary is None:
         return LayerResult()
     text = introduced(
@@ -85,19 +80,9 @@ def session_summary(request: LayerRequest) -> LayerResult:
     return LayerResult((candidate,))
 
 
-def _latest_summary(actor_id: UUID, session: Session | None) -> Summary | None:
-    """Return the session's own summary, else the latest trusted one before it (SPEC M10)."""
-    summaries = Summary.objects.of(actor_id)
-    return summaries.trusted().first() if session is None else summaries.for_session(session).first()
-
-
 def introduced(text: str, *, language: str, is_own: bool, is_excerpts: bool, ended_at: datetime) -> str:
     """Return a summary below a line that tells if it is of another session, or of excerpts."""
-    labels = LABELS.get(language, LABELS["en"])
-    if is_own:
-        line = labels.excerpts if is_excerpts else ""
-    else:
-        line = labels.previous_excerpts if is_excerpts else labels.previous
+    line = LABELS.get(language, LABELS["en"])[is_own, is_excerpts]
     return f"{line.format(day=f'{ended_at:%Y-%m-%d}')}\n{text}" if line else text
 
 

@@ -246,7 +246,6 @@ def _turn_with_key(
 
 
 def _wait_for(turn: ChatTurn) -> ChatTurn:
-    """Return the turn once it is not being answered any more, or its deadline is over."""
     deadline = time.monotonic() + max(0.0, (turn.until - datetime.now(UTC)).total_seconds())
     while turn.state == TurnState.ANSWERING and time.monotonic() < deadline:
         return_connection()
@@ -271,7 +270,6 @@ def _take_over(turn: ChatTurn, until: datetime) -> ChatTurn:
 def _request(
     turn: ChatTurn, question: Question, policy: ChatPolicy, by: Principal, now: datetime
 ) -> CompletionRequest:
-    """Return the request for the model: the message in its context, or alone where memory is off."""
     agent = turn.actor.agent
     system: str | Sequence[Mapping[str, Any]] = agent.system_prompt
     turns: Sequence[Mapping[str, Any]] = [{"role": "user", "content": question.message}]
@@ -319,7 +317,6 @@ def store_answer(*, turn: ChatTurn, completion: Completion, by: Principal, now: 
 
 
 def store_failure(*, turn: ChatTurn, error: ProviderError, now: datetime) -> ChatFailed:
-    """Store that a question got no answer, and return the error to raise."""
     _close(turn, TurnState.FAILED, now, error=error.code[:64])
     return ChatFailed(turn, error)
 

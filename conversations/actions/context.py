@@ -213,8 +213,6 @@ class LayerRequest:
 
 @dataclass(frozen=True)
 class AssembledContext:
-    """A context, its figures as the API shows them, and its receipt."""
-
     assembly: Assembly
     metadata: dict[str, Any]
     receipt: Receipt | None
@@ -289,7 +287,6 @@ def _offer(layer: Layer, request: LayerRequest) -> LayerResult:
 def _gaps(
     request: ContextRequest, layer_request: LayerRequest, routing: Routing | None, layers: list[LayerResult]
 ) -> tuple[str, ...]:
-    """Return the names of expected parts that nothing was offered for."""
     offered = {candidate.layer for layer in layers for candidate in layer.candidates}
     policy, is_auto = layer_request.policy, request.project == AUTO
     # An agent's current project that nobody named is not missed.

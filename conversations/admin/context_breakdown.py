@@ -112,8 +112,6 @@ class Share:
 
 @dataclass(frozen=True)
 class Budget:
-    """The use of tokens against the limit."""
-
     total: int
     limit: int
     shares: list[Share]
@@ -135,8 +133,6 @@ class Budget:
 
 @dataclass(frozen=True)
 class Row:
-    """One candidate: its text, tokens, scores, and why it entered or not."""
-
     layer: str
     source_id: str | None
     text: str
@@ -309,7 +305,6 @@ def _parts(breakdown: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def _change(item: Item, before: RunOutcome) -> str:
-    """Return the difference to the run before in words; "" where there is none."""
     if item["layer"] in (SYSTEM, USER_MESSAGE):
         return ""
     was = before.items.get(_identity(item))
@@ -347,7 +342,6 @@ _FIXED_NONCE: Final = "0" * 32
 
 
 def prompt_as_json(assembly: Assembly) -> str:
-    """Return the prompt as JSON, as a provider takes it."""
     body: dict[str, Any] = {} if assembly.system is None else {"system": assembly.system}
     return json.dumps({**body, "messages": assembly.messages}, ensure_ascii=False, indent=2)
 

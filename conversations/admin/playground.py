@@ -174,7 +174,6 @@ class PlaygroundForm(forms.Form):
         return None if name == NO_PROJECT else name or UNNAMED
 
     def options(self) -> dict[str, Any]:
-        """Return the policy values that are set."""
         values = {name: self.cleaned_data[name] for name in OPTIONS}
         switched = {name: values[name] == "true" for name in SWITCHES if values[name]}
         others = {name: values[name] for name in OPTIONS if name not in SWITCHES}
@@ -194,7 +193,6 @@ class PlaygroundForm(forms.Form):
 
 
 def receipt_settings(receipt: Receipt) -> dict[str, str]:
-    """Return the form values that repeat a receipt's context."""
     request = receipt.metadata.get("asked", {})
     project = request.get("project", UNNAMED)
     options = {
@@ -273,8 +271,6 @@ def load_run(request: HttpRequest, token: str) -> Run | None:
 
 @dataclass
 class Result:
-    """A previewed context, with notices for the page."""
-
     tenant: Tenant
     request: ContextRequest
     context: AssembledContext
@@ -460,7 +456,6 @@ def _result_context(
 
 
 def _changed(form: PlaygroundForm, before: Run) -> list[tuple[Any, str, str]]:
-    """Return the settings that differ from the run before: label, old value, new value."""
     now = _settings(form)
     changed = []
     for name, bound in form.fields.items():
@@ -481,7 +476,6 @@ def _settings(form: PlaygroundForm) -> dict[str, str]:
 
 
 def _suggested(form: PlaygroundForm, result: Result | None) -> Mapping[str, Any]:
-    """Return suggestions for the text fields: the latest users, then the user's latest sessions."""
     fixed = {"projects": [AUTO, NO_PROJECT]}
     if result is not None and result.tenant.actor is not None:
         rows = Session.objects.filter(actor_id=result.tenant.actor.pk)

@@ -33,8 +33,6 @@ NO_FIGURES: Final = frozenset({"asked", "is_trial", "layer_budgets", "total_toke
 
 @admin.register(Receipt)
 class ReceiptAdmin(OwnedMixin, ReadOnlyAdmin):
-    """Receipts of contexts: every candidate, whether it entered, and why."""
-
     list_display = (
         "created_at",
         "shown_query",
@@ -116,8 +114,6 @@ LONGEST_SHOWN = 20_000
 
 @admin.register(ChatTurn)
 class ChatTurnAdmin(OwnedMixin, ReadOnlyAdmin):
-    """Chat turns: questions to a model with state, duration, answer or error."""
-
     list_display = (
         "created_at",
         "shown_question",

@@ -137,8 +137,6 @@ def _may_read(request: HttpRequest) -> bool:
 
 @admin.register(Message)
 class MessageAdmin(OwnedMixin, ReadOnlyAdmin):
-    """Messages, newest first; those of one session in their order."""
-
     list_display = (
         "shown_content",
         "role",
@@ -194,7 +192,6 @@ class MessageAdmin(OwnedMixin, ReadOnlyAdmin):
 
 
 def tiles(now: datetime) -> list[Tile]:
-    """Return the dashboard tiles of conversations."""
     day = Receipt.objects.filter(created_at__gte=now - timedelta(hours=24))
     broken_off = Q(state=TurnState.ANSWERING, until__lt=now)
     unanswered = ChatTurn.objects.filter(

@@ -46,7 +46,6 @@ class TimelineWindow:
     is_search: bool = False
 
     def times(self, name: str) -> dict[str, datetime]:
-        """Return the window as conditions on a datetime column."""
         bounds = {f"{name}__gte": self.since, f"{name}__lt": self.until}
         return {condition: bound for condition, bound in bounds.items() if bound is not None}
 
@@ -151,8 +150,6 @@ ROLES: Final = {
 
 @dataclass(frozen=True)
 class TimelineQuery:
-    """The part of the session to show: the page, the kinds of entries, the words."""
-
     after: int | None = None
     before: int | None = None
     at: UUID | None = None
@@ -163,15 +160,12 @@ class TimelineQuery:
 
     @property
     def kept(self) -> list[tuple[str, str]]:
-        """The parameters that links to other pages keep."""
         words = [("q", self.words)] if self.words else []
         return [*words, *(("show", name) for name in sorted(self.chosen))]
 
 
 @dataclass(frozen=True)
 class MessageRow:
-    """One message as it is shown, with the entries that follow it."""
-
     message: Any
     role: Any
     references: list[str]
@@ -182,8 +176,6 @@ class MessageRow:
 
 @dataclass(frozen=True)
 class TimelinePage:
-    """One page of a timeline."""
-
     messages: list[MessageRow]
     first: list[TimelineEntry]
     """Entries before the first message of the page."""
@@ -226,7 +218,6 @@ def _day(text: str) -> date | None:
 
 
 def timeline_context(request: HttpRequest, session: Session) -> dict[str, Any]:
-    """Return the template context of a session's timeline, with the kinds that this person may see."""
     query = parse_query(request)
     allowed = [kind for kind in ENTRY_KINDS if request.user.has_perms(kind.needs)]
     shown = [kind for kind in allowed if not query.chosen or kind.name in query.chosen]
@@ -255,7 +246,6 @@ def timeline_context(request: HttpRequest, session: Session) -> dict[str, Any]:
 
 
 def _link(address: str, query: TimelineQuery, **where: int | None) -> str | None:
-    """Return the address of another page, or None where there is none."""
     ((name, value),) = where.items()
     return None if value is None else f"{address}?{urlencode([(name, value), *query.kept])}"
 
@@ -298,7 +288,6 @@ def _with_openings(rows: QuerySet[Message]) -> QuerySet[Message]:
 
 
 def _page(rows: QuerySet[Message], query: TimelineQuery) -> MessageSlice:
-    """Return one page's messages in their order."""
     shown = _with_openings(rows)
     if query.is_last or query.before is not None:
         earlier = shown if query.is_last else shown.filter(seq__lt=query.before)
@@ -401,7 +390,6 @@ def _place(entry: TimelineEntry, messages: Sequence[Any]) -> int:
 
 
 def _references(named: Iterable[dict[str, Any]]) -> list[str]:
-    """Return a message's images and files in words: type and name."""
     blocks: dict[Any, dict[str, str]] = {}
     for pair in named:
         blocks.setdefault(pair["id"], {})[pair["key"]] = str(pair["value"])

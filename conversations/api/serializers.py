@@ -156,7 +156,6 @@ class MessageIn(StrictSerializer):
 
     @staticmethod
     def message(values: dict[str, Any]) -> NewMessage:
-        """Return validated values as a new message."""
         role, author = role_and_author(values["role"], values["author"])
         content = values["content"]
         blocks = content if isinstance(content, list) else None

@@ -39,8 +39,6 @@ from memoryhub.errors import DomainError
 
 
 class CutOrder(StrEnum):
-    """The order in which the parts of a layer are cut."""
-
     ATTACHMENTS = "images and files become a word, oldest message first"
     SECTIONS = "last Markdown section of the last document first, its title and first section longest"
     LEAST_RELEVANT = "least relevant first"
@@ -88,8 +86,6 @@ LIMITS: Final[Mapping[str, str]] = {
 
 
 class Reason(StrEnum):
-    """Why a candidate is in a context, or is not."""
-
     INCLUDED = "included"
     TRIMMED = "trimmed"
     OVER_BUDGET = "over_budget"
@@ -356,7 +352,6 @@ def _cuts_of_step(
 
 
 def apply_cuts(contents: Contents, cuts: Iterable[Cut]) -> dict[int, Content]:
-    """Return contents after the cuts; the order of the places stays."""
     left = dict(contents)
     for cut in cuts:
         if cut.leaves is None:

@@ -124,7 +124,6 @@ def reference_in_words(block: Block, phrases: Phrases) -> str:
 
 
 def plain_text(content: Content, phrases: Phrases) -> str:
-    """Return content as text with its lines, references in words."""
     if isinstance(content, str):
         return content
     return "\n".join(

@@ -24,7 +24,6 @@ IMAGE_TYPES: Final = frozenset({"image/jpeg", "image/png", "image/gif", "image/w
 
 
 def write_anthropic(prompt: Prompt, phrases: Phrases) -> Written:
-    """Return the prompt as Anthropic's Messages API takes it."""
     messages = [_message(turn, _anthropic_image, phrases, mark=prompt.cache) for turn in prompt.turns]
     if not prompt.cache:
         return prompt.system, messages
@@ -32,7 +31,6 @@ def write_anthropic(prompt: Prompt, phrases: Phrases) -> Written:
 
 
 def write_openai(prompt: Prompt, phrases: Phrases) -> Written:
-    """Return the prompt as OpenAI's chat completions take it."""
     messages = [_message(turn, _openai_image, phrases, mark=False) for turn in prompt.turns]
     return None, [{"role": "system", "content": prompt.system}, *messages]
 
@@ -46,7 +44,6 @@ _Image = Callable[[Block], Json | None]
 
 
 def _message(turn: Turn, image: _Image, phrases: Phrases, *, mark: bool) -> Json:
-    """Return one message: content is a string where it is one unmarked text, else a list of blocks."""
     blocks = [_block(turn, block, image, phrases) for block in turn.blocks]
     if mark and turn.cache_after is not None:
         blocks[turn.cache_after]["cache_control"] = dict(CACHE_MARK)
@@ -148,7 +145,6 @@ class PromptWriter:
         self.count: CountTokens = cache(count)
 
     def total(self, contents: Contents) -> int:
-        """Return the tokens of the whole context with these contents."""
         return self.count_written(self._write(render(self.frame, self.candidates, contents)))
 
     def cost(self, place: int, content: Content) -> int:

@@ -14,8 +14,6 @@ from memoryhub.search.analysis import ENGLISH_STOP_WORDS, JAPANESE_STOP_GRAMS, U
 
 
 class Role(StrEnum):
-    """Roles in the providers' terms."""
-
     USER = "user"
     ASSISTANT = "assistant"
     SYSTEM = "system"
@@ -56,8 +54,6 @@ def text_of_blocks(blocks: Sequence[Mapping[str, Any]]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Numbered:
-    """A new message with the `seq` it gets."""
-
     seq: int
     message: NewMessage
 
@@ -94,8 +90,6 @@ def place_batch(batch: Sequence[NewMessage], *, known: frozenset[str], last_seq:
 
 
 class TurnState(StrEnum):
-    """State of a chat turn."""
-
     ANSWERING = "answering"
     ANSWERED = "answered"
     FAILED = "failed"

@@ -75,7 +75,6 @@ class Frame:
 
 
 def render(frame: Frame, candidates: Sequence[Candidate], contents: Contents) -> Prompt:
-    """Return the prompt for what is left of the candidates (SPEC X5)."""
     history = [
         Turn(candidates[place].role, blocks_of(contents[place]))
         for place in _places(WORKING, candidates, contents)

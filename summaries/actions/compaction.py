@@ -202,8 +202,6 @@ def _ask(actor: Actor, masked: str, history: list[ChatMessage], share: int) -> s
 
 
 class ProtectionReason(StrEnum):
-    """Reason for which a block is not rewritten."""
-
     WHOLE = "whole"
     PINNED = "pinned"
     DOUBTED = "doubted"
@@ -214,7 +212,6 @@ class ProtectionReason(StrEnum):
 
 
 def protected_blocks(*, document: Document, now: datetime) -> list[tuple[str, ProtectionReason]]:
-    """Return the texts of the blocks that no compaction rewrites, in their order, with the reasons."""
     blocks = blocks_of(document.text)
     if document.name == NEVER_COMPACTED:
         return [(block.text, ProtectionReason.WHOLE) for block in blocks if block.text.strip()]

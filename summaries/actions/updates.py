@@ -122,7 +122,6 @@ class _MessageProjects:
 
     @cached_property
     def turns(self) -> dict[UUID, ChatTurn]:
-        """Chat turns by the ids of their messages."""
         rows = ChatTurn.objects.filter(actor_id=self.session.actor_id, session_id=self.session.pk)
         rows = rows.filter(Q(question__in=self.messages) | Q(answer__in=self.messages))
         found: dict[UUID, ChatTurn] = {}
@@ -132,7 +131,6 @@ class _MessageProjects:
 
     @cached_property
     def decisions(self) -> list[RoutingDecision]:
-        """Decisions of this session with a project, in the order of time."""
         rows = RoutingDecision.objects.filter(actor_id=self.session.actor_id, session_id=self.session.pk)
         decided = rows.filter(Q(project__isnull=False) | Q(corrected_project__isnull=False))
         decided = decided.defer("message", "reason").select_related("project", "corrected_project")
@@ -143,12 +141,10 @@ class _MessageProjects:
         return [each for each in self.decisions if each.trust == Trust.TRUSTED or each.corrected_project]
 
     def is_open(self, message: Message) -> bool:
-        """Return whether the answer to a message is still in progress."""
         turn = self.turns.get(message.pk)
         return turn is not None and turn.state == TurnState.ANSWERING and turn.until > self.now
 
     def project_of(self, message: Message) -> str:
-        """Return the name of a message's project, "" where it has none."""
         turn = self.turns.get(message.pk)
         decisions = self.trusted_decisions if message.trust == Trust.TRUSTED else self.decisions
         if turn is None:

@@ -35,8 +35,6 @@ from summaries.domain.summaries import Generator, Verb
 
 
 class SummariesAdmin(CuratedAdmin):
-    """Screens of texts that are edited in a browser; nothing is added here."""
-
     delete_confirmation_template = "admin/summaries/delete.html"
     warn_unsaved_form = True
 
@@ -70,7 +68,6 @@ def person_may(request: HttpRequest, codename: str) -> bool:
 
 
 def address(name: str, row: Any, /, **values: Any) -> str:
-    """Return the URL of one of a row's pages or actions, with query values."""
     page = reverse(f"admin:{row._meta.app_label}_{row._meta.model_name}_{name}", args=[row.pk])
     return f"{page}?{urlencode(values)}" if values else page
 
@@ -84,8 +81,6 @@ ON_A_PAGE = 20
 
 @dataclass(frozen=True)
 class Version:
-    """One version of a text: verb, author, time and reason."""
-
     number: int
     verb: Any
     who: str
@@ -181,7 +176,6 @@ class HistoryAdmin(SummariesAdmin):
 
 
 def restored_version(row: Any, number: int, former: int, **values: Any) -> Done:
-    """Return the result of restoring a version, with its undo."""
     undo = address("restore", row, number=former, version=row.version, **values)
     words = gettext("Version %(number)d was restored, as version %(now)d.")
     return Done(words % {"number": number, "now": row.version}, undo=undo)
@@ -192,19 +186,15 @@ UNUSABLE = frozenset('/\\:*?"<>|')
 
 
 def file_name(name: str, topic: str) -> str:
-    """Return a file name; a digest gets its topic appended."""
     stem, dot, ending = name.rpartition(".")
-    words = truncated(
-        "".join(
-            " " if (each in UNUSABLE or unicodedata.category(each).startswith("C")) else each
-            for each in topic
-        )
+    usable = (
+        " " if each in UNUSABLE or unicodedata.category(each).startswith("C") else each for each in topic
     )
+    words = truncated("".join(usable))
     return f"{stem} {words}{dot}{ending}" if words and is_stand_in(stem) else name
 
 
 def topic_of(text: str) -> str:
-    """Return a text's first heading, or ""."""
     headings = (line.lstrip("#").strip() for line in text.splitlines() if line.startswith("#"))
     return next(headings, "")
 

@@ -102,8 +102,6 @@ class DocumentForm(VersionedForm):
 
 @admin.register(Document)
 class DocumentAdmin(HistoryAdmin):
-    """Documents: edited, compared, restored, compacted and trusted; each change keeps the text that it replaces."""
-
     form = DocumentForm
     list_display = ("name", "of_project", "owner", "token_count", "version", "updated_at")
     list_filter = (

@@ -103,7 +103,6 @@ ROUTES = EntryKind(
 
 
 def summarise(request: HttpRequest, session_id: UUID) -> HttpResponse:
-    """Order a session's summary, in the background."""
     if request.method != "POST":
         return HttpResponseNotAllowed(["POST"])
     session = Session.objects.select_related("actor__agent").filter(pk=session_id).first()

@@ -93,8 +93,6 @@ class ProjectForm(VersionedForm):
 
 @admin.register(Project)
 class ProjectAdmin(SummariesAdmin):
-    """Projects with their documents, untrusted entries and recent activity."""
-
     form = ProjectForm
     list_display = ("name", "shown_description", "owner", "updated_at")
     list_filter = (
@@ -173,8 +171,6 @@ class ProjectAdmin(SummariesAdmin):
         return [*object_action_urls(self, pages), *super().get_urls()]
 
     def back_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
-        """Undo a change of name or description."""
-
         def press(project: Project, reason: str) -> Done:
             undo_project_change(
                 project=project,
@@ -190,8 +186,6 @@ class ProjectAdmin(SummariesAdmin):
         return run_object_action(self, request, object_id, press, logged="back")
 
     def add_document_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
-        """Add a standard document, or one about a new topic."""
-
         def press(project: Project, reason: str) -> Done:
             made = add_document(
                 project=project,
@@ -339,8 +333,6 @@ def _decisions(project: Project) -> list[dict[str, Any]]:
 
 @admin.register(ProjectEvent)
 class ProjectEventAdmin(OwnedMixin, ReadOnlyAdmin):
-    """Reads, routings, updates and compactions of projects (SPEC P8)."""
-
     list_display = ("created_at", "shown_kind", "of_project", "owner", "shown_outcome", "tokens")
     list_filter = (
         ("kind", ChoicesDropdownFilter),

@@ -98,8 +98,6 @@ class ActionFilter(DropdownFilter):
 
 @admin.register(RoutingDecision)
 class RoutingDecisionAdmin(OwnedMixin, HubAdmin):
-    """Routing decisions, corrected with one click (SPEC P4, W6)."""
-
     list_display = (
         "shown_message", "of_project", "shown_confidence", "shown_reason", "belongs_to", "channel", "owner",
         "created_at",
@@ -231,8 +229,6 @@ class RoutingDecisionAdmin(OwnedMixin, HubAdmin):
         return [*object_action_urls(self, pages), *super().get_urls()]
 
     def correct_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
-        """Correct the project, or create a new one with the permission to add projects."""
-
         def press(decision: RoutingDecision, reason: str) -> Done:
             former = decision.corrected_project
             values: dict[str, Any] = {"former": former.name} if former is not None else {}

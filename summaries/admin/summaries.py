@@ -74,8 +74,6 @@ class SummaryForm(VersionedForm):
 
 @admin.register(Summary)
 class SummaryAdmin(HistoryAdmin):
-    """Session summaries: edited, locked, rewritten and deleted through actions."""
-
     form = SummaryForm
     list_per_page = 30  # wide rows: a page stays under 400 KB
     list_display = (

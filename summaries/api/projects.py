@@ -87,7 +87,6 @@ class ProjectView(ApiView):
         return project_named(actor_id=self.tenant().actor_id, name=name)
 
     def document(self, project_name: str, document_name: str) -> Document:
-        """Return a project's document if the key may see it; 404 otherwise."""
         return find_document(project=self.project(project_name), name=document_name)
 
     @staticmethod

@@ -43,8 +43,6 @@ Count = Callable[[str], int]
 
 
 class Outcome(StrEnum):
-    """Outcome of a compaction, stored with its event."""
-
     DONE = "done"
     NOT_NEEDED = "not_needed"
     NO_MODEL = "no_model"
@@ -126,7 +124,6 @@ class CannotCompact(ValueError):
 
 
 def day_in(line: str) -> date | None:
-    """Return the first full date in a line, None where it has none."""
     for match in _DAY.finditer(line):
         numbers = [int(number) for number in match.groups() if number is not None]
         try:
@@ -258,7 +255,6 @@ def free_tokens(pieces: Sequence[Piece], *, target: int, count: Count) -> int:
 
 
 def shares(sections: Sequence[Section], *, room: int, count: Count) -> list[int]:
-    """Return the tokens of each section, in proportion to its free text."""
     sizes = [count(section.free) for section in sections]
     return [room * size // max(1, sum(sizes)) for size in sizes]
 

@@ -27,8 +27,6 @@ _BULLET: Final = re.compile(r"\s*(?:[-*+]\s+|\d+[.)]\s+)?")
 
 
 class DocumentKind(StrEnum):
-    """Change that gave a document its next text."""
-
     CREATE = "create"
     EDIT = "edit"
     APPEND = "append"
@@ -69,7 +67,6 @@ def description_in(memory: str) -> str:
 
 
 def described(name: str, description: str) -> str:
-    """Return the MEMORY.md of a new project: its name and, in a block quote, its description."""
     quote = f"> {one_line(description)}\n" if description.strip() else ""
     return f"# {name}\n\n{quote}"
 
@@ -93,7 +90,6 @@ def with_description(memory: str, name: str, description: str) -> str:
 
 
 def entry_line(text: str, *, pinned: bool, document: str, at: datetime) -> str:
-    """Return the line of an entry; in the timeline with its day."""
     words = one_line(text)
     if pinned and not words.startswith(PIN):
         words = f"{PIN} {words}"
@@ -113,7 +109,6 @@ def appended(text: str, line: str) -> str:
 
 
 def without_lines(text: str, digests: Set[bytes]) -> str:
-    """Return the text without the lines that have these digests."""
     if not digests:
         return text
     return "".join(line for line in text.splitlines(keepends=True) if line_digest(line) not in digests)

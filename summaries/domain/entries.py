@@ -78,8 +78,6 @@ class Passage:
 
 @dataclass(frozen=True)
 class NewEntry:
-    """New entry of a document, and the messages that it is drawn from."""
-
     document: str
     text: str = field(repr=False)
     sources: tuple[ProjectMessage, ...] = field(repr=False)
@@ -123,7 +121,6 @@ def _speaker(message: ProjectMessage) -> str:
 
 
 def known_lines(documents: Iterable[str], *, count: Count, most: int = KNOWN_TOKENS) -> list[str]:
-    """Return the last lines of each document, as many as fit, in their order."""
     shown: list[str] = []
     texts = [text for text in documents if text.strip()]
     for text in texts:
@@ -138,14 +135,12 @@ def known_lines(documents: Iterable[str], *, count: Count, most: int = KNOWN_TOK
 
 
 def prompt_blocks(passage: Passage, known: Sequence[str], *, language: str) -> dict[str, str]:
-    """Return the texts of a prompt by their headings, to be fenced."""
     words = _HEADINGS.get(language, _HEADINGS["en"])
     before = {words["known"]: "\n".join(known)} if known else {}
     return {**before, words["messages"]: "\n".join(passage.lines)}
 
 
 def answer_schema() -> dict[str, Any]:
-    """Return the JSON schema of the answer: a list of entries for each document."""
     entry = _object({"text": {"type": "string"}, "sources": {"type": "array", "items": {"type": "integer"}}})
     return _object({name: {"type": "array", "items": entry} for name in LISTS})
 

@@ -18,8 +18,6 @@ BACKUP: Final = ".bak."
 
 
 class FileStatus(StrEnum):
-    """Result of an export or a sync for one file."""
-
     SAME = "same"
     WRITE = "write"
     """The file is written: it is missing, or as it was exported."""
@@ -37,8 +35,6 @@ class FileStatus(StrEnum):
 
 @dataclass(frozen=True)
 class Exported:
-    """Version and digest of a document as it was exported."""
-
     version: int
     digest: str
 
@@ -52,7 +48,6 @@ class Manifest:
     documents: dict[tuple[str, str], Exported] = field(default_factory=dict)
 
     def base(self, project: str, document: str) -> str | None:
-        """Return the digest of a document's last export."""
         known = self.documents.get((project, document))
         return known.digest if known else None
 

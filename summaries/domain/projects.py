@@ -32,8 +32,6 @@ ENTRY_TOKENS: Final = 30
 
 
 class EventKind(StrEnum):
-    """Operation on a project."""
-
     READ = "read"
     ROUTE = "route"
     CORRECT = "correct"
@@ -174,8 +172,6 @@ def one_line(text: str) -> str:
 
 @dataclass(frozen=True)
 class Listed:
-    """Project in the catalog."""
-
     name: str
     description: str
 
@@ -211,8 +207,6 @@ SHOWN_PROJECTS: Final = 5
 
 @dataclass(frozen=True)
 class EventCount:
-    """Number of events of one kind and outcome in a day, and their tokens."""
-
     day: date
     project: str
     kind: str
@@ -287,7 +281,6 @@ _WORDS: Final[Mapping[str, _Words]] = {
 
 
 def totals_by_day(counts: Iterable[EventCount]) -> list[DayTotals]:
-    """Return the totals of each day with events, the latest first."""
     days: dict[date, list[EventCount]] = {}
     for each in counts:
         days.setdefault(each.day, []).append(each)
@@ -309,7 +302,6 @@ def _totals(day: date, counts: Iterable[EventCount]) -> DayTotals:
 
 
 def describe_day(day: DayTotals, *, language: str) -> str:
-    """Return a day's totals as sentences: events, outcomes, and the busiest projects."""
     words = _WORDS.get(language, _WORDS["en"])
     done = [
         words.number.format(number=times, word=words.kinds[kind][times != 1])

@@ -24,8 +24,6 @@ class Confidence(StrEnum):
 
 
 class Action(StrEnum):
-    """Consequence of a prediction."""
-
     ROUTE = "route"
     DISCLOSE = "route_and_disclose"
     ASK = "ask"
@@ -53,7 +51,6 @@ class Prediction:
 
 
 def action_of(prediction: Prediction) -> Action:
-    """Return the action for a prediction (SPEC P3)."""
     if prediction.project is not None and prediction.confidence in CONSEQUENCES:
         return CONSEQUENCES[prediction.confidence]
     return Action.PROPOSE if prediction.proposed_name else Action.ASK
@@ -61,8 +58,6 @@ def action_of(prediction: Prediction) -> Action:
 
 @dataclass(frozen=True)
 class PastDecision:
-    """Decision about an earlier message of a session, and its correction by a person."""
-
     project: str | None
     confidence: Confidence
     action: Action
@@ -110,7 +105,6 @@ def usable_prediction(
 
 
 def answer_schema() -> dict[str, Any]:
-    """Return the JSON schema of a model's answer."""
     text_or_null = {"anyOf": [{"type": "string"}, {"type": "null"}]}
     return {
         "type": "object",
@@ -183,8 +177,6 @@ class Profile:
 
 @dataclass(frozen=True)
 class Example:
-    """Corrected message, its project, and the corrected decision."""
-
     message: str
     project: str
     decision_id: UUID | None = None
@@ -212,7 +204,6 @@ def _terms(text: str) -> Set[str]:
 
 
 def characters_per_document(documents: int) -> int:
-    """Return how many characters of each of so many documents are read."""
     share = WHOLE_SHARE
     while share > LEAST_SHARE and share * documents > MOST_TEXT:
         share //= 2

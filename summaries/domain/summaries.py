@@ -42,8 +42,6 @@ class Generator(StrEnum):
 
 
 class Verb(StrEnum):
-    """Change of a summary."""
-
     WRITE = "write"
     EDIT = "edit"
     LOCK = "lock"
@@ -60,8 +58,6 @@ class Extent(StrEnum):
 
 
 class Trigger(StrEnum):
-    """Reason for which a summary is due."""
-
     COUNT = "count"
     INTERVAL = "interval"
     END = "end"
@@ -200,7 +196,6 @@ class Draft:
     model: str = ""
 
     def joined_by(self, call: Call, *, text: str, model: str) -> "Draft":
-        """Return the draft after a call that answered with `text`."""
         times = [message.said_at for message in call.messages]
         return Draft(
             text=text,

@@ -24,28 +24,17 @@ class Command(BaseCommand):
         parser.add_argument("--day", help="The day, as 2026-03-01; today where it is left out.")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        day = _parse_day(options["day"])
+        try:
+            day = date.fromisoformat(options["day"]) if options["day"] else timezone.now().date()
+        except ValueError:
+            raise CommandError(f"{options['day']!r} is no day; write it as 2026-03-01.") from None
         named = named_actor(options)
+        ids = ProjectEvent.objects.order_by("actor_id").values_list("actor_id", flat=True).distinct()
+        actors = Actor.objects.select_related("agent").filter(id__in=ids)
         lines: list[str] = []
-        for actor in [named] if named else _actors_with_events():
+        for actor in [named] if named else actors.order_by("agent__agent_id", "user_id"):
             totals = daily(actor_id=actor.pk, first=day, last=day)
             if totals or named:
                 text = describe_day(totals[0] if totals else DayTotals(day), language=actor.agent.language)
                 lines.append(f"{actor.agent_id}/{actor.user_id or '–'} {text}")
         self.stdout.write("\n".join(lines) or f"Nothing was done with projects on {day}.")
-
-
-def _parse_day(given: str | None) -> date:
-    if given is None:
-        return timezone.now().date()
-    try:
-        return date.fromisoformat(given)
-    except ValueError:
-        raise CommandError(f"{given!r} is no day; write it as 2026-03-01.") from None
-
-
-def _actors_with_events() -> list[Actor]:
-    ids = ProjectEvent.objects.order_by("actor_id").values_list("actor_id", flat=True).distinct()
-    return list(
-        Actor.objects.select_related("agent").filter(id__in=ids).order_by("agent__agent_id", "user_id")
-    )

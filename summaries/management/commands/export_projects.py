@@ -29,7 +29,6 @@ class Command(BaseCommand):
         add_actor_options(parser)
 
     def handle(self, *args: Any, **options: Any) -> None:
-        """Export; CommandError, so that the command exits with 1, where a file was not written."""
         actor = named_actor(options) or only_actor()
         root = Path(options["dir"])
         try:

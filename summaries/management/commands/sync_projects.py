@@ -42,7 +42,6 @@ class Command(BaseCommand):
         add_actor_options(parser)
 
     def handle(self, *args: Any, **options: Any) -> None:
-        """Sync; CommandError, so that the command exits with 1, where a file was not taken over."""
         root, dry_run = Path(options["dir"]), options["dry_run"]
         try:
             actor = named_actor(options) or _exported_from(root) or only_actor()
