@@ -109,26 +109,20 @@ WHERE source_ids @> ARRAY[%(source_id)s::uuid]
 
 
 @transaction.atomic
-def keep_receipt(
-    *,
-    actor: Actor,
-    session: Session | None,
-    query: str,
-    assembly: Assembly,
-    metadata: dict[str, Any],
-    now: datetime,
+def _keep_receipt(
+    actor: Actor, request: "ContextRequest", assembly: Assembly, metadata: dict[str, Any], now: datetime
 ) -> Receipt:
     """Store the receipt of a context. Raises UnknownRow where the actor was erased meanwhile."""
     hold(actor.id)
     items = [asdict(item) for item in assembly.items]
     return Receipt.objects.create(
         actor=actor,
-        session=session,
+        session=request.session,
         created_at=now,
-        query=query,
+        query=request.message,
         token_limit=assembly.metadata.token_limit,
         total_tokens=assembly.metadata.total_tokens,
-        metadata=metadata,
+        metadata={**metadata, "asked": request.as_json()},
         items=items,
         source_ids=sorted({item["source_id"] for item in items if item["source_id"]}),
     )
@@ -232,9 +226,8 @@ def assemble_context(
 ) -> AssembledContext:
     """Assemble a context and keep its receipt; for an agent that does not exist yet no receipt is kept.
 
-    A layer whose provider is unavailable is left out and named in `degraded`. A dry run leaves no trace but the cost
-    of a remote embedder or a router's model: no use, no decision and no receipt is stored. Raises PolicyError for
-    options out of range, ContextTooLarge where system prompt and message alone exceed the limit.
+    A layer whose provider is unavailable is left out and named in `degraded`. A dry run stores no use, no decision and
+    no receipt. Raises PolicyError for options out of range, ContextTooLarge for system prompt and message alone.
     """
     policy = effective_policy(ContextPolicy, tenant.agent, tenant.actor).validated(**request.options)
     routing = route_to_project(
@@ -262,7 +255,10 @@ def assemble_context(
         metadata["exact_tokens"] = _exact_tokens(assembly, request.format)
     if dry_run:
         return AssembledContext(assembly, metadata, None, routing)
-    receipt = _receipt(tenant, request, assembly, metadata, now)
+    receipt = None
+    if tenant.agent is not None:
+        actor = tenant.actor or ensure_actor(tenant.agent, tenant.user_id)
+        receipt = _keep_receipt(actor, request, assembly, metadata, now)
     _observe(assembly.metadata, latency_ms=latency_ms, has_session=request.session is not None)
     return AssembledContext(assembly, metadata, receipt, routing)
 
@@ -356,21 +352,6 @@ def _exact_tokens(assembly: Assembly, form: Format) -> int | None:
         return None
 
 
-def _receipt(
-    tenant: Tenant, request: ContextRequest, assembly: Assembly, metadata: dict[str, Any], now: datetime
-) -> Receipt | None:
-    if tenant.agent is None:
-        return None
-    return keep_receipt(
-        actor=tenant.actor or ensure_actor(tenant.agent, tenant.user_id),
-        session=request.session,
-        query=request.message,
-        assembly=assembly,
-        metadata={**metadata, "asked": request.as_json()},
-        now=now,
-    )
-
-
 def _observe(metadata: Metadata, *, latency_ms: float, has_session: bool) -> None:
     LATENCY.observe(latency_ms)
     TOKENS.observe(metadata.total_tokens)
@@ -394,13 +375,8 @@ def keep_preview_receipt(
     """Keep the receipt of a dry run, marked as such. Raises UnknownRow for a user that does not exist."""
     if tenant.actor is None:
         raise UnknownRow(_("This user does not exist, so no receipt can be kept."))
-    receipt = keep_receipt(
-        actor=tenant.actor,
-        session=request.session,
-        query=request.message,
-        assembly=context.assembly,
-        metadata={**context.metadata, "asked": request.as_json(), "is_trial": True},
-        now=now,
+    receipt = _keep_receipt(
+        tenant.actor, request, context.assembly, {**context.metadata, "is_trial": True}, now
     )
     audit.record(by=by, verb="keep", object_kind="receipt", object_id=receipt.pk, actor=tenant.actor, now=now)
     return receipt

@@ -190,10 +190,7 @@ def token_budget(
     before: RunOutcome | None = None,
     nonce_tokens: int | None = None,
 ) -> Budget:
-    """Return the use of tokens layer by layer; those that belong to none are the frame.
-
-    The run before is shown as it would have been with this context's nonce.
-    """
+    """Return the use of tokens by layer, and of the run before as it would have been with this context's nonce."""
     figures = {layer: _tokens(items, layer) for layer in ORDER}
     figures[FRAME] = max(0, total - sum(figures.values()))
     whole = max(1, sum(figures.values()))

@@ -244,22 +244,11 @@ def documents_of(project: Project) -> list[Document]:
     return sorted(documents, key=lambda each: document_order(each.name))
 
 
-def daily_events(
-    *, actor_id: UUID, days: int, now: datetime, project: str | None = None
-) -> list[dict[str, Any]]:
+def daily_events(*, actor_id: UUID, days: int, now: datetime, project: str | None = None) -> Any:
     """Return the number of events and tokens by day, project and kind; the latest days first."""
     today = now.astimezone(UTC).date()
-    found = _sums(actor_id, today - timedelta(days=days - 1), today, project, "day", "project_name", "kind")
-    return [
-        {
-            "day": row["day"],
-            "project": row["project_name"],
-            "kind": row["kind"],
-            "events": row["times"],
-            "tokens": row["all_tokens"],
-        }
-        for row in found.order_by("-day", "project_name", "kind")
-    ]
+    rows = _sums(actor_id, today - timedelta(days=days - 1), today, project, "day", "project_name", "kind")
+    return rows.order_by("-day", "project_name", "kind")
 
 
 def daily(*, actor_id: UUID, first: date, last: date, project: str | None = None) -> list[DayTotals]:

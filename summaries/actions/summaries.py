@@ -8,7 +8,7 @@ finds nothing left to do.
 import logging
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import asdict, dataclass, fields, replace
 from datetime import datetime
 from typing import Any, Final, Self
 from uuid import UUID
@@ -77,13 +77,8 @@ class SummaryRequest:
         return self.start_time is not None or self.end_time is not None
 
     def payload(self) -> dict[str, Any]:
-        return {
-            "written": self.written,
-            "anew": self.anew,
-            "is_trusted": self.is_trusted,
-            "start_time": self.start_time.isoformat() if self.start_time else None,
-            "end_time": self.end_time.isoformat() if self.end_time else None,
-        }
+        values = asdict(self).items()
+        return {name: each.isoformat() if isinstance(each, datetime) else each for name, each in values}
 
     @classmethod
     def of(cls, payload: Any) -> Self | None:

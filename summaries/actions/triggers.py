@@ -74,9 +74,8 @@ def enqueue_summary(
     """Enqueue a session's summary, due or not, and return the job's id; the session's actor is loaded.
 
     New messages join the summary; without any, or with `anew`, it is written from the beginning; with a time window, of
-    the messages in it. Repeating the request before it is fulfilled changes nothing.
-    Raises NothingToSummarize, SummaryLocked, UnknownRow where the actor was erased meanwhile, and Forbidden where an
-    untrusted key would change a trusted summary.
+    the messages in it. Repeating the request before it is fulfilled changes nothing. Raises NothingToSummarize,
+    SummaryLocked, UnknownRow, and Forbidden where an untrusted key would change a trusted summary.
     """
     hold(session.actor_id)
     summary = Summary.objects.of(session.actor_id).filter(session_id=session.pk).first()

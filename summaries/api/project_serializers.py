@@ -200,10 +200,10 @@ class DayOut(serializers.Serializer):
     """Events of one kind of a project on one day (UTC)."""
 
     day = serializers.DateField()
-    project = serializers.CharField()
+    project = serializers.CharField(source="project_name")
     kind = serializers.CharField()
-    events = serializers.IntegerField()
-    tokens = serializers.IntegerField()
+    events = serializers.IntegerField(source="times")
+    tokens = serializers.IntegerField(source="all_tokens")
 
 
 class DaysOut(serializers.Serializer):
