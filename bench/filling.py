@@ -81,7 +81,6 @@ def newest_session(number: int) -> str:
 
 
 def make_pool() -> None:
-    """Analyse and embed the pool's texts, once for all sizes."""
     space = active_space()
     pool = list(texts(POOL, seed=1))
     vectors = provider_of(space).embed(pool)

@@ -217,9 +217,7 @@ def percentiles(milliseconds: Sequence[float]) -> dict[str, float]:
 def common_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="print the figures as JSON, and nothing else")
     parser.add_argument("--database-url", help="an empty PostgreSQL database instead of a throw-away one")
-    parser.add_argument(
-        "--keep", type=Path, help="a new or empty folder for the installation, left there for the next run"
-    )
+    parser.add_argument("--keep", type=Path, help="a new or empty folder for the installation, left there")
 
 
 def parser_of(description: str | None) -> argparse.ArgumentParser:

@@ -296,32 +296,8 @@ def run(arguments: argparse.Namespace, cluster: Any) -> dict[str, Any]:
             bar.update(task, description="gathering")
             call_command("cluster_tables", stdout=io.StringIO())
             figures.append(measure(size, GATHERED, arguments.rounds, key, cluster, tick))
-        ingested = ingest(key, arguments.ingest, tick)
-    return {
-        "settings": vars(arguments) | {"png": None, "keep": None},
-        "by_size": figures,
-        "ingestion": ingested,
-    }
-
-
-def ratios(figures: dict[str, Any]) -> list[tuple[str, float]]:
-    """Return what one figure is of another: the largest size against its own plain SQL, and against the smallest."""
-
-    def p50(size: dict[str, Any], name: str) -> float:
-        return float(size["milliseconds"][name]["p50"])
-
-    found = []
-    for laid in (AS_THEY_CAME, GATHERED):
-        sizes = [each for each in figures["by_size"] if each["laid"] == laid]
-        smallest, largest = sizes[0], sizes[-1]
-        for name in ("its scan by psycopg", "its SQL by psycopg"):
-            ratio = p50(largest, "search") / p50(largest, name)
-            found.append((f"search / {name}, p50, {largest['rows']:,} rows {laid}", ratio))
-        if largest is not smallest:
-            grown = f"p50, {smallest['rows']:,} to {largest['rows']:,} rows {laid}"
-            names = ("search", "its scan by psycopg", "search with messages", "context")
-            found += [(f"{name}, {grown}", p50(largest, name) / p50(smallest, name)) for name in names]
-    return found
+        settings = vars(arguments) | {"png": None, "keep": None}
+        return {"settings": settings, "by_size": figures, "ingestion": ingest(key, arguments.ingest, tick)}
 
 
 def show(figures: dict[str, Any], console: Console) -> None:
@@ -331,10 +307,6 @@ def show(figures: dict[str, Any], console: Console) -> None:
         for name, values in by_size["milliseconds"].items():
             table.add_row(name, *(f"{values[each]:.1f}" for each in ("p50", "p95", "p99")))
         console.print(table)
-    table = Table("ratio", "")
-    for name, value in ratios(figures):
-        table.add_row(name, f"{value:.2f}")
-    console.print(table)
     table = Table("messages per second, median batch of 100", "")
     for name, rate in figures["ingestion"].items():
         table.add_row(name, f"{rate:,.0f}")

@@ -8,7 +8,6 @@ set's messages are put to the other's projects, where all of them are about some
 """
 
 import json
-from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -82,8 +81,6 @@ def figures(routed: list[Routed]) -> dict[str, Any]:
     others = [each for each in routed if each.message["expect"] != "clear"]
     new = [each for each in others if each.message["expect"] == "new"]
     sure = [each for each in clear if each.verdict.confidence is Confidence.HIGH]
-    of = Counter(each.message["channel"] for each in clear)
-    right = Counter(each.message["channel"] for each in clear if each.is_right)
     return {
         "clear": len(clear),
         "clear_top_1": round(sum(each.is_right for each in clear) / len(clear), 3),
@@ -97,7 +94,6 @@ def figures(routed: list[Routed]) -> dict[str, Any]:
         "ambiguous_proposed": sum(
             action_of(each.verdict) is Action.PROPOSE for each in others if each not in new
         ),
-        "by_channel": {channel: f"{right[channel]} of {number}" for channel, number in sorted(of.items())},
     }
 
 

@@ -28,7 +28,6 @@ from rich.table import Table
 
 NIGHTS: Final = 6
 COMPARED: Final = 200
-NAMES: Final = ("night", "plain UPDATE, s", "sleep, s", "ratio", "decayed", "archived", "peak memory, MB")
 
 PLAIN = """
 CREATE TABLE bench_plain (id uuid PRIMARY KEY, actor_id uuid NOT NULL, strength float8 NOT NULL,
@@ -151,12 +150,9 @@ def _compare(actor: Any, now: datetime) -> dict[str, Any]:
 
 
 def show(figures: dict[str, Any], console: Console) -> None:
-    table = Table(*NAMES, title=f"Sleep of {figures['rows']:,} memories")
+    table = Table("night", *figures["nights"][0], title=f"Sleep of {figures['rows']:,} memories")
     for number, night in enumerate(figures["nights"], start=1):
-        table.add_row(
-            str(number), f"{night['plain_seconds']:.2f}", f"{night['sleep_seconds']:.2f}", f"{night['ratio']:.2f}",
-            f"{night['decayed']:,}", f"{night['archived']:,}", f"{night['peak_mb']:.1f}",
-        )  # fmt: skip
+        table.add_row(str(number), *(f"{value:,}" for value in night.values()))
     console.print(table)
     compared = figures["compared"]
     console.print(
@@ -177,9 +173,7 @@ def main() -> None:
         default=min(os.cpu_count() or 1, 4),
         help="actors at a time (%(default)s)",
     )
-    parser.add_argument(
-        "--gather", action="store_true", help="after `manage.py cluster_tables`, not as the rows came"
-    )
+    parser.add_argument("--gather", action="store_true", help="after `manage.py cluster_tables`")
     arguments = parser.parse_args()
     if arguments.nights < 2:
         parser.error("--nights are 2 or more")

@@ -6,21 +6,16 @@
     python bench/strength.py --json > figures.json
 
 `strength_worlds.py` invents the lives: what is told, what is asked, what each task needs. Here they are lived through
-the real actions, in a PostgreSQL of its own, with the `hashing` embedder and a simulated clock: `write_memory`,
-`begin_task` and `complete_task`, `sleep` at three every night, `edit_memory` where an end is told. A task's result is
-written from those of the memories it needs that the search returned, so that what is strengthened is what detection by
-keywords finds: a fifth of the answers tell half a fact only, every tenth mentions something beside the point, and
-where a stale fact is found as well it is sometimes the one that is told. Every seventh task that found all it needs is
-called a success. What is needed and was archived is a miss; one to three days later somebody tells it again in other
-words (seven of ten times), or a curator reactivates it.
+the real actions, in a PostgreSQL of its own, with the `hashing` embedder and a simulated clock, with a sleep every
+night. A task's result is written from those of the memories it needs that the search returned: a fifth of the answers
+tell half a fact only, every tenth mentions something beside the point, a stale fact that is found is sometimes told.
+What is needed and was archived is told again one to three days later, or a curator reactivates it.
 
-Each tenth day, from the 30th to the 150th, all that was ever told and has not ended by word (`valid_to`) is judged:
-it is useful if a task of the next 30 days needs it. `precision` is the share of useful ones among the active, `recall`
-the share of active ones among the useful, `needs met` the same with each weighed by how often it is needed.
-
-The other policies rank the same memories by the last use (else the creation), the creation alone, the mean and the
-greatest cosine to the queries of the last 30 days, and the number of uses. Each is one rule for all days and agents,
-cut where it reaches the recall that strength has.
+Each tenth day all that was ever told and has not ended by word (`valid_to`) is judged: it is useful if a task of the
+next 30 days needs it. `precision` is the share of useful ones among the active, `recall` the share of active ones among
+the useful, `needs met` the same with each weighed by how often it is needed. The other policies rank the same memories
+by the last use (else the creation), the mean and the greatest cosine to the queries of the last 30 days, and the number
+of uses. Each is one rule for all days and agents, cut where it reaches the recall that strength has.
 """
 
 import heapq
@@ -106,7 +101,6 @@ class Agent:
     awaited: set[int] = field(default_factory=set)
     """Items that were missed and will be brought back."""
     queries: list[tuple[float, Any]] = field(default_factory=list)
-    vectors: dict[Any, Any] = field(default_factory=dict)
     evenings: dict[int, list[Standing]] = field(default_factory=dict)
     active: list[int] = field(default_factory=list)
     known: list[int] = field(default_factory=list)
@@ -242,49 +236,37 @@ class Agent:
 
     def look(self, day: int) -> None:
         """Note how memories stand in the morning; each tenth day, judge what is active."""
-        rows = self._rows(day)
-        self.active.append(sum(row["status"] == "active" for row in rows.values()))
-        self.known.append(len(rows))
-        if day % EVERY_DAYS == 0 and day:
-            key_of = {memory.pk: key for key, memory in self.memory_of.items()}
-            held = {pk: row for pk, row in rows.items() if pk in key_of}
-            self.evenings[day] = self._standings(day, held, key_of)
-
-    def _rows(self, day: int) -> dict[Any, dict[str, Any]]:
-        """Return the numbers of all memories that have not ended by word."""
         from strength.models import CurrentNumbers
 
         names = ("status", "strength", "access_count", "last_accessed_at", "memory__created_at", "valid_to")
-        rows = CurrentNumbers.objects.filter(actor=self.actor).order_by("pk").values("pk", *names)
-        return {row["pk"]: row for row in rows if row["valid_to"] is None or row["valid_to"] > moment(day)}
+        every = CurrentNumbers.objects.filter(actor=self.actor).order_by("pk").values("pk", *names)
+        rows = [row for row in every if row["valid_to"] is None or row["valid_to"] > moment(day)]
+        self.active.append(sum(row["status"] == "active" for row in rows))
+        self.known.append(len(rows))
+        if day % EVERY_DAYS == 0 and day:
+            key_of = {memory.pk: key for key, memory in self.memory_of.items()}
+            self.evenings[day] = self._standings(day, [row for row in rows if row["pk"] in key_of], key_of)
 
-    def _standings(self, day: int, rows: Mapping[Any, Any], key_of: Mapping[Any, int]) -> list[Standing]:
+    def _standings(self, day: int, rows: Sequence[Any], key_of: Mapping[Any, int]) -> list[Standing]:
         import numpy as np
 
-        needs, memory_ids = self.life.needed(day + NIGHT), list(rows)
+        from strength.models import MemoryIndex
+
+        needs, now = self.life.needed(day + NIGHT), moment(day + NIGHT)
         asked = [vector for at, vector in self.queries if day - HORIZON_DAYS < at <= day]
         cosines = np.zeros((len(rows), 1))
         if asked and rows:
-            cosines = np.array([self._vector(each) for each in memory_ids]) @ np.array(asked).T
+            vectors = dict(MemoryIndex.objects.filter(actor=self.actor).values_list("memory_id", "vector"))
+            cosines = np.array([_unit(vectors[row["pk"]]) for row in rows]) @ np.array(asked).T
         return [
             Standing(
-                key=key_of[pk], is_active=row["status"] == "active", strength=row["strength"],
-                idle_days=(moment(day + NIGHT) - (row["last_accessed_at"] or row["memory__created_at"])) / ONE_DAY,
+                key=key_of[row["pk"]], is_active=row["status"] == "active", strength=row["strength"],
+                idle_days=(now - (row["last_accessed_at"] or row["memory__created_at"])) / ONE_DAY,
                 uses=row["access_count"], similarity=float(near.mean()), nearest=float(near.max()),
-                needs=needs[key_of[pk]],
+                needs=needs[key_of[row["pk"]]],
             )
-            for (pk, row), near in zip(rows.items(), cosines, strict=True)
+            for row, near in zip(rows, cosines, strict=True)
         ]  # fmt: skip
-
-    def _vector(self, memory_id: Any) -> Any:
-        from strength.models import MemoryIndex
-
-        if memory_id not in self.vectors:
-            known = MemoryIndex.objects.filter(actor=self.actor).exclude(memory_id__in=list(self.vectors))
-            self.vectors.update(
-                (pk, _unit(vector)) for pk, vector in known.values_list("memory_id", "vector")
-            )
-        return self.vectors[memory_id]
 
 
 def _unit(vector: Sequence[float]) -> Any:

@@ -10,7 +10,9 @@ from django.urls import URLPattern, URLResolver, include, path
 from drf_spectacular.views import SpectacularAPIView, SpectacularSwaggerView
 
 from memoryhub.admin import base
-from memoryhub.api import agents, errors, health, usage
+from memoryhub.api import agents, health, usage
+from memoryhub.api.errors import OUTSIDE_VIEWS
+from memoryhub.api.problems import plain_problem
 
 
 def home(request: HttpRequest) -> HttpResponse:
@@ -43,31 +45,21 @@ urlpatterns = [
 ]
 
 
-def _by_prefix(for_api: Any, for_people: Any) -> Any:
-    def handler(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
-        handle = for_api if request.path.startswith("/api/") else for_people
-        answer: HttpResponse = handle(request, *args, **kwargs)
-        return answer
+def _error_page(status: int, template: str = "") -> Any:
+    """Return an error handler: a problem for clients of the API, for people a page free of what may have failed."""
+
+    def handler(request: HttpRequest, exception: Exception | None = None) -> HttpResponse:
+        if request.path.startswith("/api/"):
+            return plain_problem(status, *OUTSIDE_VIEWS[status])
+        of_admin = {"is_of_admin": request.path.startswith("/admin/")}
+        return HttpResponse(render_to_string(template or f"{status}.html", of_admin), status=status)
 
     return handler
 
 
-def _page(status: int, template: str = "") -> Any:
-    """Return what shows people the page of an error: by itself, for what failed may be what other pages are made of."""
-
-    def show(request: HttpRequest, exception: Exception | None = None) -> HttpResponse:
-        of_admin = {"is_of_admin": request.path.startswith("/admin/")}
-        return HttpResponse(render_to_string(template or f"{status}.html", of_admin), status=status)
-
-    return show
-
-
-handler400 = _by_prefix(errors.bad_request, _page(400))
-handler403 = _by_prefix(errors.forbidden, _page(403))
-handler404 = _by_prefix(errors.not_found, _page(404))
-handler500 = _by_prefix(errors.server_error, _page(500))
+handler400, handler403, handler404, handler500 = map(_error_page, (400, 403, 404, 500))
 
 
 def csrf_failure(request: HttpRequest, reason: str = "") -> HttpResponse:
-    answer: HttpResponse = _by_prefix(errors.forbidden, _page(403, "403_csrf.html"))(request)
+    answer: HttpResponse = _error_page(403, "403_csrf.html")(request)
     return answer

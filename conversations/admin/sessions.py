@@ -37,7 +37,7 @@ from memoryhub.admin.base import (
     title_with_time,
     truncated,
 )
-from memoryhub.admin.dashboard import RECENT, Section, Tile, count
+from memoryhub.admin.dashboard import RECENT, Section, Tile
 from memoryhub.admin.object_actions import Done, object_action_urls, run_object_action
 
 SESSION_FILTER = "session__id__exact"
@@ -200,16 +200,16 @@ def tiles(now: datetime) -> list[Tile]:
     sessions, messages = Session.objects.all(), Message.objects.all()
     return [
         Tile(
-            _("Sessions"), count(sessions), _("conversations"), Session,
-            recent=count(sessions.filter(started_at__gte=now - RECENT)),
+            _("Sessions"), sessions, _("conversations"), Session,
+            recent=sessions.filter(started_at__gte=now - RECENT),
         ),
         Tile(
-            _("Messages"), count(messages), _("stored"), Message,
-            recent=count(messages.filter(created_at__gte=now - RECENT)),
+            _("Messages"), messages, _("stored"), Message,
+            recent=messages.filter(created_at__gte=now - RECENT),
         ),
         Tile(
-            _("Unanswered"), count(unanswered), _("questions the model failed in 24 hours"), ChatTurn,
+            _("Unanswered"), unanswered, _("questions the model failed in 24 hours"), ChatTurn,
             section=Section.BACKGROUND,
         ),
-        Tile(_("Contexts"), count(day), _("assembled in the last 24 hours"), Receipt),
+        Tile(_("Contexts"), day, _("assembled in the last 24 hours"), Receipt),
     ]  # fmt: skip

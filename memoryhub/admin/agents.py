@@ -7,7 +7,6 @@ from django.contrib import admin
 from django.core.exceptions import ValidationError
 from django.http import HttpRequest
 from django.utils.html import format_html
-from django.utils.safestring import SafeString
 from django.utils.translation import gettext_lazy as _
 from unfold.contrib.filters.admin import (
     ChoicesDropdownFilter,
@@ -19,26 +18,17 @@ from unfold.widgets import UnfoldAdminCheckboxSelectMultipleWidget
 from memoryhub.admin.base import (
     ActionAdmin,
     ActionForm,
-    FormRejected,
     actor_title,
     clock,
-    error_on,
-    error_on_own_field,
     excerpt,
-    policy_errors,
     principal,
-    version_conflict,
 )
 from memoryhub.admin.fields import LinesField, ObjectField, ProseField
 from memoryhub.auth.actions import (
-    AgentExists,
-    AgentUnknown,
-    VersionMismatch,
     create_agent,
     set_actor_policy,
     update_agent,
 )
-from memoryhub.auth.domain import Forbidden
 from memoryhub.tenancy.domain import STRATEGIES, PolicyError
 from memoryhub.tenancy.models import Actor, Agent
 from memoryhub.tenancy.namespaces import NamespaceError, namespace_queries
@@ -53,10 +43,9 @@ EDITABLE = frozenset(
 
 
 def _check_retrieval(value: dict[str, Any]) -> None:
-    if not value:
-        return
     try:
-        namespace_queries(value, agent_id="agent", user_id="", field="retrieval_config")
+        if value:
+            namespace_queries(value, agent_id="agent", user_id="", field="retrieval_config")
     except NamespaceError as error:
         raise ValidationError(str(error)) from error
 
@@ -117,10 +106,6 @@ class AgentForm(ActionForm):
         return values
 
 
-def _new_agent_refused(error: Any) -> FormRejected:
-    return error_on("agent_id")(error) if "agent_id" in error.errors else policy_errors(error)
-
-
 @admin.register(Agent)
 class AgentAdmin(ActionAdmin):
     """Agents; there is no action that deletes one."""
@@ -149,14 +134,6 @@ class AgentAdmin(ActionAdmin):
         (_("History"), {"fields": (("version", "created_at", "updated_at"),)}),
     )
     add_fieldsets = fieldsets[:-1]
-    refusals = {
-        PolicyError: _new_agent_refused,
-        AgentExists: error_on("agent_id"),
-        AgentUnknown: error_on(None),
-        VersionMismatch: version_conflict,
-        NamespaceError: error_on_own_field,
-        Forbidden: error_on(None),
-    }
 
     @admin.display(description=_("name"), ordering="name")
     def shown_name(self, agent: Agent) -> str:
@@ -209,7 +186,6 @@ class ActorAdmin(ActionAdmin):
     fields = ("id", ("agent", "user_id"), "created_at", "policy")
     change_form_outer_after_template = "admin/memoryhub/includes/effective_policy.html"
     list_select_related = ("agent",)
-    refusals = {PolicyError: policy_errors}
 
     @admin.display(description=_("user"), ordering="user_id")
     def shown_user(self, actor: Actor) -> Any:
@@ -240,10 +216,6 @@ class ActorAdmin(ActionAdmin):
         return {"effective_policy": _effective(stored.agent, stored)}
 
 
-def _code(value: object) -> SafeString:
-    return format_html("<code>{}</code>", value)
-
-
 def _effective(agent: Agent, actor: Actor | None) -> dict[str, Any]:
     overridden = {**agent.policy, **(actor.policy if actor else {})}
     try:
@@ -251,8 +223,13 @@ def _effective(agent: Agent, actor: Actor | None) -> dict[str, Any]:
     except PolicyError as error:
         # What was typed and refused is on the form's own copy; what is stored can always be used.
         return {"headers": [_("Value"), _("Problem")], "rows": [list(each) for each in error.errors.items()]}
+    code = "<code>{}</code>"
     rows = [
-        [_code(name), _code(value), _("overridden") if name in overridden else _("default")]
+        [
+            format_html(code, name),
+            format_html(code, value),
+            _("overridden") if name in overridden else _("default"),
+        ]
         for name, value in values.items()
     ]
     return {"headers": [_("Value"), _("Effective value"), _("From")], "rows": rows}

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Final
+from typing import Any, Final, cast
 from uuid import UUID
 
 from django import forms
@@ -32,7 +32,10 @@ from django.utils.translation import gettext_lazy as _
 from unfold.admin import ModelAdmin
 from unfold.contrib.filters.admin import RangeDateTimeFilter, TextFilter
 
+from memoryhub.auth.actions import VersionMismatch
 from memoryhub.auth.domain import Principal, curator
+from memoryhub.errors import DomainError
+from memoryhub.tenancy.domain import PolicyError
 from memoryhub.tenancy.models import Actor
 
 EXCERPT = 120
@@ -50,58 +53,43 @@ def clock() -> datetime:
     return timezone.now()
 
 
-class FormRejected(Exception):
-    """Validation errors raised by an action, by form field (None: the form as a whole)."""
-
-    def __init__(self, errors: Mapping[str | None, Sequence[Any]], *, version: int | None = None) -> None:
-        self.errors = errors
-        self.version = version
-        super().__init__("An action refused a change made in the admin.")
+def policy_errors(error: PolicyError) -> list[str]:
+    return [f"{key}: {problem}" for key, problem in error.errors.items()]
 
 
-Refusal = Callable[[Any], FormRejected]
-
-
-def error_on(field: str | None) -> Refusal:
-    return lambda error: FormRejected({field: [str(error)]})
-
-
-def error_on_own_field(error: Any) -> FormRejected:
-    return FormRejected({error.field: [str(error)]})
-
-
-def policy_errors(error: Any) -> FormRejected:
-    return FormRejected({"policy": [f"{key}: {problem}" for key, problem in error.errors.items()]})
-
-
-def version_conflict(error: Any) -> FormRejected:
-    """Translate a VersionMismatch; what was typed stays, and a second save replaces the other change."""
-    problem = _(
-        "This was changed while you edited it. What you typed is kept here and not saved: open the page anew to see "
-        "the other change, or save again to replace it."
-    )
-    return FormRejected({None: [problem]}, version=error.current)
+def form_errors(error: DomainError | PolicyError) -> list[tuple[str, Any]]:
+    """Return what a form says of an action's error, each with the field that it is about."""
+    if isinstance(error, VersionMismatch):
+        # What was typed stays, and a second save replaces the other change.
+        problem = _(
+            "This was changed while you edited it. What you typed is kept here and not saved: open the page anew to "
+            "see the other change, or save again to replace it."
+        )
+        return [("", problem)]
+    if isinstance(error, DomainError):
+        return [(error.field, str(error))]
+    if "agent_id" in error.errors:
+        return [("agent_id", str(error))]
+    return [("policy", problem) for problem in policy_errors(error)]
 
 
 class ActionForm(forms.ModelForm):
     """A form whose values go to an action, and that shows the action's validation errors."""
 
-    refused: FormRejected | None = None
+    refused: DomainError | PolicyError | None = None
     # Fields whose values have another form here than in the model; the instance itself is never saved.
     not_checked_as_stored: frozenset[str] = frozenset()
 
     def __init__(self, data: Any = None, *args: Any, **kwargs: Any) -> None:
-        if data is not None and self.refused is not None and self.refused.version is not None:
+        if data is not None and isinstance(self.refused, VersionMismatch):
             data = data.copy()
-            data["expected_version"] = self.refused.version
+            data["expected_version"] = self.refused.current
         super().__init__(data, *args, **kwargs)
 
     def clean(self) -> dict[str, Any]:
         values = super().clean() or self.cleaned_data
-        if self.refused is not None:
-            for field, problems in self.refused.errors.items():
-                for problem in problems:
-                    self.add_error(field if field in self.fields else None, problem)
+        for field, problem in form_errors(self.refused) if self.refused else ():
+            self.add_error(field if field in self.fields else None, problem)
         return values
 
     def _get_validation_exclusions(self) -> set[str]:
@@ -172,7 +160,9 @@ class HubAdmin(ModelAdmin):
 
     def response_action(self, request: HttpRequest, queryset: QuerySet[Any]) -> HttpResponse | None:
         """Run a list's action; an id that cannot exist gives a message, not an error page."""
-        if not _can_be_ids(queryset, request.POST.getlist(helpers.ACTION_CHECKBOX_NAME)):
+        try:  # apart from the action, whose own errors must not be mistaken for these
+            queryset.filter(pk__in=request.POST.getlist(helpers.ACTION_CHECKBOX_NAME))
+        except (ValidationError, ValueError):
             self.message_user(request, _("One of the selected rows does not exist."), messages.ERROR)
             return HttpResponseRedirect(request.get_full_path())
         answer: HttpResponse | None = super().response_action(request, queryset)
@@ -226,15 +216,6 @@ class HubAdmin(ModelAdmin):
         return answer
 
 
-def _can_be_ids(rows: QuerySet[Any], keys: Sequence[str]) -> bool:
-    """Return whether these keys can be ids; checked apart, so that an action's own error is not mistaken for theirs."""
-    try:
-        rows.filter(pk__in=keys)
-    except (ValidationError, ValueError):
-        return False
-    return True
-
-
 class ReadOnlyAdmin(HubAdmin):
     """Base of read-only screens."""
 
@@ -249,25 +230,16 @@ class ReadOnlyAdmin(HubAdmin):
 
 
 class ActionAdmin(HubAdmin):
-    """Screens whose forms call actions: `act` calls, `refusals` translates the action's errors."""
+    """Screens whose forms call actions, by `act`; the action's errors come back in the form."""
 
     add_form: type[ActionForm] | None = None
-    refusals: Mapping[type[Exception], Refusal] = {}
 
     def act(self, request: HttpRequest, row: Any, form: Any, change: bool) -> Model:
         raise NotImplementedError
 
     def save_model(self, request: HttpRequest, obj: Any, form: Any, change: bool) -> None:
-        try:
-            saved = self.act(request, obj, form, change)
-        except tuple(self.refusals) as error:
-            raise self.refusal(error) from error
-        obj.pk = saved.pk
+        obj.pk = self.act(request, obj, form, change).pk
         obj.refresh_from_db()
-
-    def refusal(self, error: Exception) -> FormRejected:
-        translate = next(each for kind, each in self.refusals.items() if isinstance(error, kind))
-        return translate(error)
 
     def get_form(
         self, request: HttpRequest, obj: Any = None, change: bool = False, **kwargs: Any
@@ -289,7 +261,7 @@ class ActionAdmin(HubAdmin):
         view = super().changeform_view
         try:
             answer: HttpResponse = view(request, object_id, form_url, extra_context)
-        except FormRejected as refused:
+        except (DomainError, PolicyError) as refused:
             request.refused = refused  # type: ignore[attr-defined]
             answer = view(request, object_id, form_url, extra_context)
         return answer
@@ -321,7 +293,6 @@ def link_to(page: str, key: object, text: object) -> SafeString:
 
 
 def coloured(colours: Mapping[str, str]) -> Callable[[Any], Any]:
-    """Mark a list column as shown in unfold's coloured labels, by value."""
 
     def mark(function: Any) -> Any:
         function.label = dict(colours)
@@ -363,7 +334,6 @@ def as_uuid(text: str) -> UUID | None:
         return None
 
 
-LONGEST_USER = 60
 LONGEST_TITLE = 80
 
 
@@ -371,7 +341,7 @@ def actor_title(actor: Actor) -> str:
     """Return the agent and user as plain text, isolated for bidirectional text."""
     if not actor.user_id:
         return actor.agent_id
-    return f"{actor.agent_id} / \u2068{truncated(actor.user_id, LONGEST_USER)}\u2069"
+    return f"{actor.agent_id} / \u2068{truncated(actor.user_id, 60)}\u2069"
 
 
 def title_with_time(what: Any, at: datetime) -> str:
@@ -389,16 +359,13 @@ def grouped(number: int) -> str:
     return str(number_format(number, use_l10n=True, force_grouping=True))
 
 
-View = Callable[..., HttpResponse]
-
-
 @dataclass(frozen=True)
 class Page:
     """A page below /admin/: address, URL name, view, and the permissions it takes, all of them."""
 
     address: str
     name: str
-    view: View
+    view: Callable[..., HttpResponse]
     needs: tuple[str, ...]
 
 
@@ -411,26 +378,20 @@ def needs_of(name: str) -> tuple[str, ...]:
 
 
 def page_urls() -> list[URLPattern]:
-    return [
-        path(page.address, admin.site.admin_view(closed(page.view, page.needs)), name=page.name)
-        for page in PAGES
-    ]
+    """Return the URLs of all pages; people who lack one of a page's permissions get 403."""
 
+    def opened(page: Page) -> Callable[..., HttpResponse]:
+        def view(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
+            if not cast(Any, request.user).has_perms(page.needs):
+                raise PermissionDenied
+            return page.view(request, *args, **kwargs)
 
-def closed(view: View, needs: tuple[str, ...]) -> View:
-    """Return a view that answers 403 to people who lack one of the permissions."""
+        return view
 
-    def behind(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
-        user: Any = request.user
-        if not user.has_perms(needs):
-            raise PermissionDenied
-        return view(request, *args, **kwargs)
-
-    return behind
+    return [path(page.address, admin.site.admin_view(opened(page)), name=page.name) for page in PAGES]
 
 
 def render_page(request: HttpRequest, template: str, *, title: Any, **context: Any) -> HttpResponse:
-    """Return a page in the admin's frame."""
     frame = admin.site.each_context(request)
     return TemplateResponse(request, template, {**frame, "title": title, **context})
 

@@ -10,12 +10,9 @@ from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import reverse
 from django.utils.translation import gettext_lazy as _
 
-from memoryhub.admin.base import ActionAdmin, ActionForm, OwnedMixin, error_on, version_conflict
+from memoryhub.admin.base import ActionAdmin, ActionForm, OwnedMixin
 from memoryhub.admin.fields import ReasonField
 from memoryhub.admin.object_actions import change_url, report_done
-from memoryhub.auth.actions import VersionMismatch
-from memoryhub.auth.domain import Forbidden
-from memoryhub.auth.tenancy import UnknownRow
 
 
 class VersionedForm(ActionForm):
@@ -32,11 +29,6 @@ class VersionedForm(ActionForm):
 class CuratedAdmin(OwnedMixin, ActionAdmin):
     """Screens whose saved form can be undone; `editing_fields` are hidden from those who may only look."""
 
-    refusals: Mapping[type[Exception], Any] = {
-        VersionMismatch: version_conflict,
-        UnknownRow: error_on(None),
-        Forbidden: error_on(None),
-    }
     editing_fields: frozenset[str] = frozenset({"reason"})
 
     def get_fieldsets(self, request: HttpRequest, obj: Any = None) -> Any:

@@ -54,13 +54,6 @@ class Count:
         return gettext("about %(number)s") % {"number": shown} if self.is_estimate else shown
 
 
-@dataclass(frozen=True)
-class Uncounted:
-    """Rows that are counted together with those of the other tiles."""
-
-    rows: QuerySet[Any]
-
-
 class Section(StrEnum):
     """Sections of the page, in order."""
 
@@ -80,8 +73,8 @@ SECTION_TITLES: dict[Section, Any] = {
 class Tile:
     """One figure of the first page: what it counts, the figure, a line below it, and the list behind it.
 
-    `recent` counts what came in the last seven days. `alarm` is shown above all tiles. `page` names a page of
-    `ADMIN_PAGES` where that is the better way to go on than the list.
+    `figure` and `recent` (the last seven days) may be rows: those of all tiles are counted together. `alarm` is shown
+    above all tiles. `page` names a page of `PAGES` where that is the better way to go on than the list.
     """
 
     title: Any
@@ -145,19 +138,13 @@ PANELS: Final[list[Panel]] = []
 """The panels of all apps, in order; apps register theirs when they are ready."""
 
 
-def count(rows: QuerySet[Any]) -> Uncounted:
-    return Uncounted(rows)
-
-
 def counted(tiles: Sequence[Tile]) -> list[Tile]:
     """Return the tiles with their counts, read by three statements."""
-    wanted = [
-        each.rows for tile in tiles for each in (tile.figure, tile.recent) if isinstance(each, Uncounted)
-    ]
+    wanted = [each for tile in tiles for each in (tile.figure, tile.recent) if isinstance(each, QuerySet)]
     figures = iter(_counts(wanted) if wanted else [])
 
     def known(figure: Any) -> Any:
-        return next(figures) if isinstance(figure, Uncounted) else figure
+        return next(figures) if isinstance(figure, QuerySet) else figure
 
     return [replace(tile, figure=known(tile.figure), recent=known(tile.recent)) for tile in tiles]
 
@@ -189,14 +176,19 @@ def _together(compiled: Sequence[tuple[str, Any]]) -> tuple[str, list[Any]]:
 
 
 def ground_tiles(now: datetime) -> list[Tile | Happening]:
-    """Return the core's tiles, and what people did recently."""
     usable = ApiKey.objects.usable(now)
     return [
-        Tile(_("Agents"), count(Agent.objects.all()), _("with a memory of their own"), Agent),
-        Tile(_("Actors"), count(Actor.objects.all()), _("agents and their users"), Actor),
-        Tile(_("API keys"), count(usable), _("usable now"), ApiKey, "?state=usable"),
+        Tile(_("Agents"), Agent.objects.all(), _("with a memory of their own"), Agent),
+        Tile(_("Actors"), Actor.objects.all(), _("agents and their users"), Actor),
+        Tile(_("API keys"), usable, _("usable now"), ApiKey, "?state=usable"),
         _background_tile(now),
-        *_done_by_people(),
+        *(
+            Happening(
+                entry.at, audit_title(entry.verb, entry.object_kind), entry.who_name, model, entry.object_id
+            )
+            for entry in AuditEntry.objects.filter(who_kind=PrincipalKind.CURATOR)[:LOOKED_THROUGH]
+            if (model := model_of(entry.object_kind)) is not None
+        ),
     ]
 
 
@@ -214,15 +206,6 @@ def _background_tile(now: datetime) -> Tile:
     return Tile(_("Jobs"), waiting, MOODS[state.mood], Job, section=Section.BACKGROUND, alarm=alarm)
 
 
-def _done_by_people() -> Iterator[Happening]:
-    for entry in AuditEntry.objects.filter(who_kind=PrincipalKind.CURATOR)[:LOOKED_THROUGH]:
-        model = model_of(entry.object_kind)
-        if model is not None:
-            yield Happening(
-                entry.at, audit_title(entry.verb, entry.object_kind), entry.who_name, model, entry.object_id
-            )
-
-
 @dataclass(frozen=True)
 class Provider:
     """A configured provider and the outcome of its last call."""
@@ -236,14 +219,11 @@ class Provider:
         return self.last is not None and self.last.outcome == OK
 
 
-def _providers(now: datetime, *, with_calls: bool) -> list[Provider]:
+def _providers(now: datetime, *, with_calls: bool) -> Iterator[Provider]:
     names = ((_("Language model"), settings.LLM.provider), (_("Embedder"), settings.EMBEDDING.provider))
-    return [Provider(purpose, name, _last_call(name, now) if with_calls else None) for purpose, name in names]
-
-
-def _last_call(provider: str, now: datetime) -> LedgerEntry | None:
-    week = LedgerEntry.objects.filter(created_at__gte=now - RECENT, provider=provider)
-    return week.order_by("-created_at", "-id").first()
+    for purpose, name in names:
+        week = LedgerEntry.objects.filter(created_at__gte=now - RECENT, provider=name)
+        yield Provider(purpose, name, week.order_by("-created_at", "-id").first() if with_calls else None)
 
 
 def _spaces() -> dict[str, Any]:
@@ -260,27 +240,24 @@ def _spaces() -> dict[str, Any]:
     }
 
 
-def _in(section: Section, tiles: Iterable[Tile]) -> list[Tile]:
-    return sorted((tile for tile in tiles if tile.section is section), key=lambda tile: not tile.is_waiting)
-
-
 def first_page(request: HttpRequest, context: dict[str, Any]) -> dict[str, Any]:
     """Add what this person may see to the context (`DASHBOARD_CALLBACK` of unfold)."""
     now, user = clock(), cast(Any, request.user)
     offered = [each for panel in PANELS for each in panel(now)]
     seen = [each for each in offered if user.has_perm(each.permission)]
     tiles = counted([each for each in seen if isinstance(each, Tile)])
+    tiles.sort(key=lambda tile: not tile.is_waiting)
     happenings = sorted((each for each in seen if isinstance(each, Happening)), key=lambda each: each.at)
     context |= {
         "tiles": tiles,
         "sections": [
-            {"name": section, "title": title, "tiles": _in(section, tiles)}
+            {"name": section, "title": title, "tiles": [tile for tile in tiles if tile.section is section]}
             for section, title in SECTION_TITLES.items()
         ],
         "nothing_to_decide": not any(tile.is_waiting for tile in tiles),
         "happenings": happenings[: -MOST_HAPPENINGS - 1 : -1],
         "alarms": [tile.alarm for tile in tiles if tile.alarm is not None],
-        "providers": _providers(now, with_calls=user.has_perm(may_see(LedgerEntry))),
+        "providers": list(_providers(now, with_calls=user.has_perm(may_see(LedgerEntry)))),
         "sees_anything": bool(tiles),
         **_spaces(),
     }

@@ -2,14 +2,14 @@
 
 Built on diff-match-patch, which stops at a deadline: what there was no time for counts as changed. Words and lines are
 encoded as single characters for it, so that no word is marked in part; for the same reason its own semantic clean-up,
-which moves single characters, is replaced by `_without_chance_matches`.
+which moves single characters, is replaced by that of `word_spans`.
 """
 
 import re
 import time
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Final
@@ -96,8 +96,7 @@ def _diffs(one: str, other: str, deadline: float) -> _Diffs:
 
 
 def _search(one: str, other: str, deadline: float) -> _Diffs:
-    found: _Diffs = _DIFFER.diff_main(one, other, False, deadline)
-    return found
+    return list(_DIFFER.diff_main(one, other, False, deadline))
 
 
 def _anchors(one: str, other: str) -> list[tuple[int, int]]:
@@ -133,23 +132,21 @@ def _unique(text: str) -> dict[str, int]:
 
 
 def word_spans(one: str, other: str, deadline: float | None = None) -> list[Span]:
-    """Return both texts in spans of words; of scripts without spaces, in spans of characters."""
-    compared = _tokens_compared(
-        _WORDS.findall(one), _WORDS.findall(other), page_deadline() if deadline is None else deadline
-    )
-    spans = [Span("".join(mine), "".join(theirs), own) for mine, theirs, own in compared]
-    return _joined(_without_chance_matches(spans))
+    """Return both texts in spans of words; of scripts without spaces, in spans of characters.
+
+    What is shared by chance between two differences counts as different too: a letter, a space, a particle.
+    """
+    deadline = page_deadline() if deadline is None else deadline
+    compared = list(_tokens_compared(_WORDS.findall(one), _WORDS.findall(other), deadline))
+    spans = []
+    for place, (mine, theirs, own) in enumerate(compared):
+        text, is_between = "".join(mine), 0 < place < len(compared) - 1
+        is_chance = is_between and len(text.strip()) < LEAST_SHARED
+        spans.append(Span(text, "".join(theirs), own or is_chance))
+    return _joined(spans)
 
 
-def _without_chance_matches(spans: Sequence[Span]) -> Iterator[Span]:
-    """Take what is shared by chance between two differences as different too: a letter, a space, a particle."""
-    last = len(spans) - 1
-    for place, span in enumerate(spans):
-        is_chance = not span.own and 0 < place < last and len(span.one.strip()) < LEAST_SHARED
-        yield Span(span.one, span.other, own=span.own or is_chance)
-
-
-def _joined(spans: Iterator[Span]) -> list[Span]:
+def _joined(spans: Iterable[Span]) -> list[Span]:
     joined: list[Span] = []
     for span in spans:
         if joined and joined[-1].own == span.own:
@@ -186,26 +183,23 @@ def inline_diff(before: str, after: str, deadline: float | None = None) -> list[
     for span in word_spans(before, after, deadline):
         parts = ((GONE, span.one), (NEW, span.other)) if span.own else ((SAME, span.one),)
         runs += [Run(kind, text) for kind, text in parts if text]
-    return list(_limited(_with_context(runs)))
+    return list(_limited(runs))
 
 
-def _with_context(runs: Sequence[Run]) -> Iterator[Run]:
-    """Yield the runs; of long ones that stayed, what is next to a change."""
-    last = len(runs) - 1
+def _limited(runs: Sequence[Run]) -> Iterator[Run]:
+    """Yield the runs up to LONGEST_SHOWN characters; of long ones that stayed, what is next to a change."""
+    shown: list[Run] = []
     for place, run in enumerate(runs):
         if run.kind != SAME or len(run.text) <= 2 * AROUND:
-            yield run
+            shown.append(run)
             continue
         if place > 0:
-            yield Run(SAME, run.text[:AROUND])
-        yield Run(CUT, "…")
-        if place < last:
-            yield Run(SAME, run.text[-AROUND:])
-
-
-def _limited(runs: Iterator[Run]) -> Iterator[Run]:
+            shown.append(Run(SAME, run.text[:AROUND]))
+        shown.append(Run(CUT, "…"))
+        if place < len(runs) - 1:
+            shown.append(Run(SAME, run.text[-AROUND:]))
     left = LONGEST_SHOWN
-    for run in runs:
+    for run in shown:
         if len(run.text) > left:
             yield Run(run.kind, run.text[:left])
             yield Run(CUT, "…")
@@ -248,20 +242,16 @@ def side_by_side(one: str, other: str) -> list[Row] | None:
         if span.own:
             rows[-1].append(span)
             continue
-        first, *others = _sentences(span.one)
+        # Each sentence with its end; the last one may be empty.
+        ends = [found.end() for found in _END.finditer(span.one)]
+        first, *others = (span.one[begin:end] for begin, end in pairwise([0, *ends, len(span.one)]))
         rows[-1].append(Span(first, first, own=False))
         rows += [[Span(sentence, sentence, own=False)] for sentence in others]
     return [row for spans in rows if (row := Row(*_sides(spans))).one or row.other]
 
 
-def _sentences(text: str) -> list[str]:
-    """Return a text in sentences, each with its end; the last one may be empty."""
-    ends = [found.end() for found in _END.finditer(text)]
-    return [text[begin:end] for begin, end in pairwise([0, *ends, len(text)])]
-
-
 def _sides(spans: Sequence[Span], shorten: bool = False) -> tuple[list[Part], list[Part]]:
-    joined = _joined(iter(spans))
+    joined = _joined(spans)
     make = _shortened if shorten else Part
     return [make(span.one, span.own) for span in joined if span.one], [
         make(span.other, span.own) for span in joined if span.other

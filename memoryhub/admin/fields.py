@@ -5,7 +5,7 @@ take JSON that PostgreSQL refuses. An edit must change what a person changed and
 """
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 from django import forms
@@ -18,7 +18,6 @@ from memoryhub.validators import UnusableJSON, parse_json
 
 LONGEST_JSON = 64_000
 LONGEST_REASON = 1000
-Check = Callable[[dict[str, Any]], None]
 
 
 def with_plain_line_ends(text: str) -> str:
@@ -36,7 +35,6 @@ class ProseField(forms.CharField):
         return with_plain_line_ends(super().to_python(value) or "")
 
     def clean(self, value: Any) -> str:
-        """Return the text; raises a validation error for nothing but white space where one is needed."""
         text: str = super().clean(value)
         if self.required and not text.strip():
             raise ValidationError(_("This must hold more than white space."), code="required")
@@ -73,7 +71,6 @@ class LinesField(forms.CharField):
         return "\n".join(value) if isinstance(value, list | tuple) else value
 
     def clean(self, value: Any) -> Any:
-        """Return the lines that hold something; raises a validation error for too many and too long ones."""
         lines = _lines(super().clean(value))
         if len(lines) > self.most:
             raise ValidationError(_("At most %(most)d lines."), params={"most": self.most}, code="most")
@@ -93,7 +90,7 @@ def _lines(text: str) -> list[str]:
 class ObjectField(forms.JSONField):
     """A JSON object that can be stored; `check` raises ValidationError for one that cannot be used."""
 
-    def __init__(self, *, check: Check | None = None, **kwargs: Any) -> None:
+    def __init__(self, *, check: Callable[[dict[str, Any]], None] | None = None, **kwargs: Any) -> None:
         self.check = check
         widget = UnfoldAdminTextareaWidget(attrs={"rows": 6, "spellcheck": "false"})
         super().__init__(**{"required": False, "widget": widget, **kwargs})
@@ -107,7 +104,6 @@ class ObjectField(forms.JSONField):
         return InvalidJSONInput(data or "")
 
     def to_python(self, value: Any) -> Any:
-        """Return the object; raises a validation error for other values, huge ones, and odd numbers."""
         if isinstance(value, dict):
             return value
         text = (value or "").strip()
@@ -136,7 +132,7 @@ class ObjectField(forms.JSONField):
             return True
 
 
-def text_values(longest: int, *, most: int = 50, longest_key: int = 100) -> Check:
+def text_values(longest: int, *, most: int = 50, longest_key: int = 100) -> Callable[[dict[str, Any]], None]:
     """Return a check that an object maps a few short names to texts."""
 
     def check(value: dict[str, Any]) -> None:
@@ -149,7 +145,3 @@ def text_values(longest: int, *, most: int = 50, longest_key: int = 100) -> Chec
             raise ValidationError(problem, params={"most": most, "longest": longest})
 
     return check
-
-
-def choices_of(words: Sequence[str]) -> list[tuple[str, str]]:
-    return [(word, word) for word in words]

@@ -1,9 +1,8 @@
 """Screens of jobs, with their errors and the state of the workers. For administrators."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
-from uuid import UUID
 
 from django.contrib import admin, messages
 from django.core.exceptions import PermissionDenied
@@ -27,7 +26,6 @@ from memoryhub.admin.base import (
     principal,
     title_with_time,
 )
-from memoryhub.admin.fields import choices_of
 from memoryhub.admin.object_actions import (
     Confirmation,
     Done,
@@ -89,7 +87,7 @@ class KindFilter(DropdownFilter):
     parameter_name = "kind"
 
     def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, Any]]:
-        return choices_of(sorted(KINDS))
+        return [(kind, kind) for kind in sorted(KINDS)]
 
     def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
         return queryset.filter(kind=self.value()) if self.value() else queryset
@@ -208,8 +206,6 @@ class JobAdmin(ReadOnlyAdmin):
     def shown_error(self, job: Job) -> str:
         return excerpt(job.error) if job.error else "-"
 
-    # Decisions: about one job by its page's button, about many after a confirmation.
-
     @admin.action(description=_("Retry, up to three attempts"), permissions=["retry"])
     def send_back(self, request: HttpRequest, queryset: QuerySet[Job]) -> HttpResponse | None:
         return self._decide_many(request, queryset, "send_back")
@@ -221,7 +217,26 @@ class JobAdmin(ReadOnlyAdmin):
     def _decide_many(self, request: HttpRequest, queryset: QuerySet[Job], verb: str) -> HttpResponse | None:
         decision, keys = DECISIONS[verb], selected_ids(queryset)
         if not is_confirmed(request):
-            return confirmation_page(self, request, _confirmation(decision, keys), action=verb, keys=keys)
+            fitting = list(Job.objects.filter(pk__in=keys, state__in=decision.states).order_by("kind", "pk"))
+            question = Confirmation(
+                title=decision.title,
+                sentences=[
+                    decision.announcement % {"count": len(fitting)},
+                    *counted((decision.skipped, len(keys) - len(fitting))),
+                ],
+                examples=[
+                    format_html(
+                        "{} ({}) {}",
+                        job.kind,
+                        STATE_WORDS[job.state],
+                        excerpt(job.error) if job.error else "",
+                    )
+                    for job in fitting
+                ],
+                button=decision.button,
+                may_go_on=bool(fitting),
+            )
+            return confirmation_page(self, request, question, action=verb, keys=keys)
         count = decision.action(
             job_ids=keys, by=principal(request), reason=submitted_reason(request), now=clock()
         )
@@ -256,34 +271,14 @@ class JobAdmin(ReadOnlyAdmin):
         return bool(request.user.has_perm("memoryhub.change_job"))
 
     def context_of(self, request: HttpRequest, row: Any) -> dict[str, Any]:
-        fitting = [verb for verb, decision in DECISIONS.items() if row.state in decision.states]
+        verb = next((verb for verb, decision in DECISIONS.items() if row.state in decision.states), "")
         return {
-            "verb": fitting[0] if fitting and self.has_retry_permission(request) else "",
-            "decide_address": reverse(f"admin:memoryhub_job_{fitting[0]}", args=[row.pk]) if fitting else "",
-            "button": DECISIONS[fitting[0]].button if fitting else "",
+            "verb": verb if self.has_retry_permission(request) else "",
+            "decide_address": reverse(f"admin:memoryhub_job_{verb}", args=[row.pk]) if verb else "",
+            "button": DECISIONS[verb].button if verb else "",
             "explained": STATE_EXPLAINED[row.state],
             "decisions": AuditEntry.objects.filter(object_kind="job", object_id=str(row.pk))[:MOST_DECISIONS],
         }
-
-
-def _confirmation(decision: Decision, keys: Sequence[UUID]) -> Confirmation:
-    fitting = list(Job.objects.filter(pk__in=keys, state__in=decision.states).order_by("kind", "pk"))
-    return Confirmation(
-        title=decision.title,
-        sentences=[
-            decision.announcement % {"count": len(fitting)},
-            *counted((decision.skipped, len(keys) - len(fitting))),
-        ],
-        examples=[_example(job) for job in fitting],
-        button=decision.button,
-        may_go_on=bool(fitting),
-    )
-
-
-def _example(job: Job) -> Any:
-    return format_html(
-        "{} ({}) {}", job.kind, STATE_WORDS[job.state], excerpt(job.error) if job.error else ""
-    )
 
 
 MOODS: dict[Mood, Any] = {
@@ -308,24 +303,18 @@ class BackgroundStatus:
 
 
 def background_status(state: JobsStatus) -> BackgroundStatus:
-    return BackgroundStatus(state.mood, f"{_workers(state)} {_counts(state)}", _advice(state))
-
-
-def _workers(state: JobsStatus) -> str:
     if state.mood is not Mood.DOWN:
         words = ngettext("%(count)d worker, %(mood)s:", "%(count)d workers, %(mood)s:", state.workers)
-        return words % {"count": state.workers, "mood": MOODS[state.mood]}
-    if state.last_seen_at is None:
-        return gettext("No worker is there (none was ever seen); the background may be down:")
-    seen = date_format(state.last_seen_at, "DATETIME_FORMAT")
-    return gettext("No worker is there (the last was seen at %(time)s); the background may be down:") % {
-        "time": seen
+        workers = words % {"count": state.workers, "mood": MOODS[state.mood]}
+    elif state.last_seen_at is None:
+        workers = gettext("No worker is there (none was ever seen); the background may be down:")
+    else:
+        words = gettext("No worker is there (the last was seen at %(time)s); the background may be down:")
+        workers = words % {"time": date_format(state.last_seen_at, "DATETIME_FORMAT")}
+    counts = gettext("%(queued)d jobs wait, %(running)d run, %(failed)d failed, %(dead)d are dead.") % {
+        each.value: state.jobs.get(each, 0) for each in State
     }
-
-
-def _counts(state: JobsStatus) -> str:
-    counts = {each.value: state.jobs.get(each, 0) for each in State}
-    return gettext("%(queued)d jobs wait, %(running)d run, %(failed)d failed, %(dead)d are dead.") % counts
+    return BackgroundStatus(state.mood, f"{workers} {counts}", _advice(state))
 
 
 def _advice(state: JobsStatus) -> str:

@@ -3,8 +3,7 @@
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
-from string import Template
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from django import forms
 from django.contrib import admin, messages
@@ -12,6 +11,7 @@ from django.contrib.admin import helpers
 from django.contrib.auth.models import AnonymousUser
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
+from django.template.loader import render_to_string
 from django.urls import reverse
 from django.utils.formats import date_format
 from django.utils.html import format_html
@@ -87,18 +87,15 @@ class KeyForm(ActionForm):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         if "scopes" in self.fields:
-            self._offer(scopes_to_give(self.issuer))
+            scopes, offered = scopes_to_give(self.issuer), cast(Any, self.fields["scopes"])
+            offered.choices = [(scope.value, SCOPE_WORDS[scope]) for scope in scopes]
+            offered.initial = [value for value in offered.initial if value in scopes]
+            if len(scopes) < len(Scope):
+                offered.help_text = format_lazy("{} {}", offered.help_text, FEWER_SCOPES)
         if "is_trusted" in self.fields and not may_trust(self.issuer):
             field = self.fields["is_trusted"]
             field.initial, field.help_text = False, NOT_TRUSTED
             field.widget.attrs["disabled"] = True
-
-    def _offer(self, scopes: Sequence[Scope]) -> None:
-        field: Any = self.fields["scopes"]
-        field.choices = [(scope.value, SCOPE_WORDS[scope]) for scope in scopes]
-        field.initial = [value for value in field.initial if value in scopes]
-        if len(scopes) < len(Scope):
-            field.help_text = format_lazy("{} {}", field.help_text, FEWER_SCOPES)
 
     def clean_is_trusted(self) -> bool:
         """Refuse trust that the issuer could not grant by approving."""
@@ -204,9 +201,8 @@ class KeyAdmin(ActionAdmin):
         ids, reason = selected_ids(queryset), submitted_reason(request)
         if not is_confirmed(request) or not reason:
             problem = _("Give a reason: it is kept in the audit trail.") if is_confirmed(request) else None
-            return confirmation_page(
-                self, request, _confirmation(ids), action="revoke", keys=ids, problem=problem
-            )
+            question = _confirmation(list(ApiKey.objects.filter(pk__in=ids)))
+            return confirmation_page(self, request, question, action="revoke", keys=ids, problem=problem)
         closed = 0
         for key in ApiKey.objects.filter(pk__in=ids):
             if revoke_key(key=key, reason=reason, by=principal(request), now=clock()):
@@ -269,8 +265,7 @@ class KeyAdmin(ActionAdmin):
         return {"may_revoke": may, "action_checkbox_name": helpers.ACTION_CHECKBOX_NAME}
 
 
-def _confirmation(ids: Sequence[Any]) -> Confirmation:
-    keys = list(ApiKey.objects.filter(pk__in=ids))
+def _confirmation(keys: Sequence[ApiKey]) -> Confirmation:
     usable = [key for key in keys if key.revoked_at is None]
     return Confirmation(
         title=_("Revoke API keys"),
@@ -279,7 +274,7 @@ def _confirmation(ids: Sequence[Any]) -> Confirmation:
             *counted((REVOKED_ALREADY, len(keys) - len(usable))),
             *([_("This cannot be undone; who still needs access gets another key.")] if usable else []),
         ],
-        examples=[_example(key) for key in usable],
+        examples=[format_html("<bdi>{}</bdi>: {}", str(key), last_use(key)) for key in usable],
         button=_("Revoke for good"),
         may_go_on=bool(usable),
         is_danger=True,
@@ -287,11 +282,10 @@ def _confirmation(ids: Sequence[Any]) -> Confirmation:
     )
 
 
-def _example(key: ApiKey) -> Any:
+def last_use(key: ApiKey) -> str:
     if key.last_used_at is None:
-        return format_html("<bdi>{}</bdi>: {}", str(key), _("never used"))
-    used = gettext("last used %(time)s") % {"time": date_format(key.last_used_at, "DATETIME_FORMAT")}
-    return format_html("<bdi>{}</bdi>: {}", str(key), used)
+        return gettext("never used")
+    return gettext("last used %(time)s") % {"time": date_format(key.last_used_at, "DATETIME_FORMAT")}
 
 
 @dataclass(frozen=True)
@@ -303,49 +297,11 @@ class Snippet:
     text: str
 
 
-CURL: Final = Template(
-    """curl -s $address \\
-  -H "Authorization: Bearer $key" \\
-  -H "Content-Type: application/json" \\
-  -d '$body'"""
-)
-URLLIB: Final = Template(
-    """import json
-import urllib.request
-
-request = urllib.request.Request(
-    "$address",
-    data=json.dumps($python).encode(),
-    headers={"Authorization": "Bearer $key", "Content-Type": "application/json"},
-)
-with urllib.request.urlopen(request) as answer:
-    print(json.load(answer))"""
-)
-REQUESTS: Final = Template(
-    """import requests
-
-answer = requests.post(
-    "$address",
-    json=$python,
-    headers={"Authorization": "Bearer $key"},
-    timeout=30,
-)
-answer.raise_for_status()
-print(answer.json())"""
-)
-FETCH: Final = Template(
-    """const answer = await fetch("$address", {
-  method: "POST",
-  headers: {"Authorization": "Bearer $key", "Content-Type": "application/json"},
-  body: JSON.stringify($body),
-});
-console.log(await answer.json());"""
-)
 SNIPPETS: Final = (
-    ("curl", _("Shell (curl)"), CURL),
-    ("urllib", _("Python (standard library)"), URLLIB),
-    ("requests", _("Python (requests)"), REQUESTS),
-    ("fetch", _("JavaScript (fetch)"), FETCH),
+    ("curl", _("Shell (curl)")),
+    ("urllib", _("Python (standard library)")),
+    ("requests", _("Python (requests)")),
+    ("fetch", _("JavaScript (fetch)")),
 )
 
 
@@ -360,10 +316,10 @@ def snippets(
     }
     # ASCII alone, and no quote that would end the shell's: ids of agents are slugs, a user's may hold anything.
     text = json.dumps(body).replace("'", "\\u0027")
-    values = {
-        "address": request.build_absolute_uri(reverse("context")),
-        "key": key,
-        "body": text,
-        "python": text,
-    }
-    return [Snippet(name, title, template.substitute(values)) for name, title, template in SNIPPETS]
+    values = {"address": request.build_absolute_uri(reverse("context")), "key": key, "body": text}
+    return [
+        Snippet(
+            name, title, render_to_string(f"admin/memoryhub/apikey/snippets/{name}.txt", values).rstrip("\n")
+        )
+        for name, title in SNIPPETS
+    ]

@@ -31,11 +31,10 @@ def label_models() -> None:
         for config in map(apps.get_app_config, OURS):
             config.verbose_name = _looked_up(config.verbose_name)
             for model in config.get_models():
-                _label(model)
+                _label(model._meta)
 
 
-def _label(model: type[Model]) -> None:
-    options: Any = model._meta
+def _label(options: Any) -> None:
     options.verbose_name = _looked_up(options.verbose_name)
     options.verbose_name_plural = _looked_up(options.verbose_name_plural)
     for field in options.local_fields:

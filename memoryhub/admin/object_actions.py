@@ -82,16 +82,12 @@ def run_object_action(
         screen.message_user(request, str(error), messages.ERROR)
     else:
         screen.log_change(request, row, logged)
-        report_done(request, done.message, undo=_back_here(request, done.undo))
+        undo, back = done.undo, next_url(request)
+        if undo is not None and back is not None and f"{NEXT}=" not in undo:  # undoing returns there too
+            undo = f"{undo}{'&' if '?' in undo else '?'}{urlencode({NEXT: back})}"
+        report_done(request, done.message, undo=undo)
         to = done.to or to
     return HttpResponseRedirect(next_url(request) or to)
-
-
-def _back_here(request: HttpRequest, undo: str | None) -> str | None:
-    back = next_url(request)
-    if undo is None or back is None or f"{NEXT}=" in undo:
-        return undo
-    return f"{undo}{'&' if '?' in undo else '?'}{urlencode({NEXT: back})}"
 
 
 def report_done(request: HttpRequest, text: Any, *, undo: str | None = None) -> None:
@@ -140,7 +136,6 @@ def submitted_text(request: HttpRequest, name: str) -> str:
 
 
 def submitted_number(request: HttpRequest, name: str) -> int | None:
-    """Return a submitted number below a billion, or None."""
     text = submitted_text(request, name)
     return int(text) if text.isascii() and text.isdecimal() and len(text) < 10 else None
 

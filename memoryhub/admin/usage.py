@@ -1,7 +1,7 @@
 """Screens of provider usage and spending, and of token calibration. For administrators."""
 
 import csv
-from dataclasses import dataclass
+from collections.abc import Iterator
 from datetime import date, datetime, timedelta
 from decimal import Decimal
 from typing import Any
@@ -26,6 +26,7 @@ from memoryhub.admin.base import (
     title_with_time,
 )
 from memoryhub.admin.dashboard import Section, Tile
+from memoryhub.api.usage import DAYS, FIRST_DAY, LAST_DAY, MOST_DAYS
 from memoryhub.llm.usage.domain import OK, BudgetPolicy, day_start
 from memoryhub.llm.usage.models import LedgerEntry, TokenFactors
 from memoryhub.llm.usage.spending import (
@@ -48,14 +49,12 @@ def dollars(amount: Any) -> str:
 
 
 def usage_tiles(now: datetime) -> list[Tile]:
-    """Return the tile of today's cost and the providers' state."""
     today = LedgerEntry.objects.filter(created_at__gte=day_start(now))
     spent = spent_in(today)
     title, figure = _("Spent today"), dollars(spent.cost)
     if spent.tokens and not spent.cost:  # no price is known: nought would be a lie
         title, figure = _("Tokens today"), number_format(spent.tokens, force_grouping=True)
-    tile = Tile(title, figure, _state(now), LedgerEntry, section=Section.BACKGROUND, page="spending")
-    return [tile]
+    return [Tile(title, figure, _state(now), LedgerEntry, section=Section.BACKGROUND, page="spending")]
 
 
 def _state(now: datetime) -> str:
@@ -68,10 +67,8 @@ def _state(now: datetime) -> str:
         return gettext("no calls yet")
     if latest.outcome == OK:
         return gettext("%(provider)s answers") % {"provider": latest.provider}
-    return gettext("%(provider)s failed last: %(code)s") % {
-        "provider": latest.provider,
-        "code": latest.outcome,
-    }
+    failure = {"provider": latest.provider, "code": latest.outcome}
+    return gettext("%(provider)s failed last: %(code)s") % failure
 
 
 @admin.register(LedgerEntry)
@@ -122,8 +119,7 @@ class LedgerAdmin(ReadOnlyAdmin):
 
 def _totals(listed: Any) -> dict[str, Any]:
     rows = listed.filter(created_at__gte=day_start(clock()) - ADDED_UP)
-    days = by_day(rows, "agent_id")[:MOST_DAYS_SHOWN]
-    caps = cap_labels()
+    caps, spent = cap_labels(), spent_in(rows)
     table = {
         "headers": [
             _("day"), _("agent"), _("calls"), _("failures"), _("tokens"), _("cost"), _("daily cap"),
@@ -134,10 +130,9 @@ def _totals(listed: Any) -> dict[str, Any]:
                 number_format(day["read"] + day["written"], force_grouping=True), dollars(day["dollars"]),
                 caps.get(day["agent_id"], "-"),
             ]
-            for day in days
+            for day in by_day(rows, "agent_id")[:MOST_DAYS_SHOWN]
         ],
     }  # fmt: skip
-    spent = spent_in(rows)
     return {
         "by_day": table,
         "total": {"cost": dollars(spent.cost), "tokens": number_format(spent.tokens, force_grouping=True)},
@@ -146,20 +141,19 @@ def _totals(listed: Any) -> dict[str, Any]:
 
 
 def cap_labels() -> dict[str, str]:
-    """Return the caps of each agent that has one, in words."""
     found = {}
     for agent in capped_agents():
         policy = effective_policy(BudgetPolicy, agent, None)
-        parts = [
-            *([f"{policy.daily_spend_cap} USD"] if policy.daily_spend_cap is not None else []),
-            *([token_count_label(policy.daily_token_cap)] if policy.daily_token_cap is not None else []),
-        ]
+        parts = []
+        if policy.daily_spend_cap is not None:
+            parts.append(f"{policy.daily_spend_cap} USD")
+        if policy.daily_token_cap is not None:
+            parts.append(token_count_label(policy.daily_token_cap))
         found[agent.agent_id] = ", ".join(parts) or "-"
     return found
 
 
 def token_count_label(number: int) -> str:
-    """Return a number of tokens as people read it."""
     shown = number_format(number, force_grouping=True)
     return ngettext("%(number)s token", "%(number)s tokens", number) % {"number": shown}
 
@@ -168,12 +162,9 @@ CAPS_IN_WORDS = {"daily_token_cap": _("daily token cap"), "daily_spend_cap": _("
 
 
 def paused_sentence(standing: DailyBudget) -> str:
-    """Say that an agent's background work waits, and until when."""
     if standing.reached == "daily_token_cap":
-        cap, used = (
-            token_count_label(standing.policy.daily_token_cap or 0),
-            token_count_label(standing.spent.tokens),
-        )
+        cap = token_count_label(standing.policy.daily_token_cap or 0)
+        used = token_count_label(standing.spent.tokens)
     else:
         cap, used = f"{standing.policy.daily_spend_cap} USD", dollars(standing.spent.cost)
     return gettext(
@@ -216,41 +207,32 @@ class FactorsAdmin(ReadOnlyAdmin):
 
 
 PERIODS = (7, 30, 90)
-DAYS = 30
-MOST_DAYS = 400
-"""No row of the ledger is kept for longer."""
-
 MOST_ROWS = 300
 MOST_LINES = 100_000
 NEEDS = ("memoryhub.view_ledgerentry",)
 COLUMNS = ("day", "agent_id", "calls", "failures", "input_tokens", "output_tokens", "cost_usd")
 
 
-FIRST_DAY = date(1970, 1, 1)
-LAST_DAY = date(9000, 1, 1)
+class DayField(forms.DateField):
+    widget = UnfoldAdminDateWidget(attrs={"type": "date"})
 
-
-def _is_told_of(day: date) -> None:
-    if not FIRST_DAY <= day <= LAST_DAY:
-        raise forms.ValidationError(_("There are no calls that day."))
+    def validate(self, value: date | None) -> None:
+        super().validate(value)
+        if value is not None and not FIRST_DAY <= value <= LAST_DAY:
+            raise forms.ValidationError(_("There are no calls that day."))
 
 
 class PeriodForm(forms.Form):
     """The first and the last day, in UTC."""
 
-    first = forms.DateField(
-        label=_("From"), widget=UnfoldAdminDateWidget(attrs={"type": "date"}), validators=[_is_told_of]
-    )
-    last = forms.DateField(
-        label=_("To"), widget=UnfoldAdminDateWidget(attrs={"type": "date"}), validators=[_is_told_of]
-    )
+    first = DayField(label=_("From"))
+    last = DayField(label=_("To"))
 
     @property
     def media(self) -> forms.Media:
         return forms.Media()
 
     def clean(self) -> dict[str, Any]:
-        """Return the days; raises a validation error where they come in the wrong order, or are too many."""
         values = super().clean() or self.cleaned_data
         first, last = values.get("first"), values.get("last")
         if first and last and not 0 <= (last - first).days < MOST_DAYS:
@@ -259,22 +241,18 @@ class PeriodForm(forms.Form):
         return values
 
 
-@dataclass(frozen=True)
-class Bar:
-    """A day in the chart: its length in percent of the longest, and what it stands for in words."""
-
-    day: date
-    percent: str
-    words: str
+def _last_days(days: int) -> tuple[date, date]:
+    today = clock().date()
+    return today - timedelta(days=days - 1), today
 
 
-def _today() -> date:
-    return clock().date()
+def _days_query(first: date, last: date) -> str:
+    return f"?first={first.isoformat()}&last={last.isoformat()}"
 
 
 def _period(request: HttpRequest) -> tuple[PeriodForm, date, date]:
     """Return the form and the days that it says; the last thirty where it says none that can be used."""
-    last, first = _today(), _today() - timedelta(days=DAYS - 1)
+    first, last = _last_days(DAYS)
     asked = {name: request.GET[name] for name in ("first", "last") if name in request.GET}
     form = PeriodForm({"first": first.isoformat(), "last": last.isoformat(), **asked})
     if form.is_valid():
@@ -283,7 +261,6 @@ def _period(request: HttpRequest) -> tuple[PeriodForm, date, date]:
 
 
 def spending(request: HttpRequest) -> HttpResponse:
-    """Show what a period cost."""
     form, first, last = _period(request)
     calls = between(first, last)
     rows = list(by_day(calls, "agent_id")[: MOST_ROWS + 1])
@@ -293,15 +270,15 @@ def spending(request: HttpRequest) -> HttpResponse:
         "admin/memoryhub/spending.html",
         title=_("Spending"),
         form=form,
-        periods=[_preset(days) for days in PERIODS],
+        periods=[{"days": days, "query": _days_query(*_last_days(days))} for days in PERIODS],
         total=_words(spent.cost, spent.tokens),
         bars=_bars(list(by_day(calls))),
         by_cost=bool(spent.cost),
         rows=[_row(row) for row in rows[:MOST_ROWS]],
         left_out=len(rows) > MOST_ROWS,
-        caps=_caps(),
+        caps=list(_caps()),
         paused=[paused_sentence(standing) for standing in paused_agents(now=clock())],
-        file=f"{reverse('spending_totals')}?first={first.isoformat()}&last={last.isoformat()}",
+        file=reverse("spending_totals") + _days_query(first, last),
     )
 
 
@@ -316,26 +293,13 @@ def totals(request: HttpRequest) -> HttpResponse:
     writer.writerow(COLUMNS)
     for row in by_day(between(first, last), "agent_id")[:MOST_LINES]:
         cost = "" if row["dollars"] is None else f"{row['dollars']:f}"
-        values = [
-            row["day"],
-            _harmless(row["agent_id"]),
-            row["calls"],
-            row["failures"],
-            row["read"],
-            row["written"],
-            cost,
-        ]
-        writer.writerow(values)
+        agent = row["agent_id"]
+        # No name may be a formula of a spreadsheet.
+        harmless = f"'{agent}" if agent.startswith(("=", "+", "-", "@")) else agent
+        writer.writerow(
+            [row["day"], harmless, row["calls"], row["failures"], row["read"], row["written"], cost]
+        )
     return answer
-
-
-def _harmless(name: str) -> str:
-    return f"'{name}" if name.startswith(("=", "+", "-", "@")) else name
-
-
-def _preset(days: int) -> dict[str, Any]:
-    first, last = _today() - timedelta(days=days - 1), _today()
-    return {"days": days, "query": f"?first={first.isoformat()}&last={last.isoformat()}"}
 
 
 def _words(cost: Decimal | None, tokens: int) -> str:
@@ -344,45 +308,43 @@ def _words(cost: Decimal | None, tokens: int) -> str:
     return f"{dollars(cost)}, {used}" if cost else used
 
 
-def _bars(days: list[dict[str, Any]]) -> list[Bar]:
-    """Return a bar for each day: by cost where any is known, else by tokens."""
+def _bars(days: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return a bar for each day, in percent of the longest: by cost where any is known, else by tokens."""
     costs = [float(day["dollars"] or 0) for day in days]
     lengths = costs if any(costs) else [float(day["read"] + day["written"]) for day in days]
     longest = max(lengths, default=0.0) or 1.0
     return [
-        Bar(day["day"], f"{100 * length / longest:.1f}", _words(day["dollars"], day["read"] + day["written"]))
+        {
+            **day,
+            "percent": f"{100 * length / longest:.1f}",
+            "words": _words(day["dollars"], day["read"] + day["written"]),
+        }
         for day, length in zip(days, lengths, strict=True)
     ]
 
 
 def _row(row: dict[str, Any]) -> dict[str, Any]:
-    return {
-        "day": row["day"],
-        "agent": row["agent_id"],
-        "calls": row["calls"],
-        "failures": row["failures"],
-        "tokens": number_format(row["read"] + row["written"], force_grouping=True),
-        "cost": dollars(row["dollars"]),
-    }
+    tokens = number_format(row["read"] + row["written"], force_grouping=True)
+    return {**row, "agent": row["agent_id"], "tokens": tokens, "cost": dollars(row["dollars"])}
 
 
-def _caps() -> list[dict[str, Any]]:
-    agents = {agent.agent_id: agent for agent in capped_agents()}
+def _caps() -> Iterator[dict[str, Any]]:
     words = cap_labels()
-    spent = {row["agent_id"]: row for row in by_day(between(_today(), _today()), "agent_id")}
-    return [_cap(agent, words[agent_id], spent.get(agent_id)) for agent_id, agent in agents.items()]
-
-
-def _cap(agent: Any, words: str, row: dict[str, Any] | None) -> dict[str, Any]:
-    policy = effective_policy(BudgetPolicy, agent, None)
-    cost, tokens = (row["dollars"] or Decimal(0), row["read"] + row["written"]) if row else (Decimal(0), 0)
-    shares = [
-        float(cost) / policy.daily_spend_cap if policy.daily_spend_cap else 0.0,
-        tokens / policy.daily_token_cap if policy.daily_token_cap else 0.0,
-        1.0 if 0 in (policy.daily_spend_cap, policy.daily_token_cap) else 0.0,
-    ]
-    percent = min(100, round(100 * max(shares)))
-    return {"agent": agent.agent_id, "cap": words, "used": _words(cost, tokens), "percent": percent}
+    today = clock().date()
+    spent = {row["agent_id"]: row for row in by_day(between(today, today), "agent_id")}
+    for agent in capped_agents():
+        policy, row = effective_policy(BudgetPolicy, agent, None), spent.get(agent.agent_id)
+        cost, tokens = (
+            (row["dollars"] or Decimal(0), row["read"] + row["written"]) if row else (Decimal(0), 0)
+        )
+        shares = [
+            float(cost) / policy.daily_spend_cap if policy.daily_spend_cap else 0.0,
+            tokens / policy.daily_token_cap if policy.daily_token_cap else 0.0,
+            1.0 if 0 in (policy.daily_spend_cap, policy.daily_token_cap) else 0.0,
+        ]
+        percent = min(100, round(100 * max(shares)))
+        used = _words(cost, tokens)
+        yield {"agent": agent.agent_id, "cap": words[agent.agent_id], "used": used, "percent": percent}
 
 
 PAGES = [

@@ -4,7 +4,7 @@ Accounts and groups are saved by Django itself; each change is written to the au
 """
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, cast
 
 from django import forms
 from django.contrib import admin, messages
@@ -59,7 +59,9 @@ class AuditedAdmin(ModelAdmin):
 
     @transaction.atomic
     def log_change(self, request: HttpRequest, obj: Any, message: Any) -> Any:
-        self._audit(request, "update", obj.pk, fields=_fields_of(message))
+        parts = message if isinstance(message, list) else []
+        fields = {str(name) for part in parts for name in part.get("changed", {}).get("fields", [])}
+        self._audit(request, "update", obj.pk, fields=sorted(fields))
         return super().log_change(request, obj, message)
 
     @transaction.atomic
@@ -81,11 +83,6 @@ class AuditedAdmin(ModelAdmin):
         audit.record(
             by=principal(request), verb=verb, object_kind=self.audited_as, object_id=key, details=details, now=clock()
         )  # fmt: skip
-
-
-def _fields_of(message: Any) -> list[str]:
-    parts = message if isinstance(message, list) else []
-    return sorted({str(name) for part in parts for name in part.get("changed", {}).get("fields", [])})
 
 
 class NewPersonForm(UserCreationForm):
@@ -172,7 +169,7 @@ class PeopleAdmin(DjangoUserAdmin, AuditedAdmin):
 
     def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> tuple[str, ...]:
         fixed = tuple(super().get_readonly_fields(request, obj))
-        return fixed if _is_superuser(request) else (*fixed, "is_superuser")
+        return fixed if cast(Any, request.user).is_superuser else (*fixed, "is_superuser")
 
     def formfield_for_manytomany(self, db_field: Any, request: Any = None, **kwargs: Any) -> Any:
         if db_field.name == "groups":
@@ -182,7 +179,6 @@ class PeopleAdmin(DjangoUserAdmin, AuditedAdmin):
         return super().formfield_for_manytomany(db_field, request, **kwargs)
 
     def get_form(self, request: HttpRequest, obj: Any = None, change: bool = False, **kwargs: Any) -> Any:
-        """Return the form; that for adding offers the roles that this person may give."""
         form: Any = super().get_form(request, obj, change=change, **kwargs)
         if obj is None:
             may_give = set(groups_to_give(request.user).values_list("name", flat=True))
@@ -241,7 +237,6 @@ class GroupAdmin(DjangoGroupAdmin, AuditedAdmin):
 
 
 def own_password(request: HttpRequest) -> HttpResponse:
-    """Let a person change the own password, and write so into the trail."""
     with transaction.atomic():
         answer: HttpResponse = admin.site.password_change(request)
         if request.method == "POST" and answer.status_code == 302:
@@ -253,7 +248,3 @@ def own_password(request: HttpRequest) -> HttpResponse:
 
 
 PAGES = [Page("password_change/", "own_password", own_password, needs=())]
-
-
-def _is_superuser(request: HttpRequest) -> bool:
-    return bool(getattr(request.user, "is_superuser", False))

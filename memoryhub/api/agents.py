@@ -178,8 +178,7 @@ class Actors(ApiView):
     @extend_schema(operation_id="actor_get", parameters=[TenantQuery], responses=ActorOut)
     def get(self, request: Request) -> Response:
         """Return what a user overrides and every policy value as it holds."""
-        tenant = self.reading(self.validated(TenantQuery, request.query_params.dict()))
-        return _actor_answer(tenant)
+        return _actor_answer(self.reading(self.validated(TenantQuery, request.query_params.dict())))
 
     @extend_schema(
         operation_id="actor_update",
@@ -256,12 +255,6 @@ async def in_a_thread_of_its_own(make: Callable[[], Iterator[bytes]]) -> AsyncIt
         while (piece := await loop.run_in_executor(thread, next, pieces, None)) is not None:
             yield piece
     finally:
-        thread.submit(_end, pieces)
+        thread.submit(pieces.close)  # type: ignore[attr-defined]
+        thread.submit(connection.close)
         thread.shutdown(wait=False)
-
-
-def _end(pieces: Iterator[bytes]) -> None:
-    try:
-        pieces.close()  # type: ignore[attr-defined]
-    finally:
-        connection.close()

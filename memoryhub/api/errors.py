@@ -10,7 +10,6 @@ from typing import Any, Final
 
 from django.core.exceptions import ObjectDoesNotExist, RequestDataTooBig
 from django.db import IntegrityError, InterfaceError, OperationalError
-from django.http import HttpRequest, HttpResponse
 from drf_standardized_errors.formatter import ExceptionFormatter
 from drf_standardized_errors.handler import ExceptionHandler
 from drf_standardized_errors.types import ErrorResponse
@@ -23,7 +22,6 @@ from memoryhub.api.problems import (
     PayloadTooLarge,
     Problem,
     Unavailable,
-    plain_problem,
     problem,
 )
 from memoryhub.auth.actions import AgentUnknown
@@ -66,37 +64,25 @@ class ProblemFormatter(ExceptionFormatter):
     """Formats as RFC 9457: type, title, status, detail, code, and `errors` per field."""
 
     def format_error_response(self, error_response: ErrorResponse) -> dict[str, Any]:
-        first = error_response.errors[0]
-        is_validation = isinstance(self.exc, exceptions.ValidationError)
-        return problem(
-            status_code=self.exc.status_code,
-            code="invalid" if is_validation else str(first.code),
-            detail=_sentence(error_response) if is_validation else first.detail,
-            errors=[
-                {"field": error.attr or "body", "code": error.code, "detail": error.detail}
-                for error in error_response.errors
-            ]
-            if is_validation
-            else [],
-            **getattr(self.exc, "members", {}),
-        )
+        members, status_code = getattr(self.exc, "members", {}), self.exc.status_code
+        if not isinstance(self.exc, exceptions.ValidationError):
+            first = error_response.errors[0]
+            return problem(status_code=status_code, code=str(first.code), detail=first.detail, **members)
+        errors = [
+            {"field": error.attr or "body", "code": error.code, "detail": error.detail}
+            for error in error_response.errors
+        ]
+        detail = " ".join(f"{error['field']}: {error['detail']}" for error in errors[:5])
+        return problem(status_code=status_code, code="invalid", detail=detail, errors=errors, **members)
 
 
-def not_found(request: HttpRequest, exception: Exception | None = None) -> HttpResponse:
-    return plain_problem(404, "not_found", "There is nothing at this address.")
-
-
-def forbidden(request: HttpRequest, exception: Exception | None = None) -> HttpResponse:
-    return plain_problem(403, "permission_denied", "This is not allowed.")
-
-
-def server_error(request: HttpRequest) -> HttpResponse:
-    """Answer an unexpected error without exposing internals."""
-    return plain_problem(500, "error", "Something went wrong on the server; it has been logged.")
-
-
-def bad_request(request: HttpRequest, exception: Exception | None = None) -> HttpResponse:
-    return plain_problem(400, "bad_request", "The request cannot be understood.")
+OUTSIDE_VIEWS: Final = {
+    400: ("bad_request", "The request cannot be understood."),
+    403: ("permission_denied", "This is not allowed."),
+    404: ("not_found", "There is nothing at this address."),
+    500: ("error", "Something went wrong on the server; it has been logged."),
+}
+"""What clients are told, without internals, where an error does not come from a view of the API: code and detail."""
 
 
 STATUS: Final[Mapping[str, int]] = {
@@ -131,10 +117,10 @@ def problem_for(exc: Exception) -> exceptions.APIException | None:
             return exceptions.NotFound(str(exc.args[0]))
         case Forbidden():
             return exceptions.PermissionDenied(str(exc))
-        case DomainError() if exc.field:
-            return exceptions.ValidationError({exc.field: [str(exc)]})
         case DomainError() if exc.code:
             return Problem(STATUS[exc.code], exc.code, str(exc), **exc.members)
+        case DomainError() if exc.field:
+            return exceptions.ValidationError({exc.field: [str(exc)]})
         case UnusableVector():
             return exceptions.ValidationError({"embedding": [str(exc)]})
         case PolicyError():
@@ -170,7 +156,3 @@ def llm_problem(error: ProviderError, *, wait_seconds: int | None, **members: An
     if wait_seconds is not None:
         failed.wait = wait_seconds  # type: ignore[attr-defined]
     return failed
-
-
-def _sentence(response: ErrorResponse) -> str:
-    return " ".join(f"{error.attr or 'body'}: {error.detail}" for error in response.errors[:5])

@@ -73,19 +73,15 @@ class AddressField(StringField):
 
     def to_internal_value(self, data: Any) -> str:
         value = super().to_internal_value(data)
-        if not _is_address(value):
+        is_address = value.startswith(("http://", "https://")) and not _NOT_IN_ADDRESSES.search(value)
+        try:
+            parts = urlsplit(value)
+            is_address = is_address and _HOST.match(parts.hostname or "") is not None and parts.port != 0
+        except ValueError:  # brackets without an address in them, or a port that is none
+            is_address = False
+        if not is_address:
             self.fail("address")
         return value
-
-
-def _is_address(text: str) -> bool:
-    if not text.startswith(("http://", "https://")) or _NOT_IN_ADDRESSES.search(text):
-        return False
-    try:
-        parts = urlsplit(text)
-        return _HOST.match(parts.hostname or "") is not None and parts.port != 0
-    except ValueError:  # brackets without an address in them, or a port that is none
-        return False
 
 
 class IdField(serializers.UUIDField):
@@ -209,11 +205,8 @@ class TenantQuery(serializers.Serializer):
     user_id = UserIdField()
 
 
-class TenantSerializer(StrictSerializer):
+class TenantSerializer(StrictSerializer, TenantQuery):
     """Agent and user, as most bodies carry them."""
-
-    agent_id = AgentIdField()
-    user_id = UserIdField()
 
 
 class ReasonSerializer(StrictSerializer):

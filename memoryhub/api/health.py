@@ -32,7 +32,7 @@ from memoryhub.llm.usage.models import LedgerEntry, TokenFactors
 from memoryhub.llm.usage.spending import estimate_errors, paused_agents, spent_in
 from memoryhub.runtime.postgres import explain_outage
 from memoryhub.search.maintenance import count_outdated
-from memoryhub.tenancy.domain import Policy, PolicyError
+from memoryhub.tenancy.domain import PolicyError
 from memoryhub.tenancy.models import Actor
 from memoryhub.tenancy.policies import effective_policy, policy_classes
 
@@ -80,10 +80,8 @@ def _migrations() -> Verdict:
         waiting = executor.migration_plan(executor.loader.graph.leaf_nodes())
     except DatabaseError as error:
         return False, f"The database does not answer ({type(error).__name__})."
-    return (
-        not waiting,
-        f"{len(waiting)} migrations are waiting; run `manage.py migrate`." if waiting else "up to date",
-    )
+    detail = f"{len(waiting)} migrations are waiting; run `manage.py migrate`."
+    return not waiting, detail if waiting else "up to date"
 
 
 def _embedder() -> Verdict:
@@ -143,28 +141,19 @@ def server() -> Iterator[Finding]:
         fine, detail = CHECKS[name]()
         yield Finding(Level.FINE if fine else Level.BROKEN, name, detail)
     try:
-        yield from _versions()
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT current_setting('server_version_num')::int / 10000")
+            major = cursor.fetchone()[0]
+            cursor.execute("SELECT extversion FROM pg_extension WHERE extname = 'vector'")
+            row = cursor.fetchone()
     except DatabaseError as error:
         yield Finding(Level.BROKEN, "versions", explain_outage(error))
-
-
-def _versions() -> Iterator[Finding]:
-    with connection.cursor() as cursor:
-        cursor.execute("SELECT current_setting('server_version_num')::int / 10000")
-        major = cursor.fetchone()[0]
-        cursor.execute("SELECT extversion FROM pg_extension WHERE extname = 'vector'")
-        row = cursor.fetchone()
-    yield Finding(
-        Level.FINE if major >= OLDEST_POSTGRESQL else Level.BROKEN,
-        "PostgreSQL",
-        f"version {major}; {OLDEST_POSTGRESQL} or newer is needed",
-    )
+        return
+    level = Level.FINE if major >= OLDEST_POSTGRESQL else Level.BROKEN
+    yield Finding(level, "PostgreSQL", f"version {major}; {OLDEST_POSTGRESQL} or newer is needed")
     version = tuple(int(part) for part in row[0].split(".")[:2]) if row else (0, 0)
-    yield Finding(
-        Level.FINE if version >= OLDEST_PGVECTOR else Level.BROKEN,
-        "pgvector",
-        f"version {row[0] if row else 'none'}; {'.'.join(map(str, OLDEST_PGVECTOR))} or newer is needed",
-    )
+    detail = f"version {row[0] if row else 'none'}; {'.'.join(map(str, OLDEST_PGVECTOR))} or newer is needed"
+    yield Finding(Level.FINE if version >= OLDEST_PGVECTOR else Level.BROKEN, "pgvector", detail)
 
 
 def workers() -> Iterator[Finding]:
@@ -193,16 +182,16 @@ def embeddings() -> Iterator[Finding]:
     except (ProviderError, DatabaseError) as error:
         yield Finding(Level.WARNING, "embedder", f"{error} Searches answer from words meanwhile.")
         return
+    level, detail = Level.FINE, f"{plan.source}, every text has its vector"
     if str(plan.source) != plan.target:
+        level = Level.WARNING
         detail = (
             f"searches read {plan.source}, configured is {plan.target}; run `manage.py reembed` to change"
         )
-        yield Finding(Level.WARNING, "embedding space", detail)
     elif plan.waiting:
+        level = Level.WARNING
         detail = f"{plan.waiting} texts wait for a vector and are found by words; run `manage.py reembed`"
-        yield Finding(Level.WARNING, "embedding space", detail)
-    else:
-        yield Finding(Level.FINE, "embedding space", f"{plan.source}, every text has its vector")
+    yield Finding(level, "embedding space", detail)
     for space in unfinished:
         detail = (
             f"{space} was begun to be filled, and is not configured any more; `manage.py reembed` removes it"
@@ -232,11 +221,9 @@ def words() -> Iterator[Finding]:
     except DatabaseError as error:
         yield Finding(Level.WARNING, "words", f"The database does not answer ({type(error).__name__}).")
         return
-    if waiting:
-        detail = f"{waiting} texts are indexed as an older release did it; run `manage.py reindex`"
-        yield Finding(Level.WARNING, "words", detail)
-    else:
-        yield Finding(Level.FINE, "words", "every text is indexed as this release does it")
+    detail = f"{waiting} texts are indexed as an older release did it; run `manage.py reindex`"
+    fine = Finding(Level.FINE, "words", "every text is indexed as this release does it")
+    yield Finding(Level.WARNING, "words", detail) if waiting else fine
 
 
 def tokens() -> Iterator[Finding]:
@@ -257,8 +244,11 @@ def spending() -> Iterator[Finding]:
         yield Finding(Level.WARNING, f"spending of {standing.agent_id}", standing.detail)
     fitted = set(TokenFactors.objects.values_list("provider", "model"))
     for each in estimate_errors(since=now - timedelta(days=7)):
-        is_poor = (each.provider, each.model) in fitted and each.p95 > MOST_ESTIMATE_ERROR
-        how = "fitted" if (each.provider, each.model) in fitted else "not fitted yet"
+        is_fitted = (each.provider, each.model) in fitted
+        is_poor, how = (
+            is_fitted and each.p95 > MOST_ESTIMATE_ERROR,
+            "fitted" if is_fitted else "not fitted yet",
+        )
         detail = f"{each.model}, {how}: off by {each.median:.1%} (median), {each.p95:.1%} (p95) in a week"
         yield Finding(Level.WARNING if is_poor else Level.FINE, "token estimates", detail)
 
@@ -277,30 +267,21 @@ def access() -> Iterator[Finding]:
 
 def policies() -> Iterator[Finding]:
     """List overridden policy values that are invalid, or outside the recommended range (SPEC S1)."""
-    noticed = 0
+    noticed = False
     overriding = Actor.objects.select_related("agent").exclude(agent__policy={}, policy={})
     for actor in overriding.iterator():
         for policy in policy_classes():
-            for finding in _values(policy, actor):
-                noticed += 1
-                yield finding
+            level, advice = Level.WARNING, ""
+            try:
+                details = effective_policy(policy, actor.agent, actor).unusual()
+            except PolicyError as error:  # an older release may have allowed a value that is invalid now
+                level, advice = Level.BROKEN, "; change or remove it at the agent or the user"
+                details = error.errors
+            for key, detail in details.items():
+                noticed = True
+                yield Finding(level, f"policy of {actor}", f"{key} {detail}{advice}")
     if not noticed:
         yield Finding(Level.FINE, "policies", "every value is in its recommended range")
-
-
-def _values(policy: type[Policy], actor: Actor) -> Iterator[Finding]:
-    """List problems of one actor's policy; an older release may have allowed a value that is invalid now."""
-    subject = f"policy of {actor}"
-    try:
-        unusual = effective_policy(policy, actor.agent, actor).unusual()
-    except PolicyError as error:
-        for key, detail in error.errors.items():
-            yield Finding(
-                Level.BROKEN, subject, f"{key} {detail}; change or remove it at the agent or the user"
-            )
-        return
-    for key, detail in unusual.items():
-        yield Finding(Level.WARNING, subject, f"{key} {detail}")
 
 
 Diagnosis = Callable[[], Iterator[Finding]]

@@ -82,10 +82,10 @@ def answer_once(
         with transaction.atomic() if in_transaction else nullcontext():
             return act()
     check_key(key)
-    asked = [request.data, sorted(request.query_params.lists())]
-    digest = hashlib.sha256(json.dumps(asked, sort_keys=True, default=str).encode()).hexdigest()
+    content = json.dumps([request.data, sorted(request.query_params.lists())], sort_keys=True, default=str)
+    digest = hashlib.sha256(content.encode()).hexdigest()
     call = Call(request.auth, route[:LONGEST_ROUTE], key, digest)
-    with _alone(call) if in_transaction else _alone_here(call):
+    with _locked_everywhere(call) if in_transaction else _locked_here(call):
         now = datetime.now(UTC)
         if earlier := _earlier(call, now):
             return _repeat(earlier, call)
@@ -121,7 +121,7 @@ def check_key(key: str) -> None:
 
 
 @contextmanager
-def _alone(call: Call) -> Iterator[None]:
+def _locked_everywhere(call: Call) -> Iterator[None]:
     """Hold a session-level advisory lock, so that no transaction has to stay open while waiting."""
     number = int.from_bytes(hashlib.sha256(str(call).encode()).digest()[:8], "big", signed=True)
     with connection.cursor() as cursor:
@@ -140,7 +140,7 @@ def _alone(call: Call) -> Iterator[None]:
 
 
 @contextmanager
-def _alone_here(call: Call) -> Iterator[None]:
+def _locked_here(call: Call) -> Iterator[None]:
     with process_lock(str(call), seconds=LONGEST_WAIT_MS / 1000) as is_mine:
         if not is_mine:
             raise Problem(409, "idempotency_in_progress", IN_PROGRESS)
@@ -181,26 +181,14 @@ def _record(call: Call, response: Response, about: UUID | None, now: datetime, *
     if response.status_code >= 400:
         return
     body: Any = json.loads(JSONRenderer().render(response.data)) if response.data is not None else None
+    headers = {name: response[name] for name in KEPT_HEADERS if response.has_header(name)}
     IdempotencyRecord.objects.create(
-        actor_id=about,
-        api_key=call.api_key,
-        route=call.route,
-        is_read=is_read,
-        key=call.key,
-        body_digest=call.digest,
-        status=response.status_code,
-        headers={name: response[name] for name in KEPT_HEADERS if response.has_header(name)},
-        body=body,
-        created_at=now,
-    )
-    _purge(now)
-
-
-@transaction.atomic
-def _purge(now: datetime) -> None:
-    """Delete a few expired answers; called on each write."""
-    old = IdempotencyRecord.objects.filter(created_at__lt=now - KEPT_FOR).select_for_update(skip_locked=True)
-    IdempotencyRecord.objects.filter(pk__in=list(old.values_list("pk", flat=True)[:PURGED_AT_ONCE])).delete()
+        actor_id=about, api_key=call.api_key, route=call.route, is_read=is_read, key=call.key,
+        body_digest=call.digest, status=response.status_code, headers=headers, body=body, created_at=now,
+    )  # fmt: skip
+    expired = IdempotencyRecord.objects.filter(created_at__lt=now - KEPT_FOR)
+    some = expired.select_for_update(skip_locked=True).values_list("pk", flat=True)[:PURGED_AT_ONCE]
+    IdempotencyRecord.objects.filter(pk__in=list(some)).delete()
 
 
 def forget_answers(*, actor: Actor, row_id: UUID) -> None:

@@ -65,7 +65,8 @@ class RequestLimits:
             return plain_problem(
                 413, "payload_too_large", f"A body may have {settings.MAX_BODY_BYTES} bytes."
             )
-        for place, text in (("path", request.path), *(("query", value) for value in _query_words(request))):
+        query = [("query", word) for key, values in request.GET.lists() for word in (key, *values)]
+        for place, text in (("path", request.path), *query):
             if problem := text_problem(text):
                 return plain_problem(400, "bad_request", f"{place}: {problem}")
         return None
@@ -89,10 +90,6 @@ class LanguageOfTheReader(LocaleMiddleware):
             return super().process_response(request, response)
         response.headers.setdefault("Content-Language", "en")
         return response
-
-
-def _query_words(request: HttpRequest) -> list[str]:
-    return [word for key, values in request.GET.lists() for word in (key, *values)]
 
 
 Message = dict[str, Any]
@@ -122,15 +119,11 @@ class BodyLimit:
 
         await self.application(scope, counted, send)
         if received > settings.MAX_BODY_BYTES:
-            await _refuse(send)
-
-
-async def _refuse(send: Send) -> None:
-    error = PayloadTooLarge()
-    body = problem(status_code=error.status_code, code="payload_too_large", detail=str(error.detail))
-    headers = [(b"content-type", PROBLEM_JSON.encode()), (b"connection", b"close")]
-    await send({"type": "http.response.start", "status": error.status_code, "headers": headers})
-    await send({"type": "http.response.body", "body": json.dumps(body).encode()})
+            error = PayloadTooLarge()
+            body = problem(status_code=error.status_code, code="payload_too_large", detail=str(error.detail))
+            headers = [(b"content-type", PROBLEM_JSON.encode()), (b"connection", b"close")]
+            await send({"type": "http.response.start", "status": error.status_code, "headers": headers})
+            await send({"type": "http.response.body", "body": json.dumps(body).encode()})
 
 
 class OneHopHandler(ASGIHandler):

@@ -6,9 +6,9 @@ where a thousand rows share one value, and fails on forged cursors.
 
 import json
 from base64 import urlsafe_b64decode, urlsafe_b64encode
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, reduce
 from typing import Any
 
 from django.core.exceptions import ValidationError as InvalidValue
@@ -77,18 +77,21 @@ class ByCursor(BasePagination):
         self.request = request
         limit = _limit(request.query_params.get("limit"))
         try:
-            cursor = self._cursor(request.query_params.get("cursor"))
+            text = request.query_params.get("cursor")
+            cursor = None if text is None else Cursor.decoded(text, columns=len(self.ordering))
             rows = list(self._rows(queryset, cursor)[: limit + 1])
         except (InvalidValue, ValueError, TypeError, RecursionError, DataError):
             raise Problem(400, "cursor_invalid", "The cursor is none that a list here has given.") from None
-        self._remember_neighbours(rows, limit, cursor)
-        return rows[:limit] if cursor is None or not cursor.backwards else rows[:limit][::-1]
+        has_more, backwards = len(rows) > limit, cursor is not None and cursor.backwards
+        page = rows[:limit][::-1] if backwards else rows[:limit]
+        has_next = bool(page) and (backwards or has_more)
+        has_previous = bool(page) and (has_more if backwards else cursor is not None)
+        self._next = self._address(page[-1]) if has_next else None
+        self._previous = self._address(page[0], backwards=True) if has_previous else None
+        return page
 
     def get_paginated_response(self, data: Any) -> Response:
         return Response({"next": self._next, "previous": self._previous, "results": data})
-
-    def _cursor(self, text: str | None) -> Cursor | None:
-        return None if text is None else Cursor.decoded(text, columns=len(self.ordering))
 
     def _rows(self, queryset: QuerySet[Any], cursor: Cursor | None) -> QuerySet[Any]:
         descends = self.ordering[0].startswith("-") != (cursor is not None and cursor.backwards)
@@ -96,17 +99,8 @@ class ByCursor(BasePagination):
         rows = queryset.order_by(*(f"-{column}" if descends else column for column in columns))
         return rows if cursor is None else rows.filter(_beyond(columns, cursor.values, descends=descends))
 
-    def _remember_neighbours(self, rows: Sequence[Any], limit: int, cursor: Cursor | None) -> None:
-        has_more = len(rows) > limit
-        backwards = cursor is not None and cursor.backwards
-        page = rows[:limit][::-1] if backwards else rows[:limit]
-        has_next = bool(page) and (backwards or has_more)
-        has_previous = bool(page) and (has_more if backwards else cursor is not None)
-        self._next = self._address(page[-1]) if has_next else None
-        self._previous = self._address(page[0], backwards=True) if has_previous else None
-
     def _address(self, row: Any, *, backwards: bool = False) -> str:
-        values = [str(_value(row, column.lstrip("-").split("__"))) for column in self.ordering]
+        values = [str(reduce(getattr, column.lstrip("-").split("__"), row)) for column in self.ordering]
         address: str = replace_query_param(
             self.request.build_absolute_uri(), "cursor", Cursor(values, backwards).encoded()
         )
@@ -122,7 +116,6 @@ def _limit(text: str | None) -> int:
 
 
 def _beyond(columns: Sequence[str], values: Sequence[str], *, descends: bool) -> Q:
-    """Filter the rows after the given one, compared column by column."""
     way = "lt" if descends else "gt"
     # Implied by what follows, and the part of it that an index can use.
     beyond = Q(**{f"{columns[0]}__{way}e": values[0]})
@@ -131,9 +124,3 @@ def _beyond(columns: Sequence[str], values: Sequence[str], *, descends: bool) ->
         same = dict(zip(columns[:place], values[:place], strict=True))
         either |= Q(**same, **{f"{column}__{way}": values[place]})
     return beyond & either
-
-
-def _value(row: Any, path: Iterable[str]) -> Any:
-    for name in path:
-        row = getattr(row, name)
-    return row

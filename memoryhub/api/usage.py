@@ -25,7 +25,7 @@ LAST_DAY = date(9000, 1, 1)
 """Days beyond these hold no calls, and near the calendar's ends nothing can be added to a day."""
 
 
-def _is_told_of(day: date) -> None:
+def _has_calls(day: date) -> None:
     if not FIRST_DAY <= day <= LAST_DAY:
         raise serializers.ValidationError(f"must be a day from {FIRST_DAY} to {LAST_DAY}.")
 
@@ -35,7 +35,7 @@ class UsageQuery(TenantQuery):
 
     def get_fields(self) -> dict[str, serializers.Field]:
         days = {
-            name: serializers.DateField(required=False, validators=[_is_told_of]) for name in ("from", "to")
+            name: serializers.DateField(required=False, validators=[_has_calls]) for name in ("from", "to")
         }
         return {**super().get_fields(), **days}
 
@@ -102,25 +102,21 @@ class Usage(ApiView):
         values = self.validated(UsageQuery, request.query_params.dict())
         agent_id, user_id = values["agent_id"], values.get("user_id", self.principal.user_id)
         self.principal.check_agent(agent_id)
-        agent, actor_id = self._whose(agent_id, user_id)
-        last = values.get("to") or self._last(values.get("from"))
-        first = values.get("from") or last - timedelta(days=DAYS - 1)
+        if user_id is None:
+            agent, actor_id = Agent.objects.filter(agent_id=agent_id).first(), None
+        else:
+            tenant = tenant_for_reading(self.principal, agent_id, user_id)
+            agent, actor_id = tenant.agent, tenant.actor_id
+        first, last, today = values.get("from"), values.get("to"), self.now.date()
+        if last is None:
+            last = min(max(today, first), first + timedelta(days=MOST_DAYS - 1)) if first else today
+        first = first or last - timedelta(days=DAYS - 1)
         body = {
             "agent_id": agent_id, "user_id": user_id, "from": first, "to": last,
             "results": usage(agent_id=agent_id, actor_id=actor_id, first=first, last=last),
             "today": daily_budget(agent_id, agent, now=self.now),
         }  # fmt: skip
         return Response(SpendingOut(body).data)
-
-    def _whose(self, agent_id: str, user_id: str | None) -> tuple[Agent | None, UUID | None]:
-        if user_id is None:
-            return Agent.objects.filter(agent_id=agent_id).first(), None
-        tenant = tenant_for_reading(self.principal, agent_id, user_id)
-        return tenant.agent, tenant.actor_id
-
-    def _last(self, first: date | None) -> date:
-        today = self.now.date()
-        return today if first is None else min(max(today, first), first + timedelta(days=MOST_DAYS - 1))
 
 
 class ProgressOut(serializers.Serializer):

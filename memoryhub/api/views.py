@@ -85,9 +85,14 @@ class ApiView(APIView):
         super().setup(request, *args, **kwargs)
         self.now = datetime.now(UTC)
         self.actor_id: UUID | None = None
-        post = getattr(self, "post", None)
-        if post is not None and not self.idempotent_by_itself:
-            self.post = self._once(post)
+        if (post := getattr(self, "post", None)) is not None and not self.idempotent_by_itself:
+            self.post: Callable[..., Any] = lambda request, *args, **kwargs: answer_once(
+                request,
+                route=request.path,
+                in_transaction=self.idempotent_in_transaction,
+                act=lambda: post(request, *args, **kwargs),
+                actor_id=lambda: self.actor_id,
+            )
 
     def finalize_response(self, request: Request, response: Any, *args: Any, **kwargs: Any) -> Any:
         """Answer 304 without a body for a read with `If-None-Match: *` of an existing row."""
@@ -96,18 +101,6 @@ class ApiView(APIView):
         if is_row and self.request.method in ("GET", "HEAD") and wants_none(self.request):
             response = Response(status=status.HTTP_304_NOT_MODIFIED, headers={"ETag": tag})
         return super().finalize_response(request, response, *args, **kwargs)
-
-    def _once(self, post: Callable[..., Response]) -> Callable[..., Any]:
-        def handler(request: Request, *args: Any, **kwargs: Any) -> Response:
-            return answer_once(
-                request,
-                route=request.path,
-                in_transaction=self.idempotent_in_transaction,
-                act=lambda: post(request, *args, **kwargs),
-                actor_id=lambda: self.actor_id,
-            )
-
-        return handler
 
     @property
     def principal(self) -> Principal:
@@ -121,7 +114,6 @@ class ApiView(APIView):
         return values
 
     def reading(self, values: Mapping[str, Any]) -> Tenant:
-        """Resolve the tenant of a read."""
         tenant = tenant_for_reading(self.principal, values["agent_id"], values.get("user_id"))
         self.actor_id = tenant.actor.id if tenant.actor else None
         return tenant
@@ -145,7 +137,6 @@ class ApiView(APIView):
     def page(
         self, rows: QuerySet[Row], serializer: type[BaseSerializer], *, ordering: tuple[str, ...]
     ) -> Response:
-        """Return one page of rows, by cursor."""
         paginator = ByCursor()
         paginator.ordering = ordering
         page = paginator.paginate_queryset(rows, self.request, view=self)

@@ -25,6 +25,7 @@ class AgentExists(DomainError):
     """An agent with this id is there already."""
 
     code = "agent_exists"
+    field = "agent_id"
 
 
 class AgentUnknown(DomainError, LookupError):

@@ -32,8 +32,6 @@ from memoryhub.admin.base import (
     as_uuid,
     choice_displays,
     clock,
-    error_on,
-    error_on_own_field,
     excerpt,
     principal,
     render_page,
@@ -54,7 +52,6 @@ from memoryhub.admin.object_actions import (
 from memoryhub.auth.tenancy import UnknownRow, actor_for_writing
 from memoryhub.tenancy.domain import MAX_USER_ID
 from memoryhub.tenancy.models import Agent
-from memoryhub.tenancy.namespaces import NamespaceError
 from strength.actions.curation import (
     EDITABLE,
     TRANSITIONS,
@@ -80,7 +77,7 @@ from strength.admin.semantic_search import (
     search_semantically,
     shown_score,
 )
-from strength.domain.memories import DuplicateMemory, Kind, MemoryRefused, ScopeLevel, Status, WrongState
+from strength.domain.memories import Kind, MemoryRefused, ScopeLevel, Status, WrongState
 from strength.domain.strength import Impact
 from strength.models import Memory, MemoryRevision, Merge
 
@@ -254,13 +251,6 @@ class MemoryAdmin(CuratedAdmin):
     change_form_outer_before_template = "admin/strength/memory/head.html"
     change_form_outer_after_template = "admin/strength/memory/story.html"
     editing_fields = frozenset({"content", "reason"})
-    refusals = {
-        **CuratedAdmin.refusals,
-        MemoryRefused: error_on_own_field,
-        NamespaceError: error_on_own_field,
-        DuplicateMemory: error_on("content"),
-        WrongState: error_on(None),
-    }
 
     def title_of(self, row: Memory) -> str:
         return title_with_time(row.get_kind_display(), row.created_at)

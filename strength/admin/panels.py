@@ -12,7 +12,7 @@ from django.utils.translation import gettext_lazy as _
 from conversations.admin.timeline import MAX_ENTRIES_PER_KIND, EntryKind, TimelineEntry, TimelineWindow
 from conversations.models import ChatTurn
 from memoryhub.admin.base import actor_title
-from memoryhub.admin.dashboard import RECENT, Count, Happening, Section, Tile, count
+from memoryhub.admin.dashboard import RECENT, Count, Happening, Section, Tile
 from strength.actions.extraction import unread_messages
 from strength.actions.review import (
     MOST_COUNTED,
@@ -42,20 +42,20 @@ def tiles(now: datetime) -> list[Tile | Happening]:
     ]
     return [
         Tile(
-            _("Pending"), count(pending_memories()), _("memories wait for a curator"), Memory,
+            _("Pending"), pending_memories(), _("memories wait for a curator"), Memory,
             f"?status__exact={Status.PENDING}", section=Section.DECIDE, page="review",
         ),
         Tile(_("Merge proposals"), pairs, _("wait for a curator"), Merge, section=Section.DECIDE, page="review"),
         Tile(
-            _("Memories"), count(memories), _("in all states"), Memory,
-            recent=count(memories.filter(created_at__gte=now - RECENT)),
+            _("Memories"), memories, _("in all states"), Memory,
+            recent=memories.filter(created_at__gte=now - RECENT),
         ),
         *(
-            Tile(title, count(memories.filter(status=state)), note, Memory, f"?status__exact={state}")
+            Tile(title, memories.filter(status=state), note, Memory, f"?status__exact={state}")
             for state, title, note in states
         ),
         Tile(
-            _("Sleep runs"), count(slept), _("in the last 24 hours"), SleepRun, "?dry_run__exact=0",
+            _("Sleep runs"), slept, _("in the last 24 hours"), SleepRun, "?dry_run__exact=0",
             section=Section.BACKGROUND,
         ),
         Tile(

@@ -92,6 +92,7 @@ class DuplicateMemory(DomainError):
     """Another memory in the same namespace has this text already."""
 
     code = "duplicate_memory"
+    field = "content"
 
 
 SLEEP_VERB = "sleep"

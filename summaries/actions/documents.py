@@ -63,6 +63,7 @@ class DocumentTooLong(DomainError, ValueError):
     """The document would be longer than LONGEST_DOCUMENT."""
 
     code = "document_too_long"
+    field = "text"
 
 
 class NotAdded(DomainError):

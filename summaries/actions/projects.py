@@ -51,6 +51,7 @@ class ProjectExists(DomainError):
     """The actor has a project of this name already."""
 
     code = "project_exists"
+    field = "name"
 
 
 def check_trusted(by: Principal) -> None:

@@ -14,7 +14,7 @@ from django.utils.translation import gettext, ngettext, ngettext_lazy
 from django.utils.translation import gettext_lazy as _
 from unfold.contrib.filters.admin import RangeDateTimeFilter, RelatedDropdownFilter
 
-from memoryhub.admin.base import UserFilter, as_uuid, clock, error_on, grouped, link_to, principal
+from memoryhub.admin.base import UserFilter, as_uuid, clock, grouped, link_to, principal
 from memoryhub.admin.curated import VersionedForm
 from memoryhub.admin.diff import differences
 from memoryhub.admin.fields import ProseField, with_plain_line_ends
@@ -27,6 +27,7 @@ from memoryhub.admin.object_actions import (
     submitted_text,
 )
 from memoryhub.admin.usage import token_count_label
+from memoryhub.auth.actions import VersionMismatch
 from memoryhub.errors import DomainError
 from memoryhub.llm.client import NOT_CONFIGURED
 from memoryhub.llm.errors import ProviderUnavailable
@@ -40,7 +41,6 @@ from summaries.actions.compaction import (
     protected_blocks,
 )
 from summaries.actions.documents import (
-    DocumentTooLong,
     backups_of,
     remove_empty_document,
     restore_document,
@@ -130,7 +130,6 @@ class DocumentAdmin(HistoryAdmin):
             },
         ),
     )
-    refusals = {**HistoryAdmin.refusals, DocumentTooLong: error_on("text")}
     change_form_before_template = "admin/summaries/document/counter.html"
     change_form_outer_before_template = "admin/summaries/document/above.html"
     change_form_outer_after_template = "admin/summaries/document/below.html"
@@ -349,8 +348,7 @@ class DocumentAdmin(HistoryAdmin):
         }
 
     def _conflict(self, request: HttpRequest, stored: Document) -> dict[str, Any] | None:
-        refused = getattr(request, "refused", None)
-        if refused is None or refused.version is None:
+        if not isinstance(getattr(request, "refused", None), VersionMismatch):
             return None
         mine = with_plain_line_ends(request.POST.get("text", stored.text))
         base = submitted_number(request, "expected_version")

@@ -15,7 +15,7 @@ from django.utils.translation import gettext_lazy as _
 from conversations.admin.timeline import MAX_ENTRIES_PER_KIND, EntryKind, TimelineEntry, TimelineWindow
 from conversations.models import Session
 from memoryhub.admin.base import Page, clock, grouped, principal
-from memoryhub.admin.dashboard import RECENT, Section, Tile, count
+from memoryhub.admin.dashboard import RECENT, Section, Tile
 from memoryhub.admin.object_actions import next_url, report_done
 from memoryhub.errors import DomainError
 from summaries.actions.triggers import enqueue_summary
@@ -139,20 +139,20 @@ def tiles(now: datetime) -> list[Tile]:
     summaries = Summary.objects.all()
     return [
         Tile(
-            _("Uncertain routings"), count(unsure), _("of the last 30 days, not corrected yet"), RoutingDecision,
+            _("Uncertain routings"), unsure, _("of the last 30 days, not corrected yet"), RoutingDecision,
             f"?confidence__exact={Confidence.LOW}", section=Section.DECIDE,
         ),
         Tile(
-            _("Refused compactions"), count(refused), _("in 7 days: a document stays too long"), ProjectEvent,
+            _("Refused compactions"), refused, _("in 7 days: a document stays too long"), ProjectEvent,
             f"?kind__exact={EventKind.COMPACT}", section=Section.DECIDE,
         ),
         Tile(
-            _("Summaries"), count(summaries), _("of sessions"), Summary,
-            recent=count(summaries.filter(created_at__gte=now - RECENT)),
+            _("Summaries"), summaries, _("of sessions"), Summary,
+            recent=summaries.filter(created_at__gte=now - RECENT),
         ),
         Tile(
-            _("Locked summaries"), count(summaries.filter(locked=True)), _("no job rewrites them"), Summary,
+            _("Locked summaries"), summaries.filter(locked=True), _("no job rewrites them"), Summary,
             "?locked__exact=1",
         ),
-        Tile(_("Projects"), count(Project.objects.all()), _("with their documents"), Project),
+        Tile(_("Projects"), Project.objects.all(), _("with their documents"), Project),
     ]  # fmt: skip

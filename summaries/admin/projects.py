@@ -25,7 +25,6 @@ from memoryhub.admin.base import (
     ReadOnlyAdmin,
     UserFilter,
     clock,
-    error_on,
     excerpt,
     link_to,
     principal,
@@ -47,7 +46,7 @@ from memoryhub.llm.errors import ProviderError
 from summaries.actions.compaction import compaction_states
 from summaries.actions.documents import add_document, undo_project_change
 from summaries.actions.files import zip_project
-from summaries.actions.projects import ProjectExists, change_project, daily, delete_project
+from summaries.actions.projects import change_project, daily, delete_project
 from summaries.actions.summarizers import Digest, digest
 from summaries.admin.base import (
     CONFIDENCES,
@@ -61,7 +60,7 @@ from summaries.admin.base import (
 )
 from summaries.admin.documents import entries_of, length_in_words
 from summaries.domain.documents import DOCUMENTS, MEMORY, document_order
-from summaries.domain.projects import LONGEST_DESCRIPTION, LONGEST_NAME, BadProjectName, DayTotals
+from summaries.domain.projects import LONGEST_DESCRIPTION, LONGEST_NAME, DayTotals
 from summaries.domain.projects import describe_day as day_in_words
 from summaries.domain.summaries import NoRoom
 from summaries.models import Document, DocumentEntry, DocumentVersion, Project, ProjectEvent, RoutingDecision
@@ -107,7 +106,6 @@ class ProjectAdmin(SummariesAdmin):
         (None, {"fields": ("name", "description", "reason")}),
         (_("Owner and dates"), {"fields": (("owner", "version"), ("created_at", "updated_at"), "id")}),
     )
-    refusals = {**SummariesAdmin.refusals, BadProjectName: error_on("name"), ProjectExists: error_on("name")}
     change_form_before_template = "admin/memoryhub/includes/version.html"
     change_form_outer_before_template = "admin/summaries/project/above.html"
     change_form_outer_after_template = "admin/summaries/project/below.html"

@@ -48,6 +48,7 @@ class BadProjectName(DomainError, ValueError):
     """The text cannot be a project's name; `proposal` is a valid one derived from it."""
 
     code = "invalid_project_name"
+    field = "name"
 
     def __init__(self, why: Message, proposal: str) -> None:
         self.proposal = proposal

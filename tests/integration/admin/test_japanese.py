@@ -192,7 +192,7 @@ def test_policy_problems_are_in_the_readers_language() -> None:
     with pytest.raises(PolicyError) as refused:
         check_overrides({"recall_limit": -1, "untrusted_channels": "slack"})
     with translation.override("ja"):
-        problems: Any = policy_errors(refused.value).errors["policy"]
+        problems: Any = policy_errors(refused.value)
     assert len(problems) == 2
     for problem in problems:
         _key, _colon, words = problem.partition(": ")

@@ -48,7 +48,7 @@ def test_days_are_bars_with_words_and_rows_by_agent(boss: Client) -> None:
     call(days_ago=1, cost=Decimal("0.5"))
     call(days_ago=40)
     context = spending(boss).context
-    assert [(bar.percent, bar.words) for bar in context["bars"]] == [
+    assert [(bar["percent"], bar["words"]) for bar in context["bars"]] == [
         ("100.0", "1.0000 USD, 240 tokens"),
         ("50.0", "0.5000 USD, 120 tokens"),
     ]
@@ -61,7 +61,7 @@ def test_days_are_bars_with_words_and_rows_by_agent(boss: Client) -> None:
 def test_tokens_are_shown_where_no_price_is_known(boss: Client) -> None:
     call(cost=None)
     response = spending(boss)
-    assert [bar.words for bar in response.context["bars"]] == ["120 tokens"]
+    assert [bar["words"] for bar in response.context["bars"]] == ["120 tokens"]
     assert "Tokens by day" in response.content.decode()
 
 
