@@ -99,10 +99,7 @@ class PreparedTurn:
 
 
 def chat(*, actor: Actor, question: Question, by: Principal, now: datetime) -> PreparedTurn:
-    """Answer a question and return its answered turn.
-
-    Raises ChatFailed where the model gave no answer, and what `prepare_turn` raises.
-    """
+    """Answer a question and return its answered turn. Raises ChatFailed, and what `prepare_turn` raises."""
     prepared = prepare_turn(actor=actor, question=question, by=by, now=now)
     if prepared.request is None:
         return prepared

@@ -344,10 +344,7 @@ def prompt_as_json(assembly: Assembly) -> str:
 
 
 def prompt_preview(assembly: Assembly) -> dict[str, Any]:
-    """Return the prompt message by message, its texts cut where they are too long for a page.
-
-    And as JSON where that is short enough; role "" is the separate `system`.
-    """
+    """Return the prompt by message, its texts cut for the page, and as JSON if short; role "" is `system`."""
     sent = [("", assembly.system)] if assembly.system is not None else []
     sent += [(message["role"], message["content"]) for message in assembly.messages]
     room, turns, is_cut = MOST_BYTES - LEAST_OF_THE_LAST, [], False

@@ -325,10 +325,7 @@ def playground(request: HttpRequest) -> HttpResponse:
 
 
 def _settings_of_request(request: HttpRequest) -> tuple[Run | None, dict[str, str]]:
-    """Return the run before this one, and the settings: posted, of a receipt, a cached run, or a session.
-
-    Addresses name no users, so a session stands for its own.
-    """
+    """Return the run before this one, and the settings: posted, of a receipt, a cached run, or a session."""
     before = load_run(request, submitted_text(request, "run"))
     key = as_uuid(request.POST.get("receipt", ""))
     receipt = Receipt.objects.select_related("actor").filter(pk=key).first() if key else None

@@ -52,10 +52,7 @@ class TimelineWindow:
 
 @dataclass(frozen=True, kw_only=True)
 class TimelineEntry:
-    """Something that happened in a session; placed after a message, after a message's number, or by its time.
-
-    `text` is user content, escaped where it is shown.
-    """
+    """Something in a session, placed after a message or its number, or by time; `text` is user content."""
 
     title: Any
     at: datetime

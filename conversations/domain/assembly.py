@@ -67,10 +67,7 @@ class Metadata:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Item:
-    """One line of the receipt (SPEC X9): a candidate, or one of the two texts that are never cut.
-
-    `tokens` counts the entry by itself: as it entered, else as it was offered. `reason` is a `Reason`.
-    """
+    """One line of the receipt (SPEC X9); `tokens` counts the entry by itself, `reason` is a `Reason`."""
 
     layer: str
     source_id: str | None
@@ -85,10 +82,7 @@ class Item:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Assembly:
-    """A finished context: ready for the provider, with its figures and its receipt's items.
-
-    `system` is None in the OpenAI form, where it is the first message.
-    """
+    """A finished context; `system` is None in the OpenAI form, where it is the first message."""
 
     system: str | list[dict[str, Any]] | None
     messages: list[dict[str, Any]]

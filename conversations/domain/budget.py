@@ -118,10 +118,7 @@ class ContextTooLarge(DomainError, ValueError):
 
 @dataclass(frozen=True, slots=True)
 class ShareUse:
-    """A layer's share of the limit, for the receipt: the tokens it was allowed (with unused ones of others), and used.
-
-    `used` is above `allowed` only where the layer's floor is.
-    """
+    """A layer's share of the limit: the tokens it was allowed, with unused ones of others, and used."""
 
     layer: str
     share: float
@@ -149,10 +146,7 @@ class Cut:
 def select_within_budget(
     candidates: Sequence[Candidate], *, policy: ContextPolicy, writer: PromptWriter
 ) -> Selection:
-    """Return the fullest selection whose written context stays within the policy's token limit.
-
-    Raises ContextTooLarge where system prompt and message alone exceed the limit.
-    """
+    """Return the fullest selection within the token limit. Raises ContextTooLarge where even an empty one is above."""
     limit = policy.token_limit
     room = limit - writer.total({})
     contents, reasons, shares = _admit_layers(candidates, policy, writer)

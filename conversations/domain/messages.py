@@ -70,11 +70,7 @@ class Placement:
 
 
 def place_batch(batch: Sequence[NewMessage], *, known: frozenset[str], last_seq: int) -> Placement:
-    """Number the messages of a batch after `last_seq`, leaving out repeats.
-
-    `known` are the batch's client ids that the session has stored already; an id that stands twice
-    in the batch gets one row.
-    """
+    """Number the messages of a batch after `last_seq`, once each; `known` are client ids that are stored already."""
     new: list[Numbered] = []
     order: list[int | str] = []
     taken = set(known)
@@ -131,10 +127,7 @@ def is_findable(role: str, content: str) -> bool:
 
 
 def findable_words(content: str, *, author: str, said_at: datetime) -> str:
-    """Return the text by whose words a message is found: who said it, what, and on which day.
-
-    So that a question may ask what somebody said in May 2023, or 2023年5月.
-    """
+    """Return the text by whose words a message is found: author, text, and day as a question may name it."""
     if is_unspaced(content):
         day = f"{said_at.year}年{said_at.month}月{said_at.day}日"
     else:

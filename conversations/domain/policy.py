@@ -40,10 +40,7 @@ def _shares_hold(value: Any) -> bool:
 
 @dataclass(frozen=True, kw_only=True)
 class ContextPolicy(Policy):
-    """Limits and options of one context. Change one with `validated`, which checks the ranges.
-
-    `layer_budgets` is None, or a share of the token limit by layer.
-    """
+    """Limits and options of a context, changed by `validated`; `layer_budgets` is None, or shares by layer."""
 
     system_prompt: str = ""
     working_memory_limit: int = 10
@@ -122,11 +119,7 @@ class SessionPolicy(Policy):
 
 @dataclass(frozen=True, kw_only=True)
 class ChatPolicy(Policy):
-    """Options of a chat call (SPEC B1, B3).
-
-    `chat_memory` False sends the message alone, beside the system prompt. `chat_deadline_seconds` bounds the answer,
-    from the question to its last word.
-    """
+    """Options of a chat call (SPEC B1, B3); without `chat_memory` the message is sent without a context."""
 
     chat_max_output_tokens: int = 4096
     chat_memory: bool = True

@@ -166,10 +166,7 @@ def _compacted_text(document: Document, policy: CompactionPolicy, now: datetime)
 
 
 def _rewrite(actor: Actor, section: Section, share: int) -> str:
-    """Return a section with at most about `share` tokens of free text; the model is asked at most twice.
-
-    Raises CannotCompact, ProviderError.
-    """
+    """Rewrite a section within about `share` tokens, asking at most twice. Raises CannotCompact, ProviderError."""
     while (code := secrets.token_hex(CODE_BYTES)) in section.text:
         continue
     masked = masked_text(section, code)
@@ -246,11 +243,7 @@ def _reason(block: Block, digests: dict[bytes, ProtectionReason], protection: Pr
 
 @dataclass(frozen=True)
 class CompactionState:
-    """Length of a document in tokens, and the state of its compaction.
-
-    `limit` is the length above which it is compacted automatically, None for a document that is not; `outcome`,
-    `missing` and `at` are those of the last compaction.
-    """
+    """Length of a document in tokens, and its last compaction; `limit` is None for one compacted on request only."""
 
     tokens: int
     limit: int | None

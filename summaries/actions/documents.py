@@ -317,10 +317,7 @@ def _write(
 
 
 def enqueue_compaction_if_due(*, project: Project, document: Document, now: datetime) -> None:
-    """Enqueue the compaction of a document that has passed its limit, in the transaction in which it grew.
-
-    Without a language model this is noted once. After a refusal the next attempt is a day later.
-    """
+    """Enqueue the compaction of a document that passed its limit; after a refusal, a day later."""
     if document.name not in COMPACTED:
         return
     limit = effective_policy(CompactionPolicy, project.actor.agent, project.actor).limit
@@ -405,10 +402,7 @@ def set_entry_trust(
     reason: str = "",
     now: datetime,
 ) -> list[UUID]:
-    """Approve entries of a document, or revoke the approval (SPEC M10); return the ids of those that changed.
-
-    Raises Forbidden for an untrusted key, UnknownRow where the actor was erased meanwhile.
-    """
+    """Approve entries, or revoke that (SPEC M10); return the ids that changed. Raises Forbidden, UnknownRow."""
     check_trusted(by)
     hold(document.actor_id)
     rows = DocumentEntry.objects.select_for_update().filter(actor_id=document.actor_id, document=document)
@@ -433,10 +427,7 @@ def undo_project_change(
     reason: str = "",
     now: datetime,
 ) -> Project:
-    """Restore a project's former name, and MEMORY.md with the description in it at a version.
-
-    Raises as `change_project` and `restore_document`.
-    """
+    """Restore a former name, and MEMORY.md with its description. Raises as `change_project`, `restore_document`."""
     project = locked_project(project, expected_version)
     if name != project.name:
         change_project(project=project, values={"name": name}, by=by, reason=reason, now=now)

@@ -106,7 +106,7 @@ def _manifest(tree: Folder) -> Manifest | None:
 def _open_tree(
     root: Path, actor: Actor, *, make: bool, keep: bool = True
 ) -> Iterator[tuple[Folder, Manifest]]:
-    """Open an actor's tree; the manifest is written back at the end, also after an exception.
+    """Open an actor's tree, and write its manifest back at the end.
 
     Raises UnusableFile, BadManifest, ForeignTree, FileNotFoundError.
     """
@@ -196,10 +196,7 @@ def _backups(document: Document) -> dict[str, str]:
 
 @transaction.atomic
 def zip_project(*, project: Project, by: Principal, now: datetime) -> bytes:
-    """Return a zip archive with a project's documents, backups and manifest; the actor of the project is loaded.
-
-    Raises UnknownRow where the project is gone.
-    """
+    """Return a zip archive of a project's documents, backups and manifest. Raises UnknownRow where it is gone."""
     hold_project(project)
     manifest = Manifest(project.actor.agent_id, project.actor.user_id)
     content = BytesIO()
@@ -284,7 +281,13 @@ def _sync_file(
     try:
         check_document_name(place.name)
         text = place.folder.read(place.name)
-        status = _status(place, project, document, text)
+        file = digest_of(text) if text is not None else None
+        stored = digest_of(trusted_text(document)) if document else None
+        base = place.manifest.base(place.project, place.name)
+        status = sync_status(base=base, file=file, stored=stored)
+        # A project that was deleted here does not come back by a file that somebody adds to its folder.
+        if status is FileStatus.NEW and project is None and place.project in place.manifest.projects:
+            status = FileStatus.DOCUMENT_GONE
         if text is not None and status in (FileStatus.EDITED, FileStatus.NEW) and not syncing.dry_run:
             taken = _take(syncing, place, project, document, text)
             _note(place.manifest, taken, digest_of(text))
@@ -296,19 +299,6 @@ def _sync_file(
     except (BadDocumentName, UnusableFile, DocumentTooLong, ProjectExists, UnknownRow) as error:
         return FileReport(place.project, place.name, why=str(error)), project
     return FileReport(place.project, place.name, status), project
-
-
-def _status(
-    place: _Place, project: Project | None, document: Document | None, text: str | None
-) -> FileStatus:
-    file = digest_of(text) if text is not None else None
-    stored = digest_of(trusted_text(document)) if document else None
-    base = place.manifest.base(place.project, place.name)
-    status = sync_status(base=base, file=file, stored=stored)
-    # A project that was deleted here does not come back by a file that somebody adds to its folder.
-    if status is FileStatus.NEW and project is None and place.project in place.manifest.projects:
-        return FileStatus.DOCUMENT_GONE
-    return status
 
 
 @transaction.atomic

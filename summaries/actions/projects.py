@@ -62,11 +62,7 @@ def check_trusted(by: Principal) -> None:
 
 @transaction.atomic
 def create_project(*, actor: Actor, name: str, description: str, by: Principal, now: datetime) -> Project:
-    """Create a project with a MEMORY.md that has its description.
-
-    Raises BadProjectName with a proposal, ProjectExists, UnknownRow where the actor was erased meanwhile, and
-    Forbidden for an untrusted key.
-    """
+    """Create a project with its MEMORY.md. Raises BadProjectName, ProjectExists, UnknownRow, Forbidden."""
     check_trusted(by)
     check_name(name)
     hold(actor.pk)
@@ -109,10 +105,7 @@ def change_project(
     reason: str = "",
     now: datetime,
 ) -> Project:
-    """Change `name` or `description`; the description is also written into MEMORY.md's block quote.
-
-    Raises as `create_project`, and VersionMismatch.
-    """
+    """Change name or description, also in MEMORY.md's block quote. Raises as `create_project`, and VersionMismatch."""
     check_trusted(by)
     project = locked_project(project, expected_version)
     name = values.get("name", project.name)

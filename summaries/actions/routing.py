@@ -327,10 +327,7 @@ def _predict_by_model(request: RoutingRequest, policy: ProjectPolicy) -> tuple[P
 def correct_routing(
     *, decision: RoutingDecision, project_name: str, by: Principal, reason: str = "", now: datetime
 ) -> RoutingDecision:
-    """Correct a message's project; similar messages are routed there from now on (SPEC P4).
-
-    Raises UnknownRow where there is no such project, and Forbidden for an untrusted key.
-    """
+    """Correct a message's project, for similar ones too (SPEC P4). Raises UnknownRow, Forbidden."""
     check_trusted(by)
     hold(decision.actor_id)
     project = project_named(actor_id=decision.actor_id, name=project_name)

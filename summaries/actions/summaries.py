@@ -365,10 +365,7 @@ def restore_summary(
     reason: str = "",
     now: datetime,
 ) -> Summary:
-    """Restore the text and coverage of a version, and lock it; later messages join once it is unlocked.
-
-    Raises as `edit_summary`.
-    """
+    """Restore and lock a version; later messages join once it is unlocked. Raises as `edit_summary`."""
     version = _version(summary, number)
     summary = _locked(summary, expected_version, by)
     for name in VERSIONED_FIELDS:

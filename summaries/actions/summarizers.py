@@ -204,10 +204,7 @@ def digest(
     until: datetime | None = None,
     project: str | None = None,
 ) -> Digest:
-    """Return a digest of the trusted summaries of sessions that lie in a time, or have `project` in their metadata.
-
-    Network, so outside any transaction. Raises NothingToDigest, NoRoom, ProviderError.
-    """
+    """Return a digest of trusted summaries. Network. Raises NothingToDigest, NoRoom, ProviderError."""
     rows = Summary.objects.of(tenant.actor_id).trusted()
     if since is not None:
         rows = rows.filter(end_time__gte=since)

@@ -388,10 +388,7 @@ LONGEST_LINE = 2_000
 
 
 def entries_of(documents: Sequence[Document]) -> dict[str, Any]:
-    """Return the latest untrusted entries, by document, and how many more there are.
-
-    The text of an entry is "" where a person rewrote its line since.
-    """
+    """Return the latest untrusted entries by document; the text is empty where a person rewrote the line."""
     by_id = {each.pk: each for each in documents}
     actor_ids = {each.actor_id for each in documents}
     rows = DocumentEntry.objects.filter(actor_id__in=actor_ids, document_id__in=by_id, trust=Trust.UNTRUSTED)

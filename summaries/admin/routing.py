@@ -276,6 +276,8 @@ class RoutingDecisionAdmin(OwnedMixin, HubAdmin):
         projects = Project.objects.of(row.actor_id).order_by("name")
         names = list(projects.values_list("name", flat=True)[: MOST_OFFERED + 1])
         said = row.corrected_project
+        policy = effective_policy(ProjectPolicy, row.actor.agent, row.actor)
+        shown = most_similar(row.message, corrections_of(row.actor), policy.routing_examples)
         return {
             "may_change": self.has_change_permission(request, row),
             "may_make": person_may(request, MAKES),
@@ -285,7 +287,17 @@ class RoutingDecisionAdmin(OwnedMixin, HubAdmin):
             "new_name": proposed_name(row),
             "said": said,
             "undo": _undo(row, said) if said is not None else "",
-            "examples": _examples(row),
+            "examples": [
+                {
+                    "message": link_to(
+                        "admin:summaries_routingdecision_change", each.decision_id, excerpt(each.message, 80)
+                    ),
+                    "project": each.project,
+                    "percent": round(100 * similarity(row.message, each.message)),
+                    "is_this": each.decision_id == row.pk,
+                }
+                for each in shown
+            ],
             "longest_name": LONGEST_NAME,
             "show_save": False,
             "show_save_and_continue": False,
@@ -300,22 +312,6 @@ def _likely(decision: Any, profiles: Sequence[Any], most: int) -> list[str]:
     message = getattr(decision, "opening", None) or decision.message
     first = decision.project.name if decision.project is not None else None
     return likely_projects(message, profiles, first=first, most=most)
-
-
-def _examples(decision: RoutingDecision) -> list[dict[str, Any]]:
-    policy = effective_policy(ProjectPolicy, decision.actor.agent, decision.actor)
-    shown = most_similar(decision.message, corrections_of(decision.actor), policy.routing_examples)
-    return [
-        {
-            "message": link_to(
-                "admin:summaries_routingdecision_change", each.decision_id, excerpt(each.message, 80)
-            ),
-            "project": each.project,
-            "percent": round(100 * similarity(decision.message, each.message)),
-            "is_this": each.decision_id == decision.pk,
-        }
-        for each in shown
-    ]
 
 
 def _undo(decision: RoutingDecision, project: Project) -> str:

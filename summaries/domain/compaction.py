@@ -291,10 +291,7 @@ class Rewritten:
 
 
 def rewritten(section: Section, answer: str, code: str) -> Rewritten:
-    """Return a section with the answer's text, and the kept pieces instead of their marks.
-
-    Pins in the answer are removed, since only people pin.
-    """
+    """Return a section with the answer's text and its kept pieces; pins are removed, since only people pin."""
     mark = re.compile(rf"\s*\[\[kept-(\d{{1,6}})-{re.escape(code)}\]\]")
     parts: list[tuple[bool, str]] = []
     found: list[int] = []

@@ -135,10 +135,7 @@ class Sentence:
 
 
 def extract(call: Call, *, language: str, most_tokens: int, count: Callable[[str], int]) -> str:
-    """Return the best sentences of a call's previous summary and messages, one a line, in their order.
-
-    Where nobody said more than hello, the first message as it is.
-    """
+    """Return the best sentences of a call, one a line, in their order; where there are none, the first message."""
     earlier = sentences(call.previous)
     fresh = [(message, text) for message in call.messages for text in sentences(message.text)]
     last = max(1, len(fresh) - 1)

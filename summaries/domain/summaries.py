@@ -177,10 +177,7 @@ class Limits:
 
 
 def lowest_trust(trusts: Sequence[Trust | str]) -> Trust:
-    """Return the lowest of these trusts, of none at all trusted.
-
-    A summary is never more trusted than the least trusted of its sources (SPEC M10).
-    """
+    """Return the lowest of these trusts: a summary is trusted no more than its sources (SPEC M10)."""
     return Trust.UNTRUSTED if Trust.UNTRUSTED in trusts else Trust.TRUSTED
 
 
@@ -215,10 +212,7 @@ def next_call(
     *,
     line_of: Callable[[SpokenMessage, SpokenMessage | None], str] | None = None,
 ) -> Call:
-    """Return the next call: the first of the pending messages that fit, one at least.
-
-    A message that does not even fit by itself is shortened in its middle, visibly. Raises NoRoom.
-    """
+    """Return the next call: the first pending messages that fit, one at least, shortened if need be. Raises NoRoom."""
     line_of = line_of or transcript_line
     previous = shortened(previous, limits.room // PREVIOUS_SHARE, count) if previous else ""
     room = left = limits.room - count(previous)
@@ -285,10 +279,7 @@ def latest_that_fit(
 
 
 def shortened(text: str, room: int, count: Count) -> str:
-    """Return a text of at most `room` tokens: itself, or its beginning and its end with a gap between them.
-
-    Raises NoRoom where not even a few characters fit.
-    """
+    """Return a text of at most `room` tokens: whole, or without its middle. Raises NoRoom."""
     if _fits(text, room, count):
         return text
     halves = range(1, min(len(text) // 2, max(0, room) * MOST_LETTERS) + 1)
