@@ -20,6 +20,8 @@ from memoryhub.tenancy.domain import AGENT_ID_PATTERN, PolicyError
 from memoryhub.tenancy.models import Actor, Agent
 from memoryhub.tenancy.policies import check_overrides, operator_keys
 
+TAKEN_OUT: Final = "A person took it out of the queue; sent back, it is done after all."
+
 
 class AgentExists(DomainError):
     """An agent with this id is there already."""
@@ -185,9 +187,6 @@ def revoke_key(*, key: ApiKey, reason: str = "", by: Principal, now: datetime) -
     if revoked:
         audit.record(by=by, verb="revoke", object_kind="api_key", object_id=key.pk, reason=reason, now=now)
     return bool(revoked)
-
-
-TAKEN_OUT: Final = "A person took it out of the queue; sent back, it is done after all."
 
 
 @transaction.atomic

@@ -56,13 +56,7 @@ class Tenant:
 
 def tenant_for_reading(principal: Principal, agent_id: str, user_id: str | None) -> Tenant:
     """Return the actor that a read is about; raises Forbidden where the key may not touch it."""
-    principal.check_agent(agent_id)
-    actor = _known_actor(principal, agent_id, user_id)
-    if actor is not None:
-        return Tenant(agent_id=agent_id, user_id=actor.user_id, agent=actor.agent, actor=actor)
-    agent = Agent.objects.filter(agent_id=agent_id).first()
-    user = _user(principal, agent, user_id)
-    actor = _actor(agent, user) if agent else None
+    agent, user, actor = _look_up(principal, agent_id, user_id)
     return Tenant(agent_id=agent_id, user_id=user, agent=agent, actor=actor)
 
 
@@ -72,10 +66,9 @@ def actor_for_writing(principal: Principal, agent_id: str, user_id: str | None, 
     Raises Forbidden where the key may not touch the agent or the user, or names an unknown agent
     without being allowed to touch all.
     """
-    principal.check_agent(agent_id)
-    if known := _known_actor(principal, agent_id, user_id):
-        return known
-    agent = Agent.objects.filter(agent_id=agent_id).first()
+    agent, user, actor = _look_up(principal, agent_id, user_id)
+    if actor is not None:
+        return actor
     if agent is None:
         if not principal.may_touch_all_agents or principal.user_id is not None:
             message = _("There is no agent {agent}, and this key may not create one.")
@@ -90,25 +83,26 @@ def actor_for_writing(principal: Principal, agent_id: str, user_id: str | None, 
                 agent_id=agent_id,
                 now=now,
             )
-    user = _user(principal, agent, user_id)
-    return _actor(agent, user) or ensure_actor(agent, user)
+    return ensure_actor(agent, user)
 
 
-def _known_actor(principal: Principal, agent_id: str, user_id: str | None) -> Actor | None:
-    """Return the actor with its agent by one query, where both exist and no other user is fixed for the agent."""
-    user = _named_user(principal, user_id)
-    actor = Actor.objects.select_related("agent").filter(id=actor_id(agent_id, user)).first()
-    if actor is None or actor.agent.fixed_user_id not in ("", user):
-        return None
+def _look_up(
+    principal: Principal, agent_id: str, requested: str | None
+) -> tuple[Agent | None, str, Actor | None]:
+    """Return agent, user and actor of a call, as far as they exist; raises Forbidden.
+
+    The user is the one named, else that of the key; an agent in owner mode has only one. One query where all exist.
+    """
+    principal.check_agent(agent_id)
+    user = principal.user_id if requested is None and principal.user_id is not None else requested or ""
+    actors = Actor.objects.select_related("agent")
+    actor = actors.filter(id=actor_id(agent_id, user)).first()
+    agent = actor.agent if actor else Agent.objects.filter(agent_id=agent_id).first()
+    if agent is not None and agent.fixed_user_id not in ("", user):
+        user = agent.fixed_user_id
+        actor = actors.filter(id=actor_id(agent_id, user)).first()
     principal.check_user(user)
-    return actor
-
-
-def _actor(agent: Agent, user: str) -> Actor | None:
-    actor = Actor.objects.filter(id=actor_id(agent.agent_id, user)).first()
-    if actor is not None:
-        actor.agent = agent
-    return actor
+    return agent, user, actor
 
 
 def ensure_actor(agent: Agent, user_id: str) -> Actor:
@@ -159,15 +153,3 @@ def seen_by(rows: models.QuerySet[Row], principal: Principal) -> models.QuerySet
 
 def readable_agents(principal: Principal) -> AgentQuerySet:
     return Agent.objects.among(principal.agent_ids)
-
-
-def _user(principal: Principal, agent: Agent | None, requested: str | None) -> str:
-    fixed = agent.fixed_user_id if agent else ""
-    user = fixed or _named_user(principal, requested)
-    principal.check_user(user)
-    return user
-
-
-def _named_user(principal: Principal, requested: str | None) -> str:
-    """Return the user that a call names, or that its key is bound to; an agent's fixed user stands above both."""
-    return principal.user_id if requested is None and principal.user_id is not None else requested or ""

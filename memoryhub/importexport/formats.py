@@ -1,8 +1,10 @@
 """Formats of other vendors' exports: the registry, and the incremental reader of their JSON.
 
-mem0, ChatGPT and CSV are registered by `strength.apps` (`strength.actions.importexport`); a new format is one entry in
-`IMPORT_FORMATS`. An export may be one line of hundreds of megabytes, so elements are cut at their brackets before they
-are parsed; an unreadable one is reported with its line, and the others are read.
+mem0, ChatGPT and CSV are registered by `strength.apps`: `strength.domain.imports` reads an element,
+`strength.actions.importexport` stores it. A new format is one entry in `IMPORT_FORMATS`.
+
+An export may be one line of hundreds of megabytes, so elements are cut at their brackets before they are parsed; an
+unreadable one is reported with its line, and the others are read.
 """
 
 import re

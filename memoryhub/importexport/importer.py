@@ -28,6 +28,16 @@ from memoryhub.tenancy.domain import AGENT_ID_PATTERN, MAX_USER_ID, actor_id
 from memoryhub.tenancy.models import Actor
 from memoryhub.tenancy.namespaces import namespace_owner
 
+Progress = Callable[[int], None]
+MOST_PROBLEMS: Final = 20
+_PROGRESS_LINES: Final = 1_000
+ROWS_AT_ONCE: Final = 500
+BYTES_AT_ONCE: Final = 4 * 2**20
+
+KEPT: Final = "is here already and differs; what is here is kept."
+TAKEN: Final = "its id belongs to a row of somebody else here."
+ORPHAN: Final = "refers to a row that is not here."
+
 _TIME_BYTES = 6
 _FIXED_BITS = (0xF << 76) | (0x3 << 62)
 _VERSION_7 = (0x7 << 76) | (0x2 << 62)
@@ -94,11 +104,6 @@ def namespace(path: Any, owners: Mapping[str, str]) -> Any:
     if not isinstance(path, str):
         return path
     return "/".join(owners.get(part, part) for part in path.split("/"))
-
-
-Progress = Callable[[int], None]
-MOST_PROBLEMS: Final = 20
-_PROGRESS_LINES: Final = 1_000
 
 
 @dataclass
@@ -209,14 +214,6 @@ def index(actor_id: UUID, owners: Sequence[Any]) -> None:
             for space in spaces
         )
         after_indexing(entries, actor_id)
-
-
-ROWS_AT_ONCE: Final = 500
-BYTES_AT_ONCE: Final = 4 * 2**20
-
-KEPT: Final = "is here already and differs; what is here is kept."
-TAKEN: Final = "its id belongs to a row of somebody else here."
-ORPHAN: Final = "refers to a row that is not here."
 
 
 @dataclass(frozen=True)

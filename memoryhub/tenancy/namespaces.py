@@ -89,22 +89,18 @@ def namespace_queries(
             field,
             format_lazy(_("must name 1 to {most} namespace prefixes."), most=MOST_NAMESPACES),
         )
-    return [_query(prefix, wanted, agent_id, user_id, field) for prefix, wanted in config.items()]
-
-
-def _query(prefix: str, wanted: Any, agent_id: str, user_id: str, field: str) -> NamespaceQuery:
-    name = repr(prefix[:100])
-    if not isinstance(wanted, Mapping) or not set(wanted) <= {"top_k", "relevance_score"}:
-        raise NamespaceError(
-            field, format_lazy(_("{name} must be an object with top_k and relevance_score."), name=name)
-        )
-    top_k = wanted.get("top_k", DEFAULT_TOP_K)
-    floor = wanted.get("relevance_score", DEFAULT_RELEVANCE)
-    for key, value, check in (("top_k", top_k, whole(1, 200)), ("relevance_score", floor, number(0, 1))):
-        if not check.holds(value):
+    queries = []
+    for prefix, wanted in config.items():
+        name = repr(prefix[:100])
+        if not isinstance(wanted, Mapping) or not set(wanted) <= {"top_k", "relevance_score"}:
             raise NamespaceError(
-                field,
-                format_lazy(_("{name}: {key} must be {allowed}."), name=name, key=key, allowed=check.allowed),
+                field, format_lazy(_("{name} must be an object with top_k and relevance_score."), name=name)
             )
-    expanded = expand_namespace(prefix, agent_id=agent_id, user_id=user_id, field=field)
-    return NamespaceQuery(expanded, top_k, float(floor))
+        values = {"top_k": DEFAULT_TOP_K, "relevance_score": DEFAULT_RELEVANCE, **wanted}
+        for key, check in {"top_k": whole(1, 200), "relevance_score": number(0, 1)}.items():
+            if not check.holds(values[key]):
+                must = _("{name}: {key} must be {allowed}.")
+                raise NamespaceError(field, format_lazy(must, name=name, key=key, allowed=check.allowed))
+        expanded = expand_namespace(prefix, agent_id=agent_id, user_id=user_id, field=field)
+        queries.append(NamespaceQuery(expanded, values["top_k"], float(values["relevance_score"])))
+    return queries
