@@ -1,9 +1,9 @@
 """Background jobs of the ground: retention of jobs and calls, token calibration; registers those of embeddings, too."""
 
 from datetime import timedelta
-from typing import Final
+from typing import Any, Final
 
-from django.db.models import Q
+from django.db.models import Q, QuerySet
 from django.utils import timezone
 
 from memoryhub.embeddings import tasks as _embedding  # noqa: F401
@@ -19,6 +19,8 @@ DONE_KEPT: Final = timedelta(days=7)
 SCHEDULED_KEPT: Final = timedelta(days=1)
 ENDED_BADLY_KEPT: Final = timedelta(days=90)
 WORKER_KEPT: Final = timedelta(days=1)
+CALLS_KEPT: Final = timedelta(days=400)
+"""A year, and a month to look back from."""
 AT_ONCE: Final = 5000
 
 
@@ -29,16 +31,23 @@ def forget_old_jobs(job: JobContext) -> None:
     old = Q(state=State.DONE, finished_at__lt=now - DONE_KEPT)
     old |= Q(state=State.DONE, finished_at__lt=now - SCHEDULED_KEPT, key__startswith=SCHEDULED)
     old |= Q(state__in=ENDED_BADLY, finished_at__lt=now - ENDED_BADLY_KEPT)
-    deleted = AT_ONCE
-    while deleted == AT_ONCE:
-        with job.step():
-            ids = list(Job.objects.filter(old).values_list("pk", flat=True)[:AT_ONCE])
-            deleted, _ = Job.objects.filter(old, pk__in=ids).delete()
+    _delete_in_steps(job, Job.objects.filter(old))
     Worker.objects.filter(seen_at__lt=now - WORKER_KEPT).delete()
 
 
-KEPT: Final = timedelta(days=400)
-"""A year, and a month to look back from."""
+@job("forget_old_calls", deadline_seconds=600, at_once=1, daily_at="03:30")
+def forget_old_calls(job: JobContext) -> None:
+    """Delete calls of more than 400 days ago."""
+    old = LedgerEntry.objects.filter(created_at__lt=timezone.now() - CALLS_KEPT)
+    _delete_in_steps(job, old.order_by("created_at"))
+
+
+def _delete_in_steps(job: JobContext, rows: QuerySet[Any]) -> None:
+    deleted = AT_ONCE
+    while deleted == AT_ONCE:
+        with job.step():
+            ids = list(rows.values_list("pk", flat=True)[:AT_ONCE])
+            deleted, _ = rows.filter(pk__in=ids).delete()
 
 
 @job("calibrate_tokens", at_once=1, every_seconds=604_800)
@@ -49,14 +58,3 @@ def calibrate_tokens(job: JobContext) -> None:
         calibrate(job.payload["provider"], job.payload["model"], now=now)
     else:
         calibrate_all(now=now)
-
-
-@job("forget_old_calls", deadline_seconds=600, at_once=1, daily_at="03:30")
-def forget_old_calls(job: JobContext) -> None:
-    """Delete calls of more than 400 days ago."""
-    old = LedgerEntry.objects.filter(created_at__lt=timezone.now() - KEPT)
-    deleted = AT_ONCE
-    while deleted == AT_ONCE:
-        with job.step():
-            ids = list(old.order_by("created_at").values_list("pk", flat=True)[:AT_ONCE])
-            deleted, _ = LedgerEntry.objects.filter(pk__in=ids).delete()

@@ -4,20 +4,15 @@ from typing import Any
 
 from django.contrib import admin
 from django.http import HttpRequest, HttpResponse
-from django.shortcuts import redirect
 from django.template.loader import render_to_string
 from django.urls import URLPattern, URLResolver, include, path
+from django.views.generic import RedirectView
 from drf_spectacular.views import SpectacularAPIView, SpectacularSwaggerView
 
 from memoryhub.admin import base
 from memoryhub.api import agents, health, usage
 from memoryhub.api.errors import OUTSIDE_VIEWS
 from memoryhub.api.problems import plain_problem
-
-
-def home(request: HttpRequest) -> HttpResponse:
-    return redirect("admin:index")
-
 
 API: list[URLPattern | URLResolver] = [
     path("agents", agents.Agents.as_view(), name="agents"),
@@ -34,7 +29,7 @@ API: list[URLPattern | URLResolver] = [
 ]
 
 urlpatterns = [
-    path("", home, name="home"),
+    path("", RedirectView.as_view(pattern_name="admin:index"), name="home"),
     path("healthz", health.healthz, name="healthz"),
     path("readyz", health.readyz, name="readyz"),
     path("metrics", health.metrics, name="metrics"),

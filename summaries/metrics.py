@@ -4,14 +4,11 @@ from collections.abc import Iterator
 from datetime import datetime, timedelta
 from typing import Final
 
-from django.db import DatabaseError
 from django.db.models import Avg, Count
-from django.utils import timezone
-from prometheus_client import REGISTRY
 from prometheus_client.core import GaugeMetricFamily
-from prometheus_client.registry import Collector
 
 from memoryhub.jobs.models import Job
+from memoryhub.jobs.status import DatabaseCollector
 from summaries.domain.summaries import JOB, Verb
 from summaries.models import SummaryVersion
 
@@ -40,18 +37,4 @@ def _families(now: datetime | None) -> Iterator[GaugeMetricFamily]:
     yield from (ratio, latency, written, failed)
 
 
-class SummariesCollector(Collector):
-    """Metrics of summaries; without values while the database is unavailable."""
-
-    def collect(self) -> Iterator[GaugeMetricFamily]:
-        try:
-            yield from list(_families(timezone.now()))
-        except DatabaseError:
-            yield from _families(None)
-
-    def describe(self) -> Iterator[GaugeMetricFamily]:
-        return _families(None)
-
-
-SUMMARIES = SummariesCollector()
-REGISTRY.register(SUMMARIES)
+SUMMARIES = DatabaseCollector(_families)

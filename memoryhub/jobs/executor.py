@@ -29,6 +29,10 @@ from memoryhub.jobs.registry import DEFAULT_ATTEMPTS, KINDS, JobKind, Run, Unkno
 
 log = logging.getLogger(__name__)
 
+LOOK_AGAIN_SECONDS: Final = 1.0
+LOST: Final = "The worker was lost: it died, or did not say for a whole lease that it lives."
+STOPPED: Final = "The worker was told to stop."
+
 
 def run(offered: Offer, worker: UUID) -> None:
     """Run a job that was offered, unless somebody else has it by now; the task that django-q2 carries.
@@ -93,11 +97,6 @@ def described(error: BaseException) -> str:
     frames = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename.startswith(base)]
     place = f" at {frames[-1].filename[len(base) + 1 :]}:{frames[-1].lineno}" if frames else ""
     return f"{type(error).__name__}{place}"
-
-
-LOOK_AGAIN_SECONDS: Final = 1.0
-LOST: Final = "The worker was lost: it died, or did not say for a whole lease that it lives."
-STOPPED: Final = "The worker was told to stop."
 
 
 def claim(offered: Offer, kind: JobKind, *, worker: UUID) -> JobContext | None:

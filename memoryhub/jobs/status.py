@@ -1,6 +1,6 @@
 """The state of background work: workers, waiting jobs, and whether nothing happening means idle or down."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
@@ -83,7 +83,8 @@ def jobs_status(now: datetime) -> JobsStatus:
     )
 
 
-def _families(state: JobsStatus | None) -> Iterator[GaugeMetricFamily]:
+def _families(now: datetime | None) -> Iterator[GaugeMetricFamily]:
+    state = None if now is None else jobs_status(now)
     jobs = GaugeMetricFamily("memoryhub_jobs", "Jobs by state, those done left out.", labels=["state"])
     wait = GaugeMetricFamily("memoryhub_job_wait_seconds", "For how long the oldest due job has waited.")
     workers = GaugeMetricFamily("memoryhub_workers", "Workers that were seen just now.")
@@ -98,18 +99,21 @@ def _families(state: JobsStatus | None) -> Iterator[GaugeMetricFamily]:
     yield from (jobs, wait, workers, up)
 
 
-class BackgroundCollector(Collector):
-    """The background's figures; while the database is away, that alone."""
+class DatabaseCollector(Collector):
+    """Registered metrics read from the database: `read(now)`, or `read(None)` for their names while it is away."""
+
+    def __init__(self, read: Callable[[datetime | None], Iterator[GaugeMetricFamily]]) -> None:
+        self._read = read
+        REGISTRY.register(self)
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
         try:
-            yield from _families(jobs_status(timezone.now()))
+            yield from list(self._read(timezone.now()))
         except Error:
-            yield from _families(None)
+            yield from self._read(None)
 
     def describe(self) -> Iterator[GaugeMetricFamily]:
-        return _families(None)
+        return self._read(None)
 
 
-BACKGROUND = BackgroundCollector()
-REGISTRY.register(BACKGROUND)
+BACKGROUND = DatabaseCollector(_families)

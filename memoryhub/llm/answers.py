@@ -18,6 +18,12 @@ from memoryhub.llm.tokens import counter_for
 from memoryhub.llm.types import Completion, CompletionRequest
 from memoryhub.validators import UnusableJSON, parse_json, text_problem
 
+MAX_MODEL_CHARS = 200
+KEPT = ("type", "enum", "const", "description", "title", "required", "$ref")
+"""Keywords that both vendors understand; those that hold schemas are treated one by one."""
+MAPS_OF_SCHEMAS = ("properties", "$defs")
+LISTS_OF_SCHEMAS = ("anyOf", "allOf")
+
 
 @dataclass(frozen=True, slots=True)
 class Event:
@@ -57,9 +63,6 @@ class EventDecoder:
         elif name == "data":
             self._data.append(value)
         return None  # a comment, or a field that we do not use
-
-
-MAX_MODEL_CHARS = 200
 
 
 class Stop(Enum):
@@ -157,12 +160,6 @@ def amount(value: Any) -> int | None:
     """Return a number of tokens; None for anything else."""
     is_amount = isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**31
     return value if is_amount else None
-
-
-KEPT = ("type", "enum", "const", "description", "title", "required", "$ref")
-"""Keywords that both vendors understand; those that hold schemas are treated one by one."""
-MAPS_OF_SCHEMAS = ("properties", "$defs")
-LISTS_OF_SCHEMAS = ("anyOf", "allOf")
 
 
 def shape_of(schema: Mapping[str, Any]) -> dict[str, Any]:

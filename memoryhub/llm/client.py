@@ -236,7 +236,7 @@ def size_of(request: CompletionRequest, counter: TokenCounter) -> Size:
     """Return how large a request is by our own count; a schema counts as its JSON."""
     by_script: Counter[Script] = Counter()
     messages = len(request.messages)
-    estimated = counter.request_overhead + messages * counter.message_overhead
+    estimated = counter.factors.per_request + messages * counter.factors.per_message
     for text in _texts(request):
         raw = raw_counts(text)  # once, for a long text is not kept
         estimated += counter.scaled(raw)

@@ -31,7 +31,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import astuple, dataclass
 from functools import cache, lru_cache
 from importlib.resources import files
-from itertools import pairwise
+from itertools import groupby, pairwise
+from operator import itemgetter
 from types import MappingProxyType
 from typing import Literal
 
@@ -62,18 +63,23 @@ _symbol = re.compile(r"[{}()\[\]<>=;_/\\|&*$#@%^~`+]")
 
 
 def split_by_script(text: str) -> list[tuple[Script, str]]:
-    return list(_merged(_classified(text)))
+    def classified() -> Iterator[tuple[Script, str]]:
+        for is_code, line in _lines(text):
+            if is_code:
+                yield "code", line
+            elif _only_latin.fullmatch(line):
+                yield "latin", line
+            else:
+                for match in _run.finditer(line):
+                    yield (
+                        "japanese" if match["japanese"] else "other" if match["other"] else "latin",
+                        match[0],
+                    )
 
-
-def _classified(text: str) -> Iterator[tuple[Script, str]]:
-    for is_code, line in _lines(text):
-        if is_code:
-            yield "code", line
-        elif _only_latin.fullmatch(line):
-            yield "latin", line
-        else:
-            for match in _run.finditer(line):
-                yield "japanese" if match["japanese"] else "other" if match["other"] else "latin", match[0]
+    return [
+        (script, "".join(piece for _, piece in pieces))
+        for script, pieces in groupby(classified(), itemgetter(0))
+    ]
 
 
 def _lines(text: str) -> Iterator[tuple[bool, str]]:
@@ -93,19 +99,6 @@ def looks_like_code(line: str) -> bool:
     if visible < MIN_CODE_LINE_CHARS or _cjk.search(line):
         return False
     return len(_symbol.findall(line)) >= MIN_CODE_SYMBOL_SHARE * visible
-
-
-def _merged(pieces: Iterator[tuple[Script, str]]) -> Iterator[tuple[Script, str]]:
-    current: Script | None = None
-    parts: list[str] = []
-    for script, piece in pieces:
-        if current is not None and script != current:
-            yield current, "".join(parts)
-            parts = []
-        current = script
-        parts.append(piece)
-    if current is not None:
-        yield current, "".join(parts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -339,14 +332,6 @@ class TokenCounter:
             return math.ceil(raw.whole * self.factors.smallest)
         by_script = sum(count * self.factors.of(script) for script, count in raw.by_script.items())
         return math.ceil(max(by_script, raw.whole * self.factors.smallest))
-
-    @property
-    def message_overhead(self) -> int:
-        return self.factors.per_message
-
-    @property
-    def request_overhead(self) -> int:
-        return self.factors.per_request
 
 
 def counter_for(model: str | None) -> TokenCounter:

@@ -112,7 +112,7 @@ class LLMSummarizer(Summarizer):
         fence = _new_fence()
         prompt_tokens = self.count(self._instructions(fence, policy.summary_output_limit))
         fence_tokens = self.count(fenced_material(Call(previous=" ", lines=(), messages=()), fence))
-        request_tokens = self.counter.request_overhead + 2 * self.counter.message_overhead
+        request_tokens = self.counter.factors.per_request + 2 * self.counter.factors.per_message
         self.limits = Limits.of(policy, overhead=prompt_tokens + fence_tokens + request_tokens + SEAMS)
 
     def count(self, text: str) -> int:

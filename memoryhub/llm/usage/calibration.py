@@ -18,18 +18,30 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from math import ceil
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 from django.conf import settings
-from django.db import Error, connection
+from django.db import Error
+from django.db.models import Subquery
+from django.db.models.functions import Coalesce
 from numpy.typing import NDArray
 
 from memoryhub.jobs.queue import enqueue
 from memoryhub.llm.tokens import SCRIPTS, Factors, Script, factors_for
 from memoryhub.llm.usage.models import LedgerEntry, TokenFactors
+
+log = logging.getLogger(__name__)
+
+KIND: Final = "calibrate_tokens"
+FEWEST_SAMPLES: Final = 20
+"""As many as a first fit needs, and as many new ones as ask for another."""
+MOST_SAMPLES: Final = 400
+"""The newest so many: a model that counts otherwise by now is followed."""
+LONGEST_KEY: Final = 255
+KEPT_SECONDS: Final = 60.0
 
 RIDGE: Final = 0.1
 """How much a factor's prior weighs, in samples that consist of that script alone."""
@@ -127,24 +139,12 @@ def _error(counts: Figures, reported: Figures, factors: Factors) -> RelativeErro
     return RelativeError(float(np.median(away)), float(np.quantile(away, COVERED)))
 
 
-log = logging.getLogger(__name__)
-
-KIND: Final = "calibrate_tokens"
-FEWEST_SAMPLES: Final = 20
-"""As many as a first fit needs, and as many new ones as ask for another."""
-MOST_SAMPLES: Final = 400
-"""The newest so many: a model that counts otherwise by now is followed."""
-LONGEST_KEY: Final = 255
-KEPT_SECONDS: Final = 60.0
-
-
 def calibrate_when_due(provider: str, model: str) -> None:
     """Enqueue a fit where enough samples have come since the last; one waits at a time."""
-    values: dict[str, Any] = {"provider": provider, "model": model, "enough": FEWEST_SAMPLES}
-    with connection.cursor() as cursor:
-        cursor.execute(SAMPLES_WAIT, values)
-        (is_due,) = cursor.fetchone()
-    if is_due:
+    fitted = TokenFactors.objects.filter(provider=provider, model=model).values("fitted_at")
+    samples = LedgerEntry.objects.filter(is_sample=True, provider=provider, model=model)
+    since_fit = samples.filter(created_at__gt=Coalesce(Subquery(fitted), datetime.min.replace(tzinfo=UTC)))
+    if since_fit.order_by()[:FEWEST_SAMPLES].count() == FEWEST_SAMPLES:
         enqueue(KIND, key=f"{provider}/{model}"[:LONGEST_KEY], payload={"provider": provider, "model": model})
 
 
@@ -217,13 +217,3 @@ class CalibratedFactors:
 
 
 calibrated: Final = CalibratedFactors()
-
-# Whether so many samples of a model have come since its last fit; reads no more index rows than it asks about.
-SAMPLES_WAIT: Final = """
-SELECT count(*) >= %(enough)s FROM (
-    SELECT 1 FROM memoryhub_ledgerentry
-    WHERE is_sample AND provider = %(provider)s AND model = %(model)s AND created_at > COALESCE(
-        (SELECT fitted_at FROM memoryhub_tokenfactors WHERE provider = %(provider)s AND model = %(model)s), '-infinity')
-    LIMIT %(enough)s
-) AS waiting
-"""

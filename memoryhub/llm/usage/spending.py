@@ -7,14 +7,12 @@ from decimal import Decimal
 from typing import Any, Final
 from uuid import UUID
 
-from django.db import Error, connection
+from django.db import connection
 from django.db.models import Count, F, Q, QuerySet, Sum
 from django.db.models.functions import Coalesce, TruncDate
-from django.utils import timezone
-from prometheus_client import REGISTRY
 from prometheus_client.core import GaugeMetricFamily
-from prometheus_client.registry import Collector
 
+from memoryhub.jobs.status import DatabaseCollector
 from memoryhub.llm.errors import ProviderUnavailable
 from memoryhub.llm.usage.domain import OK, BudgetPolicy, Spent, day_start, next_day, reached_cap
 from memoryhub.llm.usage.models import LedgerEntry
@@ -199,18 +197,4 @@ def _families(now: datetime | None) -> Iterator[GaugeMetricFamily]:
     yield from (calls, cost, tokens, waiting, errors)
 
 
-class CallsCollector(Collector):
-    """The figures of the ledger; none while the database is away."""
-
-    def collect(self) -> Iterator[GaugeMetricFamily]:
-        try:
-            yield from list(_families(timezone.now()))
-        except Error:
-            yield from _families(None)
-
-    def describe(self) -> Iterator[GaugeMetricFamily]:
-        return _families(None)
-
-
-CALLS = CallsCollector()
-REGISTRY.register(CALLS)
+CALLS = DatabaseCollector(_families)

@@ -28,32 +28,7 @@ STOP_SECONDS = 60
 ORPHAN_SECONDS = 3.0
 INCLUDED = "memoryhub.conf"
 
-SETTINGS = """\
-# Written by memoryhub at every start. Your own: below the include in postgresql.conf, or ALTER SYSTEM.
-listen_addresses = '127.0.0.1'      # nobody but this machine
-port = {port}
-unix_socket_directories = ''        # a socket's path may be 107 bytes at most; data folders lie deeper
-max_connections = {connections:<18}# web pool, workers, a curator's psql; each costs memory
-superuser_reserved_connections = 3  # there is always a way in to repair
-shared_buffers = {buffers}MB        # a quarter of the memory: a search reads thousands of rows, and each page once
-effective_cache_size = {cache}MB    # what is not fetched from the disk but from the kernel's cache
-work_mem = 16MB                     # ranking sorts thousands of rows of one actor in memory
-maintenance_work_mem = 128MB
-random_page_cost = 1.1              # solid-state disks
-jit = off                           # compiling costs more than our short queries take
-max_parallel_workers_per_gather = 0 # measured: no gain at this size; also containers give 64 MB of /dev/shm
-timezone = 'UTC'                    # whatever the host says
-log_timezone = 'UTC'
-logging_collector = on              # a week of files that overwrite themselves, so the disk never fills
-log_directory = '{log}'
-log_filename = 'postgresql-%a.log'
-log_rotation_age = 1d
-log_rotation_size = 0
-log_truncate_on_rotation = on
-log_line_prefix = '%m [%p] %a '
-log_error_verbosity = terse         # no DETAIL: it quotes rows, and logs never hold people's texts
-log_min_error_statement = panic     # nor the statement that failed
-"""
+SETTINGS = Path(__file__).with_name(INCLUDED).read_text(encoding="utf-8")
 THROW_AWAY = """\
 fsync = off                         # a test database: speed, and nothing to lose
 full_page_writes = off

@@ -142,5 +142,5 @@ def test_cached_and_uncached_counts_agree(length: int) -> None:
 
 
 def test_overheads_come_from_the_factors() -> None:
-    assert counter_for("gpt-4o").message_overhead == O200K.per_message
-    assert counter_for("gpt-4o").request_overhead == O200K.per_request
+    assert counter_for("gpt-4o").factors.per_message == O200K.per_message
+    assert counter_for("gpt-4o").factors.per_request == O200K.per_request
