@@ -113,8 +113,7 @@ class CappedPaginator(Paginator):
     def count(self) -> int:
         rows = self.object_list
         if isinstance(rows, QuerySet):
-            number: int = rows.order_by()[:MOST_LISTED].count()
-            return number
+            return int(rows.order_by()[:MOST_LISTED].count())
         return min(len(rows), MOST_LISTED)
 
 
@@ -153,8 +152,8 @@ class HubAdmin(ModelAdmin):
         """Find an id by the ids alone, which are indexed; anything else by words."""
         key = as_uuid(search_term)
         if key is None:
-            found: tuple[QuerySet[Any], bool] = super().get_search_results(request, queryset, search_term)
-            return found
+            found = super().get_search_results(request, queryset, search_term)
+            return cast(tuple[QuerySet[Any], bool], found)
         either = Q.create([(name, key) for name in self.id_fields], connector=Q.OR)
         return queryset.filter(either), False
 
@@ -165,8 +164,7 @@ class HubAdmin(ModelAdmin):
         except (ValidationError, ValueError):
             self.message_user(request, _("One of the selected rows does not exist."), messages.ERROR)
             return HttpResponseRedirect(request.get_full_path())
-        answer: HttpResponse | None = super().response_action(request, queryset)
-        return answer
+        return cast(HttpResponse | None, super().response_action(request, queryset))
 
     def log_addition(self, request: HttpRequest, obj: Any, message: Any) -> Any:
         with untranslated():
@@ -184,8 +182,7 @@ class HubAdmin(ModelAdmin):
         """Check permission first: Django tells strangers whether the row exists."""
         if not self.has_view_or_change_permission(request):
             raise PermissionDenied
-        answer: HttpResponse = super().history_view(request, object_id, extra_context)
-        return answer
+        return cast(HttpResponse, super().history_view(request, object_id, extra_context))
 
     def context_of(self, request: HttpRequest, row: Any) -> dict[str, Any]:
         return {}
@@ -212,8 +209,7 @@ class HubAdmin(ModelAdmin):
         if obj is not None:
             context["subtitle"] = getattr(obj, "page_title", None) or context.get("subtitle")
             context.update(self.context_of(request, obj))
-        answer: HttpResponse = super().render_change_form(request, context, add, change, form_url, obj)
-        return answer
+        return cast(HttpResponse, super().render_change_form(request, context, add, change, form_url, obj))
 
 
 class ReadOnlyAdmin(HubAdmin):

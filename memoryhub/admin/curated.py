@@ -1,7 +1,7 @@
 """Base of the screens of curated rows: versioned forms with a reason, undo of a saved form, deletion by actions."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 from django import forms
 from django.core.exceptions import PermissionDenied
@@ -43,15 +43,13 @@ class CuratedAdmin(OwnedMixin, ActionAdmin):
     def response_change(self, request: HttpRequest, obj: Any) -> HttpResponse:
         done = getattr(request, "done", None)
         if done is None:
-            plain: HttpResponse = super().response_change(request, obj)
-            return plain
+            return cast(HttpResponse, super().response_change(request, obj))
         report_done(request, done[0], undo=done[1])
         if "_continue" in request.POST:
             return HttpResponseRedirect(change_url(obj))
         if "_addanother" in request.POST:
             return HttpResponseRedirect(reverse(f"admin:{self.opts.app_label}_{self.opts.model_name}_add"))
-        answer: HttpResponse = self.response_post_save_change(request, obj)
-        return answer
+        return cast(HttpResponse, self.response_post_save_change(request, obj))
 
     def view_row(
         self, request: HttpRequest, object_id: str, view: Callable[[Any], HttpResponse]
@@ -61,8 +59,7 @@ class CuratedAdmin(OwnedMixin, ActionAdmin):
         if not self.has_view_permission(request, row):
             raise PermissionDenied
         if row is None:
-            missing: HttpResponse = self._get_obj_does_not_exist_redirect(request, self.opts, object_id)
-            return missing
+            return cast(HttpResponse, self._get_obj_does_not_exist_redirect(request, self.opts, object_id))
         return view(row)
 
     def delete_queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> None:
@@ -79,12 +76,8 @@ class CuratedAdmin(OwnedMixin, ActionAdmin):
         along = {what: number for what, number in self.deleted_along(rows).items() if number}
         shown: list[Any] = [getattr(row, "name", str(row)) for row in rows]
         if along:
-            shown.append(
-                [
-                    _("%(what)s: %(number)d") % {"what": what, "number": number}
-                    for what, number in along.items()
-                ]
-            )
+            text = _("%(what)s: %(number)d")
+            shown.append([text % {"what": what, "number": number} for what, number in along.items()])
         return shown, {self.opts.verbose_name_plural: len(rows), **along}, needed, []
 
 

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any
+from typing import Any, cast
 from urllib.parse import urlencode
 
 from django.contrib import messages
@@ -73,8 +73,7 @@ def run_object_action(
     if not (screen.has_change_permission(request, row) if may is None else may(row)):
         raise PermissionDenied
     if row is None:
-        missing: HttpResponse = screen._get_obj_does_not_exist_redirect(request, screen.opts, object_id)
-        return missing
+        return cast(HttpResponse, screen._get_obj_does_not_exist_redirect(request, screen.opts, object_id))
     to = change_url(row)
     try:
         done = act(row, submitted_reason(request))
