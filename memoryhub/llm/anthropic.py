@@ -60,7 +60,7 @@ class AnthropicProvider(RemoteProvider):
     name: ClassVar[str] = "anthropic"
     dialect: ClassVar[Dialect] = DIALECT
     form: ClassVar[Form] = "anthropic"
-    last_word: ClassVar[bool] = True
+    requires_final_event: ClassVar[bool] = True
 
     def count_tokens(self, request: CompletionRequest) -> int | None:
         """Return a request's size as Anthropic counts it; None where the server has no such call."""

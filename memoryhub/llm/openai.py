@@ -56,7 +56,7 @@ class OpenAIProvider(RemoteProvider):
     name: ClassVar[str] = "openai"
     dialect: ClassVar[Dialect] = DIALECT
     form: ClassVar[Form] = "openai"
-    last_word: ClassVar[bool] = False  # servers of others forget it
+    requires_final_event: ClassVar[bool] = False  # servers of others forget it
 
     def _client(self) -> openai.AsyncOpenAI:
         http = openai.DefaultAsyncHttpxClient(verify=self._certificates, follow_redirects=False)

@@ -149,8 +149,8 @@ class RemoteProvider(LLMProvider):
     """Asks a server; the vendors differ in what they send and in how they write their answers."""
 
     dialect: ClassVar[Dialect]
-    last_word: ClassVar[bool]
-    """Whether a stream without the vendor's last word is cut, even after a reason to stop."""
+    requires_final_event: ClassVar[bool]
+    """A stream that lacks the vendor's final event counts as cut, even after a reason to stop."""
 
     def __init__(self, config: LLMConfig, *, clock: Clock | None = None) -> None:
         self._config = config
@@ -237,7 +237,7 @@ class RemoteProvider(LLMProvider):
                         break
         if not draft.has_begun:
             raise BadAnswer("The provider answered with something that is no stream.", code="not_a_stream")
-        if not draft.has_ended and (self.last_word or draft.stop is None):
+        if not draft.has_ended and (self.requires_final_event or draft.stop is None):
             raise BadAnswer("The provider's answer ended before its end.", code="cut_stream")
         yield completion(draft, request, model=self.model_for(request.operation))
 
