@@ -32,7 +32,7 @@ from memoryhub.auth.actions import AgentUnknown, create_agent, set_actor_policy,
 from memoryhub.auth.domain import Scope
 from memoryhub.auth.erasure import erase_user
 from memoryhub.auth.tenancy import Tenant, UnknownRow
-from memoryhub.importexport.exporter import Whose, export
+from memoryhub.importexport.exporter import Selection, export
 from memoryhub.tenancy.domain import STRATEGIES
 from memoryhub.tenancy.models import Agent
 from memoryhub.tenancy.namespaces import namespace_queries
@@ -239,7 +239,7 @@ class ActorExport(ApiView):
             by=self.principal, verb="export", object_kind="actor", object_id=tenant.actor.id, actor=tenant.actor,
             now=self.now,
         )  # fmt: skip
-        whose = Whose(tenant.agent_id, tenant.user_id)
+        whose = Selection(tenant.agent_id, tenant.user_id)
         # Django would collect a plain iterator whole before it sends the first byte through ASGI.
         streams = isinstance(request._request, ASGIRequest)
         pieces = in_a_thread_of_its_own(lambda: export(whose)) if streams else export(whose)

@@ -19,8 +19,8 @@ PIECE = 2**16
 
 
 @dataclass(frozen=True)
-class Whose:
-    """Selection: one agent and user, an agent with all users, or everything."""
+class Selection:
+    """Rows to export: of one agent and user, an agent with all users, or all."""
 
     agent_id: str | None = None
     user_id: str | None = None
@@ -51,7 +51,7 @@ def snapshot() -> Iterator[None]:
         yield
 
 
-def export(whose: Whose) -> Iterator[bytes]:
+def export(whose: Selection) -> Iterator[bytes]:
     """Yield the export in chunks of about `PIECE` bytes, holding no more than one in memory."""
     piece = bytearray()
     for line in export_lines(whose):
@@ -62,7 +62,7 @@ def export(whose: Whose) -> Iterator[bytes]:
     yield bytes(piece)
 
 
-def export_lines(whose: Whose) -> Iterator[bytes]:
+def export_lines(whose: Selection) -> Iterator[bytes]:
     tables, digest = exported_tables(), Digest()
     with snapshot():
         yield digest.line(Part.HEADER, header(_counts(whose, tables)))
@@ -81,7 +81,7 @@ def _read(table: Table, rows: models.QuerySet[Any]) -> Iterator[dict[str, Any]]:
     return (table.written(each) for each in values.iterator(chunk_size=ROWS_AT_ONCE))
 
 
-def _counts(whose: Whose, tables: list[Table]) -> dict[str, int]:
+def _counts(whose: Selection, tables: list[Table]) -> dict[str, int]:
     counts = {AGENTS.name: whose.agents().count(), ACTORS.name: whose.actors().count()}
     counts |= {table.name: table.rows.filter(actor__in=whose.actors()).count() for table in tables}
     return {name: count for name, count in sorted(counts.items()) if count}

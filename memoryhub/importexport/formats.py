@@ -16,7 +16,7 @@ from typing import Any, BinaryIO, Final, Protocol
 from django.db import transaction
 
 from memoryhub.auth.domain import Principal
-from memoryhub.importexport.exporter import Whose
+from memoryhub.importexport.exporter import Selection
 from memoryhub.importexport.importer import Names
 from memoryhub.importexport.jsonl import LONGEST_LINE, Report, load_json
 from memoryhub.validators import UnusableJSON
@@ -209,7 +209,7 @@ class ImportFormat:
     take: Take
 
 
-Export = Callable[[Whose], Iterator[bytes]]
+Export = Callable[[Selection], Iterator[bytes]]
 
 
 IMPORT_FORMATS: Final[dict[str, ImportFormat]] = {}

@@ -19,7 +19,7 @@ from conversations.actions.messages import add_messages
 from conversations.actions.sessions import SessionTaken, open_session
 from memoryhub.auth.domain import Forbidden
 from memoryhub.auth.tenancy import UnknownRow, actor_for_writing
-from memoryhub.importexport.exporter import Whose, snapshot
+from memoryhub.importexport.exporter import Selection, snapshot
 from memoryhub.importexport.fields import ACTORS, AGENTS, Table, exported_tables
 from memoryhub.importexport.formats import CannotImport, Element, ImportFormat, Order
 from memoryhub.importexport.jsonl import Digest, Part, Report, header
@@ -194,7 +194,7 @@ MARK = "\ufeff"
 """Byte order mark; without it spreadsheets decode Japanese wrongly. Python reads it as `utf-8-sig`."""
 
 
-def memories_as_csv(whose: Whose) -> Iterator[bytes]:
+def memories_as_csv(whose: Selection) -> Iterator[bytes]:
     yield from rows_as_csv(Memory.objects.filter(actor__in=whose.actors()))
 
 

@@ -12,7 +12,7 @@ from memoryhub.auth.models import AuditEntry
 from memoryhub.auth.tenancy import tenant_for_reading
 from memoryhub.embeddings.spaces import text_query
 from memoryhub.importexport.demo import DEMO, load_demo
-from memoryhub.importexport.exporter import Whose, export
+from memoryhub.importexport.exporter import Selection, export
 from memoryhub.importexport.importer import Names, check, store
 from memoryhub.tenancy.models import Actor, Agent
 from strength.actions.search import FoundMemory, MemorySearch, search_memories
@@ -49,7 +49,7 @@ def test_demo_file_round_trips_byte_equal() -> None:
         file.seek(0)
         report = store(file, checked, Names(), by=BY, now=NOW, dry_run=False, progress=print)
     assert not report.refused
-    assert b"".join(export(Whose())) == DEMO.read_bytes()
+    assert b"".join(export(Selection())) == DEMO.read_bytes()
 
 
 def test_an_agent_of_that_name_keeps_the_demo_away() -> None:

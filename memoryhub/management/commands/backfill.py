@@ -9,7 +9,7 @@ from django.core.management.base import CommandError, CommandParser
 from django.utils.dateparse import parse_date, parse_datetime
 
 from memoryhub.auth.tenancy import UnknownRow
-from memoryhub.importexport.exporter import Whose
+from memoryhub.importexport.exporter import Selection
 from memoryhub.jobs.backfill import SOURCES, Piece, PieceState, Scope, run_piece
 from memoryhub.llm.errors import ProviderError
 from memoryhub.management import ResumableCommand
@@ -41,7 +41,7 @@ class Command(ResumableCommand):
         if options["limit"] is not None and options["limit"] < 1:
             raise CommandError("--limit must be 1 or more.")
         try:
-            Whose(options["agent"], options["user"]).check()
+            Selection(options["agent"], options["user"]).check()
         except UnknownRow as error:
             raise CommandError(str(error)) from error
         scope = Scope(options["agent"], options["user"], _moment(options["since"]))

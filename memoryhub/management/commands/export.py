@@ -8,7 +8,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from memoryhub.auth.tenancy import UnknownRow
-from memoryhub.importexport.exporter import Whose, export
+from memoryhub.importexport.exporter import Selection, export
 from memoryhub.importexport.formats import EXPORT_FORMATS
 
 JSON_LINES = "jsonl"
@@ -30,7 +30,7 @@ class Command(BaseCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         if options["user"] is not None and not options["agent"]:
             raise CommandError("--user needs --agent: a user's memory is an agent's memory of that user.")
-        whose = Whose(options["agent"], options["user"])
+        whose = Selection(options["agent"], options["user"])
         try:
             whose.check()
         except UnknownRow as error:

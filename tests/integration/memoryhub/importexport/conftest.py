@@ -11,7 +11,7 @@ from django.core.management import call_command
 
 from memoryhub.auth.erasure import actor_models
 from memoryhub.auth.models import AuditEntry
-from memoryhub.importexport.exporter import Whose, export
+from memoryhub.importexport.exporter import Selection, export
 from memoryhub.importexport.jsonl import Digest
 from memoryhub.search.models import TermStatistic
 from memoryhub.tenancy.models import Actor, Agent
@@ -19,7 +19,7 @@ from memoryhub.tenancy.models import Actor, Agent
 
 def exported(agent_id: str | None = None, user_id: str | None = None) -> bytes:
     """Return an export as a whole."""
-    return b"".join(export(Whose(agent_id, user_id)))
+    return b"".join(export(Selection(agent_id, user_id)))
 
 
 def objects(export: bytes) -> list[dict[str, Any]]:

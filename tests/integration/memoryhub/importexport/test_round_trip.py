@@ -18,7 +18,7 @@ from rest_framework.test import APIClient
 from conversations.models import Message, MessageIndex, Session
 from memoryhub.auth.domain import command
 from memoryhub.auth.models import AuditEntry
-from memoryhub.importexport.exporter import Whose, export_lines
+from memoryhub.importexport.exporter import Selection, export_lines
 from memoryhub.importexport.fields import LEFT_OUT, exported_tables, left_out
 from memoryhub.importexport.importer import KEPT, ORPHAN, Names, check, store
 from memoryhub.search.models import TermStatistic
@@ -443,7 +443,7 @@ def test_a_run_that_was_stopped_has_whole_batches_and_is_gone_on_with(chained: A
 def test_an_export_is_of_one_moment() -> None:
     agent = Agent.objects.create(agent_id="kana")
     actor = Actor.objects.create(id=actor_id("kana", "hiroki"), agent=agent, user_id="hiroki")
-    lines = export_lines(Whose("kana", "hiroki"))
+    lines = export_lines(Selection("kana", "hiroki"))
     counted = json.loads(next(lines))["memoryhub"]["counts"]
 
     def write() -> None:
