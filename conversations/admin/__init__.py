@@ -1,6 +1,5 @@
 """Screens of conversations."""
 
-from conversations.admin.receipts import ChatTurnAdmin, ReceiptAdmin
-from conversations.admin.sessions import MessageAdmin, SessionAdmin, tiles
+from conversations.admin.sessions import ChatTurnAdmin, MessageAdmin, ReceiptAdmin, SessionAdmin, tiles
 
 __all__ = ["ChatTurnAdmin", "MessageAdmin", "ReceiptAdmin", "SessionAdmin", "tiles"]
