@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any, Final
+from uuid import UUID
 
 from django.contrib import admin
 from django.core.exceptions import PermissionDenied
@@ -175,11 +176,11 @@ class MessageAdmin(OwnedMixin, ReadOnlyAdmin):
 
     @admin.display(description=_("content"))
     def whole_content(self, message: Message) -> str:
-        return format_html('<div dir="auto" style="white-space: pre-wrap">{}</div>', message.content)
+        return _whole(message.content)
 
     @admin.display(description=_("session"))
     def in_session(self, message: Any) -> str:
-        return link_to("admin:conversations_session_change", message.session_id, str(message.session_id)[:13])
+        return _linked("session", message.session_id)
 
     @coloured(TRUST_COLOURS)
     @admin.display(description=_("trust"), ordering="trust")
@@ -270,12 +271,11 @@ class ReceiptAdmin(OwnedMixin, ReadOnlyAdmin):
 
     @admin.display(description=_("user's message"))
     def whole_query(self, receipt: Receipt) -> str:
-        return format_html('<div dir="auto" style="white-space: pre-wrap">{}</div>', receipt.query)
+        return _whole(receipt.query)
 
     @admin.display(description=_("session"))
     def of_session(self, receipt: Any) -> str:
-        key = receipt.session_id
-        return link_to("admin:conversations_session_change", key, str(key)[:13]) if key else "-"
+        return _linked("session", receipt.session_id)
 
     @admin.display(description=_("sources"))
     def candidates(self, receipt: Receipt) -> int:
@@ -351,11 +351,11 @@ class ChatTurnAdmin(OwnedMixin, ReadOnlyAdmin):
 
     @admin.display(description=_("question"))
     def whole_question(self, turn: ChatTurn) -> str:
-        return _whole(turn.question)
+        return _whole(excerpt(turn.question.content, LONGEST_SHOWN))
 
     @admin.display(description=_("answer"))
     def whole_answer(self, turn: ChatTurn) -> str:
-        return _whole(turn.answer) if turn.answer else "-"
+        return _whole(excerpt(turn.answer.content, LONGEST_SHOWN)) if turn.answer else "-"
 
     def title_of(self, row: Any) -> str:
         return title_with_time(self.shown_state(row)[1], row.created_at)
@@ -377,15 +377,16 @@ class ChatTurnAdmin(OwnedMixin, ReadOnlyAdmin):
 
     @admin.display(description=_("session"))
     def of_session(self, turn: ChatTurn) -> str:
-        return link_to("admin:conversations_session_change", turn.session_id, str(turn.session_id)[:13])
+        return _linked("session", turn.session_id)
 
     @admin.display(description=_("receipt"))
     def of_receipt(self, turn: ChatTurn) -> str:
-        key = turn.receipt_id
-        return link_to("admin:conversations_receipt_change", key, str(key)[:13]) if key else "-"
+        return _linked("receipt", turn.receipt_id)
 
 
-def _whole(message: Message) -> str:
-    return format_html(
-        '<div dir="auto" style="white-space: pre-wrap">{}</div>', excerpt(message.content, LONGEST_SHOWN)
-    )
+def _whole(text: str) -> str:
+    return format_html('<div dir="auto" style="white-space: pre-wrap">{}</div>', text)
+
+
+def _linked(model: str, key: UUID | None) -> str:
+    return link_to(f"admin:conversations_{model}_change", key, str(key)[:13]) if key else "-"
