@@ -256,5 +256,5 @@ async def in_a_thread_of_its_own(make: Callable[[], Iterator[bytes]]) -> AsyncIt
             yield piece
     finally:
         thread.submit(pieces.close)  # type: ignore[attr-defined]
-        thread.submit(connection.close)
+        thread.submit(lambda: connection.close())  # of that thread, so looked up in it
         thread.shutdown(wait=False)
