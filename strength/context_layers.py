@@ -18,7 +18,6 @@ MOST_PINNED = 1_000
 
 
 def pinned(request: LayerRequest) -> LayerResult:
-    """Return the pinned memories that the actor may see, strongest first."""
     if not request.policy.include_pinned:
         return LayerResult()
     rows = pinned_memories(
@@ -28,7 +27,6 @@ def pinned(request: LayerRequest) -> LayerResult:
 
 
 def semantic(request: LayerRequest) -> LayerResult:
-    """Return the memories relevant to the user's message, best first."""
     if not request.policy.include_semantic_memory:
         return LayerResult()
     results = search_memories(

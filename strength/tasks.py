@@ -54,7 +54,6 @@ NIL: Final = UUID(int=0)
 
 @job("sleep", deadline_seconds=1800)
 def sleep(job: JobContext) -> None:
-    """Run an actor's sleep; an interrupted one is continued."""
     actor = _actor_of(job)
     if actor is None:
         return
@@ -110,7 +109,6 @@ def extract(job: JobContext) -> None:
 
 @job("reflect")
 def reflect(job: JobContext) -> None:
-    """Draw lessons from an actor's new episodes."""
     actor = _actor_of(job)
     if actor is None:
         return
@@ -122,7 +120,6 @@ def reflect(job: JobContext) -> None:
 
 @job("remember_summary", deadline_seconds=60, after=[After("summary")])
 def remember_summary(job: JobContext) -> Writes | None:
-    """Write a session's summary as a memory."""
     actor = _actor_of(job)
     if actor is None:
         return None

@@ -114,6 +114,5 @@ def kept_and_absorbed(one: Memory, other: Memory) -> tuple[Memory, Memory]:
 
 
 def likeness_of(one: str, other: str) -> float:
-    """Return the likeness of two texts, in [0, 1]."""
     first, second = fingerprint(one), fingerprint(other)
     return min(1.0, max(0.0, likeness(first, second, idf(first.terms | second.terms))))

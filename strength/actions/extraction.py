@@ -143,7 +143,6 @@ def reflect(
 
 
 def _lessons(actor: Actor, episodes: Sequence[Memory]) -> list[Lesson]:
-    """Ask a model for lessons, and not to repeat the newest ones."""
     namespace = expand_namespace(
         namespace_of(Strategy.REFLECTION), agent_id=actor.agent_id, user_id=actor.user_id
     )

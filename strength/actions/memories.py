@@ -324,7 +324,6 @@ def _add_numbers(memory: Memory, new: NewMemory) -> None:
 
 
 def _add_sources(memory: Memory, messages: Sequence[Message], now: datetime) -> bool:
-    """Add the messages as sources; return whether one of them is new."""
     sources = MemorySource.objects.filter(actor_id=memory.actor_id, memory=memory)
     known = sources.filter(message_id__in=[message.id for message in messages]).count()
     MemorySource.objects.bulk_create(

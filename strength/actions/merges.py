@@ -81,7 +81,6 @@ def merge(
 
 
 def _absorb(kept: Memory, absorbed: Memory, proposal: Merge) -> dict[str, Any]:
-    """Add everything but the text of the absorbed memory to the kept one; return what undoing it needs."""
     undo = _join_numbers(kept, absorbed, proposal)
     undo["sources"] = _add_sources(kept, absorbed)
     undo["perspectives"] = _join_perspectives(kept, absorbed)
@@ -145,7 +144,6 @@ def reopen_merge(*, proposal: Merge, by: Principal, reason: str, now: datetime) 
 
 
 def _reopen_other_proposals(decided: Merge) -> None:
-    """Reopen the proposals that an undone merge had withdrawn, and keep the open ones about the two memories."""
     others = Merge.objects.filter(actor_id=decided.actor_id).exclude(pk=decided.pk)
     withdrawn = others.filter(
         Q(kept=decided.absorbed_id) | Q(absorbed=decided.absorbed_id),
@@ -306,7 +304,6 @@ def _restore_numbers(kept: Memory, undo: dict[str, Any]) -> None:
 
 
 def _add_sources(kept: Memory, absorbed: Memory) -> list[str]:
-    """Add the absorbed memory's sources to the kept one; return the new rows' ids."""
     sources = MemorySource.objects.filter(actor_id=kept.actor_id)
     mine = set(sources.filter(memory=kept).values_list("message_id", flat=True))
     added = [
@@ -322,7 +319,6 @@ def _add_sources(kept: Memory, absorbed: Memory) -> list[str]:
 
 
 def _join_perspectives(kept: Memory, absorbed: Memory) -> dict[str, Any]:
-    """Give the kept memory the greater strength in each perspective; return the former ones."""
     rows = PerspectiveStrength.objects.filter(actor_id=kept.actor_id)
     mine = {each.perspective: each for each in rows.filter(memory=kept)}
     numbers = _locked_numbers([kept, absorbed])
@@ -465,7 +461,6 @@ def _stands(known: Merge, pair: Pair) -> bool:
 
 
 def withdraw_stale(run: SleepRun) -> None:
-    """Withdraw open proposals about memories that are not active any more."""
     with connection.cursor() as cursor:
         cursor.execute(SLEEP_QUERIES["withdraw_stale"], {"actor_id": run.actor_id, "now": run.now})
 

@@ -66,7 +66,6 @@ class BatchResult:
 
 
 def snapshot(memory: Memory) -> dict[str, Any]:
-    """Return the curated values as JSON types."""
     values = {name: getattr(memory, name) for name in CURATED} | {"tags": list(memory.tags)}
     return {name: each.isoformat() if isinstance(each, datetime) else each for name, each in values.items()}
 
@@ -105,7 +104,6 @@ def keep_revision(
     beside: Mapping[str, Any] | None = None,
     batch: UUID | None = None,
 ) -> MemoryRevision:
-    """Write the revision and the audit entry of a change that was just made to a locked row."""
     after = snapshot(memory)
     changed_before, changed_after = changed(before, after)
     revision = MemoryRevision.objects.create(
@@ -121,7 +119,6 @@ def keep_revision(
 
 
 def last_verb(memory: Memory) -> str | None:
-    """Return the verb of a memory's latest revision."""
     revisions = MemoryRevision.objects.filter(actor_id=memory.actor_id, memory=memory).order_by("-number")
     return revisions.values_list("verb", flat=True).first()
 
@@ -205,7 +202,6 @@ def _revert(memory: Memory, revision: MemoryRevision, *, by: Principal, reason: 
 
 
 def parsed_dates(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a snapshot's values with its dates as datetimes."""
     dates = {name: parse_datetime(values[name]) for name in ("valid_from", "valid_to") if values.get(name)}
     return {**values, **dates}
 

@@ -166,7 +166,6 @@ def run_values(run: SleepRun, policy: StrengthPolicy) -> dict[str, Any]:
 
 
 def _fade_slice(run: SleepRun, state: SleepState) -> None:
-    """Write the rows of a slice that changed since the last sleep or fall due; the clock fades the rest."""
     policy = policy_of(run)
     clock = Clock(state.clock, state.clock_at, state.clock_task).moved(
         policy, now=run.now, tasks=run.tasks_completed

@@ -156,7 +156,6 @@ def _merging(actor: Actor, run: SleepRun, policy: StrengthPolicy) -> list[Change
 
 
 def archive_revisions(run: SleepRun) -> QuerySet[MemoryRevision]:
-    """Return the revisions of what a run archived; they are found by its moment."""
     return MemoryRevision.objects.filter(actor_id=run.actor_id, verb=SLEEP_VERB, created_at=run.now)
 
 

@@ -55,8 +55,6 @@ class Completion:
 
 @dataclass(frozen=True)
 class TaskOutcome:
-    """The outcome of a task."""
-
     task_id: UUID
     task_result: Any
     searched_memories: list[FoundMemory]
@@ -112,8 +110,6 @@ def execute_task(
 
 @dataclass(frozen=True)
 class Begun:
-    """A new task, the memories found for it, and the project that it was routed to, if routing was requested."""
-
     task: Task
     found: list[FoundMemory]
     routing: Routing | None
@@ -188,7 +184,6 @@ def outcome_of(task: Task, *, by: Principal) -> TaskOutcome:
 
 
 def offered_to(task: Task, by: Principal, *, details: bool = True) -> list[Memory]:
-    """Return the memories that a task was given, as far as they still exist."""
     rows = Memory.objects.with_numbers() if details else Memory.objects.all()
     # The agent's own and shared memories were offered to the key of a single user as well.
     reader = replace(by, user_id=None)
@@ -196,20 +191,15 @@ def offered_to(task: Task, by: Principal, *, details: bool = True) -> list[Memor
 
 
 def _findings(task: Task, completion: Completion, by: Principal) -> _Findings:
-    """Detect used memories and draw a learning; network, so outside any transaction."""
     policy = effective_policy(StrengthPolicy, task.actor.agent, task.actor)
     text, findings = result_text(completion.result), _Findings()
     if completion.used_memory_ids is not None:
         findings.used = list(dict.fromkeys(completion.used_memory_ids))
     else:
-        found = detect_use(
-            actor=task.actor,
-            how=policy.use_detection,
-            result=text,
-            query=task.query,
-            memories=offered_to(task, by, details=False),
+        memories = offered_to(task, by, details=False)
+        findings.used, findings.errors = detect_use(
+            actor=task.actor, how=policy.use_detection, result=text, query=task.query, memories=memories
         )
-        findings.used, findings.errors = found.memory_ids, found.errors
     findings.content, findings.learning = completion.learning_content, completion.learning_text or ""
     if completion.extract_learning and findings.content is None:
         try:
@@ -256,25 +246,15 @@ def _record(task: Task, findings: _Findings, completion: Completion, by: Princip
     with transaction.atomic():
         lock_shared(task.actor_id)
         fresh = Task.objects.select_for_update(of=["self"]).get(pk=task.pk, actor_id=task.actor_id)
-        if fresh.state == TaskState.BEGUN and fresh.recorded_memory_id is None:
-            fresh.recorded_memory_id = _learn(task, findings, perspective, by, now)
-            fresh.save(update_fields=["recorded_memory_id"])
-
-
-def _learn(
-    task: Task, findings: _Findings, perspective: str | None, by: Principal, now: datetime
-) -> UUID | None:
-    if not findings.content or not findings.content.strip():
-        return None
-    new = NewMemory(
-        content=findings.content,
-        kind=Kind.LEARNING,
-        source=Source.TASK,
-        learnings={perspective or GENERAL: findings.learning} if findings.learning else {},
-    )
-    try:
-        memory, _is_new = write_memory(actor=task.actor, new=new, by=by, now=now)
-    except (BlockedByTombstone, MemoryRefused) as error:
-        findings.errors.append(f"The learning was not recorded: {error}")
-        return None
-    return memory.pk
+        is_recorded = fresh.state != TaskState.BEGUN or fresh.recorded_memory_id is not None
+        if is_recorded or not findings.content or not findings.content.strip():
+            return
+        learnings = {perspective or GENERAL: findings.learning} if findings.learning else {}
+        new = NewMemory(content=findings.content, kind=Kind.LEARNING, source=Source.TASK, learnings=learnings)
+        try:
+            memory, _is_new = write_memory(actor=task.actor, new=new, by=by, now=now)
+        except (BlockedByTombstone, MemoryRefused) as error:
+            findings.errors.append(f"The learning was not recorded: {error}")
+            return
+        fresh.recorded_memory_id = memory.pk
+        fresh.save(update_fields=["recorded_memory_id"])

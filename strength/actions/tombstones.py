@@ -74,7 +74,6 @@ def leave_tombstone(
     now: datetime,
     stands_in: UUID | None = None,
 ) -> None:
-    """Keep a text of a memory from being written again; `stands_in` replaces it. Jobs leave none."""
     if by.kind is PrincipalKind.JOB:
         return
     sources = MemorySource.objects.filter(actor_id=memory.actor_id, memory=memory)

@@ -8,7 +8,6 @@ import hashlib
 import logging
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
 from typing import Any, Final
@@ -57,9 +56,7 @@ from strength.sql import QUERIES, policy_values
 
 log = logging.getLogger(__name__)
 
-DEADLINE_SECONDS: Final = 30.0
-ANSWER_TOKENS: Final = 1_000
-_ask: Final = partial(complete_json, deadline_seconds=DEADLINE_SECONDS, max_output_tokens=ANSWER_TOKENS)
+_ask: Final = partial(complete_json, deadline_seconds=30.0, max_output_tokens=1_000)
 MOST_PASSAGES: Final = 20
 MOST_CHARACTERS: Final = 20_000
 """Characters of each memory that are compared; more would delay the answer noticeably."""
@@ -78,7 +75,6 @@ class NotUsable(DomainError):
 
 
 def mark_candidates(*, memories: Sequence[Memory]) -> None:
-    """Count that a search returned these memories; their strength does not change."""
     if memories:
         keys = {
             "actor_ids": list({memory.actor_id for memory in memories}),
@@ -107,7 +103,6 @@ def use_memories(
 
 
 def task_digest(task: str) -> str:
-    """Return the name under which a task's uses are stored."""
     return hashlib.sha256(task.encode()).hexdigest()
 
 
@@ -143,7 +138,6 @@ def apply_impact(*, memories: Sequence[Memory], impact: Impact, by: Principal, n
 
 @transaction.atomic
 def impact_memory(*, memory: Memory, impact: Impact, by: Principal, now: datetime) -> None:
-    """Add an impact to one memory. Raises NotUsable, Forbidden."""
     _check_usable(memory)
     if apply_impact(memories=[memory], impact=impact, by=by, now=now):
         _audit_person(memory, "impact", by, now, impact=impact.value)
@@ -163,7 +157,6 @@ def set_strengths(
 
 
 def reinforce(*, memory: Memory, now: datetime) -> None:
-    """Reinforce a memory that was written again; inside the caller's transaction, which has locked it."""
     policy = effective_policy(StrengthPolicy, memory.agent, memory.actor)
     values = {**_increments(policy), "perspective": None, "task": None, "kind": PointKind.USED}
     _execute(QUERIES["use_memories"], [memory], now, **values)
@@ -219,15 +212,14 @@ def detect_turn_use(*, turn: ChatTurn) -> list[Memory]:
     """
     if turn.answer is None or turn.receipt is None or turn.question.trust != Trust.TRUSTED:
         return []
-    memories = list(
-        Memory.objects.active().filter(pk__in=entered_memories(turn.receipt)).select_related("actor__agent")
-    )
+    rows = Memory.objects.active().filter(pk__in=entered_memories(turn.receipt))
+    memories = list(rows.select_related("actor__agent"))
     policy = effective_policy(StrengthPolicy, turn.actor.agent, turn.actor)
-    found = detect_use(
+    used, _errors = detect_use(
         how=policy.use_detection, result=turn.answer.content, query=turn.question.content, memories=memories,
         actor=turn.actor,
     )  # fmt: skip
-    return [memory for memory in memories if memory.pk in set(found.memory_ids)]
+    return [memory for memory in memories if memory.pk in used]
 
 
 def reinforce_turn(*, turn: ChatTurn, memories: Sequence[Memory], by: Principal, now: datetime) -> int:
@@ -246,32 +238,28 @@ def entered_memories(receipt: Receipt) -> list[UUID]:
     ]
 
 
-@dataclass(frozen=True)
-class Detection:
-    """The memories found to be used, and errors on the way."""
+def detect_use(
+    *, actor: Actor, how: str, result: str, query: str, memories: Sequence[Memory]
+) -> tuple[list[UUID], list[str]]:
+    """Return the memories used, found by `keywords`, `embedding` or `llm`, and errors on the way.
 
-    memory_ids: list[UUID]
-    errors: list[str]
-
-
-def detect_use(*, actor: Actor, how: str, result: str, query: str, memories: Sequence[Memory]) -> Detection:
-    """Find the used memories by `keywords`, `embedding` or `llm`; network, so outside any transaction.
-
-    Where a provider fails, keywords decide, and the errors say so.
+    Network, so outside any transaction. Where a provider fails, keywords decide, and the errors say so.
     """
     offered = [Offered(memory.pk, memory.content[:MOST_CHARACTERS]) for memory in memories]
     if not offered or not result.strip():
-        return Detection([], [])
+        return [], []
+    errors = []
     try:
         if how == "llm":
-            return Detection(_by_model(actor, result, offered), [])
+            blocks = judging_blocks(result, offered, language=actor.agent.language)
+            return judged(_ask(actor, Operation.JUDGE, "judge_use", blocks, JUDGING_SCHEMA), offered), []
         if how == "embedding":
-            return Detection(_by_vectors(actor, result, query, memories), [])
+            return _by_vectors(actor, result, query, memories), []
     except (ProviderError, UnreadableJudgement) as error:
         log.warning("use detection fell back to words", extra={"how": how, "error": type(error).__name__})
-        reason = f"Use was found by words, for {how} could not be asked: {error}"
-        return Detection(_by_words(result, query, offered), [reason])
-    return Detection(_by_words(result, query, offered), [])
+        errors.append(f"Use was found by words, for {how} could not be asked: {error}")
+    terms = {term for each in offered for term in term_ids(analyse(each.text))}
+    return used_by_words(result, offered, query=query, idf=idf(terms)), errors
 
 
 def draw_learning(*, actor: Actor, query: str, result: str) -> tuple[str, str]:
@@ -284,17 +272,6 @@ def draw_learning(*, actor: Actor, query: str, result: str) -> tuple[str, str]:
             "The model's learning holds characters that cannot be stored.", code="unusable_answer"
         )
     return content, learning
-
-
-def _by_words(result: str, query: str, offered: Sequence[Offered[UUID]]) -> list[UUID]:
-    terms = {term for each in offered for term in term_ids(analyse(each.text))}
-    return used_by_words(result, offered, query=query, idf=idf(terms))
-
-
-def _by_model(actor: Actor, result: str, offered: Sequence[Offered[UUID]]) -> list[UUID]:
-    blocks = judging_blocks(result, offered, language=actor.agent.language)
-    data = _ask(actor, Operation.JUDGE, "judge_use", blocks, JUDGING_SCHEMA)
-    return judged(data, offered)
 
 
 def _by_vectors(actor: Actor, result: str, query: str, memories: Sequence[Memory]) -> list[UUID]:

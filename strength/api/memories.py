@@ -128,19 +128,6 @@ class MemoryIn(CuratedIn, TenantSerializer):
         fields["agent_id"].required = fields["content"].required = True
         return fields
 
-    @staticmethod
-    def memory(values: dict[str, Any]) -> NewMemory:
-        """Return validated values as a new memory."""
-        names = {"agent_id", "user_id", "perspective", "learning"}
-        given: dict[str, Any] = {key: value for key, value in values.items() if key not in names}
-        for name, words in (("kind", Kind), ("scope_level", ScopeLevel), ("source", Source)):
-            if name in given:
-                given[name] = words(given[name])
-        if "learning" in values:
-            perspective = values.get("perspective", GENERAL)
-            given["learnings"] = {**given.get("learnings", {}), perspective: values["learning"]}
-        return NewMemory(**given)
-
 
 class SupersedeIn(ReasonSerializer):
     """A memory that replaces another, and the time from which it is valid."""
@@ -155,13 +142,18 @@ class SupersedeIn(ReasonSerializer):
     def get_fields(self) -> dict[str, serializers.Field]:
         return {**super().get_fields(), "source": OneOf(choices=_values(Source), required=False)}
 
-    @staticmethod
-    def memory(values: dict[str, Any]) -> NewMemory:
-        """Return validated values as a new memory."""
-        given = {key: value for key, value in values.items() if key not in {"reason", "valid_from"}}
-        if "source" in given:
-            given["source"] = Source(given["source"])
-        return NewMemory(**given)
+
+def new_memory(values: dict[str, Any]) -> NewMemory:
+    """Return the validated values of a body as a new memory."""
+    names = {"agent_id", "user_id", "perspective", "learning", "reason"}
+    given: dict[str, Any] = {key: value for key, value in values.items() if key not in names}
+    for name, words in (("kind", Kind), ("scope_level", ScopeLevel), ("source", Source)):
+        if name in given:
+            given[name] = words(given[name])
+    if "learning" in values:
+        perspective = values.get("perspective", GENERAL)
+        given["learnings"] = {**given.get("learnings", {}), perspective: values["learning"]}
+    return NewMemory(**given)
 
 
 class SourceOut(serializers.ModelSerializer):
@@ -284,16 +276,13 @@ class MemoryView(ApiView):
         if values.get("kind"):
             rows = rows.filter(kind=values["kind"])
         if values.get("namespace"):
-            rows = rows.filter(namespace__startswith=_prefix(values["namespace"], tenant))
+            names = {"agent_id": tenant.agent_id, "user_id": tenant.user_id}
+            rows = rows.filter(namespace__startswith=expand_namespace(values["namespace"], **names))
         if values.get("tag"):
             rows = rows.filter(tags__contains=[values["tag"]])
         if values["pinned"] is not None:
             rows = rows.filter(pinned=values["pinned"])
         return rows
-
-
-def _prefix(namespace: str, tenant: Tenant) -> str:
-    return expand_namespace(namespace, agent_id=tenant.agent_id, user_id=tenant.user_id)
 
 
 class Memories(MemoryView):
@@ -317,7 +306,7 @@ class Memories(MemoryView):
         values = self.validated(MemoryIn)
         try:
             memory, is_new = write_memory(
-                actor=self.writing(values), new=MemoryIn.memory(values), by=self.principal, now=self.now
+                actor=self.writing(values), new=new_memory(values), by=self.principal, now=self.now
             )
         except BlockedByTombstone as error:
             # Not raised: that would roll back the count of blocked writes.
@@ -401,11 +390,12 @@ class MemorySupersede(MemoryView):
     def post(self, request: Request, memory_id: UUID) -> Response:
         """End a memory's validity and write its replacement; searches `as_of` an earlier time still find it."""
         values = self.validated(SupersedeIn)
+        at = values.pop("valid_from", self.now)
         try:
             memory = supersede_memory(
                 memory=self.memory(memory_id),
-                new=SupersedeIn.memory(values),
-                at=values.get("valid_from") or self.now,
+                new=new_memory(values),
+                at=at,
                 by=self.principal,
                 reason=values["reason"],
                 now=self.now,

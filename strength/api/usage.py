@@ -174,11 +174,6 @@ class OutcomeOut(serializers.Serializer):
     errors = serializers.ListField(child=serializers.CharField())  # type: ignore[assignment]
 
 
-def unknown(wanted: list[UUID], known: Any) -> list[UUID]:
-    """Return the ids that name nothing the key may see, each once, in the order given."""
-    return [key for key in dict.fromkeys(wanted) if key not in known]
-
-
 class ManyMemoriesView(MemoryView):
     """Base of bulk views. Unknown ids are reported; the others are processed."""
 
@@ -192,8 +187,10 @@ class ManyMemoriesView(MemoryView):
         return found
 
     @staticmethod
-    def told(name: str, count: int, wanted: list[UUID], known: dict[UUID, Memory]) -> Response:
-        return Response({name: count, "unknown": [str(key) for key in unknown(wanted, known)]})
+    def counted(name: str, count: int, wanted: list[UUID], known: dict[UUID, Memory]) -> Response:
+        """Return a count, and the ids that name nothing the key may see, each once, in the order given."""
+        unknown = [str(key) for key in dict.fromkeys(wanted) if key not in known]
+        return Response({name: count, "unknown": unknown})
 
 
 class MemoryUsed(MemoryView):
@@ -224,7 +221,7 @@ class MemoriesUsed(ManyMemoriesView):
             memories=list(known.values()), perspective=values["perspective"], task=values["task_id"],
             by=self.principal, now=self.now,
         )  # fmt: skip
-        return self.told("reinforced", count, values["ids"], known)
+        return self.counted("reinforced", count, values["ids"], known)
 
 
 class MemoriesCandidates(ManyMemoriesView):
@@ -234,7 +231,7 @@ class MemoriesCandidates(ManyMemoriesView):
         wanted = self.validated(IdsIn)["ids"]
         known = self.known(wanted)
         mark_candidates(memories=list(known.values()))
-        return self.told("updated", len(known), wanted, known)
+        return self.counted("updated", len(known), wanted, known)
 
 
 class MemoriesArchive(ManyMemoriesView):
@@ -246,7 +243,7 @@ class MemoriesArchive(ManyMemoriesView):
         count = archive_memories(
             memories=list(known.values()), by=self.principal, reason=values["reason"], now=self.now
         )
-        return self.told("updated", count, values["ids"], known)
+        return self.counted("updated", count, values["ids"], known)
 
 
 class MemoriesStrengths(ManyMemoriesView):
@@ -258,7 +255,7 @@ class MemoriesStrengths(ManyMemoriesView):
         count = set_strengths(
             memories=list(known.values()), strengths=strengths, by=self.principal, now=self.now
         )
-        return self.told("updated", count, list(strengths), known)
+        return self.counted("updated", count, list(strengths), known)
 
 
 class MemoryImpact(MemoryView):

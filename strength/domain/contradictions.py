@@ -94,7 +94,13 @@ _HEADINGS: Final[Mapping[str, Mapping[str, str]]] = {
 def statement_blocks(known: Sequence[KnownMemory], new: Sequence[str], *, language: str) -> dict[str, str]:
     """Return known and new statements, numbered from 1, by their headings, to be fenced."""
     words = _HEADINGS.get(language, _HEADINGS["en"])
-    return {words["known"]: _numbered([each.text for each in known]), words["new"]: _numbered(new)}
+    blocks = {words["known"]: [each.text for each in known], words["new"]: new}
+    return {
+        heading: "\n".join(
+            f"{number}. {one_line(text)[:LONGEST_SHOWN]}" for number, text in enumerate(texts, 1)
+        )
+        for heading, texts in blocks.items()
+    }
 
 
 def relations(data: Any, *, known: int, new: int) -> dict[int, dict[int, Relation]]:
@@ -150,7 +156,3 @@ def _pairs(data: Any) -> list[Mapping[str, Any]]:
 def _place(number: Any, size: int) -> int | None:
     is_place = isinstance(number, int) and not isinstance(number, bool) and 1 <= number <= size
     return number - 1 if is_place else None
-
-
-def _numbered(texts: Sequence[str]) -> str:
-    return "\n".join(f"{number}. {one_line(text)[:LONGEST_SHOWN]}" for number, text in enumerate(texts, 1))

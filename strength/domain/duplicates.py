@@ -257,7 +257,7 @@ def fingerprint(text: str) -> Fingerprint:
     digest = hashlib.sha256(_written(folded).encode("utf-8", "surrogatepass")).digest()
     if len(folded) > MAX_CHARACTERS:
         return Fingerprint(digest, frozenset(), frozenset())
-    pieces = list(_pieces(_rewritten(folded)))
+    pieces = list(_pieces(folded))
     terms = {term_id(name) for kind, name in pieces if kind in (_Kind.TERM, _Kind.NUMBER)}
     return Fingerprint(digest, frozenset(sorted(terms)[:MAX_TERMS]), _marks(pieces), _order(pieces))
 
@@ -299,13 +299,6 @@ def _is_emoji(sign: str) -> bool:
     return unicodedata.category(sign) == "So"
 
 
-def _rewritten(folded: str) -> str:
-    text = _NUMERAL.sub(lambda match: str(_numeral(match[0])), folded)
-    for pattern, replacement in _REWRITES:
-        text = pattern.sub(replacement, text)
-    return text
-
-
 def _numeral(kanji: str) -> int:
     total = digits = 0
     for sign in kanji:
@@ -322,30 +315,28 @@ def _pieces(text: str) -> Iterator[_Piece]:
     These are parts of endings and removed, so that the rest is a plain inflection; 「しなければならない」 is a duty,
     no negation.
     """
+    text = _NUMERAL.sub(lambda match: str(_numeral(match[0])), text)
+    for pattern, replacement in _REWRITES:
+        text = pattern.sub(replacement, text)
     for name, pattern in _JAPANESE_MARKS:
         text, count = pattern.subn("", text)
         if count:
             yield _Kind.MARK, name
-    before = ""
+    kind = ""
     for match in _SCAN.finditer(text):
-        kind, run = match.lastgroup or "", match[match.lastgroup or 0]
         is_attached = match.start() > 0 and text[match.start() - 1].isalnum()
-        yield from _pieces_of(kind, run, before if is_attached else "")
-        before = kind
-
-
-def _pieces_of(kind: str, run: str, before: str) -> Iterator[_Piece]:
-    """Yield the pieces of a run of one script; `before` is the script that it is attached to, or empty."""
-    if kind == "number":
-        yield _Kind.NUMBER, _number(run)
-    elif kind == "symbol":
-        yield _Kind.MARK, run
-    elif kind == "word":
-        yield from _word(run)
-    elif kind == "hiragana":
-        yield from _hiragana(run, before)
-    else:
-        yield from _expression(run, before)
+        before, kind = kind if is_attached else "", match.lastgroup or ""
+        run = match[kind]
+        if kind == "number":
+            yield _Kind.NUMBER, _number(run)
+        elif kind == "symbol":
+            yield _Kind.MARK, run
+        elif kind == "word":
+            yield from _word(run)
+        elif kind == "hiragana":
+            yield from _hiragana(run, before)
+        else:
+            yield from _expression(run, before)
 
 
 def _number(run: str) -> str:
@@ -362,22 +353,19 @@ def _word(word: str) -> Iterator[_Piece]:
     if word.endswith("n't") or word in _NEGATED:
         yield _Kind.MARK, "not"
         word = _NEGATED.get(word) or word[:-3]
-    yield from _plain_word(_CONTRACTED.sub("", word.removesuffix("'s")))
+    base = _CONTRACTED.sub("", word.removesuffix("'s"))
+    if base in _SELF_WORDS:
+        yield _Kind.SELF, _SELF_WORD
+    elif base in _MARK_WORDS:
+        yield _Kind.MARK, _MARK_WORDS[base]
+    elif base in _RELATION_WORDS:
+        yield _Kind.RELATION, _RELATION_WORDS[base]
+    elif base in _NUMBER_WORDS:
+        yield _Kind.NUMBER, _NUMBER_WORDS[base]
+    elif term := _stem(base):
+        yield _Kind.TERM, term
     if word.endswith("'s"):
         yield _Kind.RELATION, "'s"
-
-
-def _plain_word(word: str) -> Iterator[_Piece]:
-    if word in _SELF_WORDS:
-        yield _Kind.SELF, _SELF_WORD
-    elif word in _MARK_WORDS:
-        yield _Kind.MARK, _MARK_WORDS[word]
-    elif word in _RELATION_WORDS:
-        yield _Kind.RELATION, _RELATION_WORDS[word]
-    elif word in _NUMBER_WORDS:
-        yield _Kind.NUMBER, _NUMBER_WORDS[word]
-    elif term := _stem(word):
-        yield _Kind.TERM, term
 
 
 @lru_cache(maxsize=20_000)

@@ -7,7 +7,7 @@ by item: each must cite its messages, at least one of them the user's; invalid i
 
 import math
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from enum import StrEnum
@@ -92,11 +92,7 @@ def next_span(read_until: Mapping[Strategy, int], *, end: int) -> Span | None:
         return None
     after = min(behind.values())
     together = tuple(strategy for strategy, seq in behind.items() if seq == after)
-    return Span(together, after, min([end, *_beyond(behind.values(), after)]))
-
-
-def _beyond(places: Iterable[int], after: int) -> list[int]:
-    return [seq for seq in places if seq > after]
+    return Span(together, after, min([end, *(seq for seq in behind.values() if seq > after)]))
 
 
 MOST_ITEMS: Final = 20
@@ -144,8 +140,6 @@ HARMLESS: Final = "Hello. こんにちは。"
 
 @dataclass(frozen=True)
 class SourceMessage:
-    """A message as extraction reads it."""
-
     id: UUID
     seq: int
     is_users: bool
@@ -201,8 +195,6 @@ class Topics:
 
 @dataclass(frozen=True)
 class Item:
-    """A validated item of the model's answer."""
-
     strategy: Strategy
     text: str = field(repr=False)
     confidence: float
@@ -214,13 +206,9 @@ class Item:
 
 
 def own_words(text: str) -> str:
-    return _REMEMBERED_LINE.sub("", _without_blocks(text)).strip()
+    """Return a text without recalled memories: from an opening line to its closing line, and single lines of them.
 
-
-def _without_blocks(text: str) -> str:
-    """Remove what stands between an opening line and its closing line; an unclosed line stays.
-
-    Linear, also for a message of nothing but opening lines.
+    An unclosed line stays. Linear, also for a message of nothing but opening lines.
     """
     lines = text.split("\n")
     marks = [_REMEMBERED.fullmatch(line) for line in lines]
@@ -233,7 +221,7 @@ def _without_blocks(text: str) -> str:
             inside = mark[2]
         else:
             kept.append(line)
-    return "\n".join(kept)
+    return _REMEMBERED_LINE.sub("", "\n".join(kept)).strip()
 
 
 def next_slice(messages: Sequence[SourceMessage], *, most_tokens: int, count: Count, until: int) -> Slice:
@@ -280,14 +268,12 @@ def shown_lines(piece: Slice) -> list[str]:
 
 
 def message_blocks(piece: Slice, earlier: Sequence[str], *, language: str) -> dict[str, str]:
-    """Return the texts of a question by their headings."""
     words = _HEADINGS.get(language, _HEADINGS["en"])
     before = {words["earlier"]: "\n".join(earlier)} if earlier else {}
     return {**before, words["messages"]: "\n".join(shown_lines(piece))}
 
 
 def answer_schema(strategies: Sequence[Strategy], topics: Topics) -> dict[str, Any]:
-    """Return the JSON schema of the answer: a list per strategy."""
     return object_schema(
         {LISTS[strategy]: array_schema(_item_schema(strategy, topics)) for strategy in strategies}
     )
@@ -310,15 +296,18 @@ def items_of(
 def _item(raw: Any, strategy: Strategy, piece: Slice, topics: Topics, language: str) -> Item | None:
     if not isinstance(raw, Mapping):
         return None
-    is_episode = strategy is Strategy.EPISODIC
-    text = _episode(raw, language) if is_episode else _text(raw.get("text"))
+    text, longest = _text(raw.get("text")), LONGEST_ITEM
+    if strategy is Strategy.EPISODIC:
+        words, longest = _EPISODE_WORDS.get(language, _EPISODE_WORDS["en"]), LONGEST_EPISODE
+        parts = {part: one_line(_text(raw.get(part))) for part in EPISODE_PARTS}
+        if not parts["situation"] or not (parts["actions"] or parts["outcome"]):
+            return None
+        text = "\n".join(f"{words[part]}: {said}" for part, said in parts.items() if said)
     sources = cited([line.said for line in piece.lines], raw.get("sources"))
     sure = confidence_of(raw.get("confidence"))
-    if not is_storable(text, LONGEST_EPISODE if is_episode else LONGEST_ITEM) or sure is None:
+    if not is_storable(text, longest) or sure is None or not any(said.is_users for said in sources):
         return None
-    if not any(said.is_users for said in sources) or not topics.admit(text, _text(raw.get("topic"))):
-        return None
-    return Item(strategy, text, sure, sources)
+    return Item(strategy, text, sure, sources) if topics.admit(text, _text(raw.get("topic"))) else None
 
 
 def is_storable(text: str, longest: int) -> bool:
@@ -336,15 +325,6 @@ def confidence_of(value: Any) -> float | None:
     if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
         return None
     return float(value) if 0 <= value <= 1 else None
-
-
-def _episode(raw: Mapping[str, Any], language: str) -> str:
-    """Return an episode as one text; "" where nothing happened."""
-    words = _EPISODE_WORDS.get(language, _EPISODE_WORDS["en"])
-    parts = {part: one_line(_text(raw.get(part))) for part in EPISODE_PARTS}
-    if not parts["situation"] or not (parts["actions"] or parts["outcome"]):
-        return ""
-    return "\n".join(f"{words[part]}: {text}" for part, text in parts.items() if text)
 
 
 def _text(value: Any) -> str:
@@ -420,15 +400,12 @@ _LESSON_HEADINGS: Final[Mapping[str, Mapping[str, str]]] = {
 
 @dataclass(frozen=True)
 class Lesson:
-    """A lesson and the episodes that it was drawn from."""
-
     text: str = field(repr=False)
     confidence: float
     episode_ids: tuple[UUID, ...]
 
 
 def lesson_blocks(episodes: Sequence[str], lessons: Sequence[str], *, language: str) -> dict[str, str]:
-    """Return the numbered episodes and the known lessons by their headings."""
     words = _LESSON_HEADINGS.get(language, _LESSON_HEADINGS["en"])
     known = {words["lessons"]: "\n".join(f"- {one_line(each)}" for each in lessons)} if lessons else {}
     told = [f"{number}. {one_line(each)[:LONGEST_EPISODE]}" for number, each in enumerate(episodes, 1)]
@@ -437,17 +414,13 @@ def lesson_blocks(episodes: Sequence[str], lessons: Sequence[str], *, language: 
 
 def lessons_of(data: Any, episode_ids: Sequence[UUID]) -> list[Lesson]:
     """Return the valid lessons of an answer: storable, and citing an episode."""
-    given = data.get("lessons") if isinstance(data, Mapping) else None
-    found = [_lesson(raw, episode_ids) for raw in given] if isinstance(given, list) else []
-    return [lesson for lesson in found if lesson is not None][:MOST_LESSONS]
-
-
-def _lesson(raw: Any, episode_ids: Sequence[UUID]) -> Lesson | None:
-    if not isinstance(raw, Mapping):
-        return None
-    text, numbers, sure = raw.get("text"), raw.get("episodes"), confidence_of(raw.get("confidence"))
-    if not isinstance(text, str) or not is_storable(text, LONGEST_ITEM) or sure is None:
-        return None
-    named = numbers if isinstance(numbers, list) else []
-    taught_by = tuple(each for number, each in enumerate(episode_ids, 1) if number in named)
-    return Lesson(text.strip(), sure, taught_by) if taught_by else None
+    lessons = []
+    for raw in _list(data, "lessons"):
+        if not isinstance(raw, Mapping):
+            continue
+        text, sure = _text(raw.get("text")), confidence_of(raw.get("confidence"))
+        numbers = _list(raw, "episodes")
+        taught_by = tuple(each for number, each in enumerate(episode_ids, 1) if number in numbers)
+        if sure is not None and taught_by and is_storable(text, LONGEST_ITEM):
+            lessons.append(Lesson(text, sure, taught_by))
+    return lessons[:MOST_LESSONS]

@@ -54,7 +54,6 @@ class ImportedConversation:
 
 
 def is_mem0(value: Any) -> bool:
-    """Say whether an element looks like one of mem0's memories."""
     is_object = isinstance(value, dict) and "mapping" not in value
     return is_object and any(isinstance(value.get(name), str) for name in _TEXTS)
 
@@ -63,17 +62,25 @@ def read_mem0(value: Any, *, now: datetime) -> ImportedMemory:
     """Parse a memory of mem0. Raises Unreadable."""
     if not is_mem0(value):
         raise Unreadable("it is no memory: it has no text under `memory`.")
-    if _state(value) in ("deleted", "archived", "paused"):
+    state, user_id = value.get("state"), value.get("user_id")
+    if isinstance(state, str) and state.lower() in ("deleted", "archived", "paused"):
         raise Unreadable("it was deleted, archived or paused where it comes from.")
     ends = _moment(value.get("expiration_date"))
     if ends is not None and ends <= now:
         raise Unreadable("it has expired.")
     text = next(value[name] for name in _TEXTS if isinstance(value.get(name), str))
     since = _moment(value.get("created_at"))
+    text = _checked(text, LONGEST_MEMORY)
+    if user_id is None:
+        user_id = ""
+    if not isinstance(user_id, str) or len(user_id) > LONGEST_ID or text_problem(user_id):
+        raise Unreadable("its `user_id` cannot be used.")
+    given = value.get("categories")
+    tags = [tag for tag in given if isinstance(tag, str) and tag.strip()] if isinstance(given, list) else []
     return ImportedMemory(
-        text=_checked(text, LONGEST_MEMORY),
-        user_id=_user(value),
-        tags=_tags(value),
+        text=text,
+        user_id=user_id,
+        tags=tuple(tag[:LONGEST_TAG] for tag in tags if not text_problem(tag))[:MOST_TAGS],
         since=since if since is None or since <= now else None,
     )
 
@@ -99,14 +106,11 @@ def read_conversation(value: Any) -> ImportedConversation:
                 messages.append(said)
         except Unreadable as error:
             unread.append(str(error))
-    return ImportedConversation(
-        id=known_as,
-        title=_title(value.get("title")),
-        started_at=_moment(value.get("create_time")),
-        messages=messages,
-        memories=memories,
-        unread=unread,
-    )
+    title = value["title"] if isinstance(value.get("title"), str) else ""
+    if text_problem(title):
+        raise Unreadable("its title cannot be stored.")
+    started_at = _moment(value.get("create_time"))
+    return ImportedConversation(known_as, title[:LONGEST_TITLE], started_at, messages, memories, unread)
 
 
 def _branch(value: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
@@ -167,7 +171,6 @@ def _remembered(message: Mapping[str, Any]) -> list[ImportedMemory]:
 
 
 def _text(content: Mapping[str, Any]) -> str:
-    """Return the words of a message; pictures and files are not in an export."""
     if content.get("content_type") not in ("text", "multimodal_text"):
         return ""
     parts = content.get("parts")
@@ -199,33 +202,6 @@ def _checked(text: str, longest: int) -> str:
     if len(text) > longest:
         raise Unreadable(f"its text is longer than {longest} characters.")
     return text
-
-
-def _user(value: Mapping[str, Any]) -> str:
-    user = value.get("user_id")
-    if user is None:
-        return ""
-    if not isinstance(user, str) or len(user) > LONGEST_ID or text_problem(user):
-        raise Unreadable("its `user_id` cannot be used.")
-    return user
-
-
-def _tags(value: Mapping[str, Any]) -> tuple[str, ...]:
-    given = value.get("categories")
-    tags = [tag for tag in given if isinstance(tag, str) and tag.strip()] if isinstance(given, list) else []
-    return tuple(tag[:LONGEST_TAG] for tag in tags if not text_problem(tag))[:MOST_TAGS]
-
-
-def _state(value: Mapping[str, Any]) -> str:
-    state = value.get("state")
-    return state.lower() if isinstance(state, str) else ""
-
-
-def _title(value: Any) -> str:
-    title = value if isinstance(value, str) else ""
-    if text_problem(title):
-        raise Unreadable("its title cannot be stored.")
-    return title[:LONGEST_TITLE]
 
 
 def _dict(value: Any) -> Mapping[str, Any]:

@@ -116,7 +116,6 @@ CURATED = (
 
 
 def changed(before: Mapping[str, Any], after: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return the curated values that differ, before and after."""
     keys = [key for key in CURATED if before.get(key) != after.get(key)]
     return {key: before.get(key) for key in keys}, {key: after.get(key) for key in keys}
 

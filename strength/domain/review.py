@@ -56,8 +56,6 @@ def pending_reasons(
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """A memory or merge proposal in the queue."""
-
     sort: Sort
     key: UUID
 

@@ -1,5 +1,6 @@
 """States and changes of sleeps and merges, and the rules by which two memories are merged (SPEC S5-S7)."""
 
+from dataclasses import replace
 from datetime import datetime
 from enum import StrEnum
 from uuid import UUID
@@ -79,10 +80,10 @@ def keep_rank(
 def joined(kept: Numbers, absorbed: Numbers, policy: StrengthPolicy) -> Numbers:
     """Return the kept memory's numbers after a merge: the greater strength, and the uses and impacts of both."""
     uses = kept.access_count + absorbed.access_count
-    return Numbers(
+    return replace(
+        kept,
         strength=max(kept.strength, absorbed.strength),
         access_count=uses,
         impact_score=kept.impact_score + absorbed.impact_score,
         consolidation_level=consolidation_level(uses, policy.consolidation_thresholds),
-        faded=kept.faded,
     )

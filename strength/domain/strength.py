@@ -14,8 +14,8 @@ the memory's `faded` at the time, and the loss is spread over the nights between
 import math
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from datetime import datetime, timedelta
+from dataclasses import dataclass, replace
+from datetime import datetime
 from enum import StrEnum
 from itertools import pairwise
 from typing import Final
@@ -62,27 +62,17 @@ def consolidation_level(access_count: int, thresholds: Sequence[int]) -> int:
 
 
 def used(numbers: Numbers, policy: StrengthPolicy) -> Numbers:
-    """Return the numbers after one more use (SPEC S2, second stage)."""
     uses = numbers.access_count + 1
-    return Numbers(
-        strength=numbers.strength + policy.strength_increment_on_use,
-        access_count=uses,
-        impact_score=numbers.impact_score,
-        consolidation_level=consolidation_level(uses, policy.consolidation_thresholds),
-        faded=numbers.faded,
-    )
+    level = consolidation_level(uses, policy.consolidation_thresholds)
+    strength = numbers.strength + policy.strength_increment_on_use
+    return replace(numbers, strength=strength, access_count=uses, consolidation_level=level)
 
 
 def impacted(numbers: Numbers, policy: StrengthPolicy, impact: Impact) -> Numbers:
     """Return the numbers after an impact: the score grows by its value, the strength by a share of it (SPEC S3)."""
     value = impact_value(policy, impact)
-    return Numbers(
-        strength=numbers.strength + value * policy.impact_to_strength_ratio,
-        access_count=numbers.access_count,
-        impact_score=numbers.impact_score + value,
-        consolidation_level=numbers.consolidation_level,
-        faded=numbers.faded,
-    )
+    strength = numbers.strength + value * policy.impact_to_strength_ratio
+    return replace(numbers, strength=strength, impact_score=numbers.impact_score + value)
 
 
 def impact_value(policy: StrengthPolicy, impact: Impact) -> float:
@@ -113,14 +103,10 @@ def decayed(numbers: Numbers, policy: StrengthPolicy, *, days: float) -> Numbers
 
     Decays by the level that it had until now. Two decays over half the days equal one over all.
     """
-    target = policy.decay_targets[numbers.consolidation_level]
-    return Numbers(
-        strength=left_of(numbers.strength, days * math.log(target)),
-        access_count=numbers.access_count,
-        impact_score=numbers.impact_score,
-        consolidation_level=consolidation_level(numbers.access_count, policy.consolidation_thresholds),
-        faded=numbers.faded + days * math.log(target),
-    )
+    lost = days * math.log(policy.decay_targets[numbers.consolidation_level])
+    level = consolidation_level(numbers.access_count, policy.consolidation_thresholds)
+    strength, faded = left_of(numbers.strength, lost), numbers.faded + lost
+    return replace(numbers, strength=strength, consolidation_level=level, faded=faded)
 
 
 def perspective_strength(stored: float, *, faded_then: float, faded_now: float) -> float:
@@ -221,14 +207,11 @@ def curve(
     end = Point(now, PointKind.NOW, strength, strength, faded, level)
     # A repeated event may have begun before one that ended before it.
     born = min(events, key=lambda point: point.beginning, default=end).born
-    start = Point(created_at, PointKind.CREATED, born, born, 0.0, 0)
-    whole = [start, *events, end]
-    filled = [
-        point
-        for earlier, later in pairwise(whole)
-        for point in [earlier, *_nights_between(earlier, later, nights)]
-    ]
-    return [*filled, end]
+    whole = [Point(created_at, PointKind.CREATED, born, born, 0.0, 0), *events, end]
+    points = []
+    for earlier, later in pairwise(whole):
+        points += [earlier, *_nights_between(earlier, later, nights)]
+    return [*points, end]
 
 
 def _nights_between(earlier: Point, later: Point, nights: Sequence[datetime]) -> list[Point]:
@@ -237,17 +220,9 @@ def _nights_between(earlier: Point, later: Point, nights: Sequence[datetime]) ->
     lost = later.faded - earlier.faded
     if not within or not lost:
         return []
-    spans = _spans(earlier.at, within)
-    whole = sum(spans, timedelta())
-    points, passed = [], timedelta()
-    for night, span in zip(within, spans, strict=True):
-        passed += span
-        faded = lost * (passed / whole)
+    points = []
+    for night in within:
+        faded = lost * ((night - earlier.at) / (within[-1] - earlier.at))
         left = left_of(earlier.strength, faded)
         points.append(Point(night, PointKind.SLEPT, left, left, earlier.faded + faded, earlier.level))
     return points
-
-
-def _spans(begin: datetime, nights: Sequence[datetime]) -> list[timedelta]:
-    moments = [begin, *nights]
-    return [later - earlier for earlier, later in pairwise(moments)]

@@ -150,7 +150,7 @@ def result_text(result: Any) -> str:
 
 def passages(text: str) -> list[str]:
     """Return the text in pieces of whole clauses, each at most `PASSAGE_CHARACTERS` long."""
-    return _passages(_clauses(text))
+    return _joined(_clauses(text))
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,12 +170,13 @@ class _TermWeights:
         return cls(_letters(query), frozenset(_kinds(query)), holders, idf, rarest)
 
     def weigh(self, kinds: Weights) -> Weights:
-        return {term: kind * self._worth(term) for term, kind in kinds.items() if term not in self.known}
-
-    def _worth(self, term: str) -> float:
-        # The square root of their number: of five memories of the same fact all are used.
-        rarity = self.idf.get(term_id(term), self.rarest) / self.rarest
-        return rarity / math.sqrt(max(1, self.holders[term]))
+        weights = {}
+        for term, kind in kinds.items():
+            if term not in self.known:
+                rarity = self.idf.get(term_id(term), self.rarest) / self.rarest
+                # The square root of their number: of five memories of the same fact all are used.
+                weights[term] = kind * rarity / math.sqrt(max(1, self.holders[term]))
+        return weights
 
 
 class _ResultPassages:
@@ -184,7 +185,7 @@ class _ResultPassages:
     def __init__(self, clauses: Sequence[str], scale: _TermWeights) -> None:
         self.scale = scale
         self.letters = _letters(" ".join(clauses))
-        weights = [scale.weigh(_kinds(passage)) for passage in _passages(clauses)]
+        weights = [scale.weigh(_kinds(passage)) for passage in _joined(clauses)]
         together = [first | second for first, second in pairwise(weights)] or weights
         self.needed = NEEDED * (1 + NEEDED_PER_DOUBLING * math.log2(max(1, len(weights))))
         self.totals = [sum(place.values()) for place in together]
@@ -194,19 +195,26 @@ class _ResultPassages:
                 self.places[term].append(number)
 
     def uses(self, text: str, facts: Sequence[Weights]) -> bool:
-        return self._quotes(_letters(text)) or any(self._states(fact) for fact in facts)
-
-    def _quotes(self, letters: str) -> bool:
-        return bool(letters) and letters in self.letters and letters not in self.scale.asked
+        letters = _letters(text)
+        is_quoted = bool(letters) and letters in self.letters and letters not in self.scale.asked
+        return is_quoted or any(self._states(fact) for fact in facts)
 
     def _states(self, kinds: Weights) -> bool:
+        """Say whether a place states a fact: it has enough of its weight, and where it has figures, one of them."""
         fact = self.scale.weigh(kinds)
         total = sum(fact.values())
-        worth = self._worth_of_places(fact)
-        return any(
-            rare * self._share(found, total, place) * worth(place) >= self.needed
-            for place, (found, rare) in self._found(fact).items()
-        )
+        figures = [term for term in fact if _HAS_FIGURE.search(term)]
+        having = set(chain.from_iterable(self.places.get(term, ()) for term in figures))
+        for place, (found, rare) in self._found(fact).items():
+            of_fact, of_place = found / total, found / self.totals[place]
+            shares = (
+                of_fact if of_fact >= NEEDED_SHARE else 0.0,
+                of_place if of_place >= NEEDED_SHARE_OF_PLACE else 0.0,
+            )
+            worth = 1.0 if not figures or place in having else OTHER_FIGURES
+            if rare * max(shares) * worth >= self.needed:
+                return True
+        return False
 
     def _found(self, fact: Weights) -> dict[int, tuple[float, float]]:
         found: dict[int, tuple[float, float]] = {}
@@ -217,22 +225,6 @@ class _ResultPassages:
                 before, rare_before = found.get(place, (0.0, 0.0))
                 found[place] = (before + weight, rare_before + rare)
         return found
-
-    def _share(self, found: float, total: float, place: int) -> float:
-        """Return the share of the fact or, if greater, of the place; 0 where both are small."""
-        of_fact, of_place = found / total, found / self.totals[place]
-        return max(
-            of_fact if of_fact >= NEEDED_SHARE else 0.0,
-            of_place if of_place >= NEEDED_SHARE_OF_PLACE else 0.0,
-        )
-
-    def _worth_of_places(self, fact: Weights) -> Callable[[int], float]:
-        """Return the weight of a match by place: reduced without any of the fact's figures."""
-        figures = [term for term in fact if _HAS_FIGURE.search(term)]
-        if not figures:
-            return lambda place: 1.0
-        having = set(chain.from_iterable(self.places.get(term, ()) for term in figures))
-        return lambda place: 1.0 if place in having else OTHER_FIGURES
 
 
 def _letters(text: str) -> str:
@@ -251,11 +243,7 @@ def _facts(text: str) -> list[str]:
     return _joined(_clauses(text), lambda held, new: min(len(held), len(new)) < SHORT_CLAUSE)
 
 
-def _passages(clauses: Sequence[str]) -> list[str]:
-    return _joined(clauses, lambda held, new: True)
-
-
-def _joined(clauses: Iterable[str], belong: Callable[[str, str], bool]) -> list[str]:
+def _joined(clauses: Iterable[str], belong: Callable[[str, str], bool] = lambda held, new: True) -> list[str]:
     joined: list[str] = []
     for clause in clauses:
         if joined and len(joined[-1]) + len(clause) < PASSAGE_CHARACTERS and belong(joined[-1], clause):
@@ -330,7 +318,9 @@ class UnreadableJudgement(ValueError):
 def judging_blocks(result: str, offered: Sequence[Offered[Any]], *, language: str) -> dict[str, str]:
     """Return the memories, numbered from 1, one line each, and the result, by their headings."""
     words = _HEADINGS.get(language, _HEADINGS["en"])
-    memories = "\n".join(f"{number}. {_one_line(memory.text)}" for number, memory in enumerate(offered, 1))
+    # On one line each, so that none of its lines can pass for another numbered memory.
+    texts = [_shortened(" ".join(memory.text.split()), MAX_MEMORY_CHARACTERS) for memory in offered]
+    memories = "\n".join(f"{number}. {text}" for number, text in enumerate(texts, 1))
     return {words["memories"]: memories, words["result"]: _shortened(result, MAX_JUDGED_CHARACTERS)}
 
 
@@ -347,17 +337,11 @@ def judged(data: Any, offered: Sequence[Offered[Key]]) -> list[Key]:
 
 
 def learning_blocks(query: str, result: str, *, language: str) -> dict[str, str]:
-    """Return a task's query and result by their headings."""
     words = _HEADINGS.get(language, _HEADINGS["en"])
     return {
         words["query"]: _shortened(query, MAX_MEMORY_CHARACTERS),
         words["result"]: _shortened(result, MAX_JUDGED_CHARACTERS),
     }
-
-
-def _one_line(text: str) -> str:
-    """Return the text on one line, so that none of its lines can pass for another numbered memory."""
-    return _shortened(" ".join(text.split()), MAX_MEMORY_CHARACTERS)
 
 
 def _shortened(text: str, limit: int) -> str:
