@@ -5,9 +5,11 @@ test feeds both renderings the same cases.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
+
+from django.db import connection
 
 from memoryhub.queries import load_queries
 from strength.domain.policy import StrengthPolicy
@@ -38,6 +40,13 @@ BY_CLOCK: Final = "least(0, ({clock})[{row}.consolidation_level + 1] - {row}.clo
 
 OF_PERSPECTIVE: Final = LEFT.format(strength="{strength}", logarithm="{faded_now} - {faded_then}")
 """`perspective_strength`."""
+
+
+def run_query(statement: str, values: Mapping[str, Any] | None = None) -> list[Any]:
+    """Execute a statement and return its rows; none for one without a result."""
+    with connection.cursor() as cursor:
+        cursor.execute(statement, values)
+        return cursor.fetchall() if cursor.description else []
 
 
 def policy_values(policy: StrengthPolicy) -> dict[str, Any]:

@@ -1,12 +1,11 @@
 """Background jobs of memory: sleep, extraction, reflection, use detection, retention."""
 
 import logging
-from datetime import datetime, timedelta
+from datetime import timedelta
 from functools import partial
 from typing import Final
 from uuid import UUID
 
-from django.db import connection
 from django.utils import timezone
 
 from memoryhub.auth.domain import job_principal
@@ -29,7 +28,7 @@ from strength.actions.usage import detect_turn_use, reinforce_turn, turns_to_ins
 from strength.domain.policy import StrengthPolicy
 from strength.domain.sleep import Trigger
 from strength.models import Task, UseReport
-from strength.sql import SLEEP_QUERIES
+from strength.sql import SLEEP_QUERIES, run_query
 
 AT_ONCE: Final = 500
 DUE_AFTER: Final = timedelta(hours=20)
@@ -136,9 +135,11 @@ def _actor_of(job: JobContext) -> Actor | None:
 @job("sleep_due", deadline_seconds=600, at_once=1, daily_at="02:30", schedule="sleep")
 def sleep_due(job: JobContext) -> None:
     """Enqueue a sleep for each actor that is due, a batch at a time (SPEC S7)."""
-    before = timezone.now() - DUE_AFTER
+
     after = UUID(job.cursor) if job.cursor else NIL
-    while batch := _due(after, before):
+    values = {"before": timezone.now() - DUE_AFTER, "most": AT_ONCE}
+    while rows := run_query(SLEEP_QUERIES["due_actors"], {**values, "after": after}):
+        batch = [actor_id for (actor_id,) in rows]
         after = batch[-1]
         with job.step(cursor=str(after)):
             for actor in Actor.objects.filter(id__in=batch).select_related("agent").order_by("id"):
@@ -154,12 +155,6 @@ def _sleeps(actor: Actor) -> bool:
     except PolicyError as error:  # not written through the API; the others sleep
         log.warning("policy not allowed", extra={"actor": str(actor.id), "keys": sorted(error.errors)})
         return False
-
-
-def _due(after: UUID, before: datetime) -> list[UUID]:
-    with connection.cursor() as cursor:
-        cursor.execute(SLEEP_QUERIES["due_actors"], {"after": after, "before": before, "most": AT_ONCE})
-        return [actor_id for (actor_id,) in cursor.fetchall()]
 
 
 @job("forget_old_uses", deadline_seconds=600, at_once=1, daily_at="03:00")

@@ -10,11 +10,11 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
-from typing import Any, Final
+from typing import Final
 from uuid import UUID
 
 from django.conf import settings
-from django.db import DatabaseError, connection, transaction
+from django.db import DatabaseError, transaction
 from django.db.models import Q
 
 from conversations.domain.messages import Role
@@ -67,7 +67,7 @@ from strength.domain.extraction import (
 from strength.domain.memories import Kind, Source
 from strength.domain.policy import ExtractionPolicy
 from strength.models import Memory, MemoryQuerySet, MemorySource, ReflectionCursor, StrategyCursor
-from strength.sql import QUERIES
+from strength.sql import QUERIES, run_query
 
 Step = Callable[[], AbstractContextManager[None]]
 log = logging.getLogger(__name__)
@@ -219,9 +219,9 @@ def extract(
     with step():
         # Disabled strategies: enabled later, they begin with what is said then (SPEC L2).
         off = [strategy for strategy in FROM_MESSAGES if strategy not in on]
-        _execute(QUERIES["pass_over_unread"], actor_id=actor.id, strategies=off)
+        run_query(QUERIES["pass_over_unread"], {"actor_id": actor.id, "strategies": off})
     unread = {"actor_id": actor.id, "strategies": list(on), "first": first}
-    while found := _fetched(QUERIES["next_unread_session"], **unread):
+    while found := run_query(QUERIES["next_unread_session"], unread):
         session = Session.objects.filter(actor_id=actor.id, pk=found[0][0]).first()
         if session is None:
             break
@@ -246,14 +246,14 @@ def _move_cursors(actor: Actor, session: Session, span: Span, until: int, skippe
     """
     strategies = [strategy.value for strategy in span.strategies]
     names = {"actor_id": actor.id, "session_id": session.pk, "strategies": strategies}
-    _execute(QUERIES["ensure_cursors"], **names)
+    run_query(QUERIES["ensure_cursors"], names)
     rows = StrategyCursor.objects.filter(actor_id=actor.id, session_id=session.pk, strategy__in=strategies)
     held = list(rows.order_by("strategy").select_for_update())
     if any(each.read_until != span.after for each in held):
         return False
     rows.update(read_until=until)
     if skipped is not None:
-        _execute(QUERIES["note_passed_message"], **names, seq=skipped)
+        run_query(QUERIES["note_passed_message"], {**names, "seq": skipped})
     return True
 
 
@@ -372,7 +372,8 @@ def rewind(
     agent's spend cap allows.
     """
     on = [each for each in strategies if each in FROM_MESSAGES and is_on(actor.agent.strategies, each)]
-    _execute(QUERIES["rewind_cursors"], actor_id=actor.id, strategies=on, since=since, again=again)
+    values = {"actor_id": actor.id, "strategies": on, "since": since, "again": again}
+    run_query(QUERIES["rewind_cursors"], values)
     if Strategy.REFLECTION in strategies and is_on(actor.agent.strategies, Strategy.REFLECTION):
         passed = ReflectionCursor.objects.filter(actor_id=actor.id)
         (passed if again else passed.filter(has_passed=True)).delete()
@@ -384,19 +385,7 @@ def rewind(
 
 def _counted(statement: str, actor: Actor | None) -> dict[Strategy, int]:
     values = {"actor_id": actor.id if actor else None, "strategies": list(FROM_MESSAGES)}
-    return {Strategy(name): int(number) for name, number in _fetched(statement, **values)}
-
-
-def _fetched(statement: str, **values: Any) -> list[Any]:
-    with connection.cursor() as cursor:
-        cursor.execute(statement, values)
-        rows: list[Any] = cursor.fetchall()
-        return rows
-
-
-def _execute(statement: str, **values: Any) -> None:
-    with connection.cursor() as cursor:
-        cursor.execute(statement, values)
+    return {Strategy(name): int(number) for name, number in run_query(statement, values)}
 
 
 def backfill_pieces(scope: Scope) -> Iterator[Piece]:

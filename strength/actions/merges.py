@@ -5,7 +5,7 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from django.db import connection, transaction
+from django.db import transaction
 from django.db.models import Q, QuerySet
 from django.utils.dateparse import parse_datetime
 from django.utils.text import format_lazy
@@ -32,7 +32,7 @@ from strength.models import (
     SleepRun,
 )
 from strength.models.locks import lock_shared, settle_numbers
-from strength.sql import SLEEP_QUERIES
+from strength.sql import SLEEP_QUERIES, run_query
 
 
 class CannotMerge(WrongState):
@@ -461,8 +461,7 @@ def _stands(known: Merge, pair: Pair) -> bool:
 
 
 def withdraw_stale(run: SleepRun) -> None:
-    with connection.cursor() as cursor:
-        cursor.execute(SLEEP_QUERIES["withdraw_stale"], {"actor_id": run.actor_id, "now": run.now})
+    run_query(SLEEP_QUERIES["withdraw_stale"], {"actor_id": run.actor_id, "now": run.now})
 
 
 def undo(*, batch: UUID, by: Principal, reason: str, now: datetime) -> BatchResult:

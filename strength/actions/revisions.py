@@ -24,6 +24,7 @@ from strength.domain.sleep import RunState
 from strength.domain.strength import Point, PointKind, curve
 from strength.models import CurrentNumbers, Memory, MemoryRevision, SleepRun, StrengthPoint
 from strength.models.locks import lock_shared
+from strength.sql import run_query
 
 UNDOABLE: Final = frozenset(
     {"pin", "unpin", "archive", "reactivate", "approve", "reject", "edit", "restore", "supersede"}
@@ -297,6 +298,4 @@ GROUP BY id ORDER BY 2, 1 LIMIT %(most)s * 2 + 1
 def succession_of(memory: Memory) -> list[tuple[UUID, int]]:
     """Return ids and steps in order: what the memory replaced (below 0), itself (0), its replacements (above 0)."""
     keys: dict[str, Any] = {"actor_id": memory.actor_id, "memory_id": memory.pk, "most": MOST_STEPS}
-    with connection.cursor() as cursor:
-        cursor.execute(CHAIN, keys)
-        return [(key, int(step)) for key, step in cursor.fetchall()]
+    return [(key, int(step)) for key, step in run_query(CHAIN, keys)]

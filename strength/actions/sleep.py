@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 from typing import Any, Final
 from uuid import UUID
 
-from django.db import connection, transaction
+from django.db import transaction
 
 from memoryhub.auth import audit
 from memoryhub.auth.domain import Principal
@@ -26,7 +26,7 @@ from strength.domain.sleep import Phase, RunState, Trigger, Why
 from strength.domain.strength import Clock
 from strength.models import Memory, SleepRun, SleepState
 from strength.models.locks import lock_exclusive, settle_numbers
-from strength.sql import SLEEP_QUERIES, policy_values
+from strength.sql import SLEEP_QUERIES, policy_values, run_query
 
 SLICE: Final = 10_000
 """Memories of one transaction: some 30 ms, 90 where all are written, for which uses of them are blocked."""
@@ -109,19 +109,16 @@ def _advance(actor: Actor, request: SleepRequest, begun: UUID | None = None) -> 
 
 def lock_state(actor: Actor) -> SleepState:
     """Return the actor's sleep state, made where it is missing, locked until the transaction ends."""
-    with connection.cursor() as cursor:
-        cursor.execute(SLEEP_QUERIES["lock_state"], {"actor_id": actor.id})
-        tasks, *values = cursor.fetchone()[: 1 + len(STATE_FIELDS)]
+    [(tasks, *row)] = run_query(SLEEP_QUERIES["lock_state"], {"actor_id": actor.id})
+    values = row[: len(STATE_FIELDS)]
     return SleepState(actor=actor, tasks_completed=tasks, **dict(zip(STATE_FIELDS, values, strict=True)))
 
 
 def store_state(state: SleepState) -> tuple[datetime, datetime]:
     """Store the sleep state; return the wall clock's time, and when the transaction began."""
     values = {name: getattr(state, name) for name in ("actor_id", *STATE_FIELDS)}
-    with connection.cursor() as cursor:
-        cursor.execute(SLEEP_QUERIES["store_state"], values)
-        moment, began, *_settings = cursor.fetchone()
-        return moment, began
+    [(moment, began, *_settings)] = run_query(SLEEP_QUERIES["store_state"], values)
+    return moment, began
 
 
 def _run_for(actor: Actor, state: SleepState, request: SleepRequest, begun: UUID | None) -> SleepRun:
@@ -174,9 +171,8 @@ def _fade_slice(run: SleepRun, state: SleepState) -> None:
         **run_values(run, policy), "clock": state.clock, "clock_at": state.clock_at, "clock_task": state.clock_task,
         "next": list(clock.left), "after": run.after, "slice": SLICE, "few": FEW,
     }  # fmt: skip
-    with connection.cursor() as cursor:
-        cursor.execute(SLEEP_QUERIES["look"], values)
-        looked, slept, decayed, written, these, ended, pinned, _setting = cursor.fetchone()
+    [row] = run_query(SLEEP_QUERIES["look"], values)
+    looked, slept, decayed, written, these, ended, pinned, _setting = row
     if ended:  # in a transaction of its own: the slice locks its rows in the order of keys
         settle_numbers(run.actor_id, ended)
         store_state(state)
@@ -184,15 +180,16 @@ def _fade_slice(run: SleepRun, state: SleepState) -> None:
         return
     until = None
     if looked == SLICE:
-        with connection.cursor() as cursor:
-            cursor.execute(
-                SLEEP_QUERIES["end_of_slice"], {"actor_id": run.actor_id, "after": run.after, "slice": SLICE}
-            )
-            (until,) = cursor.fetchone()
+        [(until,)] = run_query(SLEEP_QUERIES["end_of_slice"], values)
     run.slept_count += slept
     run.decayed_count += decayed
     if written:
-        _write_faded(run, {**values, "until": until, "these": these})
+        [row] = run_query(SLEEP_QUERIES["fade"], {**values, "until": until, "these": these})
+        decayed, risen, weak, slept = row
+        run.decayed_count += decayed
+        run.consolidated_count += risen
+        run.slept_count += slept
+        run.archived_count += _archive(run, weak or [], Why.WEAK)
     run.after = until
     if until is None:
         _advance_clock(state, clock)
@@ -206,22 +203,10 @@ def _fade_slice(run: SleepRun, state: SleepState) -> None:
     run.save()
 
 
-def _write_faded(run: SleepRun, values: dict[str, Any]) -> None:
-    with connection.cursor() as cursor:
-        cursor.execute(SLEEP_QUERIES["fade"], values)
-        decayed, risen, weak, slept = cursor.fetchone()
-    run.decayed_count += decayed
-    run.consolidated_count += risen
-    run.slept_count += slept
-    run.archived_count += _archive(run, weak or [], Why.WEAK)
-
-
 def _thin_crowd(run: SleepRun, state: SleepState) -> None:
     """Archive the weakest above the limit; in a transaction of its own, for it locks other rows than a slice."""
     policy = policy_of(run)
-    with connection.cursor() as cursor:
-        cursor.execute(SLEEP_QUERIES["excess"], run_values(run, policy))
-        excess = [memory_id for (memory_id,) in cursor.fetchall()]
+    excess = [memory_id for (memory_id,) in run_query(SLEEP_QUERIES["excess"], run_values(run, policy))]
     settle_numbers(run.actor_id, excess)
     run.archived_count += _archive(run, excess, Why.CROWDED)
     _begin_comparing(run, state, policy)
@@ -320,6 +305,4 @@ def move_memories(
         "actor_id": actor_id, "memory_ids": list(memory_ids), "from": from_.value, "to": to.value, "verb": verb,
         "who_kind": by.kind.value, "who_id": by.id, "who_name": by.name[:150], "reason": reason, "now": now,
     }  # fmt: skip
-    with connection.cursor() as cursor:
-        cursor.execute(SLEEP_QUERIES["move_memories"], values)
-        return [memory_id for (memory_id,) in cursor.fetchall()]
+    return [memory_id for (memory_id,) in run_query(SLEEP_QUERIES["move_memories"], values)]

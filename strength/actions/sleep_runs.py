@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 from typing import Any, Final
 from uuid import UUID
 
-from django.db import connection, transaction
+from django.db import transaction
 from django.db.models import QuerySet
 from django.utils.text import format_lazy
 from django.utils.translation import gettext_lazy as _
@@ -43,7 +43,7 @@ from strength.models import (
     Tombstone,
 )
 from strength.models.locks import lock_exclusive, settle_numbers
-from strength.sql import SLEEP_QUERIES
+from strength.sql import SLEEP_QUERIES, run_query
 
 MOST_CHANGES: Final = 1_000
 """Changes that a run lists, the weightiest first; its counts are of all."""
@@ -92,9 +92,9 @@ def changes_of(run: SleepRun) -> list[Change]:
     archived = _archived(run)
     gone = set(archive_revisions(run).values_list("memory_id", flat=True))
     values = {"actor_id": run.actor_id, "number": run.number, "most": MOST_CHANGES}
-    with connection.cursor() as cursor:
-        cursor.execute(SLEEP_QUERIES["changes"], values)
-        faded = [_number_change(*row) for row in cursor.fetchall() if row[0] not in gone]
+    faded = [
+        _number_change(*row) for row in run_query(SLEEP_QUERIES["changes"], values) if row[0] not in gone
+    ]
     return sorted([*archived, *_merges(run), *faded], key=_weight)[:MOST_CHANGES]
 
 
@@ -105,9 +105,7 @@ def _weight(change: Change) -> tuple[int, float, str]:
 
 
 def _fading(run: SleepRun, policy: StrengthPolicy) -> list[Change]:
-    with connection.cursor() as cursor:
-        cursor.execute(SLEEP_QUERIES["preview"], {**run_values(run, policy), "most": MOST_CHANGES})
-        rows = cursor.fetchall()
+    rows = run_query(SLEEP_QUERIES["preview"], {**run_values(run, policy), "most": MOST_CHANGES})
     if rows:
         run.decayed_count, run.archived_count, run.consolidated_count = rows[0][7:]
     changes = []
@@ -299,9 +297,8 @@ def undo_sleep(*, run: SleepRun, by: Principal, reason: str, now: datetime) -> S
     merges = list(own.filter(state=MergeState.MERGED, decided_at=run.now).order_by("-id"))
     _lock_rows(run, merges)
     problems = _undo_merges(merges, by, reason, now)
-    with connection.cursor() as cursor:
-        cursor.execute(SLEEP_QUERIES["undo_perspectives"], {"actor_id": run.actor_id, "number": run.number})
-        cursor.execute(SLEEP_QUERIES["undo_numbers"], {"actor_id": run.actor_id, "number": run.number})
+    for name in ("undo_perspectives", "undo_numbers"):
+        run_query(SLEEP_QUERIES[name], {"actor_id": run.actor_id, "number": run.number})
     problems += _reactivate(run, by, reason, now)
     earlier = SleepRun.objects.filter(actor_id=run.actor_id, dry_run=False, state=RunState.DONE).exclude(
         pk=run.pk
@@ -338,10 +335,8 @@ def _lock_rows(run: SleepRun, merges: list[Merge]) -> None:
     """Lock what will change in the common order: memories, then numbers, each by their keys."""
     ids = _memory_ids(merges)
     Memory.objects.of([run.actor_id]).locked(ids)
-    with connection.cursor() as cursor:
-        cursor.execute(
-            SLEEP_QUERIES["lock_undone"], {"actor_id": run.actor_id, "number": run.number, "memory_ids": ids}
-        )
+    keys = {"actor_id": run.actor_id, "number": run.number, "memory_ids": ids}
+    run_query(SLEEP_QUERIES["lock_undone"], keys)
     settle_numbers(run.actor_id, ids)
 
 

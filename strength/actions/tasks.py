@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Any, Final
 from uuid import UUID
 
-from django.db import connection, transaction
+from django.db import transaction
 
 from conversations.actions.context import AUTO, UNNAMED, Routing, route_to_project
 from memoryhub.auth.domain import Principal
@@ -31,7 +31,7 @@ from strength.domain.usage_detection import result_text
 from strength.models import Memory, Task
 from strength.models.locks import lock_shared
 from strength.models.task import TaskState
-from strength.sql import SLEEP_QUERIES
+from strength.sql import SLEEP_QUERIES, run_query
 
 SLEEP_KIND: Final = "sleep"
 SLEEP_KEY: Final = "sleep"
@@ -234,8 +234,7 @@ def _complete(task: Task, completion: Completion, findings: _Findings, by: Princ
     task.save()
     if not by.is_trusted:  # tasks advance a decay clock
         return
-    with connection.cursor() as cursor:
-        cursor.execute(SLEEP_QUERIES["count_task"], {"actor_id": task.actor_id})
+    run_query(SLEEP_QUERIES["count_task"], {"actor_id": task.actor_id})
     if completion.run_sleep_phase:
         enqueue(SLEEP_KIND, actor_id=task.actor_id, key=SLEEP_KEY, payload={"trigger": Trigger.TASK})
 

@@ -13,7 +13,7 @@ from functools import partial
 from typing import Any, Final
 from uuid import UUID
 
-from django.db import connection, transaction
+from django.db import transaction
 from django.utils.text import format_lazy
 from django.utils.translation import gettext_lazy as _
 
@@ -52,7 +52,7 @@ from strength.domain.usage_detection import (
 )
 from strength.models import Memory, MemoryIndex
 from strength.models.locks import lock_shared, write_numbers
-from strength.sql import QUERIES, policy_values
+from strength.sql import QUERIES, policy_values, run_query
 
 log = logging.getLogger(__name__)
 
@@ -80,8 +80,7 @@ def mark_candidates(*, memories: Sequence[Memory]) -> None:
             "actor_ids": list({memory.actor_id for memory in memories}),
             "memory_ids": list({memory.pk for memory in memories}),
         }
-        with connection.cursor() as cursor:
-            cursor.execute(QUERIES["mark_candidates"], keys)
+        run_query(QUERIES["mark_candidates"], keys)
 
 
 @transaction.atomic

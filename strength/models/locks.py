@@ -13,7 +13,7 @@ from django.db import connection
 from django.utils.translation import gettext_lazy as _
 
 from memoryhub.auth.tenancy import UnknownRow
-from strength.sql import QUERIES
+from strength.sql import QUERIES, run_query
 
 # In one statement: the subquery is not pulled up, for its function has effects, and rows are locked after the join.
 LOCK = """
@@ -23,10 +23,6 @@ WHERE actor.id = %(actor_id)s FOR KEY SHARE OF actor
 
 # The first of the advisory lock's two numbers; the second is of the actor.
 _ABOUT = 0x51EE9
-
-
-def _whose(actor_id: UUID) -> int:
-    return int.from_bytes(actor_id.bytes[:4], "big", signed=True)
 
 
 def lock_shared(actor_id: UUID) -> None:
@@ -43,16 +39,14 @@ def lock_exclusive(actor_id: UUID) -> None:
 
 
 def _hold(actor_id: UUID, statement: str) -> None:
-    with connection.cursor() as cursor:
-        cursor.execute(statement, {"about": _ABOUT, "whose": _whose(actor_id), "actor_id": actor_id})
-        if cursor.fetchone() is None:
-            raise UnknownRow(_("The user was erased meanwhile."))
+    whose = int.from_bytes(actor_id.bytes[:4], "big", signed=True)
+    if not run_query(statement, {"about": _ABOUT, "whose": whose, "actor_id": actor_id}):
+        raise UnknownRow(_("The user was erased meanwhile."))
 
 
 def settle_numbers(actor_id: UUID, memory_ids: Collection[UUID]) -> None:
     """Write current numbers into their rows, off the clock, and lock them until the transaction ends."""
-    with connection.cursor() as cursor:
-        cursor.execute(QUERIES["take_off_clock"], {"actor_ids": [actor_id], "memory_ids": list(memory_ids)})
+    run_query(QUERIES["take_off_clock"], {"actor_ids": [actor_id], "memory_ids": list(memory_ids)})
 
 
 def write_numbers(

@@ -19,7 +19,7 @@ from memoryhub.tenancy.namespaces import LONGEST_NAMESPACE
 from strength.domain.memories import Kind, ScopeLevel, Source, Status
 from strength.domain.strength import Numbers, perspective_strength
 from strength.models.locks import lock_shared
-from strength.sql import FACETS, QUERIES
+from strength.sql import FACETS, QUERIES, run_query
 
 
 def choices(words: Iterable[str]) -> list[tuple[str, str]]:
@@ -300,24 +300,19 @@ class MemoryIndex(Facets, SearchIndexRow):
     @classmethod
     def mend(cls) -> int:
         """Correct what index rows and numbers repeat of memories; return the number of rows that were wrong."""
-        with connection.cursor() as cursor:
-            cursor.execute(QUERIES["stale_memories"])
-            stale = cursor.fetchall()
-        return sum(cls._mend(actor_id, memory_ids) for actor_id, memory_ids in stale)
-
-    @staticmethod
-    def _mend(actor_id: UUID, memory_ids: list[UUID]) -> int:
-        """Correct the rows of these memories while they are locked; an actor erased meanwhile has none."""
-        keys = {"actor_ids": [actor_id], "memory_ids": memory_ids}
-        with suppress(UnknownRow), transaction.atomic(), connection.cursor() as cursor:
-            lock_shared(actor_id)
-            cursor.execute(QUERIES["lock_memories"], keys)
-            cursor.execute(QUERIES["sync_index"], keys)
-            mended = cursor.rowcount
-            cursor.execute(QUERIES["take_off_clock"], keys)
-            cursor.execute(QUERIES["sync_numbers"], keys)
-            return int(mended + cursor.rowcount)
-        return 0
+        mended = 0
+        for actor_id, memory_ids in run_query(QUERIES["stale_memories"]):
+            keys = {"actor_ids": [actor_id], "memory_ids": memory_ids}
+            # While they are locked; an actor erased meanwhile has none.
+            with suppress(UnknownRow), transaction.atomic(), connection.cursor() as cursor:
+                lock_shared(actor_id)
+                cursor.execute(QUERIES["lock_memories"], keys)
+                cursor.execute(QUERIES["sync_index"], keys)
+                rows = cursor.rowcount
+                cursor.execute(QUERIES["take_off_clock"], keys)
+                cursor.execute(QUERIES["sync_numbers"], keys)
+                mended += int(rows + cursor.rowcount)
+        return mended
 
 
 class MemorySource(models.Model):
