@@ -6,7 +6,6 @@ from conversations.actions.context import LayerRequest
 from conversations.domain.layers import PINNED, SEMANTIC, Candidate, LayerResult
 from memoryhub.auth.domain import Scope
 from strength.actions.search import (
-    FoundMemory,
     MemorySearch,
     pinned_memories,
     search_memories,
@@ -27,42 +26,30 @@ def pinned(request: LayerRequest) -> LayerResult:
 
 
 def semantic(request: LayerRequest) -> LayerResult:
-    if not request.policy.include_semantic_memory:
+    policy = request.policy
+    if not policy.include_semantic_memory:
         return LayerResult()
-    results = search_memories(
-        tenant=request.tenant,
-        search=MemorySearch(
-            query=request.query,
-            perspective=request.perspective,
-            project=request.project,
-            limit=request.policy.semantic_memory_limit,
-            exclude_pinned=request.policy.include_pinned,
-            relevance_floor=request.policy.semantic_relevance_floor,
-            details=False,
-        ),
-        by=request.by,
-        mark=Scope.WRITE in request.by.scopes and not request.dry_run,
-        now=request.now,
-    )
-    return LayerResult(tuple(_found(each) for each in results.found))
-
-
-def _found(found: FoundMemory) -> Candidate:
-    scores = {name: value for name, value in found.breakdown.as_dict().items() if value is not None}
-    return _candidate(
-        SEMANTIC,
-        found.memory,
-        relevance=found.breakdown.relevance,
-        final_score=found.final_score,
-        score_breakdown=scores,
-    )
+    search = MemorySearch(
+        query=request.query, perspective=request.perspective, project=request.project,
+        limit=policy.semantic_memory_limit, exclude_pinned=policy.include_pinned,
+        relevance_floor=policy.semantic_relevance_floor, details=False,
+    )  # fmt: skip
+    mark = Scope.WRITE in request.by.scopes and not request.dry_run
+    results = search_memories(tenant=request.tenant, search=search, by=request.by, mark=mark, now=request.now)
+    candidates = []
+    for found in results.found:
+        scores = {name: value for name, value in found.breakdown.as_dict().items() if value is not None}
+        candidates.append(
+            _candidate(
+                SEMANTIC, found.memory, relevance=found.breakdown.relevance, final_score=found.final_score,
+                score_breakdown=scores,
+            )
+        )  # fmt: skip
+    return LayerResult(tuple(candidates))
 
 
 def _candidate(layer: str, memory: Memory, **scores: Any) -> Candidate:
+    created_at = memory.created_at.isoformat()
     return Candidate(
-        layer=layer,
-        content=memory.content,
-        source_id=str(memory.pk),
-        created_at=memory.created_at.isoformat(),
-        **scores,
+        layer=layer, content=memory.content, source_id=str(memory.pk), created_at=created_at, **scores
     )

@@ -56,16 +56,10 @@ def sleep(job: JobContext) -> None:
     actor = _actor_of(job)
     if actor is None:
         return
-    sleep_request = SleepRequest(
-        trigger=Trigger(job.payload.get("trigger", Trigger.SCHEDULE)),
-        by=job_principal(job.kind, job.id),
-        now=timezone.now(),
-    )
+    trigger = Trigger(job.payload.get("trigger", Trigger.SCHEDULE))
+    request = SleepRequest(trigger=trigger, by=job_principal(job.kind, job.id), now=timezone.now())
     sleep_actor(
-        actor=actor,
-        request=sleep_request,
-        step=job.step,
-        may_go_on=lambda: job.seconds_left > SLEEP_SECONDS,
+        actor=actor, request=request, step=job.step, may_go_on=lambda: job.seconds_left > SLEEP_SECONDS
     )
 
 

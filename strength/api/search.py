@@ -20,9 +20,7 @@ from memoryhub.api.fields import (
     TextField,
 )
 from memoryhub.auth.domain import Scope
-from memoryhub.auth.tenancy import Tenant
 from memoryhub.embeddings.spaces import text_query, vector_query
-from memoryhub.search.query import SearchQuery
 from strength.actions.search import (
     FoundMemory,
     MemoryFilters,
@@ -39,8 +37,6 @@ from strength.api.memories import (
     _values,
 )
 from strength.domain.memories import Kind, Status
-
-DEFAULT_LIMIT = 10
 
 
 class KindsField(serializers.ListField):
@@ -137,42 +133,20 @@ class MemorySearchView(MemoryView):
     def post(self, request: Request) -> Response:
         """Return the best memories for a text or a vector, each with its score breakdown."""
         values = self.validated(SearchIn)
-        tenant = self.reading(values)
-        text = values.get("query")
+        tenant, text = self.reading(values), values.get("query")
         query = vector_query(values["embedding"]) if text is None else text_query(text, payer=tenant.payer)
-        search = MemorySearch(
-            query=query,
-            perspective=values["perspective"],
-            project=values["project"],
-            limit=values.get("limit"),
-            candidate_limit=values.get("candidate_limit"),
-            similarity_threshold=values.get("similarity_threshold"),
-            filters=FiltersIn.filters(values["filters"]),
-        )
-        results = search_memories(
-            tenant=tenant,
-            search=search,
-            by=self.principal,
-            mark=self._marks(values["mark_candidates"]),
-            now=self.now,
-        )
-        messages = self._messages(tenant, query, values) if values["include_messages"] else []
-        body = {
-            "results": [
-                *self.shown(FoundMemoryOut, results.found),
-                *self.shown(FoundMessageOut, messages),
-            ],
-            "candidate_count": results.candidate_count,
-            "degraded": list(results.degraded),
-        }
-        return Response(body)
-
-    def _marks(self, wanted: bool) -> bool:
-        return wanted and Scope.WRITE in self.principal.scopes
-
-    def _messages(self, tenant: Tenant, query: SearchQuery, values: dict[str, Any]) -> Sequence[FoundMessage]:
-        limit = values.get("limit", DEFAULT_LIMIT)
-        return search_messages(actor_id=tenant.actor_id, query=query, limit=limit, payer=tenant.payer)
+        names = ("perspective", "project", "limit", "candidate_limit", "similarity_threshold")
+        given: dict[str, Any] = {name: values.get(name) for name in names}
+        search = MemorySearch(query=query, filters=FiltersIn.filters(values["filters"]), **given)
+        marks = values["mark_candidates"] and Scope.WRITE in self.principal.scopes
+        found = search_memories(tenant=tenant, search=search, by=self.principal, mark=marks, now=self.now)
+        messages: Sequence[FoundMessage] = ()
+        if values["include_messages"]:
+            limit = values.get("limit", 10)
+            messages = search_messages(actor_id=tenant.actor_id, query=query, limit=limit, payer=tenant.payer)
+        results = [*self.shown(FoundMemoryOut, found.found), *self.shown(FoundMessageOut, messages)]
+        degraded = list(found.degraded)
+        return Response({"results": results, "candidate_count": found.candidate_count, "degraded": degraded})
 
 
 class MemoryRetrieve(MemoryView):
@@ -189,8 +163,5 @@ class MemoryRetrieve(MemoryView):
             tenant=tenant, query=query, config=values.get("config"), by=self.principal,
             mark=Scope.WRITE in self.principal.scopes, now=self.now,
         )  # fmt: skip
-        body = {
-            "namespaces": {prefix: self.shown(FoundMemoryOut, each) for prefix, each in found.items()},
-            "degraded": ["embedder"] if query.degraded else [],
-        }
-        return Response(body)
+        namespaces = {prefix: self.shown(FoundMemoryOut, each) for prefix, each in found.items()}
+        return Response({"namespaces": namespaces, "degraded": ["embedder"] if query.degraded else []})

@@ -100,14 +100,8 @@ class SleepView(MemoryView):
         every = [dict(SleepOut(run).data) for run in runs]
         sums = {name: sum(each[name] for each in every) for name in COUNTS}
         errors = [error for each in every for error in each["errors"]]
-        return {
-            **first,
-            **sums,
-            "id": str(round_id),
-            "errors": errors,
-            "changes": changes,
-            "runs": every,
-        }
+        whole = {"id": str(round_id), "errors": errors, "changes": changes, "runs": every}
+        return {**first, **sums, **whole}
 
 
 class SleepRuns(SleepView):
@@ -131,15 +125,11 @@ class SleepRuns(SleepView):
         round_id = new_id() if values["all_users"] else None
         sleep_request = SleepRequest(trigger=Trigger.API, by=self.principal, now=self.now, group=round_id)
         runs = sleep_many(
-            actor=actor,
-            request=sleep_request,
-            all_users=values["all_users"],
-            dry_run=values["dry_run"],
+            actor=actor, request=sleep_request, all_users=values["all_users"], dry_run=values["dry_run"]
         )
         if round_id is not None:
-            self.actor_id = (
-                None  # the answer names all users: it is not recorded where one's erasure would miss it
-            )
+            # The answer names all users: it is not recorded where one's erasure would miss it.
+            self.actor_id = None
         return Response(self.shown_runs(runs, round_id), status=201)
 
 

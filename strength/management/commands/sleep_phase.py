@@ -2,6 +2,7 @@
 
 import json
 import os
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from typing import Any
@@ -23,6 +24,10 @@ from strength.models import SleepRun
 
 SHOWN_CHANGES = 20
 MOST_AT_ONCE = 4  # more wait for the same disk
+COUNTS = {
+    "decayed_count": "decayed", "archived_count": "archived", "consolidated_count": "consolidated",
+    "merged_count": "merged", "proposed_count": "proposed merges",
+}  # fmt: skip
 
 
 class Command(ResumableCommand):
@@ -53,16 +58,15 @@ class Command(ResumableCommand):
             raise CommandError("--at-once is 1 or more.")
         actors = _actors(options["agent"], options["user"])
         sleep_request = SleepRequest(trigger=Trigger.COMMAND, by=command("sleep_phase"), now=timezone.now())
-        sums = {"decayed": 0, "archived": 0, "consolidated": 0, "merged": 0, "proposed merges": 0}
+        sums: Counter[str] = Counter()
         with Progress(console=Console(stderr=True), disable=not self.stderr.isatty()) as bar:
             shown = bar.add_task("Sleeping", total=len(actors))
             for run in _sleeps(actors, sleep_request, dry_run=options["dry_run"], at_once=options["at_once"]):
                 self._report(run, as_json=options["json"])
-                for name, count in _counts(run).items():
-                    sums[name] += count
+                sums.update({name: getattr(run, name) for name in COUNTS})
                 bar.advance(shown)
         if not options["json"]:
-            totals = ", ".join(f"{count} {name}" for name, count in sums.items())
+            totals = ", ".join(f"{sums[name]} {text}" for name, text in COUNTS.items())
             self.stdout.write(
                 f"{'Would be' if options['dry_run'] else 'Done'}: {len(actors)} actors, {totals}."
             )
@@ -70,9 +74,17 @@ class Command(ResumableCommand):
     def _report(self, run: SleepRun, *, as_json: bool) -> None:
         whose = {"agent_id": run.actor.agent_id, "user_id": run.actor.user_id}
         if as_json:
-            self.stdout.write(json.dumps(_as_json(run) | whose, ensure_ascii=False))
+            values = {name: getattr(run, name) for name in COUNTS if name != "proposed_count"}
+            row = {
+                "id": str(run.pk), "dry_run": run.dry_run, **values, "proposed_merges": run.proposed_count,
+                "processed_at": run.processed_at.isoformat() if run.processed_at else None,
+                "changes": changes_of(run), "errors": run.errors, **whose,
+            }  # fmt: skip
+            self.stdout.write(json.dumps(row, ensure_ascii=False))
             return
-        counts = ", ".join(f"{count} {name}" for name, count in _counts(run).items() if count)
+        counts = ", ".join(
+            f"{getattr(run, name)} {text}" for name, text in COUNTS.items() if getattr(run, name)
+        )
         self.stdout.write(f"{run.actor.agent_id}/{run.actor.user_id or '–'}: {counts or 'nothing to do'}")
         if run.dry_run:
             for change in changes_of(run)[:SHOWN_CHANGES]:
@@ -87,12 +99,12 @@ def _actors(agent_id: str | None, user_id: str | None) -> list[Actor]:
         return list(actors)
     if not Agent.objects.filter(agent_id=agent_id).exists():
         raise CommandError(f"There is no agent {agent_id!r}.")
-    found = list(actors.filter(agent_id=agent_id) if user_id is None else actors.filter(
-        agent_id=agent_id, user_id=user_id
-    ))  # fmt: skip
+    found = actors.filter(agent_id=agent_id)
+    if user_id is not None:
+        found = found.filter(user_id=user_id)
     if not found:
         raise CommandError(f"The agent {agent_id!r} has no memory of a user {user_id!r}.")
-    return found
+    return list(found)
 
 
 def _sleeps(
@@ -101,39 +113,10 @@ def _sleeps(
     def sleep(actor: Actor, may_go_on: Callable[[], bool]) -> list[SleepRun]:
         with suppress(UnknownRow):  # erased meanwhile; the others sleep
             return sleep_many(
-                actor=actor,
-                request=sleep_request,
-                all_users=False,
-                dry_run=dry_run,
-                most_compared=None,
+                actor=actor, request=sleep_request, all_users=False, dry_run=dry_run, most_compared=None,
                 may_go_on=may_go_on,
-            )
+            )  # fmt: skip
         return []
 
     for runs in run_parallel(sleep, actors, at_once=at_once):
         yield from runs
-
-
-def _counts(run: SleepRun) -> dict[str, int]:
-    return {
-        "decayed": run.decayed_count,
-        "archived": run.archived_count,
-        "consolidated": run.consolidated_count,
-        "merged": run.merged_count,
-        "proposed merges": run.proposed_count,
-    }
-
-
-def _as_json(run: SleepRun) -> dict[str, Any]:
-    return {
-        "id": str(run.pk),
-        "dry_run": run.dry_run,
-        "decayed_count": run.decayed_count,
-        "archived_count": run.archived_count,
-        "consolidated_count": run.consolidated_count,
-        "merged_count": run.merged_count,
-        "proposed_merges": run.proposed_count,
-        "processed_at": run.processed_at.isoformat() if run.processed_at else None,
-        "changes": changes_of(run),
-        "errors": run.errors,
-    }
