@@ -108,48 +108,18 @@ def apply_transition(
     now: datetime,
     expected_version: int | None = None,
     batch: UUID | None = None,
+    values: Mapping[str, Any] = MappingProxyType({}),
 ) -> Memory:
-    """Apply the verb's row in TRANSITIONS; changes that are made at once share a `batch`.
+    """Apply the verb's row in TRANSITIONS, with edits (`values`), as one change; those made at once share a `batch`.
 
     Raises WrongState where the memory is in another state, Forbidden where an untrusted key would make a text trusted,
-    VersionMismatch, DuplicateMemory.
+    VersionMismatch, DuplicateMemory, MemoryRefused.
     """
     transition = TRANSITIONS[verb]
-    with transaction.atomic():
-        locked = _lock(memory, expected_version, by)
-        _check_state(locked, verb, transition.allowed)
-        beside: dict[str, Any] = {}
-        if verb == "reactivate":
-            numbers = CurrentNumbers.objects.get(actor_id=locked.actor_id, memory_id=locked.pk)
-            beside = {STRENGTH: numbers.strength}
-        memory = _change(
-            memory=memory, verb=verb, values=transition.sets, expected_version=expected_version,
-            by=by, reason=reason, now=now, beside=beside, batch=batch,
-        )  # fmt: skip
-        if verb == "reactivate":
-            strength = effective_policy(StrengthPolicy, memory.agent, memory.actor).reactivation_strength
-            set_strengths(memories=[memory], strengths={memory.pk: strength}, by=by, now=now)
-        return memory
-
-
-def approve_memory(
-    *,
-    memory: Memory,
-    values: Mapping[str, Any],
-    expected_version: int | None,
-    by: Principal,
-    reason: str,
-    now: datetime,
-) -> Memory:
-    """Approve a pending memory, with edits, as one change with one revision.
-
-    Raises as `edit_memory` and `apply_transition` do.
-    """
-    approve = TRANSITIONS["approve"]
     edited = {key: values[key] for key in values if key in EDITABLE}
     return _change(
-        memory=memory, verb="approve", values={**edited, **approve.sets}, expected_version=expected_version,
-        by=by, reason=reason, now=now, allowed=approve.allowed,
+        memory=memory, verb=verb, values={**edited, **transition.sets}, expected_version=expected_version,
+        by=by, reason=reason, now=now, allowed=transition.allowed, batch=batch,
     )  # fmt: skip
 
 
@@ -200,8 +170,7 @@ def delete_memory(
 
 def _change(
     *, memory: Memory, verb: str, values: Mapping[str, Any], expected_version: int | None, by: Principal, reason: str,
-    now: datetime, allowed: frozenset[Status] = frozenset(Status), beside: Mapping[str, Any] = MappingProxyType({}),
-    batch: UUID | None = None,
+    now: datetime, allowed: frozenset[Status] = frozenset(Status), batch: UUID | None = None,
 ) -> Memory:  # fmt: skip
     spaces = writing_spaces()
     entry = index_entries([values["content"]], spaces)[0] if "content" in values else None
@@ -210,7 +179,7 @@ def _change(
         _check_state(locked, verb, allowed)
         has_tombstones = bool(values.keys() & {"content", "status"})
         texts = {locked.content, values.get("content", locked.content)} if has_tombstones else set()
-        before, kept = snapshot(locked), {**state_beside(locked, texts), **beside}
+        before, beside = snapshot(locked), state_beside(locked, texts)
         _apply(locked, values, by)
         if snapshot(locked) == before:
             return locked
@@ -222,9 +191,14 @@ def _change(
         _update_tombstones(locked, before, by, now)
         if entry is not None and is_rewritten:
             index_memory(locked, entry, spaces)
+        if verb == "reactivate":
+            beside[STRENGTH] = CurrentNumbers.objects.get(actor_id=locked.actor_id, memory=locked).strength
         store_change(
-            locked, verb=verb, before=before, by=by, reason=reason, now=now, beside=kept, batch=batch
+            locked, verb=verb, before=before, by=by, reason=reason, now=now, beside=beside, batch=batch
         )
+        if verb == "reactivate":
+            strength = effective_policy(StrengthPolicy, locked.agent, locked.actor).reactivation_strength
+            set_strengths(memories=[locked], strengths={locked.pk: strength}, by=by, now=now)
         if locked.status == Status.ACTIVE and before["status"] == Status.PENDING:
             end_superseded(locked, by=by, now=now)
         return locked

@@ -411,18 +411,26 @@ def merge_pair(
 def record_pairs(run: SleepRun, pairs: Sequence[Pair], *, merges: bool) -> tuple[int, int]:
     """Propose a sleep's pairs, or merge those that no person has edited or pinned; return how many of each.
 
-    Inside the caller's transaction.
+    Inside the caller's transaction. Pairs that were changed since they were compared are left out.
     """
+    ids = {memory.pk for pair in pairs for memory in (pair.kept, pair.absorbed)}
+    rows = Memory.objects.of([run.actor_id]).active().filter(pk__in=ids).select_for_update().order_by("id")
+    versions = dict(rows.values_list("pk", "version"))
+    held = MemoryNumbers.objects.filter(actor_id=run.actor_id, memory__in=ids).select_for_update()
+    list(held.order_by("memory_id").values_list("pk"))
     proposed = merged = 0
-    for pair in _as_compared(run, pairs):
-        if any(_stands(each, pair) for each in _of_pair(pair.kept, pair.absorbed)):
+    for pair in pairs:
+        kept, absorbed = pair.kept, pair.absorbed
+        if any(versions.get(memory.pk) != memory.version for memory in (kept, absorbed)):
             continue
-        _of_pair(pair.kept, pair.absorbed).delete()
+        if any(_stands(each, pair) for each in _of_pair(kept, absorbed)):
+            continue
+        _of_pair(kept, absorbed).delete()
         proposal = Merge.objects.create(
-            actor_id=run.actor_id, run=run, kept=pair.kept, kept_version=pair.kept.version, absorbed=pair.absorbed,
-            absorbed_version=pair.absorbed.version, likeness=pair.likeness, created_at=run.now,
+            actor_id=run.actor_id, run=run, kept=kept, kept_version=kept.version, absorbed=absorbed,
+            absorbed_version=absorbed.version, likeness=pair.likeness, created_at=run.now,
         )  # fmt: skip
-        if not merges or pair.absorbed.locked or pair.absorbed.pinned:
+        if not merges or absorbed.locked or absorbed.pinned:
             proposed += 1
             continue
         try:
@@ -437,20 +445,6 @@ def record_pairs(run: SleepRun, pairs: Sequence[Pair], *, merges: bool) -> tuple
 def _of_pair(one: Memory, other: Memory) -> QuerySet[Merge]:
     rows = Merge.objects.filter(actor_id=one.actor_id)
     return rows.filter(Q(kept=one, absorbed=other) | Q(kept=other, absorbed=one))
-
-
-def _as_compared(run: SleepRun, pairs: Sequence[Pair]) -> list[Pair]:
-    """Return the pairs that are unchanged since they were compared, with their rows locked in the order of keys."""
-    ids = {memory.pk for pair in pairs for memory in (pair.kept, pair.absorbed)}
-    rows = Memory.objects.of([run.actor_id]).active().filter(pk__in=ids).select_for_update().order_by("id")
-    versions = dict(rows.values_list("pk", "version"))
-    held = MemoryNumbers.objects.filter(actor_id=run.actor_id, memory__in=ids).select_for_update()
-    list(held.order_by("memory_id").values_list("pk"))
-    return [
-        pair
-        for pair in pairs
-        if all(versions.get(memory.pk) == memory.version for memory in (pair.kept, pair.absorbed))
-    ]
 
 
 def _stands(known: Merge, pair: Pair) -> bool:

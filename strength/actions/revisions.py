@@ -156,22 +156,29 @@ def unique_text(refusal: DomainError) -> Iterator[None]:
 def undo_revision(*, revision: MemoryRevision, by: Principal, reason: str, now: datetime) -> Memory:
     """Undo a memory's latest revision: its values, trust, tombstones and strength, and what it superseded.
 
-    Leaves a revision too. Raises ChangedSince for one that is not the latest, WrongState for one that is undone
-    otherwise, DuplicateMemory where another has its text by now, Forbidden.
+    What it superseded stays where it was changed since. Leaves a revision too. Raises ChangedSince for one that is not
+    the latest, WrongState for one that is undone otherwise, DuplicateMemory where another has its text by now,
+    Forbidden.
     """
     if not by.is_trusted:
         raise Forbidden(_("An untrusted key may not take a decision back; a curator can."))
     if revision.verb not in UNDOABLE:
         raise WrongState(_("This change is not one that can be taken back here."))
+    superseded = _superseded(revision)
     with unique_text(DuplicateMemory(_("Another memory in this namespace has the same text by now."))):
         lock_shared(revision.actor_id)
         rows = Memory.objects.of([revision.actor_id])
-        memory = rows.locked([revision.memory_id, *_superseded(revision)]).get(revision.memory_id)
+        memory = rows.locked([revision.memory_id, *superseded]).get(revision.memory_id)
         if memory is None or memory.version != revision.number:
             raise ChangedSince(_("It was changed since; its revisions bring back what is wanted."))
         _revert(memory, revision, by=by, reason=reason, now=now)
-        for ended, ending in _ended_by(memory, revision):
-            _revert(ended, ending, by=by, reason=reason, now=now)
+        ended = rows.select_related("actor__agent").filter(pk__in=superseded, superseded_by=memory)
+        for each in ended.order_by("id"):
+            ending = MemoryRevision.objects.filter(
+                actor_id=each.actor_id, memory=each, number=each.version, verb="supersede"
+            ).first()
+            if ending is not None:
+                _revert(each, ending, by=by, reason=reason, now=now)
         return memory
 
 
@@ -205,19 +212,6 @@ def _revert(memory: Memory, revision: MemoryRevision, *, by: Principal, reason: 
 def parsed_dates(values: Mapping[str, Any]) -> dict[str, Any]:
     dates = {name: parse_datetime(values[name]) for name in ("valid_from", "valid_to") if values.get(name)}
     return {**values, **dates}
-
-
-def _ended_by(memory: Memory, revision: MemoryRevision) -> list[tuple[Memory, MemoryRevision]]:
-    """Return the superseded memories that are unchanged since, each with the revision that ended it."""
-    rows = Memory.objects.of([memory.actor_id]).select_related("actor__agent")
-    ended = rows.filter(pk__in=_superseded(revision), superseded_by=memory).order_by("id")
-    revisions = MemoryRevision.objects.filter(actor_id=memory.actor_id, memory__in=ended, verb="supersede")
-    latest = {each.memory_id: each for each in revisions.order_by("number")}
-    return [
-        (each, latest[each.pk])
-        for each in ended
-        if each.pk in latest and latest[each.pk].number == each.version
-    ]
 
 
 MOST_NIGHTS: Final = 1_000

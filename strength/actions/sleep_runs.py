@@ -365,7 +365,13 @@ def _reactivate(run: SleepRun, by: Principal, reason: str, now: datetime) -> lis
     versions = dict(archive_revisions(run).values_list("memory_id", "number"))
     rows = Memory.objects.of([run.actor_id]).filter(pk__in=versions, status=Status.ARCHIVED)
     unchanged = {pk for pk, version in rows.values_list("pk", "version") if versions[pk] == version}
-    refused = _with_newer_tombstone(run, unchanged)
+    refused = set()
+    if Tombstone.objects.filter(actor_id=run.actor_id, created_at__gte=run.now).exists():
+        texts = rows.filter(pk__in=unchanged).values_list("pk", "content")
+        for pk, text in texts.iterator():
+            tombstone = find_tombstone(actor_id=run.actor_id, text=text)
+            if tombstone is not None and tombstone.created_at >= run.now:
+                refused.add(pk)
     back = move_memories(
         actor_id=run.actor_id, memory_ids=sorted(unchanged - refused), from_=Status.ARCHIVED, to=Status.ACTIVE,
         verb="undo", by=by, reason=reason or f"sleep {run.number} was undone", now=now,
@@ -375,14 +381,3 @@ def _reactivate(run: SleepRun, by: Principal, reason: str, now: datetime) -> lis
         *(f"{pk}: a person has decided against what it says; it stays archived." for pk in sorted(refused)),
         *(f"{pk}: another memory has its text by now; it stays archived." for pk in sorted(duplicates)),
     ]
-
-
-def _with_newer_tombstone(run: SleepRun, memory_ids: set[UUID]) -> set[UUID]:
-    if not Tombstone.objects.filter(actor_id=run.actor_id, created_at__gte=run.now).exists():
-        return set()
-    texts = Memory.objects.of([run.actor_id]).filter(pk__in=memory_ids).values_list("pk", "content")
-    return {
-        pk
-        for pk, text in texts.iterator()
-        if (found := find_tombstone(actor_id=run.actor_id, text=text)) and found.created_at >= run.now
-    }

@@ -23,7 +23,7 @@ from memoryhub.errors import DomainError
 from memoryhub.tenancy.domain import Trust, TrustPolicy
 from memoryhub.tenancy.models import Agent
 from memoryhub.tenancy.policies import effective_policy
-from strength.actions.curation import apply_transition, approve_memory
+from strength.actions.curation import apply_transition
 from strength.actions.merges import dismiss_merge, merge, reopen_merge
 from strength.actions.review import (
     MOST_COUNTED,
@@ -197,17 +197,11 @@ def _judge(request: HttpRequest, item: Item, *, verb: str) -> dict[str, Any]:
     version = submitted_number(request, "version")
     if version is None:
         raise Changed(_("The page did not say which text was read. Nothing was decided."))
-    by, reason, now = principal(request), submitted_reason(request), clock()
     try:
-        if verb == "approve":
-            values = _corrected(memory, _typed_text(request))
-            decided = approve_memory(
-                memory=memory, values=values, expected_version=version, by=by, reason=reason, now=now
-            )
-        else:
-            decided = apply_transition(
-                memory=memory, verb=verb, expected_version=version, by=by, reason=reason, now=now
-            )
+        decided = apply_transition(
+            memory=memory, verb=verb, expected_version=version, by=principal(request), now=clock(),
+            reason=submitted_reason(request), values=_corrected(request, memory) if verb == "approve" else {},
+        )  # fmt: skip
     except VersionMismatch as error:
         current = Memory.objects.filter(pk=item.key, actor_id=memory.actor_id).first()
         if current is None or current.status != Status.PENDING:
@@ -217,8 +211,9 @@ def _judge(request: HttpRequest, item: Item, *, verb: str) -> dict[str, Any]:
     return {REVISION: decided.version}
 
 
-def _corrected(memory: Memory, text: str | None) -> dict[str, Any]:
+def _corrected(request: HttpRequest, memory: Memory) -> dict[str, Any]:
     """Return the corrected text; nothing where only line ends differ, which browsers change."""
+    text = _typed_text(request)
     if text is None or with_plain_line_ends(text) == with_plain_line_ends(memory.content):
         return {}
     if not text.strip():

@@ -265,22 +265,19 @@ def _kinds(text: str) -> Weights:
 
 def _kind(term: str) -> float:
     if term[0] == COMPOUND:
-        return _compound_kind(term[1:])
+        compound = term[1:]
+        if _HIRAGANA.match(compound):
+            return 0.0  # 「は30」 is a particle and a number
+        if compound[0].isdecimal():
+            return FIGURE
+        if _KATAKANA.match(compound):
+            return WORD
+        return {1: ONE_KANJI, 2: SHORT_COMPOUND}.get(len(compound), LONG_COMPOUND)
     if not is_unspaced(term):
         return DIGIT if len(term) == 1 else FIGURE if term.isdecimal() else WORD
     if len(term) == 1 or _HIRAGANA.search(term) or _KATAKANA.search(term):
         return CHARACTER  # of katakana the word is a compound, of hiragana a pair is hardly a word
     return PAIR
-
-
-def _compound_kind(compound: str) -> float:
-    if _HIRAGANA.match(compound):
-        return 0.0  # 「は30」 is a particle and a number
-    if compound[0].isdecimal():
-        return FIGURE
-    if _KATAKANA.match(compound):
-        return WORD
-    return ONE_KANJI if len(compound) == 1 else SHORT_COMPOUND if len(compound) == 2 else LONG_COMPOUND
 
 
 def _parts(value: Any, name: str = "", depth: int = MAX_RESULT_DEPTH) -> Iterator[str]:

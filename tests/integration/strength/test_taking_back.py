@@ -10,7 +10,6 @@ from memoryhub.auth.tenancy import actor_for_writing
 from memoryhub.tenancy.models import Actor
 from strength.actions.curation import (
     apply_transition,
-    approve_memory,
     delete_memory,
     edit_memory,
     restore_revision,
@@ -124,7 +123,7 @@ def test_what_an_approval_ended_holds_again(actor: Actor) -> None:
         now=NOW,
     )
     stood = stands(old), stands(new)
-    approve_memory(memory=new, values={}, expected_version=None, by=BY, reason="", now=NOW)
+    apply_transition(verb="approve", memory=new, values={}, expected_version=None, by=BY, reason="", now=NOW)
     assert stands(old)["superseded_by_id"] == new.pk
     undo(new)
     assert (stands(old), stands(new)) == stood
@@ -185,6 +184,8 @@ def test_an_approval_is_bound_to_what_it_ends(actor: Actor) -> None:
     )
     assert Memory.objects.get(pk=waiting.pk).supersedes == [old.pk]
     with pytest.raises(VersionMismatch):
-        approve_memory(memory=waiting, values={}, expected_version=read, by=BY, reason="", now=NOW)
+        apply_transition(
+            verb="approve", memory=waiting, values={}, expected_version=read, by=BY, reason="", now=NOW
+        )
     assert stands(old)["valid_to"] is None
     assert remember(actor, "Eats noodles", needs_approval=True).version == 1
