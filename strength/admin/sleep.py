@@ -213,12 +213,8 @@ class SleepRunAdmin(OwnedMixin, DecisionAdmin):
         """Show the progress of a round, or continue it."""
         if not self.has_decide_permission(request):
             raise PermissionDenied
-        begun = SleepRound(
-            group,
-            submitted_text(request, "agent"),
-            as_uuid(submitted_text(request, "after")),
-            dry_run=submitted_text(request, "dry") == "1",
-        )
+        agent_id, after = submitted_text(request, "agent"), as_uuid(submitted_text(request, "after"))
+        begun = SleepRound(group, agent_id, after, dry_run=submitted_text(request, "dry") == "1")
         if request.method == "POST":
             return self._go_on(request, begun)
         sums = SleepRun.objects.filter(group=group).aggregate(**{name: Sum(name) for name in COUNTS})
@@ -433,7 +429,6 @@ KEPT_BY_PINNING: Final = frozenset({ChangeKind.ARCHIVE, ChangeKind.DECAY})
 
 
 def groups_of(request: HttpRequest, run: SleepRun, changes: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return the changes by kind, most important first, or a page of the requested kind."""
     wanted = request.GET.get("kind", "")
     by_kind = {kind: [each for each in changes if each["change"] == kind] for kind in CHANGE_ORDER}
     is_narrowed = bool(by_kind.get(wanted))  # type: ignore[call-overload]
@@ -463,7 +458,6 @@ def groups_of(request: HttpRequest, run: SleepRun, changes: Sequence[dict[str, A
 
 
 def as_foreseen(request: HttpRequest, run: SleepRun, changes: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """Return how a run differs from its preview, where there was one."""
     compared = compare_with_preview(run=run, changes=changes)
     if compared is None:
         return {"preview": None}

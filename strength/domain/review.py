@@ -144,14 +144,10 @@ def round_of(stored: Mapping[str, Any] | None) -> Round:
     """Parse a stored round; a new one where there is none."""
     if not stored:
         return Round()
-    return Round(
-        skipped=tuple(item for text in stored["skipped"] if (item := item_of(text))),
-        decided=tuple(
-            Decision(number, item, verb, way_back)
-            for number, text, verb, way_back in stored["decided"]
-            if (item := item_of(text))
-        ),
-        count=stored["count"],
-        number=stored["number"],
-        about=stored["about"],
+    skipped = tuple(item for text in stored["skipped"] if (item := item_of(text)))
+    decided = tuple(
+        Decision(number, item, verb, way_back)
+        for number, text, verb, way_back in stored["decided"]
+        if (item := item_of(text))
     )
+    return Round(skipped, decided, stored["count"], stored["number"], stored["about"])
