@@ -22,6 +22,7 @@ from memoryhub.embeddings.spaces import index_entries, writing_spaces
 from memoryhub.tenancy.domain import Trust
 from memoryhub.tenancy.namespaces import expand_namespace
 from memoryhub.tenancy.policies import effective_policy
+from strength.actions.duplicates import likeness_of
 from strength.actions.memories import end_superseded
 from strength.actions.revisions import (
     STRENGTH,
@@ -35,12 +36,12 @@ from strength.actions.revisions import (
 from strength.actions.search import index_memory
 from strength.actions.tombstones import (
     BlockedByTombstone,
-    are_near_duplicates,
     find_tombstone,
     leave_tombstone,
     lift_tombstones,
 )
 from strength.actions.usage import set_strengths
+from strength.domain.duplicates import NEAR
 from strength.domain.memories import (
     CURATED,
     DuplicateMemory,
@@ -218,7 +219,8 @@ def _update_tombstones(memory: Memory, before: Mapping[str, Any], by: Principal,
         return
     if memory.status == Status.REJECTED != before["status"]:
         leave_tombstone(memory=memory, text=memory.content, decision=TombstoneReason.REJECTED, by=by, now=now)
-    if is_rewritten and not are_near_duplicates(memory.content, before["content"]):
+    # The tombstone of a near duplicate would match the new text as well.
+    if is_rewritten and likeness_of(memory.content, before["content"]) < NEAR:
         leave_tombstone(
             memory=memory, text=before["content"], decision=TombstoneReason.EDITED, stands_in=memory.pk, by=by, now=now
         )  # fmt: skip

@@ -184,12 +184,6 @@ def find_deletion(*, actor_id: UUID, kind: str, message_ids: Sequence[UUID]) -> 
     )
 
 
-def are_near_duplicates(one: str, other: str) -> bool:
-    """Return whether a tombstone of one text matches the other as well."""
-    first, second = fingerprint(one), fingerprint(other)
-    return likeness(first, second, idf(first.terms | second.terms)) >= NEAR
-
-
 def count_held_back(tombstone: Tombstone, *, now: datetime) -> None:
     Tombstone.objects.filter(pk=tombstone.pk, actor_id=tombstone.actor_id).update(
         held_back=F("held_back") + 1, last_held_back_at=now

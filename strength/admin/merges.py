@@ -67,7 +67,6 @@ LABELS: Final = {
     "undo": _("Unmerge"),
     "reopen": _("Reopen"),
 }
-LEAVES: Final = {"accept": MergeState.MERGED, "dismiss": MergeState.DISMISSED}
 RESULTS: Final = {
     "accept": _("The two memories were merged."),
     "dismiss": _("The two stay apart, and are not proposed again."),
@@ -246,7 +245,7 @@ class MergeAdmin(OwnedMixin, DecisionAdmin):
                 raise WrongState(_("There is no such button."))
             which = {"stays": stays} if verb == "accept" else {}
             VERBS[verb](proposal=proposal, by=principal(request), reason=reason, now=clock(), **which)
-            if verb not in LEAVES:
+            if verb not in ("accept", "dismiss"):
                 return Done(RESULTS[verb])
             undo = f"{reverse('admin:strength_merge_decide', args=[proposal.pk])}?verb=reopen"
             open_ = open_merges(clock()).exclude(pk=proposal.pk).defer("undo")
