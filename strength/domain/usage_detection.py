@@ -175,7 +175,7 @@ class _TermWeights:
             if term not in self.known:
                 rarity = self.idf.get(term_id(term), self.rarest) / self.rarest
                 # The square root of their number: of five memories of the same fact all are used.
-                weights[term] = kind * rarity / math.sqrt(max(1, self.holders[term]))
+                weights[term] = kind * (rarity / math.sqrt(max(1, self.holders[term])))
         return weights
 
 
