@@ -297,8 +297,9 @@ def undo_sleep(*, run: SleepRun, by: Principal, reason: str, now: datetime) -> S
     merges = list(own.filter(state=MergeState.MERGED, decided_at=run.now).order_by("-id"))
     _lock_rows(run, merges)
     problems = _undo_merges(merges, by, reason, now)
-    for name in ("undo_perspectives", "undo_numbers"):
-        run_query(SLEEP_QUERIES[name], {"actor_id": run.actor_id, "number": run.number})
+    which = {"actor_id": run.actor_id, "number": run.number}
+    run_query(SLEEP_QUERIES["undo_perspectives"], which)
+    run_query(SLEEP_QUERIES["undo_numbers"], which)
     problems += _reactivate(run, by, reason, now)
     earlier = SleepRun.objects.filter(actor_id=run.actor_id, dry_run=False, state=RunState.DONE).exclude(
         pk=run.pk
