@@ -235,11 +235,7 @@ class ReceiptAdmin(OwnedMixin, ReadOnlyAdmin):
         "total_tokens",
         "token_limit",
     )
-    list_filter = (
-        ("actor__agent", RelatedDropdownFilter),
-        UserFilter,
-        ("created_at", RangeDateTimeFilter),
-    )
+    list_filter = (("actor__agent", RelatedDropdownFilter), UserFilter, ("created_at", RangeDateTimeFilter))
     list_select_related = ("actor",)
     search_fields = ("query",)
     search_help_text = _(

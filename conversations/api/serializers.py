@@ -9,13 +9,7 @@ from rest_framework import serializers
 
 from conversations.actions.context import UNNAMED
 from conversations.domain.formats import FORMATS
-from conversations.domain.messages import (
-    ASSISTANT_NAMES,
-    NewMessage,
-    Role,
-    role_and_author,
-    text_of_blocks,
-)
+from conversations.domain.messages import ASSISTANT_NAMES, NewMessage, Role, role_and_author, text_of_blocks
 from conversations.domain.policy import BEFORE_HISTORY, WITH_USER_MESSAGE
 from conversations.models import Message, Receipt, Session
 from memoryhub.api.fields import (

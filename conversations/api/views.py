@@ -10,11 +10,7 @@ from rest_framework.response import Response
 
 from conversations.actions.context import ContextRequest, assemble_context
 from conversations.actions.messages import add_messages
-from conversations.actions.sessions import (
-    end_session,
-    open_session,
-    session_stats,
-)
+from conversations.actions.sessions import end_session, open_session, session_stats
 from conversations.api.serializers import (
     BatchIn,
     ContextIn,

@@ -9,13 +9,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
-from conversations.domain.budget import (
-    COMPRESSED,
-    Reason,
-    Selection,
-    ShareUse,
-    select_within_budget,
-)
+from conversations.domain.budget import COMPRESSED, Reason, Selection, ShareUse, select_within_budget
 from conversations.domain.content import excerpt
 from conversations.domain.formats import CountTokens, Format, PromptWriter
 from conversations.domain.layers import (

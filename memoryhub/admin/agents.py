@@ -8,27 +8,12 @@ from django.core.exceptions import ValidationError
 from django.http import HttpRequest
 from django.utils.html import format_html
 from django.utils.translation import gettext_lazy as _
-from unfold.contrib.filters.admin import (
-    ChoicesDropdownFilter,
-    FieldTextFilter,
-    RelatedDropdownFilter,
-)
+from unfold.contrib.filters.admin import ChoicesDropdownFilter, FieldTextFilter, RelatedDropdownFilter
 from unfold.widgets import UnfoldAdminCheckboxSelectMultipleWidget
 
-from memoryhub.admin.base import (
-    ActionAdmin,
-    ActionForm,
-    actor_title,
-    clock,
-    excerpt,
-    principal,
-)
+from memoryhub.admin.base import ActionAdmin, ActionForm, actor_title, clock, excerpt, principal
 from memoryhub.admin.fields import LinesField, ObjectField, ProseField
-from memoryhub.auth.actions import (
-    create_agent,
-    set_actor_policy,
-    update_agent,
-)
+from memoryhub.auth.actions import create_agent, set_actor_policy, update_agent
 from memoryhub.tenancy.domain import STRATEGIES, PolicyError
 from memoryhub.tenancy.models import Actor, Agent
 from memoryhub.tenancy.namespaces import NamespaceError, namespace_queries

@@ -158,11 +158,7 @@ class JobAdmin(ReadOnlyAdmin):
     """Jobs by state; failed ones are retried, queued ones cancelled."""
 
     list_display = ("created_at", "kind", "shown_state", "attempts", "whose", "shown_error", "finished_at")
-    list_filter = (
-        ("state", ChoicesDropdownFilter),
-        KindFilter,
-        ("created_at", PeriodFilter),
-    )
+    list_filter = (("state", ChoicesDropdownFilter), KindFilter, ("created_at", PeriodFilter))
     list_select_related = ("actor",)
     search_fields = ("kind", "error")
     ordering = ("-created_at", "-id")

@@ -29,14 +29,7 @@ from memoryhub.admin.dashboard import Section, Tile
 from memoryhub.api.usage import DAYS, FIRST_DAY, LAST_DAY, MOST_DAYS
 from memoryhub.llm.usage.domain import OK, BudgetPolicy, day_start
 from memoryhub.llm.usage.models import LedgerEntry, TokenFactors
-from memoryhub.llm.usage.spending import (
-    DailyBudget,
-    between,
-    by_day,
-    capped_agents,
-    paused_agents,
-    spent_in,
-)
+from memoryhub.llm.usage.spending import DailyBudget, between, by_day, capped_agents, paused_agents, spent_in
 from memoryhub.tenancy.policies import effective_policy
 
 MOST_DAYS_SHOWN = 20

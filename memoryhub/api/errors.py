@@ -17,13 +17,7 @@ from psycopg.errors import ForeignKeyViolation
 from rest_framework import exceptions
 from rest_framework.response import Response
 
-from memoryhub.api.problems import (
-    PROBLEM_JSON,
-    PayloadTooLarge,
-    Problem,
-    Unavailable,
-    problem,
-)
+from memoryhub.api.problems import PROBLEM_JSON, PayloadTooLarge, Problem, Unavailable, problem
 from memoryhub.auth.actions import AgentUnknown
 from memoryhub.auth.domain import Forbidden
 from memoryhub.auth.tenancy import UnknownRow

@@ -68,7 +68,7 @@ class AddressField(StringField):
 
     default_error_messages = {
         "address": "must be an address that begins with http:// or https:// and a host, without white space or "
-        "control characters.",
+        "control characters."
     }
 
     def to_internal_value(self, data: Any) -> str:
@@ -98,7 +98,7 @@ class MomentField(serializers.DateTimeField):
     """ISO 8601 datetime with an offset; DRF would take naive ones for UTC, and dates for midnight."""
 
     default_error_messages = {
-        "invalid": "must be a time with its offset, such as 2026-03-01T09:00:00Z or 2026-03-01T09:00:00+09:00.",
+        "invalid": "must be a time with its offset, such as 2026-03-01T09:00:00Z or 2026-03-01T09:00:00+09:00."
     }
 
     def enforce_timezone(self, value: datetime) -> datetime:

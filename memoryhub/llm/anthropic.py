@@ -8,15 +8,7 @@ import anthropic
 
 from memoryhub.llm.answers import Draft, Event, Stop, amount, parsed, shape_of, within
 from memoryhub.llm.errors import BadAnswer, ProviderError, ProviderMisconfigured, ProviderRejected
-from memoryhub.llm.remote import (
-    Body,
-    Dialect,
-    RemoteProvider,
-    no_quota,
-    overloaded,
-    rate_limited,
-    run,
-)
+from memoryhub.llm.remote import Body, Dialect, RemoteProvider, no_quota, overloaded, rate_limited, run
 from memoryhub.llm.types import CompletionRequest, Form
 
 DIALECT = Dialect(

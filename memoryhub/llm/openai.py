@@ -11,14 +11,7 @@ import openai
 
 from memoryhub.llm.answers import Draft, Event, Stop, amount, is_strict, parsed, shape_of, within
 from memoryhub.llm.errors import ProviderError, ProviderRejected
-from memoryhub.llm.remote import (
-    Body,
-    Dialect,
-    RemoteProvider,
-    no_quota,
-    overloaded,
-    rate_limited,
-)
+from memoryhub.llm.remote import Body, Dialect, RemoteProvider, no_quota, overloaded, rate_limited
 from memoryhub.llm.types import CompletionRequest, Form, Operation
 
 DIALECT = Dialect(

@@ -51,7 +51,7 @@ class Agent(models.Model):
         constraints = [
             models.CheckConstraint(
                 name="agent_id_is_slug", condition=models.Q(agent_id__regex=r"^[-a-zA-Z0-9_]+$")
-            ),
+            )
         ]
 
     def __str__(self) -> str:

@@ -86,8 +86,7 @@ def namespace_queries(
     """Return a retrieval configuration with its prefixes filled in; raises NamespaceError where it is wrong."""
     if not isinstance(config, Mapping) or not 0 < len(config) <= MOST_NAMESPACES:
         raise NamespaceError(
-            field,
-            format_lazy(_("must name 1 to {most} namespace prefixes."), most=MOST_NAMESPACES),
+            field, format_lazy(_("must name 1 to {most} namespace prefixes."), most=MOST_NAMESPACES)
         )
     queries = []
     for prefix, wanted in config.items():

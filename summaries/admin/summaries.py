@@ -106,10 +106,7 @@ class SummaryAdmin(HistoryAdmin):
     )  # fmt: skip
     fieldsets = (
         (None, {"fields": ("text", "reason")}),
-        (
-            _("Origin"),
-            {"fields": (("owner", "in_session"), ("message_count", "start_time", "end_time"))},
-        ),
+        (_("Origin"), {"fields": (("owner", "in_session"), ("message_count", "start_time", "end_time"))}),
         (
             _("Creation"),
             {

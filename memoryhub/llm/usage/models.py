@@ -53,7 +53,7 @@ class LedgerEntry(models.Model):
             models.CheckConstraint(
                 name="ledger_entry_counts_what_was_answered",
                 condition=models.Q(outcome=OK, input_tokens__isnull=False) | ~models.Q(outcome=OK),
-            ),
+            )
         ]
         indexes = [
             # Sums of a day read the index alone.
