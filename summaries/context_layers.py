@@ -128,7 +128,7 @@ def _search(
     """Return the sections of documents that answer the message, within so many tokens for all of them."""
 
     def score(section: str) -> float:
-        return word_score(document_weights(analyse(section)), query.words) if query.words else 0.0
+        return min(1.0, word_score(document_weights(analyse(section)), query.words)) if query.words else 0.0
 
     found: list[tuple[float, Candidate]] = []
     # A line is identified by its whole text, so untrusted lines are removed before the text is cut.

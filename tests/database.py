@@ -16,7 +16,6 @@ from django.db import connection, connections, transaction
 
 from memoryhub.llm.usage.calibration import calibrated
 from memoryhub.runtime.processes import FileLock
-from memoryhub.search.index import frequencies
 
 Value = TypeVar("Value")
 MIGRATION_SECONDS: Final = 600
@@ -153,7 +152,6 @@ def prepared(kind: Any, make: Callable[[], Value]) -> Value:
 
 def forget_caches() -> None:
     """Forget what a process keeps of its database's rows between requests."""
-    frequencies.forget()
     caches["query_vectors"].clear()
     calibrated.forget()
 

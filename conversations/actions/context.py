@@ -33,6 +33,7 @@ from memoryhub.embeddings.spaces import text_query
 from memoryhub.llm.client import counter_in_use, llm_provider
 from memoryhub.llm.errors import ProviderError
 from memoryhub.llm.types import ChatMessage, CompletionRequest, Operation
+from memoryhub.search.messages import EARLIER_TURNS
 from memoryhub.search.query import SearchQuery
 from memoryhub.tenancy.models import Actor
 from memoryhub.tenancy.policies import effective_policy
@@ -236,7 +237,7 @@ def assemble_context(
     )  # fmt: skip
     project = _project(tenant, request, routing)
     started = time.perf_counter()  # a model that routes is no part of the assembly
-    query = text_query(request.message, payer=tenant.payer)
+    query = text_query(request.message, turns=_turns_before(request), payer=tenant.payer)
     layer_request = LayerRequest(
         tenant=tenant, by=by, session=request.session, stored_message=request.stored_message, project=project,
         perspective=request.perspective, query=query, policy=policy, now=now, dry_run=dry_run,
@@ -261,6 +262,16 @@ def assemble_context(
         receipt = _keep_receipt(actor, request, assembly, metadata, now)
     _observe(assembly.metadata, latency_ms=latency_ms, has_session=request.session is not None)
     return AssembledContext(assembly, metadata, receipt, routing)
+
+
+def _turns_before(request: ContextRequest) -> list[tuple[str, str]]:
+    """Return the last turns of the session before the message, newest first as (role, text)."""
+    if request.session is None:
+        return []
+    turns = Message.objects.of([request.session.actor_id]).filter(session_id=request.session.pk).spoken()
+    if request.stored_message is not None:
+        turns = turns.filter(seq__lt=request.stored_message.seq)
+    return list(turns.order_by("-seq").values_list("role", "content")[:EARLIER_TURNS])
 
 
 def _project(tenant: Tenant, request: ContextRequest, routing: Routing | None) -> str | None:

@@ -11,7 +11,7 @@ vendor takes 100 ms and money for each. Keys are digests, so that no text is kep
 import hashlib
 import logging
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Final, cast
 from uuid import UUID
@@ -33,6 +33,7 @@ from memoryhub.llm.usage.recording import Meter
 from memoryhub.search.analysis import analyse, text_length
 from memoryhub.search.bm25 import WORDS_VERSION
 from memoryhub.search.index import record, unit_vector, word_vector
+from memoryhub.search.messages import earlier_terms, message_terms
 from memoryhub.search.models import EmbeddingSpace, SearchIndexRow
 from memoryhub.search.query import SearchQuery, build_query, build_vector_query
 
@@ -148,10 +149,19 @@ def embed_query(space: EmbeddingSpace, text: str, *, payer: Payer = NOBODY) -> l
         return None
 
 
-def text_query(text: str, *, payer: Payer = NOBODY) -> SearchQuery:
-    """Return the query for a text; without the embedder it has words only and is `degraded`."""
+def text_query(text: str, *, turns: Iterable[tuple[str, str]] = (), payer: Payer = NOBODY) -> SearchQuery:
+    """Return the query for a message; without the embedder it has words only and is `degraded`.
+
+    `turns` are those before it, newest first as (role, text): a message that says little by itself is about them.
+    """
     space = active_space()
-    return build_query(text, space=space, embed=lambda words: embed_query(space, words, payer=payer))
+    return build_query(
+        text,
+        space=space,
+        embed=lambda words: embed_query(space, words, payer=payer),
+        terms=message_terms(text),
+        earlier=earlier_terms(turns),
+    )
 
 
 def about_somebody(query: SearchQuery, bare: str, *, payer: Payer = NOBODY) -> SearchQuery:

@@ -125,19 +125,17 @@ def text_length(terms: Counter[str]) -> float:
 
 
 def _length(term: str) -> float:
-    if term[0] == COMPOUND:
-        return 0.0
-    return GRAM_LENGTH if _IS_UNSPACED.match(term) else 1.0
+    return 0.0 if term[0] == COMPOUND else term_share(term)
+
+
+def term_share(term: str) -> float:
+    """Return the part of a word that a term stands for: 1 for words, GRAM_LENGTH where no spaces are written."""
+    return GRAM_LENGTH if term[0] == COMPOUND or _IS_UNSPACED.match(term) else 1.0
 
 
 def is_unspaced(text: str) -> bool:
     """Say whether a script without spaces occurs in the text."""
     return bool(_IS_UNSPACED.search(text))
-
-
-def analyse_query(text: str) -> Counter[str]:
-    """Return the terms of a question; the same terms as the document's, or they would not meet."""
-    return analyse(text)
 
 
 def fold(text: str) -> str:

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Final
 
-from memoryhub.search.analysis import text_length
+from memoryhub.search.analysis import term_share, text_length
 
 DIMENSION: Final = 2**29
 """Of the sparse vectors (pgvector allows 1e9). Among 1,000 terms two share an id once in a thousand texts."""
@@ -43,8 +43,11 @@ RARITY: Final = 1.5
 WORDS_VERSION: Final = 3
 """A new number for any change that gives a text other terms or weights; `manage.py reindex` follows it."""
 
-REACHABLE_TERMS: Final = 20
-"""As many of a query's heaviest terms as one remembered text can be expected to hold."""
+CONVINCING_TERMS: Final = 3.0
+"""As many words of which only one text tells, are all that a query can ask of a text, however long the query is."""
+
+FOLLOW_UP_TERMS: Final = 6.0
+"""A message that says less than so many rare words needs the turns before it to be understood."""
 
 PRIOR_DOCUMENTS: Final = 100
 """Documents without the term that every idf takes for granted: in a corpus of three, counts say little."""
@@ -52,7 +55,7 @@ PRIOR_DOCUMENTS: Final = 100
 
 @dataclass(frozen=True)
 class QueryWords:
-    """A query's weights by term id, and the score of a text that says all that one text can say."""
+    """A query's weights by term id, and the weight of the terms that make a text's score 1."""
 
     weights: Mapping[int, float] = field(hash=False)
     reachable: float
@@ -86,25 +89,32 @@ def inverse_document_frequency(*, documents_with_term: int, documents: int) -> f
     return math.log(1 + (without + 0.5) / (documents_with_term + 0.5))
 
 
-def query_words(terms: Counter[str], idf: Mapping[int, float]) -> QueryWords:
+def query_words(
+    terms: Iterable[str], idf: Mapping[int, float], *, rare: float, earlier: Mapping[str, float] | None = None
+) -> QueryWords:
     """Return the query's weights: each term's idf to the power of RARITY, however often the query says it.
 
     Above 1, because the term is rare on both sides; BM25's plain idf found less and let off-topic queries
-    score higher. `idf` is by term id and holds every term, those never seen with the idf of the rarest.
+    score higher. Characters and pairs weigh as little as they lengthen a text, so that a message in two languages asks
+    for both alike. `idf` is by term id and holds every term, those never seen with the idf of the rarest; `rare` is
+    that of a term of one text. `earlier` has the terms of the turns before, with the share in [0, 1] that each keeps
+    where the query itself says next to nothing.
     """
-    weights = {term: idf[term] ** RARITY for term in term_ids(terms)}
+    weights = {term_id(term): idf[term_id(term)] ** RARITY * term_share(term) for term in terms}
+    unit = rare**RARITY
+    need = max(0.0, 1 - sum(weights.values()) / (FOLLOW_UP_TERMS * unit))
+    for term, share in (earlier or {}).items() if need else ():
+        weight = need * share * idf[term_id(term)] ** RARITY * term_share(term)
+        weights[term_id(term)] = max(weight, weights.get(term_id(term), 0.0))
     heaviest = dict(sorted(weights.items(), key=lambda item: (-item[1], item[0]))[:MAX_QUERY_TERMS])
-    return QueryWords(heaviest, reachable(heaviest.values()))
-
-
-def reachable(weights: Iterable[float]) -> float:
-    """Return the most that one text can score: all the query's terms, or as many as a text can hold."""
-    return sum(sorted(weights, reverse=True)[:REACHABLE_TERMS])
+    return QueryWords(heaviest, min(sum(heaviest.values()), CONVINCING_TERMS * unit))
 
 
 def word_score(document: Mapping[int, float], query: QueryWords) -> float:
-    """Return in [0, 1] how much of what the query could reach the document reaches."""
+    """Return how much the document says of what the query asks: at least 0, and 1 is convincing.
+
+    Not a share of the whole query: a long message, or one about two things, would then find less the more it says.
+    """
     if not query.reachable:
         return 0.0
-    product = sum(weight * document.get(term, 0.0) for term, weight in query.weights.items())
-    return min(1.0, product / query.reachable)
+    return sum(weight * document.get(term, 0.0) for term, weight in query.weights.items()) / query.reachable

@@ -45,7 +45,7 @@ class FusionPolicy:
     where it ends in a question. `self_contained_length`, in words, is where they count by half.
     """
 
-    word_midpoint: float = 0.5
+    word_midpoint: float = 0.7
     word_steepness: float = 3.5
     neighbour_share: float = 0.4
     reply_share: float = 0.9

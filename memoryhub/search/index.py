@@ -5,17 +5,17 @@ precision (6e-8 to 65,504).
 
 Frequencies are counted over all texts and not per actor: an actor's first memories then already profit, and there is
 one small table to keep (what that does to recall is in docs/algorithm.md). The counts are approximate by design:
-recorded after the commit that stored the texts, never taken back when a text goes, and at most `CACHE_SECONDS` old
-when read. A process that dies between commit and record loses a few counts, which an idf, a logarithm, does not feel.
+recorded after the commit that stored the texts, and never taken back when a text goes. A process that dies between
+commit and record loses a few counts, which an idf, a logarithm, does not feel. Every query reads them anew, so that
+texts of a moment ago are ranked as they will be later.
 
 Counts can be made anew at any time: empty the table and `record` every text again; meanwhile
 searches take unknown terms for rare ones and still answer.
 """
 
-import threading
-import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
 from typing import Final
 
 import numpy as np
@@ -58,8 +58,6 @@ def word_vector(terms: Counter[str]) -> SparseVector:
     return SparseVector(document_weights(terms), DIMENSION)
 
 
-CACHE_SECONDS: Final = 300.0
-CACHE_TERMS: Final = 100_000
 BATCH_TERMS: Final = 5_000
 
 ADD_COUNTS: Final = """
@@ -102,55 +100,17 @@ def _batches(counts: list[tuple[int, int]]) -> Iterator[list[tuple[int, int]]]:
         yield counts[start : start + BATCH_TERMS]
 
 
-class DocumentFrequencies:
-    """Document frequencies as read from the table, each kept for `CACHE_SECONDS`."""
-
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        self._clock = clock
-        self._lock = threading.Lock()
-        self._known: dict[int, tuple[int, float]] = {}
-
-    def read(self, terms: Iterable[int]) -> dict[int, int]:
-        """Return the number of texts with each term, 0 for one never seen."""
-        wanted = set(terms)
-        found = self._fresh(wanted)
-        if missing := wanted - found.keys():
-            found |= self._fetched(missing)
-        return found
-
-    def forget(self) -> None:
-        """Drop what is kept, so that the next reading is of the table."""
-        with self._lock:
-            self._known.clear()
-
-    def _fresh(self, terms: set[int]) -> dict[int, int]:
-        now = self._clock()
-        with self._lock:
-            return {
-                term: self._known[term][0]
-                for term in terms
-                if term in self._known and self._known[term][1] > now
-            }
-
-    def _fetched(self, terms: set[int]) -> dict[int, int]:
-        stored = dict(TermStatistic.objects.filter(term__in=terms).values_list("term", "documents"))
-        found = {term: stored.get(term, 0) for term in terms}
-        expires = self._clock() + CACHE_SECONDS
-        with self._lock:
-            if len(self._known) + len(found) > CACHE_TERMS:
-                self._known.clear()
-            self._known.update({term: (documents, expires) for term, documents in found.items()})
-        return found
-
-
-frequencies: Final = DocumentFrequencies()
-
-
 def idf(terms: Iterable[int]) -> dict[int, float]:
     """Return the idf of each term id; a term never seen is as rare as a term can be."""
-    found = frequencies.read({*terms, TermStatistic.CORPUS})
-    documents = found.pop(TermStatistic.CORPUS)
-    return {
-        term: inverse_document_frequency(documents_with_term=count, documents=documents)
-        for term, count in found.items()
+    return idf_and_rare(terms)[0]
+
+
+def idf_and_rare(terms: Iterable[int]) -> tuple[dict[int, float], float]:
+    """Return the idf of each term id, and that of a term of which one text tells."""
+    wanted = {*terms, TermStatistic.CORPUS}
+    counts = dict(TermStatistic.objects.filter(term__in=wanted).values_list("term", "documents"))
+    of_count = partial(inverse_document_frequency, documents=counts.get(TermStatistic.CORPUS, 0))
+    weights = {
+        term: of_count(documents_with_term=counts.get(term, 0)) for term in wanted - {TermStatistic.CORPUS}
     }
+    return weights, of_count(documents_with_term=1)

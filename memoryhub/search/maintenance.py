@@ -21,7 +21,7 @@ from psycopg.errors import LockNotAvailable
 
 from memoryhub.search.analysis import analyse, text_length
 from memoryhub.search.bm25 import WORDS_VERSION
-from memoryhub.search.index import frequencies, record, word_vector
+from memoryhub.search.index import record, word_vector
 from memoryhub.search.models import EmbeddingSpace, TermStatistic, index_models
 
 Progress = Callable[[int], None]
@@ -51,7 +51,6 @@ def reindex(*, batch_size: int, progress: Progress) -> int:
     """Analyse every text anew whose words are of an older analysis; return how many."""
     if not any(model.objects.filter(words_version=WORDS_VERSION).exists() for model in index_models()):
         TermStatistic.objects.all().delete()  # counts of terms that no query has any more
-        frequencies.forget()
     return sum(_reindex(model, batch_size, progress) for model in index_models())
 
 

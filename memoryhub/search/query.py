@@ -9,21 +9,21 @@ Rows are narrowed by the caller: to the actors (`actor_id IN …`) and to the qu
 around the cosine keeps vectors of another dimension from being compared even where that was forgotten.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple, TypeVar
 from uuid import UUID
 
 from django.db import connection
-from django.db.models import Case, Expression, F, FloatField, Q, QuerySet, Value, When
-from django.db.models.functions import Cast, Coalesce, Least, NullIf
+from django.db.models import Case, Expression, ExpressionWrapper, F, FloatField, Q, QuerySet, Value, When
+from django.db.models.functions import Cast, Coalesce, NullIf
 from pgvector import SparseVector
 from pgvector.django import CosineDistance, MaxInnerProduct
 
-from memoryhub.search.analysis import analyse_query
+from memoryhub.search.analysis import analyse
 from memoryhub.search.bm25 import DIMENSION, QueryWords, query_words, term_ids
 from memoryhub.search.fusion import DEFAULT_POLICY, FusionPolicy, SpaceBounds
-from memoryhub.search.index import idf, unit_vector
+from memoryhub.search.index import idf_and_rare, unit_vector
 from memoryhub.search.models import (
     EmbeddingSpace,
     InlineHalfVectorField,
@@ -52,20 +52,25 @@ def build_query(
     *,
     space: EmbeddingSpace,
     embed: Callable[[str], Sequence[float] | None],
+    terms: Collection[str] | None = None,
+    earlier: Mapping[str, float] | None = None,
     policy: FusionPolicy = DEFAULT_POLICY,
 ) -> SearchQuery:
     """Return the query for a text. `embed` answers None where the embedder is down: the query is `degraded`.
 
+    `terms` replace those of the text; `earlier` are those of the turns before it, see `query_words`.
+
     Raises:
         UnusableVector: where the embedder answers with a vector of another dimension, or no numbers.
     """
-    terms = analyse_query(text)
+    asked = analyse(text) if terms is None else terms
+    idf, rare = idf_and_rare(term_ids([*asked, *(earlier or {})]))
     vector = embed(text)
     return SearchQuery(
         space_id=space.pk,
         bounds=space.bounds,
         vector=None if vector is None else tuple(unit_vector(vector, dimension=space.dimension)),
-        words=query_words(terms, idf(term_ids(terms))),
+        words=query_words(asked, idf, rare=rare, earlier=earlier),
         policy=policy,
         text=text,
         degraded=vector is None,
@@ -226,7 +231,7 @@ def words_expression(query: SearchQuery) -> Expression:
     negative = MaxInnerProduct(
         "words", Cast(Value(weights.to_text()), InlineSparseVectorField(dimensions=DIMENSION))
     )
-    return Least(Value(1.0), negative / Value(-query.words.reachable), output_field=FloatField())
+    return ExpressionWrapper(negative / Value(-query.words.reachable), output_field=FloatField())
 
 
 def candidates(

@@ -103,7 +103,7 @@ def random_words(random: np.random.Generator, count: int) -> list[Counter[str]]:
 
 
 def query_for(shelf: Shelf, vector: Sequence[float] | None, *terms: str) -> SearchQuery:
-    words = query_words(Counter(terms), {term_id(term): 2.0 for term in terms})
+    words = query_words(terms, {term_id(term): 2.0 for term in terms}, rare=4.0)
     unit = None if vector is None else tuple(unit_vector(vector, dimension=shelf.space.dimension))
     return SearchQuery(space_id=shelf.space.pk, bounds=BOUNDS, vector=unit, words=words)
 

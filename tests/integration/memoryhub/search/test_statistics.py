@@ -1,4 +1,4 @@
-"""Document frequencies: counted after the commit, by many at once, and read without asking each time."""
+"""Document frequencies: counted after the commit, by many at once, and read for every query."""
 
 import threading
 from collections import Counter
@@ -8,20 +8,15 @@ from django.db import connection, transaction
 
 from memoryhub.search import index
 from memoryhub.search.bm25 import term_id, term_ids
-from memoryhub.search.index import CACHE_SECONDS, DocumentFrequencies, idf, record
+from memoryhub.search.index import idf, record
 from memoryhub.search.models import TermStatistic
 
 WRITERS = 8
 
 
-@pytest.fixture(autouse=True)
-def no_earlier_readings() -> None:
-    index.frequencies.forget()
-
-
 def counted(*terms: str) -> dict[str, int]:
-    known = DocumentFrequencies().read(map(term_id, terms))
-    return {term: known[term_id(term)] for term in terms}
+    known = dict(TermStatistic.objects.values_list("term", "documents"))
+    return {term: known.get(term_id(term), 0) for term in terms}
 
 
 @pytest.mark.django_db(transaction=True)
@@ -124,26 +119,8 @@ def test_idf_takes_unknown_terms_for_the_rarest() -> None:
 
 
 @pytest.mark.django_db
-def test_frequencies_are_read_again_when_they_are_old(django_assert_num_queries: object) -> None:
-    now = [0.0]
-    known = DocumentFrequencies(clock=lambda: now[0])
-    before = known.read([1])
+def test_idf_follows_the_counts_at_once() -> None:
+    before = idf([1])[1]
     TermStatistic.objects.create(term=1, documents=3)
 
-    with django_assert_num_queries(0):  # type: ignore[operator]
-        kept = known.read([1])
-    now[0] = CACHE_SECONDS + 1
-    fresh = known.read([1])
-
-    assert (before, kept, fresh) == ({1: 0}, {1: 0}, {1: 3})
-
-
-@pytest.mark.django_db
-def test_frequencies_keep_a_bounded_number_of_terms(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(index, "CACHE_TERMS", 10)
-    known = DocumentFrequencies()
-
-    for start in range(0, 100, 5):
-        known.read(range(start, start + 5))
-
-    assert len(known._known) <= 10
+    assert idf([1])[1] < before

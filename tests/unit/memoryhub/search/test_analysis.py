@@ -17,7 +17,6 @@ from memoryhub.search.analysis import (
     MAX_COMPOUND_CHARACTERS,
     MAX_WORD_CHARACTERS,
     analyse,
-    analyse_query,
     fold,
     is_unspaced,
     text_length,
@@ -143,11 +142,6 @@ def test_analyse_finds_nothing_in_stop_words_alone(words: list[str]) -> None:
 @given(any_text)
 def test_analyse_does_not_depend_on_normal_form(text: str) -> None:
     assert analyse(unicodedata.normalize("NFC", text)) == analyse(unicodedata.normalize("NFD", text))
-
-
-@given(any_text)
-def test_query_and_document_meet_in_the_same_terms(text: str) -> None:
-    assert analyse_query(text) == analyse(text)
 
 
 @pytest.mark.parametrize(
