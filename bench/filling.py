@@ -18,7 +18,7 @@ from memoryhub.embeddings.spaces import active_space, provider_of
 from memoryhub.llm.tokens import count_raw
 from memoryhub.search.analysis import analyse
 from memoryhub.search.bm25 import WORDS_VERSION
-from memoryhub.search.index import frequencies, word_vector
+from memoryhub.search.index import word_vector
 from memoryhub.tenancy.domain import actor_id
 from strength.sql import FACETS
 
@@ -129,7 +129,6 @@ def fill(size: Size) -> None:
         cursor.execute(STATISTICS, {"rows": size.actors * (size.memories + size.messages), "pool": POOL})
         cursor.execute("SET synchronous_commit = on")
     settle()
-    frequencies.forget()
 
 
 def settle() -> None:

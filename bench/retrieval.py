@@ -500,15 +500,12 @@ def measure(datasets: Sequence[Dataset], options: Options, *, quiet: bool) -> di
 
 
 def _settle() -> None:
-    """Bring about what a few minutes bring to a server: counts of terms, and of rows for the planner.
+    """Bring about what a few minutes bring to a server: counts of rows for the planner.
 
     A memory search before autovacuum's first look at 861 new rows took 36 ms instead of 2.
     """
     from django.db import connection
 
-    from memoryhub.search.index import frequencies
-
-    frequencies.forget()
     with connection.cursor() as cursor:
         cursor.execute("ANALYZE")
 

@@ -279,14 +279,11 @@ def simulate(variant: Variant, number: int) -> dict[str, Any]:
     """Let one agent of a variant live; return what was seen of it. Needs Django set up."""
     from django.db import connection
 
-    from memoryhub.search.index import frequencies
-
     with connection.cursor() as cursor:
         cursor.execute("SET synchronous_commit = off")
     agent = Agent(number, live(variant.shape, 1000 * variant.seed + number), variant.policy)
     for day in range(variant.shape.days):
         agent.live_until(day + NIGHT)
-        frequencies.forget()  # else how long they are kept is a matter of the real clock
         if variant.sleeps:
             agent.sleep(day)
         agent.look(day)

@@ -43,6 +43,8 @@ class FusionPolicy:
 
     All but the last hold for short messages: a long one says by itself what it is about, and states facts also
     where it ends in a question. `self_contained_length`, in words, is where they count by half.
+
+    `odds` bring the result to the scale of a probability, see `calibrated`.
     """
 
     word_midpoint: float = 0.7
@@ -53,6 +55,7 @@ class FusionPolicy:
     asking_share: float = 0.65
     other_author_share: float = 0.75
     self_contained_length: float = 60.0
+    odds: float = 3.3
 
 
 DEFAULT_POLICY: Final = FusionPolicy()
@@ -90,6 +93,14 @@ def scaled_words(word_raw: float, policy: FusionPolicy = DEFAULT_POLICY) -> floa
     """
     constant = math.pow(policy.word_midpoint, policy.word_steepness)
     return 1 - constant / (math.pow(word_raw, policy.word_steepness) + constant)
+
+
+def calibrated(relevance: float, policy: FusionPolicy = DEFAULT_POLICY) -> float:
+    """Return the relevance with its odds multiplied: about the share of such texts that do help (docs/algorithm.md).
+
+    Only now, so that neighbours are combined on the scale on which they are independent.
+    """
+    return policy.odds * relevance / (1 + (policy.odds - 1) * relevance)
 
 
 @dataclass(frozen=True)

@@ -107,10 +107,10 @@ WITH scored (owner_id, actor_id, similarity_raw, word_raw, session_id, sequence,
 CANDIDATE: Final = "(coalesce(similarity_raw >= %s, false) OR coalesce(word_raw >= %s, false))"
 
 BEST: Final = """
-SELECT owner_id, actor_id, similarity_raw, word_raw, {relevance} AS own_relevance, {relevance} AS relevance,
+SELECT owner_id, actor_id, similarity_raw, word_raw, relevance AS own_relevance, relevance,
     count(*) OVER () AS candidates
-FROM scored
-WHERE {candidate}
+FROM (SELECT *, {odds} * own / (1 + ({odds} - 1) * own) AS relevance
+    FROM (SELECT *, {relevance} AS own FROM scored WHERE {candidate}) AS qualified) AS found
 ORDER BY relevance DESC, similarity_raw DESC NULLS LAST, owner_id
 LIMIT %s
 """
@@ -134,12 +134,14 @@ BEST_IN_CONVERSATION: Final = """
     FROM heard
     WINDOW session AS (PARTITION BY session_id ORDER BY sequence)
 )
-SELECT owner_id, actor_id, similarity_raw, word_raw, own AS own_relevance,
-    (1 - (1 - own) * (1 - next_to) * (1 - beyond)) * (1 - (1 - {asking}) * question)
-        * CASE WHEN author NOT IN ('', coalesce(%s, author)) THEN {other} ELSE 1 END AS relevance,
-    count(*) OVER () AS candidates
-FROM neighbours
-WHERE qualifies OR next_to > 0 OR beyond > 0
+SELECT owner_id, actor_id, similarity_raw, word_raw, {odds} * own / (1 + ({odds} - 1) * own) AS own_relevance,
+    {odds} * among / (1 + ({odds} - 1) * among) AS relevance, count(*) OVER () AS candidates
+FROM (
+    SELECT *, (1 - (1 - own) * (1 - next_to) * (1 - beyond)) * (1 - (1 - {asking}) * question)
+        * CASE WHEN author NOT IN ('', coalesce(%s, author)) THEN {other} ELSE 1 END AS among
+    FROM neighbours
+    WHERE qualifies OR next_to > 0 OR beyond > 0
+) AS found
 ORDER BY relevance DESC, similarity_raw DESC NULLS LAST, owner_id
 LIMIT %s
 """
@@ -257,7 +259,7 @@ def candidates(
     if conversation:
         best, params = _best_in_conversation(query.policy, relevance), (*params, conversation.about)
     else:
-        best = BEST.format(relevance=relevance, candidate=CANDIDATE)
+        best = BEST.format(relevance=relevance, candidate=CANDIDATE, odds=_number(query.policy.odds))
     found = _fetch(scan + best, (*params, limit))
     return Candidates([Candidate(*row[:-1]) for row in found], count=found[0][-1] if found else 0)
 
@@ -271,6 +273,7 @@ def _best_in_conversation(policy: FusionPolicy, relevance: str) -> str:
         beyond=_number(policy.beyond_share),
         asking=_number(policy.asking_share),
         other=_number(policy.other_author_share),
+        odds=_number(policy.odds),
         long=_number(policy.self_contained_length),
     )
 

@@ -52,15 +52,15 @@ def write_rows() -> Session:
 
 Call = Callable[[APIClient, Session], Any]
 CALLS: dict[str, tuple[int, Call]] = {
-    "search": (10, lambda client, _: client.post(f"{API}/memories/search", {**WHO, "query": "green tea"})),
+    "search": (11, lambda client, _: client.post(f"{API}/memories/search", {**WHO, "query": "green tea"})),
     "search with messages": (
-        13,
+        14,
         lambda client, _: client.post(
             f"{API}/memories/search", {**WHO, "query": "green tea", "include_messages": True, "limit": 50}
         ),
     ),
     "context": (
-        20,
+        22,
         lambda client, session: client.post(
             f"{API}/context", {**WHO, "session_id": str(session.pk), "message": "Where is green tea?"}
         ),

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from conversations.models import Message, MessageIndex, Session
 from memoryhub.ids import new_id
 from memoryhub.search.bm25 import WORDS_VERSION, document_weights, query_words, term_id, word_score
-from memoryhub.search.fusion import SpaceBounds, Turn, in_conversation, relevance
+from memoryhub.search.fusion import DEFAULT_POLICY, SpaceBounds, Turn, calibrated, in_conversation, relevance
 from memoryhub.search.index import UnusableVector, unit_vector, word_vector
 from memoryhub.search.models import EmbeddingSpace
 from memoryhub.search.query import (
@@ -140,7 +140,7 @@ def test_sql_and_python_agree_on_random_cases(shelf: Shelf) -> None:
             assert found.similarity_raw == pytest.approx(expected_cosine, abs=1e-6)
             assert found.word_raw == pytest.approx(expected_words, abs=1e-6)
             assert found.relevance == pytest.approx(
-                relevance(found.similarity_raw, found.word_raw, BOUNDS), abs=1e-12
+                calibrated(relevance(found.similarity_raw, found.word_raw, BOUNDS)), abs=1e-12
             )
             compared += 1
     assert compared == 3_000
@@ -331,11 +331,15 @@ def scan_messages(
     return {each.owner_id: each.relevance for each in found.best}
 
 
+def uncalibrated(found: dict[UUID, float]) -> dict[UUID, float]:
+    return {owner: value / (value + DEFAULT_POLICY.odds * (1 - value)) for owner, value in found.items()}
+
+
 def test_messages_gain_from_their_neighbours_in_the_session(shelf: Shelf) -> None:
     cat, dog = Counter(cat=1), Counter(dog=1)
     ids = messages(shelf, told(dog, dog, dog, cat, dog), told(dog, dog))
 
-    found = scan_messages(shelf, query_for(shelf, None, "cat"))
+    found = uncalibrated(scan_messages(shelf, query_for(shelf, None, "cat")))
 
     peak = found[ids[3]]
     assert found == pytest.approx({ids[1]: 0.35 * peak, ids[2]: 0.4 * peak, ids[3]: peak, ids[4]: 0.4 * peak})
@@ -346,7 +350,7 @@ def test_reply_to_a_question_gains_more_and_outranks_it(shelf: Shelf) -> None:
         shelf, [Said(Counter(cat=1), asks=True), *told(Counter(dog=1), Counter(dog=1))]
     )
 
-    found = scan_messages(shelf, query_for(shelf, None, "cat"))
+    found = uncalibrated(scan_messages(shelf, query_for(shelf, None, "cat")))
 
     own = found[question] / 0.65
     assert found == pytest.approx({reply: 0.9 * own, question: 0.65 * own, told_on: 0.35 * own})
@@ -358,7 +362,9 @@ def test_author_whom_a_query_names_comes_before_others(shelf: Shelf) -> None:
     ann, bob, nobody = messages(shelf, *sessions)
     query = query_for(shelf, None, "cat")
 
-    everybody, about = scan_messages(shelf, query), scan_messages(shelf, query, about="ann")
+    everybody, about = map(
+        uncalibrated, (scan_messages(shelf, query), scan_messages(shelf, query, about="ann"))
+    )
 
     assert len(set(everybody.values())) == 1
     own = everybody[ann]
@@ -416,7 +422,7 @@ def expected_relevances(
     for at, turn in enumerate(turns):
         own = in_conversation([*heard[:at], turn, *heard[at + 1 :]])[at]
         gains = in_conversation([*heard[:at], replace(turn, relevance=0.0), *heard[at + 1 :]])[at] > 0
-        found.append(own if qualifies[at] or gains else None)
+        found.append(calibrated(own) if qualifies[at] or gains else None)
     return found
 
 
@@ -464,4 +470,6 @@ def test_conversation_of_one_session_is_what_python_says(shelf: Shelf) -> None:
     found = scan_messages(shelf, query, word_floor=0.0, about="bob")
 
     assert len(ids) > 20
-    assert [found[each] for each in ids] == pytest.approx(in_conversation(turns), abs=1e-6)
+    assert [found[each] for each in ids] == pytest.approx(
+        [calibrated(each) for each in in_conversation(turns)], abs=1e-6
+    )

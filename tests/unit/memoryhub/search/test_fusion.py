@@ -10,6 +10,7 @@ from memoryhub.search.fusion import (
     DEFAULT_POLICY,
     SpaceBounds,
     Turn,
+    calibrated,
     in_conversation,
     relevance,
     scaled_words,
@@ -73,6 +74,19 @@ def test_relevance_is_never_less_than_either_arm(
 
     assert together >= relevance(None, words, space) - 1e-12
     assert together >= relevance(similarity, 0.0, space) - 1e-12
+
+
+@given(shares, shares)
+def test_calibration_keeps_the_order_and_the_ends(one: float, other: float) -> None:
+    low, high = sorted((one, other))
+
+    assert 0 <= calibrated(low) <= calibrated(high) <= 1
+    assert (calibrated(0), calibrated(1)) == (0, 1)
+
+
+def test_calibration_multiplies_the_odds() -> None:
+    assert calibrated(0.5, replace(DEFAULT_POLICY, odds=3)) == pytest.approx(0.75)
+    assert calibrated(0.2, replace(DEFAULT_POLICY, odds=1)) == pytest.approx(0.2)
 
 
 def test_relevance_means_the_same_in_differently_scaled_spaces() -> None:
