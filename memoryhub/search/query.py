@@ -10,7 +10,7 @@ around the cosine keeps vectors of another dimension from being compared even wh
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final, NamedTuple, TypeVar
 from uuid import UUID
 
@@ -86,7 +86,8 @@ def build_vector_query(
         UnusableVector: where its dimension is not the space's, or a number is not finite.
     """
     unit = tuple(unit_vector(vector, dimension=space.dimension))
-    return SearchQuery(space_id=space.pk, bounds=space.bounds, vector=unit, policy=policy)
+    # A cosine alone is on its space's scale already.
+    return SearchQuery(space_id=space.pk, bounds=space.bounds, vector=unit, policy=replace(policy, odds=1.0))
 
 
 Row = TypeVar("Row", bound=SearchIndexRow)
