@@ -1,17 +1,25 @@
 """Read question sets into one shape: texts in groups, and questions with the texts that answer them.
 
-Pure: knows nothing of the server. A LoCoMo conversation is a collection whose groups are sessions; a
-file of paragraphs is one collection whose groups are articles. What a file gets wrong (evidence ids
-that name no turn) is left out and counted, never guessed.
+Pure: knows nothing of the server. What a file gets wrong (evidence ids that name no text) is left out and
+counted, never guessed. Four shapes are recognised:
+
+- LoCoMo: a list of dialogues of two people; each is a collection whose groups are sessions.
+- BEAM: a folder with `chat.json` and `probing_questions/probing_questions.json`, or folders of them below
+  (`chats/100K/1` …); each chat of a person with an assistant is a collection.
+- Paragraphs with questions, such as JSQuAD: one collection whose groups are articles.
+- Chat messages against memories, our own `chat_messages.json`: a data set of the memories alone, and one with
+  distractors added. Most messages need one memory or two, some none; some are understood by the turns before.
 """
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Literal
+
+Kind = Literal["conversations", "paragraphs", "chat messages"]
 
 CATEGORIES: Final = {
     1: "1 multi-hop",
@@ -21,12 +29,20 @@ CATEGORIES: Final = {
     5: "5 adversarial",
 }
 SESSION_TIME: Final = "%I:%M %p on %d %B, %Y"
-PARAGRAPHS_AT: Final = datetime(2024, 1, 1, tzinfo=UTC)
-"""Paragraphs carry no date; one for all of them, so that age ranks none before another."""
+ANCHOR_DAY: Final = "%B-%d-%Y"
+UNDATED: Final = datetime(2024, 1, 1, tzinfo=UTC)
+"""For texts without a date; one for all of them, so that age ranks none before another."""
+
+CHAT: Final = "chat.json"
+PROBES: Final = "probing_questions/probing_questions.json"
+ABSTENTION: Final = "abstention"
+APART: Final = ("paraphrase only", "cross-language")
+"""Notes of chat messages that words alone cannot match to their memories; these count as types of their own."""
 
 _SESSION = re.compile(r"session_(\d+)")
 _BETWEEN_IDS = re.compile(r"[\s;,\[\]()'\"]+")
 _TURN_ID = re.compile(r"[Dd]:?(\d+):(\d+)")
+_PLAN_MARK = re.compile(r"\s*->->.*$", re.DOTALL)
 _KANA = re.compile(r"[\u3041-\u30ff]")
 
 
@@ -55,20 +71,26 @@ class Group:
 
 @dataclass(frozen=True)
 class Question:
-    """A question and the ids of the texts that answer it, at least one; the category may be empty."""
+    """A question and the ids of the texts that answer it, none where it is unanswerable.
+
+    `turns` came before it in its session; `split` is "dev" or "test" where the set has such halves.
+    """
 
     text: str
     evidence: frozenset[str]
     category: str = ""
+    turns: tuple[Text, ...] = ()
+    split: str = ""
 
 
 @dataclass(frozen=True)
 class Collection:
-    """What one actor remembers, and what it is asked."""
+    """An actor's texts, the questions that they answer, and those of the same set that they do not."""
 
     name: str
     groups: tuple[Group, ...]
     questions: tuple[Question, ...]
+    unanswerable: tuple[Question, ...] = ()
 
     @property
     def texts(self) -> list[Text]:
@@ -78,13 +100,13 @@ class Collection:
 
 @dataclass(frozen=True)
 class Dataset:
-    """A file's collections, and how many evidence ids and whole questions were left out of it."""
+    """Collections of one kind, and how many evidence ids and whole questions were left out."""
 
-    path: Path
-    is_conversations: bool
+    name: str
+    kind: Kind
     collections: tuple[Collection, ...]
-    evidence_left_out: int
-    questions_left_out: int
+    evidence_left_out: int = 0
+    questions_left_out: int = 0
 
     @property
     def is_japanese(self) -> bool:
@@ -98,30 +120,41 @@ def is_japanese(text: str) -> bool:
     return _KANA.search(text) is not None
 
 
-def read_dataset(path: Path, *, captions: bool = False, limit: int | None = None) -> Dataset:
-    """Read a file of either kind; at most `limit` questions per collection. Raises DataProblem."""
+def read_datasets(path: Path, *, limit: int | None = None) -> list[Dataset]:
+    """Read a file or folder of any kind; at most `limit` questions per collection. Raises DataProblem."""
     try:
-        data = json.loads(path.read_text(encoding="utf-8"))
+        datasets = _recognised(path)
+    except (KeyError, IndexError, TypeError, AttributeError, ValueError) as error:
+        if isinstance(error, DataProblem):
+            raise
+        raise DataProblem(f"{path} is not as expected: {type(error).__name__}: {error}") from error
+    for dataset in datasets:
+        if not any(collection.questions for collection in dataset.collections):
+            raise DataProblem(f"{path} has no question whose evidence names one of its texts.")
+    return [replace(dataset, collections=_limited(dataset.collections, limit)) for dataset in datasets]
+
+
+def _recognised(path: Path) -> list[Dataset]:
+    if path.is_dir():
+        return [beam_dataset(path)]
+    data = _json(path)
+    if _is_locomo(data):
+        return [locomo_dataset(data, name=path.stem)]
+    if isinstance(data, dict) and {"paragraphs", "questions"} <= data.keys():
+        return [paragraph_dataset(data, name=path.stem)]
+    if isinstance(data, dict) and {"memories", "distractors", "cases"} <= data.keys():
+        return list(message_datasets(data, name=path.stem))
+    raise DataProblem(
+        f"{path} is neither a LoCoMo file (a list of objects with `conversation` and `qa`), nor one of paragraphs "
+        "(an object with `paragraphs` and `questions`) or of chat messages (`memories`, `distractors` and `cases`)."
+    )
+
+
+def _json(path: Path) -> Any:
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise DataProblem(f"{path} cannot be read as JSON: {error}") from error
-    dataset = _recognised(data, path=path, captions=captions, limit=limit)
-    if not any(collection.questions for collection in dataset.collections):
-        raise DataProblem(f"{path} has no question whose evidence names one of its texts.")
-    return dataset
-
-
-def _recognised(data: Any, *, path: Path, captions: bool, limit: int | None) -> Dataset:
-    try:
-        if _is_locomo(data):
-            return locomo_dataset(data, path=path, captions=captions, limit=limit)
-        if _is_paragraphs(data):
-            return paragraph_dataset(data, path=path, limit=limit)
-    except (KeyError, TypeError, AttributeError, ValueError) as error:
-        raise DataProblem(f"{path} is not as expected: {type(error).__name__}: {error}") from error
-    raise DataProblem(
-        f"{path} is neither a LoCoMo file (a list of objects with `conversation` and `qa`) "
-        "nor one of paragraphs (an object with `paragraphs` and `questions`)."
-    )
 
 
 def _is_locomo(data: Any) -> bool:
@@ -132,54 +165,52 @@ def _is_locomo(data: Any) -> bool:
     )
 
 
-def _is_paragraphs(data: Any) -> bool:
-    return isinstance(data, dict) and {"paragraphs", "questions"} <= data.keys()
+def _limited(collections: Iterable[Collection], limit: int | None) -> tuple[Collection, ...]:
+    return tuple(
+        replace(each, questions=each.questions[:limit], unanswerable=each.unanswerable[:limit])
+        for each in collections
+    )
 
 
-def locomo_dataset(
-    data: Sequence[Mapping[str, Any]], *, path: Path, captions: bool, limit: int | None
-) -> Dataset:
+def locomo_dataset(data: Sequence[Mapping[str, Any]], *, name: str) -> Dataset:
     """Return LoCoMo conversations as collections named by their sample ids."""
     collections, ids_left_out, questions_left_out = [], 0, 0
     for place, sample in enumerate(data, start=1):
-        groups = tuple(_sessions(sample["conversation"], captions=captions))
+        groups = tuple(_sessions(sample["conversation"]))
         known = {text.id for group in groups for text in group.texts}
         questions = []
-        for asked in sample["qa"][:limit]:
+        for asked in sample["qa"]:
             evidence, lost = usable_evidence(asked.get("evidence"), known)
             ids_left_out += lost
             if evidence:
                 questions.append(Question(asked["question"], evidence, _category(asked.get("category"))))
             else:
                 questions_left_out += 1
-        name = str(sample.get("sample_id") or f"{path.stem}-{place}")
-        collections.append(Collection(name, groups, tuple(questions)))
-    return Dataset(path, True, tuple(collections), ids_left_out, questions_left_out)
+        sample_name = str(sample.get("sample_id") or f"{name}-{place}")
+        collections.append(Collection(sample_name, groups, tuple(questions)))
+    return Dataset(name, "conversations", tuple(collections), ids_left_out, questions_left_out)
 
 
 def _category(number: Any) -> str:
     return CATEGORIES.get(number, "" if number is None else str(number))
 
 
-def _sessions(conversation: Mapping[str, Any], *, captions: bool) -> Iterator[Group]:
+def _sessions(conversation: Mapping[str, Any]) -> Iterator[Group]:
     """Yield the sessions in the order of their numbers; a date without turns is no session."""
     numbers = sorted(int(found[1]) for name in conversation if (found := _SESSION.fullmatch(name)))
     for number in numbers:
         name = f"session_{number}"
         start = session_time(conversation[f"{name}_date_time"])
         turns = (
-            _turn(turn, start + timedelta(minutes=place), conversation["speaker_a"], captions)
+            _turn(turn, start + timedelta(minutes=place), conversation["speaker_a"])
             for place, turn in enumerate(conversation[name])
         )
         yield Group(name, tuple(turns))
 
 
-def _turn(turn: Mapping[str, Any], at: datetime, first_speaker: str, captions: bool) -> Text:
-    content = turn["text"]
-    if captions and turn.get("blip_caption"):
-        content = f"{content} [shares a photo: {turn['blip_caption']}]"
+def _turn(turn: Mapping[str, Any], at: datetime, first_speaker: str) -> Text:
     role = "user" if turn["speaker"] == first_speaker else "assistant"
-    return Text(turn_id(turn["dia_id"]) or turn["dia_id"], content, at, role, turn["speaker"])
+    return Text(turn_id(turn["dia_id"]) or turn["dia_id"], turn["text"], at, role, turn["speaker"])
 
 
 def session_time(text: str) -> datetime:
@@ -195,52 +226,121 @@ def turn_id(text: str) -> str | None:
 
 def usable_evidence(evidence: Any, known: set[str]) -> tuple[frozenset[str], int]:
     """Return the turns that evidence names, several in one string included, and how many pieces name none."""
-    pieces = [piece for piece in _BETWEEN_IDS.split(_flat(evidence)) if piece]
+    pieces = [piece for piece in _BETWEEN_IDS.split(" ".join(_leaves(evidence))) if piece]
     found = [turn_id(piece) for piece in pieces]
     usable = [name for name in found if name in known]
     return frozenset(filter(None, usable)), len(found) - len(usable)
 
 
-def _flat(evidence: Any) -> str:
-    if isinstance(evidence, list):
-        return " ".join(map(_flat, evidence))
-    return "" if evidence is None else str(evidence)
+def _leaves(value: Any) -> Iterator[str]:
+    """Yield what nested lists and objects hold, as texts."""
+    if isinstance(value, Mapping):
+        value = list(value.values())
+    if isinstance(value, list):
+        for each in value:
+            yield from _leaves(each)
+    elif value is not None:
+        yield str(value)
 
 
-def paragraph_dataset(data: Mapping[str, Any], *, path: Path, limit: int | None) -> Dataset:
-    """Return the paragraphs as one collection named by the file, a group per article."""
+def beam_dataset(path: Path) -> Dataset:
+    """Return the chats in a folder, or in those below it in the order of their numbers, as collections."""
+    folders = sorted(
+        (chat.parent for chat in path.rglob(CHAT) if (chat.parent / PROBES).is_file()), key=_numbers
+    )
+    if not folders:
+        raise DataProblem(f"{path} holds no BEAM chat: no folder with {CHAT} and {PROBES}.")
+    collections, ids_left_out, questions_left_out = [], 0, 0
+    for folder in folders:
+        groups = tuple(_batches(_json(folder / CHAT)))
+        known = {text.id for group in groups for text in group.texts}
+        questions, unanswerable = [], []
+        for category, probes in _json(folder / PROBES).items():
+            for probe in probes:
+                named = set(_leaves(probe.get("source_chat_ids")))
+                question = Question(probe["question"], frozenset(named & known), category)
+                ids_left_out += len(named - known)
+                if category == ABSTENTION:
+                    unanswerable.append(replace(question, evidence=frozenset()))
+                elif question.evidence:
+                    questions.append(question)
+                else:
+                    questions_left_out += 1
+        collections.append(Collection(f"beam-{folder.name}", groups, tuple(questions), tuple(unanswerable)))
+    name = "beam" if path == folders[0] else path.name
+    return Dataset(name, "conversations", tuple(collections), ids_left_out, questions_left_out)
+
+
+def _numbers(folder: Path) -> list[int]:
+    return [int(number) for number in re.findall(r"\d+", str(folder))]
+
+
+def _batches(chat: Sequence[Mapping[str, Any]]) -> Iterator[Group]:
+    """Yield a chat's batches as sessions; a message is of the day that one before it, or its own, named last."""
+    day = UNDATED
+    for batch in chat:
+        texts: list[Text] = []
+        for message in (message for turn in batch["turns"] for message in turn):
+            if message.get("time_anchor"):
+                day = datetime.strptime(message["time_anchor"], ANCHOR_DAY).replace(tzinfo=UTC)
+            content = _PLAN_MARK.sub("", message["content"]).strip()
+            if content:
+                at = day + timedelta(minutes=len(texts))
+                texts.append(Text(str(message["id"]), content, at, message["role"]))
+        yield Group(f"batch_{batch['batch_number']}", tuple(texts))
+
+
+def paragraph_dataset(data: Mapping[str, Any], *, name: str) -> Dataset:
+    """Return the paragraphs as one collection, a group per article."""
     articles: dict[str, list[Text]] = {}
     for paragraph in data["paragraphs"]:
-        text = Text(str(paragraph["id"]), paragraph["text"], PARAGRAPHS_AT)
+        text = Text(str(paragraph["id"]), paragraph["text"], UNDATED)
         articles.setdefault(str(paragraph.get("title", "")), []).append(text)
     groups = tuple(Group(title, tuple(texts)) for title, texts in articles.items())
     known = {text.id for group in groups for text in group.texts}
-    asked = data["questions"][:limit]
     questions = tuple(
         Question(each["question"], frozenset({str(each["paragraph"])}))
-        for each in asked
+        for each in data["questions"]
         if str(each["paragraph"]) in known
     )
-    lost = len(asked) - len(questions)
-    return Dataset(path, False, (Collection(path.stem, groups, questions),), lost, lost)
+    lost = len(data["questions"]) - len(questions)
+    return Dataset(name, "paragraphs", (Collection(name, groups, questions),), lost, lost)
+
+
+def message_datasets(data: Mapping[str, Any], *, name: str) -> Iterator[Dataset]:
+    """Yield the chat messages asked of the memories alone, and of these with the distractors."""
+    cases = [_case(case) for case in data["cases"]]
+    questions = tuple(case for case in cases if case.evidence)
+    unanswerable = tuple(case for case in cases if not case.evidence)
+    for rows in (data["memories"], [*data["memories"], *data["distractors"]]):
+        texts = tuple(Text(row["id"], row["text"], UNDATED) for row in rows)
+        full_name = f"{name}-{len(texts)}"
+        collection = Collection(full_name, (Group("memories", texts),), questions, unanswerable)
+        yield Dataset(full_name, "chat messages", (collection,))
+
+
+def _case(case: Mapping[str, Any]) -> Question:
+    turns = tuple(
+        Text(f"{case['id']}-{place}", turn["text"], UNDATED + timedelta(minutes=place), turn["role"])
+        for place, turn in enumerate(case["turns"])
+    )
+    category = case["note"] if case["note"] in APART else case["type"]
+    return Question(case["message"], frozenset(case["right"]), category, turns, case["split"])
 
 
 def check_names(datasets: Sequence[Dataset]) -> None:
     """Raise DataProblem where two collections have one name: they would become one actor."""
-    seen: dict[str, Path] = {}
+    seen: dict[str, str] = {}
     for dataset in datasets:
         for collection in dataset.collections:
             if collection.name in seen:
                 raise DataProblem(
-                    f"{collection.name!r} is in {seen[collection.name]} and again in {dataset.path}."
+                    f"{collection.name!r} is in {seen[collection.name]} and again in {dataset.name}."
                 )
-            seen[collection.name] = dataset.path
+            seen[collection.name] = dataset.name
 
 
 def read_off_topic(path: Path) -> list[str]:
-    """Return a file's questions, one per line; blank lines and those that begin with # are not. Raises DataProblem."""
-    try:
-        lines = path.read_text(encoding="utf-8").splitlines()
-    except (OSError, ValueError) as error:
-        raise DataProblem(f"{path} cannot be read as text: {error}") from error
+    """Return a file's questions, one per line, without blank lines and those that begin with #."""
+    lines = path.read_text(encoding="utf-8").splitlines()
     return [line.strip() for line in lines if line.strip() and not line.startswith("#")]

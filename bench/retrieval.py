@@ -1,15 +1,17 @@
-"""Measure how well searches find what answers a question, beside plain baselines measured alike.
+"""Measure how well searches find what answers a question, over several kinds of talk, beside plain baselines.
 
-    python bench/retrieval.py DATA…                       # the embedder that the environment names
-    python bench/retrieval.py locomo.json --captions      # with what the photos show
-    python bench/retrieval.py paragraphs.json --paragraphs-as messages
-    python bench/retrieval.py DATA… --limit-questions 20 --modes words,both
+    python bench/retrieval.py DATA…                            # the embedder that the environment names
+    python bench/retrieval.py DATA… --limit-questions 20 --contexts
     python bench/retrieval.py DATA… --json > figures.json
 
-DATA is a LoCoMo file, whose dialogues become sessions of messages, or one of paragraphs and questions,
-whose paragraphs become memories (`question_sets.py` has the shapes). All files are filled in before the first
-question is asked, through the actions that the API uses, and asked through the real search: by words
-alone, by vectors alone, and by both. Neither data set is part of the project: their licences forbid it.
+DATA: LoCoMo (two people), BEAM (a person and an assistant), paragraphs with questions, or chat messages against
+memories (`chat_messages.json`, the only set that is part of the project, and the default); `question_sets.py` has
+the shapes. All are filled in before the first question is asked, through the actions that the API uses, and asked
+through the real search: by words alone, by vectors alone, and by both. Chat messages are also asked for a context,
+and what its layer of memories holds is counted. `--contexts` counts the evidence that contexts of several sizes hold.
+
+The summary compares both arms with BM25 and with the cosine of the same vectors. Its intervals resample
+conversations, or questions where a set is one collection.
 
 With a local model instead of `hashing`:
 
@@ -21,50 +23,52 @@ With a local model instead of `hashing`:
 """
 
 import argparse
-import json
-import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from functools import partial
 from pathlib import Path
+from statistics import fmean
 from typing import TYPE_CHECKING, Any, Final
 from uuid import NAMESPACE_URL, UUID, uuid5
 
 import harness
 import numpy as np
 from question_sets import (
+    APART,
     Collection,
     DataProblem,
     Dataset,
     Group,
-    Text,
+    Question,
     check_names,
     is_japanese,
-    read_dataset,
+    read_datasets,
     read_off_topic,
 )
 from rich.console import Console
 from rich.table import Table
 from scoring import (
+    COMPARED_DEPTH,
     DEPTH,
-    HIT_DEPTH,
     RECALL_DEPTHS,
     Asked,
+    Scorer,
+    auc,
     best_of,
     by_category,
-    character_grams,
+    by_collection,
+    conversation_scorers,
     cosines,
     figures,
-    paragraph_rankers,
+    fitting,
+    paired_difference,
+    paragraph_scorers,
     ranked,
     reached,
-    spread,
-    word_rankers,
-    words,
 )
 
 if TYPE_CHECKING:
+    from conversations.models import Session
     from memoryhub.auth.tenancy import Tenant
     from memoryhub.search.query import SearchQuery
     from memoryhub.tenancy.models import Actor
@@ -72,132 +76,129 @@ if TYPE_CHECKING:
 AGENT: Final = "bench"
 CHANNEL: Final = "web"
 BATCH: Final = 100
-MODES: Final = ("words", "vectors", "both")
-BY_SCORE: Final = "both, by final score"
+OURS: Final = "memoryhub"
+WORDS_ALONE: Final = "memoryhub, words alone"
+VECTORS_ALONE: Final = "memoryhub, vectors alone"
+BASELINES: Final = ("BM25", "BM25 + neighbours", "cosine")
 CANDIDATES: Final = 50
 """As many as the policy looks at before the final score decides."""
 
-COLUMNS: Final = (*(f"recall@{depth}" for depth in RECALL_DEPTHS), f"hit@{HIT_DEPTH}", "mrr")
+TOKEN_LIMITS: Final = (4_000, 8_000, 16_000)
+LAST_MESSAGES: Final = "last messages"
+COLUMNS: Final = (*(f"recall@{depth}" for depth in RECALL_DEPTHS), "mrr")
+OWN_SET: Final = Path(__file__).with_name("chat_messages.json")
+OFF_TOPIC: Final = Path(__file__).with_name("off_topic.txt")
 
-
-@dataclass(frozen=True)
-class Hits:
-    """What one search found: at most DEPTH text ids with their relevance, best first; and the ids by final score."""
-
-    relevances: Mapping[str, float]
-    by_score: tuple[str, ...] = ()
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """Return the ids by relevance."""
-        return tuple(self.relevances)
-
-    @property
-    def best(self) -> float:
-        """Return the relevance of the best, 0 where nothing was found."""
-        return max(self.relevances.values(), default=0.0)
+Tick = Callable[[int], None]
 
 
 @dataclass(frozen=True)
 class Filled:
-    """A collection as the server holds it: how it is searched, and its vectors in the order of its texts."""
+    """A collection as the server holds it: texts' ids by those of their rows, and vectors in the texts' order."""
 
+    dataset: Dataset
     collection: Collection
-    search: Callable[["SearchQuery"], Hits]
+    actor: "Actor"
+    names: Mapping[str, str]
     vectors: np.ndarray
 
+    @property
+    def tenant(self) -> "Tenant":
+        """Return the collection's actor as a caller of the API names it."""
+        from memoryhub.auth.tenancy import tenant_for_reading
 
-@dataclass(frozen=True)
-class Options:
-    """What was asked for on the command line."""
+        return tenant_for_reading(_principal(), AGENT, self.collection.name)
 
-    modes: tuple[str, ...]
-    paragraphs_as: str
-    off_topic: tuple[str, ...]
+    def search(self, query: "SearchQuery") -> dict[str, float]:
+        """Return the relevances of the DEPTH best texts, best first, and leave no trace of having asked."""
+        from conversations.actions.recall import search_messages
+        from strength.actions.search import MemorySearch, search_memories
+
+        if self.dataset.kind == "conversations":
+            messages = search_messages(actor_id=self.actor.id, query=query, limit=DEPTH)
+            return {self.names[str(each.message.id)]: each.relevance for each in messages}
+        found = search_memories(
+            tenant=self.tenant,
+            search=MemorySearch(query=query, limit=DEPTH, candidate_limit=CANDIDATES),
+            by=_principal(),
+            mark=False,
+            now=datetime.now(UTC),
+        ).found
+        return {self.names[str(each.memory.id)]: each.breakdown.relevance for each in found}
+
+    def entered(self, question: Question, session: "Session", **options: Any) -> tuple[tuple[str, ...], int]:
+        """Return which texts a dry run's context for a new message of the session holds, and its tokens."""
+        from conversations.actions.context import ContextRequest, assemble_context
+
+        request = ContextRequest(message=question.text, session=session, options=options)
+        assembly = assemble_context(
+            tenant=self.tenant, request=request, by=_principal(), now=datetime.now(UTC), dry_run=True
+        ).assembly
+        held = dict.fromkeys(item.source_id for item in assembly.items if item.included and item.source_id)
+        return tuple(self.names[name] for name in held if name in self.names), assembly.metadata.total_tokens
 
 
-def fill(dataset: Dataset, options: Options, tick: Callable[[int], None]) -> list[Filled]:
-    """Store a dataset's collections, one actor each; `tick` hears of every text that was stored."""
-    as_messages = dataset.is_conversations or options.paragraphs_as == "messages"
-    fill_one = fill_messages if as_messages else fill_memories
-    return [fill_one(collection, tick) for collection in dataset.collections]
-
-
-def fill_messages(collection: Collection, tick: Callable[[int], None]) -> Filled:
-    """Store a collection as messages, a session per group."""
+def fill(dataset: Dataset, collection: Collection, tick: Tick) -> Filled:
+    """Store a collection as an actor's messages or memories; `tick` hears of every text that was stored."""
     from conversations.models import MessageIndex
+    from memoryhub.auth.tenancy import actor_for_writing
+    from strength.models import MemoryIndex
 
-    actor = _actor(collection.name)
-    names: dict[UUID, str] = {}
-    for group in collection.groups:
-        for message_id, name in _stored_session(actor, collection, group, tick):
-            names[message_id] = name
-    stored = dict(_stored_vectors(MessageIndex, actor, names))
-    return Filled(collection, partial(_search_messages, actor.id, names), _in_order(collection, stored))
+    actor = actor_for_writing(_principal(), AGENT, collection.name, now=datetime.now(UTC))
+    if dataset.kind == "conversations":
+        rows = {}
+        for group in collection.groups:
+            rows.update(_store_session(actor, collection, group)[1])
+            tick(len(group.texts))
+        vectors = _stored_vectors(MessageIndex, actor, collection, rows)
+    else:
+        rows = dict(_store_memories(actor, collection, tick))
+        vectors = _stored_vectors(MemoryIndex, actor, collection, rows)
+    return Filled(dataset, collection, actor, {str(key): name for key, name in rows.items()}, vectors)
 
 
-def _stored_session(
-    actor: "Actor", collection: Collection, group: Group, tick: Callable[[int], None]
-) -> Iterator[tuple[UUID, str]]:
-    """Store a group's texts and yield their rows' ids with their own; what is there already stays."""
+def _store_session(actor: "Actor", collection: Collection, group: Group) -> tuple["Session", dict[UUID, str]]:
+    """Store a group as a session; return it, and the texts' ids by those of their rows. What is there stays."""
     from conversations.actions.messages import add_messages
     from conversations.actions.sessions import open_session
+    from conversations.domain.messages import NewMessage, Role
 
     key = uuid5(NAMESPACE_URL, f"{collection.name}/{group.name}")
     begun = group.texts[0].at if group.texts else datetime.now(UTC)
     session, _ = open_session(actor=actor, session_id=key, channel=CHANNEL, by=_principal(), now=begun)
+    rows = {}
     for start in range(0, len(group.texts), BATCH):
         texts = group.texts[start : start + BATCH]
-        batch = [_message(text) for text in texts]
+        batch = [
+            NewMessage(
+                role=Role(text.role),
+                content=text.content,
+                author=text.author,
+                client_message_id=text.id,
+                created_at=text.at,
+            )
+            for text in texts
+        ]
         added = add_messages(session=session, batch=batch, by=_principal(), now=texts[-1].at)
         for text, row in zip(texts, added.messages, strict=True):
-            _check_same(text, row.content)
-            yield row.id, text.id
-        tick(len(texts))
+            if text.content != row.content:
+                raise DataProblem(
+                    f"The text {text.id} is stored with other words: --keep names another's folder."
+                )
+            rows[row.id] = text.id
+    return session, rows
 
 
-def _message(text: Text) -> Any:
-    from conversations.domain.messages import NewMessage, Role
-
-    return NewMessage(
-        role=Role(text.role),
-        content=text.content,
-        author=text.author,
-        client_message_id=text.id,
-        created_at=text.at,
-    )
-
-
-def _check_same(text: Text, stored: str) -> None:
-    if stored != text.content:
-        raise DataProblem(
-            f"The text {text.id} is stored with other words: --keep names a folder that other options filled."
-        )
-
-
-def fill_memories(collection: Collection, tick: Callable[[int], None]) -> Filled:
-    """Store a collection's texts as memories, all of one age and one strength."""
-    from memoryhub.auth.tenancy import tenant_for_reading
+def _store_memories(actor: "Actor", collection: Collection, tick: Tick) -> Iterator[tuple[UUID, str]]:
+    """Store the texts as memories, all of one age and strength, so that relevance alone ranks them."""
     from strength.actions.memories import NewMemory, write_memory
     from strength.domain.memories import Kind
-    from strength.models import MemoryIndex
 
-    actor = _actor(collection.name)
-    names: dict[UUID, str] = {}
     for text in collection.texts:
         new = NewMemory(content=text.content, kind=Kind.FACT)
         memory, _ = write_memory(actor=actor, new=new, by=_principal(), now=text.at)
-        names[memory.id] = text.id
+        yield memory.id, text.id
         tick(1)
-    stored = dict(_stored_vectors(MemoryIndex, actor, names))
-    tenant = tenant_for_reading(_principal(), AGENT, collection.name)
-    return Filled(collection, partial(_search_memories, tenant, names), _in_order(collection, stored))
-
-
-def _actor(name: str) -> "Actor":
-    from memoryhub.auth.tenancy import actor_for_writing
-
-    return actor_for_writing(_principal(), AGENT, name, now=datetime.now(UTC))
 
 
 def _principal() -> Any:
@@ -207,194 +208,227 @@ def _principal() -> Any:
 
 
 def _stored_vectors(
-    index: type[Any], actor: "Actor", names: Mapping[UUID, str]
-) -> Iterator[tuple[str, list[float]]]:
-    """Yield the texts' ids and vectors as the server stored them, so that no vendor is asked twice."""
+    index: type[Any], actor: "Actor", collection: Collection, rows: Mapping[UUID, str]
+) -> np.ndarray:
+    """Return the vectors [text, dimension] as stored, so that no vendor is asked twice; zeros where there is none."""
     from memoryhub.embeddings.spaces import active_space
 
-    owner = f"{index.owner_field}_id"
-    rows = index.objects.filter(actor_id=actor.id, space=active_space()).exclude(vector=None)
-    for owner_id, vector in rows.values_list(owner, "vector"):
-        if owner_id in names:
-            yield names[owner_id], list(vector)
+    owner, space = f"{index.owner_field}_id", active_space()
+    stored = index.objects.filter(actor_id=actor.id, space=space).exclude(vector=None)
+    vectors = {rows[key]: list(vector) for key, vector in stored.values_list(owner, "vector") if key in rows}
+    return np.array([vectors.get(text.id, [0.0] * space.dimension) for text in collection.texts])
 
 
-def _in_order(collection: Collection, stored: Mapping[str, list[float]]) -> np.ndarray:
-    """Return the vectors [text, dimension]; zeros for a text that has none."""
-    from memoryhub.embeddings.spaces import active_space
+def query_of(question: Question) -> "SearchQuery":
+    """Return the query that the server builds for a message and the turns before it."""
+    from memoryhub.embeddings.spaces import text_query
 
-    nothing = [0.0] * active_space().dimension
-    return np.array([stored.get(text.id, nothing) for text in collection.texts])
-
-
-def _search_messages(actor_id: UUID, names: Mapping[UUID, str], query: "SearchQuery") -> Hits:
-    from conversations.actions.recall import search_messages
-
-    found = search_messages(actor_id=actor_id, query=query, limit=DEPTH)
-    return Hits({names[each.message.id]: each.relevance for each in found})
+    return text_query(question.text, turns=[(turn.role, turn.content) for turn in reversed(question.turns)])
 
 
-def _search_memories(tenant: "Tenant", names: Mapping[UUID, str], query: "SearchQuery") -> Hits:
-    """Ask without leaving a trace. Of one strength and age, the best by final score are those by relevance."""
-    from strength.actions.search import MemorySearch, search_memories
-
-    search = MemorySearch(query=query, limit=DEPTH, candidate_limit=CANDIDATES)
-    now = datetime.now(UTC)
-    found = search_memories(tenant=tenant, search=search, by=_principal(), mark=False, now=now).found
-    related = sorted(
-        found, key=lambda each: (-each.breakdown.relevance, -(each.breakdown.similarity_raw or 0))
-    )
-    by_score = tuple(names[each.memory.id] for each in found)
-    return Hits({names[each.memory.id]: each.breakdown.relevance for each in related}, by_score)
-
-
-def variants(query: "SearchQuery", modes: Iterable[str]) -> dict[str, "SearchQuery"]:
-    """Return the query by mode; by vectors alone, the cosine counts with its full weight."""
-    made = {"words": replace(query, vector=None), "vectors": replace(query, words=None), "both": query}
-    return {mode: made[mode] for mode in modes}
-
-
-def timed(ask: Callable[[], Any]) -> tuple[Any, float]:
-    """Return what a call returns, and the milliseconds it took."""
-    begun = time.perf_counter()
-    result = ask()
-    return result, (time.perf_counter() - begun) * 1000
+def variants(query: "SearchQuery") -> dict[str, "SearchQuery"]:
+    """Return the query by method; by vectors alone, the cosine counts with its full weight."""
+    return {
+        OURS: query,
+        WORDS_ALONE: replace(query, vector=None),
+        VECTORS_ALONE: replace(query, words=None),
+    }
 
 
 @dataclass
 class Measured:
-    """What asking brought: rankings and milliseconds by method, and how relevant the right texts were."""
+    """Rankings by method; relevances by method: of the right texts, and of the best for unanswerable questions."""
 
-    asked: dict[str, list[Asked]]
-    search_ms: dict[str, list[float]]
-    evidence: dict[str, list[float]]
-    query_ms: list[float]
+    asked: dict[str, list[Asked]] = field(default_factory=dict)
+    best: dict[str, list[float]] = field(default_factory=dict)
+    evidence: dict[str, list[float]] = field(default_factory=dict)
+    unanswerable: dict[str, list[float]] = field(default_factory=dict)
+    off_topic: dict[str, list[float]] = field(default_factory=dict)
 
-    @classmethod
-    def nothing(cls) -> "Measured":
-        """Return a measurement to fill."""
-        return cls({}, {}, {}, [])
-
-    def add(self, method: str, asked: Asked, milliseconds: float | None = None) -> None:
+    def add(self, method: str, asked: Asked) -> None:
         """Add one question's ranking."""
         self.asked.setdefault(method, []).append(asked)
-        if milliseconds is not None:
-            self.search_ms.setdefault(method, []).append(milliseconds)
 
 
-def ask_all(
-    dataset: Dataset, filled: Sequence[Filled], modes: Sequence[str], tick: Callable[[], None]
-) -> Measured:
-    """Ask every question of its collection, in every mode and of every baseline."""
-    from memoryhub.embeddings.spaces import text_query
-
-    measured = Measured.nothing()
-    text_query("The first query loads what later ones find loaded.")
+def ask_all(filled: Sequence[Filled], off_topic: Sequence[str], tick: Tick) -> Measured:
+    """Ask every question of its collection, by every method, and the off-topic ones of all collections."""
+    measured = Measured()
     for each in filled:
-        rankers = dict(baselines(dataset, each.collection))
+        scorers = baselines(each)
         for question in each.collection.questions:
-            query, milliseconds = timed(partial(text_query, question.text))
-            measured.query_ms.append(milliseconds)
-            empty = Asked(each.collection.name, question.category, question.evidence, ())
-            _ask_server(measured, each, query, empty, modes)
-            _ask_baselines(measured, each, query, empty, rankers, question.text)
-            tick()
+            _ask(measured, each, scorers, question)
+            tick(1)
+        strangers = [Question(text, frozenset()) for text in off_topic]
+        for into, questions in (
+            (measured.unanswerable, each.collection.unanswerable),
+            (measured.off_topic, strangers),
+        ):
+            for question in questions:
+                for method, query in variants(query_of(question)).items():
+                    into.setdefault(method, []).append(max(each.search(query).values(), default=0.0))
     return measured
 
 
-def _ask_server(
-    measured: Measured, filled: Filled, query: "SearchQuery", empty: Asked, modes: Sequence[str]
-) -> None:
-    for mode, variant in variants(query, modes).items():
-        hits, milliseconds = timed(partial(filled.search, variant))
-        measured.add(mode, replace(empty, found=hits.names), milliseconds)
-        right = max((hits.relevances.get(name, 0.0) for name in empty.evidence), default=0.0)
-        measured.evidence.setdefault(mode, []).append(right)
-        if mode == "both" and hits.by_score:
-            measured.add(BY_SCORE, replace(empty, found=hits.by_score))
-
-
-def _ask_baselines(
-    measured: Measured,
-    filled: Filled,
-    query: "SearchQuery",
-    empty: Asked,
-    rankers: Mapping[str, Callable[[str], tuple[str, ...]]],
-    text: str,
-) -> None:
-    for name, ranker in rankers.items():
-        measured.add(name, replace(empty, found=ranker(text)))
-    names = [each.id for each in filled.collection.texts]
+def _ask(measured: Measured, filled: Filled, scorers: Mapping[str, Scorer], question: Question) -> None:
+    query = query_of(question)
+    empty = Asked(filled.collection.name, question.category, question.evidence, ())
+    for method, variant in variants(query).items():
+        relevances = filled.search(variant)
+        measured.add(method, replace(empty, found=tuple(relevances)))
+        right = max((relevances.get(name, 0.0) for name in question.evidence), default=0.0)
+        measured.evidence.setdefault(method, []).append(right)
+        measured.best.setdefault(method, []).append(max(relevances.values(), default=0.0))
+    names = [text.id for text in filled.collection.texts]
+    # A plain search knows nothing of turns, but whoever asks it may put them before the message.
+    text = " ".join([*(turn.content for turn in question.turns), question.text])
+    for method, scorer in scorers.items():
+        measured.add(method, replace(empty, found=ranked(scorer(text), names)))
     scores = cosines(filled.vectors, query.vector) if query.vector else np.zeros(len(names))
     measured.add("cosine", replace(empty, found=ranked(scores, names)))
 
 
-def baselines(
-    dataset: Dataset, collection: Collection
-) -> Iterator[tuple[str, Callable[[str], tuple[str, ...]]]]:
-    """Yield a collection's baselines by name."""
-    texts = collection.texts
-    names, contents = [text.id for text in texts], [text.content for text in texts]
-    if dataset.is_conversations:
-        sizes = [len(group.texts) for group in collection.groups]
-        return word_rankers(names, contents, [text.author for text in texts], sizes)
-    return paragraph_rankers(names, contents, split=character_grams if dataset.is_japanese else words)
+def baselines(filled: Filled) -> dict[str, Scorer]:
+    """Return the baselines by name that score a collection's texts by their words."""
+    texts = filled.collection.texts
+    contents = [text.content for text in texts]
+    if filled.dataset.kind != "conversations":
+        return paragraph_scorers(contents)
+    sizes = [len(group.texts) for group in filled.collection.groups]
+    return conversation_scorers(contents, [text.author for text in texts], sizes)
 
 
-def ask_off_topic(
-    dataset: Dataset, filled: Sequence[Filled], options: Options, tick: Callable[[], None]
-) -> dict[str, list[float]]:
-    """Return, by mode, the best relevance of each question about nothing, asked of each collection."""
-    from memoryhub.embeddings.spaces import text_query
+def ask_contexts(filled: Sequence[Filled], tick: Tick) -> dict[int, dict[str, Any]]:
+    """Return, by token limit, the evidence that contexts hold, and that equally many tokens of plain choices hold."""
+    from conversations.domain.policy import DEFAULT_POLICY
 
-    best: dict[str, list[float]] = {mode: [] for mode in options.modes}
-    for text in in_its_language(dataset, options.off_topic):
-        for mode, query in variants(text_query(text), options.modes).items():
-            best[mode] += [each.search(query).best for each in filled]
-        tick()
-    return best
+    asked: dict[int, dict[str, list[Asked]]] = {limit: {} for limit in TOKEN_LIMITS}
+    tokens: dict[int, list[int]] = {limit: [] for limit in TOKEN_LIMITS}
+    for each in filled:
+        session, _ = _store_session(each.actor, each.collection, Group("asking", ()))
+        costs, choices = _costs(each), _choices(each)
+        for question in each.collection.questions:
+            empty = Asked(each.collection.name, question.category, question.evidence, ())
+            orders = {name: choice(question.text) for name, choice in choices.items()}
+            for limit in TOKEN_LIMITS:
+                max_tokens = round(limit / DEFAULT_POLICY.token_safety_margin)
+                found, used = each.entered(question, session, max_tokens=max_tokens)
+                tokens[limit].append(used)
+                held = {OURS: found, **{name: fitting(costs, order, limit) for name, order in orders.items()}}
+                for method, names in held.items():
+                    asked[limit].setdefault(method, []).append(replace(empty, found=names))
+            tick(1)
+    return {limit: _coverage(asked[limit], fmean(tokens[limit])) for limit in TOKEN_LIMITS}
 
 
-def in_its_language(dataset: Dataset, questions: Sequence[str]) -> list[str]:
-    """Return the questions that a dataset of this language is asked."""
-    return [text for text in questions if is_japanese(text) == dataset.is_japanese]
+def _costs(filled: Filled) -> dict[str, int]:
+    """Return the tokens of each text with its speaker, by the counter that contexts are counted with."""
+    from memoryhub.llm.client import counter_in_use
+
+    count = counter_in_use().count
+    return {text.id: count(f"{text.author or text.role}: {text.content}") for text in filled.collection.texts}
 
 
-def report(dataset: Dataset, measured: Measured, off_topic: Mapping[str, list[float]]) -> dict[str, Any]:
-    """Return a dataset's figures as they are printed."""
-    kept = _without_worse_baselines(measured.asked)
+def _choices(filled: Filled) -> dict[str, Callable[[str], Sequence[str]]]:
+    """Return the plain choices by name: the order in which each takes messages for a question."""
+    names = [text.id for text in filled.collection.texts]
+    bm25 = baselines(filled)["BM25"]
     return {
-        "file": str(dataset.path),
-        "kind": "conversations" if dataset.is_conversations else "paragraphs",
+        LAST_MESSAGES: lambda query: names[::-1],
+        "BM25": lambda query: ranked(bm25(query), names, depth=None),
+    }
+
+
+def _coverage(asked: Mapping[str, Sequence[Asked]], tokens: float) -> dict[str, Any]:
+    """Return the shares of evidence by method, and how the server's differs from the others'."""
+    return {
+        "tokens": tokens,
+        "messages": fmean(len(question.found) for question in asked[OURS]),
+        "evidence": {
+            name: fmean(each.recall(None) for each in questions) for name, questions in asked.items()
+        },
+        "differences": {
+            name: paired_difference(asked[OURS], questions, depth=None)
+            for name, questions in asked.items()
+            if name != OURS
+        },
+    }
+
+
+def ask_messages(filled: Filled) -> list[dict[str, Any]]:
+    """Return, by split and type, how many of a chat message's memories its context holds, and how many others.
+
+    Every message is asked in a session of its own, which holds the turns before it.
+    """
+    cells: dict[tuple[str, str], list[tuple[int, int, int]]] = {}
+    collection = filled.collection
+    for place, question in enumerate((*collection.questions, *collection.unanswerable)):
+        session, _ = _store_session(filled.actor, collection, Group(f"case-{place}", question.turns))
+        found, _ = filled.entered(question, session)
+        right = len(question.evidence.intersection(found))
+        counts = (right, len(question.evidence), len(found) - right)
+        types = [question.category]
+        if question.evidence:
+            types += ["all that need any"] + ["all but those apart"] * (question.category not in APART)
+        for name in types:
+            cells.setdefault((question.split, name), []).append(counts)
+    return [
+        {
+            "split": split,
+            "type": name,
+            "messages": len(counts),
+            "right": sum(each[0] for each in counts) / max(1, sum(each[1] for each in counts)),
+            "irrelevant": fmean(each[2] for each in counts),
+        }
+        for (split, name), counts in sorted(cells.items())
+    ]
+
+
+def report(dataset: Dataset, measured: Measured) -> dict[str, Any]:
+    """Return a data set's figures as they are printed."""
+    asked = _without_worse_baselines(measured.asked)
+    relevances = {
+        "questions, best right text": measured.evidence,
+        "unanswerable, best text": measured.unanswerable,
+        "off-topic, best text": measured.off_topic,
+    }
+    return {
+        "name": dataset.name,
+        "kind": dataset.kind,
         "collections": len(dataset.collections),
         "texts": sum(len(collection.texts) for collection in dataset.collections),
         "questions": sum(len(collection.questions) for collection in dataset.collections),
         "evidence_left_out": dataset.evidence_left_out,
         "questions_left_out": dataset.questions_left_out,
-        "query_ms": harness.percentiles(measured.query_ms),
-        "methods": {name: _method(asked, measured.search_ms.get(name)) for name, asked in kept.items()},
+        "methods": {
+            method: {
+                "overall": figures(questions),
+                "categories": by_category(questions),
+                "collections": by_collection(questions),
+                "behind": None if method == OURS else paired_difference(asked[OURS], questions),
+            }
+            for method, questions in asked.items()
+        },
         "floors": {
-            "off_topic": {mode: reached(values, floors()) for mode, values in off_topic.items() if values},
-            "evidence": {mode: reached(values, floors()) for mode, values in measured.evidence.items()},
+            kind: {method: reached(values, floors()) for method, values in by_method.items()}
+            for kind, by_method in relevances.items()
+            if by_method
+        },
+        "auc": {
+            method: auc(measured.best[method], values) for method, values in measured.unanswerable.items()
         },
     }
 
 
 def _without_worse_baselines(asked: Mapping[str, list[Asked]]) -> dict[str, list[Asked]]:
-    """Keep the best of the BM25s that differ in their constants alone: the hardest to beat."""
-    tried = {name: rankings for name, rankings in asked.items() if name.startswith("BM25 k1=")}
+    """Keep, as BM25, the best of those that differ in their constants alone: the hardest to beat."""
+    tried = {name: questions for name, questions in asked.items() if name.startswith("BM25 k1=")}
     if not tried:
         return dict(asked)
     best = best_of(tried)
-    return {name: rankings for name, rankings in asked.items() if name not in tried or name == best}
-
-
-def _method(asked: Sequence[Asked], search_ms: Sequence[float] | None) -> dict[str, Any]:
     return {
-        "overall": figures(asked),
-        "categories": by_category(asked),
-        "spread": spread(asked),
-        "search_ms": harness.percentiles(search_ms) if search_ms else None,
+        "BM25" if name == best else name: questions
+        for name, questions in asked.items()
+        if name not in tried or name == best
     }
 
 
@@ -415,69 +449,107 @@ def embedder() -> dict[str, Any]:
     return {name: getattr(active_space(), name) for name in names}
 
 
-def show(console: Console, result: Mapping[str, Any]) -> None:
-    """Print all figures as tables."""
+def show(result: Mapping[str, Any], console: Console) -> None:
+    """Print all figures as tables, the summary last."""
     made_by = result["embedder"]
     console.print(
         f"Embedder: {made_by['provider']}, model {made_by['model'] or '–'}, {made_by['dimension']} dimensions; "
         f"bounds {made_by['cosine_low']:g} to {made_by['cosine_high']:g}, weight {made_by['vector_weight']:g}"
     )
-    for dataset in result["datasets"]:
-        _show_dataset(console, dataset)
-
-
-def _show_dataset(console: Console, data: Mapping[str, Any]) -> None:
+    for data in result["datasets"]:
+        console.print(
+            f"\n[bold]{data['name']}[/bold]: {data['collections']} collections, {data['texts']} texts, "
+            f"{data['questions']} questions; left out: {data['evidence_left_out']} evidence ids that name no text, "
+            f"{data['questions_left_out']} questions without evidence"
+        )
+        console.print(_quality_table(data["methods"]))
+        if data["collections"] > 1:
+            console.print(_collection_table(data["methods"]))
+        console.print(_floor_table(data["floors"], data["auc"]))
+        if "messages" in data:
+            console.print(_message_table(data["messages"]))
+    if any("contexts" in data for data in result["datasets"]):
+        console.print(_context_table(result["datasets"]))
+    console.print(_summary_table(result["datasets"]))
     console.print(
-        f"\n[bold]{data['file']}[/bold]: {data['collections']} collections, {data['texts']} texts, "
-        f"{data['questions']} questions; left out: {data['evidence_left_out']} evidence ids that name no text, "
-        f"{data['questions_left_out']} questions without evidence"
+        f"Ours − theirs: recall@{COMPARED_DEPTH} of {OURS} minus that of the method, with 95 % intervals by bootstrap "
+        "over conversations (over questions where a set is one collection)."
     )
-    console.print(f"Building a query: p50 {data['query_ms']['p50']} ms, p95 {data['query_ms']['p95']} ms")
-    console.print(_quality_table(data["methods"]))
-    if data["collections"] > 1:
-        console.print(_spread_table(data["methods"]))
-    console.print(_floor_table(data["floors"]))
 
 
 def _quality_table(methods: Mapping[str, Any]) -> Table:
-    table = _table("Found, by category", "", "questions", *COLUMNS, "search p50 ms", "p95 ms")
-    categories = next(iter(methods.values()))["categories"]
-    for category in ("all", *categories):
+    table = _table("Found, by category", "", "questions", *COLUMNS)
+    for category in ("all", *methods[OURS]["categories"]):
         for name, method in methods.items():
             values = method["overall"] if category == "all" else method["categories"][category]
-            shown = [f"{values[column]:.3f}" for column in COLUMNS]
-            timings = method["search_ms"] if category == "all" else None
-            table.add_row(category, name, str(values["questions"]), *shown, *_two(timings))
+            table.add_row(category, name, str(values["questions"]), *_numbers(values[key] for key in COLUMNS))
         table.add_section()
     return table
 
 
-def _two(timings: Mapping[str, float] | None) -> tuple[str, str]:
-    return (f"{timings['p50']:.1f}", f"{timings['p95']:.1f}") if timings else ("", "")
-
-
-def _spread_table(methods: Mapping[str, Any]) -> Table:
-    collections = next(iter(methods.values()))["spread"]["collections"]
-    table = _table(f"recall@{HIT_DEPTH} by conversation", *collections, "mean", "min", "max", "sd")
+def _collection_table(methods: Mapping[str, Any]) -> Table:
+    table = _table(f"recall@{COMPARED_DEPTH} by conversation", *methods[OURS]["collections"])
     for name, method in methods.items():
-        values = method["spread"]
-        shown = [*values["collections"].values(), values["mean"], values["min"], values["max"], values["sd"]]
-        table.add_row(name, *(f"{value:.3f}" for value in shown))
+        table.add_row(name, *_numbers(method["collections"].values()))
     return table
 
 
-def _floor_table(measured: Mapping[str, Mapping[str, Any]]) -> Table:
-    names = {"off_topic": "off-topic, best text", "evidence": "questions, best right text"}
-    columns = [f"≥ {floor}" for floor in next(iter(measured["evidence"].values()))["reached"]]
-    table = _table("Relevance, and how many reach the floors", "", "asked", "p95", "max", *columns)
-    for kind, by_mode in measured.items():
-        for mode, values in by_mode.items():
-            shown = (f"{values['p95']:.3f}", f"{values['max']:.3f}")
+def _floor_table(measured: Mapping[str, Mapping[str, Any]], aucs: Mapping[str, float]) -> Table:
+    columns = [f"≥ {floor:g}" for floor in floors()]
+    table = _table("Relevance, and how many reach the floors", "", "asked", "p95", "max", *columns, "AUC")
+    for kind, by_method in measured.items():
+        for method, values in by_method.items():
+            score = _numbers([aucs[method]]) if kind.startswith("unanswerable") else [""]
+            counts = map(str, values["reached"].values())
             table.add_row(
-                names[kind], mode, str(values["asked"]), *shown, *map(str, values["reached"].values())
+                kind, method, str(values["asked"]), *_numbers((values["p95"], values["max"])), *counts, *score
             )
         table.add_section()
     return table
+
+
+def _message_table(cells: Sequence[Mapping[str, Any]]) -> Table:
+    table = _table("Memories in contexts of chat messages", "", "messages", "right", "irrelevant a message")
+    for cell in cells:
+        right = "–" if cell["type"] == "none" else f"{cell['right']:.3f}"
+        table.add_row(cell["split"], cell["type"], str(cell["messages"]), right, f"{cell['irrelevant']:.2f}")
+    return table
+
+
+def _context_table(datasets: Sequence[Mapping[str, Any]]) -> Table:
+    table = _table(
+        "Evidence in contexts", "limit", "tokens", "messages", "", "evidence", "ours − theirs [95 %]"
+    )
+    for data in datasets:
+        for limit, held in data.get("contexts", {}).items():
+            for method, share in held["evidence"].items():
+                sizes = [f"{held['tokens']:.0f}", f"{held['messages']:.1f}"] if method == OURS else ["", ""]
+                difference = held["differences"].get(method)
+                table.add_row(data["name"], str(limit), *sizes, method, f"{share:.3f}", _interval(difference))
+        table.add_section()
+    return table
+
+
+def _summary_table(datasets: Sequence[Mapping[str, Any]]) -> Table:
+    table = _table("Summary", "", "questions", *COLUMNS, "ours − theirs, @10 [95 %]")
+    for data in datasets:
+        for name in (OURS, *BASELINES):
+            if name in data["methods"]:
+                method = data["methods"][name]
+                values = _numbers(method["overall"][key] for key in COLUMNS)
+                table.add_row(
+                    data["name"], name, str(data["questions"]), *values, _interval(method["behind"])
+                )
+        table.add_section()
+    return table
+
+
+def _numbers(values: Any) -> list[str]:
+    return [f"{value:.3f}" for value in values]
+
+
+def _interval(difference: Sequence[float] | None) -> str:
+    return "" if difference is None else "{:+.3f} [{:+.3f}, {:+.3f}]".format(*difference)
 
 
 def _table(title: str, *columns: str) -> Table:
@@ -488,14 +560,31 @@ def _table(title: str, *columns: str) -> Table:
     return table
 
 
-def measure(datasets: Sequence[Dataset], options: Options, *, quiet: bool) -> dict[str, Any]:
-    """Fill in all datasets, then ask all questions; return the figures."""
+def measure(
+    datasets: Sequence[Dataset], off_topic: Sequence[str], *, contexts: bool, quiet: bool
+) -> dict[str, Any]:
+    """Fill in all data sets, then ask all questions; return the figures."""
     with harness.progress(quiet) as bar:
-        filled = [_fill_with_bar(bar, dataset, options) for dataset in datasets]
+
+        def counted(dataset: Dataset, doing: str, total: int) -> Tick:
+            task = bar.add_task(f"{dataset.name}: {doing}", total=total)
+            return lambda count: bar.advance(task, count)
+
+        filled = []
+        for dataset in datasets:
+            tick = counted(dataset, "storing", sum(len(each.texts) for each in dataset.collections))
+            filled.append([fill(dataset, collection, tick) for collection in dataset.collections])
         _settle()
-        results = [
-            _ask_with_bar(bar, dataset, each, options) for dataset, each in zip(datasets, filled, strict=True)
-        ]
+        results = []
+        for dataset, each in zip(datasets, filled, strict=True):
+            questions = sum(len(collection.questions) for collection in dataset.collections)
+            strangers = [text for text in off_topic if is_japanese(text) == dataset.is_japanese]
+            result = report(dataset, ask_all(each, strangers, counted(dataset, "asking", questions)))
+            if dataset.kind == "chat messages":
+                result["messages"] = ask_messages(each[0])
+            if contexts and dataset.kind == "conversations":
+                result["contexts"] = ask_contexts(each, counted(dataset, "contexts", questions))
+            results.append(result)
     return {"embedder": embedder(), "datasets": results}
 
 
@@ -510,73 +599,31 @@ def _settle() -> None:
         cursor.execute("ANALYZE")
 
 
-def _fill_with_bar(bar: Any, dataset: Dataset, options: Options) -> list[Filled]:
-    total = sum(len(collection.texts) for collection in dataset.collections)
-    task = bar.add_task(f"{dataset.path.name}: storing", total=total)
-    return fill(dataset, options, lambda count: bar.advance(task, count))
-
-
-def _ask_with_bar(bar: Any, dataset: Dataset, filled: Sequence[Filled], options: Options) -> dict[str, Any]:
-    questions = sum(len(collection.questions) for collection in dataset.collections)
-    off_topic = len(in_its_language(dataset, options.off_topic))
-    task = bar.add_task(f"{dataset.path.name}: asking", total=questions + off_topic)
-    tick = partial(bar.advance, task)
-    measured = ask_all(dataset, filled, options.modes, tick)
-    return report(dataset, measured, ask_off_topic(dataset, filled, options, tick))
-
-
-def _modes(text: str) -> tuple[str, ...]:
-    chosen = tuple(mode for mode in MODES if mode in text.split(","))
-    if not chosen or len(chosen) != len(set(text.split(","))):
-        raise argparse.ArgumentTypeError(f"must be some of {','.join(MODES)}")
-    return chosen
-
-
-def _positive(text: str) -> int:
-    number = int(text)
-    if number < 1:
-        raise argparse.ArgumentTypeError("must be at least 1")
-    return number
-
-
-def parser() -> argparse.ArgumentParser:
-    """Return what reads the command line."""
-    made = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    made.add_argument("data", nargs="+", type=Path, help="a LoCoMo file, or one of paragraphs and questions")
-    made.add_argument("--captions", action="store_true", help="add to a message what its photo shows")
-    made.add_argument("--paragraphs-as", choices=("memories", "messages"), default="memories")
-    made.add_argument("--modes", type=_modes, default=MODES, help="of words,vectors,both; default: all")
-    made.add_argument(
-        "--limit-questions", type=_positive, metavar="N", help="of each conversation or file of paragraphs"
-    )
-    made.add_argument(
-        "--off-topic",
-        type=Path,
-        metavar="FILE",
-        default=Path(__file__).with_name("off_topic.txt"),
-        help="questions that nothing answers, one per line",
-    )
-    harness.common_arguments(made)
-    return made
-
-
 def main() -> None:
     """Measure what the command line names, and print the figures."""
-    given = parser().parse_args()
+    parser = harness.parser_of(__doc__)
+    parser.add_argument(
+        "data",
+        nargs="*",
+        type=Path,
+        default=[OWN_SET],
+        help="files, and folders of BEAM; default: chat messages",
+    )
+    parser.add_argument(
+        "--limit-questions", type=harness.positive, metavar="N", help="of each conversation or file"
+    )
+    parser.add_argument("--contexts", action="store_true", help="ask for contexts of conversations as well")
+    harness.common_arguments(parser)
+    given: argparse.Namespace = parser.parse_args()
     try:
-        datasets = [
-            read_dataset(path, captions=given.captions, limit=given.limit_questions) for path in given.data
-        ]
+        datasets = [each for path in given.data for each in read_datasets(path, limit=given.limit_questions)]
         check_names(datasets)
-        options = Options(given.modes, given.paragraphs_as, tuple(read_off_topic(given.off_topic)))
         with harness.installation(database_url=given.database_url, keep=given.keep):
-            result = measure(datasets, options, quiet=given.json)
+            off_topic = read_off_topic(OFF_TOPIC)
+            result = measure(datasets, off_topic, contexts=given.contexts, quiet=given.json)
+            harness.tell(result, given, show)
     except DataProblem as problem:
         raise SystemExit(str(problem)) from problem
-    if given.json:
-        print(json.dumps(result, indent=2, ensure_ascii=False))
-    else:
-        show(harness.console(), result)
 
 
 if __name__ == "__main__":

@@ -8,9 +8,9 @@ import math
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from statistics import fmean, stdev
+from statistics import fmean
 from typing import Final
 
 import numpy as np
@@ -20,7 +20,8 @@ DEPTH: Final = 20
 """How many results every ranking has, at most."""
 
 RECALL_DEPTHS: Final = (1, 5, 10, 20)
-HIT_DEPTH: Final = 10
+COMPARED_DEPTH: Final = 10
+RESAMPLES, SEED = 2_000, 7
 NEIGHBOUR_SHARE: Final = 0.5
 K1, B = 1.2, 0.75
 PARAGRAPH_K1: Final = (0.8, 1.2, 1.5, 2.0)
@@ -28,7 +29,7 @@ PARAGRAPH_B: Final = (0.4, 0.75)
 
 Scores = NDArray[np.float64]
 _WORD = re.compile(r"\w+")
-_SPACE = re.compile(r"\s+")
+_JAPANESE = re.compile(r"[\u3041-\u30ff\u3400-\u9fff]")
 
 
 @dataclass(frozen=True)
@@ -40,13 +41,9 @@ class Asked:
     evidence: frozenset[str]
     found: tuple[str, ...]
 
-    def recall(self, depth: int) -> float:
-        """Return the share of the evidence among the first `depth` results."""
+    def recall(self, depth: int | None) -> float:
+        """Return the share of the evidence among the first `depth` results, or all."""
         return len(self.evidence.intersection(self.found[:depth])) / len(self.evidence)
-
-    def hit(self, depth: int) -> float:
-        """Return 1 where any of the evidence is among the first `depth` results, else 0."""
-        return float(not self.evidence.isdisjoint(self.found[:depth]))
 
     def reciprocal_rank(self) -> float:
         """Return 1 / the place of the first evidence, 0 where none was found."""
@@ -55,14 +52,13 @@ class Asked:
 
 
 def figures(asked: Sequence[Asked]) -> dict[str, float]:
-    """Return the mean recall, hits and reciprocal rank of at least one question, each in [0, 1]."""
+    """Return the mean recall and reciprocal rank of at least one question, each in [0, 1]."""
     recalls = {
         f"recall@{depth}": fmean(question.recall(depth) for question in asked) for depth in RECALL_DEPTHS
     }
     return {
         "questions": len(asked),
         **recalls,
-        f"hit@{HIT_DEPTH}": fmean(question.hit(HIT_DEPTH) for question in asked),
         "mrr": fmean(question.reciprocal_rank() for question in asked),
     }
 
@@ -75,22 +71,50 @@ def by_category(asked: Sequence[Asked]) -> dict[str, dict[str, float]]:
     }
 
 
-def spread(asked: Sequence[Asked], depth: int = HIT_DEPTH) -> dict[str, object]:
-    """Return the mean recall of each collection, and their mean, extremes and standard deviation (n − 1)."""
+def by_collection(asked: Sequence[Asked], depth: int = COMPARED_DEPTH) -> dict[str, float]:
+    """Return the mean recall of each collection, in the order in which they were asked."""
     names = dict.fromkeys(question.collection for question in asked)
-    recalls = {
+    return {
         name: fmean(question.recall(depth) for question in asked if question.collection == name)
         for name in names
     }
-    values = list(recalls.values())
-    deviation = stdev(values) if len(values) > 1 else 0.0
-    return {
-        "collections": recalls,
-        "mean": fmean(values),
-        "min": min(values),
-        "max": max(values),
-        "sd": deviation,
-    }
+
+
+def paired_difference(
+    ours: Sequence[Asked], theirs: Sequence[Asked], depth: int | None = COMPARED_DEPTH
+) -> tuple[float, float, float]:
+    """Return how much more recall one method has than another over the same questions, and a 95 % interval.
+
+    Whole collections are resampled, for the questions of one conversation resemble each other; single questions
+    where there is but one collection (percentile bootstrap, Efron 1979).
+    """
+    differences = np.array(
+        [one.recall(depth) - other.recall(depth) for one, other in zip(ours, theirs, strict=True)]
+    )
+    names = [question.collection for question in ours]
+    _, units = np.unique(names, return_inverse=True)
+    if len(set(names)) == 1:
+        units = np.arange(len(names))
+    sums, counts = np.bincount(units, weights=differences), np.bincount(units)
+    drawn = np.random.default_rng(SEED).integers(len(counts), size=(RESAMPLES, len(counts)))
+    low, high = np.percentile(sums[drawn].sum(axis=1) / counts[drawn].sum(axis=1), (2.5, 97.5))
+    return float(differences.mean()), float(low), float(high)
+
+
+def auc(answerable: Sequence[float], unanswerable: Sequence[float]) -> float:
+    """Return the chance that an answerable question scores above an unanswerable one; equals count half."""
+    differences = np.subtract.outer(np.asarray(answerable), np.asarray(unanswerable))
+    return float(np.mean((differences > 0) + 0.5 * (differences == 0)))
+
+
+def fitting(costs: Mapping[str, int], order: Sequence[str], limit: int) -> tuple[str, ...]:
+    """Return the texts that a greedy choice in the given order takes, each where it still fits the limit."""
+    taken = []
+    for name in order:
+        if costs[name] <= limit:
+            taken.append(name)
+            limit -= costs[name]
+    return tuple(taken)
 
 
 def reached(relevances: Sequence[float], floors: Sequence[float]) -> dict[str, object]:
@@ -103,15 +127,14 @@ def reached(relevances: Sequence[float], floors: Sequence[float]) -> dict[str, o
     }
 
 
-def words(text: str) -> list[str]:
-    r"""Return the lower-case runs of \w: what the plainest search takes for words."""
-    return _WORD.findall(text.lower())
+def terms(text: str) -> list[str]:
+    r"""Return the lower-case runs of \w; of a run with kana or kanji, the single characters and pairs."""
+    runs = _WORD.findall(unicodedata.normalize("NFKC", text).lower())
+    return [term for run in runs for term in (_grams(run) if _JAPANESE.search(run) else [run])]
 
 
-def character_grams(text: str) -> list[str]:
-    """Return the single characters and pairs of a text, widths and case made equal, white space dropped."""
-    plain = _SPACE.sub("", unicodedata.normalize("NFKC", text).lower())
-    return [*plain, *(plain[at : at + 2] for at in range(len(plain) - 1))]
+def _grams(run: str) -> list[str]:
+    return [*run, *(run[at : at + 2] for at in range(len(run) - 1))]
 
 
 class BM25:
@@ -164,46 +187,42 @@ def cosines(vectors: NDArray[np.float64], query: Sequence[float]) -> Scores:
     return np.divide(vectors @ np.asarray(query), lengths, out=np.zeros(len(vectors)), where=lengths > 0)
 
 
-def ranked(scores: Scores, names: Sequence[str]) -> tuple[str, ...]:
+def ranked(scores: Scores, names: Sequence[str], depth: int | None = DEPTH) -> tuple[str, ...]:
     """Return the names of the best scores above 0, best first, the earlier text first where two are equal."""
-    best = np.argsort(-scores, kind="stable")[:DEPTH]
+    best = np.argsort(-scores, kind="stable")[:depth]
     return tuple(names[place] for place in best if scores[place] > 0)
 
 
-Ranker = Callable[[str], tuple[str, ...]]
+Scorer = Callable[[str], Scores]
 
 
-def word_rankers(
-    names: Sequence[str], texts: Sequence[str], authors: Sequence[str], sizes: Sequence[int]
-) -> Iterator[tuple[str, Ranker]]:
-    """Yield conversations' baselines by name: BM25 over words, with and without authors and neighbours."""
+def conversation_scorers(
+    texts: Sequence[str], authors: Sequence[str], sizes: Sequence[int]
+) -> dict[str, Scorer]:
+    """Return conversations' baselines by name; neighbours count together with authors' names, which is better."""
     said = [f"{author}: {text}" for author, text in zip(authors, texts, strict=True)]
-    for label, documents in (("BM25", texts), ("BM25, author's name too", said)):
-        index = BM25([words(document) for document in documents])
-        yield label, lambda query, index=index: ranked(index.scores(words(query)), names)
-        yield (
-            f"{label}, neighbours",
-            lambda query, index=index: ranked(with_neighbours(index.scores(words(query)), sizes), names),
-        )
+    alone, together = BM25(list(map(terms, texts))), BM25(list(map(terms, said)))
+    return {
+        "BM25": lambda query: alone.scores(terms(query)),
+        "BM25 + neighbours": lambda query: with_neighbours(together.scores(terms(query)), sizes),
+    }
 
 
-def paragraph_rankers(
-    names: Sequence[str], texts: Sequence[str], *, split: Callable[[str], list[str]]
-) -> Iterator[tuple[str, Ranker]]:
-    """Yield paragraphs' baselines by name: BM25 over the given terms, for each pair of k1 and b."""
-    index = BM25([split(text) for text in texts])
-    for k1 in PARAGRAPH_K1:
-        for b in PARAGRAPH_B:
-            yield (
-                f"BM25 k1={k1} b={b}",
-                lambda query, k1=k1, b=b: ranked(index.scores(split(query), k1=k1, b=b), names),
-            )
+def paragraph_scorers(texts: Sequence[str]) -> dict[str, Scorer]:
+    """Return the baselines of texts that stand for themselves: BM25 for each pair of k1 and b."""
+    index = BM25(list(map(terms, texts)))
+    return {
+        f"BM25 k1={k1} b={b}": lambda query, k1=k1, b=b: index.scores(terms(query), k1=k1, b=b)
+        for k1 in PARAGRAPH_K1
+        for b in PARAGRAPH_B
+    }
 
 
 def best_of(candidates: Mapping[str, Sequence[Asked]]) -> str:
     """Return the name of the ranking that puts the most evidence first; reciprocal rank decides between equals."""
-    return max(candidates, key=lambda name: _first(figures(candidates[name])))
 
+    def first(name: str) -> tuple[float, float]:
+        values = figures(candidates[name])
+        return values["recall@1"], values["mrr"]
 
-def _first(values: Mapping[str, float]) -> tuple[float, float]:
-    return values["recall@1"], values["mrr"]
+    return max(candidates, key=first)

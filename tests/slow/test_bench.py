@@ -48,6 +48,37 @@ PARAGRAPHS = {
         {"question": "滋賀県にある湖は", "paragraph": 2},
     ],
 }
+CHAT = [
+    {
+        "batch_number": 1,
+        "turns": [
+            [
+                {
+                    "role": "user",
+                    "id": 0,
+                    "time_anchor": "March-15-2024",
+                    "content": "I sold the tandem. ->-> 1,1",
+                },
+                {"role": "assistant", "id": 1, "content": "A pity, it was a fine bicycle."},
+            ]
+        ],
+    }
+]
+PROBES = {
+    "abstention": [{"question": "Who won the regatta?"}],
+    "information_extraction": [{"question": "Did I sell the tandem?", "source_chat_ids": [0]}],
+}
+MESSAGES = {
+    "memories": [{"id": "m1", "text": "The user's cat Goma is allergic to salmon."}],
+    "distractors": [{"id": "d1", "text": "The user's garage door is painted green."}],
+    "cases": [
+        {
+            "id": "c1", "split": "dev", "type": "follow_up", "note": "the cat", "right": ["m1"],
+            "turns": [{"role": "user", "text": "Which food is Goma the cat allergic to?"}], "message": "And why?",
+        },
+        {"id": "c2", "split": "test", "type": "none", "note": "", "right": [], "turns": [], "message": "Hi!"},
+    ],
+}  # fmt: skip
 
 
 def of_its_own() -> dict[str, str]:
@@ -71,15 +102,28 @@ def figures(name: str, *arguments: str) -> dict[str, Any]:
     return answer
 
 
-def test_retrieval_measures_both_kinds_of_data(tmp_path: Path) -> None:
-    dialogues, paragraphs = tmp_path / "dialogues.json", tmp_path / "paragraphs.json"
-    dialogues.write_text(json.dumps([DIALOGUE]))
-    paragraphs.write_text(json.dumps(PARAGRAPHS))
+def test_retrieval_measures_every_kind_of_data(tmp_path: Path) -> None:
+    chat = tmp_path / "chats" / "1"
+    (chat / "probing_questions").mkdir(parents=True)
+    contents = {
+        "dialogues.json": [DIALOGUE], "chats/1/chat.json": CHAT, "paragraphs.json": PARAGRAPHS,
+        "chats/1/probing_questions/probing_questions.json": PROBES, "messages.json": MESSAGES,
+    }  # fmt: skip
+    for name, content in contents.items():
+        (tmp_path / name).write_text(json.dumps(content))
+    data = [str(tmp_path / name) for name in ("dialogues.json", "chats", "paragraphs.json", "messages.json")]
 
-    told = json.dumps(figures("retrieval", str(dialogues), str(paragraphs)))
+    found = figures("retrieval", *data, "--contexts")
 
-    assert '"recall@10": 1.0' in told
-    assert "hashing" in told
+    assert found["embedder"]["provider"] == "hashing"
+    sets = {each["name"]: each for each in found["datasets"]}
+    assert list(sets) == ["dialogues", "chats", "paragraphs", "messages-1", "messages-2"]
+    assert [each["methods"]["memoryhub"]["overall"]["recall@10"] for each in sets.values()] == [1.0] * 5
+    assert [sets[name]["contexts"]["4000"]["evidence"] for name in ("dialogues", "chats")] == [
+        {"memoryhub": 1.0, "last messages": 1.0, "BM25": 1.0}
+    ] * 2
+    follow_up = next(each for each in sets["messages-2"]["messages"] if each["type"] == "follow_up")
+    assert (follow_up["right"], follow_up["irrelevant"]) == (1.0, 0.0)
 
 
 def test_retrieval_refuses_what_is_no_data(tmp_path: Path) -> None:
