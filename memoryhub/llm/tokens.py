@@ -218,12 +218,15 @@ def o200k_base() -> tiktoken.Encoding:
 
 @cache
 def _build() -> tiktoken.Encoding:
-    return tiktoken.Encoding(
+    encoding = tiktoken.Encoding(
         "o200k_base",
         pat_str=PATTERN,
         mergeable_ranks=parse_ranks(verified(read_compressed())),
         special_tokens=SPECIAL_TOKENS,
     )
+    # tiktoken's core has a copy of its own; this one, 28 MB, would serve pickling alone.
+    encoding._mergeable_ranks = {}
+    return encoding
 
 
 def read_compressed() -> bytes:
