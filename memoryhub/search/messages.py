@@ -42,11 +42,14 @@ ASSISTANT_SHARE: Final = 0.5
 FADING: Final = 0.7
 """What a turn's terms keep where the message itself says nothing: by role, and less with each exchange before."""
 
-MAX_LINES: Final = 5_000
+MAX_CHARACTERS: Final = 20_000
+"""Of a longer message the beginning and the end count, where people say what they want."""
 
 
 def message_terms(text: str) -> Collection[str]:
     """Return the terms of a message that say what it is about; all of them where nothing would be left."""
+    if len(text) > MAX_CHARACTERS:
+        text = f"{text[: MAX_CHARACTERS // 2]}\n{text[-MAX_CHARACTERS // 2 :]}"
     terms = analyse(_JAPANESE_COURTESIES.sub(" ", without_code(text))).keys() - COURTESIES
     return terms or analyse(text).keys()
 
@@ -64,8 +67,6 @@ def earlier_terms(turns: Iterable[tuple[str, str]]) -> dict[str, float]:
 def without_code(text: str) -> str:
     """Return a message without fenced blocks and runs of lines that look like code, logs or tables."""
     lines = _FENCED.sub("\n", text).split("\n")
-    if len(lines) > MAX_LINES:
-        lines = [*lines[: MAX_LINES // 2], *lines[-MAX_LINES // 2 :]]
     code = [False, *map(_looks_like_code, lines), False]
     runs = [one and other for one, other in pairwise(code)]
     kept = [
