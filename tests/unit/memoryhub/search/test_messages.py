@@ -5,7 +5,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memoryhub.search.analysis import analyse
-from memoryhub.search.messages import EARLIER_TURNS, earlier_terms, message_terms, without_code
+from memoryhub.search.messages import (
+    EARLIER_TURNS,
+    MAX_CHARACTERS,
+    earlier_terms,
+    message_terms,
+    without_code,
+)
 
 TRACE = """Traceback (most recent call last):
   File "app.py", line 12, in <module>
@@ -90,5 +96,12 @@ def test_earlier_turns_fade() -> None:
         "おはよう" * 200_000,
     ],
 )
-def test_huge_messages_have_terms(message: str) -> None:
-    assert len(message_terms(message)) >= 0
+def test_huge_messages_have_few_terms(message: str) -> None:
+    assert len(message_terms(message)) <= MAX_CHARACTERS
+
+
+def test_of_a_long_message_the_beginning_and_the_end_count() -> None:
+    terms = message_terms(f"The cello. {'word ' * 10_000} quokka {'word ' * 10_000} Where is the piano?")
+
+    assert {"cello", "piano"} <= set(terms)
+    assert "quokka" not in terms
