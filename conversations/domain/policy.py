@@ -46,7 +46,7 @@ class ContextPolicy(Policy):
     working_memory_limit: int = 10
     semantic_memory_limit: int = 5
     recall_limit: int = 3
-    semantic_relevance_floor: float = 0.25
+    semantic_relevance_floor: float = 0.15
     recall_relevance_floor: float = 0.15
     max_tokens: int = 100_000
     token_safety_margin: float = 0.8
