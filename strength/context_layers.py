@@ -5,11 +5,7 @@ from typing import Any
 from conversations.actions.context import LayerRequest
 from conversations.domain.layers import PINNED, SEMANTIC, Candidate, LayerResult
 from memoryhub.auth.domain import Scope
-from strength.actions.search import (
-    MemorySearch,
-    pinned_memories,
-    search_memories,
-)
+from strength.actions.search import MemorySearch, pinned_memories, search_memories
 from strength.models import Memory
 
 # A bound for the query, not a policy: the token budget decides which of them enter, and the receipt lists them.

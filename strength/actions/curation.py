@@ -34,12 +34,7 @@ from strength.actions.revisions import (
     unique_text,
 )
 from strength.actions.search import index_memory
-from strength.actions.tombstones import (
-    BlockedByTombstone,
-    find_tombstone,
-    leave_tombstone,
-    lift_tombstones,
-)
+from strength.actions.tombstones import BlockedByTombstone, find_tombstone, leave_tombstone, lift_tombstones
 from strength.actions.usage import set_strengths
 from strength.domain.duplicates import NEAR
 from strength.domain.memories import (

@@ -107,12 +107,7 @@ def pass_episodes_over(*, actor: Actor, now: datetime) -> None:
 
 
 def reflect(
-    *,
-    actor: Actor,
-    by: Principal,
-    now: datetime,
-    bad_attempts: int = 0,
-    step: Step = transaction.atomic,
+    *, actor: Actor, by: Principal, now: datetime, bad_attempts: int = 0, step: Step = transaction.atomic
 ) -> ExtractionResult:
     """Draw lessons from unread episodes and write them; enqueue another job where there are more.
 

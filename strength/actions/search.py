@@ -19,11 +19,7 @@ from memoryhub.embeddings.spaces import IndexEntry, after_indexing
 from memoryhub.search.models import EmbeddingSpace
 from memoryhub.search.query import Candidate, SearchQuery, candidates
 from memoryhub.tenancy.domain import actor_id
-from memoryhub.tenancy.namespaces import (
-    DEFAULT_RETRIEVAL,
-    expand_namespace,
-    namespace_queries,
-)
+from memoryhub.tenancy.namespaces import DEFAULT_RETRIEVAL, expand_namespace, namespace_queries
 from memoryhub.tenancy.policies import effective_policy
 from strength.actions.usage import mark_candidates
 from strength.domain.memories import ScopeLevel, Status

@@ -31,12 +31,7 @@ STATUSES: Final[Words] = {
     Status.ARCHIVED: _("archived"),
     Status.REJECTED: _("rejected"),
 }
-STATUS_COLOURS: Final = {
-    "active": "success",
-    "pending": "warning",
-    "archived": "info",
-    "rejected": "danger",
-}
+STATUS_COLOURS: Final = {"active": "success", "pending": "warning", "archived": "info", "rejected": "danger"}
 VERBS: Final[Words] = {
     "create": _("written"),
     "confirm": _("confirmed"),

@@ -14,11 +14,7 @@ from conversations.models import ChatTurn
 from memoryhub.admin.base import actor_title
 from memoryhub.admin.dashboard import RECENT, Count, Happening, Section, Tile
 from strength.actions.extraction import unread_messages
-from strength.actions.review import (
-    MOST_COUNTED,
-    open_merges,
-    pending_memories,
-)
+from strength.actions.review import MOST_COUNTED, open_merges, pending_memories
 from strength.actions.usage import entered_memories, task_digest
 from strength.admin.labels import STATUS_COLOURS, STATUSES
 from strength.domain.memories import Source, Status

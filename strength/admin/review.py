@@ -41,16 +41,7 @@ from strength.admin.memories import LONGEST_CONTENT
 from strength.admin.memory_detail import memory_links, source_messages
 from strength.admin.merges import LONGEST_SHOWN, merge_of, other_merges, pair_of
 from strength.domain.memories import MemoryRefused, Status, WrongState
-from strength.domain.review import (
-    Item,
-    Order,
-    PendingReason,
-    Round,
-    Sort,
-    item_of,
-    pending_reasons,
-    round_of,
-)
+from strength.domain.review import Item, Order, PendingReason, Round, Sort, item_of, pending_reasons, round_of
 from strength.models import Memory, MemoryRevision, MemorySource, Merge
 
 ROUND: Final = "review"

@@ -20,15 +20,7 @@ MOST_SHOWN: Final = 100
 
 @admin.register(Task)
 class TaskAdmin(OwnedMixin, ReadOnlyAdmin):
-    list_display = (
-        "created_at",
-        "shown_query",
-        "owner",
-        "shown_state",
-        "used",
-        "problems",
-        "completed_at",
-    )
+    list_display = ("created_at", "shown_query", "owner", "shown_state", "used", "problems", "completed_at")
     list_filter = (
         ("state", ChoicesDropdownFilter),
         ("actor__agent", RelatedDropdownFilter),

@@ -53,12 +53,7 @@ class TombstoneAdmin(OwnedMixin, DecisionAdmin):
     search_help_text = _("Who decided, or the id of an entry or of the memory that replaced it.")
     id_fields = ("pk", "memory_id")
     ordering = ("-created_at", "-id")
-    fields = (
-        ("owner", "decision_in_words"),
-        ("who", "created_at"),
-        ("held_back", "last_held_back_at"),
-        "id",
-    )
+    fields = (("owner", "decision_in_words"), ("who", "created_at"), ("held_back", "last_held_back_at"), "id")
     readonly_fields = ("owner", "decision_in_words", "who")
     change_form_outer_before_template = "admin/strength/tombstone/lift.html"
 

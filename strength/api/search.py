@@ -28,14 +28,7 @@ from strength.actions.search import (
     retrieve_memories,
     search_memories,
 )
-from strength.api.memories import (
-    LONGEST_CONTENT,
-    EmbeddingField,
-    MemoryOut,
-    MemoryView,
-    TagsField,
-    _values,
-)
+from strength.api.memories import LONGEST_CONTENT, EmbeddingField, MemoryOut, MemoryView, TagsField, _values
 from strength.domain.memories import Kind, Status
 
 

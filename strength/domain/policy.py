@@ -168,7 +168,4 @@ class ExtractionPolicy(Policy):
     extraction_max_tokens: int = 4000
     reflection_after_episodes: int = 5
 
-    CHECKS = {
-        "extraction_max_tokens": whole(500, 100_000),
-        "reflection_after_episodes": whole(1, 20),
-    }
+    CHECKS = {"extraction_max_tokens": whole(500, 100_000), "reflection_after_episodes": whole(1, 20)}

@@ -258,7 +258,7 @@ class PerspectiveStrength(models.Model):
 
     class Meta:
         constraints = [
-            models.CheckConstraint(name="perspective_strength_not_negative", condition=Q(strength__gte=0)),
+            models.CheckConstraint(name="perspective_strength_not_negative", condition=Q(strength__gte=0))
         ]
 
     def __str__(self) -> str:
