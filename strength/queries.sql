@@ -277,3 +277,47 @@ SELECT strategy, sum(passed_until - passed_after) FROM strength_strategycursor
 WHERE (%(actor_id)s::uuid IS NULL OR actor_id = %(actor_id)s::uuid) AND strategy = ANY (%(strategies)s::text[])
     AND passed_until > passed_after
 GROUP BY strategy
+
+-- name: thin_history
+-- Of older points each month keeps the last of a kind, with the sum of their times and the strength before the first.
+WITH old AS (
+    SELECT actor_id, memory_id, kind, date_trunc('month', day)::date AS month, max(day) AS last,
+        sum(times) AS times, (array_agg(before ORDER BY day))[1] AS before,
+        (array_agg(coalesce(began_at, at) ORDER BY day))[1] AS began_at,
+        (array_agg(coalesce(faded_before, faded) ORDER BY day))[1] AS faded_before
+    FROM strength_strengthpoint WHERE day < %(before)s GROUP BY 1, 2, 3, 4 HAVING count(*) > 1 LIMIT %(most)s
+), summed AS (
+    UPDATE strength_strengthpoint AS point SET times = old.times, before = old.before, began_at = old.began_at,
+        faded_before = old.faded_before FROM old
+    WHERE point.actor_id = old.actor_id AND point.memory_id = old.memory_id AND point.kind = old.kind
+        AND point.day = old.last
+)
+DELETE FROM strength_strengthpoint AS point USING old
+WHERE point.actor_id = old.actor_id AND point.memory_id = old.memory_id AND point.kind = old.kind
+    AND point.day >= old.month AND point.day < old.last
+
+-- name: succession
+-- From a memory to its replacements, and back to what it replaced. `UNION` ends circles.
+WITH RECURSIVE later AS (
+    SELECT id, superseded_by_id, 0 AS step FROM strength_memory WHERE actor_id = %(actor_id)s AND id = %(memory_id)s
+    UNION
+    SELECT next.id, next.superseded_by_id, later.step + 1 FROM strength_memory AS next
+    JOIN later ON next.id = later.superseded_by_id WHERE next.actor_id = %(actor_id)s AND later.step < %(most)s
+), earlier AS (
+    SELECT id, 0 AS step FROM strength_memory WHERE actor_id = %(actor_id)s AND id = %(memory_id)s
+    UNION
+    SELECT former.id, earlier.step - 1 FROM strength_memory AS former
+    JOIN earlier ON former.superseded_by_id = earlier.id
+    WHERE former.actor_id = %(actor_id)s AND earlier.step > -%(most)s
+)
+SELECT id, min(step) FROM (SELECT id, step FROM earlier UNION SELECT id, step FROM later) AS chain
+GROUP BY id ORDER BY 2, 1 LIMIT %(most)s * 2 + 1
+
+-- name: lock_shared
+-- In one statement: the subquery is not pulled up, for its function has effects, and rows are locked after the join.
+SELECT 1 FROM (SELECT pg_advisory_xact_lock_shared(%(about)s, %(whose)s)) AS held, memoryhub_actor AS actor
+WHERE actor.id = %(actor_id)s FOR KEY SHARE OF actor
+
+-- name: lock_exclusive
+SELECT 1 FROM (SELECT pg_advisory_xact_lock(%(about)s, %(whose)s)) AS held, memoryhub_actor AS actor
+WHERE actor.id = %(actor_id)s FOR KEY SHARE OF actor

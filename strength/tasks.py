@@ -86,7 +86,6 @@ def note_use(job: JobContext) -> None:
     ],
 )
 def extract(job: JobContext) -> None:
-    """Extract facts, preferences and episodes from an actor's unread messages (SPEC L3)."""
     actor = _actor_of(job)
     if actor is None:
         return

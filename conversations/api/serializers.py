@@ -18,6 +18,7 @@ from memoryhub.api.fields import (
     MomentField,
     ObjectField,
     OneOf,
+    OwnedOut,
     PatternField,
     StrictSerializer,
     TenantSerializer,
@@ -46,11 +47,8 @@ class SessionIn(TenantSerializer):
     metadata = ObjectField(required=False, default=dict)
 
 
-class SessionOut(serializers.ModelSerializer):
+class SessionOut(OwnedOut, serializers.ModelSerializer):
     """A session."""
-
-    agent_id = serializers.CharField(source="actor.agent_id", read_only=True)
-    user_id = serializers.CharField(source="actor.user_id", read_only=True)
 
     class Meta:
         model = Session

@@ -209,6 +209,13 @@ class TenantSerializer(StrictSerializer, TenantQuery):
     """Agent and user, as most bodies carry them."""
 
 
+class OwnedOut(serializers.Serializer):
+    """Agent and user that a row belongs to."""
+
+    agent_id = serializers.CharField(source="actor.agent_id", read_only=True)
+    user_id = serializers.CharField(source="actor.user_id", read_only=True)
+
+
 class ReasonSerializer(StrictSerializer):
     """Reason of a curated change; stored in the revision and the audit trail."""
 

@@ -5,11 +5,12 @@ that one slice of messages yielded, before any of it is written, and in portions
 """
 
 import logging
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import Final
+from typing import Final, Literal
 from uuid import UUID
 
 from django.db.models import Q, QuerySet
@@ -226,18 +227,8 @@ def _corrected_texts(actor: Actor, namespaces: Sequence[str], text: str) -> list
     return corrected[:NEAREST_REJECTED]
 
 
-@dataclass(frozen=True)
-class ExtractionResult:
-    """Ids of the new memories, and how many extracted ones were known, blocked by a tombstone, or refused."""
-
-    new: tuple[UUID, ...] = ()
-    known: int = 0
-    blocked: int = 0
-    refused: int = 0
-
-    def __add__(self, other: "ExtractionResult") -> "ExtractionResult":
-        sums = (self.known + other.known, self.blocked + other.blocked, self.refused + other.refused)
-        return ExtractionResult(self.new + other.new, *sums)
+Outcome = Literal["new", "known", "blocked", "refused"]
+"""What became of an extracted memory: written, said before, kept out by a person's decision, or not valid."""
 
 
 def write_extracted(
@@ -248,33 +239,30 @@ def write_extracted(
     channel: str,
     by: Principal,
     now: datetime,
-) -> ExtractionResult:
+) -> Counter[Outcome]:
     """Write extracted memories as resolved; inside the caller's transaction, which moves the cursor.
 
     One that cannot be written is left out, and the others are written.
     """
+    outcomes: Counter[Outcome] = Counter()
     if not extracted:
-        return ExtractionResult()
+        return outcomes
     lock_shared(actor.id)
     # The known memories and their numbers, in the order of keys, as every writer of several does.
     if keys := {known.memory_id for resolution in resolutions.values() for known in resolution.about}:
         Memory.objects.of([actor.id]).locked(keys)
         settle_numbers(actor.id, keys)
-    new, known, blocked, refused = list[UUID](), 0, 0, 0
     for place, each in enumerate(extracted):
         try:
             with atomic_but_for_tombstones():
                 resolution = resolutions.get(place, Resolution(Action.WRITE))
-                memory_id, is_new = _write(actor, each, resolution, channel, by, now)
+                outcome = _write(actor, each, resolution, channel, by, now)
         except BlockedByTombstone:
-            blocked += 1
+            outcome = "blocked"
         except MemoryRefused:
-            refused += 1
-        else:
-            blocked += memory_id is None
-            known += memory_id is not None and not is_new
-            new += [memory_id] if memory_id is not None and is_new else []
-    return ExtractionResult(tuple(new), known, blocked, refused)
+            outcome = "refused"
+        outcomes[outcome] += 1
+    return outcomes
 
 
 def _write(
@@ -284,13 +272,10 @@ def _write(
     channel: str,
     by: Principal,
     now: datetime,
-) -> tuple[UUID | None, bool]:
-    """Return the memory that now says it, None where it is blocked, and whether it is new.
-
-    Ends contradicted memories; those that a person pinned or edited stay, and the new one awaits review.
-    """
+) -> Outcome:
+    """Write, repeat or supersede; of contradicted memories those that a person pinned or edited stay until review."""
     if resolution.action is Action.BLOCK:
-        return None, False
+        return "blocked"
     new = NewMemory(
         content=extracted.content, kind=extracted.kind, namespace=extracted.namespace, source=Source.EXTRACTION,
         source_message_ids=extracted.message_ids, channel=channel, confidence=extracted.confidence,
@@ -299,8 +284,10 @@ def _write(
     rows = Memory.objects.of([actor.id]).select_related("actor__agent").in_bulk(keys)
     about = [rows[key] for key in keys if key in rows]
     if resolution.action is Action.REINFORCE:
-        # Deleted since the model was asked: that is a decision too, and this says the same.
-        return (repeat_memory(memory=about[0], new=new, by=by, now=now).pk if about else None), False
+        if not about:  # deleted since the model was asked: that is a decision too, and this says the same
+            return "blocked"
+        repeat_memory(memory=about[0], new=new, by=by, now=now)
+        return "known"
     new = replace(new, unlike=frozenset(keys))
     if resolution.action is Action.WRITE_AS_PAST:
         new = replace(new, valid_from=extracted.said_at, valid_to=resolution.about[0].said_at)
@@ -311,9 +298,7 @@ def _write(
             along = [each for each in about if each.pk != old.pk]
             # It has changed since the model was asked: what is new is written, and nothing ends.
             with suppress(WrongState, UnknownRow, Forbidden, MemoryRefused):
-                written = supersede_memory(
-                    memory=old, new=new, at=at, by=by, reason=REASON, now=now, along=along
-                )
-                return written.pk, True
-    memory, is_new = write_memory(actor=actor, new=new, by=by, now=now)
-    return memory.pk, is_new
+                supersede_memory(memory=old, new=new, at=at, by=by, reason=REASON, now=now, along=along)
+                return "new"
+    _memory, is_new = write_memory(actor=actor, new=new, by=by, now=now)
+    return "new" if is_new else "known"

@@ -139,7 +139,6 @@ def restore_revision(
     reason: str,
     now: datetime,
 ) -> Memory:
-    """Restore the curated values as they were after a revision; leaves a revision too."""
     if revision.memory_id != memory.pk:
         raise UnknownRow(format_lazy(_("No revision {id} of this memory."), id=revision.pk))
     return _change(
@@ -246,7 +245,6 @@ def _check_state(memory: Memory, verb: str, allowed: frozenset[Status]) -> None:
 
 
 def _apply(memory: Memory, values: Mapping[str, Any], by: Principal) -> None:
-    """Set values, with what follows from them. Raises WrongState, MemoryRefused, Forbidden."""
     actor, was, text = memory.actor, memory.status, memory.content
     for name, value in values.items():
         setattr(memory, name, value)

@@ -5,6 +5,7 @@ attempt has written nothing, and is repeated from the same message. The model is
 """
 
 import logging
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
@@ -33,7 +34,7 @@ from memoryhub.tenancy.domain import Trust
 from memoryhub.tenancy.models import Actor
 from memoryhub.tenancy.namespaces import expand_namespace
 from memoryhub.tenancy.policies import effective_policy
-from strength.actions.contradictions import ExtractedMemory, ExtractionResult, resolutions, write_extracted
+from strength.actions.contradictions import ExtractedMemory, Outcome, resolutions, write_extracted
 from strength.domain.extraction import (
     EARLIER_MESSAGES,
     EXTRACT_KIND,
@@ -108,20 +109,20 @@ def pass_episodes_over(*, actor: Actor, now: datetime) -> None:
 
 def reflect(
     *, actor: Actor, by: Principal, now: datetime, bad_attempts: int = 0, step: Step = transaction.atomic
-) -> ExtractionResult:
+) -> Counter[Outcome]:
     """Draw lessons from unread episodes and write them; enqueue another job where there are more.
 
     `bad_attempts` counts earlier ones that ended in bad answers. Network. Raises ProviderError, or Postponed while
     an extraction runs.
     """
     if not is_on(actor.agent.strategies, Strategy.REFLECTION):
-        return ExtractionResult()
+        return Counter()
     # Its episodes have the time at which it began, which the cursor must not pass.
     if Job.objects.filter(actor_id=actor.id, kind=EXTRACT_KIND, state=State.RUNNING).exists():
         raise Postponed("Messages are being read; lessons are drawn afterwards.", seconds=FIRST_PAUSE_SECONDS)
     episodes = list(unread_episodes(actor)[:MOST_EPISODES])
     if not episodes:
-        return ExtractionResult()
+        return Counter()
     read, lessons, error = complete_in_halves(episodes, partial(_lessons, actor), bad_attempts=bad_attempts)
     if error is not None:
         about = {"memory": str(read[0].pk), "code": error.code}
@@ -203,13 +204,13 @@ def extract(
     first: UUID | None = None,
     step: Step = transaction.atomic,
     may_go_on: Callable[[], bool] = lambda: True,
-) -> ExtractionResult:
+) -> Counter[Outcome]:
     """Extract memories from an actor's unread messages, those of the session `first` before the others.
 
     Each slice is written in a `step`, a transaction of its own. Where `may_go_on` says no, a job is enqueued for the
     rest. Network. Raises ProviderError.
     """
-    actor, total = run.actor, ExtractionResult()
+    actor, total = run.actor, Counter[Outcome]()
     on = switched_on(actor.agent.strategies)
     with step():
         # Disabled strategies: enabled later, they begin with what is said then (SPEC L2).
@@ -273,21 +274,21 @@ def _source_messages(rows: Iterable[Message]) -> list[SourceMessage]:
 
 def _extract_slice(
     run: ExtractionRun, session: Session, on: Sequence[Strategy], step: Step
-) -> ExtractionResult:
+) -> Counter[Outcome]:
     """Read one slice of a session for the strategies that are furthest behind, and write what it yields."""
     actor = run.actor
     rows = StrategyCursor.objects.filter(actor_id=actor.id, session_id=session.pk)
     known = dict(rows.values_list("strategy", "read_until"))
     span = next_span({strategy: known.get(strategy, 0) for strategy in on}, end=session.message_count)
     if span is None:
-        return ExtractionResult()
+        return Counter()
     extracted, until, skipped = _read_slice(run, session, span)
     resolved = resolutions(
         actor=actor, extracted=extracted, now=run.now, is_patient=may_retry(run.bad_attempts)
     )
     with step():
         if not _move_cursors(actor, session, span, until, skipped):
-            return ExtractionResult()
+            return Counter()
         return write_extracted(
             actor=actor, extracted=extracted, resolutions=resolved, channel=session.channel, by=run.by, now=run.now
         )  # fmt: skip

@@ -91,7 +91,6 @@ def import_chatgpt(elements: Iterable[Element], *, order: Order, report: Report)
 
 @contextmanager
 def _refusing(element: Element, name: str, report: Report) -> Iterator[None]:
-    """Report an element that the block cannot read."""
     try:
         yield
     except Unreadable as error:

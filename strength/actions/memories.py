@@ -433,7 +433,6 @@ def _check_endable(old: Memory, at: datetime, by: Principal) -> None:
 
 
 def _successor(new: NewMemory, olds: Sequence[Memory], at: datetime, by: Principal) -> NewMemory:
-    """Return the new memory with the place and kind of the first of the old ones, valid from `at`."""
     old = olds[0]
     return replace(
         new,

@@ -38,7 +38,6 @@ class QueueFilter:
 
 
 def next_item(queue: QueueFilter, *, now: datetime, besides: Collection[UUID] = ()) -> Item | None:
-    """Return the first item of the queue that is not among `besides`."""
     firsts = []
     for rows in _rows(queue, now):
         row = rows.exclude(pk__in=list(besides)).order_by("rank", "created_at", "pk").first()

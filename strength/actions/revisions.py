@@ -24,7 +24,7 @@ from strength.domain.sleep import RunState
 from strength.domain.strength import Point, PointKind, curve
 from strength.models import CurrentNumbers, Memory, MemoryRevision, SleepRun, StrengthPoint
 from strength.models.locks import lock_shared
-from strength.sql import run_query
+from strength.sql import QUERIES, run_query
 
 UNDOABLE: Final = frozenset(
     {"pin", "unpin", "archive", "reactivate", "approve", "reject", "edit", "restore", "supersede"}
@@ -44,8 +44,6 @@ class ChangedSince(WrongState):
 
 @dataclass
 class BatchResult:
-    """The rows that a batch changed, and those that it could not change."""
-
     batch: UUID = field(default_factory=new_id)
     changed: list[Any] = field(default_factory=list)
     _skipped: dict[str, tuple[DomainError, list[Any]]] = field(default_factory=dict)
@@ -217,25 +215,6 @@ def parsed_dates(values: Mapping[str, Any]) -> dict[str, Any]:
 MOST_NIGHTS: Final = 1_000
 KEPT_IN_FULL: Final = timedelta(days=400)
 
-# Of older points each month keeps the last of a kind, with the sum of their times and the strength before the first.
-THIN = """
-WITH old AS (
-    SELECT actor_id, memory_id, kind, date_trunc('month', day)::date AS month, max(day) AS last,
-        sum(times) AS times, (array_agg(before ORDER BY day))[1] AS before,
-        (array_agg(coalesce(began_at, at) ORDER BY day))[1] AS began_at,
-        (array_agg(coalesce(faded_before, faded) ORDER BY day))[1] AS faded_before
-    FROM strength_strengthpoint WHERE day < %(before)s GROUP BY 1, 2, 3, 4 HAVING count(*) > 1 LIMIT %(most)s
-), summed AS (
-    UPDATE strength_strengthpoint AS point SET times = old.times, before = old.before, began_at = old.began_at,
-        faded_before = old.faded_before FROM old
-    WHERE point.actor_id = old.actor_id AND point.memory_id = old.memory_id AND point.kind = old.kind
-        AND point.day = old.last
-)
-DELETE FROM strength_strengthpoint AS point USING old
-WHERE point.actor_id = old.actor_id AND point.memory_id = old.memory_id AND point.kind = old.kind
-    AND point.day >= old.month AND point.day < old.last
-"""
-
 
 def strength_history(*, memory: Memory, now: datetime) -> list[Point]:
     """Return a memory's strength after each day's events and each sleep, from its creation until now."""
@@ -264,32 +243,14 @@ def strength_history(*, memory: Memory, now: datetime) -> list[Point]:
 def thin_history(*, now: datetime, most: int) -> int:
     """Thin out old points, of at most `most` groups of a memory, kind and month; return how many rows went."""
     with connection.cursor() as cursor:
-        cursor.execute(THIN, {"before": (now - KEPT_IN_FULL).date(), "most": most})
+        cursor.execute(QUERIES["thin_history"], {"before": (now - KEPT_IN_FULL).date(), "most": most})
         return int(cursor.rowcount)
 
 
 MOST_STEPS: Final = 20  # in either direction
 
-# From a memory to its replacements, and back to what it replaced. `UNION` ends circles.
-CHAIN = """
-WITH RECURSIVE later AS (
-    SELECT id, superseded_by_id, 0 AS step FROM strength_memory WHERE actor_id = %(actor_id)s AND id = %(memory_id)s
-    UNION
-    SELECT next.id, next.superseded_by_id, later.step + 1 FROM strength_memory AS next
-    JOIN later ON next.id = later.superseded_by_id WHERE next.actor_id = %(actor_id)s AND later.step < %(most)s
-), earlier AS (
-    SELECT id, 0 AS step FROM strength_memory WHERE actor_id = %(actor_id)s AND id = %(memory_id)s
-    UNION
-    SELECT former.id, earlier.step - 1 FROM strength_memory AS former
-    JOIN earlier ON former.superseded_by_id = earlier.id
-    WHERE former.actor_id = %(actor_id)s AND earlier.step > -%(most)s
-)
-SELECT id, min(step) FROM (SELECT id, step FROM earlier UNION SELECT id, step FROM later) AS chain
-GROUP BY id ORDER BY 2, 1 LIMIT %(most)s * 2 + 1
-"""
-
 
 def succession_of(memory: Memory) -> list[tuple[UUID, int]]:
     """Return ids and steps in order: what the memory replaced (below 0), itself (0), its replacements (above 0)."""
     keys: dict[str, Any] = {"actor_id": memory.actor_id, "memory_id": memory.pk, "most": MOST_STEPS}
-    return [(key, int(step)) for key, step in run_query(CHAIN, keys)]
+    return [(key, int(step)) for key, step in run_query(QUERIES["succession"], keys)]

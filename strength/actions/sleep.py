@@ -269,7 +269,6 @@ def _end(run: SleepRun, state: SleepState, *, leaves_some: bool = False) -> None
 
 
 def _advance_clock(state: SleepState, clock: Clock) -> None:
-    """Advance the actor's decay clock; keep the previous value for undo."""
     state.before_clock, state.before_clock_at = state.clock, state.clock_at
     state.before_clock_task = state.clock_task
     state.clock, state.clock_at, state.clock_task = list(clock.left), clock.at, clock.tasks

@@ -208,8 +208,6 @@ def _by_memory(changes: Sequence[Change]) -> dict[tuple[str, str], Change]:
 
 
 class TooMany(DomainError):
-    """More actors than one request can wait for."""
-
     code = "too_many_actors"
 
 

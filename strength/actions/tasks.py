@@ -66,8 +66,6 @@ class TaskOutcome:
 
 @dataclass
 class _Findings:
-    """Used memories and the learning of a result, before anything is written."""
-
     used: list[UUID] = field(default_factory=list)
     content: str | None = None
     learning: str = ""

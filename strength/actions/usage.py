@@ -69,8 +69,6 @@ LEARNABLE: Final = frozenset({Status.ACTIVE, Status.ARCHIVED})
 
 
 class NotUsable(DomainError):
-    """A pending or rejected memory cannot have been used."""
-
     code = "wrong_state"
 
 
@@ -229,7 +227,6 @@ def reinforce_turn(*, turn: ChatTurn, memories: Sequence[Memory], by: Principal,
 
 
 def entered_memories(receipt: Receipt) -> list[UUID]:
-    """Return the ids of the memories in a context."""
     return [
         UUID(item["source_id"])
         for item in receipt.items
@@ -274,7 +271,6 @@ def draw_learning(*, actor: Actor, query: str, result: str) -> tuple[str, str]:
 
 
 def _by_vectors(actor: Actor, result: str, query: str, memories: Sequence[Memory]) -> list[UUID]:
-    """Compare each memory's vector with the passages of the result, and with the query. Raises ProviderError."""
     space = active_space()
     said = [text for text in passages(result) if text.strip()][:MOST_PASSAGES]
     texts = [*said, *([query] if query.strip() else [])]

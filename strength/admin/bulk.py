@@ -78,8 +78,6 @@ FORMATS: Final = {"csv": "text/csv; charset=utf-8", "jsonl": JSON_LINES}
 
 
 def bulk(verb: str) -> Callable[..., HttpResponse | None]:
-    """Return the list's action for a verb."""
-
     def act(screen: Any, request: HttpRequest, queryset: QuerySet[Memory]) -> HttpResponse | None:
         return asked_or_done(screen, request, queryset, verb)
 
@@ -226,7 +224,6 @@ def undo_of_batch(request: HttpRequest, batch: UUID) -> str:
 
 
 def take_back_many(screen: Any, request: HttpRequest) -> HttpResponse:
-    """Take back what was done to many memories at once."""
     if not screen.has_change_permission(request):
         raise PermissionDenied
     to = next_url(request) or reverse("admin:strength_memory_changelist")

@@ -102,8 +102,6 @@ LONGEST_CONTENT = 100_000
 
 
 class MemoryValuesForm(ActionForm):
-    """The values that people decide about."""
-
     content = ProseField(max_length=LONGEST_CONTENT, label=_("Content"))
     confidence = forms.FloatField(
         required=False,
@@ -132,8 +130,6 @@ class MemoryValuesForm(ActionForm):
 
 
 class NewMemoryForm(MemoryValuesForm):
-    """A memory to write, and whose it is."""
-
     agent = forms.ModelChoiceField(
         queryset=Agent.objects.all(), widget=UnfoldAdminSelect2Widget(), label=_("Agent"), empty_label=""
     )
@@ -365,7 +361,6 @@ class MemoryAdmin(CuratedAdmin):
         ]
 
     def curate_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
-        """Do what a button of the memory's page, or of its row in the list, says."""
         verb = submitted_text(request, "verb")
 
         def act(memory: Memory, reason: str) -> Done:
@@ -396,8 +391,6 @@ class MemoryAdmin(CuratedAdmin):
         return run_object_action(self, request, object_id, act, logged="take back")
 
     def part_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
-        """Make two memories again of one that was merged."""
-
         def act(memory: Memory, reason: str) -> Done:
             of_memory = Merge.objects.filter(actor_id=memory.actor_id, kept_id=memory.pk)
             key = as_uuid(submitted_text(request, "merge"))
@@ -442,7 +435,6 @@ class MemoryAdmin(CuratedAdmin):
         return run_object_action(self, request, object_id, act, logged="restore")
 
     def use_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
-        """Strengthen the memory: somebody says that it was used."""
         perspective = submitted_text(request, "perspective")
 
         def act(memory: Memory, reason: str) -> Done:
@@ -513,7 +505,6 @@ def _place(request: HttpRequest, key: object) -> str:
 
 
 def _revision(request: HttpRequest, memory: Memory) -> MemoryRevision:
-    """Return the revision that a button names. Raises UnknownRow."""
     rows = MemoryRevision.objects.filter(actor_id=memory.actor_id, memory=memory)
     revision = rows.filter(number=submitted_number(request, "number") or 0).first()
     if revision is None:

@@ -89,7 +89,6 @@ def memory_context(request: HttpRequest, memory: Memory, *, now: datetime) -> di
 
 
 def _revisions(request: HttpRequest, memory: Memory) -> dict[str, Any]:
-    """Return a page of revisions, the latest unless the address asks for earlier ones."""
     rows = MemoryRevision.objects.filter(actor_id=memory.actor_id, memory_id=memory.pk).defer("after")
     before = submitted_number(request, "before")
     if before is not None:

@@ -98,8 +98,6 @@ OUTDATED: Final = ngettext_lazy(
 
 
 class MergeStateFilter(DropdownFilter):
-    """Filter by state; proposed by default."""
-
     title = _("state")
     parameter_name = "state"
     all_option = None
@@ -117,8 +115,6 @@ class MergeStateFilter(DropdownFilter):
 
 @admin.register(Merge)
 class MergeAdmin(OwnedMixin, DecisionAdmin):
-    """Merge proposals and merges, decided by those who may change them."""
-
     list_display = (
         "shown_likeness",
         "shown_kept",
@@ -215,7 +211,6 @@ class MergeAdmin(OwnedMixin, DecisionAdmin):
         return None
 
     def undo_many_view(self, request: HttpRequest) -> HttpResponse:
-        """Undo a batch of decisions, as far as they still hold."""
         if not self.has_decide_permission(request):
             raise PermissionDenied
         batch = as_uuid(submitted_text(request, "batch")) or new_id()
@@ -301,7 +296,6 @@ def merge_of(key: UUID, actor_id: UUID) -> Merge:
 
 
 def pair_of(request: HttpRequest, merge: Merge) -> dict[str, Any]:
-    """Return both memories of a merge, their differences, and the merged result."""
     kept, absorbed = merge.kept, merge.absorbed
     reads = may_read_memories(request)
     compared = side_by_side(kept.content, absorbed.content) if reads else None

@@ -24,7 +24,6 @@ LATEST_SLEEPS = 4
 
 
 def tiles(now: datetime) -> list[Tile | Happening]:
-    """Return the dashboard tiles, and recent sleep runs."""
     memories = Memory.objects.all()
     # Counted to the queue's limit: the planner's estimate of open proposals would be of the wrong order.
     open_ = open_merges(now)[: MOST_COUNTED + 1].count()

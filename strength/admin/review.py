@@ -81,8 +81,6 @@ WHYS: Final[Mapping[PendingReason, Any]] = {
 
 @dataclass(frozen=True)
 class ReviewRequest:
-    """Filters and item that the address names."""
-
     narrowed: QueueFilter
     at: Item | None
 
@@ -348,7 +346,6 @@ def _latest(request: HttpRequest, round_: Round) -> dict[str, Any] | None:
 
 
 def badge(request: HttpRequest) -> str:
-    """Return the number of open items for the sidebar, capped."""
     user: Any = request.user
     if not user.has_perms(NEEDS):
         return "0"
@@ -358,7 +355,6 @@ def badge(request: HttpRequest) -> str:
 
 
 def about_item(request: HttpRequest, item: Item, text: str | None) -> dict[str, Any] | None:
-    """Return the template context of an item; None where it is gone."""
     if item.is_merge:
         whose = Merge.objects.filter(pk=item.key).values_list("actor_id", flat=True).first()
         if whose is None:

@@ -135,7 +135,6 @@ class MemoryList(ChangeList):
 
 
 def search_context(request: HttpRequest) -> dict[str, Any]:
-    """Return the template context of a semantic search."""
     question = requested_search(request)
     meaning: SemanticResult | None = getattr(request, "meaning", None)
     if question is None:

@@ -104,8 +104,6 @@ def _count(name: str) -> Any:
 
 @admin.register(SleepRun)
 class SleepRunAdmin(OwnedMixin, DecisionAdmin):
-    """Sleep runs and previews, started and undone by those who may change them."""
-
     list_display = (
         "moment",
         "owner",
@@ -187,7 +185,6 @@ class SleepRunAdmin(OwnedMixin, DecisionAdmin):
         ]
 
     def begin_view(self, request: HttpRequest) -> HttpResponse:
-        """Ask for the actors; preview or start their sleep runs."""
         if not self.has_decide_permission(request):
             raise PermissionDenied
         form = SleepForm(request.POST if request.method == "POST" else None)
@@ -210,7 +207,6 @@ class SleepRunAdmin(OwnedMixin, DecisionAdmin):
         )
 
     def round_view(self, request: HttpRequest, group: UUID) -> HttpResponse:
-        """Show the progress of a round, or continue it."""
         if not self.has_decide_permission(request):
             raise PermissionDenied
         agent_id, after = submitted_text(request, "agent"), as_uuid(submitted_text(request, "after"))
@@ -234,7 +230,6 @@ class SleepRunAdmin(OwnedMixin, DecisionAdmin):
         )
 
     def _go_on(self, request: HttpRequest, begun: "SleepRound") -> HttpResponse:
-        """Run the next actors of a round, then continue or finish."""
         actors, dry_run = begun.next(), begun.dry_run
         runs = [_sleep(request, actor, group=begun.group, dry_run=dry_run) for actor in actors]
         for run in runs:
@@ -270,8 +265,6 @@ class SleepRunAdmin(OwnedMixin, DecisionAdmin):
         return HttpResponseRedirect(_round_list(group))
 
     def sleep_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
-        """Start a run after its preview, or continue an unfinished one."""
-
         def act(run: SleepRun, reason: str) -> Done:
             actor = Actor.objects.select_related("agent").get(pk=run.actor_id)
             slept = _sleep(request, actor, group=None, dry_run=False)
@@ -280,8 +273,6 @@ class SleepRunAdmin(OwnedMixin, DecisionAdmin):
         return self.posted(request, object_id, act, logged="sleep")
 
     def undo_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
-        """Confirm or carry out an undo."""
-
         def act(run: SleepRun, reason: str) -> Done:
             undone = undo_sleep(run=run, by=principal(request), reason=reason, now=clock())
             if undone.errors:
@@ -390,8 +381,6 @@ def _undo_url(run: SleepRun) -> str | None:
 
 
 class SleepForm(forms.Form):
-    """The actors of a new sleep run."""
-
     agent = forms.ModelChoiceField(
         queryset=Agent.objects.all(), widget=UnfoldAdminSelect2Widget(), label=_("Agent"), empty_label=""
     )

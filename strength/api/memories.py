@@ -16,6 +16,7 @@ from memoryhub.api.fields import (
     IdField,
     MomentField,
     OneOf,
+    OwnedOut,
     ReasonSerializer,
     StrictSerializer,
     StringField,
@@ -39,6 +40,7 @@ LONGEST_CONTENT = 100_000
 MOST_DIMENSIONS = 16_000
 STRONGEST = 1_000_000.0
 DATE_TIME = serializers.DateTimeField()
+ORDERINGS = {"created_at": "created_at", "strength": "numbers__strength", "last_accessed_at": "last_used"}
 
 
 def _values(words: type[Kind] | type[ScopeLevel] | type[Source] | type[Status]) -> list[str]:
@@ -159,11 +161,9 @@ class SourceOut(serializers.ModelSerializer):
         fields = ("message_id", "session_id", "channel", "trust", "created_at")
 
 
-class MemoryOut(serializers.ModelSerializer):
+class MemoryOut(OwnedOut, serializers.ModelSerializer):
     """A memory with its numbers and its sources."""
 
-    agent_id = serializers.CharField(source="actor.agent_id", read_only=True)
-    user_id = serializers.CharField(source="actor.user_id", read_only=True)
     strength = serializers.FloatField(source="numbers.strength", read_only=True)
     access_count = serializers.IntegerField(source="numbers.access_count", read_only=True)
     candidate_count = serializers.IntegerField(source="numbers.candidate_count", read_only=True)
@@ -203,20 +203,10 @@ class MemoryQuery(TenantQuery):
     pinned = serializers.BooleanField(required=False, allow_null=True, default=None)
 
 
-class MemoryListQuery(MemoryQuery):
+class MemoryListQuery(MemoryQuery, PageQuery):
     ordering = OneOf(
-        choices=[
-            "created_at",
-            "-created_at",
-            "strength",
-            "-strength",
-            "last_accessed_at",
-            "-last_accessed_at",
-        ],
-        default="-created_at",
+        choices=[f"{sign}{name}" for name in ORDERINGS for sign in ("", "-")], default="-created_at"
     )
-    limit = serializers.IntegerField(required=False, min_value=1, max_value=500)
-    cursor = StringField(required=False)
 
 
 class CountOut(serializers.Serializer):
@@ -238,7 +228,6 @@ class RestoreIn(ReasonSerializer):
     revision_id = IdField()
 
 
-ORDERINGS = {"created_at": "created_at", "strength": "numbers__strength", "last_accessed_at": "last_used"}
 # A memory that was never used is older than any use: a cursor cannot stand at a NULL.
 LAST_USED = Coalesce("numbers__last_accessed_at", Value(datetime(1, 1, 2, tzinfo=UTC)))
 

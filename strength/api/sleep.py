@@ -9,8 +9,8 @@ from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from memoryhub.api.fields import OneOf, ReasonSerializer, StringField, TenantQuery, TenantSerializer
-from memoryhub.api.pagination import page_of
+from memoryhub.api.fields import OneOf, OwnedOut, ReasonSerializer, TenantQuery, TenantSerializer
+from memoryhub.api.pagination import PageQuery, page_of
 from memoryhub.auth.domain import Scope
 from memoryhub.auth.tenancy import UnknownRow, seen_by
 from memoryhub.ids import new_id
@@ -35,17 +35,13 @@ class SleepIn(TenantSerializer):
         return attrs
 
 
-class SleepListQuery(TenantQuery):
+class SleepListQuery(TenantQuery, PageQuery):
     dry_run = serializers.BooleanField(required=False, allow_null=True, default=False)
-    limit = serializers.IntegerField(required=False, min_value=1, max_value=500)
-    cursor = StringField(required=False)
 
 
-class SleepOut(serializers.ModelSerializer):
+class SleepOut(OwnedOut, serializers.ModelSerializer):
     """One sleep, without its changes."""
 
-    agent_id = serializers.CharField(source="actor.agent_id", read_only=True)
-    user_id = serializers.CharField(source="actor.user_id", read_only=True)
     proposed_merges = serializers.IntegerField(source="proposed_count", read_only=True)
     state = OneOf(choices=[state.value for state in RunState])
 
@@ -154,11 +150,9 @@ class SleepUndo(SleepView):
         return Response(self.shown_runs(undone, round_id))
 
 
-class MergeOut(serializers.ModelSerializer):
+class MergeOut(OwnedOut, serializers.ModelSerializer):
     """Two memories with the same content, as a proposal or a decided merge."""
 
-    agent_id = serializers.CharField(source="actor.agent_id", read_only=True)
-    user_id = serializers.CharField(source="actor.user_id", read_only=True)
     kept = MemoryOut(read_only=True)
     absorbed = MemoryOut(read_only=True)
 
@@ -170,10 +164,8 @@ class MergeOut(serializers.ModelSerializer):
         )  # fmt: skip
 
 
-class MergeListQuery(TenantQuery):
+class MergeListQuery(TenantQuery, PageQuery):
     state = OneOf(choices=[*[state.value for state in MergeState], "all"], default=MergeState.PROPOSED.value)
-    limit = serializers.IntegerField(required=False, min_value=1, max_value=500)
-    cursor = StringField(required=False)
 
 
 class Merges(MemoryView):

@@ -51,8 +51,6 @@ class KnownMemory:
 
 
 class Action(StrEnum):
-    """Treatment of a new statement."""
-
     WRITE = "write"
     REINFORCE = "reinforce"
     SUPERSEDE = "supersede"
@@ -62,8 +60,6 @@ class Action(StrEnum):
 
 @dataclass(frozen=True)
 class Resolution:
-    """An action, and the known statements that it concerns."""
-
     action: Action
     about: tuple[KnownMemory, ...] = ()
 

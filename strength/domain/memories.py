@@ -79,8 +79,6 @@ def check_scope(level: ScopeLevel, *, domain: str, user_id: str) -> None:
 
 
 class WrongState(DomainError):
-    """The memory's state does not allow the change."""
-
     code = "wrong_state"
 
 

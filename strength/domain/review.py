@@ -141,7 +141,6 @@ class Round:
 
 
 def round_of(stored: Mapping[str, Any] | None) -> Round:
-    """Parse a stored round; a new one where there is none."""
     if not stored:
         return Round()
     skipped = tuple(item for text in stored["skipped"] if (item := item_of(text)))

@@ -50,7 +50,6 @@ class Numbers:
 
 
 def initial_strength(policy: StrengthPolicy, *, source: Source, stated: float | None) -> float:
-    """Return a new memory's strength: the stated one, else the policy's for its source."""
     if stated is not None:
         return stated
     return policy.initial_strength_education if source is Source.EDUCATION else policy.initial_strength
@@ -81,11 +80,6 @@ def impact_value(policy: StrengthPolicy, impact: Impact) -> float:
         Impact.TASK_SUCCESS: policy.impact_task_success,
         Impact.PREVENTED_ERROR: policy.impact_prevented_error,
     }[impact]
-
-
-def rate_per_task(policy: StrengthPolicy, level: int) -> float:
-    """Return the share of its strength that a memory of this level keeps over one task (SPEC S4)."""
-    return float(policy.decay_targets[level] ** (1.0 / policy.expected_tasks_per_day))
 
 
 def days_of_decay(policy: StrengthPolicy, *, elapsed_seconds: float, tasks: int) -> float:

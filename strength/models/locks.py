@@ -15,12 +15,6 @@ from django.utils.translation import gettext_lazy as _
 from memoryhub.auth.tenancy import UnknownRow
 from strength.sql import QUERIES, run_query
 
-# In one statement: the subquery is not pulled up, for its function has effects, and rows are locked after the join.
-LOCK = """
-SELECT 1 FROM (SELECT {lock}(%(about)s, %(whose)s)) AS held, memoryhub_actor AS actor
-WHERE actor.id = %(actor_id)s FOR KEY SHARE OF actor
-"""
-
 # The first of the advisory lock's two numbers; the second is of the actor.
 _ABOUT = 0x51EE9
 
@@ -30,12 +24,12 @@ def lock_shared(actor_id: UUID) -> None:
 
     Every change of a memory or its numbers takes this first. Raises UnknownRow where the actor is gone.
     """
-    _hold(actor_id, LOCK.format(lock="pg_advisory_xact_lock_shared"))
+    _hold(actor_id, QUERIES["lock_shared"])
 
 
 def lock_exclusive(actor_id: UUID) -> None:
     """Keep everything else from changing an actor's memories until the transaction ends. Raises UnknownRow."""
-    _hold(actor_id, LOCK.format(lock="pg_advisory_xact_lock"))
+    _hold(actor_id, QUERIES["lock_exclusive"])
 
 
 def _hold(actor_id: UUID, statement: str) -> None:

@@ -60,7 +60,6 @@ class MemoryRevision(models.Model):
 
 class MergeQuerySet(models.QuerySet["Merge"]):
     def with_memories(self) -> "MergeQuerySet":
-        """Load both memories with the related rows that the API and the admin show."""
         sides = ("kept", "absorbed")
         rows = self.select_related(
             "actor", *sides, *(f"{side}__{rest}" for side in sides for rest in ("numbers", "actor"))

@@ -8,6 +8,7 @@ from conversations.api.serializers import LONGEST_TEXT, ChannelField
 from memoryhub.api.fields import (
     IdField,
     OneOf,
+    OwnedOut,
     ReasonSerializer,
     StrictSerializer,
     StringField,
@@ -55,11 +56,8 @@ class ProjectPatch(ReasonSerializer):
     description = TextField(required=False, allow_blank=True, max_length=LONGEST_DESCRIPTION)
 
 
-class ProjectOut(serializers.ModelSerializer):
+class ProjectOut(OwnedOut, serializers.ModelSerializer):
     """A project; its description is MEMORY.md's first block quote."""
-
-    agent_id = serializers.CharField(source="actor.agent_id", read_only=True)
-    user_id = serializers.CharField(source="actor.user_id", read_only=True)
 
     class Meta:
         model = Project

@@ -15,6 +15,7 @@ from conversations.models import Session
 from memoryhub.api.errors import is_model_missing, llm_problem
 from memoryhub.api.fields import (
     MomentField,
+    OwnedOut,
     ReasonSerializer,
     StrictSerializer,
     TenantQuery,
@@ -34,13 +35,11 @@ from summaries.domain.summaries import LONGEST_TEXT
 from summaries.models import Summary, SummaryVersion
 
 
-class SummaryOut(serializers.ModelSerializer):
+class SummaryOut(OwnedOut, serializers.ModelSerializer):
     """Summary of a session; `message_count` is the last message that it covers."""
 
     summary = serializers.CharField(source="text")
     session_id = serializers.UUIDField()
-    agent_id = serializers.CharField(source="actor.agent_id", read_only=True)
-    user_id = serializers.CharField(source="actor.user_id", read_only=True)
 
     class Meta:
         model = Summary

@@ -1,6 +1,7 @@
 """A conversation that is extracted from: what was said, what the model will answer, and the job that reads it."""
 
 import re
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -13,7 +14,7 @@ from conversations.domain.messages import NewMessage, Role
 from conversations.models import Message, Session
 from memoryhub.auth.domain import job_principal
 from memoryhub.tenancy.models import Actor
-from strength.actions.contradictions import ExtractionResult
+from strength.actions.contradictions import Outcome
 from strength.actions.extraction import ExtractionRun, extract
 from strength.models import Memory
 from tests.fakes.llm_server import Asked, LLMServer, Reply
@@ -42,7 +43,7 @@ def talk(
     return session
 
 
-def read(actor: Actor, *, now: datetime = NOW + timedelta(hours=1), **options: Any) -> ExtractionResult:
+def read(actor: Actor, *, now: datetime = NOW + timedelta(hours=1), **options: Any) -> Counter[Outcome]:
     """Let an actor's conversations be read, as the job does."""
     fresh = Actor.objects.select_related("agent").get(pk=actor.pk)
     spoilt = options.pop("bad_attempts", 0)

@@ -100,7 +100,7 @@ def test_a_fact_a_liking_and_an_episode_are_drawn(
     filed = read(actor)
 
     rows = {memory.kind: memory for memory in Memory.objects.of([actor.id])}
-    assert len(filed.new) == 3
+    assert filed["new"] == 3
     assert {kind: (each.content, each.namespace) for kind, each in rows.items()} == {
         "fact": (fact, "/facts/hiroki/"),
         "preference": (liking, "/preferences/hiroki/"),
@@ -169,7 +169,7 @@ def test_what_memory_said_is_not_drawn_again(actor: Actor, llm: LLMServer) -> No
         "[1] 2026-03-01 assistant: You live in Osaka.",
         "[2] 2026-03-01 user: What is the weather?",
     ]
-    assert (filed.new, texts(actor)) == ((), []), "an assistant's words alone are no fact"
+    assert (filed["new"], texts(actor)) == (0, []), "an assistant's words alone are no fact"
 
 
 def test_an_assistant_alone_is_not_asked_about(actor: Actor, llm: LLMServer) -> None:
@@ -199,7 +199,7 @@ def test_bad_items_are_left_out_and_the_others_stay(actor: Actor, llm: LLMServer
 def test_a_flood_of_items_is_cut(actor: Actor, llm: LLMServer) -> None:
     talk(actor, "Here is my library.")
     Model(llm, {"facts": [item(f"The user owns book number {n} of {n * 7}.", 1) for n in range(60)]})
-    assert len(read(actor).new) == MOST_ITEMS
+    assert read(actor)["new"] == MOST_ITEMS
 
 
 def test_what_is_doubtful_waits(actor: Actor, llm: LLMServer) -> None:

@@ -216,7 +216,7 @@ def test_what_was_deleted_while_the_model_was_asked_is_not_said_again(
     delete_memory(memory=memory, expected_version=None, by=PERSON, reason="", now=NOW)
     ruled = {0: Resolution(Action.REINFORCE, (known,))}
     filed = write_extracted(actor=actor, extracted=[new], resolutions=ruled, channel="", by=JOB, now=NOW)
-    assert (filed.blocked, Memory.objects.exists()) == (1, False)
+    assert (filed["blocked"], Memory.objects.exists()) == (1, False)
 
 
 def test_what_a_person_went_back_from_does_not_come_back(actor: Actor, llm: LLMServer, write: Write) -> None:
@@ -228,4 +228,4 @@ def test_what_a_person_went_back_from_does_not_come_back(actor: Actor, llm: LLMS
     Model(llm, {"facts": [item(again), item(still)]}, {(again, NARA): "same", (still, OSAKA): "same"})
     talk(actor, "…", at=NOW + DAY)
     filed = read(actor, now=NOW + 2 * DAY)
-    assert (texts(actor), filed.blocked, filed.known) == ([OSAKA], 1, 1)
+    assert (texts(actor), filed["blocked"], filed["known"]) == ([OSAKA], 1, 1)

@@ -25,7 +25,6 @@ from strength.domain.strength import (
     initial_strength,
     left_of,
     perspective_strength,
-    rate_per_task,
     used,
 )
 
@@ -46,10 +45,10 @@ def test_the_table_of_levels(level: int, uses: int, daily: float, per_task: floa
         assert consolidation_level(uses - 1, POLICY.consolidation_thresholds) == level - 1
     assert POLICY.decay_targets[level] == daily
     # The table of the source document rounds 0.99488 to 0.9949 and 0.99696 to 0.9969.
-    assert rate_per_task(POLICY, level) == pytest.approx(per_task, abs=1e-4)
-    assert rate_per_task(POLICY, level) ** POLICY.expected_tasks_per_day == pytest.approx(daily, rel=1e-12)
-    left = decayed(Numbers(1.0, access_count=uses, consolidation_level=level), POLICY, days=1.0)
-    assert left.strength == pytest.approx(daily, rel=1e-12)
+    numbers = Numbers(1.0, access_count=uses, consolidation_level=level)
+    one_task = 1 / POLICY.expected_tasks_per_day
+    assert decayed(numbers, POLICY, days=one_task).strength == pytest.approx(per_task, abs=1e-4)
+    assert decayed(numbers, POLICY, days=1.0).strength == pytest.approx(daily, rel=1e-12)
 
 
 def test_the_values_of_the_specification() -> None:
