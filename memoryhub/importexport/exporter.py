@@ -66,17 +66,17 @@ def export_lines(whose: Selection) -> Iterator[bytes]:
     tables, digest = exported_tables(), Digest()
     with snapshot():
         yield digest.line(Part.HEADER, header(_counts(whose, tables)))
-        for agent in _read(AGENTS, whose.agents()):
+        for agent in read_rows(AGENTS, whose.agents()):
             yield digest.line(Part.AGENT, agent)
-            for actor in _read(ACTORS, whose.actors().filter(agent_id=agent["agent_id"])):
+            for actor in read_rows(ACTORS, whose.actors().filter(agent_id=agent["agent_id"])):
                 yield digest.line(Part.ACTOR, actor)
                 for table in tables:
-                    for row in _read(table, table.rows.filter(actor_id=UUID(actor["id"]))):
+                    for row in read_rows(table, table.rows.filter(actor_id=UUID(actor["id"]))):
                         yield digest.line(Part.ROW, row, table=table.name)
     yield digest.end()
 
 
-def _read(table: Table, rows: models.QuerySet[Any]) -> Iterator[dict[str, Any]]:
+def read_rows(table: Table, rows: models.QuerySet[Any]) -> Iterator[dict[str, Any]]:
     values = rows.order_by(*table.key_order).values_list(*table.codecs)
     return (table.written(each) for each in values.iterator(chunk_size=ROWS_AT_ONCE))
 

@@ -123,10 +123,7 @@ def resolutions(
 def _questions(
     extracted: Sequence[ExtractedMemory], about: Mapping[int, Sequence[KnownMemory]]
 ) -> Iterator[tuple[list[int], list[KnownMemory]]]:
-    """Yield the places of new statements with the known ones to compare them with, one pair for each question.
-
-    Trusted statements apart from untrusted ones: untrusted words may steer the model.
-    """
+    """Yield new statements' places with known ones to compare; untrusted words apart, for they may steer the model."""
     for is_trusted in (True, False):
         places, known = list[int](), dict[tuple[UUID, str], KnownMemory]()
         for place in (each for each in about if about[each] and extracted[each].is_trusted is is_trusted):
@@ -202,10 +199,7 @@ def _last_said(memories: Sequence[Memory], now: datetime) -> dict[UUID, datetime
 
 
 def _corrected_texts(actor: Actor, namespaces: Sequence[str], text: str) -> list[KnownMemory]:
-    """Return the texts that people corrected, nearest first: tombstones hold no texts, but revisions do.
-
-    Corrected by an edit or a restore; a text that was restored has lost its tombstone.
-    """
+    """Return texts that people corrected, nearest first: tombstones hold no texts, but revisions do."""
     tombstones = Tombstone.objects.filter(
         actor_id=actor.id, decision=TombstoneReason.EDITED, memory_id__isnull=False
     )
@@ -240,10 +234,7 @@ def write_extracted(
     by: Principal,
     now: datetime,
 ) -> Counter[Outcome]:
-    """Write extracted memories as resolved; inside the caller's transaction, which moves the cursor.
-
-    One that cannot be written is left out, and the others are written.
-    """
+    """Write extracted memories as resolved, those that can be; inside the caller's transaction."""
     outcomes: Counter[Outcome] = Counter()
     if not extracted:
         return outcomes

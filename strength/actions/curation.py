@@ -200,10 +200,7 @@ def _change(
 
 
 def _update_tombstones(memory: Memory, before: Mapping[str, Any], by: Principal, now: datetime) -> None:
-    """Leave tombstones of a rejected or replaced text; lift them from a text that a person activates (SPEC M9).
-
-    Raises BlockedByTombstone where a client's new text matches the tombstone of another memory.
-    """
+    """Leave tombstones of rejected or replaced texts; lift an activated text's. Raises BlockedByTombstone."""
     is_rewritten = memory.content != before["content"]
     if is_rewritten and by.kind not in (PrincipalKind.CURATOR, PrincipalKind.COMMAND):
         tombstone = find_tombstone(actor_id=memory.actor_id, text=memory.content)

@@ -49,10 +49,7 @@ def near_duplicates(
     among: Sequence[Status],
     besides: Collection[UUID] = (),
 ) -> list[tuple[Memory, float]]:
-    """Return the namespace's valid memories that say the same as a text, with their likenesses, the nearest first.
-
-    Calls no provider.
-    """
+    """Return valid memories that say the same as a text, with likenesses, the nearest first. Calls no provider."""
     query = build_query(text, space=space, embed=lambda _: vector)
     rows = MemoryIndex.objects.filter(
         Q(valid_to=None) | Q(valid_to__gt=now),

@@ -79,10 +79,7 @@ MOST_SOURCES: Final = 100
 
 
 def enqueue_reflection(*, actor: Actor) -> None:
-    """Enqueue a reflection where enough episodes are unread, or one of a session that has ended.
-
-    Inside the caller's transaction.
-    """
+    """Enqueue a reflection, in the caller's transaction: for enough unread episodes, or one of an ended session."""
     enough = effective_policy(ExtractionPolicy, actor.agent, actor).reflection_after_episodes
     waiting = list(unread_episodes(actor).values_list("pk", flat=True)[:enough])
     sessions = MemorySource.objects.filter(actor_id=actor.id, memory__in=waiting).values("session_id")
@@ -187,11 +184,6 @@ class ExtractionRun:
     by: Principal
     now: datetime
     bad_attempts: int = 0
-
-    @property
-    def topics(self) -> Topics:
-        agent = self.actor.agent
-        return Topics(tuple(agent.topics_include), tuple(agent.topics_exclude))
 
     @property
     def most_tokens(self) -> int:
@@ -319,7 +311,8 @@ def _ask(run: ExtractionRun, session: Session, span: Span, piece: Slice) -> list
     """Ask a model about a slice, and show it the messages before; with a trusted slice only trusted ones."""
     if not piece.has_user_message:
         return []
-    actor, topics, language = run.actor, run.topics, run.actor.agent.language
+    actor, agent, language = run.actor, run.actor.agent, run.actor.agent.language
+    topics = Topics(tuple(agent.topics_include), tuple(agent.topics_exclude))
     rows = Message.objects.of([actor.id]).spoken().filter(session_id=session.pk, seq__lte=span.after)
     if piece.lines[0].said.is_trusted:
         rows = rows.filter(trust=Trust.TRUSTED)

@@ -5,10 +5,11 @@ An import writes like any client, so that tombstones, trust and policies hold.
 
 import csv
 import io
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import datetime
+from functools import cache
 from typing import Any, Final
 from uuid import UUID, uuid5
 
@@ -19,7 +20,7 @@ from conversations.actions.messages import add_messages
 from conversations.actions.sessions import SessionTaken, open_session
 from memoryhub.auth.domain import Forbidden
 from memoryhub.auth.tenancy import UnknownRow, actor_for_writing
-from memoryhub.importexport.exporter import Selection, snapshot
+from memoryhub.importexport.exporter import Selection, read_rows, snapshot
 from memoryhub.importexport.fields import ACTORS, AGENTS, Table, exported_tables
 from memoryhub.importexport.formats import CannotImport, Element, ImportFormat, Order
 from memoryhub.importexport.jsonl import Digest, Part, Report, header
@@ -54,32 +55,32 @@ WAITS = "waits for a curator."
 
 
 def import_mem0(elements: Iterable[Element], *, order: Order, report: Report) -> None:
-    """Import mem0's memories, each for the user that it names, or all for the one that the order names.
-
-    Raises CannotImport without an agent, and where memories of several users would be merged into one.
-    """
-    actors = _Actors(order)
+    """Import mem0's memories. Raises CannotImport without an agent, and where users would be merged into one."""
+    actor_of, named = _actors(order), order.names.user_id
     users: set[str] = set()
     for element in elements:
         with _refusing(element, MEMORIES, report):
             memory = read_mem0(_value(element), now=order.now)
             users.add(memory.user_id)
-            if order.names.user_id is not None and len(users) > 1:
+            if named is not None and len(users) > 1:
                 raise CannotImport(
                     "The file holds memories of several users; without --user each gets their own."
                 )
-            _write_memory(actors.of(memory.user_id), memory, element.line, order=order, report=report)
+            _write_memory(
+                actor_of(memory.user_id if named is None else named),
+                memory,
+                element.line,
+                order=order,
+                report=report,
+            )
         order.progress(1)
 
 
 def import_chatgpt(elements: Iterable[Element], *, order: Order, report: Report) -> None:
-    """Import ChatGPT's conversations as sessions of the channel `chatgpt`, and its memories as memories.
-
-    Raises CannotImport without an agent or a user.
-    """
+    """Import ChatGPT's conversations as sessions, and its memories. Raises CannotImport without agent or user."""
     if order.names.user_id is None:
         raise CannotImport("ChatGPT's export does not say whose it is: name --agent and --user.")
-    actor = _Actors(order).of(order.names.user_id)
+    actor = _actors(order)(order.names.user_id)
     for element in elements:
         with _refusing(element, SESSIONS, report):
             conversation = read_conversation(_value(element))
@@ -103,21 +104,12 @@ def _value(element: Element) -> Any:
     return element.value
 
 
-class _Actors:
-    """The actors that an import writes to, created on first use."""
-
-    def __init__(self, order: Order) -> None:
-        if order.names.agent_id is None:
-            raise CannotImport("The file does not say which agent remembers: name --agent.")
-        self._agent_id, self._order = order.names.agent_id, order
-        self._known: dict[str, Actor] = {}
-
-    def of(self, user_id: str) -> Actor:
-        named = self._order.names.user_id
-        user = user_id if named is None else named
-        if user not in self._known:
-            self._known[user] = actor_for_writing(self._order.by, self._agent_id, user, now=self._order.now)
-        return self._known[user]
+def _actors(order: Order) -> Callable[[str], Actor]:
+    """Return a function from a user's id to the actor to write to, created on first use."""
+    agent_id = order.names.agent_id
+    if agent_id is None:
+        raise CannotImport("The file does not say which agent remembers: name --agent.")
+    return cache(lambda user_id: actor_for_writing(order.by, agent_id, user_id, now=order.now))
 
 
 def _write_conversation(
@@ -224,14 +216,9 @@ def _line(cells: list[Any]) -> str:
 BELONGING: Final = (MemoryNumbers, PerspectiveStrength, MemorySource, MemoryRevision, StrengthPoint)
 """Rows that belong to a memory."""
 
-CHUNK_ROWS: Final = 200
-
 
 def some_as_lines(keys: Sequence[UUID]) -> Iterator[bytes]:
-    """Yield these memories with their agents, actors and rows, as one snapshot that `import` reads.
-
-    References to superseding memories that are not among them are left out, so that none leads outside the file.
-    """
+    """Yield memories with their agents, actors and rows for `import`; no reference leads outside the file."""
     wanted, digest = list(keys), Digest()
     memories = Table(Memory)
     belonging = [table for table in exported_tables() if table.model in BELONGING]
@@ -242,21 +229,16 @@ def some_as_lines(keys: Sequence[UUID]) -> Iterator[bytes]:
         counts = {AGENTS.name: agents.count(), ACTORS.name: actors.count(), memories.name: rows.count()}
         yield digest.line(Part.HEADER, header(counts))
         among = {str(key) for key in wanted}
-        for agent in _read(AGENTS, agents):
+        for agent in read_rows(AGENTS, agents):
             yield digest.line(Part.AGENT, agent)
-            for actor in _read(ACTORS, actors.filter(agent_id=agent["agent_id"])):
+            for actor in read_rows(ACTORS, actors.filter(agent_id=agent["agent_id"])):
                 yield digest.line(Part.ACTOR, actor)
-                for row in _read(memories, rows.filter(actor_id=actor["id"])):
+                for row in read_rows(memories, rows.filter(actor_id=actor["id"])):
                     if row["superseded_by_id"] not in among:
                         row["superseded_by_id"] = None
                     yield digest.line(Part.ROW, row, table=memories.name)
                 for table in belonging:
                     of_these = table.rows.filter(actor_id=actor["id"], memory_id__in=wanted)
-                    for row in _read(table, of_these):
+                    for row in read_rows(table, of_these):
                         yield digest.line(Part.ROW, row, table=table.name)
     yield digest.end()
-
-
-def _read(table: Table, rows: Any) -> Iterator[dict[str, Any]]:
-    values = rows.order_by(*table.key_order).values_list(*table.codecs)
-    return (table.written(each) for each in values.iterator(chunk_size=CHUNK_ROWS))

@@ -141,10 +141,7 @@ def repeat_memory(*, memory: Memory, new: NewMemory, by: Principal, now: datetim
 def _match_tombstones(
     draft: Memory, new: NewMemory, by: Principal, now: datetime
 ) -> tuple[Memory | None, str]:
-    """Return the memory in the place of a text that may not be written, or why the draft is now pending, if it is.
-
-    Raises BlockedByTombstone.
-    """
+    """Return the memory in the text's place, or why the draft is pending now. Raises BlockedByTombstone."""
     if by.kind is PrincipalKind.CURATOR:
         lift_tombstones(actor_id=draft.actor_id, text=draft.content)
         return None, ""
@@ -168,10 +165,7 @@ def _match_tombstones(
 def _near_duplicate(
     draft: Memory, new: NewMemory, entry: IndexEntry, spaces: Sequence[EmbeddingSpace]
 ) -> Memory | None:
-    """Return the namespace's nearest duplicate of an extracted text, locked.
-
-    Active drafts meet active memories only: a pending one is approved by its exact text (SPEC M10).
-    """
+    """Return the nearest duplicate, locked; active drafts meet no pending ones: those are approved by exact text."""
     if new.source is not Source.EXTRACTION:
         return None
     alike = near_duplicates(
@@ -185,10 +179,7 @@ def _near_duplicate(
 
 
 def _reactivated(draft: Memory, by: Principal, now: datetime) -> Memory | None:
-    """Reactivate the memory with this text that a sleep has archived, with its uses, level and sources.
-
-    One that a person archived stays archived.
-    """
+    """Reactivate the memory with this text that a sleep has archived; one that a person archived stays archived."""
     if draft.status != Status.ACTIVE:
         return None
     archived = _of_text(draft).filter(status=Status.ARCHIVED).order_by("-updated_at").first()
@@ -217,10 +208,7 @@ def _insert_or_find(draft: Memory) -> Memory | None:
 
 
 def _judged_draft(actor: Actor, new: NewMemory, by: Principal, now: datetime) -> tuple[Memory, list[Message]]:
-    """Return the unsaved memory, with trust and status, and its source messages.
-
-    A memory is never more trusted than its sources. Raises MemoryRefused.
-    """
+    """Return the unsaved memory, no more trusted than its source messages, and these. Raises MemoryRefused."""
     draft = _draft(actor, new, now)
     ids = new.source_message_ids
     messages = list(Message.objects.of([actor.id]).filter(id__in=ids).select_related("session"))
@@ -285,10 +273,7 @@ def _of_text(draft: Memory) -> QuerySet[Memory]:
 def _repeat(
     memory: Memory, draft: Memory, messages: Sequence[Message], *, by: Principal, now: datetime
 ) -> Memory:
-    """Add the sources; an active draft reinforces the memory, and activates a pending one.
-
-    A message that is a source already reinforces nothing.
-    """
+    """Add the sources; an active draft reinforces the memory unless all were known, and activates a pending one."""
     is_new_evidence = _add_sources(memory, messages, now) or not messages
     if draft.status != Status.ACTIVE:
         return memory
@@ -362,10 +347,7 @@ def note_superseded(pending: Memory, olds: Sequence[Memory], *, is_new: bool, no
 
 
 def end_superseded(approved: Memory, *, by: Principal, now: datetime) -> None:
-    """End what a memory that was just activated supersedes, as far as it still holds; in its transaction.
-
-    A job ends nothing that a person pinned or edited.
-    """
+    """End what an activated memory supersedes and still holds; a job ends nothing that a person pinned or edited."""
     keys, at = approved.supersedes or [], min(approved.valid_from or now, now)
     rows = Memory.objects.of([approved.actor_id]).active().filter(superseded_by=None)
     for old in rows.locked(keys).values():

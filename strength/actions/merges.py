@@ -387,11 +387,7 @@ def check_mergeable(one: Memory, other: Memory) -> None:
 def merge_pair(
     *, kept: Memory, absorbed: Memory, versions: Mapping[str, int], by: Principal, reason: str, now: datetime
 ) -> Merge:
-    """Merge two memories that a person chose, whatever was decided about the pair before.
-
-    `versions` are those that the person saw, by id. Raises WrongState where they cannot be merged, CannotMerge where
-    one was changed meanwhile, Forbidden.
-    """
+    """Merge two memories that a person chose and saw in these `versions`. Raises WrongState, CannotMerge, Forbidden."""
     check_mergeable(kept, absorbed)
     lock_shared(kept.actor_id)
     for memory in (kept, absorbed):
@@ -459,10 +455,7 @@ def withdraw_stale(run: SleepRun) -> None:
 
 
 def undo(*, batch: UUID, by: Principal, reason: str, now: datetime) -> BatchResult:
-    """Undo what was done to many memories or merges at once, the last merge first.
-
-    Rows that were changed since are skipped.
-    """
+    """Undo what was done to many memories or merges at once, the last merge first; skip what was changed since."""
     undone = BatchResult(batch)
     decided = Merge.objects.filter(batch=batch, state__in=[MergeState.MERGED, MergeState.DISMISSED])
     with transaction.atomic():

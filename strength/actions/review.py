@@ -79,10 +79,7 @@ def open_merges(now: datetime) -> QuerySet[Merge]:
 
 
 def _rows(queue: QueueFilter, now: datetime) -> list[Any]:
-    """Return the rows of each table: key, sort value, creation, and what they supersede.
-
-    By weight, corrections come first, then the stronger memories, and the merges of the most alike.
-    """
+    """Return the rows of each table; by weight: corrections, then stronger memories, and the most alike merges."""
     whose = Q()
     if queue.agent_id:
         whose &= Q(actor__agent_id=queue.agent_id)
@@ -108,10 +105,7 @@ def _rows(queue: QueueFilter, now: datetime) -> list[Any]:
 
 
 def near_memories(memory: Memory, *, now: datetime) -> list[tuple[Memory, float]]:
-    """Return the active memories of the actor and its agent nearest to a pending one, with their relevance.
-
-    Calls no provider.
-    """
+    """Return the active memories nearest to a pending one, with their relevance. Calls no provider."""
     space, whose = active_space(), {memory.actor_id, actor_id(memory.actor.agent_id, "")}
     own = MemoryIndex.objects.filter(actor_id=memory.actor_id, memory=memory, space=space)
     vector = own.values_list("vector", flat=True).first()

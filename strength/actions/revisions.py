@@ -80,10 +80,7 @@ def store_change(
     beside: Mapping[str, Any] | None = None,
     batch: UUID | None = None,
 ) -> None:
-    """Save a locked memory that was changed as its next version, with what repeats it; keep its revision.
-
-    `before` is its snapshot, `beside` its `state_beside`, both from before the change.
-    """
+    """Save a locked memory's next version and its revision; `before` and `beside` are from before the change."""
     memory.version, memory.updated_at = memory.version + 1, now
     memory.save()
     sync_facets([memory])

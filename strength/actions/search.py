@@ -99,10 +99,7 @@ def retrieve_memories(
     mark: bool,
     now: datetime,
 ) -> dict[str, list[FoundMemory]]:
-    """Return the best memories of each configured namespace, across all sessions (SPEC M7).
-
-    Raises NamespaceError for a configuration that cannot be used.
-    """
+    """Return the best memories of each configured namespace, across sessions (SPEC M7). Raises NamespaceError."""
     policy = effective_policy(SearchPolicy, tenant.agent, tenant.actor)
     configured = config or (tenant.agent.retrieval_config if tenant.agent else None) or DEFAULT_RETRIEVAL
     wanted = namespace_queries(configured, agent_id=tenant.agent_id, user_id=tenant.user_id)
@@ -182,10 +179,7 @@ def _valid(at: datetime) -> Q:
 def _best(
     search: MemorySearch, among: Sequence[Candidate], limit: int, policy: SearchPolicy, now: datetime
 ) -> list[FoundMemory]:
-    """Return the best candidates by score.
-
-    All of them are scored by a few numbers; whole memories are loaded for the best only.
-    """
+    """Return the best by score: all are scored by a few numbers, and whole memories loaded for the best only."""
     by_id = {candidate.owner_id: candidate for candidate in among}
     actor_ids = list({candidate.actor_id for candidate in among})
     keys = {"actor_ids": actor_ids, "memory_ids": list(by_id), "space_id": search.query.space_id,

@@ -259,10 +259,7 @@ def _actors_to_sleep(actor: Actor, request: SleepRequest, *, all_users: bool) ->
 
 
 def undo_sleeps(*, runs: list[SleepRun], by: Principal, reason: str, now: datetime) -> list[SleepRun]:
-    """Undo the sleeps of one request as far as possible; return them as they are then.
-
-    Raises WrongState where none can be undone, Forbidden.
-    """
+    """Undo the sleeps of one request as far as possible. Raises WrongState where none can be undone, Forbidden."""
     undone, refused = [], []
     for run in runs:
         try:

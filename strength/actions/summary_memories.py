@@ -51,10 +51,7 @@ def remember_summary(*, actor: Actor, session_id: UUID, by: Principal, now: date
 
 
 def _delete(actor: Actor, session_id: UUID, by: Principal, now: datetime) -> None:
-    """Delete the memory of a deleted summary, unless a person edited it.
-
-    Done by a job, so without a tombstone: a later summary may say the same again.
-    """
+    """Delete the memory unless a person edited it; without a tombstone, for a later summary may say the same."""
     cursors = StrategyCursor.objects.filter(
         actor_id=actor.id, session_id=session_id, strategy=Strategy.SUMMARY
     )

@@ -123,10 +123,7 @@ def begin_task(
     by: Principal,
     now: datetime,
 ) -> Begun:
-    """Create a task with the memories that its query finds; they count as candidates.
-
-    `project` "auto" routes the query to a project first (SPEC P3). Network.
-    """
+    """Create a task with the memories that its query finds; `project` "auto" routes it first (SPEC P3). Network."""
     routing = route_to_project(tenant=tenant, message=query, project=project, session=None, by=by, now=now)
     name = routing.project if routing else None if project in (AUTO, UNNAMED) else project
     search = MemorySearch(query=text_query(query, payer=tenant.payer), perspective=perspective, project=name)
@@ -141,10 +138,7 @@ def begin_task(
 
 
 def complete_task(*, task: Task, completion: Completion, by: Principal, now: datetime) -> TaskOutcome:
-    """Reinforce the memories that a task used, record a learning, and return the outcome; idempotent.
-
-    What fails is reported in the outcome's errors, and the rest is done. Raises UnknownRow where the actor is gone.
-    """
+    """Reinforce what a task used, record a learning; idempotent, with failures in `errors`. Raises UnknownRow."""
     if task.state != TaskState.BEGUN:
         return outcome_of(task, by=by)
     findings = _findings(task, completion, by)

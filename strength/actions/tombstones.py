@@ -120,10 +120,7 @@ def tombstone_values(*, actor_id: UUID, text: str) -> dict[str, Any] | None:
 def restore_tombstone(
     *, actor_id: UUID, text: str, kept: Mapping[str, Any] | None, left_at: datetime
 ) -> None:
-    """Replace the tombstone that a change left of exactly this text at `left_at` by the one from before, if any.
-
-    A newer tombstone stays. Part of a change with its own audit entry.
-    """
+    """Replace the tombstone left of exactly this text at `left_at` by the former, if any; a newer one stays."""
     known = fingerprint(text)
     rows = Tombstone.objects.filter(actor_id=actor_id, digest=known.digest)
     rows.filter(created_at=left_at).delete()

@@ -203,10 +203,7 @@ def turns_to_inspect(*, actor_id: UUID, session_id: UUID) -> Sequence[ChatTurn]:
 
 
 def detect_turn_use(*, turn: ChatTurn) -> list[Memory]:
-    """Return the memories of a turn's context that its answer used; network, so outside any transaction.
-
-    None where the question is untrusted: it may not reinforce trusted memories.
-    """
+    """Return the memories that a turn's answer used; none for an untrusted question. Network."""
     if turn.answer is None or turn.receipt is None or turn.question.trust != Trust.TRUSTED:
         return []
     rows = Memory.objects.active().filter(pk__in=entered_memories(turn.receipt))
@@ -237,10 +234,7 @@ def entered_memories(receipt: Receipt) -> list[UUID]:
 def detect_use(
     *, actor: Actor, how: str, result: str, query: str, memories: Sequence[Memory]
 ) -> tuple[list[UUID], list[str]]:
-    """Return the memories used, found by `keywords`, `embedding` or `llm`, and errors on the way.
-
-    Network, so outside any transaction. Where a provider fails, keywords decide, and the errors say so.
-    """
+    """Return the memories used, and errors; where a provider fails, keywords decide. Network."""
     offered = [Offered(memory.pk, memory.content[:MOST_CHARACTERS]) for memory in memories]
     if not offered or not result.strip():
         return [], []

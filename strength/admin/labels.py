@@ -126,7 +126,3 @@ TASK_STATES: Final[Words] = {
     TaskState.FAILED: _("failed"),
 }
 TASK_COLOURS: Final = {"begun": "info", "completed": "success", "failed": "danger"}
-
-
-def coloured_label(words: Words, value: Any) -> tuple[Any, Any]:
-    return str(value), words.get(value, value)

@@ -129,41 +129,29 @@ class MemoryValuesForm(ActionForm):
     not_checked_as_stored = frozenset(field.name for field in Memory._meta.fields)
 
 
-class NewMemoryForm(MemoryValuesForm):
+class OwnerForm(forms.Form):
     agent = forms.ModelChoiceField(
         queryset=Agent.objects.all(), widget=UnfoldAdminSelect2Widget(), label=_("Agent"), empty_label=""
     )
     user_id = forms.CharField(
-        required=False,
-        max_length=MAX_USER_ID,
-        widget=UnfoldAdminTextInputWidget(),
-        label=_("User"),
-        help_text=_("Empty: a memory of the agent itself."),
+        required=False, max_length=MAX_USER_ID, widget=UnfoldAdminTextInputWidget(), label=_("User")
     )
 
+
+class NewMemoryForm(MemoryValuesForm, OwnerForm):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
+        self.fields["user_id"].help_text = _("Empty: a memory of the agent itself.")
         self.fields["namespace"].required = False
         self.fields["namespace"].help_text = _("Empty: the kind's own, such as /notes/{actorId}/.")
         self.fields["scope_project"].help_text = _("Empty: the agent's current project.")
         self.fields["scope_domain"].help_text = _("Empty: the agent's domain.")
 
     def memory(self) -> NewMemory:
-        values = self.cleaned_data
-        return NewMemory(
-            content=values["content"],
-            kind=Kind(values["kind"]),
-            namespace=values["namespace"] or None,
-            tags=values["tags"],
-            scope_level=ScopeLevel(values["scope_level"]),
-            scope_domain=values["scope_domain"] or None,
-            scope_project=values["scope_project"] or None,
-            learnings=values["learnings"],
-            pinned=values["pinned"],
-            confidence=values["confidence"],
-            valid_from=values["valid_from"],
-            valid_to=values["valid_to"],
-        )
+        values = {name: self.cleaned_data[name] for name in self.Meta.fields}
+        values |= {name: values[name] or None for name in ("namespace", "scope_domain", "scope_project")}
+        values |= {"kind": Kind(values["kind"]), "scope_level": ScopeLevel(values["scope_level"])}
+        return NewMemory(**values)
 
 
 class MemoryForm(VersionedForm, MemoryValuesForm):

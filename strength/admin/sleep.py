@@ -24,7 +24,7 @@ from unfold.contrib.filters.admin import (
     RangeDateTimeFilter,
     RelatedDropdownFilter,
 )
-from unfold.widgets import UnfoldAdminSelect2Widget, UnfoldAdminTextInputWidget, UnfoldBooleanWidget
+from unfold.widgets import UnfoldBooleanWidget
 
 from memoryhub.admin.base import (
     OwnedMixin,
@@ -51,8 +51,7 @@ from memoryhub.auth.domain import Principal
 from memoryhub.auth.tenancy import UnknownRow, tenant_for_reading
 from memoryhub.errors import DomainError
 from memoryhub.ids import new_id
-from memoryhub.tenancy.domain import MAX_USER_ID
-from memoryhub.tenancy.models import Actor, Agent
+from memoryhub.tenancy.models import Actor
 from strength.actions.sleep import SleepRequest
 from strength.actions.sleep_runs import (
     MOST_CHANGES,
@@ -69,8 +68,8 @@ from strength.admin.labels import (
     RUN_STATES,
     TRIGGERS,
     WHYS,
-    coloured_label,
 )
+from strength.admin.memories import OwnerForm
 from strength.admin.memory_detail import memory_links
 from strength.domain.sleep import CHANGE_ORDER, ChangeKind, RunState, Trigger
 from strength.models import Memory, SleepRun, SleepState
@@ -152,7 +151,8 @@ class SleepRunAdmin(OwnedMixin, DecisionAdmin):
     @coloured(RUN_COLOURS)
     @admin.display(description=_("state"), ordering="state")
     def shown_state(self, run: SleepRun) -> tuple[Any, Any]:
-        return coloured_label(RUN_STATES, "preview" if run.dry_run else run.state)
+        state = "preview" if run.dry_run else run.state
+        return state, RUN_STATES.get(state, state)
 
     @admin.display(description=_("state"))
     def state_in_words(self, run: SleepRun) -> Any:
@@ -380,23 +380,17 @@ def _undo_url(run: SleepRun) -> str | None:
     return reverse("admin:strength_sleeprun_undo", args=[run.pk]) if _can_be_undone(run) else None
 
 
-class SleepForm(forms.Form):
-    agent = forms.ModelChoiceField(
-        queryset=Agent.objects.all(), widget=UnfoldAdminSelect2Widget(), label=_("Agent"), empty_label=""
-    )
-    user_id = forms.CharField(
-        required=False,
-        max_length=MAX_USER_ID,
-        widget=UnfoldAdminTextInputWidget(),
-        label=_("User"),
-        help_text=_("Empty: what the agent itself remembers."),
-    )
+class SleepForm(OwnerForm):
     all_users = forms.BooleanField(
         required=False,
         widget=UnfoldBooleanWidget(),
         label=_("The agent and all its users"),
         help_text=_("Each has a sleep run of its own; the user above is ignored."),
     )
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.fields["user_id"].help_text = _("Empty: what the agent itself remembers.")
 
     def actor(self, by: Principal) -> Actor:
         """Return the chosen actor; raises UnknownRow where it has no memory."""

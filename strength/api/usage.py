@@ -150,16 +150,9 @@ class CompleteIn(StrictSerializer):
     @staticmethod
     def completion(values: dict[str, Any]) -> Completion:
         """Return validated values as a completion."""
+        given = {name: value for name, value in values.items() if name != "impact_type"}
         impact = values.get("impact_type")
-        names = ("used_memory_ids", "perspective", "learning_content", "learning_text")
-        given: dict[str, Any] = {name: values.get(name) for name in names}
-        return Completion(
-            result=values["result"],
-            extract_learning=values["extract_learning"],
-            run_sleep_phase=values["run_sleep_phase"],
-            impact=Impact(impact) if impact else None,
-            **given,
-        )
+        return Completion(impact=Impact(impact) if impact else None, **given)
 
 
 class OutcomeOut(serializers.Serializer):

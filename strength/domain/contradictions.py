@@ -12,7 +12,7 @@ from typing import Any, Final
 from uuid import UUID
 
 from conversations.domain.content import one_line
-from strength.domain.extraction import array_schema, object_schema
+from strength.domain.extraction import array_schema, listed, object_schema
 
 LONGEST_SHOWN: Final = 1_000
 MOST_ENDED: Final = 3
@@ -105,12 +105,13 @@ def relations(data: Any, *, known: int, new: int) -> dict[int, dict[int, Relatio
     A pair that is named as both contradicts itself in a detail, so it is not the same.
     """
     found: dict[int, dict[int, Relation]] = {}
-    for pair in _pairs(data):
-        places = _place(pair.get("new"), new), _place(pair.get("known"), known)
-        if None in places or pair.get("verdict") not in list(Relation):
+    for pair in listed(data, "pairs"):
+        if not isinstance(pair, Mapping) or pair.get("verdict") not in list(Relation):
             continue
-        of_new, relation = found.setdefault(places[0] or 0, {}), Relation(pair["verdict"])
-        place = places[1] or 0
+        new_place, place = _place(pair.get("new"), new), _place(pair.get("known"), known)
+        if new_place is None or place is None:
+            continue
+        of_new, relation = found.setdefault(new_place, {}), Relation(pair["verdict"])
         of_new[place] = Relation.CONTRADICTS if place in of_new and of_new[place] != relation else relation
     return found
 
@@ -142,11 +143,6 @@ def _is_same_still(known: KnownMemory, said_at: datetime, is_trusted: bool) -> b
         return known.ended_at is not None and said_at <= known.ended_at
     # A pending memory is approved by its exact text only: a trusted paraphrase does not activate it.
     return known.state is KnownState.CURRENT or (known.state is KnownState.PENDING and not is_trusted)
-
-
-def _pairs(data: Any) -> list[Mapping[str, Any]]:
-    pairs = data.get("pairs") if isinstance(data, Mapping) else None
-    return [pair for pair in pairs if isinstance(pair, Mapping)] if isinstance(pairs, list) else []
 
 
 def _place(number: Any, size: int) -> int | None:

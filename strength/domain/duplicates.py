@@ -147,10 +147,7 @@ _INFLECTIONS: Final = "ん う く す つ む ぐ る い き ち み り ぎ �
 
 
 def _repeated(alternatives: str) -> re.Pattern[str]:
-    """Return a pattern of any of the alternatives, the longest first, as often as they follow one another.
-
-    Possessive, because endings can be cut in many ways and backtracking would try all of them.
-    """
+    """Return a possessive pattern, for endings can be cut in many ways and backtracking would try all of them."""
     return re.compile(f"(?:{'|'.join(sorted(set(alternatives.split()), key=len, reverse=True))})*+")
 
 
@@ -259,7 +256,13 @@ def fingerprint(text: str) -> Fingerprint:
         return Fingerprint(digest, frozenset(), frozenset())
     pieces = list(_pieces(folded))
     terms = {term_id(name) for kind, name in pieces if kind in (_Kind.TERM, _Kind.NUMBER)}
-    return Fingerprint(digest, frozenset(sorted(terms)[:MAX_TERMS]), _marks(pieces), _order(pieces))
+    # Beyond the limit all marks and numbers have one id, since none may be left out.
+    marked = sorted({name for kind, name in pieces if kind in (_Kind.MARK, _Kind.NUMBER)})
+    marks = marked if len(marked) <= MAX_TERMS else [" ".join(marked)]
+    above = {_Kind.RELATION: DIMENSION, _Kind.MARK: DIMENSION}
+    order = [term_id(name) + above.get(kind, 0) for kind, name in pieces] if len(pieces) <= MAX_ORDER else []
+    few = sorted(terms)[:MAX_TERMS]
+    return Fingerprint(digest, frozenset(few), frozenset(map(term_id, marks)), tuple(order))
 
 
 def likeness(one: Fingerprint, other: Fingerprint, idf: Mapping[int, float]) -> float:
@@ -430,20 +433,6 @@ def _expression(run: str, before: str) -> Iterator[_Piece]:
         yield _Kind.SELF, _SELF_WORD
     elif run and run not in _JAPANESE_FILLERS:
         yield _Kind.TERM, run if len(run) == 1 else f"#{run}"
-
-
-def _marks(pieces: list[_Piece]) -> frozenset[int]:
-    """Return the ids of marks and numbers; beyond `MAX_TERMS`, one id for all, since none may be left out."""
-    names = sorted({name for kind, name in pieces if kind in (_Kind.MARK, _Kind.NUMBER)})
-    return frozenset(map(term_id, names if len(names) <= MAX_TERMS else [" ".join(names)]))
-
-
-def _order(pieces: list[_Piece]) -> tuple[int, ...]:
-    """Return the ids of all pieces in order, those of relations and marks above `DIMENSION`."""
-    if len(pieces) > MAX_ORDER:
-        return ()
-    above = {_Kind.RELATION: DIMENSION, _Kind.MARK: DIMENSION}
-    return tuple(term_id(name) + above.get(kind, 0) for kind, name in pieces)
 
 
 def _is_rearranged(one: tuple[int, ...], other: tuple[int, ...]) -> bool:

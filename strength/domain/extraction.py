@@ -225,10 +225,7 @@ def own_words(text: str) -> str:
 
 
 def next_slice(messages: Sequence[SourceMessage], *, most_tokens: int, count: Count, until: int) -> Slice:
-    """Return as many messages, in order, as fit and are equally trusted; at least one, so that reading ends.
-
-    `until` is the end of the span if all fit. The first message is shortened if it alone is too long.
-    """
+    """Return as many messages as fit and are equally trusted; at least one, shortened, so that reading ends."""
     room, lines = most_tokens * SHARE_OF_NEW, list[Line]()
     for place, said in enumerate(messages):
         words = one_line(own_words(said.text))
@@ -286,7 +283,7 @@ def items_of(
     found = [
         item
         for strategy in strategies
-        for raw in _list(data, LISTS[strategy])
+        for raw in listed(data, LISTS[strategy])
         if (item := _item(raw, strategy, piece, topics, language)) is not None
     ]
     unlike = {(item.strategy, item.text): item for item in reversed(found)}
@@ -331,7 +328,7 @@ def _text(value: Any) -> str:
     return value.strip() if isinstance(value, str) else ""
 
 
-def _list(data: Any, name: str) -> list[Any]:
+def listed(data: Any, name: str) -> list[Any]:
     given = data.get(name) if isinstance(data, Mapping) else None
     return given if isinstance(given, list) else []
 
@@ -415,11 +412,11 @@ def lesson_blocks(episodes: Sequence[str], lessons: Sequence[str], *, language: 
 def lessons_of(data: Any, episode_ids: Sequence[UUID]) -> list[Lesson]:
     """Return the valid lessons of an answer: storable, and citing an episode."""
     lessons = []
-    for raw in _list(data, "lessons"):
+    for raw in listed(data, "lessons"):
         if not isinstance(raw, Mapping):
             continue
         text, sure = _text(raw.get("text")), confidence_of(raw.get("confidence"))
-        numbers = _list(raw, "episodes")
+        numbers = listed(raw, "episodes")
         taught_by = tuple(each for number, each in enumerate(episode_ids, 1) if number in numbers)
         if sure is not None and taught_by and is_storable(text, LONGEST_ITEM):
             lessons.append(Lesson(text, sure, taught_by))

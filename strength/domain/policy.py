@@ -145,15 +145,9 @@ class StrengthPolicy(Policy):
     @property
     def decay_targets(self) -> tuple[float, ...]:
         """Return the share of strength left after a day, by level."""
-        given = self.daily_decay_targets or {
-            "0": 0.95,
-            "1": 0.97,
-            "2": 0.98,
-            "3": 0.99,
-            "4": 0.995,
-            "5": 0.998,
-        }
-        by_name = {str(level): target for level, target in given.items()}
+        if not self.daily_decay_targets:
+            return (0.95, 0.97, 0.98, 0.99, 0.995, 0.998)
+        by_name = {str(level): target for level, target in self.daily_decay_targets.items()}
         return tuple(by_name[str(level)] for level in range(LEVELS))
 
     def values(self) -> dict[str, Any]:

@@ -70,10 +70,7 @@ class MergeState(StrEnum):
 def keep_rank(
     *, locked: bool, pinned: bool, strength: float, created_at: datetime, key: UUID
 ) -> tuple[bool, bool, float, datetime, str]:
-    """Return a sort key; of two memories that say the same, a merge keeps the first by it.
-
-    Those that a person edited precede pinned, stronger and older ones.
-    """
+    """Return a sort key: a merge keeps the first; edited before pinned, stronger and older ones."""
     return not locked, not pinned, -strength, created_at, str(key)
 
 

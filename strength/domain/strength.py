@@ -83,10 +83,7 @@ def impact_value(policy: StrengthPolicy, impact: Impact) -> float:
 
 
 def days_of_decay(policy: StrengthPolicy, *, elapsed_seconds: float, tasks: int) -> float:
-    """Return the days of decay: those that passed, or by the `task` clock the equivalent of the completed tasks.
-
-    Never negative, so that no strength rises after the system's time was set back.
-    """
+    """Return the days of decay, by the `task` clock the equivalent of completed tasks; never negative."""
     if policy.decay_clock == "task":
         return max(0, tasks) / policy.expected_tasks_per_day
     return max(0.0, elapsed_seconds) / SECONDS_PER_DAY

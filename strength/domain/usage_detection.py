@@ -102,7 +102,7 @@ def used_by_words(
     ignored.
     """
     facts = [[_kinds(fact) for fact in islice(_facts(memory.text), MAX_FACTS)] for memory in offered]
-    scale = _TermWeights.of(query, facts, idf)
+    scale = _TermWeights(query, facts, idf)
     said = _clauses(result[:MAX_RESULT_CHARACTERS])
     whole = _ResultPassages(said, scale)
     kept = [clause for clause in said if not _REFUSAL.search(clause)]
@@ -138,10 +138,7 @@ def used_by_vectors(
 
 
 def result_text(result: Any) -> str:
-    """Return the text of a task's result, at most `MAX_RESULT_CHARACTERS`.
-
-    Of JSON the strings and numbers, each on a line after its key, since an answer may be keyed by its subject.
-    """
+    """Return a result's text; of JSON each string and number after its key, since that may be the subject."""
     if isinstance(result, str):
         return result[:MAX_RESULT_CHARACTERS]
     parts = islice(_parts(result), MAX_RESULT_PARTS)
@@ -153,21 +150,13 @@ def passages(text: str) -> list[str]:
     return _joined(_clauses(text))
 
 
-@dataclass(frozen=True, slots=True)
 class _TermWeights:
     """Weights of terms: none for the query's, less for those of several memories."""
 
-    asked: str
-    known: frozenset[str]
-    holders: Mapping[str, int]
-    idf: Mapping[int, float]
-    rarest: float
-
-    @classmethod
-    def of(cls, query: str, facts: Sequence[Sequence[Weights]], idf: Mapping[int, float]) -> "_TermWeights":
-        holders = Counter(term for memory in facts for term in set(chain.from_iterable(memory)))
-        rarest = max(UNSEEN_IDF, UNSEEN_IDF, *idf.values())
-        return cls(_letters(query), frozenset(_kinds(query)), holders, idf, rarest)
+    def __init__(self, query: str, facts: Sequence[Sequence[Weights]], idf: Mapping[int, float]) -> None:
+        self.asked, self.known = _letters(query), _kinds(query)
+        self.holders = Counter(term for memory in facts for term in set(chain.from_iterable(memory)))
+        self.idf, self.rarest = idf, max([UNSEEN_IDF, *idf.values()])
 
     def weigh(self, kinds: Weights) -> Weights:
         weights = {}
@@ -205,7 +194,13 @@ class _ResultPassages:
         total = sum(fact.values())
         figures = [term for term in fact if _HAS_FIGURE.search(term)]
         having = set(chain.from_iterable(self.places.get(term, ()) for term in figures))
-        for place, (found, rare) in self._found(fact).items():
+        sums: dict[int, tuple[float, float]] = defaultdict(lambda: (0.0, 0.0))
+        for term, weight in fact.items():
+            places = self.places.get(term, ())
+            rarity = weight / math.sqrt(max(1.0, len(places) / 2))
+            for place in places:
+                sums[place] = (sums[place][0] + weight, sums[place][1] + rarity)
+        for place, (found, rare) in sums.items():
             of_fact, of_place = found / total, found / self.totals[place]
             shares = (
                 of_fact if of_fact >= NEEDED_SHARE else 0.0,
@@ -215,16 +210,6 @@ class _ResultPassages:
             if rare * max(shares) * worth >= self.needed:
                 return True
         return False
-
-    def _found(self, fact: Weights) -> dict[int, tuple[float, float]]:
-        found: dict[int, tuple[float, float]] = {}
-        for term, weight in fact.items():
-            places = self.places.get(term, ())
-            rare = weight / math.sqrt(max(1.0, len(places) / 2))
-            for place in places:
-                before, rare_before = found.get(place, (0.0, 0.0))
-                found[place] = (before + weight, rare_before + rare)
-        return found
 
 
 def _letters(text: str) -> str:
@@ -322,10 +307,7 @@ def judging_blocks(result: str, offered: Sequence[Offered[Any]], *, language: st
 
 
 def judged(data: Any, offered: Sequence[Offered[Key]]) -> list[Key]:
-    """Return the keys of the memories that a model's parsed answer names, in the order offered.
-
-    Invalid numbers are ignored. Raises UnreadableJudgement.
-    """
+    """Return the keys that a model's answer names, in the order offered. Raises UnreadableJudgement."""
     used = data.get("used") if isinstance(data, Mapping) else None
     if not isinstance(used, list):
         raise UnreadableJudgement("The answer has no list of used memories.")

@@ -8,7 +8,6 @@ from strength.models.memory import (
     MemoryNumbers,
     MemoryQuerySet,
     MemorySource,
-    NumbersOfMemory,
     PerspectiveStrength,
 )
 from strength.models.revision import MemoryRevision, Merge, Tombstone
@@ -25,7 +24,6 @@ __all__ = [
     "MemoryRevision",
     "MemorySource",
     "Merge",
-    "NumbersOfMemory",
     "PerspectiveStrength",
     "ReflectionCursor",
     "SleepRun",

@@ -20,10 +20,7 @@ _ABOUT = 0x51EE9
 
 
 def lock_shared(actor_id: UUID) -> None:
-    """Keep an actor from being erased, and its sleep from continuing, until the transaction ends.
-
-    Every change of a memory or its numbers takes this first. Raises UnknownRow where the actor is gone.
-    """
+    """Hold off an actor's erasure and sleep until the transaction ends, before any change. Raises UnknownRow."""
     _hold(actor_id, QUERIES["lock_shared"])
 
 

@@ -35,18 +35,12 @@ class MemoryQuerySet(models.QuerySet["Memory"]):
         return self.filter(status=Status.ACTIVE)
 
     def locked(self, memory_ids: Iterable[UUID]) -> "dict[UUID, Memory]":
-        """Lock rows until the transaction ends and return them with their agents, by id.
-
-        In the order of keys, as everywhere more than one is locked.
-        """
+        """Lock rows until the transaction ends, in the order of keys; return them with their agents, by id."""
         rows = self.select_for_update(of=["self"]).select_related("actor__agent")
         return {memory.pk: memory for memory in rows.filter(pk__in=list(memory_ids)).order_by("id")}
 
     def with_numbers(self, actor_ids: Iterable[UUID] | None = None) -> "MemoryQuerySet":
-        """Load the related rows that the API and the admin show.
-
-        With `actor_ids` the further queries filter by actor too, as every query on a request path does.
-        """
+        """Load what the API and the admin show; with `actor_ids` every query filters by actor."""
         whose = {} if actor_ids is None else {"actor_id__in": list(actor_ids)}
         return self.select_related("numbers", "actor").prefetch_related(
             Prefetch("perspectives", queryset=PerspectiveStrength.objects.filter(**whose)),
@@ -269,10 +263,7 @@ class PerspectiveStrength(models.Model):
 
 
 class MemoryIndex(Facets, SearchIndexRow):
-    """A memory's index row in one embedding space.
-
-    Its facets repeat the memory's: `strength.actions.search` keeps them so.
-    """
+    """A memory's index row in one embedding space; `strength.actions.search` keeps its facets equal."""
 
     owner_field = "memory"
 
@@ -316,10 +307,7 @@ class MemoryIndex(Facets, SearchIndexRow):
 
 
 class MemorySource(models.Model):
-    """The message that a memory was drawn from, with its channel and trust (SPEC M3).
-
-    The message is a plain id, so that `strength` does not depend on its table; the message may be erased.
-    """
+    """The message of a memory (SPEC M3), by a plain id: `strength` does not depend on its table."""
 
     id = models.UUIDField(primary_key=True, default=new_id, editable=False)
     actor = models.ForeignKey(Actor, on_delete=models.CASCADE, related_name="+", db_index=False)
