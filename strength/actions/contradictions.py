@@ -13,7 +13,7 @@ from datetime import datetime
 from typing import Final, Literal
 from uuid import UUID
 
-from django.db.models import Q, QuerySet
+from django.db.models import Q
 
 from conversations.models import Message
 from memoryhub.auth.domain import Forbidden, Principal
@@ -26,11 +26,12 @@ from memoryhub.llm.usage.recording import payer
 from memoryhub.search.analysis import analyse
 from memoryhub.search.bm25 import term_ids
 from memoryhub.search.models import EmbeddingSpace
-from memoryhub.search.query import SearchQuery, build_query, candidates
+from memoryhub.search.query import build_query
 from memoryhub.tenancy.domain import Trust
 from memoryhub.tenancy.models import Actor
 from memoryhub.tenancy.namespaces import expand_namespace
 from strength.actions.memories import NewMemory, repeat_memory, supersede_memory, write_memory
+from strength.actions.search import nearest_memories
 from strength.actions.tombstones import BlockedByTombstone, atomic_but_for_tombstones
 from strength.domain.contradictions import (
     JUDGING_SCHEMA,
@@ -155,11 +156,14 @@ def known_memories(
     rejected = rows.filter(status=Status.REJECTED)
     if new.is_trusted:
         rejected = rejected.filter(memory__trust=Trust.TRUSTED)
-    found = _nearest(actor, rejected, query, NEAREST_REJECTED)
     seen = rows.filter(status__in=[Status.ACTIVE] if new.is_trusted else [Status.ACTIVE, Status.PENDING])
     if project := actor.agent.current_project:
         seen = seen.filter(~(Q(scope_level=ScopeLevel.PROJECT) & ~Q(scope_project__in=["", project])))
-    found += _nearest(actor, seen, query, NEAREST)
+    # Without a threshold: another language shares no word.
+    near = nearest_memories(rejected, query, limit=NEAREST_REJECTED) + nearest_memories(
+        seen, query, limit=NEAREST
+    )
+    found = [memory for memory, _relevance in near]
     said = _last_said(found, now)
     known = []
     for memory in found:
@@ -169,13 +173,6 @@ def known_memories(
         state = by_status.get(Status(memory.status), KnownState.ENDED if has_ended else KnownState.CURRENT)
         known.append(KnownMemory(memory.pk, memory.content, state, said_at, memory.valid_to))
     return [*_corrected_texts(actor, namespaces, new.content), *known]
-
-
-def _nearest(actor: Actor, rows: QuerySet[MemoryIndex], query: SearchQuery, most: int) -> list[Memory]:
-    """Return the most relevant memories without a threshold: another language shares no word."""
-    found = candidates(rows, query, similarity_threshold=0.0, word_floor=0.0, limit=most).best
-    memories = Memory.objects.of([actor.id]).in_bulk([each.owner_id for each in found])
-    return [memories[each.owner_id] for each in found if each.owner_id in memories]
 
 
 def _last_said(memories: Sequence[Memory], now: datetime) -> dict[UUID, datetime]:

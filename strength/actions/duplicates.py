@@ -11,8 +11,9 @@ from django.db.models import Q
 from memoryhub.embeddings.spaces import active_space
 from memoryhub.search.index import idf
 from memoryhub.search.models import EmbeddingSpace
-from memoryhub.search.query import build_query, candidates
+from memoryhub.search.query import build_query
 from memoryhub.tenancy.models import Actor
+from strength.actions.search import nearest_memories
 from strength.domain.duplicates import NEAR, fingerprint, likeness
 from strength.domain.memories import Status
 from strength.domain.sleep import keep_rank
@@ -55,13 +56,12 @@ def near_duplicates(
         Q(valid_to=None) | Q(valid_to__gt=now),
         actor_id=actor_id, namespace=namespace, status__in=among,
     ).exclude(memory_id__in=list(besides))  # fmt: skip
-    found = candidates(
-        rows, query, similarity_threshold=SIMILARITY_FLOOR, word_floor=WORD_FLOOR, limit=MOST_CANDIDATES
-    ).best
-    by_id = Memory.objects.of([actor_id]).select_related("numbers").in_bulk([each.owner_id for each in found])
-    memories = [by_id[each.owner_id] for each in found if each.owner_id in by_id]
-    if not memories:
+    nearest = nearest_memories(
+        rows, query, limit=MOST_CANDIDATES, similarity_threshold=SIMILARITY_FLOOR, word_floor=WORD_FLOOR
+    )
+    if not nearest:
         return []
+    memories = [memory for memory, _relevance in nearest]
     written, prints = fingerprint(text), [fingerprint(memory.content) for memory in memories]
     weights = idf(written.terms.union(*(each.terms for each in prints)))
     scores = [likeness(written, each, weights) for each in prints]

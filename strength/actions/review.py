@@ -10,9 +10,10 @@ from django.db.models import Case, F, FloatField, Q, QuerySet, Value, When
 from django.db.models.functions import Coalesce, Least
 
 from memoryhub.embeddings.spaces import active_space
-from memoryhub.search.query import build_query, candidates
+from memoryhub.search.query import build_query
 from memoryhub.tenancy.domain import actor_id
 from memoryhub.tenancy.policies import effective_policy
+from strength.actions.search import nearest_memories
 from strength.domain.memories import Status
 from strength.domain.policy import SearchPolicy
 from strength.domain.review import Item, Order, Sort
@@ -114,12 +115,7 @@ def near_memories(memory: Memory, *, now: datetime) -> list[tuple[Memory, float]
         Q(valid_to=None) | Q(valid_to__gt=now), actor_id__in=whose, status=Status.ACTIVE
     ).exclude(memory_id=memory.pk)
     policy = effective_policy(SearchPolicy, memory.agent, memory.actor)
-    found = candidates(
-        rows, query, similarity_threshold=policy.similarity_threshold, word_floor=policy.word_floor, limit=MOST_NEAR
-    ).best  # fmt: skip
-    memories = Memory.objects.of(whose).select_related("numbers").in_bulk([each.owner_id for each in found])
-    return [
-        (memories[each.owner_id], each.relevance)
-        for each in found
-        if each.owner_id in memories and each.relevance >= LEAST_NEAR
-    ]
+    near = nearest_memories(
+        rows, query, limit=MOST_NEAR, similarity_threshold=policy.similarity_threshold, word_floor=policy.word_floor
+    )  # fmt: skip
+    return [(other, relevance) for other, relevance in near if relevance >= LEAST_NEAR]

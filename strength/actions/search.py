@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from django.db.models import Q
+from django.db.models import Q, QuerySet
 
 from memoryhub.auth.domain import Principal
 from memoryhub.auth.tenancy import Tenant, readable_agents
@@ -202,6 +202,23 @@ def _best(
     rows = Memory.objects.of(actor_ids)
     memories = (rows.with_numbers(actor_ids) if search.details else rows).in_bulk(ranked)
     return [FoundMemory(memories[key], scored[key]) for key in ranked if key in memories]
+
+
+def nearest_memories(
+    rows: QuerySet[MemoryIndex],
+    query: SearchQuery,
+    *,
+    limit: int,
+    similarity_threshold: float = 0.0,
+    word_floor: float = 0.0,
+) -> list[tuple[Memory, float]]:
+    """Return the memories of index rows that are most relevant to a query, with their relevance, the best first."""
+    found = candidates(
+        rows, query, similarity_threshold=similarity_threshold, word_floor=word_floor, limit=limit
+    ).best
+    memories = Memory.objects.of({each.actor_id for each in found}).select_related("numbers")
+    by_id = memories.in_bulk([each.owner_id for each in found])
+    return [(by_id[each.owner_id], each.relevance) for each in found if each.owner_id in by_id]
 
 
 def index_memory(memory: Memory, entry: IndexEntry, spaces: Sequence[EmbeddingSpace]) -> None:

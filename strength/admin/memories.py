@@ -307,7 +307,7 @@ class MemoryAdmin(CuratedAdmin):
     def get_list_display(self, request: HttpRequest) -> list[str]:
         columns = list(super().get_list_display(request))
         question = requested_search(request)
-        if question is not None and question.is_answerable:
+        if question is not None and question.agent_id:
             columns.insert(columns.index("shown_content") + 1, "shown_score")
         return columns
 
@@ -316,7 +316,7 @@ class MemoryAdmin(CuratedAdmin):
     ) -> tuple[QuerySet[Any], bool]:
         """Find by meaning where the address asks for it, and names whose memory; by words or an id otherwise."""
         question = requested_search(request)
-        if question is None or not question.is_answerable:
+        if question is None or not question.agent_id:
             return super().get_search_results(request, queryset, search_term)
         meaning = search_semantically(question, by=principal(request), now=clock())
         request.meaning = meaning  # type: ignore[attr-defined]
@@ -467,8 +467,9 @@ class MemoryAdmin(CuratedAdmin):
         stored = rows.select_related("actor__agent").get(pk=row.pk)
         may_change = self.has_change_permission(request, row)
         too_long = _too_long(request, stored)
+        verbs = [verb for verb in TRANSITIONS if plan_many([stored], verb).changed]
         return {
-            "verbs": _verbs(stored) if may_change else [],
+            "verbs": [(verb, LABELS[verb]) for verb in verbs] if may_change else [],
             "may_restore": may_change,
             "may_report_use": may_change and Status(stored.status) in LEARNABLE,
             "version": stored.version,
@@ -522,7 +523,3 @@ def _row_button(memory: Any, verb: str) -> str:
         'class="row-button">{}</button>',
         address, verb, name, LABELS[verb], pressed, face,
     )  # fmt: skip
-
-
-def _verbs(memory: Memory) -> list[tuple[str, Any]]:
-    return [(verb, LABELS[verb]) for verb in TRANSITIONS if plan_many([memory], verb).changed]

@@ -1,10 +1,8 @@
 """Semantic search in the list of memories, as the agent itself would search, with the parts of each score."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
-from uuid import UUID
 
 from django.db.models import Case, IntegerField, QuerySet, Value, When
 from django.http import HttpRequest
@@ -19,7 +17,7 @@ from memoryhub.auth.tenancy import tenant_for_reading
 from memoryhub.embeddings.spaces import text_query
 from memoryhub.tenancy.domain import AGENT_ID_PATTERN, MAX_USER_ID
 from memoryhub.tenancy.models import Agent
-from strength.actions.search import FoundMemory, MemoryFilters, MemorySearch, search_memories
+from strength.actions.search import FoundMemory, MemoryFilters, MemorySearch, SearchResults, search_memories
 from strength.domain.memories import Status
 from strength.models import Memory
 
@@ -41,22 +39,6 @@ class SemanticQuery:
     user_id: str
     status: str
 
-    @property
-    def is_answerable(self) -> bool:
-        return bool(self.agent_id)
-
-
-@dataclass(frozen=True)
-class SemanticResult:
-    """Results, best first; `degraded` where the embedder is unavailable and words alone decided."""
-
-    found: Mapping[UUID, FoundMemory] = field(default_factory=dict)
-    degraded: bool = False
-
-    @property
-    def is_cut(self) -> bool:
-        return len(self.found) >= MOST_FOUND
-
 
 def requested_search(request: HttpRequest) -> SemanticQuery | None:
     """Return the requested semantic search; None for a search by words or id."""
@@ -74,24 +56,24 @@ def requested_search(request: HttpRequest) -> SemanticQuery | None:
     )
 
 
-def search_semantically(question: SemanticQuery, *, by: Principal, now: datetime) -> SemanticResult:
+def search_semantically(question: SemanticQuery, *, by: Principal, now: datetime) -> SearchResults:
     """Search one memory as its agent would, without marking candidates."""
     tenant = tenant_for_reading(by, question.agent_id, question.user_id)
     search = MemorySearch(
         query=text_query(question.words, payer=tenant.payer), limit=MOST_FOUND,
         filters=MemoryFilters(status=question.status), details=False,
     )  # fmt: skip
-    results = search_memories(tenant=tenant, search=search, by=by, mark=False, now=now)
-    return SemanticResult({each.memory.pk: each for each in results.found}, bool(results.degraded))
+    return search_memories(tenant=tenant, search=search, by=by, mark=False, now=now)
 
 
-def best_first(rows: QuerySet[Memory], meaning: SemanticResult) -> QuerySet[Memory]:
+def best_first(rows: QuerySet[Memory], meaning: SearchResults) -> QuerySet[Memory]:
     """Narrow rows to the results, in their order."""
-    places = [When(pk=key, then=Value(place)) for place, key in enumerate(meaning.found)]
-    if not places:
+    keys = [each.memory.pk for each in meaning.found]
+    if not keys:
         return rows.none()
+    places = [When(pk=key, then=Value(place)) for place, key in enumerate(keys)]
     place = Case(*places, default=Value(len(places)), output_field=IntegerField())
-    return rows.filter(pk__in=list(meaning.found)).order_by(place, "pk")
+    return rows.filter(pk__in=keys).order_by(place, "pk")
 
 
 def shown_score(found: FoundMemory | None) -> str | SafeString:
@@ -123,11 +105,11 @@ class MemoryList(ChangeList):
 
     def get_results(self, request: HttpRequest) -> None:
         super().get_results(request)
-        meaning: SemanticResult | None = getattr(request, "meaning", None)
+        meaning: SearchResults | None = getattr(request, "meaning", None)
+        found = {each.memory.pk: each for each in meaning.found} if meaning else {}
         may_change = self.model_admin.has_change_permission(request)
         for row in self.result_list:
-            row.found = meaning.found.get(row.pk) if meaning else None
-            row.may_change = may_change
+            row.found, row.may_change = found.get(row.pk), may_change
 
     @property
     def searched_by(self) -> str:
@@ -136,13 +118,14 @@ class MemoryList(ChangeList):
 
 def search_context(request: HttpRequest) -> dict[str, Any]:
     question = requested_search(request)
-    meaning: SemanticResult | None = getattr(request, "meaning", None)
+    meaning: SearchResults | None = getattr(request, "meaning", None)
     if question is None:
         return {}
     rest = [(name, value) for name, value in request.GET.items() if name not in (AGENT_FILTER, "user", "p")]
     return {
         "asked": question,
         "meaning": meaning,
+        "is_cut": meaning is not None and len(meaning.found) >= MOST_FOUND,
         "asked_rest": rest,
         "agent_filter": AGENT_FILTER,
         "agents": [] if meaning else list(Agent.objects.values_list("agent_id", flat=True)[:MOST_AGENTS]),

@@ -9,8 +9,6 @@ from typing import Any
 
 from django.core.management.base import CommandError, CommandParser
 from django.utils import timezone
-from rich.console import Console
-from rich.progress import Progress
 
 from memoryhub.auth.domain import command
 from memoryhub.auth.tenancy import UnknownRow
@@ -59,7 +57,7 @@ class Command(ResumableCommand):
         actors = _actors(options["agent"], options["user"])
         sleep_request = SleepRequest(trigger=Trigger.COMMAND, by=command("sleep_phase"), now=timezone.now())
         sums: Counter[str] = Counter()
-        with Progress(console=Console(stderr=True), disable=not self.stderr.isatty()) as bar:
+        with self.progress_bar() as bar:
             shown = bar.add_task("Sleeping", total=len(actors))
             for run in _sleeps(actors, sleep_request, dry_run=options["dry_run"], at_once=options["at_once"]):
                 self._report(run, as_json=options["json"])
