@@ -228,10 +228,7 @@ def extract(
 
 
 def _move_cursors(actor: Actor, session: Session, span: Span, until: int, skipped: int | None) -> bool:
-    """Move the cursors of the strategies that read together; False where one has moved meanwhile: then write nothing.
-
-    `skipped` is the message that no model would read, if any: a backfill goes back for it.
-    """
+    """Move the cursors; False where one has moved meanwhile. A backfill goes back for the message `skipped`."""
     strategies = [strategy.value for strategy in span.strategies]
     names = {"actor_id": actor.id, "session_id": session.pk, "strategies": strategies}
     run_query(QUERIES["ensure_cursors"], names)
@@ -243,15 +240,6 @@ def _move_cursors(actor: Actor, session: Session, span: Span, until: int, skippe
     if skipped is not None:
         run_query(QUERIES["note_passed_message"], {**names, "seq": skipped})
     return True
-
-
-def _slice(run: ExtractionRun, session: Session, span: Span) -> Slice:
-    spoken = Message.objects.of([run.actor.id]).spoken().filter(session_id=session.pk)
-    rows = spoken.filter(seq__gt=span.after, seq__lte=span.until).order_by("seq")[:MOST_MESSAGES]
-    messages = _source_messages(rows)
-    until = messages[-1].seq if len(messages) == MOST_MESSAGES else span.until
-    count = counter_in_use(Operation.EXTRACT).count
-    return next_slice(messages, most_tokens=run.most_tokens, count=count, until=until)
 
 
 def _source_messages(rows: Iterable[Message]) -> list[SourceMessage]:
@@ -290,7 +278,12 @@ def _read_slice(
     run: ExtractionRun, session: Session, span: Span
 ) -> tuple[list[ExtractedMemory], int, int | None]:
     """Return what a slice yields, the message up to which it was read, and the one that was skipped, if any."""
-    piece = _slice(run, session, span)
+    spoken = Message.objects.of([run.actor.id]).spoken().filter(session_id=session.pk)
+    rows = spoken.filter(seq__gt=span.after, seq__lte=span.until).order_by("seq")[:MOST_MESSAGES]
+    messages = _source_messages(rows)
+    until = messages[-1].seq if len(messages) == MOST_MESSAGES else span.until
+    count = counter_in_use(Operation.EXTRACT).count
+    piece = next_slice(messages, most_tokens=run.most_tokens, count=count, until=until)
 
     def ask(lines: Sequence[Line]) -> list[ExtractedMemory]:
         return _ask(run, session, span, replace(piece, lines=tuple(lines)))
@@ -378,10 +371,7 @@ def _counted(statement: str, actor: Actor | None) -> dict[Strategy, int]:
 
 
 def backfill_pieces(scope: Scope) -> Iterator[Piece]:
-    """Yield a job for each actor with messages or episodes that were not read, or passed over (`manage.py backfill`).
-
-    Raises ProviderMisconfigured where there are some and no model is configured.
-    """
+    """Yield a job for each actor with messages or episodes to read. Raises ProviderMisconfigured without a model."""
     actors = Actor.objects.select_related("agent").order_by("id")
     if scope.agent_id is not None:
         actors = actors.filter(agent_id=scope.agent_id)

@@ -123,10 +123,7 @@ def write_memory(*, actor: Actor, new: NewMemory, by: Principal, now: datetime) 
 
 @transaction.atomic
 def repeat_memory(*, memory: Memory, new: NewMemory, by: Principal, now: datetime) -> Memory:
-    """Reinforce a memory that was said again in other words, and add its sources; its text stays.
-
-    A pending memory only gets the sources: approval is bound to its exact text. Raises MemoryRefused, UnknownRow.
-    """
+    """Reinforce an active memory that was said again; a pending one gets the sources only. Raises MemoryRefused."""
     draft, messages = _judged_draft(memory.actor, new, by, now)
     lock_shared(memory.actor_id)
     known = Memory.objects.of([memory.actor_id]).locked([memory.pk]).get(memory.pk)
@@ -332,10 +329,7 @@ def end_memory(old: Memory, new: Memory, at: datetime, *, by: Principal, reason:
 
 
 def note_superseded(pending: Memory, olds: Sequence[Memory], *, is_new: bool, now: datetime) -> None:
-    """Store with a pending memory what ends once it is approved.
-
-    One that was pending before gets a new version: an approval of the former one does not cover what it ends now.
-    """
+    """Store what ends once a pending memory is approved; a former approval must not cover it: its version rises."""
     known = list(pending.supersedes or [])
     more = [old.pk for old in olds if old.pk not in known]
     if not more:

@@ -405,10 +405,7 @@ def merge_pair(
 
 
 def record_pairs(run: SleepRun, pairs: Sequence[Pair], *, merges: bool) -> tuple[int, int]:
-    """Propose a sleep's pairs, or merge those that no person has edited or pinned; return how many of each.
-
-    Inside the caller's transaction. Pairs that were changed since they were compared are left out.
-    """
+    """Propose or merge a sleep's pairs that nobody changed since; return how many. In the caller's transaction."""
     ids = {memory.pk for pair in pairs for memory in (pair.kept, pair.absorbed)}
     rows = Memory.objects.of([run.actor_id]).active().filter(pk__in=ids).select_for_update().order_by("id")
     versions = dict(rows.values_list("pk", "version"))

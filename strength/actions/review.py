@@ -49,12 +49,9 @@ def next_item(queue: QueueFilter, *, now: datetime, besides: Collection[UUID] = 
     return min(firsts, key=lambda first: first[:3])[3] if firsts else None
 
 
-def count_pending(queue: QueueFilter, *, now: datetime, among: Collection[UUID] | None = None) -> int:
-    """Return the number of pending items, or of those `among` the named ones; counts to MOST_COUNTED + 1."""
-    counts: list[int] = [
-        (rows if among is None else rows.filter(pk__in=list(among)))[: MOST_COUNTED + 1].count()
-        for rows in _rows(queue, now)
-    ]
+def count_pending(queue: QueueFilter, *, now: datetime) -> int:
+    """Return the number of pending items, at most MOST_COUNTED + 1."""
+    counts: list[int] = [rows[: MOST_COUNTED + 1].count() for rows in _rows(queue, now)]
     return min(sum(counts), MOST_COUNTED + 1)
 
 

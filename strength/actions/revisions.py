@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from datetime import datetime, timedelta
 from typing import Any, Final
 from uuid import UUID
@@ -120,10 +120,7 @@ def last_verb(memory: Memory) -> str | None:
 
 
 def state_beside(memory: Memory, texts: Iterable[str]) -> dict[str, Any]:
-    """Return what a change may alter besides curated values, as JSON types: ids, states and tombstones, no text.
-
-    The tombstones are those of exactly these texts, by digests that reveal nothing of them.
-    """
+    """Return what a change alters besides curated values, as JSON types; tombstones by their texts' digests."""
     tombstones = {
         content_digest(text).hex(): values
         for text in set(texts)
@@ -217,13 +214,8 @@ def strength_history(*, memory: Memory, now: datetime) -> list[Point]:
     """Return a memory's strength after each day's events and each sleep, from its creation until now."""
     numbers = CurrentNumbers.objects.get(actor_id=memory.actor_id, memory=memory)
     rows = StrengthPoint.objects.filter(actor_id=memory.actor_id, memory=memory)
-    kept = [
-        Point(
-            row.at, PointKind(row.kind), row.strength, row.before, row.faded, row.level, row.times,
-            began_at=row.began_at, faded_before=row.faded_before,
-        )
-        for row in rows
-    ]  # fmt: skip
+    columns = [each.name for each in fields(Point)]
+    kept = [Point(**{**row, "kind": PointKind(row["kind"])}) for row in rows.values(*columns)]
     runs = SleepRun.objects.filter(actor_id=memory.actor_id, dry_run=False, now__gte=memory.created_at)
     nights = runs.filter(state=RunState.DONE).order_by("-now").values_list("now", flat=True)[:MOST_NIGHTS]
     return curve(

@@ -1,7 +1,4 @@
-"""Search of memories and the index behind it (SPEC M2, M4–M7).
-
-Candidates by words and vectors are ranked by relevance, strength and recency.
-"""
+"""Search of memories by words and vectors, ranked by relevance, strength and recency (SPEC M2, M4–M7); its index."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field

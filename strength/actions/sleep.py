@@ -99,12 +99,26 @@ def _advance(actor: Actor, request: SleepRequest, begun: UUID | None = None) -> 
     """Process the next slice of the actor's run, or begin one; the last slice ends the phase."""
     lock_exclusive(actor.id)
     state = lock_state(actor)
-    run = _run_for(actor, state, request, begun)
+    run = SleepRun.objects.filter(actor=actor, number=state.runs).first()
+    if run is None or not (run.pk == begun or _answers(run, request)):
+        state.runs += 1
+        run = SleepRun(
+            number=state.runs, group=request.group, trigger=request.trigger, now=request.now,
+            policy=effective_policy(StrengthPolicy, actor.agent, actor).values(), tasks_completed=state.tasks_completed,
+            compared_since=state.compared_until, who_kind=request.by.kind, who_id=request.by.id,
+            who_name=request.by.name[:150],
+        )  # fmt: skip
+    run.actor = actor
     if run.state == RunState.RUNNING and run.phase == Phase.FADE:
         _fade_slice(run, state)
     elif run.state == RunState.RUNNING and run.phase == Phase.CROWD:
         _thin_crowd(run, state)
     return run
+
+
+def _answers(latest: SleepRun, request: SleepRequest) -> bool:
+    ended_since = latest.processed_at is not None and latest.processed_at >= request.now
+    return latest.state == RunState.RUNNING or (latest.state == RunState.DONE and ended_since)
 
 
 def lock_state(actor: Actor) -> SleepState:
@@ -119,24 +133,6 @@ def store_state(state: SleepState) -> tuple[datetime, datetime]:
     values = {name: getattr(state, name) for name in ("actor_id", *STATE_FIELDS)}
     [(moment, began, *_settings)] = run_query(SLEEP_QUERIES["store_state"], values)
     return moment, began
-
-
-def _run_for(actor: Actor, state: SleepState, request: SleepRequest, begun: UUID | None) -> SleepRun:
-    """Return the latest run if it is running, is the one `begun`, or ended after the request; otherwise a new one."""
-    latest = SleepRun.objects.filter(actor=actor, number=state.runs).first()
-    if latest is not None:
-        latest.actor = actor
-        ended_since = latest.processed_at is not None and latest.processed_at >= request.now
-        answers = latest.state == RunState.RUNNING or (latest.state == RunState.DONE and ended_since)
-        if answers or latest.pk == begun:
-            return latest
-    state.runs += 1
-    return SleepRun(
-        actor=actor, number=state.runs, group=request.group, trigger=request.trigger, now=request.now,
-        policy=effective_policy(StrengthPolicy, actor.agent, actor).values(), tasks_completed=state.tasks_completed,
-        compared_since=state.compared_until, who_kind=request.by.kind, who_id=request.by.id,
-        who_name=request.by.name[:150],
-    )  # fmt: skip
 
 
 def policy_of(run: SleepRun) -> StrengthPolicy:

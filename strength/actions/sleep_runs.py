@@ -99,7 +99,6 @@ def changes_of(run: SleepRun) -> list[Change]:
 
 
 def _weight(change: Change) -> tuple[int, float, str]:
-
     lost = (change.get("before") or 0.0) - (change.get("after") or 0.0)
     return CHANGE_ORDER.index(ChangeKind(change["change"])), -lost, change["memory_id"]
 

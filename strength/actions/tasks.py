@@ -16,14 +16,12 @@ from memoryhub.embeddings.spaces import text_query
 from memoryhub.jobs.queue import enqueue
 from memoryhub.llm.errors import ProviderError
 from memoryhub.tenancy.models import Actor
-from memoryhub.tenancy.policies import effective_policy
 from memoryhub.validators import check_storable, storable_text
 from strength.actions.memories import NewMemory, write_memory
 from strength.actions.search import FoundMemory, MemorySearch, search_memories
 from strength.actions.tombstones import BlockedByTombstone
 from strength.actions.usage import LEARNABLE, apply_impact, detect_use, draw_learning, use_memories
 from strength.domain.memories import Kind, MemoryRefused, Source, Status
-from strength.domain.policy import StrengthPolicy
 from strength.domain.ranking import ScoreBreakdown
 from strength.domain.sleep import Trigger
 from strength.domain.strength import Impact
@@ -183,14 +181,13 @@ def offered_to(task: Task, by: Principal, *, details: bool = True) -> list[Memor
 
 
 def _findings(task: Task, completion: Completion, by: Principal) -> _Findings:
-    policy = effective_policy(StrengthPolicy, task.actor.agent, task.actor)
     text, findings = result_text(completion.result), _Findings()
     if completion.used_memory_ids is not None:
         findings.used = list(dict.fromkeys(completion.used_memory_ids))
     else:
         memories = offered_to(task, by, details=False)
         findings.used, findings.errors = detect_use(
-            actor=task.actor, how=policy.use_detection, result=text, query=task.query, memories=memories
+            actor=task.actor, result=text, query=task.query, memories=memories
         )
     findings.content, findings.learning = completion.learning_content, completion.learning_text or ""
     if completion.extract_learning and findings.content is None:

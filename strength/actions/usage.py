@@ -208,11 +208,9 @@ def detect_turn_use(*, turn: ChatTurn) -> list[Memory]:
         return []
     rows = Memory.objects.active().filter(pk__in=entered_memories(turn.receipt))
     memories = list(rows.select_related("actor__agent"))
-    policy = effective_policy(StrengthPolicy, turn.actor.agent, turn.actor)
     used, _errors = detect_use(
-        how=policy.use_detection, result=turn.answer.content, query=turn.question.content, memories=memories,
-        actor=turn.actor,
-    )  # fmt: skip
+        actor=turn.actor, result=turn.answer.content, query=turn.question.content, memories=memories
+    )
     return [memory for memory in memories if memory.pk in used]
 
 
@@ -232,13 +230,13 @@ def entered_memories(receipt: Receipt) -> list[UUID]:
 
 
 def detect_use(
-    *, actor: Actor, how: str, result: str, query: str, memories: Sequence[Memory]
+    *, actor: Actor, result: str, query: str, memories: Sequence[Memory]
 ) -> tuple[list[UUID], list[str]]:
     """Return the memories used, and errors; where a provider fails, keywords decide. Network."""
     offered = [Offered(memory.pk, memory.content[:MOST_CHARACTERS]) for memory in memories]
     if not offered or not result.strip():
         return [], []
-    errors = []
+    errors, how = [], effective_policy(StrengthPolicy, actor.agent, actor).use_detection
     try:
         if how == "llm":
             blocks = judging_blocks(result, offered, language=actor.agent.language)

@@ -450,10 +450,7 @@ class MemoryAdmin(CuratedAdmin):
     # What the page tells besides the fields.
 
     def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> tuple[str, ...]:
-        """Return the fields nobody types; a memory that exists is pinned by its button, which knows the rules.
-
-        What is too long for the form stands above it, in part; so an edit of the rest cannot lose any of it.
-        """
+        """Return the fields nobody types: `pinned` has a button, and too long texts stand above the form."""
         if obj is None:
             return self.readonly_fields
         return (*self.readonly_fields, "pinned", *_too_long(request, obj))

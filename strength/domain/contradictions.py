@@ -100,10 +100,7 @@ def statement_blocks(known: Sequence[KnownMemory], new: Sequence[str], *, langua
 
 
 def relations(data: Any, *, known: int, new: int) -> dict[int, dict[int, Relation]]:
-    """Return the relations in a model's answer by new and known place, from 0; invalid pairs are ignored.
-
-    A pair that is named as both contradicts itself in a detail, so it is not the same.
-    """
+    """Return relations by new and known place, from 0; a pair named as both contradicts itself in a detail."""
     found: dict[int, dict[int, Relation]] = {}
     for pair in listed(data, "pairs"):
         if not isinstance(pair, Mapping) or pair.get("verdict") not in list(Relation):

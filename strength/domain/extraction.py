@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from enum import StrEnum
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 from uuid import UUID
 
 from conversations.domain.content import label, one_line
@@ -133,6 +133,7 @@ _HEADINGS: Final[Mapping[str, Mapping[str, str]]] = {
 }
 
 Count = Callable[[str], int]
+Row = TypeVar("Row")
 
 
 HARMLESS: Final = "Hello. こんにちは。"
@@ -271,9 +272,15 @@ def message_blocks(piece: Slice, earlier: Sequence[str], *, language: str) -> di
 
 
 def answer_schema(strategies: Sequence[Strategy], topics: Topics) -> dict[str, Any]:
-    return object_schema(
-        {LISTS[strategy]: array_schema(_item_schema(strategy, topics)) for strategy in strategies}
-    )
+    lists = {}
+    for strategy in strategies:
+        parts = EPISODE_PARTS if strategy is Strategy.EPISODIC else ("text",)
+        values: dict[str, Any] = {part: {"type": "string"} for part in parts}
+        values |= {"sources": array_schema({"type": "integer"}), "confidence": {"type": "number"}}
+        if topics.all:
+            values["topic"] = {"type": "string", "enum": [*topics.all, OTHER_TOPIC]}
+        lists[LISTS[strategy]] = array_schema(object_schema(values))
+    return object_schema(lists)
 
 
 def items_of(
@@ -311,11 +318,11 @@ def is_storable(text: str, longest: int) -> bool:
     return bool(one_line(text)) and len(text) <= longest and text_problem(text) is None
 
 
-def cited(messages: Sequence[SourceMessage], numbers: Any) -> tuple[SourceMessage, ...]:
-    """Return the messages that an answer cites by their numbers; invalid numbers are ignored."""
+def cited(shown: Sequence[Row], numbers: Any) -> tuple[Row, ...]:
+    """Return what an answer cites by its numbers, from 1; invalid numbers are ignored."""
     given = numbers if isinstance(numbers, list) else []
     whole = {number for number in given if isinstance(number, int) and not isinstance(number, bool)}
-    return tuple(said for number, said in enumerate(messages, 1) if number in whole)
+    return tuple(each for number, each in enumerate(shown, 1) if number in whole)
 
 
 def confidence_of(value: Any) -> float | None:
@@ -360,15 +367,6 @@ def _fitting(words: str, said: SourceMessage, room: float, count: Count) -> str:
         half = len(words) // 4
         words = f"{words[:half]} … {words[-half:]}" if half > 3 else words[: len(words) // 2]
     return words
-
-
-def _item_schema(strategy: Strategy, topics: Topics) -> dict[str, Any]:
-    parts = EPISODE_PARTS if strategy is Strategy.EPISODIC else ("text",)
-    values: dict[str, Any] = {part: {"type": "string"} for part in parts}
-    values |= {"sources": array_schema({"type": "integer"}), "confidence": {"type": "number"}}
-    if topics.all:
-        values["topic"] = {"type": "string", "enum": [*topics.all, OTHER_TOPIC]}
-    return object_schema(values)
 
 
 MOST_EPISODES: Final = 20

@@ -136,10 +136,7 @@ class Clock:
 
 
 def faded_by(clock: Sequence[float], *, level: int, then: float) -> float:
-    """Return the logarithm of the share that is left of what was put on the clock at `then`.
-
-    0 until the clock reaches `then`: a night puts memories on it, slice by slice, before it advances it.
-    """
+    """Return the logarithm of what is left of what was put on the clock at `then`; 0 until the clock reaches it."""
     return min(0.0, clock[level] - then)
 
 
@@ -190,10 +187,7 @@ def curve(
     level: int,
     nights: Sequence[datetime],
 ) -> list[Point]:
-    """Return a memory's points from its creation until now, with the nights between them, in order of time.
-
-    `strength`, `faded` and `level` are the memory's current ones, `nights` the moments of its actor's sleeps.
-    """
+    """Return a memory's points until now, with nights between; `strength`, `faded` and `level` are the current ones."""
     events = sorted(kept, key=lambda point: point.at)
     end = Point(now, PointKind.NOW, strength, strength, faded, level)
     # A repeated event may have begun before one that ended before it.
@@ -201,19 +195,11 @@ def curve(
     whole = [Point(created_at, PointKind.CREATED, born, born, 0.0, 0), *events, end]
     points = []
     for earlier, later in pairwise(whole):
-        points += [earlier, *_nights_between(earlier, later, nights)]
+        points.append(earlier)
+        within = [night for night in nights if earlier.at < night <= later.at]
+        lost = later.faded - earlier.faded
+        for night in within if lost else []:  # each takes its share of the loss, by its length
+            faded = lost * ((night - earlier.at) / (within[-1] - earlier.at))
+            left = left_of(earlier.strength, faded)
+            points.append(Point(night, PointKind.SLEPT, left, left, earlier.faded + faded, earlier.level))
     return [*points, end]
-
-
-def _nights_between(earlier: Point, later: Point, nights: Sequence[datetime]) -> list[Point]:
-    """Return a point for each night, sharing the loss between two points by the nights' lengths."""
-    within = [night for night in nights if earlier.at < night <= later.at]
-    lost = later.faded - earlier.faded
-    if not within or not lost:
-        return []
-    points = []
-    for night in within:
-        faded = lost * ((night - earlier.at) / (within[-1] - earlier.at))
-        left = left_of(earlier.strength, faded)
-        points.append(Point(night, PointKind.SLEPT, left, left, earlier.faded + faded, earlier.level))
-    return points

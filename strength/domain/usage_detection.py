@@ -18,7 +18,7 @@ from typing import Any, Final, Generic, TypeVar
 
 from memoryhub.search.analysis import COMPOUND, UNSPACED, analyse, fold, is_unspaced
 from memoryhub.search.bm25 import inverse_document_frequency, term_id
-from strength.domain.extraction import array_schema, object_schema
+from strength.domain.extraction import array_schema, cited, object_schema
 
 Key = TypeVar("Key", bound=Hashable)
 Weights = dict[str, float]
@@ -115,14 +115,8 @@ def used_by_words(
     ]
 
 
-def used_by_vectors(
-    to_result: Mapping[Key, float | None],
-    to_query: Mapping[Key, float | None],
-    *,
-    threshold: float = SIMILAR,
-    gain: float = GAIN,
-) -> list[Key]:
-    """Return the keys of the memories near to the result, and nearer to it than to the query by `gain`.
+def used_by_vectors(to_result: Mapping[Key, float | None], to_query: Mapping[Key, float | None]) -> list[Key]:
+    """Return the keys of the memories near to the result, and nearer to it than to the query by `GAIN`.
 
     Both map keys to cosines scaled to [0, 1]. A memory without a similarity to the result is not used; without one to
     the query the threshold decides alone. A long result is near to nothing: give the greatest similarity of its
@@ -132,8 +126,8 @@ def used_by_vectors(
         key
         for key, similarity in to_result.items()
         if similarity is not None
-        and similarity >= threshold
-        and ((before := to_query.get(key)) is None or similarity - before >= gain)
+        and similarity >= SIMILAR
+        and ((before := to_query.get(key)) is None or similarity - before >= GAIN)
     ]
 
 
@@ -311,8 +305,7 @@ def judged(data: Any, offered: Sequence[Offered[Key]]) -> list[Key]:
     used = data.get("used") if isinstance(data, Mapping) else None
     if not isinstance(used, list):
         raise UnreadableJudgement("The answer has no list of used memories.")
-    numbers = {number for number in used if isinstance(number, int) and not isinstance(number, bool)}
-    return [memory.key for number, memory in enumerate(offered, 1) if number in numbers]
+    return [memory.key for memory in cited(offered, used)]
 
 
 def learning_blocks(query: str, result: str, *, language: str) -> dict[str, str]:

@@ -844,11 +844,6 @@ def test_vectors_nearer_to_the_result_than_to_the_query_are_used(
     assert used_by_vectors(to_result, to_query) == used
 
 
-def test_vectors_follow_the_threshold_and_gain_given() -> None:
-    assert used_by_vectors({"a": 0.4}, {"a": 0.39}, threshold=0.3, gain=0.0) == ["a"]
-    assert used_by_vectors({"a": 0.9}, {"a": 0.7}, gain=0.3) == []
-
-
 @pytest.mark.parametrize(
     ("result", "text"),
     [
