@@ -77,7 +77,7 @@ from strength.admin.semantic_search import (
     search_semantically,
     shown_score,
 )
-from strength.domain.memories import Kind, MemoryRefused, ScopeLevel, Status, WrongState
+from strength.domain.memories import LONGEST_CONTENT, Kind, MemoryRefused, ScopeLevel, Status, WrongState
 from strength.domain.strength import Impact
 from strength.models import Memory, MemoryRevision, Merge
 
@@ -96,9 +96,6 @@ ROW_VERBS: Final = {
     Status.ARCHIVED: ("reactivate",),
     Status.REJECTED: (),
 }
-
-
-LONGEST_CONTENT = 100_000
 
 
 class MemoryValuesForm(ActionForm):

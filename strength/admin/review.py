@@ -37,10 +37,9 @@ from strength.actions.review import (
 )
 from strength.actions.revisions import undo_revision
 from strength.actions.tombstones import find_tombstone
-from strength.admin.memories import LONGEST_CONTENT
 from strength.admin.memory_detail import memory_links, source_messages
 from strength.admin.merges import LONGEST_SHOWN, merge_of, other_merges, pair_of
-from strength.domain.memories import MemoryRefused, Status, WrongState
+from strength.domain.memories import LONGEST_CONTENT, MemoryRefused, Status, WrongState
 from strength.domain.review import Item, Order, PendingReason, Round, Sort, item_of, pending_reasons, round_of
 from strength.models import Memory, MemoryRevision, MemorySource, Merge
 

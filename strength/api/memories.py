@@ -33,10 +33,9 @@ from strength.actions.curation import apply_transition, delete_memory, edit_memo
 from strength.actions.memories import NewMemory, supersede_memory, write_memory
 from strength.actions.tasks import GENERAL
 from strength.actions.tombstones import BlockedByTombstone
-from strength.domain.memories import Kind, ScopeLevel, Source, Status
+from strength.domain.memories import LONGEST_CONTENT, Kind, ScopeLevel, Source, Status
 from strength.models import Memory, MemoryQuerySet, MemoryRevision, MemorySource
 
-LONGEST_CONTENT = 100_000
 MOST_DIMENSIONS = 16_000
 STRONGEST = 1_000_000.0
 DATE_TIME = serializers.DateTimeField()

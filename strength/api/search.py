@@ -28,8 +28,8 @@ from strength.actions.search import (
     retrieve_memories,
     search_memories,
 )
-from strength.api.memories import LONGEST_CONTENT, EmbeddingField, MemoryOut, MemoryView, TagsField, _values
-from strength.domain.memories import Kind, Status
+from strength.api.memories import EmbeddingField, MemoryOut, MemoryView, TagsField, _values
+from strength.domain.memories import LONGEST_CONTENT, Kind, Status
 
 
 class KindsField(serializers.ListField):

@@ -27,8 +27,9 @@ from strength.actions.curation import archive_memories
 from strength.actions.revisions import strength_history
 from strength.actions.tasks import Completion, begin_task, complete_task, outcome_of
 from strength.actions.usage import impact_memory, mark_candidates, set_strengths, use_memories, use_memory
-from strength.api.memories import LONGEST_CONTENT, STRONGEST, MemoryOut, MemoryView
+from strength.api.memories import STRONGEST, MemoryOut, MemoryView
 from strength.api.search import FoundMemoryOut
+from strength.domain.memories import LONGEST_CONTENT
 from strength.domain.strength import Impact
 from strength.models import Memory, Task
 

@@ -14,8 +14,8 @@ from typing import Any, Final
 
 from conversations.domain.messages import NewMessage, Role
 from memoryhub.validators import text_problem
+from strength.domain.memories import LONGEST_CONTENT
 
-LONGEST_MEMORY: Final = 100_000
 LONGEST_MESSAGE: Final = 1_000_000
 LONGEST_ID: Final = 255
 LONGEST_TAG: Final = 100
@@ -70,7 +70,7 @@ def read_mem0(value: Any, *, now: datetime) -> ImportedMemory:
         raise Unreadable("it has expired.")
     text = next(value[name] for name in _TEXTS if isinstance(value.get(name), str))
     since = _moment(value.get("created_at"))
-    text = _checked(text, LONGEST_MEMORY)
+    text = _checked(text, LONGEST_CONTENT)
     if user_id is None:
         user_id = ""
     if not isinstance(user_id, str) or len(user_id) > LONGEST_ID or text_problem(user_id):
@@ -166,7 +166,7 @@ def _remembered(message: Mapping[str, Any]) -> list[ImportedMemory]:
     else:
         return []
     return [
-        ImportedMemory(_checked(text.strip(), LONGEST_MEMORY), since=since) for text in texts if text.strip()
+        ImportedMemory(_checked(text.strip(), LONGEST_CONTENT), since=since) for text in texts if text.strip()
     ]
 
 

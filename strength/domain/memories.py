@@ -8,6 +8,8 @@ from typing import Any
 from memoryhub.errors import DomainError, Message, _
 from memoryhub.tenancy.namespaces import ACTOR_PLACEHOLDER
 
+LONGEST_CONTENT = 100_000
+
 
 class Kind(StrEnum):
     FACT = "fact"
