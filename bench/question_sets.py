@@ -9,6 +9,7 @@ counted, never guessed. Four shapes are recognised:
 - Paragraphs with questions, such as JSQuAD: one collection whose groups are articles.
 - Chat messages against memories, our own `chat_messages.json`: a data set of the memories alone, and one with
   distractors added. Most messages need one memory or two, some none; some are understood by the turns before.
+  One author wrote them and judged what is right; no native speaker has proof-read the Japanese.
 """
 
 import json
