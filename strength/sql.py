@@ -43,7 +43,6 @@ OF_PERSPECTIVE: Final = LEFT.format(strength="{strength}", logarithm="{faded_now
 
 
 def run_query(statement: str, values: Mapping[str, Any] | None = None) -> list[Any]:
-    """Execute a statement and return its rows; none for one without a result."""
     with connection.cursor() as cursor:
         cursor.execute(statement, values)
         return cursor.fetchall() if cursor.description else []

@@ -50,7 +50,6 @@ def next_item(queue: QueueFilter, *, now: datetime, besides: Collection[UUID] = 
 
 
 def count_pending(queue: QueueFilter, *, now: datetime) -> int:
-    """Return the number of pending items, at most MOST_COUNTED + 1."""
     counts: list[int] = [rows[: MOST_COUNTED + 1].count() for rows in _rows(queue, now)]
     return min(sum(counts), MOST_COUNTED + 1)
 

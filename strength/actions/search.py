@@ -116,7 +116,6 @@ def retrieve_memories(
 def pinned_memories(
     *, tenant: Tenant, project: str | None, by: Principal, now: datetime, most: int
 ) -> list[Memory]:
-    """Return the tenant's pinned memories, strongest first."""
     rows = Memory.objects.filter(_visible(tenant, by, project), _valid(now), pinned=True).active()
     return list(rows.order_by("-numbers__strength", "id")[:most])
 

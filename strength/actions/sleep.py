@@ -272,7 +272,6 @@ def _advance_clock(state: SleepState, clock: Clock) -> None:
 
 
 def restore_clock(state: SleepState) -> None:
-    """Restore the decay clock from before the actor's latest sleep, where that advanced it."""
     if state.clock_of == state.runs:
         state.clock, state.clock_at = state.before_clock, state.before_clock_at
         state.clock_task = state.before_clock_task

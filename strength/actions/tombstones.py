@@ -97,7 +97,6 @@ def _columns(known: Fingerprint) -> dict[str, Any]:
 
 
 def lift_tombstones(*, actor_id: UUID, text: str) -> None:
-    """Delete the tombstone of exactly this text, which a person has written again."""
     rows = Tombstone.objects.filter(actor_id=actor_id)
     if rows.exists():
         rows.filter(digest=fingerprint(text).digest).delete()

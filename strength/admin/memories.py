@@ -291,7 +291,6 @@ class MemoryAdmin(CuratedAdmin):
         return edited
 
     def delete_model(self, request: HttpRequest, obj: Memory) -> None:
-        """Delete a memory; one that is gone already counts as deleted."""
         by, reason = principal(request), submitted_reason(request)
         with suppress(UnknownRow):
             delete_memory(memory=obj, expected_version=None, by=by, reason=reason, now=clock())
@@ -394,8 +393,6 @@ class MemoryAdmin(CuratedAdmin):
         return self.view_row(request, object_id, view)
 
     def retrieved_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
-        """Show the contexts that the memory was a candidate for: as a part of its page, or as a page."""
-
         def view(memory: Memory) -> HttpResponse:
             if not request.user.has_perm("conversations.view_receipt"):
                 raise PermissionDenied

@@ -59,7 +59,6 @@ OF_SESSION: Final = frozenset({Strategy.SUMMARY, Strategy.EPISODIC})
 
 
 def is_on(switches: Mapping[str, Any], strategy: Strategy) -> bool:
-    """Say whether a strategy is enabled; all are by default."""
     return switches.get(strategy.value, True) is not False
 
 

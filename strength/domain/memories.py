@@ -56,7 +56,6 @@ class MemoryRefused(DomainError, ValueError):
 
 
 def default_namespace(kind: Kind) -> str:
-    """Return the namespace of a memory of this kind that states none."""
     folder = "summaries" if kind == Kind.SUMMARY else f"{kind}s"
     return f"/{folder}/{ACTOR_PLACEHOLDER}/"
 

@@ -68,7 +68,6 @@ class Item:
 
 
 def item_of(text: str) -> Item | None:
-    """Parse the text form of an item; None where it is not one."""
     sort, _, key = text.partition(":")
     try:
         return Item(Sort(sort), UUID(key))
@@ -103,7 +102,6 @@ class Round:
         return self if about == self.about else replace(self, about=about, skipped=(), count=0)
 
     def skip(self, item: Item) -> "Round":
-        """Move an item to the end of the round."""
         others = [each for each in self.skipped if each.key != item.key]
         return replace(self, skipped=(*others, item)[-MOST_SKIPPED:])
 

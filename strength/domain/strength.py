@@ -101,7 +101,6 @@ def decayed(numbers: Numbers, policy: StrengthPolicy, *, days: float) -> Numbers
 
 
 def perspective_strength(stored: float, *, faded_then: float, faded_now: float) -> float:
-    """Return a perspective's strength: that of its last use, decayed as its memory has since."""
     return left_of(stored, faded_now - faded_then)
 
 
