@@ -76,7 +76,6 @@ class SessionAdmin(OwnedMixin, ReadOnlyAdmin):
         ("started_at", "last_message_at", "ended_at"),
         ("id", "metadata"),
     )
-    readonly_fields = ("owner",)
 
     @admin.display(description=_("title"), ordering="title")
     def shown_title(self, session: Session) -> Any:
@@ -168,7 +167,6 @@ class MessageAdmin(OwnedMixin, ReadOnlyAdmin):
         ("role", "author", "trust"), "whole_content", ("owner", "session", "seq"), ("created_at", "token_count"),
         ("client_message_id", "id"), "blocks", "metadata",
     )  # fmt: skip
-    readonly_fields = ("owner", "trust", "whole_content")
 
     @admin.display(description=_("content"))
     def shown_content(self, message: Any) -> str:
@@ -245,7 +243,6 @@ class ReceiptAdmin(OwnedMixin, ReadOnlyAdmin):
     ordering = ("-id",)
     long_text = "query"
     fields = (("created_at", "owner", "session"), "whole_query", ("total_tokens", "token_limit", "id"))
-    readonly_fields = ("owner", "whole_query")
     change_form_outer_after_template = "admin/conversations/receipt/items.html"
 
     def title_of(self, row: Any) -> str:
@@ -327,15 +324,6 @@ class ChatTurnAdmin(OwnedMixin, ReadOnlyAdmin):
         ("created_at", "owner", "state_in_words"), ("error", "model", "took"), "whole_question", "whole_answer",
         ("of_session", "of_receipt"), ("usage", "attempt", "id"),
     )  # fmt: skip
-    readonly_fields = (
-        "owner",
-        "state_in_words",
-        "took",
-        "whole_question",
-        "whole_answer",
-        "of_session",
-        "of_receipt",
-    )
 
     def get_queryset(self, request: HttpRequest) -> Any:
         rows = super().get_queryset(request).defer("context_metadata")

@@ -213,7 +213,7 @@ class HubAdmin(ModelAdmin):
 
 
 class ReadOnlyAdmin(HubAdmin):
-    """Base of read-only screens."""
+    """Base of read-only screens; Django then shows all `fields` as read-only ones."""
 
     def has_add_permission(self, request: HttpRequest) -> bool:
         return False

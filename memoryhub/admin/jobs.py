@@ -173,7 +173,6 @@ class JobAdmin(ReadOnlyAdmin):
         ("created_at", "started_at", "finished_at"),
         ("due_at", "lease_until", "worker"),
     )
-    readonly_fields = ("shown_state_in_words", "whose")
     list_before_template = "admin/memoryhub/job/background.html"
     change_form_outer_before_template = "admin/memoryhub/job/decide.html"
     change_form_outer_after_template = "admin/memoryhub/job/story.html"

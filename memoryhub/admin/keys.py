@@ -143,16 +143,6 @@ class KeyAdmin(ActionAdmin):
         "name", "shown_prefix", ("shown_scopes", "agents"), ("bound_to", "is_trusted"), ("shown_state", "expires_at"),
         ("created_at", "last_used_at", "revoked_at"),
     )  # fmt: skip
-    readonly_fields = (
-        "shown_prefix",
-        "shown_scopes",
-        "agents",
-        "bound_to",
-        "shown_state",
-        "created_at",
-        "last_used_at",
-        "revoked_at",
-    )
     add_fieldsets = (
         (None, {"fields": ("name", "scopes", "agent_ids", "user_id", "is_trusted", "expires_at")}),
     )

@@ -132,7 +132,6 @@ class AuditAdmin(ReadOnlyAdmin):
         "details",
         ("stored_verb", "stored_kind"),
     )
-    readonly_fields = ("deed", "who", "shown_object", "stored_verb", "stored_kind")
 
     def title_of(self, row: AuditEntry) -> str:
         return title_with_time(audit_title(row.verb, row.object_kind), row.at)

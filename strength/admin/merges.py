@@ -142,7 +142,6 @@ class MergeAdmin(OwnedMixin, DecisionAdmin):
         "reason",
         "id",
     )
-    readonly_fields = ("owner", "state_in_words", "shown_likeness")
     change_form_outer_before_template = "admin/strength/merge/sides.html"
 
     def title_of(self, row: Merge) -> str:

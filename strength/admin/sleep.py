@@ -136,7 +136,6 @@ class SleepRunAdmin(OwnedMixin, DecisionAdmin):
         ("undone_at", "undone_by"),
         ("id", "group"),
     )
-    readonly_fields = ("owner", "state_in_words", "moment", "shown_trigger", "who")
     list_before_template = "admin/strength/sleeprun/begin_link.html"
     change_form_outer_before_template = "admin/strength/sleeprun/buttons.html"
     change_form_outer_after_template = "admin/strength/sleeprun/changes.html"

@@ -40,7 +40,6 @@ class TaskAdmin(OwnedMixin, ReadOnlyAdmin):
         ("created_at", "completed_at"),
         "id",
     )
-    readonly_fields = ("owner", "state_in_words", "whole_query", "shown_result")
     change_form_outer_after_template = "admin/strength/task/memories.html"
 
     def title_of(self, row: Task) -> str:

@@ -54,7 +54,6 @@ class TombstoneAdmin(OwnedMixin, DecisionAdmin):
     id_fields = ("pk", "memory_id")
     ordering = ("-created_at", "-id")
     fields = (("owner", "decision_in_words"), ("who", "created_at"), ("held_back", "last_held_back_at"), "id")
-    readonly_fields = ("owner", "decision_in_words", "who")
     change_form_outer_before_template = "admin/strength/tombstone/lift.html"
 
     def title_of(self, row: Tombstone) -> str:

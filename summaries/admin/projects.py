@@ -347,7 +347,6 @@ class ProjectEventAdmin(OwnedMixin, ReadOnlyAdmin):
         ("created_at", "shown_kind", "of_project", "owner"),
         ("shown_outcome", "tokens", "details", "id"),
     )
-    readonly_fields = ("shown_kind", "of_project", "owner", "shown_outcome")
 
     def title_of(self, row: ProjectEvent) -> str:
         return title_with_time(f"{EVENTS[row.kind]} {row.project_name}".rstrip(), row.created_at)
