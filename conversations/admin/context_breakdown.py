@@ -90,69 +90,6 @@ KEPT_EXCERPT: Final = 100
 
 
 @dataclass(frozen=True)
-class Share:
-    """A layer's part of the tokens; `x` and `width` are percentages of the used tokens, formatted for SVG."""
-
-    layer: str
-    label: Any
-    tokens: int
-    percent: float
-    x: str
-    width: str
-    entered: int
-    offered: int
-    before: int | None = None
-    is_uncertain: bool = False
-    """Whether a difference may come from the nonce alone: how many tokens the one before took is unknown."""
-
-    @property
-    def more(self) -> int | None:
-        return None if self.before is None or self.is_uncertain else self.tokens - self.before
-
-
-@dataclass(frozen=True)
-class Budget:
-    total: int
-    limit: int
-    shares: list[Share]
-    total_before: int | None = None
-    limit_before: int | None = None
-
-    @property
-    def percent(self) -> float:
-        return min(100.0, 100 * self.total / self.limit) if self.limit else 0.0
-
-    @property
-    def width(self) -> str:
-        return f"{self.percent:.2f}"
-
-    @property
-    def left(self) -> int:
-        return max(0, self.limit - self.total)
-
-
-@dataclass(frozen=True)
-class Row:
-    layer: str
-    source_id: str | None
-    text: str
-    tokens: int
-    relevance: float | None
-    score: float | None
-    parts: list[dict[str, Any]]
-    included: bool
-    reason: str
-    page: str | None = None
-    curate: str | None = None
-    verbs: Sequence[tuple[str, Any]] = ()
-    change: str = ""
-
-    @property
-    def why(self) -> Any:
-        return REASONS.get(self.reason, self.reason)
-
-
-@dataclass(frozen=True)
 class RunOutcome:
     """The part of a run that the next is compared with, small enough to be cached."""
 
@@ -189,8 +126,11 @@ def token_budget(
     limit: int,
     before: RunOutcome | None = None,
     nonce_tokens: int | None = None,
-) -> Budget:
-    """Return the use of tokens by layer, and of the run before as it would have been with this context's nonce."""
+) -> dict[str, Any]:
+    """Return the use of tokens by layer, and of the run before as it would have been with this context's nonce.
+
+    `x` and `width` are percentages, formatted for SVG.
+    """
     figures = {layer: _tokens(items, layer) for layer in ORDER}
     figures[FRAME] = max(0, total - sum(figures.values()))
     whole = max(1, sum(figures.values()))
@@ -203,23 +143,24 @@ def token_budget(
     shares, x = [], 0.0
     for layer, tokens in figures.items():
         of_layer = [item for item in items if item["layer"] == layer]
-        percent = 100 * tokens / whole
-        shares.append(
-            Share(
-                layer=layer,
-                label=LAYERS.get(layer, _("Headings and frame")),
-                tokens=tokens,
-                percent=percent,
-                x=f"{x:.3f}",
-                width=f"{percent:.3f}",
-                entered=sum(1 for item in of_layer if item["included"]),
-                offered=len(of_layer),
-                before=figures_before.get(layer),
-                is_uncertain=layer == FRAME and before is not None and before.nonce_tokens is None,
-            )
-        )
+        percent, was = 100 * tokens / whole, figures_before.get(layer)
+        # How many tokens the nonce before took may be unknown, and the difference come from it alone.
+        is_uncertain = layer == FRAME and before is not None and before.nonce_tokens is None
+        share = {"layer": layer, "label": LAYERS.get(layer, _("Headings and frame")), "tokens": tokens}
+        share |= {"percent": percent, "x": f"{x:.3f}", "width": f"{percent:.3f}", "offered": len(of_layer)}
+        share |= {"entered": sum(item["included"] for item in of_layer), "before": was}
+        share["more"] = None if was is None or is_uncertain else tokens - was
+        shares.append(share)
         x += percent
-    return Budget(total, limit, shares, total_before, before.limit if before else None)
+    used = min(100.0, 100 * total / limit) if limit else 0.0
+    budget = {"total": total, "limit": limit, "percent": used, "width": f"{used:.2f}", "shares": shares}
+    limit_before = before.limit if before else None
+    return {
+        **budget,
+        "left": max(0, limit - total),
+        "total_before": total_before,
+        "limit_before": limit_before,
+    }
 
 
 def candidate_groups(
@@ -270,24 +211,20 @@ def _worth(item: Item) -> float:
     return float(score if score is not None else relevance if relevance is not None else -1.0)
 
 
-def _row(item: Item, *, may_curate: bool, before: RunOutcome | None) -> Row:
+def _row(item: Item, *, may_curate: bool, before: RunOutcome | None) -> dict[str, Any]:
     layer, key = item["layer"], item["source_id"]
     curate = _address(CURATE, key) if may_curate and layer in VERBS else None
-    return Row(
-        layer=layer,
-        source_id=key,
-        text=(item["excerpt"] or "")[:SHOWN_EXCERPT],
-        tokens=item["tokens"],
-        relevance=item["relevance"],
-        score=item["final_score"],
-        parts=_parts(item["score_breakdown"] or {}),
-        included=item["included"],
-        reason=item["reason"],
-        page=_address(SOURCE_PAGES.get(layer), key),
-        curate=curate,
-        verbs=VERBS[layer] if curate else (),
-        change=_change(item, before) if before else "",
-    )
+    return {
+        **{name: item[name] for name in ("layer", "source_id", "tokens", "relevance", "included", "reason")},
+        "text": (item["excerpt"] or "")[:SHOWN_EXCERPT],
+        "score": item["final_score"],
+        "parts": _parts(item["score_breakdown"] or {}),
+        "why": REASONS.get(item["reason"], item["reason"]),
+        "page": _address(SOURCE_PAGES.get(layer), key),
+        "curate": curate,
+        "verbs": VERBS[layer] if curate else (),
+        "change": _change(item, before) if before else "",
+    }
 
 
 def _parts(breakdown: Mapping[str, Any]) -> list[dict[str, Any]]:

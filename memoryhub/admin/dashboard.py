@@ -206,24 +206,14 @@ def _background_tile(now: datetime) -> Tile:
     return Tile(_("Jobs"), waiting, MOODS[state.mood], Job, section=Section.BACKGROUND, alarm=alarm)
 
 
-@dataclass(frozen=True)
-class Provider:
-    """A configured provider and the outcome of its last call."""
-
-    purpose: Any
-    name: str
-    last: LedgerEntry | None = None
-
-    @property
-    def is_well(self) -> bool:
-        return self.last is not None and self.last.outcome == OK
-
-
-def _providers(now: datetime, *, with_calls: bool) -> Iterator[Provider]:
+def _providers(now: datetime, *, with_calls: bool) -> Iterator[dict[str, Any]]:
+    """Yield each configured provider with its last call of the week."""
     names = ((_("Language model"), settings.LLM.provider), (_("Embedder"), settings.EMBEDDING.provider))
     for purpose, name in names:
         week = LedgerEntry.objects.filter(created_at__gte=now - RECENT, provider=name)
-        yield Provider(purpose, name, week.order_by("-created_at", "-id").first() if with_calls else None)
+        last = week.order_by("-created_at", "-id").first() if with_calls else None
+        is_well = last is not None and last.outcome == OK
+        yield {"purpose": purpose, "name": name, "last": last, "is_well": is_well}
 
 
 def _spaces() -> dict[str, Any]:

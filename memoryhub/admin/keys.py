@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, Final, cast
 
 from django import forms
@@ -278,15 +277,6 @@ def last_use(key: ApiKey) -> str:
     return gettext("last used %(time)s") % {"time": date_format(key.last_used_at, "DATETIME_FORMAT")}
 
 
-@dataclass(frozen=True)
-class Snippet:
-    """A code sample: an id for the page, its language, and the text."""
-
-    name: str
-    title: Any
-    text: str
-
-
 SNIPPETS: Final = (
     ("curl", _("Shell (curl)")),
     ("urllib", _("Python (standard library)")),
@@ -297,7 +287,7 @@ SNIPPETS: Final = (
 
 def snippets(
     request: HttpRequest, key: str, *, agent_ids: Sequence[str] | None, user_id: str | None
-) -> list[Snippet]:
+) -> list[dict[str, Any]]:
     """Return code samples that request a context from this server, at the address the person uses."""
     body = {
         "agent_id": (agent_ids or ["my-agent"])[0],
@@ -307,9 +297,8 @@ def snippets(
     # ASCII alone, and no quote that would end the shell's: ids of agents are slugs, a user's may hold anything.
     text = json.dumps(body).replace("'", "\\u0027")
     values = {"address": request.build_absolute_uri(reverse("context")), "key": key, "body": text}
+    folder = "admin/memoryhub/apikey/snippets"
     return [
-        Snippet(
-            name, title, render_to_string(f"admin/memoryhub/apikey/snippets/{name}.txt", values).rstrip("\n")
-        )
+        {"name": name, "title": title, "text": render_to_string(f"{folder}/{name}.txt", values).rstrip("\n")}
         for name, title in SNIPPETS
     ]

@@ -1,9 +1,7 @@
 """Base classes of the summaries' screens: versioned forms, version history, comparison, restore; and their labels."""
 
 import unicodedata
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from datetime import datetime
+from collections.abc import Mapping
 from typing import Any, Final
 from urllib.parse import urlencode
 
@@ -79,21 +77,8 @@ def wide(text: str) -> str:
 ON_A_PAGE = 20
 
 
-@dataclass(frozen=True)
-class Version:
-    number: int
-    verb: Any
-    who: str
-    who_kind: Any
-    at: datetime
-    why: str
-    is_now: bool
-    note: Any = ""
-    what_changed: str = ""
-
-
 class HistoryAdmin(SummariesAdmin):
-    def versions_of(self, row: Any, before: int, number: int) -> Sequence[Version]:
+    def versions_of(self, row: Any, before: int, number: int) -> list[dict[str, Any]]:
         raise NotImplementedError
 
     def text_at(self, row: Any, number: int) -> str | None:
@@ -168,7 +153,7 @@ class HistoryAdmin(SummariesAdmin):
         versions = rows[:ON_A_PAGE]
         return {
             "versions": versions,
-            "older": f"?before={versions[-1].number}#versions" if len(rows) > ON_A_PAGE else "",
+            "older": f"?before={versions[-1]['number']}#versions" if len(rows) > ON_A_PAGE else "",
             "is_older": before <= row.version,
             "compare": address("compare", row),
             "restore": address("restore", row),

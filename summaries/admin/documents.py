@@ -52,7 +52,6 @@ from summaries.admin.base import (
     OUTCOMES,
     WHYS,
     HistoryAdmin,
-    Version,
     address,
     file_name,
     restored_version,
@@ -287,22 +286,22 @@ class DocumentAdmin(HistoryAdmin):
 
     # Versions.
 
-    def versions_of(self, row: Any, before: int, number: int) -> Sequence[Version]:
+    def versions_of(self, row: Any, before: int, number: int) -> list[dict[str, Any]]:
         """Return the versions; a row of the table holds a former text and describes the change to the next one."""
         rows = DocumentVersion.objects.filter(
             actor_id=row.actor_id, document_id=row.pk, number__lt=before - 1
         )
         return [
-            Version(
-                number=each.number + 1,
-                verb=DOCUMENT_KINDS[each.kind],
-                who=each.who_name,
-                who_kind=PRINCIPAL_KINDS[each.who_kind],
-                at=each.created_at,
-                why=each.reason,
-                is_now=each.number + 1 == row.version,
-                what_changed=address("compare", row, **{"from": each.number, "to": each.number + 1}),
-            )
+            {
+                "number": each.number + 1,
+                "verb": DOCUMENT_KINDS[each.kind],
+                "who": each.who_name,
+                "who_kind": PRINCIPAL_KINDS[each.who_kind],
+                "at": each.created_at,
+                "why": each.reason,
+                "is_now": each.number + 1 == row.version,
+                "what_changed": address("compare", row, **{"from": each.number, "to": each.number + 1}),
+            }
             for each in rows.defer("text")[:number]
         ]
 

@@ -44,7 +44,6 @@ from summaries.admin.base import (
     SUMMARY_VERBS,
     TRUSTS,
     HistoryAdmin,
-    Version,
     address,
     restored_version,
     wide,
@@ -211,20 +210,20 @@ class SummaryAdmin(HistoryAdmin):
 
     # Versions.
 
-    def versions_of(self, row: Any, before: int, number: int) -> Sequence[Version]:
+    def versions_of(self, row: Any, before: int, number: int) -> list[dict[str, Any]]:
         rows = SummaryVersion.objects.filter(actor_id=row.actor_id, summary_id=row.pk, number__lt=before)
         return [
-            Version(
-                number=each.number,
-                verb=SUMMARY_VERBS.get(each.verb, each.verb),
-                who=each.who_name,
-                who_kind=PRINCIPAL_KINDS[each.who_kind],
-                at=each.created_at,
-                why=each.reason,
-                is_now=each.number == row.version,
-                note=", ".join([str(GENERATORS[each.generator]), *([each.model] if each.model else [])]),
-                what_changed=address("compare", row, **{"from": each.number - 1, "to": each.number}),
-            )
+            {
+                "number": each.number,
+                "verb": SUMMARY_VERBS.get(each.verb, each.verb),
+                "who": each.who_name,
+                "who_kind": PRINCIPAL_KINDS[each.who_kind],
+                "at": each.created_at,
+                "why": each.reason,
+                "is_now": each.number == row.version,
+                "note": ", ".join([str(GENERATORS[each.generator]), *([each.model] if each.model else [])]),
+                "what_changed": address("compare", row, **{"from": each.number - 1, "to": each.number}),
+            }
             for each in rows.defer("text")[:number]
         ]
 

@@ -39,7 +39,7 @@ def revoke(browser: Client, *keys: ApiKey, **values: str) -> Any:
 
 
 def snippet(response: Any, name: str) -> str:
-    return str(next(each.text for each in response.context["snippets"] if each.name == name))
+    return str(next(each["text"] for each in response.context["snippets"] if each["name"] == name))
 
 
 def test_the_form_explains_scopes(boss: Client, hub: Hub) -> None:
@@ -52,8 +52,8 @@ def test_programs_carry_the_key_the_address_and_the_binding(boss: Client, hub: H
     secret = KEY.search(response.content.decode())
     assert secret is not None
     for each in response.context["snippets"]:
-        assert secret.group() in each.text and "http://localhost:8123/api/v1/context" in each.text
-        assert '"kana"' in each.text and '"hiroki"' in each.text
+        assert secret.group() in each["text"] and "http://localhost:8123/api/v1/context" in each.text
+        assert '"kana"' in each["text"] and '"hiroki"' in each["text"]
 
 
 def test_a_users_id_breaks_out_of_no_program(boss: Client, hub: Hub) -> None:

@@ -51,7 +51,7 @@ def without_nonce(text: str) -> str:
 
 def rows_of(response: Any) -> dict[str, Any]:
     """Return the candidates by their source."""
-    return {row.source_id: row for group in response.context["groups"] for row in group["rows"]}
+    return {row["source_id"]: row for group in response.context["groups"] for row in group["rows"]}
 
 
 @pytest.mark.parametrize("format", ["anthropic", "openai"])
@@ -73,12 +73,12 @@ def test_it_shows_the_context_that_a_call_gets(boss: Client, hub: Hub, format: s
 def test_it_shows_every_candidate_with_its_score_and_why(boss: Client, hub: Hub) -> None:
     response = run(boss, hub, session=str(hub.session.pk))
     text, row = response.content.decode(), rows_of(response)[str(hub.memory.pk)]
-    assert row.included and row.score is not None and len(row.parts) == 3
-    assert abs(sum(part["value"] for part in row.parts) - row.score) < 0.001
+    assert row["included"] and row["score"] is not None and len(row["parts"]) == 3
+    assert abs(sum(part["value"] for part in row["parts"]) - row["score"]) < 0.001
     assert page_of(hub.memory) in text and "included whole" in text and "Likes matcha ice cream" in text
     budget = response.context["budget"]
-    assert sum(share.tokens for share in budget.shares) >= budget.total > 0
-    assert budget.limit == 80_000 and 'role="img"' in text and 'id="budget-table"' in text
+    assert sum(share["tokens"] for share in budget["shares"]) >= budget["total"] > 0
+    assert budget["limit"] == 80_000 and 'role="img"' in text and 'id="budget-table"' in text
 
 
 def test_a_run_leaves_no_trace(boss: Client, hub: Hub) -> None:
@@ -210,7 +210,7 @@ def test_an_embedder_that_is_away_is_told(boss: Client, hub: Hub, monkeypatch: p
     monkeypatch.setattr(spaces, "provider_of", lambda space: Away())
     response = run(boss, hub, message="matcha ice cream, never asked before")
     assert "found by their words alone" in response.content.decode()
-    assert rows_of(response)[str(hub.memory.pk)].included
+    assert rows_of(response)[str(hub.memory.pk)]["included"]
 
 
 def test_another_budget_is_compared_with_the_run_before(boss: Client, hub: Hub) -> None:
@@ -219,14 +219,14 @@ def test_another_budget_is_compared_with_the_run_before(boss: Client, hub: Hub) 
     assert not first.context["compared"] and 2_000 in first.context["budgets"]
     second = run(boss, hub, session=str(hub.session.pk), run=first.context["run"], instead="1000")
     text = second.content.decode()
-    assert second.context["compared"] and second.context["budget"].limit_before == 80_000
+    assert second.context["compared"] and second.context["budget"]["limit_before"] == 80_000
     assert [str(what) for what, _was, _now in second.context["changed"]] == ["Token budget"]
     assert "had entered before" in text and "left out: the token limit was reached" in text
     assert second.context["form"]["max_tokens"].value() == "1000"
 
 
 def frame_of(response: Any) -> Any:
-    return next(share for share in response.context["budget"].shares if share.layer == "frame")
+    return next(share for share in response.context["budget"]["shares"] if share["layer"] == "frame")
 
 
 def test_an_error_leaves_the_run_before_to_compare_with(boss: Client, hub: Hub) -> None:
@@ -237,7 +237,7 @@ def test_an_error_leaves_the_run_before_to_compare_with(boss: Client, hub: Hub) 
     assert "result" not in large.context
     assert f'name="run" value="{large.context["run"]}"' in large.content.decode()
     good = run(boss, hub, run=large.context["run"], max_tokens="2000")
-    assert good.context["compared"] and good.context["budget"].limit_before == 80_000
+    assert good.context["compared"] and good.context["budget"]["limit_before"] == 80_000
 
 
 def test_a_receipt_is_compared_with_after_an_error_too(boss: Client, hub: Hub) -> None:
@@ -245,7 +245,7 @@ def test_a_receipt_is_compared_with_after_an_error_too(boss: Client, hub: Hub) -
     Receipt.objects.filter(pk=kept.pk).update(query=" ")
     refused = boss.post(reverse("playground"), {"receipt": str(kept.pk)})
     assert list(refused.context["form"].errors) == ["message"]
-    assert run(boss, hub, run=refused.context["run"]).context["budget"].limit_before == 4_000
+    assert run(boss, hub, run=refused.context["run"]).context["budget"]["limit_before"] == 4_000
     erase_user(agent_id=hub.agent.pk, user_id=SECRET_USER, by=BY, now=NOW)
     assert (
         SECRET_USER not in boss.get(f"{reverse('playground')}?run={refused.context['run']}").content.decode()
@@ -259,11 +259,11 @@ def test_the_frame_is_compared_without_what_its_random_code_takes(
     monkeypatch.setattr("secrets.token_hex", lambda _bytes: next(codes))
     first = run(boss, hub)
     again = run(boss, hub, run=first.context["run"])
-    assert frame_of(again).tokens > frame_of(first).tokens, "the codes are not equally long in tokens"
-    assert frame_of(again).before == frame_of(again).tokens and not frame_of(again).more
-    assert again.context["budget"].total_before == again.context["budget"].total
+    assert frame_of(again)["tokens"] > frame_of(first)["tokens"], "the codes are not equally long in tokens"
+    assert frame_of(again)["before"] == frame_of(again)["tokens"] and not frame_of(again)["more"]
+    assert again.context["budget"]["total_before"] == again.context["budget"]["total"]
     fewer = run(boss, hub, run=again.context["run"], include_semantic_memory="false")
-    assert frame_of(fewer).before == frame_of(again).tokens and frame_of(fewer).more < 0
+    assert frame_of(fewer)["before"] == frame_of(again)["tokens"] and frame_of(fewer)["more"] < 0
 
 
 def test_a_receipts_frame_is_told_and_its_random_code_is_no_change(
@@ -273,22 +273,22 @@ def test_a_receipts_frame_is_told_and_its_random_code_is_no_change(
     monkeypatch.setattr("secrets.token_hex", lambda _bytes: next(codes))
     kept = run(boss, hub, keep="1").context["kept"]
     opened = boss.post(reverse("playground"), {"receipt": str(kept.pk)})
-    assert 0 < frame_of(opened).before < frame_of(opened).tokens and not frame_of(opened).more
+    assert 0 < frame_of(opened)["before"] < frame_of(opened)["tokens"] and not frame_of(opened)["more"]
 
 
 def test_a_memory_is_pinned_from_here_and_one_comes_back_to_the_run(boss: Client, hub: Hub) -> None:
     first = run(boss, hub)
     row = rows_of(first)[str(hub.memory.pk)]
-    assert [verb for verb, _label in row.verbs] == ["pin", "archive"]
-    pinned = boss.post(row.curate, {"verb": "pin", "next": first.context["next"]})
+    assert [verb for verb, _label in row["verbs"]] == ["pin", "archive"]
+    pinned = boss.post(row["curate"], {"verb": "pin", "next": first.context["next"]})
     assert pinned["Location"] == first.context["next"]
     form = boss.get(pinned["Location"])
     assert form.context["form"]["message"].value() == QUESTION
     assert f'name="run" value="{first.context["run"]}"' in form.content.decode()
     again = run(boss, hub, run=form.context["run"])
     row = rows_of(again)[str(hub.memory.pk)]
-    assert row.layer == "pinned" and "was among: Related memories" in again.content.decode()
-    boss.post(row.curate, {"verb": "archive", "next": again.context["next"]})
+    assert row["layer"] == "pinned" and "was among: Related memories" in again.content.decode()
+    boss.post(row["curate"], {"verb": "archive", "next": again.context["next"]})
     gone = run(boss, hub, run=boss.get(again.context["next"]).context["run"]).context["gone"]
     assert [each["text"] for each in gone] == ["Likes matcha ice cream"]
 
@@ -338,7 +338,7 @@ def test_a_receipt_is_opened_with_its_settings_and_compared(boss: Client, hub: H
     values = [form[name].value() for name in ("message", "max_tokens", "include_recall", "project")]
     assert values == [QUESTION, "5000", "false", "-"]
     assert opened.context["compared"] and opened.context["changed"] == []
-    assert any(row.change == "new" for row in rows_of(opened).values())
+    assert any(row["change"] == "new" for row in rows_of(opened).values())
     assert boss.post(reverse("playground"), {"receipt": str(hub.receipt.pk)}).context["result"]
 
 

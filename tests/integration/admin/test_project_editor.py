@@ -189,7 +189,7 @@ def test_many_versions_are_paged(boss: Client, project: Project) -> None:
         seen += len(history["versions"])
         if not history["older"]:
             break
-        before = {"before": history["versions"][-1].number}
+        before = {"before": history["versions"][-1]["number"]}
     assert seen == 47
 
 
