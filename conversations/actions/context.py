@@ -389,5 +389,5 @@ def keep_preview_receipt(
     receipt = _keep_receipt(
         tenant.actor, request, context.assembly, {**context.metadata, "is_trial": True}, now
     )
-    audit.record(by=by, verb="keep", object_kind="receipt", object_id=receipt.pk, actor=tenant.actor, now=now)
+    audit.record(by=by, verb="keep", row=receipt, actor=tenant.actor, now=now)
     return receipt

@@ -59,7 +59,7 @@ def open_session(
         raise SessionTaken(format_lazy(_("The session {key} belongs to another agent or user."), key=key))
     session.actor = actor
     if is_new:
-        audit.record(by=by, verb="open", object_kind="session", object_id=key, actor=actor, now=now)
+        audit.record(by=by, verb="open", row=session, now=now)
     return session, is_new
 
 
@@ -74,9 +74,7 @@ def end_session(*, session: Session, by: Principal, now: datetime, only_if_silen
     if only_if_silent:
         rows = rows.filter(message_count=session.message_count)
     if rows.update(ended_at=now):
-        audit.record(
-            by=by, verb="end", object_kind="session", object_id=session.pk, actor=session.actor, now=now
-        )
+        audit.record(by=by, verb="end", row=session, now=now)
         enqueue_triggered("session", actor_id=session.actor_id, session_id=session.pk)
     session.refresh_from_db(fields=["ended_at", "message_count", "last_message_at"])
     return session

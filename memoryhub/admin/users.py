@@ -50,24 +50,22 @@ ROLE_WORDS: Mapping[str, Any] = {
 class AuditedAdmin(ModelAdmin):
     """Screens of Django's own tables: what the admin logs goes into the trail too, in the same transaction."""
 
-    audited_as: str
-
     @transaction.atomic
     def log_addition(self, request: HttpRequest, obj: Any, message: Any) -> Any:
-        self._audit(request, "create", obj.pk)
+        self._audit(request, "create", obj)
         return super().log_addition(request, obj, message)
 
     @transaction.atomic
     def log_change(self, request: HttpRequest, obj: Any, message: Any) -> Any:
         parts = message if isinstance(message, list) else []
         fields = {str(name) for part in parts for name in part.get("changed", {}).get("fields", [])}
-        self._audit(request, "update", obj.pk, fields=sorted(fields))
+        self._audit(request, "update", obj, fields=sorted(fields))
         return super().log_change(request, obj, message)
 
     @transaction.atomic
     def log_deletions(self, request: HttpRequest, queryset: Any) -> Any:
         for row in queryset:
-            self._audit(request, "delete", row.pk)
+            self._audit(request, "delete", row)
         return super().log_deletions(request, queryset)
 
     @transaction.atomic
@@ -79,10 +77,8 @@ class AuditedAdmin(ModelAdmin):
             raise PermissionDenied
         return super().history_view(request, object_id, extra_context)
 
-    def _audit(self, request: HttpRequest, verb: str, key: object, **details: Any) -> None:
-        audit.record(
-            by=principal(request), verb=verb, object_kind=self.audited_as, object_id=key, details=details, now=clock()
-        )  # fmt: skip
+    def _audit(self, request: HttpRequest, verb: str, row: Any, **details: Any) -> None:
+        audit.record(by=principal(request), verb=verb, row=row, details=details, now=clock())
 
 
 class NewPersonForm(UserCreationForm):
@@ -114,7 +110,6 @@ class NewPersonForm(UserCreationForm):
 class PeopleAdmin(DjangoUserAdmin, AuditedAdmin):
     """People with an account. Who is no superuser changes those alone who have no more rights."""
 
-    audited_as = "person"
     form = UserChangeForm
     add_form = NewPersonForm
     add_form_template = "admin/change_form.html"
@@ -201,7 +196,6 @@ class PeopleAdmin(DjangoUserAdmin, AuditedAdmin):
 class GroupAdmin(DjangoGroupAdmin, AuditedAdmin):
     """Groups of people, with what they may do. A role's group is kept by the server, and nobody's to change."""
 
-    audited_as = "group"
     list_per_page = 50
     show_full_result_count = False
     list_display = ("name", "is_role")
@@ -240,10 +234,14 @@ def own_password(request: HttpRequest) -> HttpResponse:
     with transaction.atomic():
         answer: HttpResponse = admin.site.password_change(request)
         if request.method == "POST" and answer.status_code == 302:
+            details = {"fields": ["Password"]}
             audit.record(
-                by=principal(request), verb="update", object_kind="person", object_id=request.user.pk,
-                details={"fields": ["Password"]}, now=clock(),
-            )  # fmt: skip
+                by=principal(request),
+                verb="update",
+                row=cast(User, request.user),
+                details=details,
+                now=clock(),
+            )
     return answer
 
 

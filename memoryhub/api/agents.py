@@ -235,10 +235,7 @@ class ActorExport(ApiView):
         tenant = self.reading(self.validated(TenantQuery, request.query_params.dict()))
         if tenant.actor is None:
             raise UnknownRow("No such user of this agent.")
-        audit.record(
-            by=self.principal, verb="export", object_kind="actor", object_id=tenant.actor.id, actor=tenant.actor,
-            now=self.now,
-        )  # fmt: skip
+        audit.record(by=self.principal, verb="export", row=tenant.actor, now=self.now)
         whose = Selection(tenant.agent_id, tenant.user_id)
         # Django would collect a plain iterator whole before it sends the first byte through ASGI.
         streams = isinstance(request._request, ASGIRequest)

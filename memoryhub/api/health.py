@@ -50,7 +50,7 @@ def readyz(request: HttpRequest) -> HttpResponse:
 
     An unreachable embedder does not count: searches answer from words. Without workers, jobs are delayed.
     """
-    verdicts = {name: check() for name, check in CHECKS.items()}
+    verdicts = {name: verdict_of(check) for name, check in CHECKS.items()}
     is_ready = all(fine for name, (fine, _) in verdicts.items() if name not in MAY_BE_AWAY)
     body = {
         "status": "ready" if is_ready else "not ready",
@@ -64,22 +64,23 @@ def metrics(request: HttpRequest) -> HttpResponse:
     return HttpResponse(generate_latest(), content_type=CONTENT_TYPE_LATEST)
 
 
-def _database() -> Verdict:
+def verdict_of(check: Callable[[], Verdict]) -> Verdict:
     try:
-        with connection.cursor() as cursor:
-            cursor.execute("SELECT extversion FROM pg_extension WHERE extname = 'vector'")
-            row = cursor.fetchone()
+        return check()
     except DatabaseError as error:
         return False, f"The database does not answer ({type(error).__name__})."
+
+
+def _database() -> Verdict:
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT extversion FROM pg_extension WHERE extname = 'vector'")
+        row = cursor.fetchone()
     return (True, f"pgvector {row[0]}") if row else (False, "The extension `vector` is not installed.")
 
 
 def _migrations() -> Verdict:
-    try:
-        executor = MigrationExecutor(connection)
-        waiting = executor.migration_plan(executor.loader.graph.leaf_nodes())
-    except DatabaseError as error:
-        return False, f"The database does not answer ({type(error).__name__})."
+    executor = MigrationExecutor(connection)
+    waiting = executor.migration_plan(executor.loader.graph.leaf_nodes())
     detail = f"{len(waiting)} migrations are waiting; run `manage.py migrate`."
     return not waiting, detail if waiting else "up to date"
 
@@ -97,10 +98,7 @@ def _embedder() -> Verdict:
 
 
 def _workers() -> Verdict:
-    try:
-        state = jobs_status(timezone.now())
-    except DatabaseError as error:
-        return False, f"The database does not answer ({type(error).__name__})."
+    state = jobs_status(timezone.now())
     return state.mood is not Mood.DOWN, state.detail
 
 
@@ -138,7 +136,7 @@ class Finding:
 def server() -> Iterator[Finding]:
     """Check that the database is reachable, recent enough and migrated."""
     for name in ("database", "migrations"):
-        fine, detail = CHECKS[name]()
+        fine, detail = verdict_of(CHECKS[name])
         yield Finding(Level.FINE if fine else Level.BROKEN, name, detail)
     try:
         with connection.cursor() as cursor:

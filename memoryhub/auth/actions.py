@@ -67,7 +67,7 @@ def create_agent(*, agent_id: str, values: Mapping[str, Any], by: Principal, now
         raise AgentExists(
             format_lazy(_("There is an agent {agent} already."), agent=repr(agent_id))
         ) from error
-    audit.record(by=by, verb="create", object_kind="agent", object_id=agent_id, agent_id=agent_id, now=now)
+    audit.record(by=by, verb="create", row=agent, now=now)
     return agent
 
 
@@ -96,10 +96,7 @@ def update_agent(
     agent.version += 1
     agent.updated_at = now
     agent.save()
-    audit.record(
-        by=by, verb="update", object_kind="agent", object_id=agent_id, agent_id=agent_id,
-        details={"fields": sorted(values)}, now=now,
-    )  # fmt: skip
+    audit.record(by=by, verb="update", row=agent, details={"fields": sorted(values)}, now=now)
     return agent
 
 
@@ -128,10 +125,7 @@ def set_actor_policy(
     check_overrides(actor.agent.policy, policy)
     actor.policy, actor.version = dict(policy), actor.version + 1
     actor.save(update_fields=["policy", "version"])
-    audit.record(
-        by=by, verb="update", object_kind="actor", object_id=actor.id, actor=actor,
-        details={"fields": sorted(policy)}, now=now,
-    )  # fmt: skip
+    audit.record(by=by, verb="update", row=actor, details={"fields": sorted(policy)}, now=now)
     return actor
 
 
@@ -175,9 +169,7 @@ def issue_key(
         created_at=now,
         expires_at=expires_at,
     )
-    audit.record(
-        by=by, verb="issue", object_kind="api_key", object_id=row.id, details={"prefix": row.prefix}, now=now
-    )
+    audit.record(by=by, verb="issue", row=row, details={"prefix": row.prefix}, now=now)
     return row, new
 
 
@@ -185,7 +177,7 @@ def issue_key(
 def revoke_key(*, key: ApiKey, reason: str = "", by: Principal, now: datetime) -> bool:
     revoked = ApiKey.objects.filter(pk=key.pk, revoked_at=None).update(revoked_at=now)
     if revoked:
-        audit.record(by=by, verb="revoke", object_kind="api_key", object_id=key.pk, reason=reason, now=now)
+        audit.record(by=by, verb="revoke", row=key, reason=reason, now=now)
     return bool(revoked)
 
 

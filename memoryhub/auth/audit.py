@@ -2,30 +2,38 @@
 
 from collections.abc import Iterable, Mapping
 from datetime import datetime
-from typing import Any
+from typing import Any, Final
+
+from django.db.models import Model
 
 from memoryhub.auth.domain import Principal
 from memoryhub.auth.models import AuditEntry
-from memoryhub.tenancy.models import Actor
+from memoryhub.tenancy.models import Actor, Agent
+
+KINDS: Final = {"apikey": "api_key", "routingdecision": "routing", "sleeprun": "sleep_run", "user": "person"}
+"""The object kinds that differ from the name of the row's model."""
 
 
 def record(
     *,
     by: Principal,
     verb: str,
-    object_kind: str,
-    object_id: object = "",
+    row: Model,
     actor: Actor | None = None,
-    agent_id: str = "",
     reason: str = "",
     details: Mapping[str, Any] | None = None,
     now: datetime,
-) -> AuditEntry:
-    """Write that somebody did something; call it in the transaction of the change itself."""
-    return record_each(
-        by=by, verb=verb, object_kind=object_kind, object_ids=[object_id], actor=actor, agent_id=agent_id,
-        reason=reason, details=details, now=now,
-    )[0]  # fmt: skip
+) -> None:
+    """Write that somebody did something to a row; call it in the transaction of the change itself.
+
+    The entry names the row's actor, or `actor` where that is loaded already.
+    """
+    owner = actor or (row if isinstance(row, Actor) else getattr(row, "actor", None))
+    name = str(row._meta.model_name)
+    record_each(
+        by=by, verb=verb, object_kind=KINDS.get(name, name), object_ids=[row.pk], actor=owner,
+        agent_id=row.agent_id if isinstance(row, Agent) else "", reason=reason, details=details, now=now,
+    )  # fmt: skip
 
 
 def record_each(
@@ -33,14 +41,15 @@ def record_each(
     by: Principal,
     verb: str,
     object_kind: str,
-    object_ids: Iterable[object],
+    object_ids: Iterable[object] = ("",),
     actor: Actor | None = None,
     agent_id: str = "",
     reason: str = "",
     details: Mapping[str, Any] | None = None,
     now: datetime,
-) -> list[AuditEntry]:
-    return AuditEntry.objects.bulk_create(
+) -> None:
+    """Write an entry for each id, or one without an id for a change that has no single row."""
+    AuditEntry.objects.bulk_create(
         AuditEntry(
             at=now,
             who_kind=by.kind,

@@ -80,7 +80,7 @@ def erase_user(*, agent_id: str, user_id: str, by: Principal, now: datetime) -> 
         {table: count for table, count in sorted(each.items()) if count} for each in (erased, anonymised)
     )
     erasure = Erasure(*counts)
-    audit.record(
+    audit.record_each(
         by=by, verb="erase", object_kind="actor", agent_id=agent_id, details=asdict(erasure), now=now
     )
     return erasure

@@ -75,14 +75,7 @@ def actor_for_writing(principal: Principal, agent_id: str, user_id: str | None, 
             raise Forbidden(format_lazy(message, agent=repr(agent_id)))
         agent, is_new = Agent.objects.get_or_create(agent_id=agent_id, defaults={"name": agent_id})
         if is_new:
-            audit.record(
-                by=principal,
-                verb="create",
-                object_kind="agent",
-                object_id=agent_id,
-                agent_id=agent_id,
-                now=now,
-            )
+            audit.record(by=principal, verb="create", row=agent, now=now)
     return ensure_actor(agent, user)
 
 

@@ -280,11 +280,7 @@ class _Storing:
         row = Row(line.number, AGENTS.read(values, None), values)
         with transaction.atomic():
             if self._insert(AGENTS, self._unknown(AGENTS, [row])):
-                agent_id = row.instance.pk
-                audit.record(
-                    by=self.by, verb="import", object_kind="agent", object_id=agent_id, agent_id=agent_id,
-                    now=self.now,
-                )  # fmt: skip
+                audit.record(by=self.by, verb="import", row=row.instance, now=self.now)
 
     def _actor(self, line: Line) -> None:
         self._end_actor()
@@ -329,10 +325,8 @@ class _Storing:
         self._flush(is_last=True)
         self.table = None
         if self.actor is not None and self.made:
-            audit.record(
-                by=self.by, verb="import", object_kind="actor", object_id=self.actor.id, actor=self.actor,
-                details={"made": dict(sorted(self.made.items()))}, now=self.now,
-            )  # fmt: skip
+            details = {"made": dict(sorted(self.made.items()))}
+            audit.record(by=self.by, verb="import", row=self.actor, details=details, now=self.now)
         self.made = Counter()
         self.actor = None
 

@@ -18,6 +18,20 @@ class Operation(StrEnum):
     JUDGE = "judge"
 
 
+def array_schema(items: dict[str, Any]) -> dict[str, Any]:
+    return {"type": "array", "items": items}
+
+
+def object_schema(properties: dict[str, Any]) -> dict[str, Any]:
+    """Return the JSON schema of an object that has all of these properties and no others."""
+    return {
+        "type": "object",
+        "properties": properties,
+        "required": list(properties),
+        "additionalProperties": False,
+    }
+
+
 Form = Literal["anthropic", "openai"]
 """In which vendor's shape blocks are written (`conversations.domain.formats`)."""
 

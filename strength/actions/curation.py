@@ -157,9 +157,7 @@ def delete_memory(
         leave_tombstone(memory=locked, text=locked.content, decision=TombstoneReason.DELETED, by=by, now=now)
     forget_source(source_id=locked.pk)
     forget_answers(actor=locked.actor, row_id=locked.pk)
-    audit.record(
-        by=by, verb="delete", object_kind="memory", object_id=locked.pk, actor=memory.actor, reason=reason, now=now
-    )  # fmt: skip
+    audit.record(by=by, verb="delete", row=locked, actor=memory.actor, reason=reason, now=now)
     locked.delete()
 
 

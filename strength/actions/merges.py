@@ -231,9 +231,7 @@ def is_as_compared(proposal: Merge, now: datetime) -> bool:
 
 def _audit(proposal: Merge, verb: str, by: Principal, reason: str, now: datetime) -> None:
     """Write the audit entry of a decision that changes no memory; the others have the memories' entries."""
-    audit.record(
-        by=by, verb=verb, object_kind="merge", object_id=proposal.pk, actor=proposal.actor, reason=reason, now=now
-    )  # fmt: skip
+    audit.record(by=by, verb=verb, row=proposal, reason=reason, now=now)
 
 
 def _decide(proposal: Merge, state: MergeState, by: Principal, reason: str, now: datetime) -> Merge:

@@ -108,7 +108,7 @@ def keep_revision(
         beside=beside or {}, batch=batch, created_at=now,
     )  # fmt: skip
     audit.record(
-        by=by, verb=verb, object_kind="memory", object_id=memory.id, actor=memory.actor, reason=reason,
+        by=by, verb=verb, row=memory, reason=reason,
         details={"fields": sorted(changed_after)}, now=now,
     )  # fmt: skip
     return revision

@@ -258,7 +258,7 @@ def _end(run: SleepRun, state: SleepState, *, leaves_some: bool = False) -> None
     run.processed_at = run.now + (moment - (began if run._state.adding else run.started_at))
     run.state = RunState.DONE
     audit.record(
-        by=run.sleeper, verb="sleep", object_kind="sleep_run", object_id=run.pk, actor=run.actor,
+        by=run.sleeper, verb="sleep", row=run,
         details={"decayed": run.decayed_count, "archived": run.archived_count, "merged": run.merged_count},
         now=run.now,
     )  # fmt: skip

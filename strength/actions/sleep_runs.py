@@ -305,9 +305,7 @@ def undo_sleep(*, run: SleepRun, by: Principal, reason: str, now: datetime) -> S
     run.state, run.undone_at, run.undone_by = RunState.UNDONE, now, by.name[:150]
     run.errors = [*run.errors, *problems]
     run.save(update_fields=["state", "undone_at", "undone_by", "errors"])
-    audit.record(
-        by=by, verb="undo", object_kind="sleep_run", object_id=run.pk, actor=run.actor, reason=reason, now=now
-    )
+    audit.record(by=by, verb="undo", row=run, reason=reason, now=now)
     return run
 
 

@@ -137,10 +137,7 @@ def lift_tombstone(*, tombstone: Tombstone, by: Principal, reason: str, now: dat
     lock_shared(tombstone.actor_id)
     if not Tombstone.objects.filter(pk=tombstone.pk, actor_id=tombstone.actor_id).delete()[0]:
         raise UnknownRow(format_lazy(_("No decision {id}."), id=tombstone.pk))
-    audit.record(
-        by=by, verb="lift", object_kind="tombstone", object_id=tombstone.pk, actor=tombstone.actor, reason=reason,
-        now=now,
-    )  # fmt: skip
+    audit.record(by=by, verb="lift", row=tombstone, reason=reason, now=now)
 
 
 def find_tombstone(*, actor_id: UUID, text: str) -> Tombstone | None:

@@ -116,9 +116,7 @@ def use_memory(
 def _audit_person(memory: Memory, verb: str, by: Principal, now: datetime, **details: str) -> None:
     # Reports of clients are in the memory's history only: there are too many for the audit trail.
     if by.kind is PrincipalKind.CURATOR:
-        audit.record(
-            by=by, verb=verb, object_kind="memory", object_id=memory.pk, actor=memory.actor, details=details, now=now
-        )  # fmt: skip
+        audit.record(by=by, verb=verb, row=memory, details=details, now=now)
 
 
 @transaction.atomic

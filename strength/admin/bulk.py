@@ -269,7 +269,9 @@ def _export(screen: Any, request: HttpRequest, queryset: QuerySet[Memory]) -> An
 
 def _download(request: HttpRequest, keys: Sequence[UUID], form: str) -> StreamingHttpResponse:
     details = {"format": form, "memories": len(keys)}
-    audit.record(by=principal(request), verb="export", object_kind="memory", details=details, now=clock())
+    audit.record_each(
+        by=principal(request), verb="export", object_kind="memory", details=details, now=clock()
+    )
 
     def stream() -> Iterator[bytes]:
         return rows_as_csv(Memory.objects.filter(pk__in=keys)) if form == "csv" else some_as_lines(keys)

@@ -12,7 +12,8 @@ from typing import Any, Final
 from uuid import UUID
 
 from conversations.domain.content import one_line
-from strength.domain.extraction import array_schema, listed, object_schema
+from memoryhub.llm.types import array_schema, object_schema
+from strength.domain.extraction import listed
 
 LONGEST_SHOWN: Final = 1_000
 MOST_ENDED: Final = 3

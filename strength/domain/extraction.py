@@ -15,21 +15,9 @@ from typing import Any, Final, TypeVar
 from uuid import UUID
 
 from conversations.domain.content import label, one_line
+from memoryhub.llm.types import array_schema, object_schema
 from memoryhub.validators import text_problem
 from strength.domain.memories import Kind, default_namespace
-
-
-def array_schema(items: dict[str, Any]) -> dict[str, Any]:
-    return {"type": "array", "items": items}
-
-
-def object_schema(properties: dict[str, Any]) -> dict[str, Any]:
-    return {
-        "type": "object",
-        "properties": properties,
-        "required": list(properties),
-        "additionalProperties": False,
-    }
 
 
 class Strategy(StrEnum):

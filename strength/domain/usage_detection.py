@@ -16,9 +16,10 @@ from itertools import chain, islice, pairwise
 from types import MappingProxyType
 from typing import Any, Final, Generic, TypeVar
 
+from memoryhub.llm.types import array_schema, object_schema
 from memoryhub.search.analysis import COMPOUND, UNSPACED, analyse, fold, is_unspaced
 from memoryhub.search.bm25 import inverse_document_frequency, term_id
-from strength.domain.extraction import array_schema, cited, object_schema
+from strength.domain.extraction import cited
 
 Key = TypeVar("Key", bound=Hashable)
 Weights = dict[str, float]

@@ -100,7 +100,9 @@ def enqueue_compaction(*, document: Document, by: Principal, now: datetime) -> U
         raise ProviderUnavailable(str(NOT_CONFIGURED), code="not_configured", permanent=True)
     hold(document.actor_id)
     actor = document.project.actor
-    audit.record(by=by, verb="order", object_kind="compaction", object_id=document.pk, actor=actor, now=now)
+    audit.record_each(
+        by=by, verb="order", object_kind="compaction", object_ids=[document.pk], actor=actor, now=now
+    )
     # A key of its own: a queued automatic job would find the document short enough, and do nothing.
     payload = {"document_id": str(document.pk), "asked": True}
     return enqueue(COMPACT_KIND, actor_id=document.actor_id, key=f"asked:{document.pk}", payload=payload)

@@ -303,9 +303,7 @@ def _write(
     description = description_in(text) if name == MEMORY else ""
     if description and description != project.description:
         _set_description(project, description, now)
-    audit.record(
-        by=by, verb=kind, object_kind="document", object_id=document.pk, actor=project.actor, reason=reason, now=now
-    )  # fmt: skip
+    audit.record(by=by, verb=kind, row=document, actor=project.actor, reason=reason, now=now)
     note_event(
         actor=project.actor, project=project, kind=EVENT_KINDS.get(kind, EventKind.UPDATE),
         tokens=document.token_count, outcome=kind,
@@ -386,9 +384,7 @@ def remove_empty_document(*, document: Document, by: Principal, reason: str = ""
         raise NotEmpty(
             _("Something was written into this document meanwhile; it can be emptied, not removed.")
         )
-    audit.record(
-        by=by, verb="delete", object_kind="document", object_id=locked.pk, actor=project.actor, reason=reason, now=now
-    )  # fmt: skip
+    audit.record(by=by, verb="delete", row=locked, actor=project.actor, reason=reason, now=now)
     locked.delete()
 
 
@@ -410,7 +406,7 @@ def set_entry_trust(
     if changed:
         DocumentEntry.objects.filter(actor_id=document.actor_id, pk__in=changed).update(trust=trust)
         audit.record(
-            by=by, verb=TRUST_VERBS[trust], object_kind="document", object_id=document.pk, actor=document.project.actor,
+            by=by, verb=TRUST_VERBS[trust], row=document, actor=document.project.actor,
             reason=reason, details={"entries": len(changed)}, now=now,
         )  # fmt: skip
     return changed

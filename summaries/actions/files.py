@@ -148,14 +148,8 @@ def export_projects(*, actor: Actor, root: Path, by: Principal, now: datetime) -
             note_event(actor=actor, project=project, kind=EventKind.EXPORT, outcome="exported", now=now)
         gone = manifest.projects - {project.name for project in projects}
         reports += [FileReport(name, status=FileStatus.DOCUMENT_GONE) for name in sorted(gone)]
-    audit.record(
-        by=by,
-        verb="export",
-        object_kind="projects",
-        actor=actor,
-        details={"projects": len(projects)},
-        now=now,
-    )
+    details = {"projects": len(projects)}
+    audit.record_each(by=by, verb="export", object_kind="projects", actor=actor, details=details, now=now)
     return reports
 
 
@@ -208,9 +202,7 @@ def zip_project(*, project: Project, by: Principal, now: datetime) -> bytes:
                 archive.writestr(f"{FOLDER}/{project.name}/{name}", file)
         archive.writestr(f"{FOLDER}/{MANIFEST}", manifest.dumped())
     note_event(actor=project.actor, project=project, kind=EventKind.EXPORT, outcome="exported", now=now)
-    audit.record(
-        by=by, verb="export", object_kind="project", object_id=project.pk, actor=project.actor, now=now
-    )
+    audit.record(by=by, verb="export", row=project, now=now)
     return content.getvalue()
 
 

@@ -72,7 +72,7 @@ def create_project(*, actor: Actor, name: str, description: str, by: Principal, 
             actor=actor, name=name, description=description, created_at=now, updated_at=now
         )
     first_text(project=project, name=MEMORY, text=described(name, description), by=by, reason="", now=now)
-    audit.record(by=by, verb="create", object_kind="project", object_id=project.pk, actor=actor, now=now)
+    audit.record(by=by, verb="create", row=project, actor=actor, now=now)
     note_event(actor=actor, project=project, kind=EventKind.CREATE, outcome="created", now=now)
     return project
 
@@ -127,9 +127,7 @@ def change_project(
         else:
             text = with_description(memory.text, name, description)
             replace_text(memory, text, kind=DocumentKind.EDIT, by=by, reason=reason, now=now)
-    audit.record(
-        by=by, verb="update", object_kind="project", object_id=project.pk, actor=project.actor, reason=reason, now=now
-    )  # fmt: skip
+    audit.record(by=by, verb="update", row=project, reason=reason, now=now)
     note_event(actor=project.actor, project=project, kind=EventKind.UPDATE, outcome="changed", now=now)
     return project
 
@@ -187,9 +185,7 @@ def delete_project(
         forget_source(source_id=document_id)
         forget_answers(actor=actor, row_id=document_id)
     forget_answers(actor=actor, row_id=project.pk)
-    audit.record(
-        by=by, verb="delete", object_kind="project", object_id=project.pk, actor=actor, reason=reason, now=now
-    )
+    audit.record(by=by, verb="delete", row=project, actor=actor, reason=reason, now=now)
     project.delete()
     note_event(
         actor=actor, project=None, project_name=name, kind=EventKind.DELETE, outcome="deleted", now=now

@@ -332,17 +332,31 @@ def correct_routing(
     hold(decision.actor_id)
     project = project_named(actor_id=decision.actor_id, name=project_name)
     locked = _locked(decision)
-    locked.corrected_project, locked.corrected_by, locked.corrected_at = project, by.name[:150], now
-    locked.save(update_fields=["corrected_project", "corrected_by", "corrected_at"])
-    audit.record(
-        by=by, verb="correct", object_kind="routing", object_id=locked.pk, actor=locked.actor, reason=reason, now=now
-    )  # fmt: skip
-    is_same = locked.project_id == project.pk
-    note_event(
-        actor=locked.actor, project=project, kind=EventKind.CORRECT, outcome="confirmed" if is_same else "corrected",
-        details={"decision_id": str(locked.pk)}, now=now,
-    )  # fmt: skip
+    _write_correction(locked, project, by=by, reason=reason, now=now)
     return locked
+
+
+def _write_correction(
+    decision: RoutingDecision,
+    project: Project,
+    *,
+    is_undone: bool = False,
+    by: Principal,
+    reason: str,
+    now: datetime,
+) -> None:
+    """Set the corrected project of a locked decision, or remove it again, and record that."""
+    outcome = "confirmed" if decision.project_id == project.pk else "corrected"
+    if is_undone:
+        decision.corrected_project, decision.corrected_by, decision.corrected_at = None, "", None
+    else:
+        decision.corrected_project, decision.corrected_by, decision.corrected_at = project, by.name[:150], now
+    decision.save(update_fields=["corrected_project", "corrected_by", "corrected_at"])
+    audit.record(by=by, verb="uncorrect" if is_undone else "correct", row=decision, reason=reason, now=now)
+    note_event(
+        actor=decision.actor, project=project, kind=EventKind.CORRECT, outcome="taken_back" if is_undone else outcome,
+        details={"decision_id": str(decision.pk)}, now=now,
+    )  # fmt: skip
 
 
 def proposed_name(decision: RoutingDecision) -> str:
@@ -390,10 +404,8 @@ def undo_correction(
     if is_name(former):
         correct_routing(decision=locked, project_name=former, by=by, reason=reason, now=now)
     else:
-        _clear_correction(locked, project, by, reason, now)
-    deletes = (
-        with_project and was_created_by_it and _is_unused(locked_project(project))
-    )  # neither changed nor routed to
+        _write_correction(locked, project, is_undone=True, by=by, reason=reason, now=now)
+    deletes = with_project and was_created_by_it and _is_unused(locked_project(project))
     if deletes:
         delete_project(project=project, by=by, reason=reason, now=now)
     return deletes
@@ -408,23 +420,7 @@ def _locked(decision: RoutingDecision) -> RoutingDecision:
     return locked
 
 
-def _clear_correction(
-    decision: RoutingDecision, project: Project, by: Principal, reason: str, now: datetime
-) -> None:
-    decision.corrected_project, decision.corrected_by, decision.corrected_at = None, "", None
-    decision.save(update_fields=["corrected_project", "corrected_by", "corrected_at"])
-    audit.record(
-        by=by, verb="uncorrect", object_kind="routing", object_id=decision.pk, actor=decision.actor, reason=reason,
-        now=now,
-    )  # fmt: skip
-    note_event(
-        actor=decision.actor, project=project, kind=EventKind.CORRECT, outcome="taken_back",
-        details={"decision_id": str(decision.pk)}, now=now,
-    )  # fmt: skip
-
-
 def _is_unused(project: Project) -> bool:
-    """Return whether a project was neither changed nor routed to since it was created."""
     documents = Document.objects.of(project.actor_id).filter(project=project)
     routed = RoutingDecision.objects.filter(actor_id=project.actor_id)
     is_used = routed.filter(project=project).exists() or routed.filter(corrected_project=project).exists()

@@ -320,9 +320,7 @@ def _keep_version(
         who_kind=by.kind, who_id=by.id, who_name=by.name[:150], reason=reason, seconds=seconds, created_at=now,
         **{name: getattr(summary, name) for name in VERSIONED_FIELDS},
     )  # fmt: skip
-    audit.record(
-        by=by, verb=verb, object_kind="summary", object_id=summary.pk, actor=summary.actor, reason=reason, now=now
-    )  # fmt: skip
+    audit.record(by=by, verb=verb, row=summary, reason=reason, now=now)
 
 
 @transaction.atomic
@@ -396,10 +394,7 @@ def delete_summary(
     forget_source(source_id=summary.pk)
     forget_answers(actor=summary.actor, row_id=summary.pk)
     SummaryDraft.objects.filter(actor_id=summary.actor_id, session_id=summary.session_id).delete()
-    audit.record(
-        by=by, verb=Verb.DELETE, object_kind="summary", object_id=summary.pk, actor=summary.actor, reason=reason,
-        now=now,
-    )  # fmt: skip
+    audit.record(by=by, verb=Verb.DELETE, row=summary, reason=reason, now=now)
     enqueue_triggered("summary", actor_id=summary.actor_id, session_id=summary.session_id)
     summary.delete()
 

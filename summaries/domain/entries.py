@@ -12,6 +12,7 @@ from typing import Any, Final
 from uuid import UUID
 
 from conversations.domain.content import label, one_line
+from memoryhub.llm.types import array_schema, object_schema
 from memoryhub.search.analysis import analyse, fold
 from memoryhub.validators import text_problem
 from summaries.domain.documents import DECISIONS, MEMORY, PIN, TIMELINE
@@ -141,8 +142,8 @@ def prompt_blocks(passage: Passage, known: Sequence[str], *, language: str) -> d
 
 
 def answer_schema() -> dict[str, Any]:
-    entry = _object({"text": {"type": "string"}, "sources": {"type": "array", "items": {"type": "integer"}}})
-    return _object({name: {"type": "array", "items": entry} for name in LISTS})
+    entry = object_schema({"text": {"type": "string"}, "sources": array_schema({"type": "integer"})})
+    return object_schema({name: array_schema(entry) for name in LISTS})
 
 
 def parse_entries(data: Any, passage: Passage, known: Mapping[str, str]) -> list[NewEntry]:
@@ -199,12 +200,3 @@ class EntryWords:
         if not self.terms or self.negations != older.negations or not self.numbers <= older.numbers:
             return False
         return self.terms <= older.terms and len(self.terms) >= SHARED * len(older.terms)
-
-
-def _object(properties: dict[str, Any]) -> dict[str, Any]:
-    return {
-        "type": "object",
-        "properties": properties,
-        "required": list(properties),
-        "additionalProperties": False,
-    }

@@ -146,15 +146,8 @@ def _hepburn() -> dict[str, str]:
             stem = latin[:-1]
             bare = stem if stem in ("sh", "ch", "j") else f"{stem}y"
             spelt |= {kana + small: bare + sound for small, sound in zip("ャュョ", "auo", strict=True)}
-    spelt |= {
-        "シェ": "she",
-        "ジェ": "je",
-        "チェ": "che",
-        "ティ": "ti",
-        "ディ": "di",
-        "トゥ": "tu",
-        "ドゥ": "du",
-    }
+    spelt |= {"シェ": "she", "ジェ": "je", "チェ": "che"}
+    spelt |= {"ティ": "ti", "ディ": "di", "トゥ": "tu", "ドゥ": "du"}
     spelt |= {f"フ{small}": f"f{sound}" for small, sound in zip("ァィェォ", "aieo", strict=True)}
     spelt |= {f"ヴ{small}": f"v{sound}" for small, sound in zip("ァィェォ", "aieo", strict=True)}
     spelt |= {f"ウ{small}": f"w{sound}" for small, sound in zip("ィェォ", "ieo", strict=True)}

@@ -13,6 +13,7 @@ from functools import lru_cache
 from typing import Any, Final
 from uuid import UUID
 
+from memoryhub.llm.types import object_schema
 from memoryhub.search.analysis import COMPOUND, analyse, fold, is_unspaced
 from summaries.domain.projects import free_name, is_name, propose_name
 
@@ -106,17 +107,9 @@ def usable_prediction(
 
 def answer_schema() -> dict[str, Any]:
     text_or_null = {"anyOf": [{"type": "string"}, {"type": "null"}]}
-    return {
-        "type": "object",
-        "properties": {
-            "project": text_or_null,
-            "proposed_name": text_or_null,
-            "confidence": {"type": "string", "enum": [each.value for each in Confidence]},
-            "reason": {"type": "string"},
-        },
-        "required": ["project", "proposed_name", "confidence", "reason"],
-        "additionalProperties": False,
-    }
+    confidence = {"type": "string", "enum": [each.value for each in Confidence]}
+    names = {"project": text_or_null, "proposed_name": text_or_null}
+    return object_schema({**names, "confidence": confidence, "reason": {"type": "string"}})
 
 
 def parse_prediction(data: Mapping[str, Any]) -> Prediction:

@@ -52,7 +52,7 @@ def test_programs_carry_the_key_the_address_and_the_binding(boss: Client, hub: H
     secret = KEY.search(response.content.decode())
     assert secret is not None
     for each in response.context["snippets"]:
-        assert secret.group() in each["text"] and "http://localhost:8123/api/v1/context" in each.text
+        assert secret.group() in each["text"] and "http://localhost:8123/api/v1/context" in each["text"]
         assert '"kana"' in each["text"] and '"hiroki"' in each["text"]
 
 
