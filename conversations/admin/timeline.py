@@ -162,31 +162,11 @@ class TimelineQuery:
 
 
 @dataclass(frozen=True)
-class MessageRow:
-    message: Any
-    role: Any
-    references: list[str]
-    day: date | None
-    """Set where it is another than that of the message before."""
-    entries: list[TimelineEntry]
-
-
-@dataclass(frozen=True)
-class TimelinePage:
-    messages: list[MessageRow]
-    first: list[TimelineEntry]
-    """Entries before the first message of the page."""
-    earlier: int | None
-    later: int | None
-    left_out: list[Any]
-    """Labels of the kinds that have more entries than are shown."""
-    searched: tuple[int, int] | None
-    """Numbers of the first and last message that a search read; None where it read the whole session."""
-
-
-@dataclass(frozen=True)
 class MessageSlice:
-    """The messages of a page, and the numbers from which there are, or a search may find, others."""
+    """The messages of a page, and the numbers from which there are, or a search may find, others.
+
+    `searched` are the numbers of the first and last message that a search read; None where it read the whole session.
+    """
 
     messages: list[Any]
     earlier: int | None
@@ -227,8 +207,8 @@ def timeline_context(request: HttpRequest, session: Session) -> dict[str, Any]:
         "shows_messages": shows_messages,
         "longest_shown": LONGEST_SHOWN,
         "address": address,
-        "earlier": _link(address, query, before=page.earlier),
-        "later": _link(address, query, after=page.later),
+        "earlier": _link(address, query, before=page["earlier"]),
+        "later": _link(address, query, after=page["later"]),
         "first": _link(address, query, after=0),
         "last": _link(address, query, last=1),
         "kinds": [
@@ -247,7 +227,8 @@ def _link(address: str, query: TimelineQuery, **where: int | None) -> str | None
     return None if value is None else f"{address}?{urlencode([(name, value), *query.kept])}"
 
 
-def load_page(session: Session, query: TimelineQuery, shown: Sequence[EntryKind]) -> TimelinePage:
+def load_page(session: Session, query: TimelineQuery, shown: Sequence[EntryKind]) -> dict[str, Any]:
+    """Return a page's messages, the entries before the first, and the labels of kinds that have more entries."""
     rows = Message.objects.of([session.actor_id]).filter(session_id=session.pk)
     part = _search(rows, query) if query.words else _page(rows, query)
     messages, has_earlier = part.messages, part.earlier is not None
@@ -270,7 +251,7 @@ def load_page(session: Session, query: TimelineQuery, shown: Sequence[EntryKind]
             left_out.append(kind.label)
         entries += found[:MAX_ENTRIES_PER_KIND]
     first, message_rows = _interleaved(messages, entries)
-    return TimelinePage(message_rows, first, part.earlier, part.later, left_out, part.searched)
+    return {**vars(part), "messages": message_rows, "first": first, "left_out": left_out}
 
 
 def _with_openings(rows: QuerySet[Message]) -> QuerySet[Message]:
@@ -356,7 +337,7 @@ def _begin(rows: QuerySet[Message], query: TimelineQuery) -> int:
 
 def _interleaved(
     messages: Sequence[Any], entries: Iterable[TimelineEntry]
-) -> tuple[list[TimelineEntry], list[MessageRow]]:
+) -> tuple[list[TimelineEntry], list[dict[str, Any]]]:
     """Return the entries before the first message, and the messages, each with the entries that follow it."""
     places: list[list[TimelineEntry]] = [[] for _message in range(len(messages) + 1)]
     for entry in sorted(entries, key=lambda each: each.at):
@@ -364,15 +345,9 @@ def _interleaved(
     message_rows, day = [], None
     for message, after in zip(messages, places[1:], strict=True):
         today = localtime(message.created_at).date()
-        message_rows.append(
-            MessageRow(
-                message=message,
-                role=ROLES.get(message.role, message.role),
-                references=_references(message.named or []),
-                day=today if today != day else None,
-                entries=after,
-            )
-        )
+        references = _references(message.named or [])
+        row = {"message": message, "role": ROLES.get(message.role, message.role), "references": references}
+        message_rows.append({**row, "day": today if today != day else None, "entries": after})
         day = today
     return places[0], message_rows
 

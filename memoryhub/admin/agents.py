@@ -96,6 +96,7 @@ class AgentAdmin(ActionAdmin):
     """Agents; there is no action that deletes one."""
 
     form = AgentForm
+    allows = frozenset({"add", "change"})
     list_display = (
         "agent_id",
         "shown_name",
@@ -131,9 +132,6 @@ class AgentAdmin(ActionAdmin):
     def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> tuple[str, ...]:
         return (*self.readonly_fields, *(("agent_id",) if obj else ()))
 
-    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        return False
-
     def act(self, request: HttpRequest, row: Any, form: Any, change: bool) -> Agent:
         by, now, values = principal(request), clock(), form.values()
         if not change:
@@ -164,6 +162,7 @@ class ActorAdmin(ActionAdmin):
     """Actors: created by the first write, erased through the API; their overrides are edited here."""
 
     form = ActorForm
+    allows = frozenset({"change"})
     list_display = ("id", "agent", "shown_user", "overrides", "created_at")
     list_filter = (("agent", RelatedDropdownFilter),)
     search_fields = ("agent__agent_id", "user_id")
@@ -182,12 +181,6 @@ class ActorAdmin(ActionAdmin):
 
     def title_of(self, row: Actor) -> str:
         return actor_title(row)
-
-    def has_add_permission(self, request: HttpRequest) -> bool:
-        return False
-
-    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        return False
 
     def act(self, request: HttpRequest, row: Any, form: Any, change: bool) -> Actor:
         if "policy" not in form.changed_data:

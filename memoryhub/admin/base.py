@@ -131,6 +131,17 @@ class HubAdmin(ModelAdmin):
     long_text: str | None = None
     list_deferred: Sequence[str] = ()
     list_title: Any = None
+    allows: frozenset[str] = frozenset({"add", "change", "delete"})
+    """What can be done here at all, by those who have the permission for it."""
+
+    def has_add_permission(self, request: HttpRequest) -> bool:
+        return "add" in self.allows and bool(super().has_add_permission(request))
+
+    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return "change" in self.allows and bool(super().has_change_permission(request, obj))
+
+    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return "delete" in self.allows and bool(super().has_delete_permission(request, obj))
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
         """Return the rows; a long text is read when it is shown in full, its opening at once."""
@@ -215,14 +226,7 @@ class HubAdmin(ModelAdmin):
 class ReadOnlyAdmin(HubAdmin):
     """Base of read-only screens; Django then shows all `fields` as read-only ones."""
 
-    def has_add_permission(self, request: HttpRequest) -> bool:
-        return False
-
-    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        return False
-
-    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        return False
+    allows = frozenset()
 
 
 class ActionAdmin(HubAdmin):

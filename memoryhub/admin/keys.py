@@ -122,6 +122,7 @@ class KeyAdmin(ActionAdmin):
     """API keys. The secret is in the response to the form that issued it, and nowhere else."""
 
     form = KeyForm
+    allows = frozenset({"add"})
     list_per_page = 30  # wide rows: a page stays under 400 KB
     list_display = (
         "name",
@@ -175,12 +176,6 @@ class KeyAdmin(ActionAdmin):
     @admin.display(description=_("state"))
     def shown_state(self, key: ApiKey) -> Any:
         return self.state(key)[1]
-
-    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        return False
-
-    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        return False
 
     def has_revoke_permission(self, request: HttpRequest) -> bool:
         return bool(request.user.has_perm("memoryhub.change_apikey"))

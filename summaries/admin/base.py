@@ -35,12 +35,10 @@ from summaries.domain.summaries import Generator, Verb
 class SummariesAdmin(CuratedAdmin):
     delete_confirmation_template = "admin/summaries/delete.html"
     warn_unsaved_form = True
+    allows = frozenset({"change", "delete"})
 
     class Media:
         js = ("memoryhub/editor.js",)
-
-    def has_add_permission(self, request: HttpRequest) -> bool:
-        return False
 
     def subpage(
         self, request: HttpRequest, row: Any, template: str, *, title: Any, **context: Any

@@ -102,6 +102,7 @@ class DocumentForm(VersionedForm):
 @admin.register(Document)
 class DocumentAdmin(HistoryAdmin):
     form = DocumentForm
+    allows = frozenset({"change"})
     list_display = ("name", "of_project", "owner", "token_count", "version", "updated_at")
     list_filter = (
         ("actor__agent", RelatedDropdownFilter), UserFilter, ("updated_at", RangeDateTimeFilter)
@@ -171,9 +172,6 @@ class DocumentAdmin(HistoryAdmin):
             undo = address("restore", saved, number=stored.version, version=saved.version)
             self.offer_undo(request, words, undo)
         return saved
-
-    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        return False
 
     def get_urls(self) -> list[URLPattern]:
         pages: dict[str, Callable[..., HttpResponse]] = {

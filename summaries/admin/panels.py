@@ -78,20 +78,16 @@ def _routes(stretch: TimelineWindow) -> Iterator[TimelineEntry]:
     rows = RoutingDecision.objects.filter(actor_id=stretch.actor_id, session_id=stretch.session.pk)
     rows = rows.filter(**stretch.times("created_at")).select_related("project", "corrected_project")
     for decision in rows.defer("reason").order_by("id")[: MAX_ENTRIES_PER_KIND + 1]:
+        project = decision.corrected_project or decision.project
         yield TimelineEntry(
             title=ACTIONS[Action(decision.action)],
-            text=_project(decision),
+            text=project.name if project else decision.proposed_name,
             at=decision.created_at,
             state=_("corrected") if decision.corrected_project_id else "",
             colour="info",
             page=reverse("admin:summaries_routingdecision_change", args=[decision.pk]),
             details=(CONFIDENCES.get(decision.confidence, decision.confidence),),
         )
-
-
-def _project(decision: RoutingDecision) -> str:
-    project = decision.corrected_project or decision.project
-    return project.name if project else decision.proposed_name
 
 
 SUMMARIES = EntryKind(

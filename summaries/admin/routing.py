@@ -98,6 +98,7 @@ class ActionFilter(DropdownFilter):
 
 @admin.register(RoutingDecision)
 class RoutingDecisionAdmin(OwnedMixin, HubAdmin):
+    allows = frozenset({"change"})
     list_display = (
         "shown_message", "of_project", "shown_confidence", "shown_reason", "belongs_to", "channel", "owner",
         "created_at",
@@ -130,12 +131,6 @@ class RoutingDecisionAdmin(OwnedMixin, HubAdmin):
     list_before_template = "admin/summaries/routingdecision/list.html"
     change_form_outer_before_template = "admin/summaries/routingdecision/correct.html"
     change_form_outer_after_template = "admin/summaries/routingdecision/examples.html"
-
-    def has_add_permission(self, request: HttpRequest) -> bool:
-        return False
-
-    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        return False
 
     def title_of(self, row: Any) -> str:
         return title_with_time(ACTIONS[row.action], row.created_at)
@@ -188,9 +183,11 @@ class RoutingDecisionAdmin(OwnedMixin, HubAdmin):
 
     @admin.display(description=_("belongs to"), ordering="corrected_at")
     def belongs_to(self, decision: Any) -> str:
-        offered = getattr(decision, "offered", None)
-        if offered is None or decision.corrected_project is not None:
-            return self._said(decision, may_change=offered is not None)
+        offered, project = getattr(decision, "offered", None), decision.corrected_project
+        if project is not None and offered is not None:
+            return _in_a_row([_linked(project), _button(_undo(decision, project), gettext("Undo"))])
+        if offered is None:
+            return _linked(project)
         buttons = [_button(address("correct", decision, project=name), name) for name in offered]
         if decision.may_make and decision.proposed_name:
             new = address("correct", decision, take="new", new_name=decision.proposed_name)
@@ -201,12 +198,6 @@ class RoutingDecisionAdmin(OwnedMixin, HubAdmin):
             gettext("Another…"),
         )
         return _in_a_row([*buttons, other])
-
-    def _said(self, decision: RoutingDecision, *, may_change: bool) -> str:
-        project = decision.corrected_project
-        if project is None or not may_change:
-            return _linked(project)
-        return _in_a_row([_linked(project), _button(_undo(decision, project), gettext("Undo"))])
 
     def changelist_view(
         self, request: HttpRequest, extra_context: dict[str, Any] | None = None

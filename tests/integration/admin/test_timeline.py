@@ -37,14 +37,14 @@ def timeline(browser: Client, session: Session, **values: Any) -> Any:
 
 
 def numbers(response: Any) -> list[int]:
-    return [each.message.seq for each in response.context["page"].messages]
+    return [each["message"].seq for each in response.context["page"]["messages"]]
 
 
 def events(response: Any) -> dict[str, list[tuple[int, Any]]]:
     """Return the events by their titles: after which message, and the event."""
     page = response.context["page"]
-    told = [(0, event) for event in page.first]
-    told += [(each.message.seq, event) for each in page.messages for event in each.entries]
+    told = [(0, event) for event in page["first"]]
+    told += [(each["message"].seq, event) for each in page["messages"] for event in each["entries"]]
     found: dict[str, list[tuple[int, Any]]] = {}
     for seq, event in told:
         found.setdefault(str(event.title), []).append((seq, event))
@@ -125,7 +125,7 @@ def test_a_long_session_is_read_a_page_at_a_time(boss: Client, long: Session) ->
 def test_one_jumps_to_a_day_and_to_a_message(boss: Client, long: Session) -> None:
     day = (NOW + timedelta(days=100)).date()
     found = timeline(boss, long, date=day.isoformat())
-    assert found.context["page"].messages[0].message.created_at.date() == day
+    assert found.context["page"]["messages"][0]["message"].created_at.date() == day
     assert found.context["earlier"] and found.context["later"]
     assert numbers(timeline(boss, long, date="2099-01-01"))[-1] == 5_000
     assert numbers(timeline(boss, long, date="2000-01-01"))[0] == 1
@@ -152,17 +152,17 @@ def test_a_search_reads_a_part_of_the_session_at_a_time(
     while not numbers(found):
         assert "None of them contains these words." in found.content.decode()
         assert "Search later messages" in found.content.decode()
-        read.append(found.context["page"].searched)
+        read.append(found.context["page"]["searched"])
         found = boss.get(found.context["later"])
     assert read == [(1, 2_000), (2_001, 4_000)] and numbers(found) == [4_999]
-    assert found.context["page"].searched == (4_001, 5_000) and found.context["later"] is None
+    assert found.context["page"]["searched"] == (4_001, 5_000) and found.context["later"] is None
     found, read = timeline(boss, long, q="NUMBER-1.", last="1"), []
     while not numbers(found):
         assert "Search earlier messages" in found.content.decode()
-        read.append(found.context["page"].searched)
+        read.append(found.context["page"]["searched"])
         found = boss.get(found.context["earlier"])
     assert read == [(3_001, 5_000), (1_001, 3_000)] and numbers(found) == [1]
-    assert found.context["page"].searched == (1, 1_000) and found.context["earlier"] is None
+    assert found.context["page"]["searched"] == (1, 1_000) and found.context["earlier"] is None
     assert "Messages 1 to 1000 of 5000 were searched." in found.content.decode().replace(",", "")
     assert numbers(boss.get(found.context["later"])) == []
 
@@ -234,7 +234,7 @@ def test_one_chooses_what_is_shown(boss: Client, hub: Hub) -> None:
 
 
 def test_days_part_the_messages(boss: Client, hub: Hub, long: Session) -> None:
-    days = [each.day for each in timeline(boss, long).context["page"].messages if each.day]
+    days = [each["day"] for each in timeline(boss, long).context["page"]["messages"] if each["day"]]
     assert days == [(NOW + timedelta(days=number)).date() for number in range(3)]
 
 
@@ -256,7 +256,7 @@ def test_images_are_named_and_their_bytes_stay_away(boss: Client, hub: Hub) -> N
     new = NewMessage(role=Role.USER, content="Look at this.", blocks=blocks)
     add_messages(session=hub.session, batch=[new], by=BY, now=NOW)
     response = timeline(boss, hub.session)
-    assert response.context["page"].messages[-1].references == [f"image cat{SCRIPT}.png", "file"]
+    assert response.context["page"]["messages"][-1]["references"] == [f"image cat{SCRIPT}.png", "file"]
     assert data not in response.content.decode() and SCRIPT not in response.content.decode()
 
 
