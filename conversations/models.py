@@ -15,7 +15,7 @@ from conversations.domain.messages import SPOKEN, Role, TurnState, asks, findabl
 from memoryhub.ids import new_id
 from memoryhub.search.models import SearchIndexRow
 from memoryhub.tenancy.domain import Trust
-from memoryhub.tenancy.models import Actor
+from memoryhub.tenancy.models import Actor, ActorRow
 
 TRUSTS = [(trust.value, trust.value) for trust in Trust]
 
@@ -90,15 +90,13 @@ class MessageQuerySet(models.QuerySet["Message"]):
         return self.filter(believed_in(session_id))
 
 
-class Message(models.Model):
+class Message(ActorRow):
     """One turn of a session, numbered without gaps (SPEC C2).
 
     `content` is always text; `blocks` holds the client's blocks where it sent any. `token_count` is
     the plain o200k_base count, before any factor for a model.
     """
 
-    id = models.UUIDField(primary_key=True, default=new_id, editable=False)
-    actor = models.ForeignKey(Actor, on_delete=models.CASCADE, related_name="+", db_index=False)
     session = models.ForeignKey(Session, on_delete=models.CASCADE, related_name="messages", db_index=False)
     seq = models.PositiveIntegerField()
     role = models.CharField(max_length=10, choices=[(role.value, role.value) for role in Role])
@@ -176,11 +174,9 @@ class ReceiptQuerySet(models.QuerySet["Receipt"]):
         return self.filter(actor_id=actor_id, source_ids__contains=[source_id])
 
 
-class Receipt(models.Model):
+class Receipt(ActorRow):
     """A record of an assembled context: every candidate, whether it entered, and why (SPEC X9)."""
 
-    id = models.UUIDField(primary_key=True, default=new_id, editable=False)
-    actor = models.ForeignKey(Actor, on_delete=models.CASCADE, related_name="+", db_index=False)
     session = models.ForeignKey(Session, on_delete=models.CASCADE, null=True, blank=True, related_name="+")
     created_at = models.DateTimeField()
     query = models.TextField()
@@ -206,15 +202,13 @@ class Receipt(models.Model):
         return str(self.id)
 
 
-class ChatTurn(models.Model):
+class ChatTurn(ActorRow):
     """A user's message for a model to answer, with its state (SPEC B1–B4).
 
     `attempt` is a fencing token: each retry increments it, and only the latest may store an answer. A turn that is
     `answering` after `until` was broken off, and may be taken over. `key` is the client's idempotency key, hashed.
     """
 
-    id = models.UUIDField(primary_key=True, default=new_id, editable=False)
-    actor = models.ForeignKey(Actor, on_delete=models.CASCADE, related_name="+", db_index=False)
     session = models.ForeignKey(Session, on_delete=models.CASCADE, related_name="turns")
     question = models.ForeignKey(Message, on_delete=models.CASCADE, related_name="+")
     answer = models.ForeignKey(Message, on_delete=models.SET_NULL, null=True, related_name="+")

@@ -8,9 +8,8 @@ from django.db.models import Case, F, Q, Value, When
 
 from conversations.models import TRUSTS, Session
 from memoryhub.auth.domain import PrincipalKind
-from memoryhub.ids import new_id
 from memoryhub.tenancy.domain import Trust
-from memoryhub.tenancy.models import Actor
+from memoryhub.tenancy.models import ActorRow
 from summaries.domain.documents import DocumentKind
 from summaries.domain.projects import LONGEST_DESCRIPTION, LONGEST_NAME, EventKind
 from summaries.domain.routing import Action, Confidence
@@ -48,15 +47,13 @@ class SummaryQuerySet(ActorQuerySet["Summary"]):
         return self.filter(own | before).order_by(rank, "-session__started_at", "-session_id")
 
 
-class Summary(models.Model):
+class Summary(ActorRow):
     """Summary of one session (SPEC U1). `message_count` is the last `seq` that it covers.
 
     `written` counts how often a program wrote it, and `written_at` is when it last did: triggers count from there,
     whatever people changed since. Editing the text locks it.
     """
 
-    id = models.UUIDField(primary_key=True, default=new_id, editable=False)
-    actor = models.ForeignKey(Actor, on_delete=models.CASCADE, related_name="+", db_index=False)
     session = models.ForeignKey(Session, on_delete=models.CASCADE, related_name="+")
     text = models.TextField()
     message_count = models.PositiveIntegerField()
@@ -88,11 +85,9 @@ class Summary(models.Model):
         return f"{self._meta.verbose_name} {self.id}"
 
 
-class SummaryVersion(models.Model):
+class SummaryVersion(ActorRow):
     """State of a summary after one change, with author, time and reason (SPEC U1). The latest is the current state."""
 
-    id = models.UUIDField(primary_key=True, default=new_id, editable=False)
-    actor = models.ForeignKey(Actor, on_delete=models.CASCADE, related_name="+", db_index=False)
     summary = models.ForeignKey(Summary, on_delete=models.CASCADE, related_name="versions", db_index=False)
     number = models.PositiveIntegerField()
     verb = models.CharField(max_length=10, choices=VERBS)
@@ -126,14 +121,12 @@ class SummaryVersion(models.Model):
         return f"{self.verb} #{self.number}"
 
 
-class SummaryDraft(models.Model):
+class SummaryDraft(ActorRow):
     """Partial summary of a long session, so that an interrupted job repeats one model call and not all of them.
 
     Only the job that wrote it continues from it, and only from the version of the summary that it began with.
     """
 
-    id = models.UUIDField(primary_key=True, default=new_id, editable=False)
-    actor = models.ForeignKey(Actor, on_delete=models.CASCADE, related_name="+", db_index=False)
     session = models.ForeignKey(Session, on_delete=models.CASCADE, related_name="+")
     job_id = models.UUIDField()
     base_version = models.PositiveIntegerField()
@@ -153,11 +146,9 @@ class SummaryDraft(models.Model):
         return f"draft {self.id}"
 
 
-class Project(models.Model):
+class Project(ActorRow):
     """Topic that messages of many channels share. `description` repeats MEMORY.md's first block quote."""
 
-    id = models.UUIDField(primary_key=True, default=new_id, editable=False)
-    actor = models.ForeignKey(Actor, on_delete=models.CASCADE, related_name="+", db_index=False)
     name = models.CharField(max_length=LONGEST_NAME)
     description = models.CharField(max_length=LONGEST_DESCRIPTION, blank=True)
     version = models.PositiveIntegerField(default=1)
@@ -179,11 +170,9 @@ class Project(models.Model):
         return f"{self._meta.verbose_name} {self.id}"
 
 
-class Document(models.Model):
+class Document(ActorRow):
     """Markdown text of a project. `version` counts its texts; `token_count` is by o200k."""
 
-    id = models.UUIDField(primary_key=True, default=new_id, editable=False)
-    actor = models.ForeignKey(Actor, on_delete=models.CASCADE, related_name="+", db_index=False)
     project = models.ForeignKey(Project, on_delete=models.CASCADE, related_name="documents")
     name = models.CharField(max_length=LONGEST_DOCUMENT_NAME)
     text = models.TextField(blank=True)
@@ -204,14 +193,12 @@ class Document(models.Model):
         return f"{self._meta.verbose_name} {self.id}"
 
 
-class DocumentVersion(models.Model):
+class DocumentVersion(ActorRow):
     """Former text of a document, with how, by whom, why and when it was replaced.
 
     `number` is the version that the text had. A new document replaces nothing, so its number 0 is empty.
     """
 
-    id = models.UUIDField(primary_key=True, default=new_id, editable=False)
-    actor = models.ForeignKey(Actor, on_delete=models.CASCADE, related_name="+", db_index=False)
     document = models.ForeignKey(Document, on_delete=models.CASCADE, related_name="versions", db_index=False)
     number = models.PositiveIntegerField()
     text = models.TextField(blank=True)
@@ -233,14 +220,12 @@ class DocumentVersion(models.Model):
         return f"{self.kind} #{self.number}"
 
 
-class DocumentEntry(models.Model):
+class DocumentEntry(ActorRow):
     """Provenance and trust of an appended line, which is identified by its digest.
 
     `source` is `{"message_ids": [...], "channel": "..."}`. A line that a person rewrote is that person's.
     """
 
-    id = models.UUIDField(primary_key=True, default=new_id, editable=False)
-    actor = models.ForeignKey(Actor, on_delete=models.CASCADE, related_name="+", db_index=False)
     document = models.ForeignKey(Document, on_delete=models.CASCADE, related_name="entries", db_index=False)
     text_digest = models.BinaryField(max_length=32)
     pinned = models.BooleanField(default=False)
@@ -260,14 +245,12 @@ class DocumentEntry(models.Model):
         return f"entry {self.id}"
 
 
-class RoutingDecision(models.Model):
+class RoutingDecision(ActorRow):
     """Project that a message was routed to, the confidence, and people's correction (SPEC P4).
 
     `trust` is the message's: decisions about untrusted messages do not influence trusted ones.
     """
 
-    id = models.UUIDField(primary_key=True, default=new_id, editable=False)
-    actor = models.ForeignKey(Actor, on_delete=models.CASCADE, related_name="+", db_index=False)
     message = models.TextField()
     channel = models.CharField(max_length=100)
     session = models.ForeignKey(Session, on_delete=models.SET_NULL, null=True, related_name="+")
@@ -298,11 +281,9 @@ class RoutingDecision(models.Model):
         return f"{self.get_action_display()} {self.id}"
 
 
-class ProjectEvent(models.Model):
+class ProjectEvent(ActorRow):
     """Read, routing, update or other operation on a project (SPEC P8). `details` holds ids and numbers only."""
 
-    id = models.UUIDField(primary_key=True, default=new_id, editable=False)
-    actor = models.ForeignKey(Actor, on_delete=models.CASCADE, related_name="+", db_index=False)
     project = models.ForeignKey(Project, on_delete=models.SET_NULL, null=True, related_name="+")
     project_name = models.CharField(max_length=LONGEST_NAME, blank=True)
     kind = models.CharField(max_length=8, choices=EVENT_KINDS)
@@ -320,14 +301,12 @@ class ProjectEvent(models.Model):
         return f"{self.get_kind_display()} {self.id}"
 
 
-class ProjectCursor(models.Model):
+class ProjectCursor(ActorRow):
     """Last message of a session that was searched for project entries; no row means none was.
 
     It moves in the transaction that writes the entries found up to there.
     """
 
-    id = models.UUIDField(primary_key=True, default=new_id, editable=False)
-    actor = models.ForeignKey(Actor, on_delete=models.CASCADE, related_name="+", db_index=False)
     session = models.ForeignKey(Session, on_delete=models.CASCADE, related_name="+")
     read_until = models.PositiveIntegerField(default=0)
 

@@ -6,6 +6,7 @@ from django.contrib.postgres.fields import ArrayField
 from django.db import models
 from django.db.models.functions import Now
 
+from memoryhub.ids import new_id
 from memoryhub.tenancy.domain import Language
 
 
@@ -76,3 +77,13 @@ class Actor(models.Model):
     def __str__(self) -> str:
         # Never the user's id: it would reach log lines and the admin's history (SPEC M11).
         return f"{self.agent_id}/{str(self.id)[:8]}" if self.user_id else self.agent_id
+
+
+class ActorRow(models.Model):
+    """Base of rows that belong to an actor; their indexes begin with it, so the foreign key has none of its own."""
+
+    id = models.UUIDField(primary_key=True, default=new_id, editable=False)
+    actor = models.ForeignKey(Actor, on_delete=models.CASCADE, related_name="+", db_index=False)
+
+    class Meta:
+        abstract = True

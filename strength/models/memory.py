@@ -14,7 +14,7 @@ from memoryhub.auth.tenancy import UnknownRow
 from memoryhub.ids import new_id
 from memoryhub.search.models import SearchIndexRow
 from memoryhub.tenancy.domain import Trust
-from memoryhub.tenancy.models import Actor, Agent
+from memoryhub.tenancy.models import Actor, ActorRow, Agent
 from memoryhub.tenancy.namespaces import LONGEST_NAMESPACE
 from strength.domain.memories import Kind, ScopeLevel, Source, Status
 from strength.domain.strength import Numbers, perspective_strength
@@ -306,11 +306,9 @@ class MemoryIndex(Facets, SearchIndexRow):
         return mended
 
 
-class MemorySource(models.Model):
+class MemorySource(ActorRow):
     """The message of a memory (SPEC M3), by a plain id: `strength` does not depend on its table."""
 
-    id = models.UUIDField(primary_key=True, default=new_id, editable=False)
-    actor = models.ForeignKey(Actor, on_delete=models.CASCADE, related_name="+", db_index=False)
     memory = models.ForeignKey(Memory, on_delete=models.CASCADE, related_name="sources")
     message_id = models.UUIDField()
     session_id = models.UUIDField()

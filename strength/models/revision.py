@@ -8,23 +8,20 @@ from django.db.models import F, Q
 from django.db.models.functions import Now
 
 from memoryhub.auth.domain import PrincipalKind
-from memoryhub.ids import new_id
-from memoryhub.tenancy.models import Actor
+from memoryhub.tenancy.models import ActorRow
 from strength.domain.memories import TombstoneReason
 from strength.domain.sleep import MergeState
 from strength.models.memory import Memory, choices
 from strength.models.sleep import SleepRun
 
 
-class MemoryRevision(models.Model):
+class MemoryRevision(ActorRow):
     """One curated change of a memory: who, when, before, after, and why (SPEC M9).
 
     `after` holds all curated values, so that any revision can be restored by itself; `beside` the other values that the
     change replaced, for undo.
     """
 
-    id = models.UUIDField(primary_key=True, default=new_id, editable=False)
-    actor = models.ForeignKey(Actor, on_delete=models.CASCADE, related_name="+", db_index=False)
     memory = models.ForeignKey(Memory, on_delete=models.CASCADE, related_name="revisions")
     number = models.PositiveIntegerField()
     verb = models.CharField(max_length=20)
@@ -69,15 +66,13 @@ class MergeQuerySet(models.QuerySet["Merge"]):
         )
 
 
-class Merge(models.Model):
+class Merge(ActorRow):
     """Two memories that say the same: proposed, merged, or dismissed (SPEC S5).
 
     Bound to the compared versions: edited memories are compared anew. `undo` holds what an undo subtracts from
     the kept memory.
     """
 
-    id = models.UUIDField(primary_key=True, default=new_id, editable=False)
-    actor = models.ForeignKey(Actor, on_delete=models.CASCADE, related_name="+", db_index=False)
     run = models.ForeignKey(SleepRun, on_delete=models.SET_NULL, null=True, related_name="merges")
     kept = models.ForeignKey(Memory, on_delete=models.CASCADE, related_name="+")
     kept_version = models.PositiveIntegerField()
@@ -115,7 +110,7 @@ class Merge(models.Model):
         return f"{self.get_state_display()} {str(self.id)[:13]}"
 
 
-class Tombstone(models.Model):
+class Tombstone(ActorRow):
     """The fingerprint of a text that a person deleted, rejected or replaced, without the text (SPEC M9).
 
     `terms`, `marks`, `order`: see `strength.domain.duplicates`. `memory_id` is the memory in its place, if any; a plain
@@ -123,8 +118,6 @@ class Tombstone(models.Model):
     messages is the same in whatever words.
     """
 
-    id = models.UUIDField(primary_key=True, default=new_id, editable=False)
-    actor = models.ForeignKey(Actor, on_delete=models.CASCADE, related_name="+", db_index=False)
     decision = models.CharField(max_length=10, choices=choices(TombstoneReason))
     digest = models.BinaryField(max_length=32)
     terms = ArrayField(models.IntegerField())

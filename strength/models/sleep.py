@@ -6,8 +6,7 @@ from django.db.models import Q
 from django.db.models.functions import Now
 
 from memoryhub.auth.domain import Principal, PrincipalKind
-from memoryhub.ids import new_id
-from memoryhub.tenancy.models import Actor
+from memoryhub.tenancy.models import Actor, ActorRow
 from strength.domain.policy import LEVELS
 from strength.domain.sleep import Phase, RunState, Trigger
 from strength.domain.strength import new_clock
@@ -45,7 +44,7 @@ class SleepState(models.Model):
         return str(self.actor_id)
 
 
-class SleepRun(models.Model):
+class SleepRun(ActorRow):
     """One sleep of an actor, or the preview of one (SPEC S5, S6).
 
     `now` is the moment that it runs for, however long it takes. Its position is `phase` and the memory `after`; when
@@ -53,8 +52,6 @@ class SleepRun(models.Model):
     ids and numbers, no texts. The runs of one call share a `group`.
     """
 
-    id = models.UUIDField(primary_key=True, default=new_id, editable=False)
-    actor = models.ForeignKey(Actor, on_delete=models.CASCADE, related_name="+", db_index=False)
     number = models.PositiveIntegerField(null=True, help_text="Counted per actor; null for a preview.")
     group = models.UUIDField(null=True)
     trigger = models.CharField(max_length=10, choices=choices(Trigger))

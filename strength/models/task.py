@@ -7,8 +7,7 @@ from django.db import models
 from django.db.models import F, Q
 from django.db.models.functions import Now
 
-from memoryhub.ids import new_id
-from memoryhub.tenancy.models import Actor
+from memoryhub.tenancy.models import Actor, ActorRow
 from strength.domain.extraction import FROM_MESSAGES, Strategy
 from strength.domain.strength import PointKind
 from strength.models.memory import Memory, choices
@@ -22,11 +21,9 @@ class TaskState(StrEnum):
     FAILED = "failed"
 
 
-class Task(models.Model):
+class Task(ActorRow):
     """A task that was begun with some memories, and its result (SPEC S8)."""
 
-    id = models.UUIDField(primary_key=True, default=new_id, editable=False)
-    actor = models.ForeignKey(Actor, on_delete=models.CASCADE, related_name="+", db_index=False)
     state = models.CharField(max_length=9, choices=choices(TaskState), default=TaskState.BEGUN)
     query = models.TextField()
     perspective = models.CharField(max_length=100, null=True)
