@@ -125,8 +125,6 @@ def _candidate(document: Document, text: str) -> Candidate:
 def _search(
     documents: QuerySet[Document], query: SearchQuery, untrusted: Mapping[UUID, set[bytes]], most_tokens: int
 ) -> list[Candidate]:
-    """Return the sections of documents that answer the message, within so many tokens for all of them."""
-
     def score(section: str) -> float:
         return min(1.0, word_score(document_weights(analyse(section)), query.words)) if query.words else 0.0
 

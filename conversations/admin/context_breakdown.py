@@ -228,7 +228,6 @@ def _row(item: Item, *, may_curate: bool, before: RunOutcome | None) -> dict[str
 
 
 def _parts(breakdown: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return the weighted parts of the score; where there are none, the parts of the relevance."""
     names = [name for name in WEIGHTED if name in breakdown]
     names = names or [name for name in PARTS if name in breakdown]
     values = [(name, breakdown[name]) for name in names if isinstance(breakdown[name], int | float)]

@@ -325,7 +325,6 @@ def playground(request: HttpRequest) -> HttpResponse:
 
 
 def _settings_of_request(request: HttpRequest) -> tuple[Run | None, dict[str, str]]:
-    """Return the run before this one, and the settings: posted, of a receipt, a cached run, or a session."""
     before = load_run(request, submitted_text(request, "run"))
     key = as_uuid(request.POST.get("receipt", ""))
     receipt = Receipt.objects.select_related("actor").filter(pk=key).first() if key else None
@@ -424,7 +423,6 @@ def _keep(request: HttpRequest, result: Result) -> Receipt | None:
 def _result_context(
     request: HttpRequest, form: PlaygroundForm, result: Result, before: Run | None
 ) -> dict[str, Any]:
-    """Return the template context of a result, and cache the run so that the next is compared with it."""
     items, metadata = result.items, result.context.assembly.metadata
     was = before.outcome if before else None
     actor = result.tenant.actor

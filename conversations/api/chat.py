@@ -149,7 +149,9 @@ class Chat(ApiView):
     )
     def post(self, request: Request) -> HttpResponseBase:
         """Store the message, ask the model, store its answer; with `stream` as server-sent events."""
-        key = self._key(request)
+        key = request.headers.get("Idempotency-Key")
+        if key is not None:
+            check_key(key)
         try:
             values = self.validated(ChatIn)
         except ValidationError:
@@ -171,13 +173,6 @@ class Chat(ApiView):
             return _streamed(prepare_turn(question=question, **who), self.principal)
         prepared = chat(question=question, **who)
         return Response(turn_as_json(prepared.turn), headers=_replay_header(prepared))
-
-    @staticmethod
-    def _key(request: Request) -> str | None:
-        key = request.headers.get("Idempotency-Key")
-        if key is not None:
-            check_key(key)
-        return key
 
 
 def _replay_header(prepared: PreparedTurn) -> dict[str, str]:

@@ -151,15 +151,8 @@ class MessageIn(StrictSerializer):
         role, author = role_and_author(values["role"], values["author"])
         content = values["content"]
         blocks = content if isinstance(content, list) else None
-        return NewMessage(
-            role=role,
-            author=author,
-            content=content if blocks is None else text_of_blocks(blocks),
-            blocks=blocks,
-            client_message_id=values["client_message_id"],
-            created_at=values["created_at"],
-            metadata=values["metadata"],
-        )
+        text = content if blocks is None else text_of_blocks(blocks)
+        return NewMessage(**{**values, "role": role, "author": author, "content": text, "blocks": blocks})
 
 
 class BatchIn(StrictSerializer):

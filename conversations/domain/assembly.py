@@ -64,12 +64,12 @@ class Item:
     """One line of the receipt (SPEC X9); `tokens` counts the entry by itself, `reason` is a `Reason`."""
 
     layer: str
-    source_id: str | None
+    source_id: str | None = None
     excerpt: str
     tokens: int
-    relevance: float | None
-    final_score: float | None
-    score_breakdown: Mapping[str, float] | None
+    relevance: float | None = None
+    final_score: float | None = None
+    score_breakdown: Mapping[str, float] | None = None
     included: bool
     reason: str
 
@@ -120,7 +120,6 @@ def assemble(request: AssemblyRequest, count: CountTokens) -> Assembly:
 
 
 def _items(writer: PromptWriter, selection: Selection) -> tuple[Item, ...]:
-    """Return the receipt's lines: the system prompt, every candidate in the order offered, the message."""
     offered = [
         Item(
             layer=candidate.layer,
@@ -140,17 +139,8 @@ def _items(writer: PromptWriter, selection: Selection) -> tuple[Item, ...]:
 
 
 def _fixed_item(writer: PromptWriter, layer: str, text: str) -> Item:
-    return Item(
-        layer=layer,
-        source_id=None,
-        excerpt=excerpt(text, writer.frame.phrases),
-        tokens=writer.count(text),
-        relevance=None,
-        final_score=None,
-        score_breakdown=None,
-        included=True,
-        reason=Reason.INCLUDED.value,
-    )
+    beginning, reason = excerpt(text, writer.frame.phrases), Reason.INCLUDED.value
+    return Item(layer=layer, excerpt=beginning, tokens=writer.count(text), included=True, reason=reason)
 
 
 class InvalidContext(DomainError, ValueError):

@@ -97,7 +97,6 @@ class ActionForm(forms.ModelForm):
         return excluded | self.not_checked_as_stored
 
     def changed_values(self, names: frozenset[str]) -> dict[str, Any]:
-        """Return the values that a person changed; all others keep what is stored."""
         return {name: self.cleaned_data[name] for name in self.changed_data if name in names}
 
 
@@ -144,7 +143,6 @@ class HubAdmin(ModelAdmin):
         return "delete" in self.allows and bool(super().has_delete_permission(request, obj))
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
-        """Return the rows; a long text is read when it is shown in full, its opening at once."""
         rows: QuerySet[Any] = super().get_queryset(request)
         match = request.resolver_match
         if self.list_deferred and match is not None and (match.url_name or "").endswith("_changelist"):
@@ -257,7 +255,6 @@ class ActionAdmin(HubAdmin):
         form_url: str = "",
         extra_context: dict[str, Any] | None = None,
     ) -> HttpResponse:
-        """Show the form or call the action; on a validation error nothing is saved and the form comes back."""
         view = super().changeform_view
         try:
             answer: HttpResponse = view(request, object_id, form_url, extra_context)
@@ -396,15 +393,11 @@ def render_page(request: HttpRequest, template: str, *, title: Any, **context: A
     return TemplateResponse(request, template, {**frame, "title": title, **context})
 
 
-DAY_BEGINS = "00:00:00"
-DAY_ENDS = "23:59:59.999999"
-
-
 class PeriodFilter(RangeDateTimeFilter):
     """Filter by a period; unfold's own compares naive times, and ignores a day without a time."""
 
     def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
-        first, last = self._bound("from", DAY_BEGINS), self._bound("to", DAY_ENDS)
+        first, last = self._bound("from", "00:00:00"), self._bound("to", "23:59:59.999999")
         if first is not None:
             queryset = queryset.filter(**{f"{self.parameter_name}__gte": first})
         if last is not None:

@@ -193,7 +193,6 @@ def ground_tiles(now: datetime) -> list[Tile | Happening]:
 
 
 def _background_tile(now: datetime) -> Tile:
-    """Return failed jobs if there are any, else the queue with the state of the workers."""
     state = jobs_status(now)
     ended_badly = state.jobs.get(State.FAILED, 0) + state.jobs.get(State.DEAD, 0)
     if ended_badly and state.mood in (Mood.IDLE, Mood.WORKING):

@@ -117,7 +117,6 @@ def verb_label(verb: str) -> Any:
 
 
 def model_of(kind: str) -> type[Model] | None:
-    """Return the model of an audit entry's object kind, where it has a screen."""
     name = MODELS.get(kind, kind.replace("_", ""))
     return next((model for model in admin.site._registry if model._meta.model_name == name), None)
 

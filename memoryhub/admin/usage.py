@@ -51,7 +51,6 @@ def usage_tiles(now: datetime) -> list[Tile]:
 
 
 def _state(now: datetime) -> str:
-    """Return the most urgent state: paused work, a failed call, or all well."""
     waiting = [standing.agent_id for standing in paused_agents(now=now)]
     if waiting:
         return gettext("cap reached: %(agents)s") % {"agents": ", ".join(waiting[:3])}
@@ -244,7 +243,6 @@ def _days_query(first: date, last: date) -> str:
 
 
 def _period(request: HttpRequest) -> tuple[PeriodForm, date, date]:
-    """Return the form and the days that it says; the last thirty where it says none that can be used."""
     first, last = _last_days(DAYS)
     asked = {name: request.GET[name] for name in ("first", "last") if name in request.GET}
     form = PeriodForm({"first": first.isoformat(), "last": last.isoformat(), **asked})
@@ -267,7 +265,15 @@ def spending(request: HttpRequest) -> HttpResponse:
         total=_words(spent.cost, spent.tokens),
         bars=_bars(list(by_day(calls))),
         by_cost=bool(spent.cost),
-        rows=[_row(row) for row in rows[:MOST_ROWS]],
+        rows=[
+            {
+                **row,
+                "agent": row["agent_id"],
+                "tokens": number_format(row["read"] + row["written"], force_grouping=True),
+                "cost": dollars(row["dollars"]),
+            }
+            for row in rows[:MOST_ROWS]
+        ],
         left_out=len(rows) > MOST_ROWS,
         caps=list(_caps()),
         paused=[paused_sentence(standing) for standing in paused_agents(now=clock())],
@@ -296,7 +302,6 @@ def totals(request: HttpRequest) -> HttpResponse:
 
 
 def _words(cost: Decimal | None, tokens: int) -> str:
-    """Return an amount in words: what it cost where prices are known, and the tokens."""
     used = token_count_label(tokens)
     return f"{dollars(cost)}, {used}" if cost else used
 
@@ -314,11 +319,6 @@ def _bars(days: list[dict[str, Any]]) -> list[dict[str, Any]]:
         }
         for day, length in zip(days, lengths, strict=True)
     ]
-
-
-def _row(row: dict[str, Any]) -> dict[str, Any]:
-    tokens = number_format(row["read"] + row["written"], force_grouping=True)
-    return {**row, "agent": row["agent_id"], "tokens": tokens, "cost": dollars(row["dollars"])}
 
 
 def _caps() -> Iterator[dict[str, Any]]:

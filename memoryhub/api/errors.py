@@ -42,7 +42,6 @@ class ProblemHandler(ExceptionHandler):
         return problem_for(exc) or super().convert_known_exceptions(exc)
 
     def report_exception(self, exc: exceptions.APIException, response: Response) -> None:
-        """Log unexpected errors with traceback; for mapped ones a line with the code is enough."""
         if not isinstance(exc, Problem):
             super().report_exception(exc, response)
         elif exc.status_code >= 500:

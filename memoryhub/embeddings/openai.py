@@ -10,7 +10,7 @@ import json
 import threading
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, ClassVar, Self
+from typing import ClassVar, Self
 
 import numpy as np
 import openai
@@ -40,7 +40,13 @@ def vectors_in(body: bytes, *, count: int) -> Vectors:
 
     Raises BadAnswer: `not_json`, `wrong_count`, `bad_vector`, `wrong_dimension` (ragged) or `not_finite`.
     """
-    items = _items(body)
+    try:
+        answer = json.loads(body)
+    except (ValueError, RecursionError):
+        raise BadAnswer("The provider's answer is not JSON.", code="not_json") from None
+    items = answer.get("data") if isinstance(answer, dict) else None
+    if not isinstance(items, list) or not all(isinstance(item, dict) for item in items):
+        raise BadAnswer("The provider's answer holds no list of embeddings.", code="not_embeddings")
     # Servers may use `index` instead of order; all of 0 … count-1 must be there once.
     indexes = [item.get("index", position) for position, item in enumerate(items)]
     if any(type(index) is not int for index in indexes) or sorted(indexes) != list(range(count)):
@@ -52,17 +58,6 @@ def vectors_in(body: bytes, *, count: int) -> Vectors:
     matrix = np.stack(rows)
     refuse_not_finite(matrix)
     return matrix
-
-
-def _items(body: bytes) -> list[dict[str, Any]]:
-    try:
-        answer = json.loads(body)
-    except (ValueError, RecursionError):
-        raise BadAnswer("The provider's answer is not JSON.", code="not_json") from None
-    items = answer.get("data") if isinstance(answer, dict) else None
-    if not isinstance(items, list) or not all(isinstance(item, dict) for item in items):
-        raise BadAnswer("The provider's answer holds no list of embeddings.", code="not_embeddings")
-    return items
 
 
 def _vector(value: object) -> NDArray[np.float32]:

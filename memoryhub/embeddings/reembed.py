@@ -63,7 +63,6 @@ def leftovers() -> models.QuerySet[EmbeddingSpace]:
 
 
 def retire_leftovers() -> None:
-    """Stop writing to spaces that nobody fills any more. Raises ProviderError."""
     leftovers().update(state=EmbeddingSpace.State.RETIRED)
 
 

@@ -349,7 +349,6 @@ class _Storing:
         self.progress(len(ready))
 
     def _split(self, table: Table, rows: list[Row]) -> tuple[list[Row], list[Row]]:
-        """Split rows by whether their self-references can be resolved now."""
         names = [name for name, model in table.references.items() if model is table.model]
         if not names:
             return rows, []
@@ -379,7 +378,6 @@ class _Storing:
         return unknown
 
     def _referring(self, table: Table, rows: list[Row]) -> list[Row]:
-        """Return the rows whose references resolve within their actor; refuse the others."""
         good = rows
         for name, model in table.references.items():
             wanted = {getattr(row.instance, name) for row in good} - {None}

@@ -153,7 +153,6 @@ def _store(job: JobContext, document: Document, text: str, now: datetime) -> Non
 
 
 def _compacted_text(document: Document, policy: CompactionPolicy, now: datetime) -> str:
-    """Return a document's text within the target, with everything protected. Raises CannotCompact, ProviderError."""
     protection = Protection.at(now, frozenset(_protected_digests(document, now)))
     pieces = pieces_of(document.text, protection)
     room = free_tokens(pieces, target=policy.target, count=count_raw)
@@ -221,7 +220,6 @@ def protected_blocks(*, document: Document, now: datetime) -> list[tuple[str, Pr
 
 
 def _protected_digests(document: Document, now: datetime) -> dict[bytes, ProtectionReason]:
-    """Return the digests of the protected entries, each with its strongest reason."""
     rows = DocumentEntry.objects.filter(actor_id=document.actor_id, document=document)
     reasons: dict[bytes, ProtectionReason] = {}
     for digest, pinned, trust, created_at in rows.values_list("text_digest", "pinned", "trust", "created_at"):

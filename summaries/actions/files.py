@@ -77,7 +77,6 @@ class FileReport:
 
     @property
     def is_problem(self) -> bool:
-        """Return whether nothing was read or written, so that somebody must look at the file."""
         return self.status in (None, FileStatus.CONFLICT)
 
     @property
@@ -154,7 +153,6 @@ def export_projects(*, actor: Actor, root: Path, by: Principal, now: datetime) -
 
 
 def _export_document(document: Document, folder: Folder, manifest: Manifest) -> FileReport:
-    """Write a document's file and its last backups; older backups are removed."""
     project = document.project.name
     try:
         text, current = trusted_text(document), folder.read(document.name)

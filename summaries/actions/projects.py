@@ -249,7 +249,6 @@ def daily(*, actor_id: UUID, first: date, last: date, project: str | None = None
 
 
 def _sums(actor_id: UUID, first: date, last: date, project: str | None, *names: str) -> Any:
-    """Return the numbers of events and their tokens from the first day to the last, grouped by these names."""
     begin, end = (datetime.combine(day, time.min, UTC) for day in (first, last + timedelta(days=1)))
     rows = ProjectEvent.objects.filter(actor_id=actor_id, created_at__gte=begin, created_at__lt=end)
     if project is not None:

@@ -294,7 +294,6 @@ def _trusted_excerpts(actor: Actor) -> dict[UUID, list[str]]:
 
 
 def _predict_by_model(request: RoutingRequest, policy: ProjectPolicy) -> tuple[Prediction, int]:
-    """Ask the language model; return its prediction and the cost in tokens. Raises ProviderError."""
     examples = most_similar(request.text, request.examples, policy.routing_examples)
     profiles = [profile_of(each.name, description=each.description, texts=[]) for each in request.projects]
     first = [*(each.project for each in examples), *([request.current] if request.current else [])]

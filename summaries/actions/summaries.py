@@ -178,7 +178,6 @@ def _spoken(session: Session, *, after: int) -> MessageQuerySet:
 
 
 def _pending(state: SessionState, *, after: int) -> list[SpokenMessage]:
-    """Return the next messages, no more than one call may hold; none at the end."""
     rows = _spoken(state.session, after=after)
     if state.request and state.request.start_time:
         rows = rows.filter(created_at__gte=state.request.start_time)

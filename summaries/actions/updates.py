@@ -195,7 +195,6 @@ def _move_cursor(session: Session, read_until: int, until: int) -> bool:
 
 
 def _extract(updating: UpdateContext, session: Session, project: Project, passage: Passage) -> Any:
-    """Return a model's answer about a passage; None where no model will read it, which is logged."""
     actor = updating.actor
     known = trusted_texts(_growing_documents(project)).values() if passage.is_trusted else ()
     count = counter_in_use(Operation.EXTRACT).count

@@ -177,11 +177,6 @@ def file_name(name: str, topic: str) -> str:
     return f"{stem} {words}{dot}{ending}" if words and is_stand_in(stem) else name
 
 
-def topic_of(text: str) -> str:
-    headings = (line.lstrip("#").strip() for line in text.splitlines() if line.startswith("#"))
-    return next(headings, "")
-
-
 Words = Mapping[Any, Any]
 
 TRUSTS: Final[Words] = {Trust.TRUSTED: _("trusted"), Trust.UNTRUSTED: _("not trusted")}

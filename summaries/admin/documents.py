@@ -55,7 +55,6 @@ from summaries.admin.base import (
     address,
     file_name,
     restored_version,
-    topic_of,
 )
 from summaries.domain.documents import LONGEST_DOCUMENT, DocumentKind, line_digest
 from summaries.models import Document, DocumentEntry, DocumentVersion, Project
@@ -310,7 +309,8 @@ class DocumentAdmin(HistoryAdmin):
         return rows.values_list("text", flat=True).first()
 
     def file_name_of(self, row: Any, text: str) -> str:
-        return file_name(row.name, topic_of(text))
+        headings = (line.lstrip("#").strip() for line in text.splitlines() if line.startswith("#"))
+        return file_name(row.name, next(headings, ""))
 
     def restore(self, request: HttpRequest, row: Any, number: int, reason: str) -> Done:
         done = restore_document(

@@ -245,7 +245,6 @@ class ProjectAdmin(SummariesAdmin):
         return self.has_change_permission(request, project) and person_may(request, "view_summary")
 
     def _digest(self, request: HttpRequest, project: Project, day: date) -> Digest | None:
-        """Return the digest; None with a message where there is nothing, or no answer."""
         if not self._may_digest(request, project):
             raise PermissionDenied
         tenant = tenant_for_reading(principal(request), project.actor.agent_id, project.actor.user_id or None)

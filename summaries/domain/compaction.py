@@ -153,7 +153,6 @@ def _grouped(lines: Sequence[str]) -> Iterator[list[str]]:
 
 
 def _begins(line: str, current: Sequence[str]) -> bool:
-    """Return whether a line begins a new block after these lines."""
     if not line.strip() or (not current[0].strip() and len(current) == 1):
         return False
     if _HEADING.match(line) or _ITEM.match(line) or _HEADING.match(current[0]):

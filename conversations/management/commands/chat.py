@@ -64,7 +64,6 @@ class Command(BaseCommand):
             self.stdout.write(f"Go on with --session {self.session_id}")
 
     def _lines(self) -> Iterator[str]:
-        """Yield what is typed, blank lines apart; Ctrl-D and Ctrl-C end it."""
         while True:
             try:
                 line = input("> " if sys.stdin.isatty() else "").strip()

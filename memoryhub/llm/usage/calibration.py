@@ -17,7 +17,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from math import ceil
 from typing import Final
@@ -110,7 +110,6 @@ def _figures(factors: Factors) -> Figures:
 
 
 def _solved(counts: Figures, reported: Figures, prior: Figures) -> Figures:
-    """Return the figures by ridge regression with weights that the residuals decide anew in each round."""
     rows = counts * prior / reported[:, None]
     ridge = np.array([RIDGE] * len(SCRIPTS) + [RIDGE_OF_OVERHEADS] * (len(prior) - len(SCRIPTS)))
     ratios, weights = np.ones(len(prior)), _weights(rows.sum(axis=1) / np.median(rows.sum(axis=1)) - 1)
@@ -159,9 +158,12 @@ def calibrate(provider: str, model: str, *, now: datetime) -> TokenFactors | Non
     if len(samples) < FEWEST_SAMPLES:
         return None
     found = fit(samples, prior=prior_of(model))
-    fitted, _ = TokenFactors.objects.update_or_create(
-        provider=provider, model=model, defaults={**_columns(found), "fitted_at": now}
-    )
+    values = {
+        **asdict(found.factors), "samples": found.samples, "fitted_at": now,
+        "error_before_median": found.before.median, "error_before_p95": found.before.p95,
+        "error_after_median": found.after.median, "error_after_p95": found.after.p95,
+    }  # fmt: skip
+    fitted, _ = TokenFactors.objects.update_or_create(provider=provider, model=model, defaults=values)
     calibrated.forget()
     return fitted
 
@@ -173,16 +175,6 @@ def prior_of(model: str) -> Factors:
 def calibrate_all(*, now: datetime) -> int:
     models = LedgerEntry.objects.filter(is_sample=True).order_by().values_list("provider", "model").distinct()
     return sum(calibrate(provider, model, now=now) is not None for provider, model in models)
-
-
-def _columns(found: Fit) -> dict[str, float]:
-    factors = found.factors
-    return {
-        "latin": factors.latin, "japanese": factors.japanese, "code": factors.code, "other": factors.other,
-        "per_message": factors.per_message, "per_request": factors.per_request, "samples": found.samples,
-        "error_before_median": found.before.median, "error_before_p95": found.before.p95,
-        "error_after_median": found.after.median, "error_after_p95": found.after.p95,
-    }  # fmt: skip
 
 
 class CalibratedFactors:

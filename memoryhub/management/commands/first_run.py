@@ -64,22 +64,16 @@ class Command(BaseCommand):
                 f"  Login      as before; lost it? .venv/bin/python manage.py changepassword {ADMIN}"
             )
         if key:
+            request = f"agents -H 'Authorization: Bearer {key}'"
+            if read_environment().demo:
+                body = '{"agent_id": "release-assistant", "message": "What do you remember?"}'
+                request = f"context -H 'Authorization: Bearer {key}' -H 'Content-Type: application/json' -d '{body}'"
             lines += [
                 f"  API key    {key}   (shown once)",
                 "  Try it:",
-                f"  {_curl(url, key, with_demo=read_environment().demo)}",
+                f"  curl -s {url}/api/v1/{request}",
             ]
         else:
             lines.append("  API key    as before; a new one: admin, API keys, Add")
         self.stdout.write("\n".join([*lines, ""]))
         self.stdout.flush()
-
-
-def _curl(url: str, key: str, *, with_demo: bool) -> str:
-    if not with_demo:
-        return f"curl -s {url}/api/v1/agents -H 'Authorization: Bearer {key}'"
-    body = '{"agent_id": "release-assistant", "message": "What do you remember?"}'
-    return (
-        f"curl -s {url}/api/v1/context -H 'Authorization: Bearer {key}' "
-        f"-H 'Content-Type: application/json' -d '{body}'"
-    )

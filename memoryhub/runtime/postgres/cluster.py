@@ -205,7 +205,6 @@ class EmbeddedCluster:
 
     @contextmanager
     def _locked(self) -> Iterator[None]:
-        """Let only one process at a time change the cluster."""
         try:
             _make_folder(self.data_dir)
             _make_folder(self.folder)
