@@ -127,10 +127,7 @@ def token_budget(
     before: RunOutcome | None = None,
     nonce_tokens: int | None = None,
 ) -> dict[str, Any]:
-    """Return the use of tokens by layer, and of the run before as it would have been with this context's nonce.
-
-    `x` and `width` are percentages, formatted for SVG.
-    """
+    """Return the use of tokens by layer, and of the run before as it would have been with this context's nonce."""
     figures = {layer: _tokens(items, layer) for layer in ORDER}
     figures[FRAME] = max(0, total - sum(figures.values()))
     whole = max(1, sum(figures.values()))
@@ -153,14 +150,14 @@ def token_budget(
         shares.append(share)
         x += percent
     used = min(100.0, 100 * total / limit) if limit else 0.0
-    budget = {"total": total, "limit": limit, "percent": used, "width": f"{used:.2f}", "shares": shares}
-    limit_before = before.limit if before else None
-    return {
-        **budget,
+    budget = {
+        "total": total,
+        "limit": limit,
         "left": max(0, limit - total),
-        "total_before": total_before,
-        "limit_before": limit_before,
+        "percent": used,
+        "width": f"{used:.2f}",
     }
+    return {**budget, "shares": shares, "total_before": total_before, "limit_before": before and before.limit}
 
 
 def candidate_groups(

@@ -95,9 +95,8 @@ def enqueue_summary(
         written=summary.written if summary else 0, anew=anew, start_time=start_time, end_time=end_time,
         is_trusted=by.is_trusted,
     )  # fmt: skip
-    ids = [session.pk]  # the summary may not exist yet
     audit.record_each(
-        by=by, verb="order", object_kind="summary", object_ids=ids, actor=session.actor, now=now
+        by=by, verb="order", object_kind="summary", object_ids=[session.pk], actor=session.actor, now=now
     )
     payload = {"session_id": str(session.pk), **request.payload()}
     # The key holds the whole request, so that neither an automatic job nor another request replaces it.
