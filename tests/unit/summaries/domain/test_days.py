@@ -2,7 +2,7 @@
 
 from datetime import date
 
-from summaries.domain.projects import EventCount, totals_by_day
+from summaries.domain.projects import DayTotals, EventCount, describe_day, totals_by_day
 
 MONDAY, TUESDAY = date(2026, 3, 2), date(2026, 3, 3)
 
@@ -18,3 +18,16 @@ def test_days_are_summed_latest_first_and_what_names_no_project_counts_all_the_s
     assert [each.day for each in days] == [TUESDAY, MONDAY]
     assert (days[0].kinds, days[0].projects, days[0].tokens) == ({"route": 1, "read": 1}, {"atlas": 1}, 100)
     assert (days[1].projects, days[1].tokens) == ({"atlas": 2}, 300)
+
+
+def test_a_day_is_described_with_outcomes_and_projects_or_as_nothing() -> None:
+    counts = [
+        EventCount(MONDAY, "atlas", "read", "ok", 2, 300),
+        EventCount(MONDAY, "atlas", "route", "ask", 1, 50),
+    ]
+    assert describe_day(totals_by_day(counts)[0], language="en") == (
+        "2026-03-02: 2 reads, 1 message routed, 300 tokens read. Outcomes: message routed ask 1. Most with: atlas 3."
+    )
+    assert (
+        describe_day(DayTotals(MONDAY), language="ja") == "2026-03-02：プロジェクトの動きはありませんでした。"
+    )
