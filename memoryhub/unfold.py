@@ -53,9 +53,7 @@ UNFOLD = {
     "SIDEBAR": {
         "show_search": False,
         "navigation": [
-            {
-                "items": [_screen(_("Dashboard"), "space_dashboard", "index")],
-            },
+            {"items": [_screen(_("Dashboard"), "space_dashboard", "index")]},
             {
                 "title": _("Memory"),
                 "separator": True,

@@ -438,9 +438,7 @@ def undo_summary_change(
     restored = restore_summary(
         summary=summary, number=number, expected_version=expected_version, by=by, reason=reason, now=now
     )
-    return edit_summary(
-        summary=restored, values=values, expected_version=None, by=by, reason=reason, now=now
-    )  # fmt: skip
+    return edit_summary(summary=restored, values=values, expected_version=None, by=by, reason=reason, now=now)
 
 
 def session_summary(*, actor_id: UUID, session_id: UUID) -> SessionSummary | None:

@@ -103,9 +103,7 @@ class DocumentAdmin(HistoryAdmin):
     form = DocumentForm
     allows = frozenset({"change"})
     list_display = ("name", "of_project", "owner", "token_count", "version", "updated_at")
-    list_filter = (
-        ("actor__agent", RelatedDropdownFilter), UserFilter, ("updated_at", RangeDateTimeFilter)
-    )  # fmt: skip
+    list_filter = (("actor__agent", RelatedDropdownFilter), UserFilter, ("updated_at", RangeDateTimeFilter))
     list_select_related = ("actor", "project")
     search_fields = ("name", "project__name")
     search_help_text = _("The name of a document or a project, or the id of either.")

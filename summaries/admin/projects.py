@@ -94,9 +94,7 @@ class ProjectForm(VersionedForm):
 class ProjectAdmin(SummariesAdmin):
     form = ProjectForm
     list_display = ("name", "shown_description", "owner", "updated_at")
-    list_filter = (
-        ("actor__agent", RelatedDropdownFilter), UserFilter, ("updated_at", RangeDateTimeFilter)
-    )  # fmt: skip
+    list_filter = (("actor__agent", RelatedDropdownFilter), UserFilter, ("updated_at", RangeDateTimeFilter))
     list_select_related = ("actor",)
     search_fields = ("name", "description")
     search_help_text = _("Words of a name or a description, or the id of a project.")

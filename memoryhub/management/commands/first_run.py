@@ -68,11 +68,7 @@ class Command(BaseCommand):
             if read_environment().demo:
                 body = '{"agent_id": "release-assistant", "message": "What do you remember?"}'
                 request = f"context -H 'Authorization: Bearer {key}' -H 'Content-Type: application/json' -d '{body}'"
-            lines += [
-                f"  API key    {key}   (shown once)",
-                "  Try it:",
-                f"  curl -s {url}/api/v1/{request}",
-            ]
+            lines += [f"  API key    {key}   (shown once)", "  Try it:", f"  curl -s {url}/api/v1/{request}"]
         else:
             lines.append("  API key    as before; a new one: admin, API keys, Add")
         self.stdout.write("\n".join([*lines, ""]))
