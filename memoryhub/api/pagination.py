@@ -22,6 +22,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.utils.urls import replace_query_param
 
+from memoryhub.api.fields import StringField
 from memoryhub.api.problems import Problem
 
 DEFAULT_LIMIT = 50
@@ -32,7 +33,7 @@ class PageQuery(serializers.Serializer):
     """Query parameters of a page, for the schema; `ByCursor` reads them itself."""
 
     limit = serializers.IntegerField(required=False, min_value=1, max_value=MAX_LIMIT)
-    cursor = serializers.CharField(required=False)
+    cursor = StringField(required=False)
 
 
 @cache  # one component in the schema for all lists of the same item

@@ -145,7 +145,8 @@ class NewMemoryForm(MemoryValuesForm, OwnerForm):
         self.fields["scope_domain"].help_text = _("Empty: the agent's domain.")
 
     def memory(self) -> NewMemory:
-        values = {name: self.cleaned_data[name] for name in self.Meta.fields}
+        # The admin's own Meta of this form names agent and user as well.
+        values = {name: self.cleaned_data[name] for name in MemoryValuesForm.Meta.fields}
         values |= {name: values[name] or None for name in ("namespace", "scope_domain", "scope_project")}
         values |= {"kind": Kind(values["kind"]), "scope_level": ScopeLevel(values["scope_level"])}
         return NewMemory(**values)
