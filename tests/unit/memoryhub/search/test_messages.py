@@ -36,6 +36,10 @@ def test_courtesies_are_no_terms(message: str, terms: set[str]) -> None:
     assert not found & {"hello", "remind", "pleas", "lot", "教え", "おは"}
 
 
+def test_a_word_that_holds_a_courtesy_stays_whole() -> None:
+    assert "さか" in message_terms("さかなの店はどこ？")
+
+
 def test_message_of_courtesies_alone_keeps_its_terms() -> None:
     assert set(message_terms("Good morning")) == set(analyse("Good morning"))
 
