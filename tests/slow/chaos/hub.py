@@ -126,14 +126,20 @@ class Hub:
     def postmaster(self) -> int | None:
         return postgres_server.pid_of(self.cluster.data)
 
+    @contextmanager
+    def connection(self) -> Iterator[psycopg.Connection[Any]]:
+        """Connect to its database, beside Django."""
+        connection = self.cluster.connection()
+        assert connection is not None
+        with psycopg.connect(connection.url(), autocommit=True, connect_timeout=5) as opened:
+            yield opened
+
     def rows(self, statement: str, values: Any = None) -> list[tuple[Any, ...]]:
-        """Ask its database, beside Django; wait for one that is away."""
+        """Ask its database; wait for one that is away."""
         deadline = time.monotonic() + 60
         while True:
             try:
-                place = self.cluster.connection()
-                assert place is not None
-                with psycopg.connect(place.url(), autocommit=True, connect_timeout=5) as connection:
+                with self.connection() as connection:
                     return connection.execute(statement, values).fetchall()
             except (psycopg.OperationalError, AssertionError):
                 if time.monotonic() > deadline:
