@@ -1,11 +1,13 @@
 """Context layers of conversations: the last messages, and past messages that answer the user's (SPEC C3, C4)."""
 
+from datetime import tzinfo
 from typing import Any
 
 from conversations.actions.context import LayerRequest
 from conversations.actions.recall import search_messages
 from conversations.domain.layers import RECALL, WORKING, Candidate, LayerResult
 from conversations.models import Message
+from memoryhub.tenancy.policies import zone_of
 
 
 def working_memory(request: LayerRequest) -> LayerResult:
@@ -29,7 +31,8 @@ def working_memory(request: LayerRequest) -> LayerResult:
             beginning = first.created_at if first else session.started_at
             rows = rows.exclude(session_id=session.pk).filter(created_at__lte=beginning)
         recent = [*list(rows.order_by("-created_at", "-id")[: limit - len(recent)])[::-1], *recent]
-    return LayerResult(tuple(_candidate(WORKING, message) for message in recent))
+    zone = zone_of(request.tenant.agent, request.tenant.actor)
+    return LayerResult(tuple(_candidate(WORKING, message, zone) for message in recent))
 
 
 def recall(request: LayerRequest) -> LayerResult:
@@ -50,6 +53,7 @@ def recall(request: LayerRequest) -> LayerResult:
             _candidate(
                 RECALL,
                 each.message,
+                zone_of(request.tenant.agent, request.tenant.actor),
                 relevance=each.relevance,
                 final_score=each.relevance,
                 score_breakdown={name: value for name, value in each.breakdown.items() if value is not None},
@@ -59,13 +63,13 @@ def recall(request: LayerRequest) -> LayerResult:
     )
 
 
-def _candidate(layer: str, message: Message, **scores: Any) -> Candidate:
+def _candidate(layer: str, message: Message, zone: tzinfo, **scores: Any) -> Candidate:
     return Candidate(
         layer=layer,
         content=tuple(message.blocks) if message.blocks else message.content,
         source_id=str(message.pk),
         role=message.role,
         author=message.author,
-        created_at=message.created_at.isoformat(),
+        created_at=message.local_time(zone).isoformat(),
         **scores,
     )

@@ -1,6 +1,6 @@
 """Sessions, messages and their search index, receipts of contexts, and chat turns."""
 
-from datetime import datetime, timedelta
+from datetime import datetime, timedelta, tzinfo
 from typing import Any, ClassVar
 from uuid import UUID
 
@@ -16,6 +16,8 @@ from memoryhub.ids import new_id
 from memoryhub.search.models import SearchIndexRow
 from memoryhub.tenancy.domain import Trust
 from memoryhub.tenancy.models import Actor, ActorRow
+from memoryhub.tenancy.policies import zone_of
+from memoryhub.zones import local_time
 
 TRUSTS = [(trust.value, trust.value) for trust in Trust]
 
@@ -94,7 +96,7 @@ class Message(ActorRow):
     """One turn of a session, numbered without gaps (SPEC C2).
 
     `content` is always text; `blocks` holds the client's blocks where it sent any. `token_count` is
-    the plain o200k_base count, before any factor for a model.
+    the plain o200k_base count, before any factor for a model. `utc_offset_minutes` is what the client's time stated.
     """
 
     session = models.ForeignKey(Session, on_delete=models.CASCADE, related_name="messages", db_index=False)
@@ -107,6 +109,7 @@ class Message(ActorRow):
     trust = models.CharField(max_length=10, choices=TRUSTS, default=Trust.TRUSTED)
     client_message_id = models.CharField(max_length=255, null=True, blank=True)
     created_at = models.DateTimeField()
+    utc_offset_minutes = models.SmallIntegerField(null=True, blank=True)
     metadata = models.JSONField(default=dict, blank=True)
 
     objects: ClassVar[MessageQuerySet] = MessageQuerySet.as_manager()  # type: ignore[assignment]
@@ -128,6 +131,10 @@ class Message(ActorRow):
 
     def __str__(self) -> str:
         return f"{self.get_role_display()} #{self.seq}"
+
+    def local_time(self, zone: tzinfo) -> datetime:
+        """Return when it was said by the speaker's clock: the message's own offset, else the actor's zone."""
+        return local_time(self.created_at, zone, offset_minutes=self.utc_offset_minutes)
 
 
 class MessageIndex(SearchIndexRow):
@@ -156,7 +163,9 @@ class MessageIndex(SearchIndexRow):
 
     @classmethod
     def words_of(cls, owner: Message) -> str:
-        return findable_words(owner.content, author=owner.author, said_at=owner.created_at)
+        actor = owner.actor
+        said_at = owner.local_time(zone_of(actor.agent, actor))
+        return findable_words(owner.content, author=owner.author, said_at=said_at)
 
     @classmethod
     def repeated(cls, owner: Message) -> dict[str, Any]:

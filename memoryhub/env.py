@@ -19,6 +19,7 @@ from psycopg.pq import Conninfo
 
 from memoryhub.llm.usage.domain import PriceList
 from memoryhub.runtime.postgres import EmbeddedCluster
+from memoryhub.zones import is_zone
 
 CHECKOUT = Path(__file__).resolve().parent.parent
 TRUE_WORDS = frozenset({"1", "true", "yes", "on"})
@@ -50,6 +51,7 @@ class Environment:
     throttle_per_minute: int
     receipt_days: int
     log_format: str
+    time_zone: str
     prices: PriceList
 
     @property
@@ -73,6 +75,11 @@ def read_environment(variables: Mapping[str, str] | None = None) -> Environment:
     log_format = source.get("MEMORYHUB_LOG_FORMAT") or "json"
     if log_format not in ("json", "plain"):
         raise EnvironmentProblem(f"MEMORYHUB_LOG_FORMAT must be one of json, plain, not {log_format!r}.")
+    time_zone = source.get("MEMORYHUB_TIME_ZONE") or "UTC"
+    if not is_zone(time_zone):
+        raise EnvironmentProblem(
+            f"MEMORYHUB_TIME_ZONE must be the name of a time zone, such as Asia/Tokyo, not {time_zone!r}."
+        )
     return Environment(
         host=source.get("HOST") or "127.0.0.1",
         port=_integer(source, "PORT", 8000, low=1, high=65535),
@@ -94,6 +101,7 @@ def read_environment(variables: Mapping[str, str] | None = None) -> Environment:
         throttle_per_minute=_integer(source, "MEMORYHUB_THROTTLE_PER_MINUTE", 6000, low=1, high=10_000_000),
         receipt_days=_integer(source, "MEMORYHUB_RECEIPT_DAYS", 400, low=0, high=36_500),
         log_format=log_format,
+        time_zone=time_zone,
         prices=_prices(source),
     )
 

@@ -91,7 +91,7 @@ AUTH_PASSWORD_VALIDATORS = [
 LANGUAGE_CODE = "en"
 LANGUAGES = [("en", "English"), ("ja", "日本語")]
 LOCALE_PATHS = [CHECKOUT / "memoryhub" / "locale"]
-TIME_ZONE = "UTC"
+TIME_ZONE = ENVIRONMENT.time_zone
 USE_TZ = True
 # Of languages that Django knows no grouping of, Japanese among them, as English has it.
 NUMBER_GROUPING = 3
@@ -255,6 +255,7 @@ Q_CLUSTER = {
 # Every policy whose values an agent or a user may override; a key belongs to exactly one of them.
 POLICIES = [
     "memoryhub.tenancy.domain.TrustPolicy",
+    "memoryhub.tenancy.domain.ZonePolicy",
     "memoryhub.llm.usage.domain.BudgetPolicy",
     "conversations.domain.policy.ContextPolicy",
     "conversations.domain.policy.SessionPolicy",

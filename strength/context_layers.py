@@ -5,6 +5,8 @@ from typing import Any
 from conversations.actions.context import LayerRequest
 from conversations.domain.layers import PINNED, SEMANTIC, Candidate, LayerResult
 from memoryhub.auth.domain import Scope
+from memoryhub.tenancy.policies import zone_of
+from memoryhub.zones import local_day
 from strength.actions.search import MemorySearch, pinned_memories, search_memories
 from strength.models import Memory
 
@@ -18,7 +20,7 @@ def pinned(request: LayerRequest) -> LayerResult:
     rows = pinned_memories(
         tenant=request.tenant, project=request.project, by=request.by, now=request.now, most=MOST_PINNED
     )
-    return LayerResult(tuple(_candidate(PINNED, memory) for memory in rows))
+    return LayerResult(tuple(_candidate(PINNED, memory, request) for memory in rows))
 
 
 def semantic(request: LayerRequest) -> LayerResult:
@@ -37,15 +39,16 @@ def semantic(request: LayerRequest) -> LayerResult:
         scores = {name: value for name, value in found.breakdown.as_dict().items() if value is not None}
         candidates.append(
             _candidate(
-                SEMANTIC, found.memory, relevance=found.breakdown.relevance, final_score=found.final_score,
+                SEMANTIC, found.memory, request, relevance=found.breakdown.relevance, final_score=found.final_score,
                 score_breakdown=scores,
             )
         )  # fmt: skip
     return LayerResult(tuple(candidates))
 
 
-def _candidate(layer: str, memory: Memory, **scores: Any) -> Candidate:
-    created_at = memory.created_at.isoformat()
+def _candidate(layer: str, memory: Memory, request: LayerRequest, **scores: Any) -> Candidate:
+    zone = zone_of(request.tenant.agent, request.tenant.actor)
+    since = memory.said_on or local_day(memory.valid_from or memory.created_at, zone)
     return Candidate(
-        layer=layer, content=memory.content, source_id=str(memory.pk), created_at=created_at, **scores
+        layer=layer, content=memory.content, source_id=str(memory.pk), created_at=since.isoformat(), **scores
     )

@@ -1,7 +1,7 @@
 """Background jobs of memory: sleep, extraction, reflection, use detection, retention."""
 
 import logging
-from datetime import timedelta
+from datetime import datetime, time, timedelta
 from functools import partial
 from typing import Final
 from uuid import UUID
@@ -16,7 +16,8 @@ from memoryhub.jobs.registry import After, job
 from memoryhub.llm.client import count_bad_attempts
 from memoryhub.tenancy.domain import PolicyError
 from memoryhub.tenancy.models import Actor
-from memoryhub.tenancy.policies import effective_policy
+from memoryhub.tenancy.policies import effective_policy, zone_of
+from memoryhub.zones import latest_at
 from strength.actions import extraction, summary_memories
 from strength.actions.extraction import ExtractionRun
 from strength.actions.extraction import extract as extract_of
@@ -27,10 +28,13 @@ from strength.actions.tasks import SLEEP_KEY, SLEEP_KIND
 from strength.actions.usage import detect_turn_use, reinforce_turn, turns_to_inspect
 from strength.domain.policy import StrengthPolicy
 from strength.domain.sleep import Trigger
-from strength.models import Task, UseReport
+from strength.models import SleepRun, Task, UseReport
 from strength.sql import SLEEP_QUERIES, run_query
 
 AT_ONCE: Final = 500
+NIGHT: Final = time(2, 30)
+"""Local time at which an actor's night begins; a night that was missed is made up for."""
+
 DUE_AFTER: Final = timedelta(hours=20)
 """Time since the last sleep after which one is due; less than a day, so that an early night is not skipped."""
 
@@ -125,29 +129,33 @@ def _actor_of(job: JobContext) -> Actor | None:
     return Actor.objects.select_related("agent").filter(id__in=[job.actor_id]).first()
 
 
-@job("sleep_due", deadline_seconds=600, at_once=1, daily_at="02:30", schedule="sleep")
+@job("sleep_due", deadline_seconds=600, at_once=1, every_seconds=1800, schedule="sleep")
 def sleep_due(job: JobContext) -> None:
-    """Enqueue a sleep for each actor that is due, a batch at a time (SPEC S7)."""
-
+    """Enqueue a sleep for each actor whose night has begun and who is due, a batch at a time (SPEC S7)."""
     after = UUID(job.cursor) if job.cursor else NIL
-    values = {"before": timezone.now() - DUE_AFTER, "most": AT_ONCE}
+    now = timezone.now()
+    values = {"before": now - DUE_AFTER, "most": AT_ONCE}
     while rows := run_query(SLEEP_QUERIES["due_actors"], {**values, "after": after}):
         batch = [actor_id for (actor_id,) in rows]
         after = batch[-1]
         with job.step(cursor=str(after)):
             for actor in Actor.objects.filter(id__in=batch).select_related("agent").order_by("id"):
-                if _sleeps(actor):
+                if _sleeps(actor, now):
                     enqueue(
                         SLEEP_KIND, actor_id=actor.id, key=SLEEP_KEY, payload={"trigger": Trigger.SCHEDULE}
                     )
 
 
-def _sleeps(actor: Actor) -> bool:
+def _sleeps(actor: Actor, now: datetime) -> bool:
     try:
-        return effective_policy(StrengthPolicy, actor.agent, actor).sleeps_nightly
+        is_on = effective_policy(StrengthPolicy, actor.agent, actor).sleeps_nightly
+        night = latest_at(now, zone_of(actor.agent, actor), NIGHT)
     except PolicyError as error:  # not written through the API; the others sleep
         log.warning("policy not allowed", extra={"actor": str(actor.id), "keys": sorted(error.errors)})
         return False
+    # Also one that was undone: it would come back within the hour.
+    latest = SleepRun.objects.filter(actor_id=actor.id, dry_run=False).order_by("-now").first()
+    return is_on and (latest.now < night - DUE_AFTER if latest else actor.created_at < night)
 
 
 @job("forget_old_uses", deadline_seconds=600, at_once=1, daily_at="03:00")

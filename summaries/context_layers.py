@@ -18,7 +18,7 @@ from memoryhub.llm.tokens import count_raw
 from memoryhub.search.analysis import analyse
 from memoryhub.search.bm25 import document_weights, word_score
 from memoryhub.search.query import SearchQuery
-from memoryhub.tenancy.policies import effective_policy
+from memoryhub.tenancy.policies import effective_policy, zone_of
 from summaries.actions.documents import untrusted_digests
 from summaries.actions.projects import hold_project, note_event
 from summaries.domain.documents import MEMORY, PINNED, best_sections, document_order, without_lines
@@ -61,7 +61,7 @@ def session_summary(request: LayerRequest) -> LayerResult:
         return LayerResult()
     rows = Summary.objects.of(request.tenant.actor_id)
     rows = rows.for_session(request.session) if request.session else rows.trusted()
-    summary = rows.first()
+    summary = rows.with_end_offset().first()
     if summary is None:
         return LayerResult()
     text = introduced(
@@ -69,7 +69,7 @@ def session_summary(request: LayerRequest) -> LayerResult:
         language=request.tenant.agent.language if request.tenant.agent else "en",
         is_own=request.session is not None and summary.session_id == request.session.pk,
         is_excerpts=summary.generator == Generator.EXTRACTIVE and not summary.locked,
-        ended_at=summary.end_time,
+        ended_at=summary.local_end(zone_of(request.tenant.agent, request.tenant.actor)),
     )
     candidate = Candidate(
         layer=SESSION_SUMMARY,

@@ -1,15 +1,17 @@
 """Session summaries with their versions and drafts; projects with their documents, routing decisions and events."""
 
+from datetime import datetime, tzinfo
 from typing import ClassVar, Self, TypeVar
 from uuid import UUID
 
 from django.db import models
-from django.db.models import Case, F, Q, Value, When
+from django.db.models import Case, F, OuterRef, Q, Subquery, Value, When
 
-from conversations.models import TRUSTS, Session
+from conversations.models import TRUSTS, Message, Session
 from memoryhub.auth.domain import PrincipalKind
 from memoryhub.tenancy.domain import Trust
 from memoryhub.tenancy.models import ActorRow
+from memoryhub.zones import local_time
 from summaries.domain.documents import DocumentKind
 from summaries.domain.projects import LONGEST_DESCRIPTION, LONGEST_NAME, EventKind
 from summaries.domain.routing import Action, Confidence
@@ -38,6 +40,13 @@ class SummaryQuerySet(ActorQuerySet["Summary"]):
     def trusted(self) -> Self:
         """Filter to summaries that are made of trusted messages alone (SPEC M10)."""
         return self.filter(trust=Trust.TRUSTED)
+
+    def with_end_offset(self) -> Self:
+        """Annotate the offset that the last covered message stated, for `local_end`."""
+        last = Message.objects.filter(
+            actor_id=OuterRef("actor_id"), session_id=OuterRef("session_id"), seq=OuterRef("message_count")
+        )
+        return self.annotate(end_offset=Subquery(last.values("utc_offset_minutes")[:1]))
 
     def for_session(self, session: Session) -> Self:
         """Return the session's own, whatever its trust, then trusted ones of sessions before it, the latest first."""
@@ -83,6 +92,12 @@ class Summary(ActorRow):
 
     def __str__(self) -> str:
         return f"{self._meta.verbose_name} {self.id}"
+
+    end_offset: int | None = None
+
+    def local_end(self, zone: tzinfo) -> datetime:
+        """Return when it ends by the last speaker's clock, as far as `with_end_offset` knows it."""
+        return local_time(self.end_time, zone, offset_minutes=self.end_offset)
 
 
 class SummaryVersion(ActorRow):

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, tzinfo
 
 from django.db import transaction
 from django.utils.text import format_lazy
@@ -26,7 +26,8 @@ from memoryhub.jobs.registry import Event
 from memoryhub.llm.tokens import count_raw
 from memoryhub.search.models import EmbeddingSpace
 from memoryhub.tenancy.domain import Trust, TrustPolicy
-from memoryhub.tenancy.policies import effective_policy
+from memoryhub.tenancy.policies import effective_policy, zone_of
+from memoryhub.zones import local_time
 
 CHANGED_FIELDS = ("message_count", "last_message_at", "ended_at", "authors")
 
@@ -54,7 +55,8 @@ def add_messages(
     """
     spaces = writing_spaces()
     tokens = {id(message): count_raw(message.content) for message in batch}
-    entries = _index_entries(batch, spaces, now)
+    zone = zone_of(session.actor.agent, session.actor)
+    entries = _index_entries(batch, spaces, now, zone)
     policy = effective_policy(TrustPolicy, session.actor.agent, session.actor)
     trust = policy.trust(channel=session.channel, source_is_trusted=by.is_trusted)
     with transaction.atomic():
@@ -76,11 +78,15 @@ def add_messages(
 
 
 def _index_entries(
-    batch: Sequence[NewMessage], spaces: Sequence[EmbeddingSpace], now: datetime
+    batch: Sequence[NewMessage], spaces: Sequence[EmbeddingSpace], now: datetime, zone: tzinfo
 ) -> dict[int, IndexEntry]:
     findable = [message for message in batch if is_findable(message.role, message.content)]
     words = [
-        findable_words(message.content, author=message.author, said_at=message.created_at or now)
+        findable_words(
+            message.content,
+            author=message.author,
+            said_at=local_time(message.created_at or now, zone, offset_minutes=message.utc_offset_minutes),
+        )
         for message in findable
     ]
     entries = index_entries([message.content for message in findable], spaces, words=words)
@@ -119,6 +125,7 @@ def _row(locked: Session, numbered: Numbered, tokens: int, trust: Trust, now: da
         trust=trust,
         client_message_id=message.client_message_id,
         created_at=message.created_at or now,
+        utc_offset_minutes=message.utc_offset_minutes,
         metadata=dict(message.metadata),
     )
 

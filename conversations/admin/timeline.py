@@ -4,8 +4,8 @@ Each app contributes its kinds of entries (`ENTRY_KINDS`).
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
-from datetime import date, datetime, time
+from dataclasses import dataclass, field, replace
+from datetime import UTC, date, datetime, tzinfo
 from itertools import islice
 from typing import Any, Final
 from urllib.parse import urlencode
@@ -16,13 +16,14 @@ from django.db.models.functions import Left, Length
 from django.http import HttpRequest
 from django.urls import NoReverseMatch, reverse
 from django.utils.dateparse import parse_date
-from django.utils.timezone import get_current_timezone, localtime, make_aware
 from django.utils.translation import gettext_lazy as _
 
 from conversations.domain.messages import Role, TurnState
 from conversations.models import ChatTurn, Message, Receipt, Session
 from memoryhub.admin.base import as_uuid, grouped
 from memoryhub.admin.object_actions import submitted_number, submitted_text
+from memoryhub.tenancy.policies import zone_of
+from memoryhub.zones import day_start
 
 MAX_ENTRIES_PER_KIND = 60
 """Entries of one kind on a page; the page says which kinds have more."""
@@ -154,6 +155,7 @@ class TimelineQuery:
     is_last: bool = False
     words: str = field(default="", repr=False)
     chosen: frozenset[str] = frozenset()
+    zone: tzinfo = UTC
 
     @property
     def kept(self) -> list[tuple[str, str]]:
@@ -195,7 +197,8 @@ def _day(text: str) -> date | None:
 
 
 def timeline_context(request: HttpRequest, session: Session) -> dict[str, Any]:
-    query = parse_query(request)
+    zone = zone_of(session.actor.agent, session.actor)
+    query = replace(parse_query(request), zone=zone)
     allowed = [kind for kind in ENTRY_KINDS if request.user.has_perms(kind.needs)]
     shown = [kind for kind in allowed if not query.chosen or kind.name in query.chosen]
     shows_messages = not query.chosen or "message" in query.chosen
@@ -204,6 +207,7 @@ def timeline_context(request: HttpRequest, session: Session) -> dict[str, Any]:
     return {
         "page": page,
         "query": query,
+        "zone": zone,
         "shows_messages": shows_messages,
         "longest_shown": LONGEST_SHOWN,
         "address": address,
@@ -250,7 +254,7 @@ def load_page(session: Session, query: TimelineQuery, shown: Sequence[EntryKind]
         if len(found) > MAX_ENTRIES_PER_KIND:
             left_out.append(kind.label)
         entries += found[:MAX_ENTRIES_PER_KIND]
-    first, message_rows = _interleaved(messages, entries)
+    first, message_rows = _interleaved(messages, entries, query.zone)
     return {**vars(part), "messages": message_rows, "first": first, "left_out": left_out}
 
 
@@ -329,14 +333,15 @@ def _begin(rows: QuerySet[Message], query: TimelineQuery) -> int:
         seq = rows.filter(pk=query.at).values_list("seq", flat=True).first()
         return max(0, (seq or 1) - 1 - PAGE // 5)  # with some messages before it
     if query.day is not None:
-        midnight = make_aware(datetime.combine(query.day, time.min), get_current_timezone())
-        seq = rows.filter(created_at__gte=midnight).aggregate(first=Min("seq"))["first"]
+        seq = rows.filter(created_at__gte=day_start(query.day, query.zone)).aggregate(first=Min("seq"))[
+            "first"
+        ]
         return 2**31 - 1 if seq is None else seq - 1
     return query.after or 0
 
 
 def _interleaved(
-    messages: Sequence[Any], entries: Iterable[TimelineEntry]
+    messages: Sequence[Any], entries: Iterable[TimelineEntry], zone: tzinfo
 ) -> tuple[list[TimelineEntry], list[dict[str, Any]]]:
     """Return the entries before the first message, and the messages, each with the entries that follow it."""
     places: list[list[TimelineEntry]] = [[] for _message in range(len(messages) + 1)]
@@ -344,9 +349,15 @@ def _interleaved(
         places[_place(entry, messages)].append(entry)
     message_rows, day = [], None
     for message, after in zip(messages, places[1:], strict=True):
-        today = localtime(message.created_at).date()
+        said_at = message.local_time(zone)
+        today = said_at.date()
         references = _references(message.named or [])
-        row = {"message": message, "role": ROLES.get(message.role, message.role), "references": references}
+        row = {
+            "message": message,
+            "role": ROLES.get(message.role, message.role),
+            "references": references,
+            "said_at": said_at,
+        }
         message_rows.append({**row, "day": today if today != day else None, "entries": after})
         day = today
     return places[0], message_rows

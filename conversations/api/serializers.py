@@ -1,7 +1,9 @@
 """Serializers of sessions, messages, contexts and receipts."""
 
+from datetime import datetime
 from typing import Any, Final
 
+from django.utils.dateparse import parse_datetime
 from drf_spectacular.extensions import OpenApiSerializerFieldExtension
 from drf_spectacular.openapi import AutoSchema
 from drf_spectacular.utils import Direction
@@ -24,6 +26,7 @@ from memoryhub.api.fields import (
     TenantSerializer,
     TextField,
 )
+from memoryhub.zones import stated_offset
 
 LONGEST_TEXT = 1_000_000
 MOST_MESSAGES = 500
@@ -136,6 +139,14 @@ class ContentDescription(OpenApiSerializerFieldExtension):  # type: ignore[no-un
         return {"oneOf": [{"type": "string", "maxLength": LONGEST_TEXT}, blocks]}
 
 
+class SpokenAtField(MomentField):
+    """Time of a message, as the moment and the offset of the speaker's clock that it states."""
+
+    def to_internal_value(self, value: Any) -> tuple[datetime, int | None]:  # type: ignore[override]
+        moment = super().to_internal_value(value)
+        return moment, stated_offset(value, parse_datetime(value) or moment)
+
+
 class MessageIn(StrictSerializer):
     """A message to store."""
 
@@ -143,7 +154,7 @@ class MessageIn(StrictSerializer):
     content = ContentField()
     author = TextField(required=False, allow_blank=True, max_length=255, default="")
     client_message_id = TextField(required=False, allow_null=True, max_length=255, default=None)
-    created_at = MomentField(required=False, allow_null=True, default=None)
+    created_at = SpokenAtField(required=False, allow_null=True, default=None)
     metadata = ObjectField(required=False, default=dict)
 
     @staticmethod
@@ -152,7 +163,11 @@ class MessageIn(StrictSerializer):
         content = values["content"]
         blocks = content if isinstance(content, list) else None
         text = content if blocks is None else text_of_blocks(blocks)
-        return NewMessage(**{**values, "role": role, "author": author, "content": text, "blocks": blocks})
+        at, offset = values["created_at"] or (None, None)
+        return NewMessage(
+            role=role, author=author, content=text, blocks=blocks, created_at=at, utc_offset_minutes=offset,
+            client_message_id=values["client_message_id"], metadata=values["metadata"],
+        )  # fmt: skip
 
 
 class BatchIn(StrictSerializer):
@@ -170,7 +185,7 @@ class MessageOut(serializers.ModelSerializer):
         model = Message
         fields = (
             "id", "session_id", "seq", "role", "author", "content", "token_count", "trust", "created_at",
-            "client_message_id", "metadata",
+            "utc_offset_minutes", "client_message_id", "metadata",
         )  # fmt: skip
 
     def get_content(self, message: Message) -> Any:

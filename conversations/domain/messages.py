@@ -30,7 +30,7 @@ ASSISTANT_NAMES = ("kana", "yuno")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewMessage:
-    """A message as a client sends it; `created_at` None means now."""
+    """A message as a client sends it; `created_at` None means now, `utc_offset_minutes` None the actor's zone."""
 
     role: Role
     content: str
@@ -38,6 +38,7 @@ class NewMessage:
     author: str = ""
     client_message_id: str | None = None
     created_at: datetime | None = None
+    utc_offset_minutes: int | None = None
     metadata: Mapping[str, Any] = field(default_factory=dict)
 
 

@@ -11,6 +11,7 @@ from django.contrib import admin
 from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
 from django.utils.formats import number_format
+from django.utils.timezone import get_default_timezone, localdate
 from django.utils.translation import gettext, ngettext
 from django.utils.translation import gettext_lazy as _
 from unfold.contrib.filters.admin import FieldTextFilter
@@ -27,9 +28,18 @@ from memoryhub.admin.base import (
 )
 from memoryhub.admin.dashboard import Section, Tile
 from memoryhub.api.usage import DAYS, FIRST_DAY, LAST_DAY, MOST_DAYS
-from memoryhub.llm.usage.domain import OK, BudgetPolicy, day_start
+from memoryhub.llm.usage.domain import OK, BudgetPolicy
 from memoryhub.llm.usage.models import LedgerEntry, TokenFactors
-from memoryhub.llm.usage.spending import DailyBudget, between, by_day, capped_agents, paused_agents, spent_in
+from memoryhub.llm.usage.spending import (
+    DailyBudget,
+    between,
+    by_day,
+    capped_agents,
+    daily_budgets,
+    paused_agents,
+    spent_in,
+    today_start,
+)
 from memoryhub.tenancy.policies import effective_policy
 
 MOST_DAYS_SHOWN = 20
@@ -42,7 +52,7 @@ def dollars(amount: Any) -> str:
 
 
 def usage_tiles(now: datetime) -> list[Tile]:
-    today = LedgerEntry.objects.filter(created_at__gte=day_start(now))
+    today = LedgerEntry.objects.filter(created_at__gte=today_start(now, get_default_timezone()))
     spent = spent_in(today)
     title, figure = _("Spent today"), dollars(spent.cost)
     if spent.tokens and not spent.cost:  # no price is known: nought would be a lie
@@ -110,7 +120,7 @@ class LedgerAdmin(ReadOnlyAdmin):
 
 
 def _totals(listed: Any) -> dict[str, Any]:
-    rows = listed.filter(created_at__gte=day_start(clock()) - ADDED_UP)
+    rows = listed.filter(created_at__gte=today_start(clock(), get_default_timezone()) - ADDED_UP)
     caps, spent = cap_labels(), spent_in(rows)
     table = {
         "headers": [
@@ -122,7 +132,7 @@ def _totals(listed: Any) -> dict[str, Any]:
                 number_format(day["read"] + day["written"], force_grouping=True), dollars(day["dollars"]),
                 caps.get(day["agent_id"], "-"),
             ]
-            for day in by_day(rows, "agent_id")[:MOST_DAYS_SHOWN]
+            for day in by_day(rows, get_default_timezone(), "agent_id")[:MOST_DAYS_SHOWN]
         ],
     }  # fmt: skip
     return {
@@ -234,7 +244,7 @@ class PeriodForm(forms.Form):
 
 
 def _last_days(days: int) -> tuple[date, date]:
-    today = clock().date()
+    today = localdate(clock())
     return today - timedelta(days=days - 1), today
 
 
@@ -253,8 +263,9 @@ def _period(request: HttpRequest) -> tuple[PeriodForm, date, date]:
 
 def spending(request: HttpRequest) -> HttpResponse:
     form, first, last = _period(request)
-    calls = between(first, last)
-    rows = list(by_day(calls, "agent_id")[: MOST_ROWS + 1])
+    zone = get_default_timezone()
+    calls = between(first, last, zone)
+    rows = list(by_day(calls, zone, "agent_id")[: MOST_ROWS + 1])
     spent = spent_in(calls)
     return render_page(
         request,
@@ -263,7 +274,7 @@ def spending(request: HttpRequest) -> HttpResponse:
         form=form,
         periods=[{"days": days, "query": _days_query(*_last_days(days))} for days in PERIODS],
         total=_words(spent.cost, spent.tokens),
-        bars=_bars(list(by_day(calls))),
+        bars=_bars(list(by_day(calls, zone))),
         by_cost=bool(spent.cost),
         rows=[
             {
@@ -290,7 +301,8 @@ def totals(request: HttpRequest) -> HttpResponse:
     answer["Content-Disposition"] = f'attachment; filename="spending-{first}-{last}.csv"'
     writer = csv.writer(answer)
     writer.writerow(COLUMNS)
-    for row in by_day(between(first, last), "agent_id")[:MOST_LINES]:
+    zone = get_default_timezone()
+    for row in by_day(between(first, last, zone), zone, "agent_id")[:MOST_LINES]:
         cost = "" if row["dollars"] is None else f"{row['dollars']:f}"
         agent = row["agent_id"]
         # No name may be a formula of a spreadsheet.
@@ -323,13 +335,8 @@ def _bars(days: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 def _caps() -> Iterator[dict[str, Any]]:
     words = cap_labels()
-    today = clock().date()
-    spent = {row["agent_id"]: row for row in by_day(between(today, today), "agent_id")}
-    for agent in capped_agents():
-        policy, row = effective_policy(BudgetPolicy, agent, None), spent.get(agent.agent_id)
-        cost, tokens = (
-            (row["dollars"] or Decimal(0), row["read"] + row["written"]) if row else (Decimal(0), 0)
-        )
+    for budget in daily_budgets(now=clock()):
+        policy, cost, tokens = budget.policy, budget.spent.cost, budget.spent.tokens
         shares = [
             float(cost) / policy.daily_spend_cap if policy.daily_spend_cap else 0.0,
             tokens / policy.daily_token_cap if policy.daily_token_cap else 0.0,
@@ -337,7 +344,7 @@ def _caps() -> Iterator[dict[str, Any]]:
         ]
         percent = min(100, round(100 * max(shares)))
         used = _words(cost, tokens)
-        yield {"agent": agent.agent_id, "cap": words[agent.agent_id], "used": used, "percent": percent}
+        yield {"agent": budget.agent_id, "cap": words[budget.agent_id], "used": used, "percent": percent}
 
 
 PAGES = [

@@ -2,7 +2,7 @@
 
 import json
 import re
-from datetime import datetime
+from datetime import date, datetime, timedelta, tzinfo
 from typing import IO, Any
 from urllib.parse import urlsplit
 from uuid import UUID
@@ -19,6 +19,7 @@ from memoryhub.api.problems import PayloadTooLarge
 from memoryhub.tenancy.domain import AGENT_ID_PATTERN, MAX_USER_ID
 from memoryhub.tenancy.namespaces import LONGEST_OWNER, namespace_owner
 from memoryhub.validators import UnusableJSON, parse_json
+from memoryhub.zones import day_end
 
 
 class StrictJSONParser(BaseParser):
@@ -106,6 +107,34 @@ class MomentField(serializers.DateTimeField):
             self.fail("invalid")
         moment: datetime = super().enforce_timezone(value)
         return moment
+
+
+@extend_schema_field(OpenApiTypes.STR)
+class MomentOrDayField(MomentField):
+    """ISO 8601 datetime with an offset, or a day, whose end in the user's time zone is meant."""
+
+    default_error_messages = {
+        "invalid": "must be a day, or a time with its offset: 2026-03-01T09:00:00+09:00."
+    }
+
+    def to_internal_value(self, value: Any) -> datetime | date:  # type: ignore[override]
+        try:
+            return (
+                date.fromisoformat(value)
+                if isinstance(value, str) and len(value) == 10
+                else self._moment(value)
+            )
+        except ValueError:
+            self.fail("invalid")
+
+    def _moment(self, value: Any) -> datetime:
+        moment: datetime = super().to_internal_value(value)
+        return moment
+
+
+def moment_of(value: datetime | date, zone: tzinfo) -> datetime:
+    """Return the moment that a MomentOrDayField means."""
+    return value if isinstance(value, datetime) else day_end(value, zone) - timedelta(microseconds=1)
 
 
 class AgentIdField(StringField):

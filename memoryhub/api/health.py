@@ -27,9 +27,9 @@ from memoryhub.llm.client import llm_provider
 from memoryhub.llm.errors import ProviderError
 from memoryhub.llm.tokens import count_raw
 from memoryhub.llm.types import Operation
-from memoryhub.llm.usage.domain import OK, day_start
+from memoryhub.llm.usage.domain import OK
 from memoryhub.llm.usage.models import LedgerEntry, TokenFactors
-from memoryhub.llm.usage.spending import estimate_errors, paused_agents, spent_in
+from memoryhub.llm.usage.spending import estimate_errors, paused_agents, spent_in, today_start
 from memoryhub.runtime.postgres import explain_outage
 from memoryhub.search.maintenance import count_outdated
 from memoryhub.tenancy.domain import PolicyError
@@ -234,7 +234,7 @@ def tokens() -> Iterator[Finding]:
 def spending() -> Iterator[Finding]:
     """Show today's calls, caps, and the error of token estimates."""
     now = datetime.now(UTC)
-    today = LedgerEntry.objects.filter(created_at__gte=day_start(now))
+    today = LedgerEntry.objects.filter(created_at__gte=today_start(now, timezone.get_default_timezone()))
     spent, calls, failures = spent_in(today), today.count(), today.exclude(outcome=OK).count()
     detail = f"{calls} calls today, {failures} failed; {spent.tokens} tokens, {spent.cost:.4f} USD"
     yield Finding(Level.WARNING if failures * 2 > calls else Level.FINE, "spending", detail)

@@ -17,6 +17,8 @@ from memoryhub.jobs.domain import State
 from memoryhub.jobs.models import Job
 from memoryhub.llm.usage.spending import DailyBudget, daily_budget, usage
 from memoryhub.tenancy.models import Agent
+from memoryhub.tenancy.policies import zone_of
+from memoryhub.zones import local_day
 
 DAYS = 30
 MOST_DAYS = 400
@@ -107,7 +109,7 @@ class Usage(ApiView):
         else:
             tenant = tenant_for_reading(self.principal, agent_id, user_id)
             agent, actor_id = tenant.agent, tenant.actor_id
-        first, last, today = values.get("from"), values.get("to"), self.now.date()
+        first, last, today = values.get("from"), values.get("to"), local_day(self.now, zone_of(agent))
         if last is None:
             last = min(max(today, first), first + timedelta(days=MOST_DAYS - 1)) if first else today
         first = first or last - timedelta(days=DAYS - 1)

@@ -68,7 +68,7 @@ def in_batches(rows: models.QuerySet[Any], batch_size: int) -> Iterator[list[Any
 
 def _reindex(model: Any, batch_size: int, progress: Progress) -> int:
     done = 0
-    waiting = outdated(model).select_related(model.owner_field, "space")
+    waiting = outdated(model).select_related(f"{model.owner_field}__actor__agent", "space")
     for rows in in_batches(waiting, batch_size):
         with transaction.atomic():
             misquoted = _held_owners(model, rows)

@@ -4,11 +4,13 @@ import json
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from datetime import tzinfo
 from enum import StrEnum
 from typing import Any, Self
 from uuid import UUID, uuid5
 
 from memoryhub.errors import Message, _, format_lazy
+from memoryhub.zones import is_zone, zone_named
 
 ACTOR_NAMESPACE = UUID("5b0f7a52-6c0e-5d0a-9a52-0a6c1d9f7e11")
 AGENT_ID_PATTERN = re.compile(r"[-a-zA-Z0-9_]{1,255}\Z")
@@ -177,3 +179,16 @@ class TrustPolicy(Policy):
         """Return the trust of a text from `channel`, written through a key that is trusted or not."""
         believed = source_is_trusted and channel not in self.untrusted_channels
         return Trust.TRUSTED if believed else Trust.UNTRUSTED
+
+
+@dataclass(frozen=True)
+class ZonePolicy(Policy):
+    """Time zone in which days begin and dates are written, unless a message states its own offset."""
+
+    time_zone: str = "UTC"
+
+    CHECKS = {"time_zone": Check(is_zone, _("the name of a time zone, such as Asia/Tokyo"))}
+
+    @property
+    def zone(self) -> tzinfo:
+        return zone_named(self.time_zone)

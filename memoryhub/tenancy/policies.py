@@ -1,6 +1,7 @@
 """The policies of all apps, taken together from `settings.POLICIES`: merged, shown, and checked at start-up."""
 
 from collections.abc import Mapping, Sequence
+from datetime import tzinfo
 from functools import lru_cache
 from typing import Any, TypeVar
 
@@ -9,7 +10,7 @@ from django.core.checks import CheckMessage, Error, Tags, register
 from django.utils.module_loading import import_string
 
 from memoryhub.errors import Message, _
-from memoryhub.tenancy.domain import Policy, PolicyError
+from memoryhub.tenancy.domain import Policy, PolicyError, ZonePolicy
 from memoryhub.tenancy.models import Actor, Agent
 
 PolicyType = TypeVar("PolicyType", bound=Policy)
@@ -40,7 +41,13 @@ def operator_keys() -> frozenset[str]:
 
 
 def effective_policy(policy: type[PolicyType], agent: Agent | None, actor: Actor | None) -> PolicyType:
-    return policy.from_overrides(agent.policy if agent else {}, actor.policy if actor else {})
+    """Return a policy as it holds: the installation's defaults, overridden by the agent's values, then the user's."""
+    installation = {"time_zone": settings.TIME_ZONE}
+    return policy.from_overrides(installation, agent.policy if agent else {}, actor.policy if actor else {})
+
+
+def zone_of(agent: Agent | None, actor: Actor | None = None) -> tzinfo:
+    return effective_policy(ZonePolicy, agent, actor).zone
 
 
 def effective_values(agent: Agent | None, actor: Actor | None) -> dict[str, Any]:

@@ -33,7 +33,7 @@ from memoryhub.llm.types import Operation
 from memoryhub.tenancy.domain import Trust
 from memoryhub.tenancy.models import Actor
 from memoryhub.tenancy.namespaces import expand_namespace
-from memoryhub.tenancy.policies import effective_policy
+from memoryhub.tenancy.policies import effective_policy, zone_of
 from strength.actions.contradictions import ExtractedMemory, Outcome, resolutions, write_extracted
 from strength.domain.extraction import (
     EARLIER_MESSAGES,
@@ -242,11 +242,12 @@ def _move_cursors(actor: Actor, session: Session, span: Span, until: int, skippe
     return True
 
 
-def _source_messages(rows: Iterable[Message]) -> list[SourceMessage]:
+def _source_messages(rows: Iterable[Message], actor: Actor) -> list[SourceMessage]:
+    zone = zone_of(actor.agent, actor)
     return [
         SourceMessage(
             id=row.pk, seq=row.seq, is_users=row.role == Role.USER, author=row.author, text=row.content,
-            is_trusted=row.trust == Trust.TRUSTED, said_at=row.created_at,
+            is_trusted=row.trust == Trust.TRUSTED, said_at=row.local_time(zone),
         )
         for row in rows
     ]  # fmt: skip
@@ -280,7 +281,7 @@ def _read_slice(
     """Return what a slice yields, the message up to which it was read, and the one that was skipped, if any."""
     spoken = Message.objects.of([run.actor.id]).spoken().filter(session_id=session.pk)
     rows = spoken.filter(seq__gt=span.after, seq__lte=span.until).order_by("seq")[:MOST_MESSAGES]
-    messages = _source_messages(rows)
+    messages = _source_messages(rows, run.actor)
     until = messages[-1].seq if len(messages) == MOST_MESSAGES else span.until
     count = counter_in_use(Operation.EXTRACT).count
     piece = next_slice(messages, most_tokens=run.most_tokens, count=count, until=until)
@@ -309,7 +310,7 @@ def _ask(run: ExtractionRun, session: Session, span: Span, piece: Slice) -> list
     rows = Message.objects.of([actor.id]).spoken().filter(session_id=session.pk, seq__lte=span.after)
     if piece.lines[0].said.is_trusted:
         rows = rows.filter(trust=Trust.TRUSTED)
-    before = _source_messages(rows.order_by("-seq")[:EARLIER_MESSAGES])[::-1]
+    before = _source_messages(rows.order_by("-seq")[:EARLIER_MESSAGES], actor)[::-1]
     count = counter_in_use(Operation.EXTRACT).count
     earlier = earlier_lines(before, most_tokens=run.most_tokens, count=count)
     wishes = [("extract_only", topics.include), ("extract_without", topics.exclude)]

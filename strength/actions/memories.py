@@ -22,7 +22,7 @@ from memoryhub.search.models import EmbeddingSpace
 from memoryhub.tenancy.domain import Trust, TrustPolicy
 from memoryhub.tenancy.models import Actor
 from memoryhub.tenancy.namespaces import expand_namespace
-from memoryhub.tenancy.policies import effective_policy
+from memoryhub.tenancy.policies import effective_policy, zone_of
 from strength.actions.duplicates import near_duplicates
 from strength.actions.revisions import keep_revision, last_verb, snapshot, store_change
 from strength.actions.search import index_memory
@@ -212,6 +212,9 @@ def _judged_draft(actor: Actor, new: NewMemory, by: Principal, now: datetime) ->
     if missing := set(ids) - {message.id for message in messages}:
         problem = format_lazy(_("No such message of this actor: {id}."), id=min(map(str, missing)))
         raise MemoryRefused("source_message_ids", problem)
+    if messages:
+        latest = max(messages, key=lambda message: message.created_at)
+        draft.said_on = latest.local_time(zone_of(actor.agent, actor)).date()
     policy = effective_policy(TrustPolicy, actor.agent, actor)
     channels = [new.channel, *(message.session.channel for message in messages)]
     trusts = {policy.trust(channel=channel, source_is_trusted=by.is_trusted) for channel in channels}

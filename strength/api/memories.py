@@ -180,8 +180,8 @@ class MemoryOut(OwnedOut, serializers.ModelSerializer):
             "id", "agent_id", "user_id", "content", "namespace", "kind", "tags", "scope_level", "scope_domain",
             "scope_project", "status", "pinned", "locked", "source", "channel", "trust", "confidence", "strength",
             "strength_by_perspective", "access_count", "candidate_count", "last_accessed_at", "impact_score",
-            "consolidation_level", "learnings", "valid_from", "valid_to", "superseded_by", "sources", "version",
-            "created_at", "updated_at", "last_decay_at",
+            "consolidation_level", "learnings", "said_on", "valid_from", "valid_to", "superseded_by", "sources",
+            "version", "created_at", "updated_at", "last_decay_at",
         )  # fmt: skip
 
     @extend_schema_field(serializers.DateTimeField(allow_null=True))

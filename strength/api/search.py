@@ -1,6 +1,7 @@
 """Search and retrieval of memories over REST."""
 
 from collections.abc import Sequence
+from datetime import tzinfo
 from typing import Any
 
 from drf_spectacular.utils import extend_schema
@@ -12,15 +13,18 @@ from conversations.actions.recall import FoundMessage, search_messages
 from conversations.api.serializers import MessageOut
 from memoryhub.api.fields import (
     MomentField,
+    MomentOrDayField,
     ObjectField,
     OneOf,
     StrictSerializer,
     StringField,
     TenantSerializer,
     TextField,
+    moment_of,
 )
 from memoryhub.auth.domain import Scope
 from memoryhub.embeddings.spaces import text_query, vector_query
+from memoryhub.tenancy.policies import zone_of
 from strength.actions.search import (
     FoundMemory,
     MemoryFilters,
@@ -48,12 +52,14 @@ class FiltersIn(StrictSerializer):
     status = OneOf(choices=_values(Status), required=False)
     created_after = MomentField(required=False)
     created_before = MomentField(required=False)
-    as_of = MomentField(required=False)
+    as_of = MomentOrDayField(required=False)
 
     @staticmethod
-    def filters(values: dict[str, Any]) -> MemoryFilters:
+    def filters(values: dict[str, Any], zone: tzinfo) -> MemoryFilters:
         """Return validated values as filters."""
         renamed = {"kind": "kinds"}
+        if "as_of" in values:
+            values = {**values, "as_of": moment_of(values["as_of"], zone)}
         return MemoryFilters(**{renamed.get(key, key): value for key, value in values.items()})
 
 
@@ -130,7 +136,11 @@ class MemorySearchView(MemoryView):
         query = vector_query(values["embedding"]) if text is None else text_query(text, payer=tenant.payer)
         names = ("perspective", "project", "limit", "candidate_limit", "similarity_threshold")
         given: dict[str, Any] = {name: values.get(name) for name in names}
-        search = MemorySearch(query=query, filters=FiltersIn.filters(values["filters"]), **given)
+        search = MemorySearch(
+            query=query,
+            filters=FiltersIn.filters(values["filters"], zone_of(tenant.agent, tenant.actor)),
+            **given,
+        )
         marks = values["mark_candidates"] and Scope.WRITE in self.principal.scopes
         found = search_memories(tenant=tenant, search=search, by=self.principal, mark=marks, now=self.now)
         messages: Sequence[FoundMessage] = ()

@@ -134,7 +134,7 @@ class SourceMessage:
     author: str = field(repr=False)
     text: str = field(repr=False)
     is_trusted: bool
-    said_at: datetime
+    said_at: datetime  # by the speaker's clock
 
 
 @dataclass(frozen=True)

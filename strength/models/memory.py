@@ -70,7 +70,8 @@ class Facets(models.Model):
 class Memory(Facets):
     """A memory: its text, namespace, scope, state and curation (SPEC M1); `version` counts curated changes.
 
-    The numbers that change with every use are in MemoryNumbers.
+    `said_on` is the speaker's day of the latest source message. The numbers that change with every use are in
+    MemoryNumbers.
     """
 
     id = models.UUIDField(primary_key=True, default=new_id, editable=False)
@@ -85,6 +86,7 @@ class Memory(Facets):
     trust = models.CharField(max_length=10, choices=choices(Trust), default=Trust.TRUSTED)
     confidence = models.FloatField(null=True, blank=True)
     learnings = models.JSONField(default=dict, blank=True, help_text="What was learnt, by perspective.")
+    said_on = models.DateField(null=True, blank=True, editable=False)
     superseded_by = models.ForeignKey(
         "self", on_delete=models.SET_NULL, null=True, blank=True, related_name="+"
     )

@@ -5,7 +5,7 @@ stays, and the job begins anew.
 """
 
 import secrets
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
@@ -31,7 +31,7 @@ from memoryhub.llm.tokens import count_raw
 from memoryhub.llm.types import ChatMessage, CompletionRequest, Operation
 from memoryhub.tenancy.domain import Trust
 from memoryhub.tenancy.models import Actor
-from memoryhub.tenancy.policies import effective_policy
+from memoryhub.tenancy.policies import effective_policy, zone_of
 from summaries.actions.documents import COMPACT_KIND, note_outcome, write_document
 from summaries.actions.projects import check_trusted
 from summaries.domain.compaction import (
@@ -153,7 +153,7 @@ def _store(job: JobContext, document: Document, text: str, now: datetime) -> Non
 
 
 def _compacted_text(document: Document, policy: CompactionPolicy, now: datetime) -> str:
-    protection = Protection.at(now, frozenset(_protected_digests(document, now)))
+    protection = _protection(document, now, _protected_digests(document, now))
     pieces = pieces_of(document.text, protection)
     room = free_tokens(pieces, target=policy.target, count=count_raw)
     sections = sections_of(pieces, count=count_raw)
@@ -214,9 +214,14 @@ def protected_blocks(*, document: Document, now: datetime) -> list[tuple[str, Pr
     if document.name == NEVER_COMPACTED:
         return [(block.text, ProtectionReason.WHOLE) for block in blocks if block.text.strip()]
     digests = _protected_digests(document, now)
-    protection = Protection.at(now, frozenset(digests))
+    protection = _protection(document, now, digests)
     kept = [blocks[place] for place in sorted(protected_places(blocks, protection))]
     return [(block.text, _reason(block, digests, protection)) for block in kept]
+
+
+def _protection(document: Document, now: datetime, digests: Iterable[bytes]) -> Protection:
+    actor = document.project.actor
+    return Protection.at(now, frozenset(digests), zone_of(actor.agent, actor))
 
 
 def _protected_digests(document: Document, now: datetime) -> dict[bytes, ProtectionReason]:

@@ -18,7 +18,8 @@ from memoryhub.auth.tenancy import UnknownRow, hold
 from memoryhub.errors import DomainError
 from memoryhub.jobs.queue import enqueue
 from memoryhub.tenancy.domain import Trust
-from memoryhub.tenancy.policies import effective_policy
+from memoryhub.tenancy.policies import effective_policy, zone_of
+from memoryhub.zones import local_time
 from summaries.actions.projects import (
     change_project,
     check_trusted,
@@ -162,17 +163,20 @@ def append_entry(
     trust: Trust = Trust.TRUSTED,
     by: Principal,
     now: datetime,
+    said_at: datetime | None = None,
     expected_version: int | None = None,
 ) -> Document:
     """Append one line with its provenance to a document, which is created if necessary.
 
-    `sources` is `{"message_ids", "channel"}`. An existing line is not repeated, but an untrusted one becomes trusted
-    when a trusted source repeats it. Raises BadDocumentName, DocumentTooLong, UnknownRow, VersionMismatch.
+    `sources` is `{"message_ids", "channel"}`, `said_at` the time of the latest of them by its speaker's clock. An
+    existing line is not repeated, but an untrusted one becomes trusted when a trusted source repeats it. Raises
+    BadDocumentName, DocumentTooLong, UnknownRow, VersionMismatch.
     """
     check_document_name(document_name)
     project = locked_project(project)
     trust = trust if by.is_trusted else Trust.UNTRUSTED
-    line = entry_line(text, pinned=pinned, document=document_name, at=now)
+    at = said_at or local_time(now, zone_of(project.actor.agent, project.actor))
+    line = entry_line(text, pinned=pinned, document=document_name, at=at)
     document = _document_for_update(project, document_name)
     _check_version(document, expected_version)
     digest = line_digest(line)
@@ -191,6 +195,8 @@ def append_entry(
 
 def is_pending(*, document: Document, text: str, pinned: bool = False, at: datetime) -> bool:
     """Return whether a line appended at that time is untrusted and waits for approval."""
+    actor = document.project.actor
+    at = local_time(at, zone_of(actor.agent, actor))
     line = entry_line(text, pinned=pinned, document=document.name, at=at)
     return _pending_entries(document, line_digest(line)).exists()
 

@@ -1,17 +1,17 @@
 """Create, change and delete projects; record their events and sum them by day (SPEC P1, P8).
 
-Days are those of UTC.
+Days are those of a time zone that the caller gives.
 """
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from datetime import UTC, date, datetime, time, timedelta
+from datetime import UTC, date, datetime, timedelta, tzinfo
 from typing import Any, Final
 from uuid import UUID
 
 from django.db import IntegrityError, connection, transaction
-from django.db.models import Count, DateField, Sum
-from django.db.models.functions import Cast
+from django.db.models import Count, Sum
+from django.db.models.functions import TruncDate
 from django.utils.text import format_lazy
 from django.utils.translation import gettext_lazy as _
 
@@ -24,6 +24,7 @@ from memoryhub.auth.tenancy import UnknownRow, hold
 from memoryhub.errors import DomainError
 from memoryhub.llm.tokens import count_raw
 from memoryhub.tenancy.models import Actor
+from memoryhub.zones import day_end, day_start, local_day
 from summaries.domain.documents import MEMORY, DocumentKind, described, document_order, with_description
 from summaries.domain.projects import (
     LONGEST_DESCRIPTION,
@@ -234,24 +235,29 @@ def documents_of(project: Project) -> list[Document]:
     return sorted(documents, key=lambda each: document_order(each.name))
 
 
-def daily_events(*, actor_id: UUID, days: int, now: datetime, project: str | None = None) -> Any:
+def daily_events(
+    *, actor_id: UUID, days: int, now: datetime, project: str | None = None, zone: tzinfo = UTC
+) -> Any:
     """Return the number of events and tokens by day, project and kind; the latest days first."""
-    today = now.astimezone(UTC).date()
-    rows = _sums(actor_id, today - timedelta(days=days - 1), today, project, "day", "project_name", "kind")
+    today = local_day(now, zone)
+    names = ("day", "project_name", "kind")
+    rows = _sums(actor_id, today - timedelta(days=days - 1), today, project, zone, *names)
     return rows.order_by("-day", "project_name", "kind")
 
 
-def daily(*, actor_id: UUID, first: date, last: date, project: str | None = None) -> list[DayTotals]:
+def daily(
+    *, actor_id: UUID, first: date, last: date, project: str | None = None, zone: tzinfo = UTC
+) -> list[DayTotals]:
     """Return the totals of each day with events from the first to the last, the latest first."""
     names = ("day", "project_name", "kind", "outcome")
-    rows = _sums(actor_id, first, last, project, *names).order_by(*names)
+    rows = _sums(actor_id, first, last, project, zone, *names).order_by(*names)
     return totals_by_day(EventCount(*row) for row in rows.values_list(*names, "times", "all_tokens"))
 
 
-def _sums(actor_id: UUID, first: date, last: date, project: str | None, *names: str) -> Any:
-    begin, end = (datetime.combine(day, time.min, UTC) for day in (first, last + timedelta(days=1)))
+def _sums(actor_id: UUID, first: date, last: date, project: str | None, zone: tzinfo, *names: str) -> Any:
+    begin, end = day_start(first, zone), day_end(last, zone)
     rows = ProjectEvent.objects.filter(actor_id=actor_id, created_at__gte=begin, created_at__lt=end)
     if project is not None:
         rows = rows.filter(project_name=project)
-    days: Any = rows.order_by().annotate(day=Cast("created_at", DateField()))
+    days: Any = rows.order_by().annotate(day=TruncDate("created_at", tzinfo=zone))
     return days.values(*names).annotate(times=Count("id"), all_tokens=Sum("tokens"))

@@ -30,7 +30,7 @@ from memoryhub.jobs.context import JobContext, Writes
 from memoryhub.jobs.domain import FIRST_PAUSE_SECONDS, Postponed
 from memoryhub.jobs.queue import enqueue_triggered
 from memoryhub.tenancy.domain import Trust
-from memoryhub.tenancy.policies import effective_policy
+from memoryhub.tenancy.policies import effective_policy, zone_of
 from summaries.actions.summarizers import Summarizer, summarize_call, summarizer_for
 from summaries.domain.policy import SummaryPolicy
 from summaries.domain.summaries import (
@@ -183,9 +183,12 @@ def _pending(state: SessionState, *, after: int) -> list[SpokenMessage]:
         rows = rows.filter(created_at__gte=state.request.start_time)
     if state.request and state.request.end_time:
         rows = rows.filter(created_at__lte=state.request.end_time)
-    rows = rows.order_by("seq").only("seq", "role", "author", "content", "created_at", "trust")
+    rows = rows.order_by("seq").only(
+        "seq", "role", "author", "content", "created_at", "utc_offset_minutes", "trust"
+    )
+    zone = zone_of(state.session.actor.agent, state.session.actor)
     return [
-        SpokenMessage(row.seq, row.role, row.author, row.content, row.created_at, Trust(row.trust))
+        SpokenMessage(row.seq, row.role, row.author, row.content, row.local_time(zone), Trust(row.trust))
         for row in rows[: state.policy.summary_max_messages]
     ]
 

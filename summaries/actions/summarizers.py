@@ -23,7 +23,7 @@ from memoryhub.llm.prompts import prompt
 from memoryhub.llm.tokens import count_raw
 from memoryhub.llm.types import ChatMessage, CompletionRequest, Operation
 from memoryhub.tenancy.models import Actor
-from memoryhub.tenancy.policies import effective_policy
+from memoryhub.tenancy.policies import effective_policy, zone_of
 from summaries.domain.extractive import extract
 from summaries.domain.policy import SummaryPolicy
 from summaries.domain.summaries import (
@@ -212,15 +212,17 @@ def digest(
         rows = rows.filter(start_time__lte=until)
     if project is not None:
         rows = rows.filter(session__metadata__project=project)
-    summaries = list(rows[:MOST_SESSIONS])[::-1]
+    summaries = list(rows.with_end_offset()[:MOST_SESSIONS])[::-1]
     if tenant.actor is None or not summaries:
         raise NothingToDigest(_("There are no summaries to make a digest of."))
     policy = effective_policy(SummaryPolicy, tenant.agent, tenant.actor)
     summarizer = summarizer_for(tenant.actor, policy, task="digest")
     # The day as author, for the extractive summarizer: a digest shows when, a summary who.
+    zone = zone_of(tenant.agent, tenant.actor)
+    ends = [each.local_end(zone) for each in summaries]
     texts = [
-        SpokenMessage(place, "", f"{each.end_time:%Y-%m-%d}", each.text, each.end_time)
-        for place, each in enumerate(summaries)
+        SpokenMessage(place, "", f"{at:%Y-%m-%d}", each.text, at)
+        for place, (each, at) in enumerate(zip(summaries, ends, strict=True))
     ]
     latest = latest_that_fit(MOST_CALLS, texts, summarizer.limits, summarizer.count)
     taken = summaries[-len(latest) :]

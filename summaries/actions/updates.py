@@ -26,6 +26,7 @@ from memoryhub.llm.errors import BadAnswer, ProviderRejected
 from memoryhub.llm.types import Operation
 from memoryhub.tenancy.domain import Trust
 from memoryhub.tenancy.models import Actor
+from memoryhub.tenancy.policies import zone_of
 from summaries.actions.documents import DocumentTooLong, append_entry, trusted_texts
 from summaries.actions.projects import documents_of, locked_project, project_named
 from summaries.domain.entries import (
@@ -98,13 +99,14 @@ def _next_passage(session: Session, read_until: int, updating: UpdateContext) ->
     projects = _MessageProjects(
         session, [row.pk for row in rows], updating.now, updating.actor.agent.current_project
     )
+    zone = zone_of(updating.actor.agent, updating.actor)
     ready: list[ProjectMessage] = []
     for row in rows:
         if projects.is_open(row):
             break
         message = ProjectMessage(
             id=row.pk, seq=row.seq, project=projects.project_of(row), is_users=row.role == Role.USER,
-            author=row.author, text=row.content, is_trusted=row.trust == Trust.TRUSTED, said_at=row.created_at,
+            author=row.author, text=row.content, is_trusted=row.trust == Trust.TRUSTED, said_at=row.local_time(zone),
         )  # fmt: skip
         ready.append(message)
     return next_passage(ready, count=counter_in_use(Operation.EXTRACT).count) if ready else None
@@ -235,7 +237,7 @@ def _add_entries(
         try:
             append_entry(
                 project=project, document_name=each.document, text=each.text, trust=trust, by=updating.by,
-                sources=sources, now=updating.now,
+                sources=sources, now=updating.now, said_at=max(source.said_at for source in each.sources),
             )  # fmt: skip
         except DocumentTooLong:
             log.warning("a document is full", extra={"project": str(project.pk)})

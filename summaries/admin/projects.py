@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from datetime import UTC, date, datetime, time, timedelta
+from datetime import date, timedelta, tzinfo
 from typing import Any
 from uuid import UUID
 
@@ -43,6 +43,8 @@ from memoryhub.admin.usage import token_count_label
 from memoryhub.auth.tenancy import UnknownRow, tenant_for_reading
 from memoryhub.errors import DomainError
 from memoryhub.llm.errors import ProviderError
+from memoryhub.tenancy.policies import zone_of
+from memoryhub.zones import day_end, day_start, local_day
 from summaries.actions.compaction import compaction_states
 from summaries.actions.documents import add_document, undo_project_change
 from summaries.actions.files import zip_project
@@ -219,7 +221,7 @@ class ProjectAdmin(SummariesAdmin):
             try:
                 day = date.fromisoformat(submitted_text(request, "day"))
             except ValueError:
-                day = clock().astimezone(UTC).date()
+                day = local_day(clock(), _zone(project))
             made = self._digest(request, project, day) if request.method == "POST" else None
             sees_events = person_may(request, "view_projectevent")
             events = _events(project, day, MOST_OF_A_DAY + 1) if sees_events else []
@@ -246,10 +248,10 @@ class ProjectAdmin(SummariesAdmin):
         if not self._may_digest(request, project):
             raise PermissionDenied
         tenant = tenant_for_reading(principal(request), project.actor.agent_id, project.actor.user_id or None)
-        begin = datetime.combine(day, time.min, UTC)
+        zone = _zone(project)
         name = project.name if submitted_text(request, "of") != "all" else None
         try:
-            return digest(tenant=tenant, since=begin, until=begin + timedelta(days=1), project=name)
+            return digest(tenant=tenant, since=day_start(day, zone), until=day_end(day, zone), project=name)
         except DomainError as error:
             messages.warning(request, str(error))
         except (ProviderError, NoRoom):
@@ -260,7 +262,7 @@ class ProjectAdmin(SummariesAdmin):
 
     def context_of(self, request: HttpRequest, row: Any) -> dict[str, Any]:
         stored = Project.objects.select_related("actor__agent").get(pk=row.pk, actor_id=row.actor_id)
-        today = clock().astimezone(UTC).date()
+        today = local_day(clock(), _zone(stored))
         rows = Document.objects.of(stored.actor_id).filter(project=stored).defer("text").order_by("name")
         documents = sorted(rows[:MOST_DOCUMENTS], key=lambda each: document_order(each.name))
         states = compaction_states(project=stored, documents=documents)
@@ -290,19 +292,23 @@ class ProjectAdmin(SummariesAdmin):
         }
 
 
+def _zone(project: Project) -> tzinfo:
+    return zone_of(project.actor.agent, project.actor)
+
+
 def _sums(project: Project, first: date, last: date) -> list[dict[str, Any]]:
     language = "ja" if (get_language() or "").startswith("ja") else "en"
-    days = daily(actor_id=project.actor_id, first=first, last=last, project=project.name)
+    days = daily(actor_id=project.actor_id, first=first, last=last, project=project.name, zone=_zone(project))
     if not days and first == last:
         days = [DayTotals(first)]
     return [{"day": each.day, "words": day_in_words(each, language=language)} for each in days]
 
 
 def _events(project: Project, day: date, most: int) -> list[dict[str, Any]]:
-    begin = datetime.combine(day, time.min, UTC)
+    zone = _zone(project)
     rows = ProjectEvent.objects.filter(
-        actor_id=project.actor_id, project_name=project.name, created_at__gte=begin,
-        created_at__lt=begin + timedelta(days=1),
+        actor_id=project.actor_id, project_name=project.name, created_at__gte=day_start(day, zone),
+        created_at__lt=day_end(day, zone),
     )  # fmt: skip
     return [
         {

@@ -195,7 +195,7 @@ class EventOut(serializers.ModelSerializer):
 
 
 class DayOut(serializers.Serializer):
-    """Events of one kind of a project on one day (UTC)."""
+    """Events of one kind of a project on one day of the user's time zone."""
 
     day = serializers.DateField()
     project = serializers.CharField(source="project_name")

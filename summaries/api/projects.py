@@ -20,7 +20,7 @@ from memoryhub.auth.domain import Scope
 from memoryhub.auth.tenancy import Tenant
 from memoryhub.llm.errors import ProviderUnavailable
 from memoryhub.tenancy.domain import TrustPolicy
-from memoryhub.tenancy.policies import effective_policy
+from memoryhub.tenancy.policies import effective_policy, zone_of
 from summaries.actions.compaction import enqueue_compaction
 from summaries.actions.documents import (
     append_entry,
@@ -377,8 +377,10 @@ class DailyEvents(ProjectView):
     def get(self, request: Request) -> Response:
         """Return the number of events and tokens by day, project and kind."""
         values = self.validated(DailyQuery, request.query_params.dict())
+        tenant = self.reading(values)
         found = daily_events(
-            actor_id=self.reading(values).actor_id, days=values["days"], now=self.now, project=values.get("project")
+            actor_id=tenant.actor_id, days=values["days"], now=self.now, project=values.get("project"),
+            zone=zone_of(tenant.agent, tenant.actor),
         )  # fmt: skip
         return Response(DaysOut({"results": found}).data)
 

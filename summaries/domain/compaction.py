@@ -8,12 +8,13 @@ once more.
 import re
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, date, datetime, time, timedelta
+from datetime import UTC, date, datetime, timedelta, tzinfo
 from enum import StrEnum
 from itertools import chain, groupby
 from typing import Final
 
 from conversations.domain.content import visible
+from memoryhub.zones import day_end
 from summaries.domain.documents import MEMORY, PIN, PINNED, TIMELINE, line_digest
 
 COMPACTED: Final = frozenset({MEMORY, TIMELINE})
@@ -97,19 +98,20 @@ class Section:
 
 @dataclass(frozen=True)
 class Protection:
-    """Protected text: pinned lines, lines with these digests, and blocks dated after a moment."""
+    """Protected text: pinned lines, lines with these digests, and blocks dated after a moment, in days of the zone."""
 
     digests: Container[bytes]
     young_after: datetime
+    zone: tzinfo = UTC
 
     @classmethod
-    def at(cls, now: datetime, digests: Container[bytes]) -> "Protection":
-        return cls(digests, now - YOUNG)
+    def at(cls, now: datetime, digests: Container[bytes], zone: tzinfo = UTC) -> "Protection":
+        return cls(digests, now - YOUNG, zone)
 
     def covers(self, block: Block) -> bool:
         """Return whether a block is protected, apart from blocks above and below it."""
         day = day_in(block.first_line)
-        is_young = day is not None and datetime.combine(day, time.max, UTC) > self.young_after
+        is_young = day is not None and day_end(day, self.zone) > self.young_after
         is_protected = any(line_digest(line) in self.digests for line in block.text.splitlines())
         return is_young or is_protected or PIN in block.text
 

@@ -3,7 +3,6 @@
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, time, timedelta
 from decimal import Decimal
 from types import MappingProxyType
 from typing import Any, Final, Self
@@ -30,7 +29,7 @@ def _or_null(check: Check) -> Check:
 
 @dataclass(frozen=True, kw_only=True)
 class BudgetPolicy(Policy):
-    """Daily caps of an agent's background work (UTC day); null means unlimited."""
+    """Daily caps of an agent's background work (a day of its zone); null means unlimited."""
 
     daily_spend_cap: float | None = None
     daily_token_cap: int | None = None
@@ -58,15 +57,6 @@ def reached_cap(policy: BudgetPolicy, spent: Spent) -> str | None:
     if policy.daily_token_cap is not None and spent.tokens >= policy.daily_token_cap:
         return "daily_token_cap"
     return None
-
-
-def day_start(now: datetime) -> datetime:
-    """Return the UTC midnight before `now`; caps know no other days."""
-    return datetime.combine(now.astimezone(UTC).date(), time(), UTC)
-
-
-def next_day(now: datetime) -> datetime:
-    return day_start(now) + timedelta(days=1)
 
 
 NEEDED_PRICES: Final = frozenset({"input", "output"})

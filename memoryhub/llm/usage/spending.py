@@ -2,8 +2,10 @@
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from datetime import UTC, date, datetime, time, timedelta
+from datetime import UTC, date, datetime, tzinfo
 from decimal import Decimal
+from functools import reduce
+from operator import or_
 from typing import Any, Final
 from uuid import UUID
 
@@ -14,10 +16,11 @@ from prometheus_client.core import GaugeMetricFamily
 
 from memoryhub.jobs.status import DatabaseCollector
 from memoryhub.llm.errors import ProviderUnavailable
-from memoryhub.llm.usage.domain import OK, BudgetPolicy, Spent, day_start, next_day, reached_cap
+from memoryhub.llm.usage.domain import OK, BudgetPolicy, Spent, reached_cap
 from memoryhub.llm.usage.models import LedgerEntry
 from memoryhub.tenancy.models import Actor, Agent
-from memoryhub.tenancy.policies import effective_policy
+from memoryhub.tenancy.policies import effective_policy, zone_of
+from memoryhub.zones import day_end, day_start, local_day, local_time
 
 SUMS: Final = {"paid": Sum("cost"), "read": Sum("input_tokens"), "written": Sum("output_tokens")}
 
@@ -40,8 +43,12 @@ class DailyBudget:
             cap, used = f"{self.policy.daily_spend_cap} USD", f"{self.spent.cost:.4f} spent"
         return (
             f"The agent {self.agent_id} has reached its {self.reached} of {cap} ({used}). Its background work is "
-            f"paused until {self.ends_at:%Y-%m-%d %H:%M} UTC; chat goes on."
+            f"paused until {self.ends_at:%Y-%m-%d %H:%M %Z}; chat goes on."
         )
+
+
+def today_start(now: datetime, zone: tzinfo) -> datetime:
+    return day_start(local_day(now, zone), zone)
 
 
 def spent_in(rows: QuerySet[LedgerEntry]) -> Spent:
@@ -54,31 +61,40 @@ def _spent(sums: Mapping[str, Any]) -> Spent:
 
 def daily_budget(agent_id: str, agent: Agent | None, *, now: datetime) -> DailyBudget:
     """Return an agent's day so far, by one scan of an index. Caps are the agent's: a user's own does not count."""
-    today = LedgerEntry.objects.filter(agent_id=agent_id, created_at__gte=day_start(now))
+    today = LedgerEntry.objects.filter(agent_id=agent_id, created_at__gte=today_start(now, zone_of(agent)))
     return _daily_budget(agent_id, agent, spent_in(today), now)
 
 
 def _daily_budget(agent_id: str, agent: Agent | None, spent: Spent, now: datetime) -> DailyBudget:
-    policy = effective_policy(BudgetPolicy, agent, None)
-    return DailyBudget(agent_id, policy, spent, reached_cap(policy, spent), next_day(now))
+    policy, zone = effective_policy(BudgetPolicy, agent, None), zone_of(agent)
+    ends_at = local_time(day_end(local_day(now, zone), zone), zone)
+    return DailyBudget(agent_id, policy, spent, reached_cap(policy, spent), ends_at)
 
 
 def capped_agents() -> QuerySet[Agent]:
     return Agent.objects.filter(policy__has_any_keys=sorted(BudgetPolicy.CHECKS))
 
 
-def paused_agents(*, now: datetime) -> list[DailyBudget]:
-    """Return the agents whose background work waits for the next day; two statements, however many have caps."""
+def daily_budgets(*, now: datetime) -> list[DailyBudget]:
+    """Return the days of all agents with caps; two statements, however many there are."""
     capped = {agent.agent_id: agent for agent in capped_agents()}
     if not capped:
         return []
-    today = LedgerEntry.objects.filter(agent_id__in=list(capped), created_at__gte=day_start(now)).order_by()
+    agents_by_start = dict[datetime, list[str]]()
+    for agent in capped.values():
+        agents_by_start.setdefault(today_start(now, zone_of(agent)), []).append(agent.agent_id)
+    of_today = [Q(agent_id__in=agents, created_at__gte=start) for start, agents in agents_by_start.items()]
+    today = LedgerEntry.objects.filter(reduce(or_, of_today)).order_by()
     sums = {each["agent_id"]: each for each in today.values("agent_id").annotate(**SUMS)}
-    budgets = (
+    return [
         _daily_budget(agent_id, agent, _spent(sums[agent_id]) if agent_id in sums else Spent(), now)
         for agent_id, agent in capped.items()
-    )
-    return [budget for budget in budgets if budget.reached]
+    ]
+
+
+def paused_agents(*, now: datetime) -> list[DailyBudget]:
+    """Return the days of the agents whose background work waits for the next."""
+    return [budget for budget in daily_budgets(now=now) if budget.reached]
 
 
 class SpendCapReached(ProviderUnavailable):
@@ -115,29 +131,30 @@ TOTALS: Final = {
 
 
 def usage(*, agent_id: str, actor_id: UUID | None, first: date, last: date) -> Iterable[Mapping[str, Any]]:
-    """Return calls, tokens and cost of each day, operation and model; of one actor, or of the whole agent."""
-    rows = between(first, last).filter(agent_id=agent_id)
+    """Return calls, tokens and cost by day of the agent's zone, operation and model; of one actor or of all."""
+    zone = zone_of(Agent.objects.filter(agent_id=agent_id).first())
+    rows = between(first, last, zone).filter(agent_id=agent_id)
     if actor_id is not None:
         rows = rows.filter(actor_id=actor_id)
     days = rows.order_by().values(
-        day=TruncDate("created_at", tzinfo=UTC), operation_=F("operation"), model_=F("model")
+        day=TruncDate("created_at", tzinfo=zone), operation_=F("operation"), model_=F("model")
     )
     return days.annotate(**TOTALS).order_by("-day", "operation_", "model_")
 
 
-def by_day(rows: QuerySet[LedgerEntry], *names: str) -> QuerySet[LedgerEntry, dict[str, Any]]:
-    """Return calls, failures, tokens and cost by UTC day (newest first) and the columns `names`."""
+def by_day(rows: QuerySet[LedgerEntry], zone: tzinfo, *names: str) -> QuerySet[LedgerEntry, dict[str, Any]]:
+    """Return calls, failures, tokens and cost by day of the zone (newest first) and the columns `names`."""
     days: QuerySet[LedgerEntry, dict[str, Any]] = (
         rows.order_by()
-        .values(*names, day=TruncDate("created_at", tzinfo=UTC))
+        .values(*names, day=TruncDate("created_at", tzinfo=zone))
         .annotate(**TOTALS)
         .order_by("-day", *names)
     )
     return days
 
 
-def between(first: date, last: date) -> QuerySet[LedgerEntry]:
-    begins_at, ends_at = (datetime.combine(day, time(), UTC) for day in (first, last + timedelta(days=1)))
+def between(first: date, last: date, zone: tzinfo) -> QuerySet[LedgerEntry]:
+    begins_at, ends_at = day_start(first, zone), day_end(last, zone)
     return LedgerEntry.objects.filter(created_at__gte=begins_at, created_at__lt=ends_at)
 
 
@@ -183,7 +200,7 @@ def _families(now: datetime | None) -> Iterator[GaugeMetricFamily]:
         labels=["model", "quantile"],
     )
     if now is not None:
-        today = LedgerEntry.objects.filter(created_at__gte=day_start(now))
+        today = LedgerEntry.objects.filter(created_at__gte=today_start(now, UTC))
         counts = today.order_by().values_list("operation", "outcome").annotate(Count("pk"))
         for operation, outcome, number in counts:
             calls.add_metric([operation, outcome], number)
@@ -191,7 +208,7 @@ def _families(now: datetime | None) -> Iterator[GaugeMetricFamily]:
         cost.add_metric([], float(spent.cost))
         tokens.add_metric([], spent.tokens)
         waiting.add_metric([], len(paused_agents(now=now)))
-        for each in estimate_errors(since=day_start(now)):
+        for each in estimate_errors(since=today_start(now, UTC)):
             errors.add_metric([each.model, "0.5"], each.median)
             errors.add_metric([each.model, "0.95"], each.p95)
     yield from (calls, cost, tokens, waiting, errors)

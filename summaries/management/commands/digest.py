@@ -7,6 +7,8 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.utils import timezone
 
 from memoryhub.tenancy.models import Actor
+from memoryhub.tenancy.policies import zone_of
+from memoryhub.zones import local_day
 from summaries.actions.projects import daily
 from summaries.domain.projects import DayTotals, describe_day
 from summaries.management.project_options import add_actor_options, named_actor
@@ -15,7 +17,7 @@ from summaries.models import ProjectEvent
 
 class Command(BaseCommand):
     help = (
-        "Tell what was done with projects in a day (UTC): reads, routes, corrections, updates, compactions and tokens. "
+        "Tell what was done with projects in a day: reads, routes, corrections, updates, compactions and tokens. "
         "Without --agent: of everybody with whose projects anything was done."
     )
 
@@ -25,7 +27,7 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         try:
-            day = date.fromisoformat(options["day"]) if options["day"] else timezone.now().date()
+            day = date.fromisoformat(options["day"]) if options["day"] else None
         except ValueError:
             raise CommandError(f"{options['day']!r} is no day; write it as 2026-03-01.") from None
         named = named_actor(options)
@@ -33,8 +35,14 @@ class Command(BaseCommand):
         actors = Actor.objects.select_related("agent").filter(id__in=ids)
         lines: list[str] = []
         for actor in [named] if named else actors.order_by("agent__agent_id", "user_id"):
-            totals = daily(actor_id=actor.pk, first=day, last=day)
+            zone = zone_of(actor.agent, actor)
+            its_day = day or local_day(timezone.now(), zone)
+            totals = daily(actor_id=actor.pk, first=its_day, last=its_day, zone=zone)
             if totals or named:
-                text = describe_day(totals[0] if totals else DayTotals(day), language=actor.agent.language)
+                text = describe_day(
+                    totals[0] if totals else DayTotals(its_day), language=actor.agent.language
+                )
                 lines.append(f"{actor.agent_id}/{actor.user_id or '–'} {text}")
-        self.stdout.write("\n".join(lines) or f"Nothing was done with projects on {day}.")
+        self.stdout.write(
+            "\n".join(lines) or f"Nothing was done with projects on {day or timezone.localdate()}."
+        )

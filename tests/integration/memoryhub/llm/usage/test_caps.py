@@ -25,10 +25,10 @@ from memoryhub.jobs.models import Job
 from memoryhub.jobs.queue import enqueue
 from memoryhub.llm.client import complete, stream
 from memoryhub.llm.types import ChatMessage, CompletionRequest, Operation
-from memoryhub.llm.usage.domain import next_day
 from memoryhub.llm.usage.models import LedgerEntry
 from memoryhub.llm.usage.spending import CALLS, SpendCapReached, paused_agents
 from memoryhub.tenancy.models import Actor, Agent
+from memoryhub.zones import day_end
 from strength.actions.contradictions import ExtractedMemory, resolutions
 from strength.domain.memories import Kind
 from strength.models import MemoryIndex
@@ -70,7 +70,7 @@ def test_background_work_stops_before_the_call(llm: LLMServer, actor: Actor, ope
     error = raised.value
     assert (error.code, error.permanent) == ("spend_cap", False)
     assert error.retry_after_seconds == pytest.approx(
-        (next_day(timezone.now()) - timezone.now()).total_seconds(), abs=60
+        (day_end(timezone.now().date(), UTC) - timezone.now()).total_seconds(), abs=60
     )
     assert "daily_spend_cap of 1 USD" in str(error) and "hiroki" not in str(error)
     assert llm.asked == [] and LedgerEntry.objects.count() == 1
@@ -236,11 +236,11 @@ def test_embedding_jobs_wait_for_the_next_day_and_say_so(client: APIClient, remo
     job = Job.objects.get()
     shown = client.get(f"{API}/jobs/{job.pk}").json()
     assert shown["state"] == "queued" and "daily_token_cap of 50 tokens (60 used)" in shown["error"]
-    assert abs(job.due_at - next_day(timezone.now())) < timedelta(minutes=1)
+    assert abs(job.due_at - day_end(timezone.now().date(), UTC)) < timedelta(minutes=1)
     today = client.get(f"{API}/usage?agent_id=kana").json()["today"]
-    assert today["is_paused"] and today["paused_until"] == next_day(timezone.now()).isoformat().replace(
-        "+00:00", "Z"
-    )
+    assert today["is_paused"] and today["paused_until"] == day_end(
+        timezone.now().date(), UTC
+    ).isoformat().replace("+00:00", "Z")
     _look_everywhere(job)
     LedgerEntry.objects.update(created_at=timezone.now() - timedelta(days=1))
     Job.objects.update(due_at=timezone.now())

@@ -1,6 +1,5 @@
 """Prices, days and caps, without a database."""
 
-from datetime import UTC, datetime, timedelta, timezone
 from decimal import Decimal
 from typing import Any
 
@@ -10,8 +9,6 @@ from memoryhub.llm.usage.domain import (
     BudgetPolicy,
     PriceList,
     Spent,
-    day_start,
-    next_day,
     reached_cap,
 )
 from memoryhub.tenancy.domain import PolicyError
@@ -68,14 +65,6 @@ def test_what_went_through_a_cache_has_its_own_price_where_one_is_stated(model: 
 def test_prices_that_cannot_be_used_are_refused(text: str) -> None:
     with pytest.raises(ValueError):
         PriceList.from_json(text)
-
-
-def test_days_are_utc_days_wherever_the_clock_is() -> None:
-    tokyo = timezone(timedelta(hours=9))
-    moment = datetime(2026, 3, 2, 8, 30, tzinfo=tokyo)
-    assert day_start(moment) == datetime(2026, 3, 1, tzinfo=UTC)
-    assert next_day(moment) == datetime(2026, 3, 2, tzinfo=UTC)
-    assert day_start(next_day(moment)) == next_day(moment)
 
 
 @pytest.mark.parametrize(

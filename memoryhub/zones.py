@@ -1,0 +1,70 @@
+"""Time zones and local days: one place that turns moments into days and days into moments. Pure.
+
+A message's own offset wins over the zone of its actor. Stored moments stay moments; only what is shown, or counted by
+days, is local.
+"""
+
+from datetime import UTC, date, datetime, time, timedelta, timezone, tzinfo
+from functools import cache
+from typing import Final
+from zoneinfo import ZoneInfo, available_timezones
+
+_OFFSET_UNKNOWN: Final = ("z", "-00:00", "-0000", "-00")
+
+
+@cache
+def _known() -> frozenset[str]:
+    return frozenset(available_timezones() | {"UTC"})
+
+
+def is_zone(name: object) -> bool:
+    return isinstance(name, str) and name in _known()
+
+
+def zone_named(name: str) -> tzinfo:
+    return UTC if name == "UTC" else ZoneInfo(name)
+
+
+def stated_offset(written: str, moment: datetime) -> int | None:
+    """Return the offset in minutes that an ISO 8601 text states; None for `Z`.
+
+    `Z` and `-00:00` say that the speaker's offset is not known, `+00:00` that the speaker's clock shows UTC (RFC 9557,
+    section 2).
+    """
+    offset = moment.utcoffset()
+    if offset is None or written.strip().lower().endswith(_OFFSET_UNKNOWN):
+        return None
+    return round(offset.total_seconds() / 60)
+
+
+def local_time(moment: datetime, zone: tzinfo, *, offset_minutes: int | None = None) -> datetime:
+    """Return a moment as the speaker's clock shows it: by the stated offset, else by the zone."""
+    clock = zone if offset_minutes is None else timezone(timedelta(minutes=offset_minutes))
+    try:
+        return moment.astimezone(clock)
+    except OverflowError:  # the first or the last day of the calendar
+        return moment
+
+
+def local_day(moment: datetime, zone: tzinfo) -> date:
+    return local_time(moment, zone).date()
+
+
+def day_start(day: date, zone: tzinfo) -> datetime:
+    """Return the first moment of a local day, in UTC; where summer time skips midnight, that is the moment it skips."""
+    midnight = datetime.combine(day, time(), zone)
+    try:
+        return midnight.astimezone(UTC)
+    except OverflowError:
+        return midnight.replace(tzinfo=UTC)
+
+
+def day_end(day: date, zone: tzinfo) -> datetime:
+    """Return the first moment after a local day, in UTC."""
+    return day_start(day + timedelta(days=1), zone) if day < date.max else datetime.max.replace(tzinfo=UTC)
+
+
+def latest_at(now: datetime, zone: tzinfo, at: time) -> datetime:
+    """Return the latest moment, now at most, at which clocks of the zone showed a time of day."""
+    today = datetime.combine(local_day(now, zone), at, zone)
+    return today if today <= now else datetime.combine(today.date() - timedelta(days=1), at, zone)
