@@ -19,6 +19,7 @@ from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 
 from memoryhub.auth.models import ApiKey
 from memoryhub.auth.roles import departures
+from memoryhub.embeddings.hashing import HashingProvider
 from memoryhub.embeddings.reembed import leftovers, plan_change
 from memoryhub.embeddings.registry import embedding_provider
 from memoryhub.jobs.models import Job
@@ -32,6 +33,7 @@ from memoryhub.llm.usage.models import LedgerEntry, TokenFactors
 from memoryhub.llm.usage.spending import estimate_errors, paused_agents, spent_in, today_start
 from memoryhub.runtime.postgres import explain_outage
 from memoryhub.search.maintenance import count_outdated
+from memoryhub.search.models import ACROSS, SPACED, UNSPACED, EmbeddingSpace
 from memoryhub.tenancy.domain import PolicyError
 from memoryhub.tenancy.models import Actor
 from memoryhub.tenancy.policies import effective_policy, policy_classes
@@ -116,6 +118,13 @@ MOST_ESTIMATE_ERROR = 0.10
 """How far nineteen estimates in twenty may lie from what a fitted model reports."""
 
 
+CALIBRATED: Final = {
+    SPACED: "English, as all scripts with spaces between words are read",
+    UNSPACED: "Japanese, as all scripts without spaces are read",
+    ACROSS: "English beside Japanese",
+}
+
+
 class Level(StrEnum):
     """Severity of a finding."""
 
@@ -190,11 +199,39 @@ def embeddings() -> Iterator[Finding]:
         level = Level.WARNING
         detail = f"{plan.waiting} texts wait for a vector and are found by words; run `manage.py reembed`"
     yield Finding(level, "embedding space", detail)
+    yield from calibration(plan.source)
     for space in unfinished:
         detail = (
             f"{space} was begun to be filled, and is not configured any more; `manage.py reembed` removes it"
         )
         yield Finding(Level.WARNING, "embedding space", detail)
+
+
+def calibration(space: EmbeddingSpace) -> Iterator[Finding]:
+    """Say in words how the cosines of a space are read, and which languages its model does not know."""
+    measures = space.calibration
+    if space.provider == HashingProvider.name:
+        detail = "cosines are read as tuned for it; it compares words and parts of words, in every language"
+        yield Finding(Level.FINE, "calibration", detail)
+        return
+    if SPACED not in measures:
+        detail = f"the cosines of {space} were not measured yet; `manage.py reembed` does, and the hourly job"
+        yield Finding(Level.WARNING, "calibration", detail)
+        return
+    for script, languages in CALIBRATED.items():
+        measure = measures[script]
+        detail = f"{languages}: {measure['found']:.0%} of paraphrases stand out from unrelated sentences"
+        if script != ACROSS and not measure["vector_weight"]:
+            detail += "; the model does not tell them apart, so queries are answered by words alone"
+            yield Finding(Level.WARNING, "calibration", detail)
+        elif script != ACROSS:
+            low, high = measure["cosine_low"], measure["cosine_high"]
+            detail += (
+                f"; a cosine up to {low} says nothing, one of {high} most (weight {measure['vector_weight']})"
+            )
+            yield Finding(Level.FINE, "calibration", detail)
+        else:
+            yield Finding(Level.FINE, "calibration", detail)
 
 
 def language_model() -> Iterator[Finding]:

@@ -1,19 +1,13 @@
-"""Interface of embedding providers, facts about vendors' models, and embedding of texts longer than a model reads.
+"""Interface of embedding providers, and embedding of texts longer than a model reads.
 
 A provider implements `_embed`; the base class refuses blank texts beforehand and any unusable matrix afterwards, so
 that no caller ever stores a vector of the wrong length, a NaN or a zero vector.
-
-Known spaces: a cosine of 0.3 is a clear match in one space and noise in another. Measured were the hashing space and
-all-MiniLM (docs/algorithm.md); the other bounds are estimates by analogy with what vendors and users report: low
-is where 99 of 100 pairs of unrelated texts lie below, high where a text meets its paraphrase. Beside words a
-cosine below its low bound says nothing, so a bound that is too low lets noise in.
 
 Long texts: models cut silently or refuse what is too long. Here the text is halved at blanks until each piece fits,
 at most `MAX_PIECES` of them are embedded, and their unit vectors are averaged, weighted by tokens, as
 OpenAI's cookbook does ("Embedding texts that are longer than the model's maximum context length").
 """
 
-import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -26,6 +20,7 @@ from numpy.typing import NDArray
 from memoryhub.embeddings.config import EmbeddingConfig
 from memoryhub.llm.errors import BadAnswer, EmptyText, ProviderError
 from memoryhub.llm.tokens import TokenCounter
+from memoryhub.search.fusion import SpaceBounds
 
 Vectors = NDArray[np.float32]
 
@@ -40,15 +35,6 @@ class Availability:
     detail: str
 
 
-@dataclass(frozen=True, slots=True)
-class SpaceBounds:
-    """Raw cosines at which a pair counts as unrelated and as a clear match, and the weight of vectors against words."""
-
-    cosine_low: float
-    cosine_high: float
-    vector_weight: float = 0.3
-
-
 class EmbeddingProvider(ABC):
     """Turns texts into unit vectors. Instances are shared by all threads of a process."""
 
@@ -59,7 +45,8 @@ class EmbeddingProvider(ABC):
 
     model: str
     """Second part of an embedding space; changes whenever the same text would get another vector."""
-    bounds: SpaceBounds
+    bounds: ClassVar[SpaceBounds | None] = None
+    """Constants that were tuned on real questions; None: the space is measured (`calibration.py`)."""
 
     @classmethod
     @abstractmethod
@@ -144,32 +131,11 @@ def wrong_dimension(got: int, expected: int) -> BadAnswer:
     )
 
 
-BOUNDS_BY_NAME: dict[str, SpaceBounds] = {
-    "text-embedding-3": SpaceBounds(0.25, 0.70),
-    "text-embedding-ada-002": SpaceBounds(0.76, 0.92),
-    "paraphrase-multilingual": SpaceBounds(0.30, 0.85),
-    "all-minilm": SpaceBounds(0.30, 0.80),
-    "all-mpnet": SpaceBounds(0.30, 0.80),
-    "nomic-embed-text": SpaceBounds(0.55, 0.85),
-    "mxbai-embed": SpaceBounds(0.50, 0.85),
-    "bge-m3": SpaceBounds(0.50, 0.80),
-    "bge-": SpaceBounds(0.55, 0.85),
-    "multilingual-e5": SpaceBounds(0.80, 0.93),
-    "e5-": SpaceBounds(0.77, 0.92),
-}
-UNKNOWN_BOUNDS = SpaceBounds(0.35, 0.80)
-
 NATIVE_DIMENSIONS = {
     "text-embedding-3-small": 1536,
     "text-embedding-3-large": 3072,
     "text-embedding-ada-002": 1536,
 }
-
-
-def bounds_of(model: str) -> SpaceBounds:
-    path = model.lower().replace("\\", "/").replace("_", "-")
-    names = [name for name in BOUNDS_BY_NAME if re.search(rf"(?:^|[/-]){re.escape(name)}", path)]
-    return BOUNDS_BY_NAME[max(names, key=len)] if names else UNKNOWN_BOUNDS
 
 
 MAX_PIECES = 32

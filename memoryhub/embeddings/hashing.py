@@ -22,10 +22,11 @@ from typing import ClassVar, Self, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from memoryhub.embeddings.base import EmbeddingProvider, SpaceBounds, Vectors
+from memoryhub.embeddings.base import EmbeddingProvider, Vectors
 from memoryhub.embeddings.config import EmbeddingConfig
 from memoryhub.llm.errors import ProviderMisconfigured
 from memoryhub.search.analysis import bounded_marks
+from memoryhub.search.fusion import SpaceBounds
 
 Hashes = NDArray[np.uint64]
 Flags = NDArray[np.bool_]

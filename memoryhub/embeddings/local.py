@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from memoryhub.embeddings.base import EmbeddingProvider, Limits, Vectors, bounds_of, embed_in_pieces
+from memoryhub.embeddings.base import EmbeddingProvider, Limits, Vectors, embed_in_pieces
 from memoryhub.embeddings.config import EmbeddingConfig
 from memoryhub.llm.errors import ProviderMisconfigured
 from memoryhub.llm.tokens import UNKNOWN, TokenCounter
@@ -34,7 +34,6 @@ class LocalProvider(EmbeddingProvider):
 
     def __init__(self, encoder: Any, *, model: str, dimension: int, tokens_per_text: int) -> None:
         self.model = model
-        self.bounds = bounds_of(model)
         self._encoder = encoder
         self._dimension = dimension
         self._limits = Limits(tokens_per_text, texts_per_request=64, tokens_per_request=64 * tokens_per_text)

@@ -22,7 +22,6 @@ from memoryhub.embeddings.base import (
     EmbeddingProvider,
     Limits,
     Vectors,
-    bounds_of,
     embed_in_pieces,
     refuse_not_finite,
     wrong_dimension,
@@ -97,7 +96,6 @@ class OpenAIProvider(EmbeddingProvider):
         self, client: openai.OpenAI, config: EmbeddingConfig, *, limits: Limits, clock: Clock | None = None
     ) -> None:
         self.model = config.model or config.azure_deployment or DEFAULT_MODEL
-        self.bounds = bounds_of(self.model)
         self._client = client
         self._limits = limits
         self._counter = TokenCounter(CL100K if self.model in NATIVE_DIMENSIONS else UNKNOWN)

@@ -24,17 +24,26 @@ from pgvector import HalfVector
 
 from memoryhub.db_pool import release_connection
 from memoryhub.embeddings.base import EmbeddingProvider, Vectors, refuse_blank
+from memoryhub.embeddings.calibration import PROBE_TEXTS, UNMEASURED, measured
+from memoryhub.embeddings.calibration import VERSION as CALIBRATION_VERSION
 from memoryhub.embeddings.registry import embedding_provider, provider_for
 from memoryhub.jobs.queue import enqueue
 from memoryhub.llm.errors import ProviderError
 from memoryhub.llm.tokens import counter_for
 from memoryhub.llm.usage.domain import NOBODY, Payer, Size
 from memoryhub.llm.usage.recording import Meter
-from memoryhub.search.analysis import analyse, text_length
+from memoryhub.search.analysis import analyse, is_unspaced, text_length
 from memoryhub.search.bm25 import WORDS_VERSION
 from memoryhub.search.index import record, unit_vector, word_vector
 from memoryhub.search.messages import earlier_terms, message_terms
-from memoryhub.search.models import EmbeddingSpace, SearchIndexRow
+from memoryhub.search.models import (
+    BOUNDS,
+    SPACED,
+    UNSPACED,
+    EmbeddingSpace,
+    SearchIndexRow,
+    index_models,
+)
 from memoryhub.search.query import SearchQuery, build_query, build_vector_query
 
 Vector = NDArray[np.float32]
@@ -47,6 +56,12 @@ log = logging.getLogger(__name__)
 # How calls to a remote embedder are named in the ledger.
 EMBED_TEXTS = "embed"
 EMBED_QUERY = "embed_query"
+CALIBRATE = "calibrate"
+
+DRAWN_TEXTS = 200
+"""Stored texts of each kind that a calibration looks at."""
+GROWTH = 10
+"""How many times as many texts call for another calibration."""
 
 
 # All vectors of one answer at once. A digest stands for the text that was embedded, which may have changed since.
@@ -91,14 +106,64 @@ def active_space() -> EmbeddingSpace:
 
 
 def space_of_provider(provider: EmbeddingProvider, state: str) -> EmbeddingSpace:
-    """Return the provider's space, made in `state` where there is none."""
-    space, _ = EmbeddingSpace.objects.get_or_create(
+    """Return the provider's space, made in `state` where there is none; a remote one is measured later."""
+    space, is_new = EmbeddingSpace.objects.get_or_create(
         provider=provider.name,
         model=provider.model,
         dimension=provider.dimension,
-        defaults={"state": state, **asdict(provider.bounds)},
+        defaults={"state": state, **asdict(provider.bounds or UNMEASURED)},
     )
+    if is_new and provider.is_local and provider.bounds is None:
+        calibrate(space)
     return space
+
+
+def calibrate(space: EmbeddingSpace) -> None:
+    """Measure how the space's cosines are to be read, and keep it with the space; network where it is remote.
+
+    A provider whose bounds were tuned is not asked. Raises ProviderError.
+    """
+    tuned = provider_of(space).bounds
+    if tuned is not None:
+        measures, bounds = {}, asdict(tuned)
+    else:
+        probes = embedded(space, PROBE_TEXTS, operation=CALIBRATE, payer=NOBODY)
+        measures = measured(probes, _stored_vectors(space))
+        bounds = {name: measures[SPACED][name] for name in BOUNDS}
+    kept = {"version": CALIBRATION_VERSION, "texts": _count_texts(space), **measures}
+    EmbeddingSpace.objects.filter(pk=space.pk).update(calibration=kept, **bounds)
+
+
+def calibrate_when_due(space: EmbeddingSpace, *, again: bool = False) -> None:
+    """Measure a space that was not measured yet; with `again` also one that holds ten times the texts of then.
+
+    Where the provider is away, that is left to the next time.
+    """
+    known = space.calibration
+    has_grown = again and _count_texts(space) >= GROWTH * max(known.get("texts", 0), DRAWN_TEXTS)
+    if known.get("version") == CALIBRATION_VERSION and not has_grown:
+        return
+    try:
+        calibrate(space)
+    except ProviderError as error:
+        log.warning("embedder away", extra={"provider": space.provider, "code": error.code})
+
+
+def _count_texts(space: EmbeddingSpace) -> int:
+    return sum(model.objects.filter(space=space, vector__isnull=False).count() for model in index_models())
+
+
+def _stored_vectors(space: EmbeddingSpace) -> dict[str, Vectors]:
+    """Return the vectors of some stored texts by script, drawn at random."""
+    drawn: dict[str, list[list[float]]] = {SPACED: [], UNSPACED: []}
+    for model in index_models():
+        keys = (
+            model.objects.filter(space=space, vector__isnull=False).order_by("?").values_list("pk", flat=True)
+        )
+        for row in model.objects.filter(pk__in=list(keys[:DRAWN_TEXTS])).select_related(model.owner_field):
+            is_other = is_unspaced(getattr(row, model.owner_field).content)
+            drawn[UNSPACED if is_other else SPACED].append(row.vector)
+    return {script: np.array(vectors, dtype=np.float32) for script, vectors in drawn.items()}
 
 
 def writing_spaces() -> list[EmbeddingSpace]:

@@ -15,6 +15,7 @@ from django.utils import timezone
 from memoryhub.embeddings.spaces import (
     EMBED_KEY,
     EMBED_KIND,
+    calibrate_when_due,
     embed_later,
     provider_of,
     store_vectors,
@@ -57,6 +58,7 @@ def embed(job: JobContext) -> Writes | None:
         embedding = _Embedding(job)
         active, *filling = writing_spaces()
         is_whole = embedding.fill(active) and all(embedding.fill_as_far(space) for space in filling)
+        calibrate_when_due(active)
     except ProviderError as error:
         # A key, an address, a quota: the texts still want vectors once an operator has acted.
         if error.permanent:
@@ -125,12 +127,17 @@ class _Embedding:
 
 @job("embed_missing", at_once=1, every_seconds=3600, schedule="embed what has no vector")
 def embed_missing(job: JobContext) -> None:
-    """Enqueue an embedding for every actor with texts that have no vector, whatever kept them from one."""
+    """Enqueue an embedding for every actor with texts that have no vector, whatever kept them from one.
+
+    Before, measure the spaces that were never measured or have grown much.
+    """
     try:
         spaces = writing_spaces()
     except ProviderError as error:
         log.warning("embedder away", extra={"code": error.code})
         return
+    for space in spaces:
+        calibrate_when_due(space, again=True)
     waiting = {
         actor_id
         for space in spaces

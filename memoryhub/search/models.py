@@ -6,7 +6,7 @@ row fits its page; PLAIN would refuse rows beyond 8,160 bytes.
 """
 
 from collections.abc import Iterator
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final
 
 from django.apps import apps
 from django.db import models
@@ -14,6 +14,7 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.models.functions import Now
 from pgvector.django import HalfVectorField, SparseVectorField
 
+from memoryhub.search.analysis import is_unspaced
 from memoryhub.search.bm25 import DIMENSION
 from memoryhub.search.fusion import SpaceBounds
 
@@ -38,6 +39,11 @@ class InlineSparseVectorField(SparseVectorField):
         return str(super().db_type(connection))
 
 
+SPACED, UNSPACED, ACROSS = "spaced", "unspaced", "across"
+"""Keys of a space's calibration: scripts with spaces between words, those without, and pairs of both."""
+BOUNDS: Final = ("cosine_low", "cosine_high", "vector_weight")
+
+
 class EmbeddingSpace(models.Model):
     """Vectors that can be compared with each other: one provider's model at one dimension (SPEC A5)."""
 
@@ -57,6 +63,11 @@ class EmbeddingSpace(models.Model):
     cosine_high = models.FloatField(help_text="The cosine of a text and its paraphrase.")
     vector_weight = models.FloatField(
         help_text="The relevance of a perfect cosine without any shared word, 0 to 1."
+    )
+    calibration = models.JSONField(
+        default=dict,
+        blank=True,
+        help_text="What was measured of its cosines, by script; empty: not yet.",
     )
     created_at = models.DateTimeField(db_default=Now())
 
@@ -91,6 +102,11 @@ class EmbeddingSpace(models.Model):
     @property
     def bounds(self) -> SpaceBounds:
         return SpaceBounds(self.cosine_low, self.cosine_high, self.vector_weight)
+
+    def bounds_for(self, text: str) -> SpaceBounds:
+        """Return the bounds for a text's script; beside English, Japanese decides, which fewer models know."""
+        measured = self.calibration.get(UNSPACED) if is_unspaced(text) else None
+        return SpaceBounds(**{name: measured[name] for name in BOUNDS}) if measured else self.bounds
 
 
 class TermStatistic(models.Model):

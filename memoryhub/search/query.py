@@ -68,7 +68,7 @@ def build_query(
     vector = embed(text)
     return SearchQuery(
         space_id=space.pk,
-        bounds=space.bounds,
+        bounds=space.bounds_for(text),
         vector=None if vector is None else tuple(unit_vector(vector, dimension=space.dimension)),
         words=query_words(asked, idf, rare=rare, earlier=earlier),
         policy=policy,

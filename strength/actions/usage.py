@@ -30,6 +30,7 @@ from memoryhub.llm.types import Operation
 from memoryhub.llm.usage.recording import payer
 from memoryhub.search.analysis import analyse
 from memoryhub.search.bm25 import term_ids
+from memoryhub.search.fusion import scaled_similarity
 from memoryhub.search.index import idf
 from memoryhub.tenancy.domain import Trust
 from memoryhub.tenancy.models import Actor
@@ -239,7 +240,8 @@ def detect_use(
         if how == "llm":
             blocks = judging_blocks(result, offered, language=actor.agent.language)
             return judged(_ask(actor, Operation.JUDGE, "judge_use", blocks, JUDGING_SCHEMA), offered), []
-        if how == "embedding":
+        # A model that does not know the language finds nothing in it: words decide.
+        if how == "embedding" and active_space().bounds_for(result).vector_weight:
             return _by_vectors(actor, result, query, memories), []
     except (ProviderError, UnreadableJudgement) as error:
         log.warning("use detection fell back to words", extra={"how": how, "error": type(error).__name__})
@@ -266,6 +268,7 @@ def _by_vectors(actor: Actor, result: str, query: str, memories: Sequence[Memory
     texts = [*said, *([query] if query.strip() else [])]
     embeddings = embedded(space, texts, operation=EMBED_QUERY, payer=payer(actor)).tolist()
     spoken, asked = embeddings[: len(said)], next(iter(embeddings[len(said) :]), None)
+    bounds = space.bounds_for(result)
     rows = MemoryIndex.objects.filter(
         actor_id__in={memory.actor_id for memory in memories},
         space=space,
@@ -276,7 +279,7 @@ def _by_vectors(actor: Actor, result: str, query: str, memories: Sequence[Memory
 
     def scaled(one: Sequence[float], other: Sequence[float]) -> float:
         cosine = sum(a * b for a, b in zip(one, other, strict=True))
-        return max(0.0, min(1.0, (cosine - space.cosine_low) / (space.cosine_high - space.cosine_low)))
+        return scaled_similarity(cosine, bounds)
 
     to_result = {key: max(scaled(each, vector) for each in spoken) for key, vector in vectors.items()}
     to_query = {key: scaled(asked, vector) if asked else None for key, vector in vectors.items()}

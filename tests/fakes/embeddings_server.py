@@ -21,7 +21,17 @@ from types import TracebackType
 from typing import Any, Self
 from urllib.parse import parse_qs, urlsplit
 
+from memoryhub.embeddings.calibration import COLUMNS, PROBES
+from memoryhub.search.models import SPACED, UNSPACED
+
 JSON = {"Content-Type": "application/json"}
+MEANINGS = {
+    row[column]: (row[0], script)
+    for row in PROBES
+    for script, columns in COLUMNS.items()
+    for column in columns
+}
+"""Of each probe the meaning, and the script it is written in."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +51,7 @@ class EmbeddingsServer:
     """Context manager around the server; `url` is its root, `base_url` what an OpenAI client is given."""
 
     def __init__(self, *, dimension: int = 8, key: str = "test-key") -> None:
+        self.knows = {SPACED, UNSPACED}
         self.dimension = dimension
         self.key = key
         self.received: list[Received] = []
@@ -78,9 +89,15 @@ class EmbeddingsServer:
         return self._planned.popleft() if self._planned else answered
 
     def vector(self, text: str) -> list[float]:
-        """Return the vector of a text: the same for the same text, of length about 1 to 2, float32-exact."""
+        """Return the vector of a text: the same for the same text, of length about 1 to 2, float32-exact.
+
+        Of the probes of a calibration, those of `knows` have their meaning's vector; the others of a row say nothing
+        of each other, as in a model that never learned their language.
+        """
+        meaning, script = MEANINGS.get(text, (text, SPACED))
+        said = meaning if script in self.knows else text
         digest = b"".join(
-            hashlib.sha256(f"{block}:{text}".encode()).digest() for block in range(self.dimension)
+            hashlib.sha256(f"{block}:{said}".encode()).digest() for block in range(self.dimension)
         )
         return [byte / 128.0 - 1.0 for byte in digest[: self.dimension]]
 

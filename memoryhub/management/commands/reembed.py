@@ -12,14 +12,15 @@ from memoryhub.embeddings.reembed import (
     switch,
     target_space,
 )
+from memoryhub.embeddings.spaces import calibrate
 from memoryhub.llm.errors import ConfigurationError, ProviderError
 from memoryhub.management import ResumableCommand
 
 
 class Command(ResumableCommand):
     help = (
-        "Embed all texts with the configured provider, then switch searches to it. Searches go on meanwhile; "
-        "a run that was stopped goes on where it stopped."
+        "Embed all texts with the configured provider, measure its cosines, then switch searches to it. "
+        "Searches go on meanwhile; a run that was stopped goes on where it stopped."
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
@@ -49,6 +50,7 @@ class Command(ResumableCommand):
         with self.progress_bar() as bar:
             task = bar.add_task("Embedding", total=plan.waiting)
             done = fill(target, source=source, batch_size=batch_size, progress=lambda n: bar.advance(task, n))
+            calibrate(target)
             if source.pk != target.pk:
                 switch(target)
                 done += fill(

@@ -11,6 +11,7 @@ from rest_framework.test import APIClient
 
 from conversations.models import MessageIndex
 from memoryhub.embeddings import registry
+from memoryhub.embeddings.calibration import PROBE_TEXTS
 from memoryhub.embeddings.config import EmbeddingConfig
 from memoryhub.jobs.models import Job
 from memoryhub.jobs.queue import enqueue
@@ -77,7 +78,11 @@ def test_a_write_asks_nobody_and_is_found_by_words_then_by_meaning(
     assert run_jobs() == 1
     assert unembedded() == 0
     assert the_job().state == "done"
-    assert len(remote.received) == asked + 2, "one call for the memories, one for the message"
+    asked_for = [request.body["input"] for request in remote.received[asked:]]
+    assert sorted(asked_for[:2]) == [["I like tea"], ["Likes green tea", "Rows across the lake"]], (
+        "a call for each kind"
+    )
+    assert [text for batch in asked_for[2:] for text in batch] == PROBE_TEXTS, "then the space is measured"
     answer = client.get(f"{API}/jobs/{the_job().pk}").data
     assert (answer["kind"], answer["state"], answer["attempts"], answer["error"]) == ("embed", "done", 1, "")
 
@@ -188,7 +193,7 @@ def test_an_edit_while_the_embedder_is_asked_waits_again(client: APIClient, remo
     remote.will(edit)
     run_jobs()
 
-    assert [text for request in remote.received for text in request.body["input"]] == [
-        "Likes green tea", "Likes black tea"]  # fmt: skip
+    asked_for = [text for request in remote.received for text in request.body["input"]]
+    assert [text for text in asked_for if text not in PROBE_TEXTS] == ["Likes green tea", "Likes black tea"]
     assert unembedded() == 0
     assert set(Job.objects.values_list("state", flat=True)) == {"done"}

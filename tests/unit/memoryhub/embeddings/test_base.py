@@ -6,7 +6,7 @@ from typing import Self
 import numpy as np
 import pytest
 
-from memoryhub.embeddings.base import EmbeddingProvider, SpaceBounds, Vectors
+from memoryhub.embeddings.base import EmbeddingProvider, Vectors
 from memoryhub.embeddings.config import EmbeddingConfig
 from memoryhub.llm.errors import BadAnswer
 
@@ -17,7 +17,6 @@ class Odd(EmbeddingProvider):
     name = "odd"
     is_local = True
     model = "m"
-    bounds = SpaceBounds(0.0, 1.0, 0.5)
     dimension = 3
 
     def __init__(self, answer: Callable[[int], Vectors]) -> None:

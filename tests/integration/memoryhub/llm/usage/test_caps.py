@@ -197,7 +197,7 @@ def test_remote_embeddings_stand_in_the_ledger(
     found = client.post(f"{API}/memories/search", {**WHO, "query": "green tea"})
     assert found.status_code == 200
     entries = {entry.operation: entry for entry in LedgerEntry.objects.all()}
-    assert set(entries) == {"embed", "embed_query"}
+    assert set(entries) == {"embed", "embed_query", "calibrate"}
     stored = entries["embed"]
     assert (stored.agent_id, stored.provider, stored.model, stored.outcome) == (
         "kana", "openai", "text-embedding-3-small", "ok",
