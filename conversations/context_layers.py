@@ -71,5 +71,6 @@ def _candidate(layer: str, message: Message, zone: tzinfo, **scores: Any) -> Can
         role=message.role,
         author=message.author,
         created_at=message.local_time(zone).isoformat(),
+        session_id=str(message.session_id),
         **scores,
     )

@@ -8,6 +8,7 @@ from memoryhub.auth.domain import Scope
 from memoryhub.tenancy.policies import zone_of
 from memoryhub.zones import local_day
 from strength.actions.search import MemorySearch, pinned_memories, search_memories
+from strength.domain.memories import Kind
 from strength.models import Memory
 
 # A bound for the query, not a policy: the token budget decides which of them enter, and the receipt lists them.
@@ -50,5 +51,10 @@ def _candidate(layer: str, memory: Memory, request: LayerRequest, **scores: Any)
     zone = zone_of(request.tenant.agent, request.tenant.actor)
     since = memory.said_on or local_day(memory.valid_from or memory.created_at, zone)
     return Candidate(
-        layer=layer, content=memory.content, source_id=str(memory.pk), created_at=since.isoformat(), **scores
+        layer=layer,
+        content=memory.content,
+        source_id=str(memory.pk),
+        created_at=since.isoformat(),
+        is_wish=memory.kind == Kind.PREFERENCE or memory.locked,
+        **scores,
     )

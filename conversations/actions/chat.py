@@ -74,6 +74,7 @@ class Question:
     """A message to answer. `options` are context policy values for this call alone; `key` is the idempotency key."""
 
     message: str = field(repr=False)
+    author: str = field(default="", repr=False)
     session_id: UUID | None = None
     channel: str = "api"
     project: str | None = UNNAMED
@@ -86,7 +87,7 @@ class Question:
     def digest(self) -> str:
         return body_digest(
             self.message, self.session_id, self.channel, self.project, self.perspective, self.with_memory,
-            sorted(self.options.items()),
+            sorted(self.options.items()), *([self.author] if self.author else []),
         )  # fmt: skip
 
 
@@ -218,7 +219,10 @@ def _store_question(
         actor=actor, session_id=question.session_id, channel=question.channel, by=by, now=now
     )
     stored = add_messages(
-        session=session, batch=[NewMessage(role=Role.USER, content=question.message)], by=by, now=now
+        session=session,
+        batch=[NewMessage(role=Role.USER, author=question.author, content=question.message)],
+        by=by,
+        now=now,
     )
     turn = ChatTurn.objects.create(
         actor=actor, session=session, question=stored.messages[0], key=key, body_digest=question.digest,
@@ -275,8 +279,9 @@ def _request(
         context = assemble_context(
             tenant=Tenant(agent.agent_id, turn.actor.user_id, agent, turn.actor),
             request=ContextRequest(
-                message=question.message, stored_message=turn.question, session=turn.session, project=question.project,
-                perspective=question.perspective, format=form, discloses_project=True, options=question.options,
+                message=question.message, author=question.author, stored_message=turn.question, session=turn.session,
+                project=question.project, perspective=question.perspective, format=form, discloses_project=True,
+                options=question.options,
             ),
             by=by, now=now,
         )  # fmt: skip

@@ -36,7 +36,8 @@ from memoryhub.llm.types import ChatMessage, CompletionRequest, Operation
 from memoryhub.search.messages import EARLIER_TURNS
 from memoryhub.search.query import SearchQuery
 from memoryhub.tenancy.models import Actor
-from memoryhub.tenancy.policies import effective_policy
+from memoryhub.tenancy.policies import effective_policy, zone_of
+from memoryhub.zones import local_time
 
 AUTO: Final = "auto"
 """In place of a project's name: find it by the message."""
@@ -173,6 +174,7 @@ class ContextRequest:
     """
 
     message: str
+    author: str = ""
     stored_message: Message | None = None
     session: Session | None = None
     project: str | None = UNNAMED
@@ -185,6 +187,7 @@ class ContextRequest:
     def as_json(self) -> dict[str, Any]:
         """Return the part that a receipt keeps to repeat the call; no `project` where none was named."""
         named = {} if self.project == UNNAMED else {"project": self.project}
+        named |= {"author": self.author} if self.author else {}
         return {
             **named, "perspective": self.perspective, "format": self.format, "options": dict(self.options),
         }  # fmt: skip
@@ -316,6 +319,7 @@ def _assemble(
     routing: Routing | None,
 ) -> Assembly:
     agent, policy = layer_request.tenant.agent, layer_request.policy
+    zone = zone_of(agent, layer_request.tenant.actor)
     if agent and agent.system_prompt and not policy.system_prompt:
         policy = policy.validated(system_prompt=agent.system_prompt)
     discloses = routing is not None and routing.discloses and request.discloses_project
@@ -331,6 +335,9 @@ def _assemble(
                     format=request.format,
                     project=layer_request.project,
                     disclosed=layer_request.project if discloses else None,
+                    author=request.author,
+                    session_id=str(request.session.pk) if request.session else "",
+                    now=local_time(layer_request.now, zone) if policy.include_clock else None,
                 ),
                 counter_in_use().count,
             )

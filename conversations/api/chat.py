@@ -80,6 +80,7 @@ class ChatIn(TenantSerializer):
     )
     perspective = TextField(required=False, allow_null=True, max_length=100, default=None)
     message = TextField(max_length=LONGEST_TEXT)
+    author = TextField(required=False, allow_blank=True, max_length=255, default="")
     stream = serializers.BooleanField(default=False)
     memory = serializers.BooleanField(default=True)
     options = OptionsIn(required=False, default=dict)
@@ -160,6 +161,7 @@ class Chat(ApiView):
             raise
         question = Question(
             message=values["message"],
+            author=values["author"],
             session_id=values["session_id"],
             channel=values["channel"],
             project=values["project"],

@@ -209,6 +209,7 @@ class OptionsIn(StrictSerializer):
     include_recall = serializers.BooleanField(required=False)
     include_project = serializers.BooleanField(required=False)
     include_pinned = serializers.BooleanField(required=False)
+    include_clock = serializers.BooleanField(required=False)
     max_tokens = serializers.IntegerField(required=False)
     token_safety_margin = serializers.FloatField(required=False)
     memory_placement = OneOf(choices=[BEFORE_HISTORY, WITH_USER_MESSAGE], required=False)
@@ -229,6 +230,7 @@ class ContextIn(TenantSerializer):
         required=False, allow_null=True, max_length=255, default=UNNAMED, help_text=ABOUT_PROJECT
     )
     message = TextField(max_length=LONGEST_TEXT)
+    author = TextField(required=False, allow_blank=True, max_length=255, default="")
     perspective = TextField(required=False, allow_null=True, max_length=100, default=None)
     format = OneOf(choices=sorted(FORMATS), default="anthropic")
     exact_tokens = serializers.BooleanField(default=False)

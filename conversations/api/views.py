@@ -151,6 +151,7 @@ class Contexts(ApiView):
             tenant=tenant,
             request=ContextRequest(
                 message=values["message"],
+                author=values["author"],
                 session=self._session(values["session_id"], tenant),
                 project=values["project"],
                 perspective=values["perspective"],

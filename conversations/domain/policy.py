@@ -57,6 +57,7 @@ class ContextPolicy(Policy):
     include_recall: bool = True
     include_project: bool = True
     include_session_summary: bool = True
+    include_clock: bool = True
     cache: bool = False
 
     CHECKS = {
@@ -77,6 +78,7 @@ class ContextPolicy(Policy):
         "include_recall": switch(),
         "include_project": switch(),
         "include_session_summary": switch(),
+        "include_clock": switch(),
         "cache": switch(),
     }
 

@@ -1,21 +1,37 @@
 """Render a context in neutral form: one delimited block of remembered text, then the turns.
 
-Remembered text is data (SPEC X6): it stands on the user's side between two lines that carry a nonce the text cannot
-know, every memory on one line, every longer text quoted line by line.
+Remembered text stands on the user's side (SPEC X6), between two lines that carry a nonce the text cannot know, every
+memory on one line, every longer text quoted line by line; wishes and data under headings of their own. What changes
+with every call (the clock, who is writing) stands in the last message, so that all before it can be cached.
 """
 
 import re
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from datetime import date, datetime
 from typing import Final
 
-from conversations.domain.content import blocks_of, is_blank, label, one_line, plain_text, quoted, text_block
+from conversations.domain.content import (
+    blocks_of,
+    is_blank,
+    is_text,
+    label,
+    one_line,
+    plain_text,
+    quoted,
+    text_block,
+    text_of,
+)
 from conversations.domain.layers import (
     PHRASES,
+    PINNED,
     PROJECT,
     RECALL,
     REMEMBERED,
+    SEMANTIC,
     SESSION_SUMMARY,
+    WISHES,
     WORKING,
     Block,
     Candidate,
@@ -27,6 +43,7 @@ from conversations.domain.layers import (
 from conversations.domain.policy import DEFAULT_POLICY, WITH_USER_MESSAGE, ContextPolicy
 
 _DATE: Final = re.compile(r"\d{4}-\d{2}-\d{2}", re.ASCII)
+_LINE_BEGINS: Final = r"(^|[\n\r\v\f\x1c-\x1e\x85\u2028\u2029])([^\S\n]*)"
 
 
 class NonceCollision(ValueError):
@@ -56,7 +73,8 @@ class Frame:
     """The texts around the candidates, which are never cut, and how to write.
 
     `nonce`: 32 lower-case hexadecimal digits, drawn anew for each call. `disclosed`: the project that the model is to
-    name in its answer, because the router was not sure of it.
+    name in its answer, because the router was not sure of it. `author` writes the message, in the session `session_id`;
+    `now` is the time by the user's clock, None for a context without a clock.
     """
 
     message: str
@@ -64,6 +82,9 @@ class Frame:
     policy: ContextPolicy = DEFAULT_POLICY
     language: Language = "en"
     disclosed: str | None = None
+    author: str = ""
+    session_id: str = ""
+    now: datetime | None = None
 
     def __post_init__(self) -> None:
         if not re.fullmatch("[0-9a-f]{32}", self.nonce):  # a shorter one could be guessed
@@ -75,32 +96,101 @@ class Frame:
 
 
 def render(frame: Frame, candidates: Sequence[Candidate], contents: Contents) -> Prompt:
-    history = [
-        Turn(candidates[place].role, blocks_of(contents[place]))
-        for place in _places(WORKING, candidates, contents)
-    ]
+    said = [candidates[place] for place in _places(WORKING, candidates, contents)]
+    crowds = _crowds(frame, said)
+    history = _history(frame, candidates, contents, crowds)
     block = render_block(frame, candidates, contents)
     remembered = [Turn("user", (text_block(block),))] if block else []
-    message = [text_block(frame.message)]
-    if frame.disclosed is not None:
-        message.insert(0, text_block(frame.phrases.disclosure.format(project=frame.disclosed)))
+    message = Turn("user", (*_preface(frame, said, crowds), text_block(frame.message)))
     if frame.policy.memory_placement == WITH_USER_MESSAGE:
         # Merged before, so that the mark counts the blocks of its message.
         history = list(_merged(history))
         if history:
             history[-1] = replace(history[-1], cache_after=len(history[-1].blocks) - 1)
-        turns = [*history, *remembered, Turn("user", tuple(message))]
+        turns = [*history, *remembered, message]
     else:
-        turns = [*remembered, *history, Turn("user", tuple(message))]
+        turns = [*remembered, *history, message]
     if turns[0].role == "assistant":  # some providers refuse a conversation that the assistant begins
         turns.insert(0, Turn("user", (text_block(frame.phrases.opener),)))
     return Prompt(render_system(frame), _merged(turns), frame.policy.cache)
 
 
-def render_system(frame: Frame) -> str:
-    """Return the operator's prompt and the sentence about the block.
+def _crowds(frame: Frame, said: Sequence[Candidate]) -> dict[str, list[str]]:
+    """Return the names of the roles in which several people speak; everything they say is attributed."""
+    speakers = dict.fromkeys((turn.role, label(turn.author)) for turn in said)
+    speakers |= {("user", label(frame.author)): None}
+    counts = Counter(role for role, name in speakers if name)
+    return {
+        role: [name for each, name in speakers if each == role and name]
+        for role, number in counts.items()
+        if number > 1
+    }
 
-    The sentence stands there even without a block, and does not tell the nonce: `system` stays the same
+
+def _history(
+    frame: Frame, candidates: Sequence[Candidate], contents: Contents, crowds: dict[str, list[str]]
+) -> list[Turn]:
+    turns: list[Turn] = []
+    before: Candidate | None = None
+    for place in _places(WORKING, candidates, contents):
+        said = candidates[place]
+        if gap := _gap(before, said.session_id, said.created_at, frame.phrases):
+            turns.append(Turn("user", (text_block(gap),)))
+        blocks = blocks_of(contents[place])
+        if said.role in crowds:
+            name = label(said.author) or frame.phrases.unnamed.get(said.role, said.role)
+            blocks = _attributed(blocks, name, crowds[said.role])
+        turns.append(Turn(said.role, blocks))
+        before = said
+    return turns
+
+
+def _attributed(blocks: tuple[Block, ...], name: str, names: Sequence[str]) -> tuple[Block, ...]:
+    """Return blocks with their speaker's name in brackets; where a line begins with one, it loses its brackets."""
+    forged = re.compile(rf"{_LINE_BEGINS}\[({'|'.join(map(re.escape, names))})\]")
+    honest = [
+        text_block(forged.sub(r"\1\2(\3)", text_of(block))) if is_text(block) else block for block in blocks
+    ]
+    if is_text(honest[0]):
+        return (text_block(f"[{name}] {text_of(honest[0])}"), *honest[1:])
+    return (text_block(f"[{name}]"), *honest)
+
+
+def _gap(before: Candidate | None, session_id: str, at: str, phrases: Phrases) -> str:
+    """Return the words between turns of different sessions, by the speakers' days; "" within one."""
+    if before is None or before.session_id == session_id:
+        return ""
+    try:
+        earlier, later = datetime.fromisoformat(before.created_at), datetime.fromisoformat(at)
+        days, is_later = (later.date() - earlier.date()).days, later > earlier
+    except (ValueError, TypeError):
+        return phrases.gap_session
+    if not is_later or days < 0:
+        return phrases.gap_session
+    return (phrases.gap_hours, phrases.gap_day)[days] if days < 2 else phrases.gap_days.format(days=days)
+
+
+def _preface(frame: Frame, said: Sequence[Candidate], crowds: dict[str, list[str]]) -> list[Block]:
+    """Return what stands before the user's text: what changes with each call, and is not the user's."""
+    phrases, lines = frame.phrases, list[str]()
+    at = "" if frame.now is None else frame.now.isoformat()
+    gap = _gap(said[-1] if said else None, frame.session_id, at, phrases) if at else ""
+    if frame.now is not None:
+        weekday, written = phrases.weekdays[frame.now.weekday()], f"{frame.now:%Y-%m-%d %H:%M}"
+        lines.append(phrases.clock.format(weekday=weekday, date=written, zone=frame.now.tzinfo))
+    if crowds:
+        lines.append(phrases.speakers)
+    if "user" in crowds:
+        lines.append(phrases.speaker.format(name=label(frame.author) or phrases.unnamed["user"]))
+    if frame.disclosed is not None:
+        lines.append(phrases.disclosure.format(project=frame.disclosed))
+    return [text_block("\n".join(part)) for part in ([gap] if gap else [], lines) if part]
+
+
+def render_system(frame: Frame) -> str:
+    """Return the operator's prompt and the sentences about the block.
+
+    They stand there even without a block, and do not tell the nonce: `system` stays the same
     from call to call, so that providers can cache it.
     """
     prompt = frame.policy.system_prompt
@@ -108,15 +198,22 @@ def render_system(frame: Frame) -> str:
 
 
 def render_block(frame: Frame, candidates: Sequence[Candidate], contents: Contents) -> str:
-    """Return the remembered block between its delimiters, or "" when nothing is remembered."""
+    """Return the remembered block between its delimiters, or "" when nothing is remembered.
+
+    Wishes stand first, under headings of their own. No text can forge one: none begins a line with `#`.
+    """
+    places = {layer: _places(layer, candidates, contents) for layer in REMEMBERED}
+    wishes = [place for place in places[SEMANTIC] if candidates[place].is_wish]
+    related = [place for place in places[SEMANTIC] if not candidates[place].is_wish]
+    sections = {PINNED: places[PINNED], WISHES: wishes, **places, SEMANTIC: related}
     parts = []
-    for layer in REMEMBERED:
+    for heading, chosen in sections.items():
         entries = [
             render_entry(candidates[place], contents[place], number=number, phrases=frame.phrases)
-            for number, place in enumerate(_places(layer, candidates, contents), start=1)
+            for number, place in enumerate(chosen, start=1)
         ]
         if entries:
-            parts.append("\n".join([frame.phrases.headings[layer], *entries]))
+            parts.append("\n".join([frame.phrases.headings[heading], *entries]))
     if not parts:
         return ""
     return "\n".join([f"<remembered-{frame.nonce}>", "\n\n".join(parts), f"</remembered-{frame.nonce}>"])
@@ -135,8 +232,18 @@ def render_entry(candidate: Candidate, content: Content, *, number: int, phrases
         date = candidate.created_at[:10]
         known = (date if _DATE.fullmatch(date) else "", label(candidate.role), label(candidate.author))
         said = f"[{' · '.join(part for part in known if part)}] "
+    since = _since(candidate, phrases) if candidate.layer in (PINNED, SEMANTIC) else ""
     relevance = "" if candidate.relevance is None else f" ({phrases.relevance}: {candidate.relevance:.2f})"
-    return f"{number}. {said}{one_line(text)}{relevance}"
+    return f"{number}. {said}{one_line(text)}{since}{relevance}"
+
+
+def _since(candidate: Candidate, phrases: Phrases) -> str:
+    try:
+        day = date.fromisoformat(candidate.created_at[:10])
+    except ValueError:
+        return ""
+    written = phrases.since.format(day=day.day, month=phrases.months[day.month - 1], year=day.year)
+    return f" ({written})"
 
 
 def check_nonce(prompt: Prompt, nonce: str, *, has_block: bool) -> None:

@@ -85,6 +85,7 @@ class ExtractedMemory:
     message_ids: tuple[UUID, ...]
     said_at: datetime
     is_trusted: bool
+    tags: tuple[str, ...] = ()
 
 
 def resolutions(
@@ -266,7 +267,7 @@ def _write(
         return "blocked"
     new = NewMemory(
         content=extracted.content, kind=extracted.kind, namespace=extracted.namespace, source=Source.EXTRACTION,
-        source_message_ids=extracted.message_ids, channel=channel, confidence=extracted.confidence,
+        source_message_ids=extracted.message_ids, channel=channel, confidence=extracted.confidence, tags=extracted.tags,
     )  # fmt: skip
     keys = [known.memory_id for known in resolution.about]
     rows = Memory.objects.of([actor.id]).select_related("actor__agent").in_bulk(keys)

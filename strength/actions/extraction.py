@@ -315,10 +315,13 @@ def _ask(run: ExtractionRun, session: Session, span: Span, piece: Slice) -> list
     earlier = earlier_lines(before, most_tokens=run.most_tokens, count=count)
     wishes = [("extract_only", topics.include), ("extract_without", topics.exclude)]
     comma = "、" if language == "ja" else ", "
+    rules = [prompt(name, language, topics=comma.join(named)) for name, named in wishes if named]
+    if len(piece.people) > 1:
+        rules.insert(0, prompt("extract_people", language, people=comma.join(piece.people)))
     data = complete_json(
         actor, Operation.EXTRACT, "extract", message_blocks(piece, earlier, language=language),
         answer_schema(span.strategies, topics), most=MOST_ITEMS,
-        topics="\n".join(prompt(name, language, topics=comma.join(named)) for name, named in wishes if named),
+        topics="\n".join(rules),
     )  # fmt: skip
     items = items_of(data, piece, strategies=span.strategies, topics=topics, language=language)
     return [
@@ -330,6 +333,7 @@ def _ask(run: ExtractionRun, session: Session, span: Span, piece: Slice) -> list
             message_ids=tuple(said.id for said in item.sources),
             said_at=min(item.said_at, run.now),  # a client's clock may be ahead
             is_trusted=all(said.is_trusted for said in item.sources),
+            tags=item.authors,
         )
         for item in items
     ]

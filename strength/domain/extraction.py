@@ -160,6 +160,12 @@ class Slice:
         """An assistant alone says nothing new about the user; extracting it would be a recall loop."""
         return any(line.said.is_users for line in self.lines)
 
+    @property
+    def people(self) -> tuple[str, ...]:
+        """Return the users who speak here by name."""
+        names = (label(line.said.author) for line in self.lines if line.said.is_users)
+        return tuple(dict.fromkeys(name for name in names if name))
+
 
 @dataclass(frozen=True)
 class Topics:
@@ -187,6 +193,13 @@ class Item:
     text: str = field(repr=False)
     confidence: float
     sources: tuple[SourceMessage, ...] = field(repr=False)
+
+    @property
+    def authors(self) -> tuple[str, ...]:
+        """Return the people who said it, by name."""
+        return tuple(
+            dict.fromkeys(name for said in self.sources if said.is_users and (name := label(said.author)))
+        )
 
     @property
     def said_at(self) -> datetime:
@@ -298,7 +311,10 @@ def _item(raw: Any, strategy: Strategy, piece: Slice, topics: Topics, language: 
     sure = confidence_of(raw.get("confidence"))
     if not is_storable(text, longest) or sure is None or not any(said.is_users for said in sources):
         return None
-    return Item(strategy, text, sure, sources) if topics.admit(text, _text(raw.get("topic"))) else None
+    item = Item(strategy, text, sure, sources)
+    if len(piece.people) > 1 and not any(name.casefold() in text.casefold() for name in item.authors):
+        item = replace(item, text=f"{', '.join(item.authors)}: {text}" if item.authors else text)
+    return item if topics.admit(text, _text(raw.get("topic"))) else None
 
 
 def is_storable(text: str, longest: int) -> bool:

@@ -56,9 +56,20 @@ def rows_of(response: Any) -> dict[str, Any]:
 
 @pytest.mark.parametrize("format", ["anthropic", "openai"])
 def test_it_shows_the_context_that_a_call_gets(boss: Client, hub: Hub, format: str) -> None:
-    told = run(boss, hub, session=str(hub.session.pk), format=format, max_tokens="3000", **{"as": "json"})
+    told = run(
+        boss,
+        hub,
+        session=str(hub.session.pk),
+        format=format,
+        max_tokens="3000",
+        include_clock="false",
+        **{"as": "json"},
+    )
     request = ContextRequest(
-        message=QUESTION, session=hub.session, format=format, options={"max_tokens": 3000}
+        message=QUESTION,
+        session=hub.session,
+        format=format,
+        options={"max_tokens": 3000, "include_clock": False},
     )
     tenant = tenant_for_reading(BY, hub.agent.pk, SECRET_USER)
     got = assemble_context(tenant=tenant, request=request, by=BY, now=NOW).assembly

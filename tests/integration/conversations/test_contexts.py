@@ -268,7 +268,10 @@ def test_embedder_away_degrades_and_words_go_on(client: APIClient, monkeypatch: 
 def test_unknown_agent_gets_a_plain_context_and_makes_nothing(client: APIClient) -> None:
     body = client.post(f"{API}/context", {"agent_id": "nobody", "message": "hello"}).json()
     assert body["receipt_id"] is None
-    assert body["messages"] == [{"role": "user", "content": "hello"}]
+    (message,) = body["messages"]
+    assert [block["text"][:6] for block in message["content"]] == ["(Now: ", "hello"]
+    plain = {"agent_id": "nobody", "message": "hello", "options": {"include_clock": False}}
+    assert client.post(f"{API}/context", plain).json()["messages"] == [{"role": "user", "content": "hello"}]
     assert client.get(f"{API}/agents/nobody").status_code == 404
 
 

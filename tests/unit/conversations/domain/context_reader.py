@@ -10,6 +10,8 @@ from typing import Any
 
 LAYER_OF_HEADING = {
     "## Pinned memories": "pinned",
+    "## The user's wishes": "wishes",
+    "## ユーザーの希望": "wishes",
     "## Related memories": "semantic",
     "## Earlier messages": "recall",
     "## Project memory": "project",
@@ -20,7 +22,7 @@ LAYER_OF_HEADING = {
     "## プロジェクトの記憶": "project",
     "## セッション要約": "session_summary",
 }
-BLOCK_ORDER = ["pinned", "semantic", "recall", "project", "session_summary"]
+BLOCK_ORDER = ["pinned", "wishes", "semantic", "recall", "project", "session_summary"]
 ENTRY = re.compile(r"(\d+)\. (\S.*)")
 SAID = re.compile(r"\[([^\[\]]+)\] (\S.*)")
 SCORE = re.compile(r"(.*) \((?:relevance|関連度): (-?\d+\.\d\d)\)")

@@ -13,6 +13,7 @@ from conversations.domain.layers import (
     REMEMBERED,
     SEMANTIC,
     SESSION_SUMMARY,
+    WISHES,
     WORKING,
     Candidate,
     Content,
@@ -47,7 +48,7 @@ def test_every_layer_gives_way_in_the_end() -> None:
 
 def test_every_remembered_layer_has_a_heading_in_every_language() -> None:
     assert {*REMEMBERED, WORKING} == set(PRECEDENCE)
-    assert all(set(phrases.headings) == set(REMEMBERED) for phrases in PHRASES.values())
+    assert all(set(phrases.headings) == {*REMEMBERED, WISHES} for phrases in PHRASES.values())
 
 
 def test_a_share_never_breaks_a_floor() -> None:

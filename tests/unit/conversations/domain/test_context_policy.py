@@ -35,7 +35,8 @@ def test_call_options_are_those_of_the_interface() -> None:
     limits = {"working_memory_limit", "semantic_memory_limit", "recall_limit"}
     limits |= {"max_tokens", "token_safety_margin"}
     switches = {
-        f"include_{name}" for name in ("semantic_memory", "session_summary", "recall", "project", "pinned")
+        f"include_{name}"
+        for name in ("semantic_memory", "session_summary", "recall", "project", "pinned", "clock")
     }
 
     assert limits | switches | {"memory_placement", "cache"} == CALL_OPTIONS

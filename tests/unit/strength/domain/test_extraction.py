@@ -269,3 +269,33 @@ def test_citations_and_confidences() -> None:
     messages = [said(1), said(2)]
     assert cited(messages, [2, 2, 9, "1"]) == (messages[1],)
     assert [confidence_of(value) for value in (0, 1, 0.5, None)] == [0.0, 1.0, 0.5, None]
+
+
+def one_fact(text: str, sources: list[int], *messages: SourceMessage) -> Any:
+    data = {"facts": [{"text": text, "sources": sources, "confidence": 0.9}]}
+    (item,) = items_of(
+        data, sliced(*messages), strategies=[Strategy.SEMANTIC], topics=Topics(), language="en"
+    )
+    return item
+
+
+def test_facts_of_several_people_name_whom_they_are_of() -> None:
+    alice, bob = said(1, "I like tea.", author="alice"), said(2, "I do not.", author="bob")
+
+    assert sliced(alice, bob, said(3, users=False, author="kana")).people == ("alice", "bob")
+    assert one_fact("Alice likes tea.", [1], alice, bob).text == "Alice likes tea."
+    named = one_fact("The user likes tea.", [1], alice, bob)
+    assert (named.text, named.authors) == ("alice: The user likes tea.", ("alice",))
+    assert one_fact("They differ about tea.", [1, 2], alice, bob).text == "alice, bob: They differ about tea."
+
+
+def test_facts_of_one_person_stay_as_they_are() -> None:
+    item = one_fact("The user likes tea.", [1], said(1, author="alice"), said(2, author="alice"))
+
+    assert (item.text, item.authors) == ("The user likes tea.", ("alice",))
+
+
+def test_facts_of_somebody_without_a_name_stay_as_they_are() -> None:
+    item = one_fact("The user likes tea.", [1], said(1), said(2, author="alice"), said(3, author="bob"))
+
+    assert (item.text, item.authors) == ("The user likes tea.", ())
