@@ -12,7 +12,15 @@ from urllib.parse import parse_qs, unquote, urlsplit
 from memoryhub.llm.config import read_choice, read_key, read_url, read_value
 from memoryhub.llm.errors import ConfigurationError
 
-EMBEDDING_PROVIDERS = ("hashing", "openai", "azure", "sentence-transformers", "fastembed")
+EMBEDDING_PROVIDERS = (
+    "hashing",
+    "openai",
+    "azure",
+    "sentence-transformers",
+    "fastembed",
+    "universal-sentence-encoder",
+)
+WITHOUT_MODELS = ("hashing", "universal-sentence-encoder")
 
 MAX_DIMENSION = 16_000
 """What pgvector's `halfvec` can hold."""
@@ -66,9 +74,9 @@ class EmbeddingConfig:
             return replace(config, base_url=base_url, api_key=api_key)
         if provider == "azure":
             return _with_azure(config, environ)
-        if provider == "hashing" and model:
+        if provider in WITHOUT_MODELS and model:
             raise ConfigurationError(
-                "MEMORYHUB_EMBEDDING_MODEL is set, but the provider 'hashing' has no models. "
+                f"MEMORYHUB_EMBEDDING_MODEL is set, but the provider {provider!r} has no models. "
                 "Remove it, or set MEMORYHUB_EMBEDDING_PROVIDER to the provider of that model."
             )
         return config

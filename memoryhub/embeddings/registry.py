@@ -20,9 +20,10 @@ EMBEDDING_PROVIDERS = {
     "azure": "memoryhub.embeddings.openai.AzureProvider",
     "sentence-transformers": "memoryhub.embeddings.local.SentenceTransformersProvider",
     "fastembed": "memoryhub.embeddings.local.FastEmbedProvider",
+    "universal-sentence-encoder": "memoryhub.embeddings.local.UniversalSentenceEncoderProvider",
 }
 
-WITHOUT_KEY = ("hashing", "sentence-transformers", "fastembed")
+WITHOUT_KEY = ("hashing", "sentence-transformers", "fastembed", "universal-sentence-encoder")
 """Providers that any installation can build from a model name and a dimension."""
 
 _lock = threading.Lock()

