@@ -65,6 +65,7 @@ from scoring import (
     paragraph_scorers,
     ranked,
     reached,
+    reliability,
 )
 
 if TYPE_CHECKING:
@@ -150,11 +151,22 @@ def fill(dataset: Dataset, collection: Collection, tick: Tick) -> Filled:
         for group in collection.groups:
             rows.update(_store_session(actor, collection, group)[1])
             tick(len(group.texts))
-        vectors = _stored_vectors(MessageIndex, actor, collection, rows)
     else:
         rows = dict(_store_memories(actor, collection, tick))
-        vectors = _stored_vectors(MemoryIndex, actor, collection, rows)
+    _embed_waiting()
+    index = MessageIndex if dataset.kind == "conversations" else MemoryIndex
+    vectors = _stored_vectors(index, actor, collection, rows)
     return Filled(dataset, collection, actor, {str(key): name for key, name in rows.items()}, vectors)
+
+
+def _embed_waiting() -> None:
+    """Do what a worker does for a remote embedder: embed what has no vector, and measure its space once."""
+    from memoryhub.embeddings import reembed
+    from memoryhub.embeddings.spaces import active_space, calibrate_when_due
+
+    space = active_space()
+    reembed.fill(space, source=space, batch_size=BATCH, progress=lambda count: None)
+    calibrate_when_due(space)
 
 
 def _store_session(actor: "Actor", collection: Collection, group: Group) -> tuple["Session", dict[UUID, str]]:
@@ -244,6 +256,8 @@ class Measured:
     evidence: dict[str, list[float]] = field(default_factory=dict)
     unanswerable: dict[str, list[float]] = field(default_factory=dict)
     off_topic: dict[str, list[float]] = field(default_factory=dict)
+    shown: list[tuple[float, bool]] = field(default_factory=list)
+    """Relevance of each text that we found, and whether it was right."""
 
     def add(self, method: str, asked: Asked) -> None:
         """Add one question's ranking."""
@@ -278,6 +292,8 @@ def _ask(measured: Measured, filled: Filled, scorers: Mapping[str, Scorer], ques
         right = max((relevances.get(name, 0.0) for name in question.evidence), default=0.0)
         measured.evidence.setdefault(method, []).append(right)
         measured.best.setdefault(method, []).append(max(relevances.values(), default=0.0))
+        if method == OURS:
+            measured.shown += [(value, name in question.evidence) for name, value in relevances.items()]
     names = [text.id for text in filled.collection.texts]
     # A plain search knows nothing of turns, but whoever asks it may put them before the message.
     text = " ".join([*(turn.content for turn in question.turns), question.text])
@@ -413,6 +429,7 @@ def report(dataset: Dataset, measured: Measured) -> dict[str, Any]:
             for kind, by_method in relevances.items()
             if by_method
         },
+        "calibration": reliability(measured.shown),
         "auc": {
             method: auc(measured.best[method], values) for method, values in measured.unanswerable.items()
         },
@@ -466,6 +483,12 @@ def show(result: Mapping[str, Any], console: Console) -> None:
         if data["collections"] > 1:
             console.print(_collection_table(data["methods"]))
         console.print(_floor_table(data["floors"], data["auc"]))
+        bins = "; ".join(
+            f"{said:.2f}: {held:.2f} of {count}" for count, said, held in data["calibration"]["bins"]
+        )
+        console.print(
+            f"Calibration error {data['calibration']['error']:.3f} (relevance: share that is right): {bins}"
+        )
         if "messages" in data:
             console.print(_message_table(data["messages"]))
     if any("contexts" in data for data in result["datasets"]):

@@ -314,6 +314,17 @@ def test_auc_counts_equals_half(scoring: ModuleType) -> None:
     assert scoring.auc([0.9, 0.5], [0.5, 0.1]) == pytest.approx(7 / 8)
 
 
+def test_reliability_compares_what_was_shown_with_what_was_right(scoring: ModuleType) -> None:
+    shown = [(0.05, False), (0.85, True), (0.85, True), (0.85, False), (1.0, True)]
+
+    found = scoring.reliability(shown)
+
+    assert found["bins"] == [
+        (1, pytest.approx(0.05), 0), (3, pytest.approx(0.85), pytest.approx(2 / 3)), (1, 1, 1)]  # fmt: skip
+    assert found["error"] == pytest.approx((0.05 + 3 * (0.85 - 2 / 3) + 0) / 5)
+    assert scoring.reliability([])["error"] == 0
+
+
 def test_texts_are_taken_in_order_where_they_still_fit(scoring: ModuleType) -> None:
     assert scoring.fitting({"a": 3, "b": 9, "c": 2, "d": 1}, ["a", "b", "c", "d"], 5) == ("a", "c")
 
