@@ -14,7 +14,7 @@ _OFFSET_UNKNOWN: Final = ("z", "-00:00", "-0000", "-00")
 
 @cache
 def _known() -> frozenset[str]:
-    return frozenset(available_timezones() | {"UTC"})
+    return frozenset(available_timezones() | {"UTC"}) - {"localtime"}
 
 
 def is_zone(name: object) -> bool:

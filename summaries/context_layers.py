@@ -38,21 +38,25 @@ FLOOR: Final = 0.15
 """Share of the message's possible word score below which a section is no answer."""
 
 
-LABELS: Final[Mapping[str, Mapping[tuple[bool, bool], str]]] = {
+LABELS: Final[Mapping[str, Mapping[tuple[bool, str], str]]] = {
     "en": {
-        (True, False): "",
-        (True, True): "(Sentences taken from the conversation as they were said.)",
-        (False, False): "(Of the conversation before, of {day}.)",
-        (False, True): "(Of the conversation before, of {day}: sentences as they were said.)",
+        (True, Generator.LLM): "",
+        (True, Generator.EXTRACTIVE): "(Sentences taken from the conversation as they were said.)",
+        (True, Generator.PERSON): "(Written by a person.)",
+        (False, Generator.LLM): "(Of the conversation before, of {day}.)",
+        (False, Generator.EXTRACTIVE): "(Of the conversation before, of {day}: sentences as they were said.)",
+        (False, Generator.PERSON): "(Of the conversation before, of {day}; written by a person.)",
     },
     "ja": {
-        (True, False): "",
-        (True, True): "（会話から抜き出した発言）",
-        (False, False): "（前回の会話、{day}）",
-        (False, True): "（前回の会話、{day}。会話から抜き出した発言）",
+        (True, Generator.LLM): "",
+        (True, Generator.EXTRACTIVE): "（会話から抜き出した発言）",
+        (True, Generator.PERSON): "（人が書いた要約）",
+        (False, Generator.LLM): "（前回の会話、{day}）",
+        (False, Generator.EXTRACTIVE): "（前回の会話、{day}。会話から抜き出した発言）",
+        (False, Generator.PERSON): "（前回の会話、{day}。人が書いた要約）",
     },
 }
-"""First line of a summary by language, whether it is of this session, and whether it is of excerpts."""
+"""First line of a summary by language, whether it is of this session, and its origin."""
 
 
 def session_summary(request: LayerRequest) -> LayerResult:
@@ -64,11 +68,13 @@ def session_summary(request: LayerRequest) -> LayerResult:
     summary = rows.with_end_offset().first()
     if summary is None:
         return LayerResult()
+    # What somebody edited before summaries said so is locked, and no excerpts any more.
+    is_edited = summary.locked and summary.generator == Generator.EXTRACTIVE
     text = introduced(
         summary.text,
         language=request.tenant.agent.language if request.tenant.agent else "en",
         is_own=request.session is not None and summary.session_id == request.session.pk,
-        is_excerpts=summary.generator == Generator.EXTRACTIVE and not summary.locked,
+        generator=Generator.PERSON if is_edited else summary.generator,
         ended_at=summary.local_end(zone_of(request.tenant.agent, request.tenant.actor)),
     )
     candidate = Candidate(
@@ -80,9 +86,9 @@ def session_summary(request: LayerRequest) -> LayerResult:
     return LayerResult((candidate,))
 
 
-def introduced(text: str, *, language: str, is_own: bool, is_excerpts: bool, ended_at: datetime) -> str:
-    """Return a summary below a line that tells if it is of another session, or of excerpts."""
-    line = LABELS.get(language, LABELS["en"])[is_own, is_excerpts]
+def introduced(text: str, *, language: str, is_own: bool, generator: str, ended_at: datetime) -> str:
+    """Return a summary below a line that tells if it is of another session, of excerpts, or by a person."""
+    line = LABELS.get(language, LABELS["en"])[is_own, generator]
     return f"{line.format(day=f'{ended_at:%Y-%m-%d}')}\n{text}" if line else text
 
 

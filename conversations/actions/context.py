@@ -21,7 +21,7 @@ from prometheus_client import Counter, Histogram
 
 from conversations.domain.assembly import Assembly, AssemblyRequest, Metadata, assemble
 from conversations.domain.formats import Format, split_system
-from conversations.domain.layers import PROJECT, SESSION_SUMMARY, Language, LayerResult
+from conversations.domain.layers import PROJECT, SESSION_SUMMARY, WORKING, Language, LayerResult
 from conversations.domain.policy import ContextPolicy
 from conversations.domain.prompt import NonceCollision
 from conversations.models import Message, Receipt, Session
@@ -306,7 +306,8 @@ def _gaps(
         EMBEDDER: layer_request.query.degraded,
         SESSION_SUMMARY: request.session is not None
         and policy.include_session_summary
-        and SESSION_SUMMARY not in offered,
+        and SESSION_SUMMARY not in offered
+        and WORKING in offered,  # to somebody new there is nothing to summarise
         PROJECT: is_named and layer_request.project and policy.include_project and PROJECT not in offered,
     }
     return tuple(name for name, is_missing in gaps.items() if is_missing)

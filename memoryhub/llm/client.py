@@ -178,7 +178,7 @@ def complete_json(
         messages=(ChatMessage("user", fenced(blocks, fence)),),
         max_output_tokens=max_output_tokens,
         deadline_seconds=deadline_seconds,
-        system=prompt(name, actor.agent.language, fence=fence, **values),
+        system=prompt(name, actor.agent.language, **values),
         json_schema=schema,
     )
     return complete(request, actor=actor).data

@@ -2,7 +2,8 @@
 
 The files are `templates/prompts/<language>/<name>.txt`; `$name` is a placeholder. Text of users and documents is never
 put into a prompt as it is: `fenced` puts it between two lines that hold a random text (the fence), and the prompt
-tells the model that such text is data.
+tells the model that such text is data. The fence itself stands in the user's message alone, so that the instructions
+are the same in every call and providers can cache them.
 """
 
 from collections.abc import Mapping

@@ -194,7 +194,7 @@ def _ask(actor: Actor, masked: str, history: list[ChatMessage], share: int) -> s
         messages=(ChatMessage("user", fenced({"document": masked}, fence)), *history),
         max_output_tokens=3 * share + 1_000,
         deadline_seconds=CALL_SECONDS,
-        system=prompt("compact", actor.agent.language, fence=fence, **length_limits(share)),
+        system=prompt("compact", actor.agent.language, **length_limits(share)),
     )
     return cleaned_answer(fence, complete(request, actor=actor).text)
 

@@ -313,7 +313,7 @@ def _predict_by_model(request: RoutingRequest, policy: ProjectPolicy) -> tuple[P
             messages=(ChatMessage("user", fenced(blocks, fence)),),
             max_output_tokens=OUTPUT_TOKENS,
             deadline_seconds=policy.routing_deadline_seconds,
-            system=prompt("route", request.actor.agent.language, fence=fence),
+            system=prompt("route", request.actor.agent.language),
             json_schema=answer_schema(),
         ),
         actor=request.actor,

@@ -29,15 +29,18 @@ from memoryhub.auth.tenancy import UnknownRow, hold
 from memoryhub.jobs.context import JobContext, Writes
 from memoryhub.jobs.domain import FIRST_PAUSE_SECONDS, Postponed
 from memoryhub.jobs.queue import enqueue_triggered
+from memoryhub.llm.client import CONTENT_REFUSED
+from memoryhub.llm.errors import ProviderRejected
 from memoryhub.tenancy.domain import Trust
 from memoryhub.tenancy.policies import effective_policy, zone_of
-from summaries.actions.summarizers import Summarizer, summarize_call, summarizer_for
+from summaries.actions.summarizers import ExtractiveSummarizer, Summarizer, summarize_call, summarizer_for
 from summaries.domain.policy import SummaryPolicy
 from summaries.domain.summaries import (
     VISIBLE_CHARACTER,
     Call,
     Draft,
     Extent,
+    Generator,
     SpokenMessage,
     Trigger,
     Verb,
@@ -134,6 +137,8 @@ def _base_of(summary: Summary | None) -> tuple[UUID | None, int]:
 def summarize(*, job: JobContext, now: datetime) -> Writes | None:
     """Summarise the session of a job's payload if that is due; return the function that writes it.
 
+    Where the model refuses the conversation, sentences are chosen from it.
+
     Raises ProviderError, and Postponed where one attempt has not enough time for all calls.
     """
     began = time.monotonic()
@@ -141,7 +146,14 @@ def summarize(*, job: JobContext, now: datetime) -> Writes | None:
     if state is None or state.trigger is None:
         return None
     summarizer = summarizer_for(state.session.actor, state.policy)
-    draft = _summarize_all(job, state, summarizer, now)
+    try:
+        draft = _summarize_all(job, state, summarizer, now)
+    except ProviderRejected as error:
+        if error.code != CONTENT_REFUSED:
+            raise
+        log.warning("the model refused; sentences are chosen", extra={"job": str(job.id)})
+        summarizer = ExtractiveSummarizer(state.session.actor, state.policy)
+        draft = _summarize_all(job, state, summarizer, now)
     if not draft.text:
         return None
     return lambda: _store(job, state, draft, summarizer, seconds=time.monotonic() - began, now=now)
@@ -346,6 +358,7 @@ def edit_summary(
         return summary
     if is_new_text:
         summary.text = values["text"]
+        summary.generator, summary.model = Generator.PERSON, ""
         if by.kind is PrincipalKind.CURATOR:
             summary.trust = Trust.TRUSTED
         elif not by.is_trusted:

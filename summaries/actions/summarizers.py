@@ -110,7 +110,7 @@ class LLMSummarizer(Summarizer):
         super().__init__(actor, policy, task=task)
         self.counter = counter_in_use(Operation.SUMMARIZE)
         fence = _new_fence()
-        prompt_tokens = self.count(self._instructions(fence, policy.summary_output_limit))
+        prompt_tokens = self.count(self._instructions(policy.summary_output_limit))
         fence_tokens = self.count(fenced_material(Call(previous=" ", lines=(), messages=()), fence))
         request_tokens = self.counter.factors.per_request + 2 * self.counter.factors.per_message
         self.limits = Limits.of(policy, overhead=prompt_tokens + fence_tokens + request_tokens + SEAMS)
@@ -129,7 +129,7 @@ class LLMSummarizer(Summarizer):
             messages=(ChatMessage("user", fenced_material(call, fence)),),
             max_output_tokens=self.limits.output,
             deadline_seconds=deadline_seconds,
-            system=self._instructions(fence, self.limits.output >> shorter),
+            system=self._instructions(self.limits.output >> shorter),
         )
         completion = complete(request, actor=self.actor)
         answer = cleaned_answer(fence, completion.text)
@@ -137,8 +137,8 @@ class LLMSummarizer(Summarizer):
             raise BadAnswer("The model answered with nothing that could be kept.", code="empty_answer")
         return SummaryText(answer, completion.model)
 
-    def _instructions(self, fence: str, output_tokens: int) -> str:
-        return prompt(self.task, self.language, fence=fence, **length_limits(output_tokens))
+    def _instructions(self, output_tokens: int) -> str:
+        return prompt(self.task, self.language, **length_limits(output_tokens))
 
 
 def _new_fence() -> str:

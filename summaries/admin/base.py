@@ -195,7 +195,11 @@ SUMMARY_VERBS: Final[Words] = {
     Verb.UNLOCK: _("unlocked"),
     Verb.RESTORE: _("restored"),
 }
-GENERATORS: Final[Words] = {Generator.LLM: _("model"), Generator.EXTRACTIVE: _("extracted sentences")}
+GENERATORS: Final[Words] = {
+    Generator.LLM: _("model"),
+    Generator.EXTRACTIVE: _("extracted sentences"),
+    Generator.PERSON: _("a person"),
+}
 EVENTS: Final[Words] = {
     EventKind.READ: _("read"),
     EventKind.ROUTE: _("routed"),

@@ -35,10 +35,11 @@ Spelt out, since the classes of PostgreSQL depend on the database's locale."""
 
 
 class Generator(StrEnum):
-    """Origin of a text: a language model, or sentences taken from the conversation."""
+    """Origin of a text: a language model, sentences taken from the conversation, or a person who wrote it."""
 
     LLM = "llm"
     EXTRACTIVE = "extractive"
+    PERSON = "person"
 
 
 class Verb(StrEnum):

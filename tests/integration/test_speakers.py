@@ -36,7 +36,7 @@ def test_chat_names_who_writes(client: APIClient, llm: LLMServer) -> None:
     *_, asked = [each for each in llm.asked if each.schema is None]
     assert "[mika] Friday?" in asked.text
     assert "[ken] I am against Friday." in asked.text
-    assert asked.text.endswith("(All that follows is by mika.)\nWho is against Friday?")
+    assert asked.text.endswith("(The rest is by mika.)\nWho is against Friday?")
 
 
 def test_chat_of_one_person_has_no_names(client: APIClient, llm: LLMServer) -> None:

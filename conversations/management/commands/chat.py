@@ -49,6 +49,7 @@ class Command(BaseCommand):
         actor = actor_for_writing(BY, options["agent"], options["user"], now=datetime.now(UTC))
         self.session_id: UUID | None = options["session"]
         self.last: ChatTurn | None = None
+        self.is_unanswered = False
         if sys.stdin.isatty():
             self.stdout.write(COMMANDS)
         for line in self._lines():
@@ -62,6 +63,8 @@ class Command(BaseCommand):
                 self._answer(actor, line, with_memory=not options["no_memory"])
         if self.session_id:
             self.stdout.write(f"Go on with --session {self.session_id}")
+        if self.is_unanswered:
+            raise CommandError("The last message has no answer.")
 
     def _lines(self) -> Iterator[str]:
         while True:
@@ -88,10 +91,12 @@ class Command(BaseCommand):
             channel="terminal",
             with_memory=with_memory,
         )
+        self.is_unanswered = True
         try:
             prepared = prepare_turn(actor=actor, question=question, by=BY, now=datetime.now(UTC))
             self.session_id = question.session_id
             self.last = asyncio.run(self._write(prepared))
+            self.is_unanswered = False
         except KeyboardInterrupt:
             self.stderr.write("\nNot waited for; the message is kept.")
         except (SessionTaken, UnknownRow) as error:

@@ -221,6 +221,12 @@ def test_memory_is_not_marked_by_a_reading_key(client: APIClient) -> None:
 # X10
 
 
+def test_somebody_new_misses_nothing(client: APIClient) -> None:
+    session = client.post(f"{API}/sessions", NAMES).json()["id"]
+
+    assert context(client, session_id=session)["metadata"]["degraded"] == []
+
+
 def test_missing_layers_are_named(client: APIClient) -> None:
     session = talk(client, "hello", "hi")
     assert context(client, session_id=session)["metadata"]["degraded"] == ["session_summary"]

@@ -354,7 +354,7 @@ def test_poison_from_an_untrusted_channel_becomes_no_memory(
             ]})  # fmt: skip
         fence = asked.text.split("\n")[0].split()[-1].rstrip(">")
         fences.add(fence)
-        assert fence in asked.system and asked.text.count(fence) in (2, 4)
+        assert fence not in asked.system and asked.text.count(fence) in (2, 4)
         lines = [line for line in asked.text.splitlines() if line.startswith("[")]
         drawn = [
             item(line.partition("user: ")[2][:900], n, confidence=1.0) for n, line in enumerate(lines, 1)

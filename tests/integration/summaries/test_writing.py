@@ -205,9 +205,18 @@ def test_what_was_written_before_an_edit_is_not_gone_on_from(talk: Talk, llm: LL
     assert seqs_in([asked.text for asked in llm.asked]) == list(range(21, 41))
 
 
-@pytest.mark.parametrize(
-    "failure", ["429", "529", "retry_after_3600", "cut_stream", "refusal", "html", "empty", "500"]
-)
+def test_a_refused_conversation_is_summarised_by_its_sentences(talk: Talk, llm: LLMServer) -> None:
+    talk.say_many(20)
+    llm.answer(Reply("Partial text of", failure="refusal"))
+
+    assert talk.summarize().state == "done"
+    summary = talk.summary
+    assert summary is not None
+    assert (summary.generator, summary.model, summary.message_count) == ("extractive", "", 20)
+    assert "Otaru" in summary.text and "Partial" not in summary.text
+
+
+@pytest.mark.parametrize("failure", ["429", "529", "retry_after_3600", "cut_stream", "html", "empty", "500"])
 def test_a_model_that_fails_leaves_nothing_and_the_job_says_so(
     talk: Talk, llm: LLMServer, failure: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -263,7 +272,7 @@ def test_poison_stays_within_its_line_and_its_fence(llm: LLMServer) -> None:
     opening, *lines, closing = asked.text.splitlines()
     assert opening.startswith("<conversation ") and closing == f"</{opening[1:]}"
     fence = opening.removeprefix("<conversation ").removesuffix(">")
-    assert len(fence) == 16 and fence in asked.system
+    assert len(fence) == 16 and fence not in asked.system
     assert len(lines) == 20 and all(line.startswith("[") for line in lines)
     assert asked.text.count(fence) == 2 and not any(text in asked.system for text in POISON)
 

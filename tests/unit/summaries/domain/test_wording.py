@@ -33,27 +33,35 @@ def test_an_answer_is_kept_without_fences_and_without_what_nobody_sees() -> None
 
 @pytest.mark.parametrize("language", LANGUAGES)
 @pytest.mark.parametrize("task", ["summarize", "digest"])
-def test_prompts_are_small_and_name_fence_and_length(language: str, task: str) -> None:
-    text = prompt(task, language, fence="f00", **length_limits(500))
-    assert "f00" in text and ("250" in text or "300" in text) and "$" not in text
+def test_prompts_are_small_and_the_same_in_every_call_and_name_the_length(language: str, task: str) -> None:
+    text = prompt(task, language, **length_limits(500))
+    assert ("250" in text or "300" in text) and "$" not in text
     assert counter_for("claude").count(text) < 260, "a call of 500 tokens must have room for messages"
 
 
 @pytest.mark.parametrize(
-    ("language", "is_own", "is_excerpts", "line"),
+    ("language", "is_own", "generator", "line"),
     [
-        ("en", True, False, None),
-        ("en", True, True, "(Sentences taken from the conversation as they were said.)"),
-        ("en", False, False, "(Of the conversation before, of 2026-03-01.)"),
-        ("en", False, True, "(Of the conversation before, of 2026-03-01: sentences as they were said.)"),
-        ("ja", True, True, "（会話から抜き出した発言）"),
-        ("ja", False, False, "（前回の会話、2026-03-01）"),
-        ("ja", False, True, "（前回の会話、2026-03-01。会話から抜き出した発言）"),
-        ("fr", True, True, "(Sentences taken from the conversation as they were said.)"),
+        ("en", True, "llm", None),
+        ("en", True, "extractive", "(Sentences taken from the conversation as they were said.)"),
+        ("en", False, "llm", "(Of the conversation before, of 2026-03-01.)"),
+        (
+            "en",
+            False,
+            "extractive",
+            "(Of the conversation before, of 2026-03-01: sentences as they were said.)",
+        ),
+        ("ja", True, "extractive", "（会話から抜き出した発言）"),
+        ("ja", False, "llm", "（前回の会話、2026-03-01）"),
+        ("ja", False, "extractive", "（前回の会話、2026-03-01。会話から抜き出した発言）"),
+        ("en", True, "person", "(Written by a person.)"),
+        ("en", False, "person", "(Of the conversation before, of 2026-03-01; written by a person.)"),
+        ("ja", False, "person", "（前回の会話、2026-03-01。人が書いた要約）"),
+        ("fr", True, "extractive", "(Sentences taken from the conversation as they were said.)"),
     ],
 )
 def test_a_context_says_whose_summary_it_is_and_what_kind(
-    language: str, is_own: bool, is_excerpts: bool, line: str | None
+    language: str, is_own: bool, generator: str, line: str | None
 ) -> None:
-    text = introduced("text", language=language, is_own=is_own, is_excerpts=is_excerpts, ended_at=ENDED)
+    text = introduced("text", language=language, is_own=is_own, generator=generator, ended_at=ENDED)
     assert text == (f"{line}\ntext" if line else "text")
