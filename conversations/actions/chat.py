@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Any, Final
 from uuid import UUID
 
@@ -26,6 +27,7 @@ from memoryhub.auth.domain import Principal
 from memoryhub.auth.tenancy import Tenant, hold, seen_by
 from memoryhub.db_pool import Stream, limit_concurrency, return_connection, run_in_background, run_in_thread
 from memoryhub.errors import DomainError
+from memoryhub.llm.answers import TruncatedAnswer
 from memoryhub.llm.client import complete, llm_provider, stream
 from memoryhub.llm.errors import ProviderError
 from memoryhub.llm.types import ChatMessage, Completion, CompletionRequest, Delta, Operation
@@ -150,19 +152,27 @@ async def _answer(prepared: PreparedTurn, by: Principal, pieces: Stream[Delta | 
                 pieces.put(piece)
             else:
                 pieces.put(await run_in_thread(_store_with_retries, prepared.turn, piece, by))
+    except TruncatedAnswer as error:
+        # The user has read it.
+        store = partial(_store_with_retries, truncated=True)
+        pieces.put(await run_in_thread(store, prepared.turn, error.partial, by))
     except ProviderError as error:
         pieces.put(await run_in_thread(store_failure, turn=prepared.turn, error=error, now=datetime.now(UTC)))
 
 
-def _store_with_retries(turn: ChatTurn, completion: Completion, by: Principal) -> ChatTurn:
+def _store_with_retries(
+    turn: ChatTurn, completion: Completion, by: Principal, *, truncated: bool = False
+) -> ChatTurn:
     """Store an answer; it was paid for, so a database that is busy or down is tried several times."""
     for _ in range(STORE_RETRIES):
         try:
-            return store_answer(turn=turn, completion=completion, by=by, now=datetime.now(UTC))
+            return store_answer(
+                turn=turn, completion=completion, by=by, now=datetime.now(UTC), truncated=truncated
+            )
         except OperationalError:
             return_connection()
             time.sleep(STORE_RETRY_SECONDS)
-    return store_answer(turn=turn, completion=completion, by=by, now=datetime.now(UTC))
+    return store_answer(turn=turn, completion=completion, by=by, now=datetime.now(UTC), truncated=truncated)
 
 
 def key_is_used(*, key: str, by: Principal) -> bool:
@@ -298,13 +308,18 @@ def _request(
 
 
 @transaction.atomic
-def store_answer(*, turn: ChatTurn, completion: Completion, by: Principal, now: datetime) -> ChatTurn:
-    """Store a whole answer at the end of the session. Raises TurnSuperseded, UnknownRow."""
+def store_answer(
+    *, turn: ChatTurn, completion: Completion, by: Principal, now: datetime, truncated: bool = False
+) -> ChatTurn:
+    """Store an answer at the end of the session, marked if it was cut. Raises TurnSuperseded, UnknownRow."""
+    mark = {"truncated": True} if truncated else {}
     sessions = Session.objects.select_related("actor__agent")
     stored = add_messages(
         session=sessions.get(actor_id=turn.actor_id, pk=turn.session_id),
         batch=[
-            NewMessage(role=Role.ASSISTANT, content=completion.text, metadata={"model": completion.model})
+            NewMessage(
+                role=Role.ASSISTANT, content=completion.text, metadata={"model": completion.model, **mark}
+            )
         ],
         by=by,
         now=now,

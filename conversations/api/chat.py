@@ -109,8 +109,9 @@ class ChatOut(serializers.Serializer):
 
 
 def turn_as_json(turn: ChatTurn) -> dict[str, Any]:
+    is_cut = turn.answer is not None and "truncated" in turn.answer.metadata
     return {
-        "status": "ok",
+        "status": "truncated" if is_cut else "ok",
         "model": turn.model,
         "text": turn.answer.content if turn.answer else "",
         "session_id": turn.session_id,

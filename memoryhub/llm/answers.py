@@ -98,20 +98,37 @@ class Draft:
         return piece
 
 
+class TruncatedAnswer(BadAnswer):
+    """The answer reached its greatest length; `partial` is what was written, for whoever was shown it already."""
+
+    def __init__(self, message: str, *, partial: Completion) -> None:
+        super().__init__(message, code="truncated", permanent=True)
+        self.partial = partial
+
+
 def completion(draft: Draft, request: CompletionRequest, *, model: str) -> Completion:
-    """Return the finished, validated answer. Raises ProviderRejected for a refusal, BadAnswer for what is none."""
+    """Return the finished, validated answer.
+
+    Raises ProviderRejected for a refusal, TruncatedAnswer, and BadAnswer for what else is none.
+    """
     if draft.refused or draft.stop is Stop.REFUSED:
         raise ProviderRejected("The provider refuses to answer.", code="refused")
     if draft.stop is Stop.TRUNCATED:
-        raise BadAnswer(
-            "The provider's answer was cut at its greatest length.", code="truncated", permanent=True
-        )
+        message = "The provider's answer was cut at its greatest length."
+        if not "".join(draft.pieces).strip():
+            raise BadAnswer(message, code="truncated", permanent=True)
+        raise TruncatedAnswer(message, partial=_completion(draft, request, model, None))
     if draft.stop is not Stop.FINISHED:
         raise BadAnswer("The provider's answer is not finished.", code="unfinished")
     text = "".join(draft.pieces)
     if not text.strip():
         raise BadAnswer("The provider's answer is empty.", code="empty")
     data = None if request.json_schema is None else document_in(text, request.json_schema)
+    return _completion(draft, request, model, data)
+
+
+def _completion(draft: Draft, request: CompletionRequest, model: str, data: Any) -> Completion:
+    text = "".join(draft.pieces)
     counter, name = counter_for(model), draft.model
     is_name = isinstance(name, str) and 0 < len(name) <= MAX_MODEL_CHARS and name.isprintable()
     read, written = draft.input_tokens, draft.output_tokens

@@ -305,7 +305,7 @@ def test_a_streamed_answer_comes_in_pieces_and_is_stored(web: Web, llm: LLMServe
     assert set(done) == set(told(ask(client)))
 
 
-@pytest.mark.parametrize("failure", ["cut_stream", "dropped", "overload_in_stream", "refusal", "max_tokens"])
+@pytest.mark.parametrize("failure", ["cut_stream", "dropped", "overload_in_stream", "refusal"])
 def test_a_broken_stream_ends_in_an_error_and_stores_nothing_partial(
     failure: str, web: Web, llm: LLMServer
 ) -> None:
@@ -316,6 +316,28 @@ def test_a_broken_stream_ends_in_an_error_and_stores_nothing_partial(
     assert (name, problem["code"], problem["status"]) == ("error", "llm_failed", 502)
     assert spoken(problem["session_id"]) == [("user", "What tea do I like?")]
     assert ChatTurn.objects.get().state == "failed"
+
+
+def test_a_cut_stream_that_the_user_has_read_is_kept_and_marked(web: Web, llm: LLMServer) -> None:
+    client = client_with_key()
+    llm.answer(Reply("Half an answer that is long enough to be cut", failure="max_tokens"))
+
+    name, done = stream(web, client)[-1]
+
+    assert (name, done["status"]) == ("done", "truncated")
+    assert "Half an answer".startswith(done["text"][:8]) and done["text"]
+    assert spoken(done["session_id"])[1] == ("assistant", done["text"])
+    answer = Message.objects.get(role="assistant")
+    assert answer.metadata["truncated"] is True
+    assert ChatTurn.objects.get().state == "answered"
+
+
+def test_a_stream_that_is_cut_before_its_first_word_fails(web: Web, llm: LLMServer) -> None:
+    client = client_with_key()
+    llm.answer(Reply("  ", failure="max_tokens"))
+
+    name, problem = stream(web, client)[-1]
+    assert (name, problem["reason"]) == ("error", "truncated")
 
 
 def test_a_stream_that_cannot_begin_is_a_plain_problem(web: Web) -> None:
