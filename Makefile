@@ -6,7 +6,7 @@
 .SUFFIXES:
 
 PY := .venv/bin/python
-PYTEST = $(PY) -m pytest -n 2 --dist worksteal $(if $(COVERAGE),--cov --cov-append --cov-report=)
+PYTEST = $(PY) -m pytest -n 3 --dist worksteal $(if $(COVERAGE),--cov --cov-append --cov-report=)
 COMPILE := sh memoryhub/bootstrap.sh uv pip compile pyproject.toml --quiet --universal --generate-hashes \
 	--no-emit-index-url --python-version 3.11 --custom-compile-command "make lock"
 

@@ -1,13 +1,20 @@
 """Context layers of conversations: the last messages, and past messages that answer the user's (SPEC C3, C4)."""
 
 from datetime import tzinfo
-from typing import Any
+from typing import Any, Final
 
 from conversations.actions.context import LayerRequest
 from conversations.actions.recall import search_messages
 from conversations.domain.layers import RECALL, WORKING, Candidate, LayerResult
+from conversations.domain.passages import passages
 from conversations.models import Message
 from memoryhub.tenancy.policies import zone_of
+
+LONGEST_RECALLED: Final = 400
+"""Bytes of one recalled message, about 100 tokens."""
+
+COMPANION_SHARE: Final = 0.05
+"""Of the floor, which the best must reach, for those that come with it."""
 
 
 def working_memory(request: LayerRequest) -> LayerResult:
@@ -32,28 +39,45 @@ def working_memory(request: LayerRequest) -> LayerResult:
             rows = rows.exclude(session_id=session.pk).filter(created_at__lte=beginning)
         recent = [*list(rows.order_by("-created_at", "-id")[: limit - len(recent)])[::-1], *recent]
     zone = zone_of(request.tenant.agent, request.tenant.actor)
-    return LayerResult(tuple(_candidate(WORKING, message, zone) for message in recent))
+    return LayerResult(
+        tuple(
+            _candidate(
+                WORKING, each, zone, is_earlier=session is not None and each.session_id != session.pk
+            )
+            for each in recent
+        )
+    )
 
 
 def recall(request: LayerRequest) -> LayerResult:
-    """Offer past messages that answer the user's, enough for those that working memory takes as well."""
-    if not request.policy.include_recall or not request.policy.recall_limit:
+    """Offer past messages that answer the user's, enough for those that working memory takes as well.
+
+    The best decides whether the message is about something that was said: then those that go with it come too, for
+    an answer is rarely in one message alone. Of long ones only the sentences that answer.
+    """
+    policy, query = request.policy, request.query
+    if not policy.include_recall or not policy.recall_limit:
         return LayerResult()
     found = search_messages(
         actor_id=request.tenant.actor_id,
-        query=request.query,
-        limit=request.policy.recall_limit + request.policy.working_memory_limit,
+        query=query,
+        limit=policy.recall_limit + policy.working_memory_limit,
         session_id=request.session.pk if request.session else None,
-        floor=request.policy.recall_relevance_floor,
+        floor=policy.recall_relevance_floor * COMPANION_SHARE,
         exclude=request.stored_message,
         payer=request.tenant.payer,
     )
+    if not found or found[0].relevance < policy.recall_relevance_floor:
+        return LayerResult()
+    terms = query.weights_by_term()
+    zone = zone_of(request.tenant.agent, request.tenant.actor)
     return LayerResult(
         tuple(
             _candidate(
                 RECALL,
                 each.message,
-                zone_of(request.tenant.agent, request.tenant.actor),
+                zone,
+                text=passages(each.message.content, terms, longest=LONGEST_RECALLED),
                 relevance=each.relevance,
                 final_score=each.relevance,
                 score_breakdown={name: value for name, value in each.breakdown.items() if value is not None},
@@ -63,14 +87,16 @@ def recall(request: LayerRequest) -> LayerResult:
     )
 
 
-def _candidate(layer: str, message: Message, zone: tzinfo, **scores: Any) -> Candidate:
+def _candidate(
+    layer: str, message: Message, zone: tzinfo, *, text: str | None = None, **values: Any
+) -> Candidate:
     return Candidate(
         layer=layer,
-        content=tuple(message.blocks) if message.blocks else message.content,
+        content=tuple(message.blocks) if message.blocks else text or message.content,
         source_id=str(message.pk),
         role=message.role,
         author=message.author,
         created_at=message.local_time(zone).isoformat(),
         session_id=str(message.session_id),
-        **scores,
+        **values,
     )

@@ -76,7 +76,7 @@ SWITCHES: Final = {
     "include_clock": _("Date and time"),
     "cache": _("Cache marks"),
 }
-RANGES: Final = {"working_memory_limit": (1, 50), "semantic_memory_limit": (1, 20), "recall_limit": (0, 20)}
+RANGES: Final = {"working_memory_limit": (1, 50), "semantic_memory_limit": (1, 20), "recall_limit": (0, 100)}
 OPTIONS: Final = ("max_tokens", "token_safety_margin", "memory_placement", *RANGES, *SWITCHES)
 FURTHER: Final = ("token_safety_margin", "memory_placement", "perspective", *RANGES, *SWITCHES)
 

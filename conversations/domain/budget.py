@@ -34,6 +34,7 @@ from conversations.domain.layers import (
     Content,
     Contents,
 )
+from conversations.domain.passages import passages
 from conversations.domain.policy import ContextPolicy
 from memoryhub.errors import DomainError
 
@@ -43,6 +44,8 @@ class CutOrder(StrEnum):
     SECTIONS = "last Markdown section of the last document first, its title and first section longest"
     LEAST_RELEVANT = "least relevant first"
     OLDEST = "oldest first"
+    SHORTENED = "long ones of earlier sessions keep their beginning, oldest first"
+    EARLIER = "those of earlier sessions, oldest first"
     LAST = "last (weakest) first"
 
 
@@ -60,6 +63,10 @@ GIVE_WAY_ORDER: Final = (
     GiveWay(WORKING, CutOrder.ATTACHMENTS),
     GiveWay(SESSION_SUMMARY, CutOrder.LAST),
     GiveWay(PROJECT, CutOrder.SECTIONS),
+    GiveWay(WORKING, CutOrder.SHORTENED),
+    GiveWay(WORKING, CutOrder.EARLIER, floor=2),
+    GiveWay(RECALL, CutOrder.LEAST_RELEVANT, floor=5),
+    GiveWay(WORKING, CutOrder.OLDEST, floor=4),
     GiveWay(RECALL, CutOrder.LEAST_RELEVANT),
     GiveWay(SEMANTIC, CutOrder.LEAST_RELEVANT, floor=1),
     GiveWay(WORKING, CutOrder.OLDEST, floor=2),
@@ -69,6 +76,9 @@ GIVE_WAY_ORDER: Final = (
 )
 """First row first; a row begins when the one above it has nothing left to cut. System prompt and user message have no
 row: they are never cut."""
+
+LONGEST_OF_EARLIER: Final = 600
+"""Bytes that a shortened message keeps, about 150 tokens."""
 
 SWITCHES: Final[Mapping[str, str]] = {
     PINNED: "include_pinned",
@@ -327,6 +337,12 @@ def _cuts_of_step(
 ) -> Iterator[Cut]:
     if step.order == CutOrder.ATTACHMENTS:
         yield from (Cut(place, content) for place in places for content in attachment_reductions(left[place]))
+    elif step.order == CutOrder.SHORTENED:
+        for place in places:
+            text = plain_text(left[place], ENGLISH)
+            beginning = passages(text, {}, longest=LONGEST_OF_EARLIER)
+            if candidates[place].is_earlier and beginning != text:
+                yield Cut(place, beginning)
     elif step.order == CutOrder.SECTIONS:
         for place in reversed(places):
             sections = sections_of(plain_text(left[place], ENGLISH))
@@ -342,7 +358,12 @@ def _cuts_of_step(
             places = sorted(
                 places, key=lambda place: (-1.0 if relevance[place] is None else relevance[place], -place)
             )
-        yield from (Cut(place, None) for place in places[: max(0, len(places) - step.floor)])
+        going = places[: max(0, len(places) - step.floor)]
+        yield from (
+            Cut(place, None)
+            for place in going
+            if step.order != CutOrder.EARLIER or candidates[place].is_earlier
+        )
 
 
 def apply_cuts(contents: Contents, cuts: Iterable[Cut]) -> dict[int, Content]:

@@ -37,8 +37,9 @@ class Candidate:
     """Something that may enter a context.
 
     `relevance` lies in [0, 1]; `created_at` is ISO 8601 by the speaker's clock; `title` names a project's document;
-    `role` and `author` tell who said a message, and `session_id` where. Equal `source_id`s mean the same message
-    (working, recall) or the same memory (pinned, semantic). `is_wish`: a memory that is to be honoured, not only known.
+    `role` and `author` tell who said a message, `session_id` where, `is_earlier` that it was before the session that is
+    asked for. Equal `source_id`s mean the same message (working, recall) or the same memory (pinned, semantic).
+    `is_wish`: a memory that is to be honoured, not only known.
     """
 
     layer: str
@@ -50,6 +51,7 @@ class Candidate:
     created_at: str = ""
     session_id: str = ""
     is_wish: bool = False
+    is_earlier: bool = False
     relevance: float | None = None
     final_score: float | None = None
     score_breakdown: Mapping[str, float] | None = None

@@ -45,7 +45,7 @@ class ContextPolicy(Policy):
     system_prompt: str = ""
     working_memory_limit: int = 10
     semantic_memory_limit: int = 5
-    recall_limit: int = 3
+    recall_limit: int = 50
     semantic_relevance_floor: float = 0.15
     recall_relevance_floor: float = 0.15
     max_tokens: int = 100_000
@@ -64,7 +64,7 @@ class ContextPolicy(Policy):
         "system_prompt": text(LONGEST_SYSTEM_PROMPT),
         "working_memory_limit": whole(1, 50),
         "semantic_memory_limit": whole(1, 20),
-        "recall_limit": whole(0, 20),
+        "recall_limit": whole(0, 100),
         "semantic_relevance_floor": number(0, 1),
         "recall_relevance_floor": number(0, 1),
         "max_tokens": whole(1_000, LARGEST_MAX_TOKENS),

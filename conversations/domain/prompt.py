@@ -266,4 +266,6 @@ def _merged(turns: Sequence[Turn]) -> tuple[Turn, ...]:
 
 
 def _places(layer: str, candidates: Sequence[Candidate], contents: Contents) -> list[int]:
-    return [place for place in sorted(contents) if candidates[place].layer == layer]
+    """Return a layer's places in the order in which they are written: past messages as they were said."""
+    places = [place for place in sorted(contents) if candidates[place].layer == layer]
+    return sorted(places, key=lambda place: candidates[place].created_at) if layer == RECALL else places

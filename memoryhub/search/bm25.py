@@ -15,6 +15,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
+from heapq import nlargest
 from typing import Final
 
 from memoryhub.search.analysis import term_share, text_length
@@ -27,6 +28,9 @@ MAX_DOCUMENT_TERMS: Final = 1_000
 
 MAX_QUERY_TERMS: Final = 200
 """The rarest say what a query is about; pgvector takes 16,000 at most."""
+
+EARLIER_TERMS: Final = 24
+"""Of the turns before; each more makes the scan slower, and lighter ones say little."""
 
 SATURATION: Final = 0.6
 LENGTH_SHARE: Final = 0.75
@@ -103,9 +107,13 @@ def query_words(
     weights = {term_id(term): idf[term_id(term)] ** RARITY * term_share(term) for term in terms}
     unit = rare**RARITY
     need = max(0.0, 1 - sum(weights.values()) / (FOLLOW_UP_TERMS * unit))
-    for term, share in (earlier or {}).items() if need else ():
-        weight = need * share * idf[term_id(term)] ** RARITY * term_share(term)
-        weights[term_id(term)] = max(weight, weights.get(term_id(term), 0.0))
+    before = {
+        term_id(term): need * share * idf[term_id(term)] ** RARITY * term_share(term)
+        for term, share in (earlier or {}).items()
+        if need
+    }
+    for term in nlargest(EARLIER_TERMS, before, key=before.__getitem__):
+        weights[term] = max(before[term], weights.get(term, 0.0))
     heaviest = dict(sorted(weights.items(), key=lambda item: (-item[1], item[0]))[:MAX_QUERY_TERMS])
     return QueryWords(heaviest, min(sum(heaviest.values()), CONVINCING_TERMS * unit))
 

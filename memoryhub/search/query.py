@@ -21,7 +21,7 @@ from pgvector import SparseVector
 from pgvector.django import CosineDistance, MaxInnerProduct
 
 from memoryhub.search.analysis import analyse
-from memoryhub.search.bm25 import DIMENSION, QueryWords, query_words, term_ids
+from memoryhub.search.bm25 import DIMENSION, QueryWords, query_words, term_id, term_ids
 from memoryhub.search.fusion import DEFAULT_POLICY, FusionPolicy, SpaceBounds
 from memoryhub.search.index import idf_and_rare, unit_vector
 from memoryhub.search.models import (
@@ -45,6 +45,11 @@ class SearchQuery:
     """What was asked, where it was asked in words; never shown, for it is somebody's."""
     degraded: bool = False
     """The query should have a vector, and the embedder could not be reached."""
+
+    def weights_by_term(self) -> dict[str, float]:
+        """Return the weights of the text's own terms."""
+        weights = self.words.weights if self.words else {}
+        return {term: weights[term_id(term)] for term in analyse(self.text) if term_id(term) in weights}
 
 
 def build_query(

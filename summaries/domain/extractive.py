@@ -9,69 +9,16 @@ one count less. The weights were set by hand on small conversations in both lang
 import math
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Final
 
-from conversations.domain.content import label, visible
+from conversations.domain.content import label
 from conversations.domain.messages import Role, asks
+from conversations.domain.passages import sentences
 from memoryhub.search.analysis import COMPOUND, analyse, is_unspaced
 from summaries.domain.summaries import Call, SpokenMessage, shortened
-
-LONGEST_READ: Final = 20_000
-"""Characters of a message that are read, so that a pasted book costs no more than its beginning."""
-
-_OPENING: Final = "「『（【("
-_CLOSING: Final = "」』）】)"
-_ENDS: Final = "。！？!?."
-_CODE_FENCE: Final = re.compile(r"^\s*(?:```|~~~)")
-_LIST_MARK: Final = re.compile(r"^\s*(?:[-*•・#>]+|\d{1,2}[.)])\s+")
-_ABBREVIATION: Final = re.compile(
-    r"(?:^|[\s(])(?:e\.g|i\.e|etc|vs|approx|mr|mrs|ms|dr|prof|st|no|fig|inc|ltd|a\.m|p\.m|[a-z])\.$",
-    re.IGNORECASE,
-)
-
-
-def sentences(text: str) -> list[str]:
-    """Return the sentences of a text; code between fences is left out, and a line's end ends a sentence."""
-    found: list[str] = []
-    in_code = False
-    for line in visible(text[:LONGEST_READ]).splitlines():
-        if _CODE_FENCE.match(line):
-            in_code = not in_code
-        elif not in_code:
-            parts = (" ".join(part.split()) for part in _split(_LIST_MARK.sub("", line)))
-            found += [part for part in parts if any(map(str.isalnum, part))]
-    return found
-
-
-def _split(line: str) -> Iterator[str]:
-    """Yield a line's sentences; quotations and brackets belong to the sentence around them."""
-    start, depth = 0, 0
-    for place, letter in enumerate(line):
-        if letter in _OPENING:
-            depth += 1
-        elif letter in _CLOSING:
-            depth = max(0, depth - 1)
-        elif letter in _ENDS and not depth and _ends_at(line, start, place):
-            yield line[start : place + 1]
-            start = place + 1
-    yield line[start:]
-
-
-def _ends_at(line: str, start: int, place: int) -> bool:
-    """Return whether the mark at a place ends a sentence: not where another follows, nor within a number or a name."""
-    after = line[place + 1 : place + 2]
-    if after in _ENDS and after:
-        return False
-    if line[place] in "。！？":
-        return True
-    if after and not after.isspace():
-        # "3.5", "v1.2", "example.org"; but Japanese writes no space after "!?".
-        return line[place] != "." and ord(after) > 0x2E80
-    return line[place] != "." or not _ABBREVIATION.search(line[max(start, place - 12) : place + 1])
-
 
 MOST_SENTENCES: Final = 8
 LONGEST_SENTENCE: Final = 60

@@ -121,7 +121,7 @@ def test_effective_policy_is_user_then_agent_then_default(client: APIClient) -> 
         20_000,
         0.5,
     )
-    assert shown["effective_policy"]["recall_limit"] == 3
+    assert shown["effective_policy"]["recall_limit"] == 50
     other = client.get(f"{API}/actors", {"agent_id": "kana", "user_id": "aoi"}).json()
     assert (other["policy"], other["effective_policy"]["max_tokens"]) == ({}, 10_000)
 
@@ -130,7 +130,7 @@ def test_effective_policy_is_user_then_agent_then_default(client: APIClient) -> 
     "options",
     [
         {"working_memory_limit": 0}, {"working_memory_limit": 51}, {"semantic_memory_limit": 0}, {"semantic_memory_limit": 21}, {"recall_limit": -1},
-        {"recall_limit": 21}, {"max_tokens": 999}, {"token_safety_margin": 0.49}, {"token_safety_margin": 0.96}, {"memory_placement": "nowhere"},
+        {"recall_limit": 101}, {"max_tokens": 999}, {"token_safety_margin": 0.49}, {"token_safety_margin": 0.96}, {"memory_placement": "nowhere"},
         {"system_prompt": "x"}, {"layer_budgets": {}}, {"include_everything": True},
     ],
 )  # fmt: skip

@@ -33,6 +33,10 @@ def test_the_order_is_the_specs() -> None:
         (WORKING, 0),  # attachments only
         (SESSION_SUMMARY, 0),
         (PROJECT, 0),
+        (WORKING, 0),  # long ones of earlier sessions are shortened
+        (WORKING, 2),  # those of earlier sessions
+        (RECALL, 5),
+        (WORKING, 4),
         (RECALL, 0),
         (SEMANTIC, 1),
         (WORKING, 2),
@@ -53,7 +57,7 @@ def test_every_remembered_layer_has_a_heading_in_every_language() -> None:
 
 def test_a_share_never_breaks_a_floor() -> None:
     assert [step.floor for step in steps_within_share(SEMANTIC)] == [1]
-    assert [step.floor for step in steps_within_share(WORKING)] == [0, 2]
+    assert [step.floor for step in steps_within_share(WORKING)] == [0, 0, 2, 4, 2]
     assert [step.floor for step in steps_within_share(PINNED)] == [0]
 
 

@@ -17,7 +17,7 @@ from conversations.domain.policy import (
 def test_defaults_are_the_specs() -> None:
     policy = ContextPolicy()
 
-    assert (policy.working_memory_limit, policy.semantic_memory_limit, policy.recall_limit) == (10, 5, 3)
+    assert (policy.working_memory_limit, policy.semantic_memory_limit, policy.recall_limit) == (10, 5, 50)
     assert (policy.max_tokens, policy.token_safety_margin, policy.token_limit) == (100_000, 0.8, 80_000)
     assert (policy.memory_placement, policy.layer_budgets, policy.cache) == ("before_history", None, False)
     assert policy == DEFAULT_POLICY
@@ -51,7 +51,7 @@ def test_call_options_are_those_of_the_interface() -> None:
         ("semantic_memory_limit", 1),
         ("semantic_memory_limit", 20),
         ("recall_limit", 0),
-        ("recall_limit", 20),
+        ("recall_limit", 100),
         ("max_tokens", 1000),
         ("max_tokens", 2**53),
         ("token_safety_margin", 0.5),
@@ -79,7 +79,7 @@ def test_a_value_in_range_is_taken(key: str, value: object) -> None:
         ("semantic_memory_limit", 0),
         ("semantic_memory_limit", 21),
         ("recall_limit", -1),
-        ("recall_limit", 21),
+        ("recall_limit", 101),
         ("max_tokens", 999),
         ("max_tokens", 2**53 + 1),
         ("max_tokens", 10**400),
@@ -118,9 +118,9 @@ def test_a_value_out_of_range_is_refused_by_name(key: str, value: object) -> Non
 
 def test_every_wrong_key_is_listed_with_what_is_allowed() -> None:
     with pytest.raises(PolicyError) as refused:
-        ContextPolicy().validated(recall_limit=99, cache=1, colour="red", max_tokens=2000)
+        ContextPolicy().validated(recall_limit=199, cache=1, colour="red", max_tokens=2000)
 
-    assert refused.value.errors["recall_limit"] == "must be a whole number from 0 to 20"
+    assert refused.value.errors["recall_limit"] == "must be a whole number from 0 to 100"
     assert refused.value.errors["cache"] == "must be true or false"
     assert refused.value.errors["colour"].startswith("unknown; one of system_prompt")
     assert len(refused.value.errors) == 3
@@ -155,7 +155,7 @@ def test_values_come_out_as_json_and_go_in_again() -> None:
 def test_overrides_may_hold_the_values_of_other_policies_but_no_wrong_ones() -> None:
     assert ContextPolicy.from_overrides({"archive_threshold": 0.1, "recall_limit": 1}).recall_limit == 1
     with pytest.raises(PolicyError):
-        ContextPolicy.from_overrides({"recall_limit": 21})
+        ContextPolicy.from_overrides({"recall_limit": 101})
 
 
 def test_shares_may_sum_to_one_but_for_float_noise() -> None:

@@ -1,0 +1,104 @@
+"""Sentences of a text, and those of a long one that answer a query. Pure.
+
+Text is cut into English and Japanese sentences by a few rules, in linear time; a wrong cut costs little.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from itertools import pairwise
+from typing import Final
+
+from conversations.domain.content import visible
+from memoryhub.search.analysis import COMPOUND, fold
+
+LONGEST_READ: Final = 20_000
+"""Characters of a message that are read, so that a pasted book costs no more than its beginning."""
+
+_OPENING: Final = "「『（【("
+_CLOSING: Final = "」』）】)"
+_ENDS: Final = "。！？!?."
+_CODE_FENCE: Final = re.compile(r"^\s*(?:```|~~~)")
+_LIST_MARK: Final = re.compile(r"^\s*(?:[-*•・#>]+|\d{1,2}[.)])\s+")
+_ABBREVIATION: Final = re.compile(
+    r"(?:^|[\s(])(?:e\.g|i\.e|etc|vs|approx|mr|mrs|ms|dr|prof|st|no|fig|inc|ltd|a\.m|p\.m|[a-z])\.$",
+    re.IGNORECASE,
+)
+
+
+def sentences(text: str) -> list[str]:
+    """Return the sentences of a text; code between fences is left out, and a line's end ends a sentence."""
+    found: list[str] = []
+    in_code = False
+    for line in visible(text[:LONGEST_READ]).splitlines():
+        if _CODE_FENCE.match(line):
+            in_code = not in_code
+        elif not in_code:
+            parts = (" ".join(part.split()) for part in _split(_LIST_MARK.sub("", line)))
+            found += [part for part in parts if any(map(str.isalnum, part))]
+    return found
+
+
+def _split(line: str) -> Iterator[str]:
+    """Yield a line's sentences; quotations and brackets belong to the sentence around them."""
+    start, depth = 0, 0
+    for place, letter in enumerate(line):
+        if letter in _OPENING:
+            depth += 1
+        elif letter in _CLOSING:
+            depth = max(0, depth - 1)
+        elif letter in _ENDS and not depth and _ends_at(line, start, place):
+            yield line[start : place + 1]
+            start = place + 1
+    yield line[start:]
+
+
+def _ends_at(line: str, start: int, place: int) -> bool:
+    """Return whether the mark at a place ends a sentence: not where another follows, nor within a number or a name."""
+    after = line[place + 1 : place + 2]
+    if after in _ENDS and after:
+        return False
+    if line[place] in "。！？":
+        return True
+    if after and not after.isspace():
+        # "3.5", "v1.2", "example.org"; but Japanese writes no space after "!?".
+        return line[place] != "." and ord(after) > 0x2E80
+    return line[place] != "." or not _ABBREVIATION.search(line[max(start, place - 12) : place + 1])
+
+
+GAP: Final = " … "
+"""Where sentences were left out."""
+
+
+def passages(text: str, terms: Mapping[str, float], *, longest: int) -> str:
+    """Return a text, or the sentences of one above `longest` bytes (of UTF-8) that say most of the weighted terms.
+
+    They stand in the text's order. What is left of the room goes to the sentences around the best one. Bytes, because a
+    letter of Japanese costs a model about as much as three or four of English.
+    """
+    if len(text.encode()) <= longest:
+        return text
+    parts = sentences(text) or [text]
+    weights = [_weight(part, terms) for part in parts]
+    best = max(range(len(parts)), key=lambda place: (weights[place], -place))
+    chosen: list[int] = []
+    room = longest
+    for place in sorted(range(len(parts)), key=lambda place: (-weights[place], abs(place - best))):
+        size = len(parts[place].encode())
+        if size <= room:
+            chosen.append(place)
+            room -= size
+    if not chosen:
+        return parts[best].encode()[:longest].decode(errors="ignore") + GAP.rstrip()
+    chosen.sort()
+    joints = [" " if after == before + 1 else GAP for before, after in pairwise(chosen)]
+    shown = "".join(f"{parts[place]}{joint}" for place, joint in zip(chosen, [*joints, ""], strict=True))
+    return f"{GAP.lstrip() if chosen[0] else ''}{shown}{GAP.rstrip() if chosen[-1] < len(parts) - 1 else ''}"
+
+
+def _weight(sentence: str, terms: Mapping[str, float]) -> float:
+    """Return the weight of the terms that a sentence holds as parts of words, which stems mostly are.
+
+    To analyse each sentence would take twenty times as long.
+    """
+    folded = fold(sentence)
+    return sum(weight for term, weight in terms.items() if term.removeprefix(COMPOUND) in folded)
