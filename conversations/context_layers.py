@@ -41,9 +41,7 @@ def working_memory(request: LayerRequest) -> LayerResult:
     zone = zone_of(request.tenant.agent, request.tenant.actor)
     return LayerResult(
         tuple(
-            _candidate(
-                WORKING, each, zone, is_earlier=session is not None and each.session_id != session.pk
-            )
+            _candidate(WORKING, each, zone, is_earlier=session is not None and each.session_id != session.pk)
             for each in recent
         )
     )

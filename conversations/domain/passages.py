@@ -87,6 +87,8 @@ def passages(text: str, terms: Mapping[str, float], *, longest: int) -> str:
         if size <= room:
             chosen.append(place)
             room -= size
+        elif not weights[place]:  # only what stands around the best one is worth the rest of the room
+            break
     if not chosen:
         return parts[best].encode()[:longest].decode(errors="ignore") + GAP.rstrip()
     chosen.sort()

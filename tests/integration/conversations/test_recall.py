@@ -1,5 +1,6 @@
 """Which messages are recalled: by their day, after a question, and by the author whom a question names."""
 
+import json
 from typing import Any
 
 import pytest
@@ -122,6 +123,48 @@ def hikers(client: APIClient) -> None:
 def chance(relevance: float) -> float:
     """Return the relevance before its odds were multiplied."""
     return relevance / (relevance + DEFAULT_POLICY.odds * (1 - relevance))
+
+
+def recalled_in_context(client: APIClient, message: str) -> str:
+    """Return the context's block for a message of a new session, "" where nothing is recalled."""
+    options = {"working_memory_limit": 1}
+    answer = client.post(f"{API}/context", {**WHO, "message": message, "options": options})
+    assert answer.status_code == 200, answer.content
+    _, _, block = json.dumps(answer.json()["messages"], ensure_ascii=False).partition("## Earlier messages")
+    return block
+
+
+def test_weaker_answers_come_with_a_sure_one_and_never_alone(client: APIClient) -> None:
+    say(
+        client,
+        {"content": "The green lamp is from the flea market in Lyon.", "created_at": "2024-05-02T10:00:00Z"},
+        {"content": "We paid a lamp man twice.", "created_at": "2024-05-01T10:00:00Z"},
+        {"content": "Good night.", "created_at": "2024-05-03T10:00:00Z"},
+    )
+    without_vectors()
+    question = "Whom did we pay twice for the lamp?"
+    sure, weaker, *_ = recalled(question).values()
+
+    def with_floor(floor: float) -> str:
+        address = f"{API}/agents/kana"
+        assert client.patch(address, {"policy": {"recall_relevance_floor": floor}}).status_code == 200
+        return recalled_in_context(client, question)
+
+    assert with_floor((1 + sure) / 2) == ""
+    both = with_floor((weaker + sure) / 2)
+    # As they were said, whichever answers best.
+    assert both.index("We paid a lamp man twice.") < both.index("flea market in Lyon")
+
+
+def test_of_a_long_message_the_sentences_that_answer_are_recalled(client: APIClient) -> None:
+    talk = " ".join(f"On day {number} we walked along the river." for number in range(9))
+    long = f"{talk} The violin is at Moretti's. {talk}"
+    say(client, {"content": long}, {"content": "Good night."})
+
+    block = recalled_in_context(client, "Where is the violin, at Moretti's?")
+
+    assert "The violin is at Moretti's." in block
+    assert "user] … On day " in block
 
 
 def test_question_that_names_one_author_prefers_that_authors_messages(hikers: None) -> None:

@@ -151,3 +151,28 @@ def test_cuts_apply_in_order_and_leave_the_rest() -> None:
 def test_sections_follow_headings_outside_code(text: str, sections: list[str]) -> None:
     assert sections_of(text) == sections
     assert "".join(sections_of(text)) == text
+
+
+LONG = "We walked to the lake. " * 60
+
+
+def test_what_was_said_before_this_session_gives_way_before_what_answers() -> None:
+    earlier = [
+        Candidate(layer=WORKING, content=text, source_id=str(number), role="user", is_earlier=True)
+        for number, text in enumerate(("short", LONG, "last but one", "last"))
+    ]
+    answers = Candidate(layer=RECALL, content="It was plum.", source_id="plum", relevance=0.4)
+    own = Candidate(layer=WORKING, content=LONG, source_id="own", role="user")
+    cuts = cuts_of(*earlier, own, answers)
+    place, beginning = cuts[0]
+    assert place == 1
+    assert str(beginning).startswith("We walked to the lake. ")
+    assert len(str(beginning)) < 700
+    # Two of the layer stay for the next of its rows, whichever session they are of.
+    assert cuts[1:4] == [(0, None), (1, None), (2, None)]
+    assert cuts[4] == (5, None)
+
+
+def test_only_earlier_sessions_are_shortened() -> None:
+    own = [Candidate(layer=WORKING, content=LONG, source_id=str(number), role="user") for number in range(5)]
+    assert all(leaves is None for _, leaves in cuts_of(*own))
