@@ -1,5 +1,6 @@
 """Context layers of memories: pinned ones, and those relevant to the user's message."""
 
+from datetime import tzinfo
 from typing import Any
 
 from conversations.actions.context import LayerRequest
@@ -21,7 +22,8 @@ def pinned(request: LayerRequest) -> LayerResult:
     rows = pinned_memories(
         tenant=request.tenant, project=request.project, by=request.by, now=request.now, most=MOST_PINNED
     )
-    return LayerResult(tuple(_candidate(PINNED, memory, request) for memory in rows))
+    zone = zone_of(request.tenant.agent, request.tenant.actor)
+    return LayerResult(tuple(_candidate(PINNED, memory, zone) for memory in rows))
 
 
 def semantic(request: LayerRequest) -> LayerResult:
@@ -35,20 +37,19 @@ def semantic(request: LayerRequest) -> LayerResult:
     )  # fmt: skip
     mark = Scope.WRITE in request.by.scopes and not request.dry_run
     results = search_memories(tenant=request.tenant, search=search, by=request.by, mark=mark, now=request.now)
-    candidates = []
+    zone, candidates = zone_of(request.tenant.agent, request.tenant.actor), []
     for found in results.found:
         scores = {name: value for name, value in found.breakdown.as_dict().items() if value is not None}
         candidates.append(
             _candidate(
-                SEMANTIC, found.memory, request, relevance=found.breakdown.relevance, final_score=found.final_score,
+                SEMANTIC, found.memory, zone, relevance=found.breakdown.relevance, final_score=found.final_score,
                 score_breakdown=scores,
             )
         )  # fmt: skip
     return LayerResult(tuple(candidates))
 
 
-def _candidate(layer: str, memory: Memory, request: LayerRequest, **scores: Any) -> Candidate:
-    zone = zone_of(request.tenant.agent, request.tenant.actor)
+def _candidate(layer: str, memory: Memory, zone: tzinfo, **scores: Any) -> Candidate:
     since = memory.said_on or local_day(memory.valid_from or memory.created_at, zone)
     return Candidate(
         layer=layer,

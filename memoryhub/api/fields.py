@@ -114,7 +114,7 @@ class MomentOrDayField(MomentField):
     """ISO 8601 datetime with an offset, or a day, whose end in the user's time zone is meant."""
 
     default_error_messages = {
-        "invalid": "must be a day, or a time with its offset: 2026-03-01T09:00:00+09:00."
+        "invalid": "must be a time with its offset, such as 2026-03-01T09:00:00+09:00, or a day."
     }
 
     def to_internal_value(self, value: Any) -> datetime | date:  # type: ignore[override]

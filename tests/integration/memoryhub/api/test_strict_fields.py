@@ -115,7 +115,7 @@ def test_refused_block_is_told_what_is_allowed(client: APIClient, block: Any, de
 
 @pytest.mark.parametrize(
     "value",
-    ["2026-03-01T09:00:00", "2026-03-01 09:00", "2026-03-01", "yesterday", 1772355600, True, ["2026"]],
+    ["2026-03-01T09:00:00", "2026-03-01 09:00", "2026-3-1", "yesterday", 1772355600, True, ["2026"]],
 )
 @pytest.mark.parametrize(
     ("address", "body", "place"),
@@ -135,6 +135,14 @@ def test_time_without_an_offset_is_refused(
     assert refused.status_code == 400
     (error,) = refused.json()["errors"]
     assert (error["field"], error["detail"][:29]) == (place, "must be a time with its offse")
+
+
+def test_a_day_is_no_time_but_for_as_of(client: APIClient) -> None:
+    day = "2026-03-01"
+
+    assert client.post(f"{API}/memories", {**NAMES, "content": "tea", "valid_from": day}).status_code == 400
+    search = {**NAMES, "query": "tea", "filters": {"as_of": day}}
+    assert client.post(f"{API}/memories/search", search).status_code == 200
 
 
 def test_time_with_an_offset_is_taken_as_it_is_meant(client: APIClient) -> None:
