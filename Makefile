@@ -6,7 +6,7 @@
 .SUFFIXES:
 
 PY := .venv/bin/python
-PYTEST = $(PY) -m pytest -n 3 --dist worksteal $(if $(COVERAGE),--cov --cov-append --cov-report=)
+PYTEST = $(PY) -m pytest -n 3 --dist worksteal --durations=25 $(if $(COVERAGE),--cov --cov-report=)
 COMPILE := sh memoryhub/bootstrap.sh uv pip compile pyproject.toml --quiet --universal --generate-hashes \
 	--no-emit-index-url --python-version 3.11 --custom-compile-command "make lock"
 
@@ -15,7 +15,7 @@ help:
 	@echo "make stop   end it, and its database"
 	@echo "make test   run the tests of every day (ARGS='-k supervisor -x' picks from all; CHROMIUM=/path/to/chromium)"
 	@echo "make test-slow  run the others: kills, whole installations, upgrades, many examples of property tests"
-	@echo "make coverage   run both and measure what they cover"
+	@echo "make coverage   run the tests of every day and measure what they cover"
 	@echo "make lint   ruff, mypy, import-linter, missing migrations"
 	@echo "make schema write the API's schema, docs/reference/openapi.yaml"
 	@echo "make lock   write both locks (UPGRADE=1: newest versions)"
@@ -42,8 +42,7 @@ test-slow: browser
 	$(PYTEST) -m "slow or property" --hypothesis-profile=thorough
 
 coverage:
-	@rm -f .coverage
-	@$(MAKE) --no-print-directory test test-slow COVERAGE=1
+	@$(MAKE) --no-print-directory test COVERAGE=1
 	@echo "Branch coverage of the whole (90 % at least) and of every domain (100 %):"
 	@$(PY) -m coverage report --fail-under=90
 	@$(PY) -m coverage report --fail-under=100 --include="*/domain/*,*/domain.py,memoryhub/tenancy/namespaces.py"

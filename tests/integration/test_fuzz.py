@@ -30,8 +30,8 @@ from tests.factories.planting import API, Planted, body_of, plant_first
 from tests.factories.routes import Route, closed_routes
 
 SEED = 20260301
-REQUESTS_WANTED = examples(2_000)
-EXAMPLES = {GenerationMode.POSITIVE: examples(30), GenerationMode.NEGATIVE: examples(45)}
+REQUESTS_WANTED = examples(1_300)
+EXAMPLES = {GenerationMode.POSITIVE: examples(20), GenerationMode.NEGATIVE: examples(30)}
 PROBLEM_MEMBERS = {"type", "title", "status", "detail", "code", "errors"}
 
 pytestmark = [
