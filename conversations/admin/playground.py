@@ -74,6 +74,7 @@ SWITCHES: Final = {
     "include_project": _("Project memory"),
     "include_session_summary": _("Session summary"),
     "include_clock": _("Date and time"),
+    "include_relevance": _("Relevance"),
     "cache": _("Cache marks"),
 }
 RANGES: Final = {"working_memory_limit": (1, 50), "semantic_memory_limit": (1, 20), "recall_limit": (0, 100)}
@@ -153,6 +154,7 @@ class PlaygroundForm(forms.Form):
     include_project = _choice(SWITCHES["include_project"], _SWITCH)
     include_session_summary = _choice(SWITCHES["include_session_summary"], _SWITCH)
     include_clock = _choice(SWITCHES["include_clock"], _SWITCH)
+    include_relevance = _choice(SWITCHES["include_relevance"], _SWITCH)
     cache = _choice(SWITCHES["cache"], _SWITCH)
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:

@@ -210,6 +210,7 @@ class OptionsIn(StrictSerializer):
     include_project = serializers.BooleanField(required=False)
     include_pinned = serializers.BooleanField(required=False)
     include_clock = serializers.BooleanField(required=False)
+    include_relevance = serializers.BooleanField(required=False)
     max_tokens = serializers.IntegerField(required=False)
     token_safety_margin = serializers.FloatField(required=False)
     memory_placement = OneOf(choices=[BEFORE_HISTORY, WITH_USER_MESSAGE], required=False)

@@ -58,6 +58,7 @@ class ContextPolicy(Policy):
     include_project: bool = True
     include_session_summary: bool = True
     include_clock: bool = True
+    include_relevance: bool = False
     cache: bool = False
 
     CHECKS = {
@@ -79,6 +80,7 @@ class ContextPolicy(Policy):
         "include_project": switch(),
         "include_session_summary": switch(),
         "include_clock": switch(),
+        "include_relevance": switch(),
         "cache": switch(),
     }
 

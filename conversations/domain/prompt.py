@@ -92,7 +92,9 @@ class Frame:
 
     @property
     def phrases(self) -> Phrases:
-        return PHRASES[self.language]
+        """Return the words of the language; without one for relevance where it is not to be written."""
+        phrases = PHRASES[self.language]
+        return phrases if self.policy.include_relevance else replace(phrases, relevance="")
 
 
 def render(frame: Frame, candidates: Sequence[Candidate], contents: Contents) -> Prompt:
@@ -233,7 +235,8 @@ def render_entry(candidate: Candidate, content: Content, *, number: int, phrases
         known = (date if _DATE.fullmatch(date) else "", label(candidate.role), label(candidate.author))
         said = f"[{' · '.join(part for part in known if part)}] "
     since = _since(candidate, phrases) if candidate.layer in (PINNED, SEMANTIC) else ""
-    relevance = "" if candidate.relevance is None else f" ({phrases.relevance}: {candidate.relevance:.2f})"
+    is_shown = phrases.relevance and candidate.relevance is not None
+    relevance = f" ({phrases.relevance}: {candidate.relevance:.2f})" if is_shown else ""
     return f"{number}. {said}{one_line(text)}{since}{relevance}"
 
 

@@ -102,7 +102,7 @@ def test_metadata_counts_what_is_in_the_result(client: APIClient) -> None:
 def test_headings_are_in_the_agents_language(client: APIClient) -> None:
     client.post(f"{API}/agents", {"agent_id": "kana", "language": "ja"})
     remember(client, "抹茶アイスが好き")
-    said = str(context(client, "抹茶アイスは好き？")["messages"])
+    said = str(context(client, "抹茶アイスは好き？", options={"include_relevance": True})["messages"])
     assert "## 関連する過去の記憶" in said and "(関連度: " in said
 
 

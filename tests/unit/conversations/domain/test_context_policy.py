@@ -36,7 +36,15 @@ def test_call_options_are_those_of_the_interface() -> None:
     limits |= {"max_tokens", "token_safety_margin"}
     switches = {
         f"include_{name}"
-        for name in ("semantic_memory", "session_summary", "recall", "project", "pinned", "clock")
+        for name in (
+            "semantic_memory",
+            "session_summary",
+            "recall",
+            "project",
+            "pinned",
+            "clock",
+            "relevance",
+        )
     }
 
     assert limits | switches | {"memory_placement", "cache"} == CALL_OPTIONS

@@ -339,7 +339,7 @@ def test_no_forged_text_leaves_its_block(
     request = AssemblyRequest(
         message=message,
         nonce=NONCE,
-        policy=ContextPolicy().validated(memory_placement=placement, recall_limit=20),
+        policy=ContextPolicy().validated(memory_placement=placement, include_relevance=True),
         layers=tuple(LayerResult(tuple(layer)) for layer in layers),
         language=language,
         format=form,

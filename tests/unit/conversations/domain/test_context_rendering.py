@@ -53,7 +53,8 @@ ALL = (
 
 
 def frame(language: Language = "en", **policy: object) -> Frame:
-    return Frame(policy=ContextPolicy().validated(**policy), message="now", nonce=NONCE, language=language)
+    options = {"include_relevance": True, **policy}
+    return Frame(policy=ContextPolicy().validated(**options), message="now", nonce=NONCE, language=language)
 
 
 def prompt_of(*candidates: Candidate, language: Language = "en", **policy: object) -> Prompt:
@@ -67,6 +68,11 @@ def texts(prompt: Prompt) -> list[tuple[str, list[str]]]:
 
 def turn(role: str, content: str) -> Candidate:
     return Candidate(layer=WORKING, role=role, content=content)
+
+
+def test_relevance_is_not_written_by_default() -> None:
+    kept = Candidate(layer=SEMANTIC, content="likes blue", relevance=0.874)
+    assert "1. likes blue\n" in render_block(Frame(message="now", nonce=NONCE), [kept], {0: kept.content})
 
 
 def test_block_in_english() -> None:
