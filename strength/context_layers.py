@@ -1,16 +1,18 @@
 """Context layers of memories: pinned ones, and those relevant to the user's message."""
 
+from collections.abc import Sequence
 from datetime import tzinfo
 from typing import Any
+from uuid import UUID
 
 from conversations.actions.context import LayerRequest
 from conversations.domain.layers import PINNED, SEMANTIC, Candidate, LayerResult
-from memoryhub.auth.domain import Scope
+from memoryhub.auth.domain import PrincipalKind, Scope
 from memoryhub.tenancy.policies import zone_of
 from memoryhub.zones import local_day
 from strength.actions.search import MemorySearch, pinned_memories, search_memories
 from strength.domain.memories import Kind
-from strength.models import Memory
+from strength.models import Memory, MemoryRevision
 
 # A bound for the query, not a policy: the token budget decides which of them enter, and the receipt lists them.
 MOST_PINNED = 1_000
@@ -38,15 +40,34 @@ def semantic(request: LayerRequest) -> LayerResult:
     mark = Scope.WRITE in request.by.scopes and not request.dry_run
     results = search_memories(tenant=request.tenant, search=search, by=request.by, mark=mark, now=request.now)
     zone, candidates = zone_of(request.tenant.agent, request.tenant.actor), []
+    wishes = _wishes([found.memory for found in results.found], request)
     for found in results.found:
         scores = {name: value for name, value in found.breakdown.as_dict().items() if value is not None}
         candidates.append(
             _candidate(
-                SEMANTIC, found.memory, zone, relevance=found.breakdown.relevance, final_score=found.final_score,
+                SEMANTIC, found.memory, zone, is_wish=found.memory.pk in wishes, relevance=found.breakdown.relevance,
+                final_score=found.final_score,
                 score_breakdown=scores,
             )
         )  # fmt: skip
     return LayerResult(tuple(candidates))
+
+
+def _wishes(memories: Sequence[Memory], request: LayerRequest) -> set[UUID]:
+    """Return what is to be honoured: preferences that the user stated, and what a curator approved."""
+    own = {
+        each.pk
+        for each in memories
+        if each.kind == Kind.PREFERENCE and each.actor_id == request.tenant.actor_id
+    }
+    others = [each for each in memories if each.pk not in own]
+    if not others:
+        return own
+    approvals = MemoryRevision.objects.filter(
+        actor_id__in={each.actor_id for each in others}, memory_id__in=[each.pk for each in others], verb="approve",
+        who_kind=PrincipalKind.CURATOR,
+    )  # fmt: skip
+    return own | set(approvals.values_list("memory_id", flat=True))
 
 
 def _candidate(layer: str, memory: Memory, zone: tzinfo, **scores: Any) -> Candidate:
@@ -56,6 +77,5 @@ def _candidate(layer: str, memory: Memory, zone: tzinfo, **scores: Any) -> Candi
         content=memory.content,
         source_id=str(memory.pk),
         created_at=since.isoformat(),
-        is_wish=memory.kind == Kind.PREFERENCE or memory.locked,
         **scores,
     )
