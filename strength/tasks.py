@@ -28,7 +28,7 @@ from strength.actions.tasks import SLEEP_KEY, SLEEP_KIND
 from strength.actions.usage import detect_turn_use, reinforce_turn, turns_to_inspect
 from strength.domain.policy import StrengthPolicy
 from strength.domain.sleep import Trigger
-from strength.models import SleepRun, Task, UseReport
+from strength.models import SleepRun, SleepState, Task, UseReport
 from strength.sql import SLEEP_QUERIES, run_query
 
 AT_ONCE: Final = 500
@@ -138,24 +138,27 @@ def sleep_due(job: JobContext) -> None:
     while rows := run_query(SLEEP_QUERIES["due_actors"], {**values, "after": after}):
         batch = [actor_id for (actor_id,) in rows]
         after = batch[-1]
+        slept = dict(SleepState.objects.filter(actor_id__in=batch).values_list("actor_id", "slept_at"))
         with job.step(cursor=str(after)):
             for actor in Actor.objects.filter(id__in=batch).select_related("agent").order_by("id"):
-                if _sleeps(actor, now):
+                if _sleeps(actor, slept.get(actor.id), now):
                     enqueue(
                         SLEEP_KIND, actor_id=actor.id, key=SLEEP_KEY, payload={"trigger": Trigger.SCHEDULE}
                     )
 
 
-def _sleeps(actor: Actor, now: datetime) -> bool:
+def _sleeps(actor: Actor, slept_at: datetime | None, now: datetime) -> bool:
     try:
         is_on = effective_policy(StrengthPolicy, actor.agent, actor).sleeps_nightly
         night = latest_at(now, zone_of(actor.agent, actor), NIGHT)
     except PolicyError as error:  # not written through the API; the others sleep
         log.warning("policy not allowed", extra={"actor": str(actor.id), "keys": sorted(error.errors)})
         return False
-    # Also one that was undone: it would come back within the hour.
-    latest = SleepRun.objects.filter(actor_id=actor.id, dry_run=False).order_by("-now").first()
-    return is_on and (latest.now < night - DUE_AFTER if latest else actor.created_at < night)
+    has_slept = slept_at >= night - DUE_AFTER if slept_at else actor.created_at >= night
+    if has_slept or not is_on:
+        return False
+    # What was undone would come back within the hour.
+    return not SleepRun.objects.filter(actor_id=actor.id, dry_run=False, now__gte=night - DUE_AFTER).exists()
 
 
 @job("forget_old_uses", deadline_seconds=600, at_once=1, daily_at="03:00")

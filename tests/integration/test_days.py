@@ -190,7 +190,7 @@ def test_a_night_begins_by_the_actors_clock(client: APIClient, zone: str, hour: 
     Actor.objects.update(created_at=datetime(2026, 3, 1, 18, tzinfo=UTC) - timedelta(days=1 if sleeps else 0))
     actor.created_at = datetime(2026, 3, 1, 1 if hour < 12 else 16, tzinfo=UTC)
 
-    assert _sleeps(actor, datetime(2026, 3, 1, hour, tzinfo=UTC)) is sleeps
+    assert _sleeps(actor, None, datetime(2026, 3, 1, hour, tzinfo=UTC)) is sleeps
 
 
 def test_who_slept_today_sleeps_again_the_next_night_even_if_it_was_undone(client: APIClient) -> None:
@@ -200,7 +200,8 @@ def test_who_slept_today_sleeps_again_the_next_night_even_if_it_was_undone(clien
     sleep(actor=actor, request=SleepRequest(trigger=Trigger.SCHEDULE, by=BY, now=night))
 
     later = [night + timedelta(hours=hours) for hours in (1, 10, 23, 24, 40)]
-    assert [_sleeps(actor, each) for each in later] == [False, False, False, True, True]
+    for slept_at in (night, None):  # None: it was undone
+        assert [_sleeps(actor, slept_at, each) for each in later] == [False, False, False, True, True]
 
 
 def test_as_of_a_day_means_its_end_in_the_users_zone(client: APIClient) -> None:

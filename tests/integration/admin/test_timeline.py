@@ -2,7 +2,7 @@
 
 import hashlib
 from collections.abc import Callable
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -14,6 +14,7 @@ from django.urls import reverse
 from django.utils.translation import override
 
 from conversations.actions.messages import add_messages
+from conversations.actions.sessions import open_session
 from conversations.admin import timeline as pages
 from conversations.domain.messages import NewMessage, Role
 from conversations.models import ChatTurn, Message, Session
@@ -308,3 +309,21 @@ def test_it_opens_in_japanese_and_without_messages(boss: Client, hub: Hub) -> No
     assert boss.get(address, headers={"accept-language": "ja"}).status_code == 200
     empty = Session.objects.create(actor=hub.actor, channel="api", started_at=NOW)
     assert "There are no messages yet" in timeline(boss, empty).content.decode()
+
+
+def test_days_and_times_are_the_speakers(boss: Client, hub: Hub) -> None:
+    hub.agent.policy = {"time_zone": "America/New_York"}
+    hub.agent.save()
+    session, _ = open_session(actor=hub.actor, session_id=None, channel="web", by=BY, now=NOW)
+    at = datetime(2026, 2, 26, 23, 0, tzinfo=UTC)
+    batch = [
+        NewMessage(role=Role.USER, content="from Tokyo", created_at=at, utc_offset_minutes=540),
+        NewMessage(role=Role.USER, content="from home", created_at=at + timedelta(hours=30)),
+    ]
+    add_messages(session=session, batch=batch, by=BY, now=NOW)
+
+    response = timeline(boss, session)
+
+    assert [str(each["day"]) for each in response.context["page"]["messages"]] == ["2026-02-27", "2026-02-28"]
+    assert "8 a.m.</time>" in response.content.decode() and "midnight</time>" in response.content.decode()
+    assert numbers(timeline(boss, session, date="2026-02-28")) == [2]
