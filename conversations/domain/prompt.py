@@ -43,6 +43,7 @@ from conversations.domain.layers import (
 from conversations.domain.policy import DEFAULT_POLICY, WITH_USER_MESSAGE, ContextPolicy
 
 _DATE: Final = re.compile(r"\d{4}-\d{2}-\d{2}", re.ASCII)
+_UNSCORED: Final = {language: replace(phrases, relevance="") for language, phrases in PHRASES.items()}
 _LINE_BEGINS: Final = r"(^|[\n\r\v\f\x1c-\x1e\x85\u2028\u2029])([^\S\n]*)"
 
 
@@ -93,8 +94,7 @@ class Frame:
     @property
     def phrases(self) -> Phrases:
         """Return the words of the language; without one for relevance where it is not to be written."""
-        phrases = PHRASES[self.language]
-        return phrases if self.policy.include_relevance else replace(phrases, relevance="")
+        return (PHRASES if self.policy.include_relevance else _UNSCORED)[self.language]
 
 
 def render(frame: Frame, candidates: Sequence[Candidate], contents: Contents) -> Prompt:
