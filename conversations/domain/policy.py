@@ -47,7 +47,7 @@ class ContextPolicy(Policy):
     semantic_memory_limit: int = 5
     recall_limit: int = 50
     semantic_relevance_floor: float = 0.15
-    recall_relevance_floor: float = 0.15
+    recall_relevance_floor: float = 0.02
     max_tokens: int = 100_000
     token_safety_margin: float = 0.8
     memory_placement: str = BEFORE_HISTORY

@@ -44,7 +44,8 @@ class FusionPolicy:
     All but the last hold for short messages: a long one says by itself what it is about, and states facts also
     where it ends in a question. `self_contained_length`, in words, is where they count by half.
 
-    `odds` bring the result to the scale of a probability, see `calibrated`.
+    `odds` (of messages `message_odds`) bring the result to the scale of a probability, see `calibrated`. A conversation
+    says much that shares words with a question and does not answer it; what was chosen to be remembered, less.
     """
 
     word_midpoint: float = 0.7
@@ -56,6 +57,7 @@ class FusionPolicy:
     other_author_share: float = 0.75
     self_contained_length: float = 60.0
     odds: float = 3.3
+    message_odds: float = 0.4
 
 
 DEFAULT_POLICY: Final = FusionPolicy()
@@ -95,12 +97,12 @@ def scaled_words(word_raw: float, policy: FusionPolicy = DEFAULT_POLICY) -> floa
     return 1 - constant / (math.pow(word_raw, policy.word_steepness) + constant)
 
 
-def calibrated(relevance: float, policy: FusionPolicy = DEFAULT_POLICY) -> float:
+def calibrated(relevance: float, odds: float = DEFAULT_POLICY.odds) -> float:
     """Return the relevance with its odds multiplied: about the share of such texts that do help (docs/algorithm.md).
 
     Only now, so that neighbours are combined on the scale on which they are independent.
     """
-    return policy.odds * relevance / (1 + (policy.odds - 1) * relevance)
+    return odds * relevance / (1 + (odds - 1) * relevance)
 
 
 @dataclass(frozen=True)

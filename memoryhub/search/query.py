@@ -92,7 +92,12 @@ def build_vector_query(
     """
     unit = tuple(unit_vector(vector, dimension=space.dimension))
     # A cosine alone is on its space's scale already.
-    return SearchQuery(space_id=space.pk, bounds=space.bounds, vector=unit, policy=replace(policy, odds=1.0))
+    return SearchQuery(
+        space_id=space.pk,
+        bounds=space.bounds,
+        vector=unit,
+        policy=replace(policy, odds=1.0, message_odds=1.0),
+    )
 
 
 Row = TypeVar("Row", bound=SearchIndexRow)
@@ -279,7 +284,7 @@ def _best_in_conversation(policy: FusionPolicy, relevance: str) -> str:
         beyond=_number(policy.beyond_share),
         asking=_number(policy.asking_share),
         other=_number(policy.other_author_share),
-        odds=_number(policy.odds),
+        odds=_number(policy.message_odds),
         long=_number(policy.self_contained_length),
     )
 

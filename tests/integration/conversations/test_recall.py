@@ -122,7 +122,7 @@ def hikers(client: APIClient) -> None:
 
 def chance(relevance: float) -> float:
     """Return the relevance before its odds were multiplied."""
-    return relevance / (relevance + DEFAULT_POLICY.odds * (1 - relevance))
+    return relevance / (relevance + DEFAULT_POLICY.message_odds * (1 - relevance))
 
 
 def recalled_in_context(client: APIClient, message: str) -> str:

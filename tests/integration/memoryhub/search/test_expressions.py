@@ -332,7 +332,9 @@ def scan_messages(
 
 
 def uncalibrated(found: dict[UUID, float]) -> dict[UUID, float]:
-    return {owner: value / (value + DEFAULT_POLICY.odds * (1 - value)) for owner, value in found.items()}
+    return {
+        owner: value / (value + DEFAULT_POLICY.message_odds * (1 - value)) for owner, value in found.items()
+    }
 
 
 def test_messages_gain_from_their_neighbours_in_the_session(shelf: Shelf) -> None:
@@ -422,7 +424,7 @@ def expected_relevances(
     for at, turn in enumerate(turns):
         own = in_conversation([*heard[:at], turn, *heard[at + 1 :]])[at]
         gains = in_conversation([*heard[:at], replace(turn, relevance=0.0), *heard[at + 1 :]])[at] > 0
-        found.append(calibrated(own) if qualifies[at] or gains else None)
+        found.append(calibrated(own, DEFAULT_POLICY.message_odds) if qualifies[at] or gains else None)
     return found
 
 
@@ -471,5 +473,5 @@ def test_conversation_of_one_session_is_what_python_says(shelf: Shelf) -> None:
 
     assert len(ids) > 20
     assert [found[each] for each in ids] == pytest.approx(
-        [calibrated(each) for each in in_conversation(turns)], abs=1e-6
+        [calibrated(each, DEFAULT_POLICY.message_odds) for each in in_conversation(turns)], abs=1e-6
     )

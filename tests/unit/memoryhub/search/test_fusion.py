@@ -85,8 +85,8 @@ def test_calibration_keeps_the_order_and_the_ends(one: float, other: float) -> N
 
 
 def test_calibration_multiplies_the_odds() -> None:
-    assert calibrated(0.5, replace(DEFAULT_POLICY, odds=3)) == pytest.approx(0.75)
-    assert calibrated(0.2, replace(DEFAULT_POLICY, odds=1)) == pytest.approx(0.2)
+    assert calibrated(0.5, odds=3) == pytest.approx(0.75)
+    assert calibrated(0.2, odds=1) == pytest.approx(0.2)
 
 
 def test_relevance_means_the_same_in_differently_scaled_spaces() -> None:
