@@ -161,8 +161,8 @@ ORDER BY row
 
 NUMBERS = """
 INSERT INTO strength_memorynumbers (memory_id, actor_id, strength, access_count, candidate_count, impact_score,
-    consolidation_level, status, pinned, last_decay_at)
-SELECT id, actor_id, 0.5 + ('x' || right(id::text, 2))::bit(8)::int / 256.0, 0, 0, 0, 0, status, pinned, created_at
+    consolidation_level, mark, began_at)
+SELECT id, actor_id, 0.5 + ('x' || right(id::text, 2))::bit(8)::int / 256.0, 0, 0, 0, 0, 0, created_at
 FROM strength_memory ORDER BY id
 """
 

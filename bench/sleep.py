@@ -40,15 +40,16 @@ INSERT INTO bench_plain SELECT memory_id, actor_id, strength, access_count, cand
 
 UPDATE = "UPDATE bench_plain SET strength = strength * 0.95, last_decay_at = now()"
 
-# From the threshold to a hundred times as much, evenly by factors; a twentieth each has reached the levels 1 and 2.
+# From the threshold to a hundred times as much, evenly by factors; a twentieth has reached level 1.
 SPREAD = """
 UPDATE strength_memorynumbers SET
-    strength = 0.1 * exp(ln(100) * random()), access_count = CASE WHEN random() < 0.05 THEN 5 ELSE 0 END,
-    consolidation_level = CASE WHEN random() < 0.05 THEN 1 ELSE 0 END, pinned = random() < 0.01, last_decay_at = %s;
+    strength = 0.1 * exp(ln(100) * random()), access_count = 5 * (hashint8(hashtext(memory_id::text)) %% 20 = 0)::int,
+    consolidation_level = (hashint8(hashtext(memory_id::text)) %% 20 = 0)::int,
+    mark = CASE WHEN random() < 0.01 THEN '-Infinity'::float8 ELSE 0 END, began_at = %s;
 """
 PIN = """
 UPDATE strength_memory AS memory SET pinned = true FROM strength_memorynumbers AS numbers
-WHERE numbers.memory_id = memory.id AND numbers.pinned
+WHERE numbers.memory_id = memory.id AND numbers.mark = '-Infinity'
 """
 
 
@@ -59,8 +60,10 @@ def run(arguments: argparse.Namespace) -> dict[str, Any]:
 
     from memoryhub.search.maintenance import cluster_tables
     from memoryhub.tenancy.models import Actor, Agent
+    from strength.domain.policy import StrengthPolicy
+    from strength.sql import QUERIES, policy_values
 
-    begun = datetime(2026, 1, 1, tzinfo=UTC)
+    begun = datetime.now(UTC)  # what is filled in was changed before
     with harness.progress(arguments.json) as bar:
         shown = bar.add_task("filling", total=1 + arguments.nights)
         filling.make_pool()
@@ -68,6 +71,9 @@ def run(arguments: argparse.Namespace) -> dict[str, Any]:
         Agent.objects.update(policy={"near_duplicates": "off"})
         with connection.cursor() as cursor:
             cursor.execute(SPREAD, [begun])
+            for actor in Actor.objects.exclude(user_id=""):
+                values = {**policy_values(StrengthPolicy()), "actor_id": actor.pk, "now": begun}
+                cursor.execute(QUERIES["begin_clock"], values)
             cursor.execute(PIN)
             cursor.execute(PLAIN)
         filling.settle()

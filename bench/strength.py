@@ -236,10 +236,12 @@ class Agent:
 
     def look(self, day: int) -> None:
         """Note how memories stand in the morning; each tenth day, judge what is active."""
-        from strength.models import CurrentNumbers
+        from strength.models import MemoryNumbers
 
         names = ("status", "strength", "access_count", "last_accessed_at", "memory__created_at", "valid_to")
-        every = CurrentNumbers.objects.filter(actor=self.actor).order_by("pk").values("pk", *names)
+        every = (
+            MemoryNumbers.objects.with_strength().filter(actor=self.actor).order_by("pk").values("pk", *names)
+        )
         rows = [row for row in every if row["valid_to"] is None or row["valid_to"] > moment(day)]
         self.active.append(sum(row["status"] == "active" for row in rows))
         self.known.append(len(rows))

@@ -17,49 +17,56 @@ WITH actors AS MATERIALIZED (
 UPDATE strength_memorynumbers AS numbers SET candidate_count = numbers.candidate_count + 1
 FROM returned WHERE numbers.actor_id = returned.actor_id AND numbers.memory_id = returned.memory_id
 
--- name: take_off_clock
--- Writes the current numbers of memories into their rows, as if every night had done so, and takes them off the actor's
--- clock. Whoever changes numbers begins with this, in the same round trip; so it locks all rows, memories first, whether
--- they are on the clock or not.
-WITH known AS MATERIALIZED (
-    SELECT id FROM strength_memory
-    WHERE actor_id = ANY(%(actor_ids)s) AND id = ANY(%(memory_ids)s) ORDER BY id FOR KEY SHARE
-), held AS MATERIALIZED (
-    SELECT memory_id FROM strength_memorynumbers
-    WHERE actor_id = ANY(%(actor_ids)s) AND memory_id = ANY(ARRAY(SELECT id FROM known))
-    ORDER BY actor_id, memory_id FOR UPDATE
-)
-UPDATE strength_memorynumbers AS numbers SET
-    strength = now.strength, faded = now.faded, last_decay_at = now.last_decay_at,
-    decayed_at_task = now.decayed_at_task, slept_in = now.slept_in, before_strength = now.before_strength,
-    before_faded = now.before_faded, before_level = now.before_level, before_decay_at = now.before_decay_at,
-    before_task = now.before_task, clock_then = NULL
-FROM held JOIN strength_currentnumbers AS now ON now.memory_id = held.memory_id
-WHERE numbers.actor_id = ANY(%(actor_ids)s) AND numbers.memory_id = held.memory_id AND numbers.clock_then IS NOT NULL;
-
--- fragment: note_point
--- One row per memory, kind and day in the history of strengths; the statement before it is `changed`.
-INSERT INTO strength_strengthpoint AS point
-    (actor_id, memory_id, day, kind, at, before, strength, faded, level, times, began_at, faded_before)
-SELECT %(actor_id)s, memory_id, (%(now)s AT TIME ZONE 'UTC')::date, %(kind)s, %(now)s, before, strength, faded,
-    consolidation_level, 1, %(now)s, faded
-FROM changed ORDER BY memory_id
+-- fragment: point_of
+-- One row per memory, kind and day in the history of strengths; a merge leaves none.
+INSERT INTO strength_strengthpoint AS point (actor_id, memory_id, day, kind, at, before, strength, mark, level, times)
+SELECT %(actor_id)s, memory_id, (%(now)s AT TIME ZONE 'UTC')::date, %(kind)s::text, %(now)s, before, strength,
+    nullif(mark, '-Infinity'), level, 1
+FROM changed WHERE %(kind)s::text IS NOT NULL ORDER BY memory_id
 ON CONFLICT (actor_id, memory_id, day, kind) DO UPDATE SET at = excluded.at, strength = excluded.strength,
-    faded = excluded.faded, level = excluded.level, times = point.times + 1
+    mark = excluded.mark, level = excluded.level, times = point.times + 1
 
--- fragment: known
--- The memories that may grow, locked in order: pending and rejected ones do not.
-known AS MATERIALIZED (
+-- name: insert_numbers
+-- Marked by the actor's clock; says whether that has to be begun.
+WITH new AS (
+    SELECT memory.id, state.clock_at IS NULL AS is_first, CASE WHEN {fades} THEN {mark} ELSE '-Infinity' END AS mark,
+        numbers.began_task
+    FROM strength_memory AS memory
+    LEFT JOIN strength_rhythm AS state ON state.actor_id = memory.actor_id,
+    LATERAL (SELECT 0 AS consolidation_level, %(now)s AS began_at, coalesce(state.tasks_completed, 0) AS began_task)
+        AS numbers
+    WHERE memory.actor_id = %(actor_id)s AND memory.id = %(memory_id)s
+), inserted AS (
+    INSERT INTO strength_memorynumbers (memory_id, actor_id, strength, mark, access_count, candidate_count,
+        impact_score, consolidation_level, began_at, began_task)
+    SELECT id, %(actor_id)s, %(strength)s, mark, 0, 0, 0, 0, %(now)s, began_task FROM new
+)
+SELECT mark, is_first FROM new
+
+-- name: begin_clock
+-- From when the first of the actor's memories began to fade, as far as they came in by an import.
+INSERT INTO strength_rhythm AS state (actor_id, tasks_completed, runs, clock_at, clock_task, rates, by_task, thresholds)
+SELECT %(actor_id)s, 0, 0, least(%(now)s, min(began_at)), coalesce(min(began_task), 0), %(rates)s, %(by_task)s,
+    %(thresholds)s
+FROM strength_memorynumbers WHERE actor_id = %(actor_id)s
+ON CONFLICT (actor_id) DO UPDATE SET clock_at = excluded.clock_at,
+    clock_task = least(state.tasks_completed, excluded.clock_task),
+    rates = excluded.rates, by_task = excluded.by_task, thresholds = excluded.thresholds
+WHERE state.clock_at IS NULL
+
+-- name: lock_numbers
+SELECT 1 FROM strength_memorynumbers
+WHERE actor_id = %(actor_id)s AND memory_id = ANY(%(memory_ids)s) ORDER BY memory_id FOR UPDATE
+
+-- name: write_numbers
+-- What events do to strengths: `strengths` set them, `increment` and `uses` add. Pending and rejected memories do not
+-- grow. Rows are locked by a list that is built first. If a join locked them, PostgreSQL would repeat the join for a row
+-- that was changed meanwhile, find nothing, and leave it out: one use in ten was lost so.
+WITH known AS MATERIALIZED (
     SELECT id AS memory_id FROM strength_memory
     WHERE actor_id = %(actor_id)s AND id = ANY(%(memory_ids)s) AND status IN ('active', 'archived')
     ORDER BY id FOR KEY SHARE
-)
-
--- name: use_memories
--- Rows are locked by a list that is built first. If a join locked them, PostgreSQL would repeat the join for a row that
--- was changed meanwhile, find nothing, and leave it out: one use in ten was lost so. What a use adds is also added to the
--- values that undoing a sleep would restore, so that undoing never takes a use away.
-WITH {known}, reported AS (
+), reported AS (
     INSERT INTO strength_usereport (actor_id, memory_id, task, created_at)
     SELECT %(actor_id)s, memory_id, %(task)s::text, %(now)s
     FROM known WHERE %(task)s::text IS NOT NULL ORDER BY memory_id
@@ -67,78 +74,99 @@ WITH {known}, reported AS (
 ), counted AS (
     SELECT memory_id FROM reported UNION ALL SELECT memory_id FROM known WHERE %(task)s::text IS NULL
 ), held AS MATERIALIZED (
-    SELECT memory_id FROM strength_memorynumbers
+    SELECT memory_id, consolidation_level AS level FROM strength_memorynumbers
     WHERE actor_id = %(actor_id)s AND memory_id = ANY(ARRAY(SELECT memory_id FROM counted))
     ORDER BY memory_id FOR UPDATE
 ), changed AS (
     UPDATE strength_memorynumbers AS numbers SET
-        access_count = access_count + 1,
-        strength = strength + %(increment)s,
-        before_strength = before_strength + %(increment)s,
-        last_accessed_at = greatest(last_accessed_at, %(now)s),
-        consolidation_level = {level_after_use},
-        before_level = CASE WHEN before_level IS NOT NULL THEN {level_after_use} END
-    FROM held WHERE numbers.actor_id = %(actor_id)s AND numbers.memory_id = held.memory_id
-    RETURNING numbers.memory_id, strength - %(increment)s AS before, strength, faded, consolidation_level
+        strength = greatest(0, coalesce(stated.strength, {strength_now}) + %(increment)s),
+        mark = CASE WHEN numbers.mark = '-Infinity' THEN numbers.mark ELSE {mark_after} END,
+        began_at = {stated_at}, began_task = {stated_task},
+        access_count = numbers.access_count + %(uses)s, candidate_count = candidate_count + %(candidates)s,
+        impact_score = impact_score + %(impact)s, consolidation_level = {level_after},
+        last_accessed_at = greatest(last_accessed_at, %(used_at)s::timestamptz),
+        slept_in = CASE WHEN stated.strength IS NULL AND NOT %(is_final)s THEN state.runs END,
+        taken = CASE WHEN stated.strength IS NULL AND NOT %(is_final)s THEN coalesce({taken}, 0) ELSE 0 END
+    FROM held
+    JOIN unnest(%(memory_ids)s::uuid[], %(strengths)s::float8[]) AS stated (memory_id, strength)
+        ON stated.memory_id = held.memory_id
+    LEFT JOIN strength_rhythm AS state ON state.actor_id = %(actor_id)s
+    WHERE numbers.actor_id = %(actor_id)s AND numbers.memory_id = held.memory_id
+    RETURNING numbers.memory_id, numbers.strength - %(increment)s AS before, numbers.strength, numbers.mark,
+        numbers.consolidation_level AS level, held.level AS former,
+        state.clock[held.level + 1] AS clock_then
 ), seen AS (
-    INSERT INTO strength_perspectivestrength AS perspective (actor_id, memory_id, perspective, strength, faded, as_of)
-    SELECT %(actor_id)s, memory_id, %(perspective)s::text, %(perspective_increment)s, faded, %(now)s
+    INSERT INTO strength_perspectivestrength AS perspective (actor_id, memory_id, perspective, strength, mark, as_of)
+    SELECT %(actor_id)s, memory_id, %(perspective)s::text, %(perspective_increment)s, mark, %(now)s
     FROM changed WHERE %(perspective)s::text IS NOT NULL ORDER BY memory_id
     ON CONFLICT (actor_id, memory_id, perspective) DO UPDATE SET
-        strength = {perspective_after_use} + excluded.strength,
-        faded = excluded.faded, as_of = greatest(perspective.as_of, excluded.as_of)
+        strength = excluded.strength + {perspective_of_seen},
+        mark = excluded.mark, as_of = greatest(perspective.as_of, excluded.as_of)
+), moved AS (
+    UPDATE strength_perspectivestrength AS perspective SET
+        strength = {perspective_of_changed}, mark = changed.mark
+    FROM changed
+    WHERE changed.level <> changed.former AND perspective.actor_id = %(actor_id)s
+        AND perspective.memory_id = changed.memory_id
+        AND perspective.perspective IS DISTINCT FROM %(perspective)s::text
+), noted AS (
+    {point_of}
 )
-{note_point}
+SELECT count(*) FROM changed
 
--- name: impact_memories
-WITH {known}, held AS MATERIALIZED (
-    SELECT memory_id FROM strength_memorynumbers
-    WHERE actor_id = %(actor_id)s AND memory_id = ANY(ARRAY(SELECT memory_id FROM known)) ORDER BY memory_id FOR UPDATE
-), changed AS (
-    UPDATE strength_memorynumbers AS numbers SET
-        impact_score = impact_score + %(value)s,
-        strength = strength + %(increment)s,
-        before_strength = before_strength + %(increment)s
-    FROM held WHERE numbers.actor_id = %(actor_id)s AND numbers.memory_id = held.memory_id
-    RETURNING numbers.memory_id, strength - %(increment)s AS before, strength, faded, consolidation_level
-)
-{note_point}
+-- fragment: settled
+-- Memories that begin to fade or stop.
+numbers.actor_id = ANY(%(actor_ids)s) AND numbers.memory_id = ANY(%(memory_ids)s)
+    AND {fades} <> (numbers.mark > '-Infinity')
 
--- name: set_strengths
--- A stated strength holds from now on: it decays from now, and no earlier sleep can be undone on it.
-WITH {known}, held AS MATERIALIZED (
-    SELECT memory_id, strength AS before FROM strength_memorynumbers
-    WHERE actor_id = %(actor_id)s AND memory_id = ANY(ARRAY(SELECT memory_id FROM known)) ORDER BY memory_id FOR UPDATE
-), changed AS (
-    UPDATE strength_memorynumbers AS numbers SET
-        strength = stated.strength,
-        last_decay_at = greatest(numbers.last_decay_at, %(now)s),
-        decayed_at_task = coalesce(
-            (SELECT tasks_completed FROM strength_rhythm WHERE actor_id = %(actor_id)s), 0
-        ),
-        slept_in = NULL, before_strength = NULL, before_faded = NULL, before_level = NULL, before_decay_at = NULL,
-        before_task = NULL
-    FROM held JOIN unnest(%(memory_ids)s::uuid[], %(strengths)s::float8[]) AS stated (memory_id, strength)
-        ON stated.memory_id = held.memory_id
-    WHERE numbers.actor_id = %(actor_id)s AND numbers.memory_id = held.memory_id
-    RETURNING numbers.memory_id, held.before, numbers.strength, faded, consolidation_level
-)
-{note_point}
+-- fragment: settled_mark
+CASE WHEN {fades} THEN {mark_begun} ELSE '-Infinity' END
+
+-- name: settle
+-- Lets memories begin to fade, from their validity, from `since` and from when they began before, or stand still as strong
+-- as they are; with their perspectives. For memories that the transaction has changed or locked.
+SELECT 1 FROM strength_memorynumbers
+WHERE actor_id = ANY(%(actor_ids)s) AND memory_id = ANY(%(memory_ids)s) ORDER BY actor_id, memory_id FOR UPDATE;
+UPDATE strength_perspectivestrength AS perspective SET strength = {perspective_now}, mark = {settled_mark}
+FROM strength_memorynumbers AS numbers
+JOIN strength_memory AS memory ON memory.id = numbers.memory_id
+LEFT JOIN strength_rhythm AS state ON state.actor_id = numbers.actor_id
+WHERE perspective.actor_id = numbers.actor_id AND perspective.memory_id = numbers.memory_id AND {settled};
+UPDATE strength_memorynumbers AS numbers SET
+    strength = {strength_now}, mark = {settled_mark},
+    began_at = CASE WHEN {fades} THEN {begun_at} ELSE numbers.began_at END,
+    began_task = CASE WHEN {fades} THEN {begun_task} ELSE numbers.began_task END,
+    slept_in = state.runs, taken = coalesce({taken}, 0)
+FROM strength_memory AS memory LEFT JOIN strength_rhythm AS state ON state.actor_id = memory.actor_id
+WHERE memory.id = numbers.memory_id AND {settled}
+
+-- name: mark_imported
+-- Marks what was imported by the clock that its actor has here; imports hold strengths of their moment.
+UPDATE strength_memorynumbers AS numbers SET mark = CASE WHEN {fades} THEN {mark} ELSE '-Infinity' END
+FROM strength_memory AS memory LEFT JOIN strength_rhythm AS state ON state.actor_id = memory.actor_id
+WHERE memory.id = numbers.memory_id AND numbers.actor_id = %(actor_id)s
+    AND (%(memory_ids)s::uuid[] IS NULL OR numbers.memory_id = ANY(%(memory_ids)s::uuid[]))
+
+-- name: mark_imported_perspectives
+UPDATE strength_perspectivestrength AS perspective
+SET mark = least(numbers.mark, coalesce(state.clock[numbers.consolidation_level + 1], 0))
+FROM strength_memorynumbers AS numbers LEFT JOIN strength_rhythm AS state ON state.actor_id = numbers.actor_id
+WHERE perspective.actor_id = %(actor_id)s AND perspective.memory_id = numbers.memory_id
+    AND (%(memory_ids)s::uuid[] IS NULL OR numbers.memory_id = ANY(%(memory_ids)s::uuid[]))
 
 -- fragment: differs
 ROW({of_found}) IS DISTINCT FROM ROW({of_memory})
 
--- fragment: numbers_differ
-ROW({of_numbers}) IS DISTINCT FROM ROW({of_fading})
-
 -- name: stale_memories
--- Memories whose index rows or numbers disagree with them, by actor.
+-- Memories whose index rows disagree with them, or that fade and should not, or the other way round; by actor.
 SELECT memory.actor_id, array_agg(DISTINCT memory.id)
 FROM strength_memory AS memory
 LEFT JOIN strength_memoryindex AS found ON found.actor_id = memory.actor_id AND found.memory_id = memory.id
 LEFT JOIN strength_memorynumbers AS numbers ON numbers.actor_id = memory.actor_id AND numbers.memory_id = memory.id
 WHERE (found.memory_id IS NOT NULL AND {differs})
-    OR (numbers.memory_id IS NOT NULL AND {numbers_differ})
+    OR numbers.mark > '-Infinity' AND (memory.status <> 'active' OR memory.pinned)
+    OR numbers.mark = '-Infinity' AND memory.status = 'active' AND NOT memory.pinned
+        AND memory.valid_from IS NULL AND memory.valid_to IS NULL
 GROUP BY memory.actor_id ORDER BY memory.actor_id
 
 -- name: lock_memories
@@ -154,39 +182,15 @@ FROM strength_memory AS memory
 WHERE memory.actor_id = found.actor_id AND memory.id = found.memory_id AND {differs}
     AND memory.actor_id = ANY(%(actor_ids)s) AND memory.id = ANY(%(memory_ids)s)
 
--- fragment: begins_to_fade
--- A memory that is unpinned, active again or valid again begins to fade now.
-(
-    numbers.pinned AND NOT memory.pinned
-    OR numbers.status <> 'active' AND memory.status = 'active'
-    OR numbers.valid_to <= memory.updated_at AND (memory.valid_to IS NULL OR memory.valid_to > memory.updated_at)
-)
-
--- name: sync_numbers
-UPDATE strength_memorynumbers AS numbers SET ({fades_by}) = ROW({of_fading}),
-    last_decay_at = CASE WHEN {begins_to_fade} THEN greatest(numbers.last_decay_at, memory.updated_at)
-        ELSE numbers.last_decay_at END,
-    decayed_at_task = CASE WHEN {begins_to_fade} THEN coalesce(
-        (SELECT tasks_completed FROM strength_rhythm AS rhythm WHERE rhythm.actor_id = memory.actor_id), 0
-    ) ELSE numbers.decayed_at_task END,
-    before_decay_at = CASE WHEN {begins_to_fade} AND numbers.slept_in IS NOT NULL
-        THEN greatest(numbers.last_decay_at, memory.updated_at) ELSE numbers.before_decay_at END,
-    before_task = CASE WHEN {begins_to_fade} AND numbers.slept_in IS NOT NULL THEN coalesce(
-        (SELECT tasks_completed FROM strength_rhythm AS rhythm WHERE rhythm.actor_id = memory.actor_id), 0
-    ) ELSE numbers.before_task END
-FROM strength_memory AS memory
-WHERE memory.actor_id = numbers.actor_id AND memory.id = numbers.memory_id
-    AND {numbers_differ}
-    AND memory.actor_id = ANY(%(actor_ids)s) AND memory.id = ANY(%(memory_ids)s)
-
 -- name: candidate_numbers
 -- Inputs of the ranking. An index row that disagrees with its memory was found by mistake and is left out.
-SELECT memory.id, greatest(numbers.strength, {perspective_now}),
+SELECT memory.id, greatest({strength_now}, {perspective_now}),
     coalesce(numbers.last_accessed_at, memory.created_at)
 FROM strength_memory AS memory
 JOIN strength_memoryindex AS found ON found.actor_id = memory.actor_id AND found.space_id = %(space_id)s
     AND found.memory_id = memory.id AND ROW({of_found}) IS NOT DISTINCT FROM ROW({of_memory})
-JOIN strength_currentnumbers AS numbers ON numbers.actor_id = memory.actor_id AND numbers.memory_id = memory.id
+JOIN strength_memorynumbers AS numbers ON numbers.actor_id = memory.actor_id AND numbers.memory_id = memory.id
+LEFT JOIN strength_rhythm AS state ON state.actor_id = memory.actor_id
 LEFT JOIN strength_perspectivestrength AS perspective ON perspective.actor_id = memory.actor_id
     AND perspective.memory_id = memory.id AND perspective.perspective = %(perspective)s
 WHERE memory.actor_id = ANY(%(actor_ids)s) AND memory.id = ANY(%(memory_ids)s)
@@ -282,13 +286,10 @@ GROUP BY strategy
 -- Of older points each month keeps the last of a kind, with the sum of their times and the strength before the first.
 WITH old AS (
     SELECT actor_id, memory_id, kind, date_trunc('month', day)::date AS month, max(day) AS last,
-        sum(times) AS times, (array_agg(before ORDER BY day))[1] AS before,
-        (array_agg(coalesce(began_at, at) ORDER BY day))[1] AS began_at,
-        (array_agg(coalesce(faded_before, faded) ORDER BY day))[1] AS faded_before
+        sum(times) AS times, (array_agg(before ORDER BY day))[1] AS before
     FROM strength_strengthpoint WHERE day < %(before)s GROUP BY 1, 2, 3, 4 HAVING count(*) > 1 LIMIT %(most)s
 ), summed AS (
-    UPDATE strength_strengthpoint AS point SET times = old.times, before = old.before, began_at = old.began_at,
-        faded_before = old.faded_before FROM old
+    UPDATE strength_strengthpoint AS point SET times = old.times, before = old.before FROM old
     WHERE point.actor_id = old.actor_id AND point.memory_id = old.memory_id AND point.kind = old.kind
         AND point.day = old.last
 )

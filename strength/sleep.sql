@@ -1,117 +1,107 @@
--- The statements of a sleep: set-based, one scan of the narrow table of numbers for each slice of an actor's memories.
--- `strength/sql.py` gives the formulas.
+-- The statements of a sleep. A night moves an actor's clock; what fades is not written. `strength/sql.py` gives the formulas.
 
 -- name: lock_state
--- Makes an actor's row where it is missing, and locks it: whoever begins, ends or undoes a sleep queues here. From here
--- on an actor's rows are visited in the order of their keys, as everywhere they are locked: only an index has that order.
+-- Makes an actor's row where it is missing, and locks it: whoever begins, ends or undoes a sleep queues here. The commit
+-- does not wait for the disk: a step that is lost with the machine is lost whole, and the next run repeats it.
 INSERT INTO strength_rhythm AS state (actor_id, tasks_completed, runs) VALUES (%(actor_id)s, 0, 0)
 ON CONFLICT (actor_id) DO UPDATE SET runs = state.runs
-RETURNING tasks_completed, runs, slept_at, compared_until, compared_after, clock, clock_at, clock_task, clock_of,
-    before_clock, before_clock_at, before_clock_task,
-    set_config('enable_seqscan', 'off', true), set_config('enable_bitmapscan', 'off', true)
+RETURNING tasks_completed, runs, clock, clock_at, clock_task, rates, by_task, thresholds, clock_before, slept_at,
+    compared_until, compared_after, set_config('synchronous_commit', 'off', true)
 
 -- name: store_state
 -- Returns the wall clock's time as well, whatever moment the sleep is for.
-UPDATE strength_rhythm SET runs = %(runs)s, slept_at = %(slept_at)s, compared_until = %(compared_until)s,
-    compared_after = %(compared_after)s, clock = %(clock)s, clock_at = %(clock_at)s, clock_task = %(clock_task)s,
-    clock_of = %(clock_of)s, before_clock = %(before_clock)s, before_clock_at = %(before_clock_at)s,
-    before_clock_task = %(before_clock_task)s
+UPDATE strength_rhythm SET runs = %(runs)s, clock = %(clock)s, clock_at = %(clock_at)s, clock_task = %(clock_task)s,
+    rates = %(rates)s, by_task = %(by_task)s, thresholds = %(thresholds)s, clock_before = %(clock_before)s,
+    slept_at = %(slept_at)s, compared_until = %(compared_until)s, compared_after = %(compared_after)s
 WHERE actor_id = %(actor_id)s
-RETURNING clock_timestamp(), now(),
-    set_config('enable_seqscan', 'on', true), set_config('enable_bitmapscan', 'on', true)
+RETURNING clock_timestamp(), now()
 
 -- name: count_task
 INSERT INTO strength_rhythm AS state (actor_id, tasks_completed, runs) VALUES (%(actor_id)s, 1, 0)
 ON CONFLICT (actor_id) DO UPDATE SET tasks_completed = state.tasks_completed + 1
 
--- name: end_of_slice
--- The last memory of a full slice.
-SELECT memory_id FROM strength_memorynumbers
-WHERE actor_id = %(actor_id)s AND status = 'active' AND (%(after)s::uuid IS NULL OR memory_id > %(after)s::uuid)
-ORDER BY memory_id OFFSET %(slice)s - 1 LIMIT 1
+-- name: bounded
+-- Memories whose validity begins or ends since the last night.
+SELECT id FROM strength_memory
+WHERE actor_id = %(actor_id)s AND status = 'active' AND NOT pinned
+    AND (valid_to > %(since)s AND valid_to <= %(now)s OR valid_from > %(since)s AND valid_from <= %(now)s)
 
--- fragment: holds
-(numbers.valid_to IS NULL OR numbers.valid_to > %(now)s)
-    AND (numbers.valid_from IS NULL OR numbers.valid_from <= %(now)s)
+-- name: mark_anew
+-- Marks what began to fade since the last night by the rates of this one, before the clock moves.
+SELECT 1 FROM strength_memorynumbers AS numbers JOIN strength_rhythm AS state ON state.actor_id = numbers.actor_id
+WHERE numbers.actor_id = %(actor_id)s AND numbers.began_at > state.clock_at
+ORDER BY memory_id FOR UPDATE OF numbers;
+UPDATE strength_perspectivestrength AS perspective SET mark = {mark_tonight}
+FROM strength_memorynumbers AS numbers JOIN strength_rhythm AS state ON state.actor_id = numbers.actor_id
+WHERE numbers.actor_id = %(actor_id)s AND numbers.began_at > state.clock_at
+    AND perspective.actor_id = numbers.actor_id AND perspective.memory_id = numbers.memory_id
+    AND perspective.mark > '-Infinity';
+UPDATE strength_memorynumbers AS numbers SET mark = {mark_tonight}
+FROM strength_rhythm AS state
+WHERE numbers.actor_id = %(actor_id)s AND state.actor_id = numbers.actor_id AND numbers.began_at > state.clock_at
+    AND numbers.mark > '-Infinity'
 
--- fragment: sleeps
--- What has ended or has not begun neither fades nor counts towards the limit of active memories.
-numbers.actor_id = %(actor_id)s AND numbers.status = 'active' AND {holds}
+-- name: refresh_levels
+-- After other thresholds; a memory faded by the level that it had until now.
+SELECT 1 FROM strength_memorynumbers AS numbers WHERE actor_id = %(actor_id)s AND consolidation_level <> {level}
+ORDER BY memory_id FOR UPDATE;
+UPDATE strength_perspectivestrength AS perspective SET strength = {perspective_now},
+    mark = CASE WHEN perspective.mark = '-Infinity' THEN perspective.mark ELSE {mark_of_level} END
+FROM strength_memorynumbers AS numbers JOIN strength_rhythm AS state ON state.actor_id = numbers.actor_id
+WHERE numbers.actor_id = %(actor_id)s AND numbers.consolidation_level <> {level}
+    AND perspective.actor_id = numbers.actor_id AND perspective.memory_id = numbers.memory_id;
+UPDATE strength_memorynumbers AS numbers SET strength = {strength_now}, consolidation_level = {level},
+    mark = CASE WHEN numbers.mark = '-Infinity' THEN numbers.mark ELSE {mark_of_level} END,
+    slept_in = state.runs, taken = {taken}
+FROM strength_rhythm AS state
+WHERE numbers.actor_id = %(actor_id)s AND state.actor_id = numbers.actor_id AND numbers.consolidation_level <> {level}
 
--- fragment: is_written
--- What a night writes: rows that were written since the last, and of those on the clock the ones that are weak by the
--- end of this night, or have reached another level. The clock fades the rest.
-CASE WHEN clock_then IS NULL
-    THEN slept_in IS DISTINCT FROM %(number)s AND (NOT pinned OR consolidation_level <> {level})
-    ELSE strength <= %(archive_threshold)s * exp(-greatest(-200, {by_next}))
-        OR consolidation_level <> {level} END
-
--- name: look
--- One look at a slice, which locks nothing; a few are named one by one. What has ended leaves the clock as it is. The
--- commit does not wait for the disk: a slice that is lost with the machine is lost whole, and the next run repeats it.
-SELECT count(*), count(*) FILTER (WHERE is_left), count(*) FILTER (WHERE is_left AND fades),
-    count(*) FILTER (WHERE is_written),
-    CASE WHEN count(*) FILTER (WHERE is_written) <= %(few)s THEN array_agg(memory_id) FILTER (WHERE is_written) END,
-    array_agg(memory_id) FILTER (WHERE has_ended),
-    (SELECT count(*) FROM strength_memory WHERE actor_id = %(actor_id)s AND pinned),
-    set_config('synchronous_commit', 'off', true)
+-- name: count_fading
+-- How many fade, how many of them the night has reached, and how many are pinned; from indexes of memories, which change
+-- less often than their numbers. What began to fade after the moment of a late night was changed since.
+SELECT active - pinned - bounded, active - pinned - bounded - late, pinned
 FROM (
-    SELECT memory_id, holds AND is_written AS is_written, holds AND is_on AND NOT is_written AS is_left,
-        is_on AND NOT holds AS has_ended, strength >= 1e-200
-            AND (%(next)s::float8[])[consolidation_level + 1] < (%(clock)s::float8[])[consolidation_level + 1] AS fades
-    FROM (
-        SELECT memory_id, strength, consolidation_level, clock_then IS NOT NULL AS is_on, {holds} AS holds,
-            {is_written} AS is_written
-        FROM strength_memorynumbers AS numbers
-        WHERE actor_id = %(actor_id)s AND status = 'active'
-            AND (%(after)s::uuid IS NULL OR memory_id > %(after)s::uuid)
-        ORDER BY memory_id LIMIT %(slice)s
-    ) AS found
-) AS looked
+    SELECT count(*) AS active FROM strength_memory WHERE actor_id = %(actor_id)s AND status = 'active'
+) AS active, (
+    SELECT count(*) AS pinned FROM strength_memory WHERE actor_id = %(actor_id)s AND pinned
+) AS pinned, (
+    SELECT count(*) AS bounded FROM strength_memory
+    WHERE actor_id = %(actor_id)s AND status = 'active' AND NOT pinned AND (valid_to <= %(now)s OR valid_from > %(now)s)
+) AS bounded, (
+    SELECT count(*) AS late FROM strength_memory AS memory
+    JOIN strength_memorynumbers AS numbers ON numbers.memory_id = memory.id AND numbers.actor_id = memory.actor_id
+    WHERE memory.actor_id = %(actor_id)s AND memory.updated_at > %(now)s AND numbers.mark > '-Infinity'
+        AND numbers.mark < (%(clock)s::float8[])[numbers.consolidation_level + 1]
+) AS late
 
--- name: fade
--- Fades, refreshes levels, keeps each row's former values, and puts it on the clock as that will be after this night.
--- Pinned memories change their level alone. What began to fade after the night's moment (an interrupted sleep is
--- continued later) stays off the clock, which would begin too early for it.
-WITH faded AS (
-    UPDATE strength_memorynumbers AS numbers SET
-        before_strength = CASE WHEN clock_then IS NULL THEN strength ELSE {left_by_now} END,
-        before_faded = faded + {by_now}, before_level = consolidation_level,
-        before_decay_at = CASE WHEN clock_then IS NULL THEN last_decay_at
-            ELSE greatest(last_decay_at, %(clock_at)s) END,
-        before_task = CASE WHEN clock_then IS NULL THEN decayed_at_task
-            ELSE greatest(decayed_at_task, %(clock_task)s) END,
-        slept_in = %(number)s,
-        strength = {left_tonight},
-        faded = faded + {tonight},
-        consolidation_level = {level},
-        last_decay_at = CASE WHEN pinned THEN last_decay_at ELSE greatest(last_decay_at, %(now)s) END,
-        decayed_at_task = CASE WHEN pinned THEN decayed_at_task ELSE greatest(decayed_at_task, %(tasks)s) END,
-        clock_then = CASE WHEN NOT pinned AND last_decay_at <= %(now)s AND decayed_at_task <= %(tasks)s
-            THEN (%(next)s::float8[])[{level} + 1] END
-    WHERE {sleeps} AND (%(after)s::uuid IS NULL OR numbers.memory_id > %(after)s::uuid)
-        AND (%(until)s::uuid IS NULL OR numbers.memory_id <= %(until)s::uuid)
-        AND (%(these)s::uuid[] IS NULL OR memory_id = ANY(%(these)s::uuid[])) AND {is_written}
-    RETURNING memory_id, strength < before_strength AS has_faded, consolidation_level <> before_level AS has_risen,
-        strength <= %(archive_threshold)s AND NOT pinned AS is_weak
-)
-SELECT count(*) FILTER (WHERE has_faded), count(*) FILTER (WHERE has_risen),
-    array_agg(memory_id) FILTER (WHERE is_weak), count(*)
-FROM faded
+-- name: count_reached
+-- The same, where not every level fades.
+SELECT count(*) FROM strength_memorynumbers
+WHERE actor_id = %(actor_id)s AND mark > (%(clock)s::float8[])[consolidation_level + 1]
+    AND (%(clock)s::float8[])[consolidation_level + 1] < (%(clock_before)s::float8[])[consolidation_level + 1]
+
+-- name: weak
+-- By the index of due marks, level by level: at or below the threshold, the clock being where it is.
+SELECT found.memory_id
+FROM strength_rhythm AS state, generate_series(0, 5) AS level, LATERAL (
+    SELECT numbers.memory_id FROM strength_memorynumbers AS numbers
+    WHERE numbers.actor_id = %(actor_id)s AND numbers.consolidation_level = level
+        AND numbers.due <= %(due)s - (%(clock)s::float8[])[level + 1]
+        AND numbers.mark > (%(clock)s::float8[])[level + 1] - 1e-9 AND {strength_now} <= %(archive_threshold)s
+    LIMIT %(most)s
+) AS found
+WHERE state.actor_id = %(actor_id)s LIMIT %(most)s
 
 -- name: excess
 -- Weakest first, the younger of two equally weak; pinned ones take their places and are never in excess.
-SELECT memory_id FROM (
-    SELECT memory_id, pinned FROM strength_currentnumbers AS numbers WHERE {sleeps}
-    ORDER BY pinned DESC, strength DESC, memory_id OFFSET %(most_active)s
-) AS beyond
-WHERE NOT pinned ORDER BY memory_id
+SELECT memory_id FROM strength_memorynumbers AS numbers JOIN strength_rhythm AS state USING (actor_id)
+WHERE actor_id = %(actor_id)s AND due < 'Infinity'
+ORDER BY {strength_now}, memory_id DESC LIMIT %(most)s
 
 -- name: move_memories
--- Changes the state of many memories, with what repeats it and a revision of each. They are off the clock already, or
--- were put on it this night, which it has not reached yet. Only those still in the state they are taken from; one
--- whose text is in use again (`memory_text_once`) stays as it is. The revision's dates are as Python writes them,
--- without fractions at full seconds, for else they would look like a change.
+-- Changes the state of many memories, with their index rows and a revision of each. Only those still in the state they
+-- are taken from; one whose text is in use again (`memory_text_once`) stays as it is. The revision's dates are as Python
+-- writes them, without fractions at full seconds, for else they would look like a change.
 WITH held AS MATERIALIZED (
     SELECT memory_id FROM strength_memorynumbers
     WHERE actor_id = %(actor_id)s AND memory_id = ANY(%(memory_ids)s) ORDER BY memory_id FOR UPDATE
@@ -125,9 +115,6 @@ WITH held AS MATERIALIZED (
                 AND other.status IN ('active', 'pending') AND other.superseded_by_id IS NULL AND other.valid_to IS NULL
         ))
     RETURNING memory.*
-), followed AS (
-    UPDATE strength_memorynumbers AS numbers SET status = %(to)s, clock_then = NULL
-    FROM moved WHERE numbers.actor_id = moved.actor_id AND numbers.memory_id = moved.id
 ), found AS (
     UPDATE strength_memoryindex AS found SET status = %(to)s
     FROM moved WHERE found.actor_id = moved.actor_id AND found.memory_id = moved.id
@@ -149,16 +136,21 @@ RETURNING memory_id
 -- name: preview
 -- What would happen, without a lock: the same formulas over the same rows.
 WITH looked AS (
-    SELECT numbers.memory_id, numbers.strength AS before, numbers.consolidation_level AS level, pinned,
-        {decayed} AS after,
-        {level} AS new_level
-    FROM strength_currentnumbers AS numbers WHERE {sleeps}
+    SELECT numbers.memory_id, {strength_now} AS before, numbers.strength, numbers.consolidation_level AS level,
+        {level} AS new_level, memory.pinned, CASE WHEN NOT {fades} THEN '-Infinity'
+            WHEN numbers.mark = '-Infinity' THEN {mark_begun_tonight}
+            WHEN numbers.began_at > state.clock_at THEN {mark_tonight} ELSE numbers.mark END AS mark
+    FROM strength_memorynumbers AS numbers JOIN strength_memory AS memory ON memory.id = numbers.memory_id
+    LEFT JOIN strength_rhythm AS state ON state.actor_id = numbers.actor_id
+    WHERE numbers.actor_id = %(actor_id)s AND memory.actor_id = %(actor_id)s AND (memory.pinned OR {fades})
 ), placed AS (
-    SELECT *, after <= %(archive_threshold)s AND NOT pinned AS is_weak,
+    SELECT *, after <= %(archive_threshold)s AND is_reached AS is_weak,
         row_number() OVER (
-            PARTITION BY after <= %(archive_threshold)s AND NOT pinned ORDER BY pinned DESC, after DESC, memory_id
+            PARTITION BY after <= %(archive_threshold)s AND is_reached ORDER BY pinned DESC, after DESC, memory_id
         ) > %(most_active)s AND NOT pinned AS is_crowded
-    FROM looked
+    FROM (
+        SELECT *, {strength_tonight} AS after, mark > (%(clock)s::float8[])[level + 1] - 1e-9 AS is_reached FROM looked
+    ) AS faded
 ), counted AS (
     SELECT *, count(*) FILTER (WHERE after < before) OVER () AS decayed,
         count(*) FILTER (WHERE is_weak OR is_crowded) OVER () AS archived,
@@ -170,33 +162,47 @@ FROM counted WHERE is_weak OR is_crowded OR new_level <> level OR after < before
 ORDER BY (is_weak OR is_crowded) DESC, (new_level <> level) DESC, before - after DESC, memory_id LIMIT %(most)s
 
 -- name: changes
--- What a run did, as long as it is the last that wrote a row.
-SELECT memory_id, before_strength, strength, before_level, consolidation_level FROM strength_currentnumbers
-WHERE actor_id = %(actor_id)s AND slept_in = %(number)s
-    AND (strength < before_strength OR consolidation_level <> before_level)
-ORDER BY consolidation_level <> before_level DESC, before_strength - strength DESC, memory_id LIMIT %(most)s
+-- What an actor's latest sleep did to strengths and levels.
+SELECT memory_id, after + taken AS before, after, former, level
+FROM (
+    SELECT memory_id, {strength_now} AS after, {taken} AS taken, {level_back} AS former, consolidation_level AS level
+    FROM strength_memorynumbers AS numbers JOIN strength_rhythm AS state ON state.actor_id = numbers.actor_id
+    WHERE numbers.actor_id = %(actor_id)s AND state.runs = %(number)s
+        AND (numbers.due < 'Infinity' OR numbers.slept_in = %(number)s)
+) AS changed
+WHERE taken > 0 OR former <> level
+ORDER BY former <> level DESC, taken DESC, memory_id LIMIT %(most)s
+
+-- fragment: is_undone
+-- What the sleep wrote, what was written since, and what has begun to fade since the sleep before.
+numbers.actor_id = %(actor_id)s AND (numbers.slept_in = %(number)s OR numbers.mark > '-Infinity'
+    AND numbers.mark < state.clock[numbers.consolidation_level + 1] OR numbers.memory_id = ANY(%(memory_ids)s))
 
 -- name: lock_undone
 -- Locks what an undo will write, in the common order.
-SELECT 1 FROM strength_memorynumbers
-WHERE actor_id = %(actor_id)s AND (slept_in = %(number)s OR memory_id = ANY(%(memory_ids)s))
-ORDER BY memory_id FOR UPDATE
-
--- name: undo_perspectives
--- A perspective that was used since stores how far its memory had faded; after the undo it has not.
-UPDATE strength_perspectivestrength AS perspective SET faded = numbers.before_faded
-FROM strength_memorynumbers AS numbers
-WHERE numbers.actor_id = %(actor_id)s AND numbers.slept_in = %(number)s
-    AND perspective.actor_id = numbers.actor_id AND perspective.memory_id = numbers.memory_id
-    AND perspective.faded < numbers.before_faded
+SELECT 1 FROM strength_memorynumbers AS numbers JOIN strength_rhythm AS state ON state.actor_id = numbers.actor_id
+WHERE {is_undone} ORDER BY memory_id FOR UPDATE OF numbers
 
 -- name: undo_numbers
+-- After the clock was put back to where it stood at `clock_at`, and memories to what they were: gives back what the sleep
+-- took (%(clock)s is where it had moved the clock), and marks by the clock as it stands.
+UPDATE strength_perspectivestrength AS perspective SET mark = {mark_back},
+    strength = perspective.strength * exp(greatest(-200, least(200, {mark_back} - (%(clock)s::float8[])[{level_back} + 1])))
+FROM strength_memorynumbers AS numbers JOIN strength_rhythm AS state ON state.actor_id = numbers.actor_id
+WHERE numbers.actor_id = %(actor_id)s AND perspective.actor_id = numbers.actor_id
+    AND perspective.memory_id = numbers.memory_id AND numbers.slept_in = %(number)s
+    AND (numbers.memory_id = ANY(%(memory_ids)s) OR numbers.consolidation_level <> {level_back});
 UPDATE strength_memorynumbers AS numbers SET
-    strength = before_strength, faded = before_faded, consolidation_level = before_level,
-    last_decay_at = before_decay_at, decayed_at_task = before_task,
-    slept_in = NULL, before_strength = NULL, before_faded = NULL, before_level = NULL, before_decay_at = NULL,
-    before_task = NULL, clock_then = NULL
-WHERE actor_id = %(actor_id)s AND slept_in = %(number)s
+    strength = numbers.strength + CASE WHEN numbers.slept_in = %(number)s THEN numbers.taken ELSE 0 END,
+    consolidation_level = {level_back}, mark = CASE WHEN {fades} THEN {mark_back} ELSE '-Infinity' END,
+    slept_in = NULL, taken = 0
+FROM strength_memory AS memory JOIN strength_rhythm AS state ON state.actor_id = memory.actor_id
+WHERE memory.id = numbers.memory_id AND {is_undone};
+UPDATE strength_perspectivestrength AS perspective SET mark = numbers.mark
+FROM strength_memorynumbers AS numbers JOIN strength_rhythm AS state ON state.actor_id = numbers.actor_id
+WHERE numbers.actor_id = %(actor_id)s AND perspective.actor_id = numbers.actor_id
+    AND perspective.memory_id = numbers.memory_id AND numbers.mark > '-Infinity'
+    AND perspective.mark < state.clock[numbers.consolidation_level + 1]
 
 -- name: withdraw_stale
 -- Withdraws open proposals about memories that are not active any more.

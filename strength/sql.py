@@ -1,7 +1,7 @@
 """The formulas of `strength.domain.strength` as SQL, and the statements of `queries.sql` and `sleep.sql` that use them.
 
-Each formula is a template over column names, with named parameters; `policy_values` gives those of a policy. One parity
-test feeds both renderings the same cases.
+Each formula is a template over column names. `state` is the row of the actor's clock, `numbers` that of a memory; where
+an actor has no clock yet, strengths are as they are stored. One parity test feeds both renderings the same cases.
 """
 
 import math
@@ -10,36 +10,39 @@ from pathlib import Path
 from typing import Any, Final
 
 from django.db import connection
+from django.db.models import FloatField, Func
 
 from memoryhub.queries import load_queries
 from strength.domain.policy import StrengthPolicy
+from strength.domain.strength import NOTHING, Clock
 
 LEVEL: Final = "(width_bucket({uses}, %(thresholds)s::int[]) - 1)"
 """`consolidation_level`: thresholds reached, the first of which is 0."""
 
-A_DAY: Final = "(%(logarithms)s::float8[])[{level} + 1]"
-"""The logarithm of the share of strength that is left after a day, by level."""
+NOW: Final = """CASE WHEN {strength} < 1e-200 THEN 0
+    ELSE {strength} * exp(greatest(-200, least(0, {clock} - {mark}))) END"""
+"""`strength_now`. PostgreSQL's products refuse what is too small for a float; this never is."""
 
-DAYS: Final = """CASE WHEN %(by_task)s
-    THEN greatest(0, %(tasks)s - {decayed_at_task})::float8 / %(tasks_per_day)s
-    ELSE greatest(0, date_part('epoch', %(now)s - {since})) / 86400 END"""
-"""`days_of_decay`, from `since` until now, or over the tasks completed since."""
+MARK: Final = """coalesce(state.clock[{level} + 1] + ({rates})[{level} + 1] * CASE WHEN {by_task}
+    THEN greatest(0, {task} - state.clock_task)::float8
+    ELSE greatest(0, date_part('epoch', {at} - state.clock_at)) / 86400 END, 0)"""
+"""`Clock.mark`."""
 
-LEFT: Final = """CASE WHEN {strength} < 1e-200 THEN 0
-    ELSE {strength} * exp(greatest(-200, least(200, {logarithm}))) END"""
-"""`left_of`. PostgreSQL's power and products refuse what is too small for a float; this never is."""
 
-DECAY: Final = "({days}) * {a_day}"
-"""What `decayed` adds to `faded`: the logarithm of what so many days leave."""
+SLACK: Final = 1e-9
+"""Beyond what rounds differently: what the index finds due is compared with the threshold itself."""
 
-DECAYED: Final = LEFT.format(strength="{strength}", logarithm=DECAY)
-"""The strength of `decayed`."""
 
-BY_CLOCK: Final = "least(0, ({clock})[{row}.consolidation_level + 1] - {row}.clock_then)"
-"""`faded_by`; 0 for a row off the clock."""
+class StrengthNow(Func):
+    """A memory's strength now, over its stored strength, its mark, its level, and its actor's clock."""
 
-OF_PERSPECTIVE: Final = LEFT.format(strength="{strength}", logarithm="{faded_now} - {faded_then}")
-"""`perspective_strength`."""
+    output_field = FloatField()
+
+    def as_sql(
+        self, compiler: Any, connection: Any, *_options: Any, **_context: Any
+    ) -> tuple[str, tuple[Any, ...]]:
+        strength, mark, level, clock = (compiler.compile(each)[0] for each in self.get_source_expressions())
+        return f"({NOW.format(strength=strength, mark=mark, clock=f'({clock})[{level} + 1]')})", ()
 
 
 def run_query(statement: str, values: Mapping[str, Any] | None = None) -> list[Any]:
@@ -48,13 +51,23 @@ def run_query(statement: str, values: Mapping[str, Any] | None = None) -> list[A
         return cursor.fetchall() if cursor.description else []
 
 
+def execute_all(statements: str, values: Mapping[str, Any]) -> int:
+    """Execute statements in one round trip; return the row count of the last."""
+    with connection.cursor() as cursor:
+        cursor.execute(statements, values)
+        while cursor.nextset():
+            pass
+        return int(cursor.rowcount)
+
+
 def policy_values(policy: StrengthPolicy) -> dict[str, Any]:
+    clock = Clock().paced(policy)
     return {
         "thresholds": list(policy.consolidation_thresholds),
-        "logarithms": [math.log(target) for target in policy.decay_targets],
-        "by_task": policy.decay_clock == "task",
-        "tasks_per_day": policy.expected_tasks_per_day,
+        "rates": list(clock.rates),
+        "by_task": clock.by_task,
         "archive_threshold": policy.archive_threshold,
+        "due": math.log(max(policy.archive_threshold, NOTHING)) + SLACK,
         "most_active": policy.max_active_memories,
     }
 
@@ -65,42 +78,22 @@ FACETS: Final = (
     "valid_from", "valid_to", "created_at",
 )  # fmt: skip
 
-FADES_BY: Final = ("status", "pinned", "valid_from", "valid_to")
-"""Rows of numbers repeat these fields, which decide whether a memory fades."""
-
 
 def _columns(table: str, names: Sequence[str]) -> str:
     return ", ".join(f"{table}.{name}" for name in names)
 
 
-QUERIES: Final = load_queries(
-    Path(__file__).with_name("queries.sql"),
-    facets=", ".join(FACETS),
-    fades_by=", ".join(FADES_BY),
-    of_found=_columns("found", FACETS),
-    of_memory=_columns("memory", FACETS),
-    of_numbers=_columns("numbers", FADES_BY),
-    of_fading=_columns("memory", FADES_BY),
-    level_after_use=LEVEL.format(uses="access_count + 1"),
-    perspective_now=OF_PERSPECTIVE.format(
-        strength="perspective.strength", faded_now="numbers.faded", faded_then="perspective.faded"
-    ),
-    perspective_after_use=OF_PERSPECTIVE.format(
-        strength="perspective.strength", faded_now="excluded.faded", faded_then="perspective.faded"
-    ),
-)
+def _of_numbers(template: str, **names: str) -> str:
+    level = names.get("level", "numbers.consolidation_level")
+    columns = {
+        "strength": "numbers.strength", "mark": "numbers.mark", "level": level, "clock": f"state.clock[{level} + 1]",
+        "rates": "state.rates", "by_task": "state.by_task", "at": "numbers.began_at", "task": "numbers.began_task",
+    }  # fmt: skip
+    return template.format(**{**columns, **names})
 
-# What has begun to hold since the last sleep was not there for the tasks that were counted since.
-_DAYS = f"""CASE WHEN numbers.pinned OR (%(by_task)s AND numbers.valid_from > numbers.last_decay_at) THEN 0 ELSE {
-    DAYS.format(
-        decayed_at_task="numbers.decayed_at_task", since="greatest(numbers.last_decay_at, numbers.valid_from)"
-    )
-} END"""
-_A_DAY = A_DAY.format(level="numbers.consolidation_level")
-# What the clock has taken so far, and what it will have taken after this night.
-_BY_NOW = BY_CLOCK.format(clock="%(clock)s::float8[]", row="numbers")
-_BY_NEXT = BY_CLOCK.format(clock="%(next)s::float8[]", row="numbers")
-_TONIGHT = f"CASE WHEN clock_then IS NULL THEN {DECAY.format(a_day=_A_DAY, days=_DAYS)} ELSE {_BY_NEXT} END"
+
+def _of_perspective(clock: str = "state.clock[numbers.consolidation_level + 1]") -> str:
+    return NOW.format(strength="perspective.strength", mark="perspective.mark", clock=clock)
 
 
 def _as_python_writes(column: str) -> str:
@@ -108,15 +101,79 @@ def _as_python_writes(column: str) -> str:
     return f"replace({text}, '.000000', '')"
 
 
+_NOW: Final = _of_numbers(NOW)
+_BEFORE: Final = _of_numbers(
+    NOW, clock="(coalesce(state.clock_before, state.clock))[numbers.consolidation_level + 1]"
+)
+_LEVEL: Final = LEVEL.format(uses="numbers.access_count")
+_LEVEL_AFTER: Final = (
+    "CASE WHEN %(uses)s = 0 THEN numbers.consolidation_level"
+    f" ELSE {LEVEL.format(uses='numbers.access_count + %(uses)s')} END"
+)
+# A stated strength holds from now on; what begins to fade does so from when it is valid.
+_STATED: Final = {
+    "at": "CASE WHEN stated.strength IS NULL THEN numbers.began_at ELSE greatest(numbers.began_at, %(now)s) END",
+    "task": "CASE WHEN stated.strength IS NULL THEN numbers.began_task"
+    " ELSE coalesce(state.tasks_completed, 0) END",
+}
+_BEGUN: Final = {
+    "at": "greatest(numbers.began_at, memory.valid_from, %(since)s::timestamptz)",
+    "task": "coalesce(state.tasks_completed, 0)",
+}
+
+# A sleep that changed levels knows the thresholds of before.
+_LEVEL_BACK: Final = (
+    "(CASE WHEN %(former)s::int[] IS NULL OR numbers.slept_in IS DISTINCT FROM %(number)s"
+    f" THEN numbers.consolidation_level ELSE {_LEVEL.replace('thresholds', 'former')} END)"
+)
+
+FRAGMENTS: Final = {
+    # Pinned, inactive, ended and coming memories do not fade. The clock may be ahead of a late change.
+    "fades": """(memory.status = 'active' AND NOT memory.pinned
+        AND (memory.valid_to IS NULL OR memory.valid_to > greatest(%(now)s, state.clock_at))
+        AND (memory.valid_from IS NULL OR memory.valid_from <= greatest(%(now)s, state.clock_at)))""",
+    "strength_now": _NOW,
+    "strength_before": _BEFORE,
+    "perspective_now": _of_perspective(),
+    "mark": _of_numbers(MARK),
+    "level": _LEVEL,
+    # What undoing the latest sleep gives back: what it took, where the row was changed since, as of then.
+    "taken": f"CASE WHEN numbers.slept_in = state.runs THEN numbers.taken ELSE ({_BEFORE}) - ({_NOW}) END",
+}
+
+QUERIES: Final = load_queries(
+    Path(__file__).with_name("queries.sql"),
+    **FRAGMENTS,
+    facets=", ".join(FACETS),
+    of_found=_columns("found", FACETS),
+    of_memory=_columns("memory", FACETS),
+    level_after=_LEVEL_AFTER,
+    mark_after=_of_numbers(MARK, level=f"({_LEVEL_AFTER})", **_STATED),
+    stated_at=_STATED["at"],
+    stated_task=_STATED["task"],
+    begun_at=_BEGUN["at"],
+    begun_task=_BEGUN["task"],
+    mark_begun=_of_numbers(MARK, **_BEGUN),
+    perspective_of_seen=_of_perspective(
+        "(SELECT clock_then FROM changed WHERE memory_id = perspective.memory_id)"
+    ),
+    perspective_of_changed=_of_perspective("changed.clock_then"),
+)
+
+# A preview has the clock and the rates of its night as parameters, and marks what would begin to fade by them.
+_TONIGHT: Final = {"rates": "%(rates)s::float8[]", "by_task": "%(by_task)s"}
+
 SLEEP_QUERIES: Final = load_queries(
     Path(__file__).with_name("sleep.sql"),
-    level=LEVEL.format(uses="numbers.access_count"),
-    by_now=_BY_NOW,
-    by_next=_BY_NEXT,
-    tonight=_TONIGHT,
-    left_by_now=LEFT.format(strength="strength", logarithm=_BY_NOW),
-    left_tonight=LEFT.format(strength="strength", logarithm=_TONIGHT),
-    decayed=DECAYED.format(strength="numbers.strength", a_day=_A_DAY, days=_DAYS),
+    **FRAGMENTS,
+    mark_tonight=_of_numbers(MARK, **_TONIGHT),
+    mark_begun_tonight=_of_numbers(
+        MARK, **_TONIGHT, at="greatest(numbers.began_at, memory.valid_from)", task=_BEGUN["task"]
+    ),
+    strength_tonight=NOW.format(strength="strength", mark="mark", clock="(%(clock)s::float8[])[level + 1]"),
+    mark_of_level=_of_numbers(MARK, level=_LEVEL),
+    level_back=_LEVEL_BACK,
+    mark_back=_of_numbers(MARK, level=_LEVEL_BACK),
     valid_from_as_text=_as_python_writes("memory.valid_from"),
     valid_to_as_text=_as_python_writes("memory.valid_to"),
 )

@@ -77,7 +77,7 @@ def export_lines(whose: Selection) -> Iterator[bytes]:
 
 
 def read_rows(table: Table, rows: models.QuerySet[Any]) -> Iterator[dict[str, Any]]:
-    values = rows.order_by(*table.key_order).values_list(*table.codecs)
+    values = table.values(rows.order_by(*table.key_order))
     return (table.written(each) for each in values.iterator(chunk_size=ROWS_AT_ONCE))
 
 

@@ -184,18 +184,39 @@ class Table:
 
     @property
     def rows(self) -> models.QuerySet[Any]:
-        return self.source._base_manager.all()
-
-    @property
-    def source(self) -> type[models.Model]:
-        """Return the model that rows are read from: the view named by `read_through`, else the model."""
-        return getattr(self.model, "read_through", self.model)
+        return self.model._base_manager.all()
 
     @cached_property
     def fields(self) -> tuple[models.Field, ...]:
+        """Return the exported columns; a model's `not_exported` hold only here."""
+        absent = {ACTOR, *getattr(self.model, "not_exported", ())}
         found = self.model._meta.concrete_fields
-        given = {each.attname for each in self.source._meta.concrete_fields}
-        return tuple(each for each in found if each.attname in given - {ACTOR} and not each.generated)
+        return tuple(each for each in found if each.attname not in absent and not each.generated)
+
+    @cached_property
+    def instead(self) -> Mapping[str, Any]:
+        """Return expressions for what exports hold instead of a column, by the names to annotate them as."""
+        found = self.model.export_columns() if hasattr(self.model, "export_columns") else {}
+        return {f"exported_{name}": expression for name, expression in found.items()}
+
+    def values(self, rows: models.QuerySet[Any]) -> models.QuerySet[Any]:
+        """Return rows as tuples of the exported columns."""
+        read: models.QuerySet[Any] = rows.annotate(**self.instead).values_list(
+            *map(self._source, self.codecs)
+        )
+        return read
+
+    def values_of(self, row: models.Model) -> tuple[Any, ...]:
+        """Return the exported columns of a row that was loaded with `instead`."""
+        return tuple(getattr(row, self._source(name)) for name in self.codecs)
+
+    def _source(self, name: str) -> str:
+        return f"exported_{name}" if f"exported_{name}" in self.instead else name
+
+    def current(self, row: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Rename and leave out the columns of former releases (`former_columns` of the model)."""
+        former = getattr(self.model, "former_columns", {})
+        return {former.get(name, name): value for name, value in row.items() if former.get(name, name)}
 
     @cached_property
     def codecs(self) -> Mapping[str, Codec]:
@@ -240,6 +261,7 @@ class Table:
 
     def read(self, row: Mapping[str, Any], actor: UUID | None) -> models.Model:
         """Build an instance from an exported row. Raises WrongValue naming the column."""
+        row = self.current(row)
         if unknown := sorted(row.keys() - self.readers.keys()):
             raise WrongValue(f"{self.name} has no column {unknown[0][:60]!a}.")
         values: dict[str, Any] = {} if actor is None else {ACTOR: actor}

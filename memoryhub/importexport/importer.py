@@ -303,7 +303,7 @@ class _Storing:
         if table != self.table or len(self.batch) >= ROWS_AT_ONCE or self.size >= BYTES_AT_ONCE:
             self._flush(is_last=table != self.table)
         self.table = table
-        values = line.values
+        values = table.current(line.values)
         if self.renaming.ids:
             values = {
                 name: namespace(value, self.owners)
@@ -343,6 +343,8 @@ class _Storing:
                 ready, self.waiting = rows, []
             fresh = self._referring(self.table, self._unknown(self.table, ready))
             written = self._insert(self.table, fresh)
+            if written and hasattr(self.table.model, "after_import"):
+                self.table.model.after_import(self._key(), [row.instance for row in written], self.now)
             if not self.dry_run:
                 index(self._key(), [row.instance for row in written])
             cursor.execute("SET CONSTRAINTS ALL IMMEDIATE")
@@ -363,7 +365,8 @@ class _Storing:
 
     def _unknown(self, table: Table, rows: list[Row]) -> list[Row]:
         is_owned = table not in (AGENTS, ACTORS)
-        found = {each.pk: each for each in table.rows.filter(pk__in=[row.instance.pk for row in rows])}
+        here = table.rows.filter(pk__in=[row.instance.pk for row in rows])
+        found = {each.pk: each for each in here.annotate(**table.instead)}
         unknown = []
         for row in rows:
             if row.instance.pk not in found:
@@ -372,7 +375,7 @@ class _Storing:
             if is_owned and found[row.instance.pk].actor_id != self._key():
                 self.report.refuse(row.line, table.name, TAKEN)
                 continue
-            stored = table.written(tuple(getattr(found[row.instance.pk], name) for name in table.codecs))
+            stored = table.written(table.values_of(found[row.instance.pk]))
             differs = any(stored.get(name) != value for name, value in row.values.items())
             self.report.know(row.line, table.name, KEPT if differs else "")
         return unknown

@@ -55,7 +55,7 @@ from strength.domain.memories import (
     default_namespace,
 )
 from strength.models import Memory, MemoryIndex, MemoryRevision, MemorySource, Tombstone
-from strength.models.locks import lock_shared, settle_numbers
+from strength.models.locks import lock_numbers, lock_shared
 
 NEAREST: Final = 6
 NEAREST_REJECTED: Final = 3
@@ -240,7 +240,7 @@ def write_extracted(
     # The known memories and their numbers, in the order of keys, as every writer of several does.
     if keys := {known.memory_id for resolution in resolutions.values() for known in resolution.about}:
         Memory.objects.of([actor.id]).locked(keys)
-        settle_numbers(actor.id, keys)
+        lock_numbers(actor.id, keys)
     for place, each in enumerate(extracted):
         try:
             with atomic_but_for_tombstones():

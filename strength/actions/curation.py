@@ -39,6 +39,7 @@ from strength.actions.usage import set_strengths
 from strength.domain.duplicates import NEAR
 from strength.domain.memories import (
     CURATED,
+    SLEEP_VERB,
     DuplicateMemory,
     LockedByPerson,
     MemoryRefused,
@@ -51,7 +52,7 @@ from strength.domain.memories import (
     values_after,
 )
 from strength.domain.policy import StrengthPolicy
-from strength.models import CurrentNumbers, Memory, MemoryRevision
+from strength.models import Memory, MemoryRevision
 from strength.models.locks import lock_shared
 
 EDITABLE = frozenset(CURATED) - {"status", "locked"}
@@ -184,17 +185,27 @@ def _change(
         _update_tombstones(locked, before, by, now)
         if entry is not None and is_rewritten:
             index_memory(locked, entry, spaces)
-        if verb == "reactivate":
-            beside[STRENGTH] = CurrentNumbers.objects.get(actor_id=locked.actor_id, memory=locked).strength
+        strength = reactivated_strength(locked) if verb == "reactivate" else locked.strength
+        if strength != locked.strength:
+            beside[STRENGTH] = locked.strength
         store_change(
             locked, verb=verb, before=before, by=by, reason=reason, now=now, beside=beside, batch=batch
         )
-        if verb == "reactivate":
-            strength = effective_policy(StrengthPolicy, locked.agent, locked.actor).reactivation_strength
+        if STRENGTH in beside:
             set_strengths(memories=[locked], strengths={locked.pk: strength}, by=by, now=now)
         if locked.status == Status.ACTIVE and before["status"] == Status.PENDING:
             end_superseded(locked, by=by, now=now)
         return locked
+
+
+def reactivated_strength(memory: Memory) -> float:
+    """Return the strength that an archived memory comes back with: the policy's where a sleep has archived it."""
+    archived = MemoryRevision.objects.filter(
+        actor_id=memory.actor_id, memory=memory, changed_after__status=Status.ARCHIVED
+    ).order_by("-number")
+    if archived.values_list("verb", flat=True).first() != SLEEP_VERB:
+        return memory.strength
+    return effective_policy(StrengthPolicy, memory.agent, memory.actor).reactivation_strength
 
 
 def _update_tombstones(memory: Memory, before: Mapping[str, Any], by: Principal, now: datetime) -> None:

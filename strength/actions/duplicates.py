@@ -77,7 +77,7 @@ def to_compare(run: SleepRun, most: int) -> list[Memory]:
         if run.after is not None:
             later |= Q(updated_at=run.compared_at, id__gt=run.after)
         rows = rows.filter(later)
-    return list(rows.select_related("numbers").order_by("updated_at", "id")[:most])
+    return list(rows.select_related("numbers", "actor__sleep_state").order_by("updated_at", "id")[:most])
 
 
 def pairs_among(actor: Actor, memories: Sequence[Memory], *, now: datetime) -> list[Pair]:
@@ -103,7 +103,7 @@ def kept_and_absorbed(one: Memory, other: Memory) -> tuple[Memory, Memory]:
 
     def rank(memory: Memory) -> Any:
         return keep_rank(
-            locked=memory.locked, pinned=memory.pinned, strength=memory.numbers.strength,
+            locked=memory.locked, pinned=memory.pinned, strength=memory.strength,
             created_at=memory.created_at, key=memory.pk,
         )  # fmt: skip
 

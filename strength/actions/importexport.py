@@ -47,6 +47,7 @@ from strength.models import (
     PerspectiveStrength,
     StrengthPoint,
 )
+from strength.models.memory import STRENGTH_OF_MEMORY
 
 MEMORIES, SESSIONS, MESSAGES = "memories", "sessions", "messages"
 MESSAGES_AT_ONCE = 200
@@ -173,7 +174,7 @@ COLUMNS = {
     "agent_id": "actor__agent_id", "user_id": "actor__user_id", "id": "id", "kind": "kind", "namespace": "namespace",
     "content": "content", "tags": "tags", "status": "status", "pinned": "pinned", "trust": "trust",
     "source": "source", "channel": "channel", "confidence": "confidence", "scope_level": "scope_level",
-    "scope_domain": "scope_domain", "scope_project": "scope_project", "strength": "numbers__strength",
+    "scope_domain": "scope_domain", "scope_project": "scope_project", "strength": "strength_now",
     "access_count": "numbers__access_count", "last_accessed_at": "numbers__last_accessed_at",
     "consolidation_level": "numbers__consolidation_level", "valid_from": "valid_from", "valid_to": "valid_to",
     "superseded_by": "superseded_by_id", "created_at": "created_at", "updated_at": "updated_at",
@@ -192,7 +193,9 @@ def memories_as_csv(whose: Selection) -> Iterator[bytes]:
 def rows_as_csv(memories: QuerySet[Memory]) -> Iterator[bytes]:
     """Yield memories as CSV with a header; formulas are escaped by a `'`."""
     yield (MARK + _line(list(COLUMNS))).encode()
-    rows = memories.order_by("actor__agent_id", "actor__user_id", "id")
+    rows = memories.annotate(strength_now=STRENGTH_OF_MEMORY).order_by(
+        "actor__agent_id", "actor__user_id", "id"
+    )
     with snapshot():
         for values in rows.values_list(*COLUMNS.values()).iterator(chunk_size=CSV_CHUNK_ROWS):
             yield _line(list(map(_cell, values))).encode()

@@ -7,8 +7,7 @@ from datetime import datetime
 from uuid import UUID
 
 from django.db import IntegrityError, transaction
-from django.db.models import QuerySet, Subquery
-from django.db.models.functions import Coalesce
+from django.db.models import QuerySet
 from django.utils.text import format_lazy
 from django.utils.translation import gettext_lazy as _
 
@@ -24,7 +23,7 @@ from memoryhub.tenancy.models import Actor
 from memoryhub.tenancy.namespaces import expand_namespace
 from memoryhub.tenancy.policies import effective_policy, zone_of
 from strength.actions.duplicates import near_duplicates
-from strength.actions.revisions import keep_revision, last_verb, snapshot, store_change
+from strength.actions.revisions import MARK, STRENGTH, keep_revision, last_verb, snapshot, store_change
 from strength.actions.search import index_memory
 from strength.actions.tombstones import (
     BlockedByTombstone,
@@ -50,17 +49,11 @@ from strength.domain.memories import (
     default_namespace,
 )
 from strength.domain.policy import StrengthPolicy
-from strength.domain.strength import initial_strength
-from strength.models import (
-    CurrentNumbers,
-    Memory,
-    MemoryNumbers,
-    MemorySource,
-    PerspectiveStrength,
-    SleepState,
-)
+from strength.domain.strength import NEVER, initial_strength
+from strength.models import Memory, MemoryNumbers, MemorySource, PerspectiveStrength
 from strength.models.locks import lock_shared
-from strength.sql import FADES_BY
+from strength.models.memory import begin_clock
+from strength.sql import QUERIES, run_query
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -114,10 +107,10 @@ def write_memory(*, actor: Actor, new: NewMemory, by: Principal, now: datetime) 
         known = known or _insert_or_find(draft)
         if known is not None:
             return _repeat(known, draft, messages, by=by, now=now), False
-        _add_numbers(draft, new)
+        beside = _add_numbers(draft, new)
         _add_sources(draft, messages, now)
         index_memory(draft, entry, spaces)
-        keep_revision(memory=draft, verb="create", before={}, by=by, reason=reason, now=now)
+        keep_revision(memory=draft, verb="create", before={}, by=by, reason=reason, now=now, beside=beside)
     return draft, True
 
 
@@ -288,24 +281,31 @@ def _repeat(
     return memory
 
 
-def _add_numbers(memory: Memory, new: NewMemory) -> None:
+def _add_numbers(memory: Memory, new: NewMemory) -> dict[str, float | None]:
+    """Add the numbers of a new memory; return its strength and its mark, from which its history begins."""
     policy = effective_policy(StrengthPolicy, memory.agent, memory.actor)
+    strength = initial_strength(policy, source=Source(memory.source), stated=new.strength)
     values = {
-        "memory": memory,
         "actor_id": memory.actor_id,
-        "strength": initial_strength(policy, source=Source(memory.source), stated=new.strength),
-        "last_decay_at": memory.created_at,
-        **{name: getattr(memory, name) for name in FADES_BY},
+        "memory_id": memory.pk,
+        "now": memory.created_at,
+        "strength": strength,
     }
-    tasks = SleepState.objects.filter(actor_id=memory.actor_id).values("tasks_completed")
-    MemoryNumbers.objects.create(decayed_at_task=Coalesce(Subquery(tasks), 0), **values)
-    CurrentNumbers(faded=0.0, **values)  # the memory's `numbers`, which need not be read: it is new
+    [(mark, is_first)] = run_query(QUERIES["insert_numbers"], values)
     PerspectiveStrength.objects.bulk_create(
         PerspectiveStrength(
-            actor_id=memory.actor_id, memory=memory, perspective=name, strength=value, as_of=memory.created_at
+            actor_id=memory.actor_id, memory=memory, perspective=name, strength=value, mark=mark,
+            as_of=memory.created_at,
         )
         for name, value in new.strength_by_perspective.items()
+    )  # fmt: skip
+    if is_first:
+        begin_clock(memory.actor_id, policy, memory.created_at)
+    # The memory's `numbers`, which need not be read: it is new.
+    MemoryNumbers(
+        memory=memory, actor_id=memory.actor_id, strength=strength, mark=mark, began_at=memory.created_at
     )
+    return {STRENGTH: strength, MARK: mark if mark > NEVER else None}
 
 
 def _add_sources(memory: Memory, messages: Sequence[Message], now: datetime) -> bool:

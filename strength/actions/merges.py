@@ -18,10 +18,11 @@ from memoryhub.tenancy.policies import effective_policy
 from strength.actions.duplicates import SAME_SCOPE, Pair, likeness_of
 from strength.actions.revisions import BatchResult, snapshot, store_change, undo_revision, unique_text
 from strength.actions.tombstones import find_tombstone
+from strength.actions.usage import write_numbers
 from strength.domain.memories import Status, WrongState
 from strength.domain.policy import StrengthPolicy
 from strength.domain.sleep import MergeState, RunState, joined
-from strength.domain.strength import consolidation_level, left_of
+from strength.domain.strength import NEVER, strength_now
 from strength.models import (
     Memory,
     MemoryNumbers,
@@ -31,7 +32,7 @@ from strength.models import (
     PerspectiveStrength,
     SleepRun,
 )
-from strength.models.locks import lock_shared, settle_numbers
+from strength.models.locks import lock_numbers, lock_shared
 from strength.sql import SLEEP_QUERIES, run_query
 
 
@@ -68,7 +69,7 @@ def merge(
             _("One of the two was changed since they were compared; the next sleep compares them anew.")
         )
     before_kept, before_absorbed = snapshot(kept), snapshot(absorbed)
-    undo = _absorb(kept, absorbed, proposal)
+    undo = _absorb(kept, absorbed, proposal, now)
     absorbed.status, absorbed.superseded_by, absorbed.pinned = Status.ARCHIVED, kept, False
     for memory, before in ((kept, before_kept), (absorbed, before_absorbed)):
         store_change(memory, verb="merge", before=before, by=by, reason=reason, now=now)
@@ -80,8 +81,8 @@ def merge(
     return _decide(proposal, MergeState.MERGED, by, reason, now)
 
 
-def _absorb(kept: Memory, absorbed: Memory, proposal: Merge) -> dict[str, Any]:
-    undo = _join_numbers(kept, absorbed, proposal)
+def _absorb(kept: Memory, absorbed: Memory, proposal: Merge, now: datetime) -> dict[str, Any]:
+    undo = _join_numbers(kept, absorbed, proposal, now)
     undo["sources"] = _add_sources(kept, absorbed)
     undo["perspectives"] = _join_perspectives(kept, absorbed)
     undo["new_tags"] = [tag for tag in absorbed.tags if tag not in kept.tags]
@@ -186,8 +187,8 @@ def undo_merge(
                 _("A person has decided against what the absorbed one says; it stays archived.")
             )
         before_kept, before_absorbed = snapshot(kept), snapshot(absorbed)
-        _restore_numbers(kept, undo)
-        _restore_perspectives(kept, undo["perspectives"])
+        _restore_numbers(kept, undo, now)
+        _restore_perspectives(kept, undo)
         MemorySource.objects.filter(actor_id=kept.actor_id, memory=kept, pk__in=undo["sources"]).delete()
         kept.tags = [tag for tag in kept.tags if tag not in undo["new_tags"]]
         kept.learnings = {
@@ -218,6 +219,7 @@ def _lock_pair(proposal: Merge) -> tuple[Memory, Memory]:
     found = Memory.objects.of([proposal.actor_id]).locked([proposal.kept_id, proposal.absorbed_id])
     if len(found) < 2:
         raise CannotMerge(_("One of the two has been deleted."))
+    lock_numbers(proposal.actor_id, list(found))
     return found[proposal.kept_id], found[proposal.absorbed_id]
 
 
@@ -241,64 +243,54 @@ def _decide(proposal: Merge, state: MergeState, by: Principal, reason: str, now:
     return proposal
 
 
-def _locked_numbers(memories: Sequence[Memory]) -> dict[UUID, MemoryNumbers]:
-    settle_numbers(memories[0].actor_id, [memory.pk for memory in memories])
-    rows = MemoryNumbers.objects.select_for_update().order_by("memory_id")
-    return {row.memory_id: row for row in rows.filter(actor_id=memories[0].actor_id, memory__in=memories)}
-
-
-def _join_numbers(kept: Memory, absorbed: Memory, proposal: Merge) -> dict[str, Any]:
+def _join_numbers(kept: Memory, absorbed: Memory, proposal: Merge, now: datetime) -> dict[str, Any]:
     """Give the kept memory the numbers of both; return what undo subtracts again.
 
     The undo of a sleep undoes that sleep's own merges first, but not those that a person decided on since.
     """
-    rows = _locked_numbers([kept, absorbed])
-    if proposal.run is None or proposal.run.state != RunState.RUNNING:
-        exclude_from_sleep_undo(kept.actor_id, [kept.pk, absorbed.pk])
-        rows = _locked_numbers([kept, absorbed])
-    mine, other = rows[kept.pk], rows[absorbed.pk]
+    mine, other = kept.numbers, absorbed.numbers
     policy = effective_policy(StrengthPolicy, kept.agent, kept.actor)
-    new = joined(mine.as_numbers(), other.as_numbers(), policy)
+    new = joined(mine.as_numbers(kept.state), other.as_numbers(kept.state), policy)
     latest = max(filter(None, (mine.last_accessed_at, other.last_accessed_at)), default=None)
-    undo = {
-        "strength": new.strength - mine.strength,
-        "before": mine.strength,
-        "faded": mine.faded,
+    added = {
+        "uses": other.access_count, "candidates": other.candidate_count, "impact": other.impact_score,
+        "increment": new.strength - kept.strength,
+    }  # fmt: skip
+    is_final = proposal.run is None or proposal.run.state != RunState.RUNNING
+    write_numbers([kept], policy, now=now, kind=None, used_at=latest, is_final=is_final, **added)
+    fresh = MemoryNumbers.objects.get(pk=kept.pk)
+    return {
+        "strength": added["increment"],
+        "before": kept.strength,
+        "mark": fresh.mark if fresh.fades else None,
+        "level": fresh.consolidation_level,
         "access_count": other.access_count,
         "candidate_count": other.candidate_count,
         "impact_score": other.impact_score,
         "last_accessed_at": [_iso(mine.last_accessed_at), _iso(latest)],
     }
-    mine.strength, mine.access_count, mine.impact_score = new.strength, new.access_count, new.impact_score
-    mine.consolidation_level, mine.last_accessed_at = new.consolidation_level, latest
-    mine.candidate_count += other.candidate_count
-    mine.save()
-    return undo
 
 
-def exclude_from_sleep_undo(actor_id: UUID, memory_ids: Sequence[UUID]) -> None:
-    MemoryNumbers.objects.filter(actor_id=actor_id, memory__in=memory_ids).update(
-        slept_in=None, before_strength=None, before_faded=None, before_level=None, before_decay_at=None,
-        before_task=None,
-    )  # fmt: skip
+def _share_left(kept: Memory, undo: dict[str, Any]) -> float:
+    """Return how much of a merge's gain is left, by the level that the memory had."""
+    if undo.get("mark") is None or kept.state is None:
+        return 1.0
+    return strength_now(1.0, mark=undo["mark"], clock=kept.state.clock[undo["level"]])
 
 
-def _restore_numbers(kept: Memory, undo: dict[str, Any]) -> None:
-    row = _locked_numbers([kept])[kept.pk]
-    policy = effective_policy(StrengthPolicy, kept.agent, kept.actor)
+def _restore_numbers(kept: Memory, undo: dict[str, Any], now: datetime) -> None:
+    row, policy = kept.numbers, effective_policy(StrengthPolicy, kept.agent, kept.actor)
     # The gain has faded since, like the rest. A strength that somebody has set since stays.
-    share = left_of(1.0, row.faded - undo["faded"])
-    row.strength = max(row.strength - undo["strength"] * share, min(row.strength, undo["before"] * share))
-    row.access_count -= undo["access_count"]
-    row.candidate_count -= undo["candidate_count"]
-    row.impact_score -= undo["impact_score"]
-    row.consolidation_level = consolidation_level(row.access_count, policy.consolidation_thresholds)
-    if row.before_level is not None:
-        row.before_level = row.consolidation_level
+    share = _share_left(kept, undo)
+    left = max(kept.strength - undo["strength"] * share, min(kept.strength, undo["before"] * share))
+    removed = {
+        "uses": -undo["access_count"], "candidates": -undo["candidate_count"], "impact": -undo["impact_score"],
+        "increment": left - kept.strength,
+    }  # fmt: skip
+    write_numbers([kept], policy, now=now, kind=None, **removed)
     before, merged = map(_from_iso, undo["last_accessed_at"])
     if row.last_accessed_at == merged:
-        row.last_accessed_at = before
-    row.save()
+        MemoryNumbers.objects.filter(actor_id=kept.actor_id, pk=row.pk).update(last_accessed_at=before)
 
 
 def _add_sources(kept: Memory, absorbed: Memory) -> list[str]:
@@ -319,35 +311,35 @@ def _add_sources(kept: Memory, absorbed: Memory) -> list[str]:
 def _join_perspectives(kept: Memory, absorbed: Memory) -> dict[str, Any]:
     rows = PerspectiveStrength.objects.filter(actor_id=kept.actor_id)
     mine = {each.perspective: each for each in rows.filter(memory=kept)}
-    numbers = _locked_numbers([kept, absorbed])
+    numbers = MemoryNumbers.objects.get(pk=kept.pk)
     before: dict[str, Any] = {}
     for each in rows.filter(memory=absorbed):
         own = mine.get(each.perspective)
-        strength = each.now(numbers[absorbed.pk])
-        if own is not None and own.now(numbers[kept.pk]) >= strength:
+        strength = absorbed.numbers.of_perspective(each, absorbed.state)
+        present = 0.0 if own is None else numbers.of_perspective(own, kept.state)
+        if own is not None and present >= strength:
             continue
         before[each.perspective] = {
-            "own": own and [own.strength, own.faded, _iso(own.as_of)],
-            "gained": strength - (own.now(numbers[kept.pk]) if own else 0.0),
+            "own": own and [own.strength, own.mark if own.mark > NEVER else None, _iso(own.as_of)],
+            "gained": strength - present,
             "gave": [strength, _iso(each.as_of)],
-            "faded": numbers[kept.pk].faded,
         }
         rows.bulk_create(
             [PerspectiveStrength(
                 actor_id=kept.actor_id, memory=kept, perspective=each.perspective, strength=strength,
-                faded=numbers[kept.pk].faded, as_of=each.as_of,
+                mark=numbers.mark, as_of=each.as_of,
             )],
             update_conflicts=True,
             unique_fields=["actor", "memory", "perspective"],
-            update_fields=["strength", "faded", "as_of"],
+            update_fields=["strength", "mark", "as_of"],
         )  # fmt: skip
     return before
 
 
-def _restore_perspectives(kept: Memory, gains: dict[str, Any]) -> None:
+def _restore_perspectives(kept: Memory, undo: dict[str, Any]) -> None:
     """Subtract the gain in each perspective, as far as it has faded; uses since stay."""
-    numbers = _locked_numbers([kept])[kept.pk]
-    for name, values in gains.items():
+    numbers = MemoryNumbers.objects.get(pk=kept.pk)
+    for name, values in undo["perspectives"].items():
         rows = PerspectiveStrength.objects.filter(actor_id=kept.actor_id, memory=kept, perspective=name)
         row = rows.first()
         if row is None:
@@ -355,12 +347,12 @@ def _restore_perspectives(kept: Memory, gains: dict[str, Any]) -> None:
         is_untouched = [row.strength, _iso(row.as_of)] == values["gave"]
         if is_untouched and values["own"] is None:
             rows.delete()
-        elif is_untouched:
-            strength, faded, as_of = values["own"]
-            rows.update(strength=strength, faded=faded, as_of=_from_iso(as_of))
+        elif is_untouched and numbers.consolidation_level == undo.get("level"):
+            strength, mark, as_of = values["own"]
+            rows.update(strength=strength, mark=NEVER if mark is None else mark, as_of=_from_iso(as_of))
         else:
-            left = row.now(numbers) - left_of(values["gained"], numbers.faded - values["faded"])
-            rows.update(strength=max(0.0, left), faded=numbers.faded)
+            left = numbers.of_perspective(row, kept.state) - values["gained"] * _share_left(kept, undo)
+            rows.update(strength=max(0.0, left), mark=numbers.mark)
 
 
 def _iso(moment: datetime | None) -> str | None:

@@ -19,6 +19,7 @@ from strength.domain.policy import SearchPolicy
 from strength.domain.review import Item, Order, Sort
 from strength.domain.sleep import MergeState
 from strength.models import Memory, MemoryIndex, Merge
+from strength.models.memory import STRENGTH_OF_MEMORY
 
 MOST_COUNTED: Final = 1_000
 MOST_NEAR: Final = 5
@@ -90,7 +91,7 @@ def _rows(queue: QueueFilter, now: datetime) -> list[Any]:
             memories = memories.filter(supersedes__isnull=queue.sort is Sort.MEMORY)
         weight = Case(
             When(supersedes__isnull=False, then=Value(-CORRECTIONS_WEIGH)),
-            default=-Least(Coalesce(F("numbers__strength"), 0.0) / 2.0, 1.0),
+            default=-Least(Coalesce(STRENGTH_OF_MEMORY, 0.0) / 2.0, 1.0),
             output_field=FloatField(),
         )
         rows = memories.annotate(rank=weight if by_weight else equal)

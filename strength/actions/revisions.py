@@ -22,8 +22,8 @@ from strength.actions.usage import set_strengths
 from strength.domain.memories import CURATED, DuplicateMemory, WrongState, changed, content_digest
 from strength.domain.sleep import RunState
 from strength.domain.strength import Point, PointKind, curve
-from strength.models import CurrentNumbers, Memory, MemoryRevision, SleepRun, StrengthPoint
-from strength.models.locks import lock_shared
+from strength.models import Memory, MemoryNumbers, MemoryRevision, SleepRun, StrengthPoint
+from strength.models.locks import lock_shared, settle
 from strength.sql import QUERIES, run_query
 
 UNDOABLE: Final = frozenset(
@@ -35,6 +35,7 @@ UNDOABLE: Final = frozenset(
 TRUST: Final = "trust"
 SUPERSEDES: Final = "supersedes"
 STRENGTH: Final = "strength"
+MARK: Final = "mark"
 TOMBSTONES: Final = "decisions"
 
 
@@ -81,9 +82,11 @@ def store_change(
     batch: UUID | None = None,
 ) -> None:
     """Save a locked memory's next version and its revision; `before` and `beside` are from before the change."""
+    if before.get("valid_from") or before.get("valid_to"):  # it may have begun or ended since the last night
+        settle(memory.actor_id, [memory.pk], now=now)
     memory.version, memory.updated_at = memory.version + 1, now
     memory.save()
-    sync_facets([memory])
+    sync_facets(memory)
     keep_revision(
         memory=memory, verb=verb, before=before, by=by, reason=reason, now=now, beside=beside, batch=batch
     )
@@ -212,21 +215,27 @@ KEPT_IN_FULL: Final = timedelta(days=400)
 
 def strength_history(*, memory: Memory, now: datetime) -> list[Point]:
     """Return a memory's strength after each day's events and each sleep, from its creation until now."""
-    numbers = CurrentNumbers.objects.get(actor_id=memory.actor_id, memory=memory)
     rows = StrengthPoint.objects.filter(actor_id=memory.actor_id, memory=memory)
     columns = [each.name for each in fields(Point)]
     kept = [Point(**{**row, "kind": PointKind(row["kind"])}) for row in rows.values(*columns)]
-    runs = SleepRun.objects.filter(actor_id=memory.actor_id, dry_run=False, now__gte=memory.created_at)
-    nights = runs.filter(state=RunState.DONE).order_by("-now").values_list("now", flat=True)[:MOST_NIGHTS]
+    numbers: Any = MemoryNumbers.objects.with_strength().get(actor_id=memory.actor_id, memory=memory)
+    strength, level = numbers.strength_now, numbers.consolidation_level
+    runs = SleepRun.objects.filter(actor_id=memory.actor_id, dry_run=False, state=RunState.DONE)
+    nights: Any = runs.filter(now__gte=memory.created_at, clock__isnull=False).order_by("-now")
     return curve(
         kept,
-        created_at=memory.created_at,
-        now=now,
-        strength=numbers.strength,
-        faded=numbers.faded,
-        level=numbers.consolidation_level,
-        nights=sorted(nights),
+        created=_created(memory, kept, strength),
+        now=Point(now, PointKind.NOW, strength, strength, None, level),
+        nights=sorted(nights.values_list("now", "clock")[:MOST_NIGHTS]),
     )
+
+
+def _created(memory: Memory, kept: Iterable[Point], strength: float) -> Point:
+    creation = MemoryRevision.objects.filter(actor_id=memory.actor_id, memory=memory, verb="create").first()
+    beside = creation.beside if creation else {}
+    first = min(kept, key=lambda point: point.at, default=None)
+    born = beside.get(STRENGTH, strength if first is None else first.before)
+    return Point(memory.created_at, PointKind.CREATED, born, born, beside.get(MARK), 0)
 
 
 def thin_history(*, now: datetime, most: int) -> int:

@@ -21,6 +21,8 @@ from strength.domain.memories import ScopeLevel, Status
 from strength.domain.policy import SearchPolicy
 from strength.domain.ranking import ScoreBreakdown, score
 from strength.models import Memory, MemoryIndex
+from strength.models.locks import settle
+from strength.models.memory import STRENGTH_OF_MEMORY
 from strength.sql import QUERIES, run_query
 
 EMBEDDER_AWAY = "embedder"
@@ -117,7 +119,7 @@ def pinned_memories(
     *, tenant: Tenant, project: str | None, by: Principal, now: datetime, most: int
 ) -> list[Memory]:
     rows = Memory.objects.filter(_visible(tenant, by, project), _valid(now), pinned=True).active()
-    return list(rows.order_by("-numbers__strength", "id")[:most])
+    return list(rows.order_by(STRENGTH_OF_MEMORY.desc(), "id")[:most])
 
 
 def _found(
@@ -212,7 +214,9 @@ def nearest_memories(
     found = candidates(
         rows, query, similarity_threshold=similarity_threshold, word_floor=word_floor, limit=limit
     ).best
-    memories = Memory.objects.of({each.actor_id for each in found}).select_related("numbers")
+    memories = Memory.objects.of({each.actor_id for each in found}).select_related(
+        "numbers", "actor__sleep_state"
+    )
     by_id = memories.in_bulk([each.owner_id for each in found])
     return [(by_id[each.owner_id], each.relevance) for each in found if each.owner_id in by_id]
 
@@ -228,11 +232,7 @@ def index_memory(memory: Memory, entry: IndexEntry, spaces: Sequence[EmbeddingSp
     after_indexing([entry], memory.actor_id)
 
 
-def sync_facets(memories: Sequence[Memory]) -> None:
-    """Copy these memories' facets to their index rows and numbers; inside the transaction that changed them."""
-    keys = {
-        "actor_ids": list({memory.actor_id for memory in memories}),
-        "memory_ids": list({memory.pk for memory in memories}),
-    }
-    run_query(QUERIES["sync_index"], keys)
-    run_query(QUERIES["take_off_clock"] + QUERIES["sync_numbers"], keys)
+def sync_facets(memory: Memory) -> None:
+    """Copy a memory's facets to its index rows, and let it fade or not; inside the transaction that changed it."""
+    run_query(QUERIES["sync_index"], {"actor_ids": [memory.actor_id], "memory_ids": [memory.pk]})
+    settle(memory.actor_id, [memory.pk], now=memory.updated_at, since=memory.updated_at)

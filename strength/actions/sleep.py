@@ -1,10 +1,10 @@
-"""Run an actor's sleep: fade unused memories, archive the weak, propose near-duplicates to merge (SPEC S5-S7).
+"""Run an actor's sleep: move its clock, archive the weak, propose near-duplicates to merge (SPEC S5-S7).
 
-Set-based, in slices. Each is one transaction that also stores where to continue, so that a sleep may be killed at any
+Set-based, in steps. Each is one transaction that also stores where to continue, so that a sleep may be killed at any
 point; the next request continues the same run for the same moment. Concurrent requests for an actor share a run.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -12,6 +12,7 @@ from typing import Any, Final
 from uuid import UUID
 
 from django.db import transaction
+from django.utils.dateparse import parse_datetime
 
 from memoryhub.auth import audit
 from memoryhub.auth.domain import Principal
@@ -23,22 +24,19 @@ from strength.actions.merges import record_pairs, withdraw_stale
 from strength.domain.memories import SLEEP_VERB, Status
 from strength.domain.policy import StrengthPolicy
 from strength.domain.sleep import Phase, RunState, Trigger, Why
-from strength.domain.strength import Clock
 from strength.models import Memory, SleepRun, SleepState
-from strength.models.locks import lock_exclusive, settle_numbers
-from strength.sql import SLEEP_QUERIES, policy_values, run_query
+from strength.models.locks import lock_exclusive, settle
+from strength.models.memory import begin_clock
+from strength.sql import SLEEP_QUERIES, execute_all, policy_values, run_query
 
-SLICE: Final = 10_000
-"""Memories of one transaction: some 30 ms, 90 where all are written, for which uses of them are blocked."""
-
-FEW: Final = 1_000
-"""The most memories that are written by their keys; for more the whole slice is scanned."""
+SLICE: Final = 5_000
+"""Memories that one transaction archives; uses of them are blocked meanwhile."""
 
 STATE_FIELDS: Final = (
-    "runs", "slept_at", "compared_until", "compared_after", "clock", "clock_at", "clock_task", "clock_of",
-    "before_clock", "before_clock_at", "before_clock_task",
+    "runs", "clock", "clock_at", "clock_task", "rates", "by_task", "thresholds", "clock_before", "slept_at",
+    "compared_until", "compared_after",
 )  # fmt: skip
-"""The columns of SleepState that sleeps write, in the order of LOCK_STATE."""
+"""The columns of SleepState that sleeps write, in the order of `lock_state`."""
 
 COMPARED_AT_ONCE: Final = 50
 LATE: Final = timedelta(minutes=10)
@@ -96,23 +94,22 @@ def sleep(
 
 
 def _advance(actor: Actor, request: SleepRequest, begun: UUID | None = None) -> SleepRun:
-    """Process the next slice of the actor's run, or begin one; the last slice ends the phase."""
+    """Do the next step of the actor's run, or begin one, which moves the clock; the last step ends the phase."""
     lock_exclusive(actor.id)
     state = lock_state(actor)
     run = SleepRun.objects.filter(actor=actor, number=state.runs).first()
     if run is None or not (run.pk == begun or _answers(run, request)):
-        state.runs += 1
         run = SleepRun(
-            number=state.runs, group=request.group, trigger=request.trigger, now=request.now,
+            group=request.group, trigger=request.trigger, now=request.now,
             policy=effective_policy(StrengthPolicy, actor.agent, actor).values(), tasks_completed=state.tasks_completed,
             compared_since=state.compared_until, who_kind=request.by.kind, who_id=request.by.id,
             who_name=request.by.name[:150],
         )  # fmt: skip
+        run.actor = actor
+        _move_clock(run, state)
     run.actor = actor
-    if run.state == RunState.RUNNING and run.phase == Phase.FADE:
-        _fade_slice(run, state)
-    elif run.state == RunState.RUNNING and run.phase == Phase.CROWD:
-        _thin_crowd(run, state)
+    if run.state == RunState.RUNNING and run.phase != Phase.COMPARE:
+        _archive_step(run, state)
     return run
 
 
@@ -131,7 +128,7 @@ def lock_state(actor: Actor) -> SleepState:
 def store_state(state: SleepState) -> tuple[datetime, datetime]:
     """Store the sleep state; return the wall clock's time, and when the transaction began."""
     values = {name: getattr(state, name) for name in ("actor_id", *STATE_FIELDS)}
-    [(moment, began, *_settings)] = run_query(SLEEP_QUERIES["store_state"], values)
+    [(moment, began)] = run_query(SLEEP_QUERIES["store_state"], values)
     return moment, began
 
 
@@ -149,64 +146,74 @@ def policy_of(run: SleepRun) -> StrengthPolicy:
 
 
 def run_values(run: SleepRun, policy: StrengthPolicy) -> dict[str, Any]:
-    return {
-        **policy_values(policy),
-        "actor_id": run.actor_id,
-        "number": run.number,
-        "now": run.now,
-        "tasks": run.tasks_completed,
-    }
+    return {**policy_values(policy), "actor_id": run.actor_id, "number": run.number, "now": run.now}
 
 
-def _fade_slice(run: SleepRun, state: SleepState) -> None:
+def _move_clock(run: SleepRun, state: SleepState) -> None:
+    """Advance the actor's clock by one row: every memory that fades has faded."""
     policy = policy_of(run)
-    clock = Clock(state.clock, state.clock_at, state.clock_task).moved(
-        policy, now=run.now, tasks=run.tasks_completed
-    )
-    values = {
-        **run_values(run, policy), "clock": state.clock, "clock_at": state.clock_at, "clock_task": state.clock_task,
-        "next": list(clock.left), "after": run.after, "slice": SLICE, "few": FEW,
-    }  # fmt: skip
-    [row] = run_query(SLEEP_QUERIES["look"], values)
-    looked, slept, decayed, written, these, ended, pinned, _setting = row
-    if ended:  # in a transaction of its own: the slice locks its rows in the order of keys
-        settle_numbers(run.actor_id, ended)
-        store_state(state)
-        run.save()
-        return
-    until = None
-    if looked == SLICE:
-        [(until,)] = run_query(SLEEP_QUERIES["end_of_slice"], values)
-    run.slept_count += slept
-    run.decayed_count += decayed
-    if written:
-        [row] = run_query(SLEEP_QUERIES["fade"], {**values, "until": until, "these": these})
-        decayed, risen, weak, slept = row
-        run.decayed_count += decayed
-        run.consolidated_count += risen
-        run.slept_count += slept
-        run.archived_count += _archive(run, weak or [], Why.WEAK)
-    run.after = until
-    if until is None:
-        _advance_clock(state, clock)
-    is_crowded = run.slept_count - run.archived_count + pinned > policy.max_active_memories
-    if until is None and is_crowded:
-        run.phase = Phase.CROWD
-    if until is None and not is_crowded:
-        _begin_comparing(run, state, policy)
+    if state.clock_at is None:
+        begin_clock(run.actor_id, policy, run.now)
+        for name, value in vars(lock_state(run.actor)).items():
+            setattr(state, name, value)
+    _settle_bounded(run, state)
+    before, thresholds = state.as_clock(), list(policy.consolidation_thresholds)
+    run.before = clock_values(state)
+    clock = before.paced(policy)
+    values = run_values(run, policy)
+    if (clock.rates, clock.by_task) != (before.rates, before.by_task):
+        execute_all(SLEEP_QUERIES["mark_anew"], values)
+    state.set_clock(clock.moved(at=run.now, tasks=run.tasks_completed))
+    state.clock_before, run.clock = list(before.left), state.clock
+    state.runs += 1
+    run.number = state.runs
+    is_other, state.thresholds = state.thresholds != thresholds, thresholds
+    store_state(state)
+    if all(after < then for after, then in zip(state.clock, before.left, strict=True)):
+        run.decayed_count = _counts(run, state)[1]
     else:
-        store_state(state)
-    run.save()
+        counting = {"actor_id": run.actor_id, "clock": state.clock, "clock_before": state.clock_before}
+        [(run.decayed_count,)] = run_query(SLEEP_QUERIES["count_reached"], counting)
+    if is_other:
+        run.consolidated_count = execute_all(SLEEP_QUERIES["refresh_levels"], values)
 
 
-def _thin_crowd(run: SleepRun, state: SleepState) -> None:
-    """Archive the weakest above the limit; in a transaction of its own, for it locks other rows than a slice."""
+def _settle_bounded(run: SleepRun, state: SleepState) -> None:
+    """Let memories fade whose validity began since the last night, and those stand still whose validity has ended."""
+    values = {"actor_id": run.actor_id, "since": state.clock_at, "now": run.now}
+    ids = [memory_id for (memory_id,) in run_query(SLEEP_QUERIES["bounded"], values)]
+    if ids:
+        settle(run.actor_id, ids, now=run.now)
+
+
+def _archive_step(run: SleepRun, state: SleepState) -> None:
+    """Archive memories at or below the threshold, then the weakest above the limit, some at a time."""
     policy = policy_of(run)
-    excess = [memory_id for (memory_id,) in run_query(SLEEP_QUERIES["excess"], run_values(run, policy))]
-    settle_numbers(run.actor_id, excess)
-    run.archived_count += _archive(run, excess, Why.CROWDED)
-    _begin_comparing(run, state, policy)
+    if run.phase == Phase.FADE:
+        values, why = {**run_values(run, policy), "clock": state.clock, "most": SLICE}, Why.WEAK
+        query = SLEEP_QUERIES["weak"]
+    else:
+        values, why = {"actor_id": run.actor_id, "most": min(SLICE, _excess(run, state, policy))}, Why.CROWDED
+        query = SLEEP_QUERIES["excess"]
+    ids = [memory_id for (memory_id,) in run_query(query, values)]
+    run.archived_count += _archive(run, ids, why)
+    is_all = len(ids) < SLICE
+    if is_all and run.phase == Phase.FADE and _excess(run, state, policy):
+        run.phase = Phase.CROWD
+    elif is_all:
+        _begin_comparing(run, state, policy)
     run.save()
+
+
+def _counts(run: SleepRun, state: SleepState) -> tuple[int, int, int]:
+    values = {"actor_id": run.actor_id, "now": run.now, "clock": state.clock}
+    [(fading, reached, pinned)] = run_query(SLEEP_QUERIES["count_fading"], values)
+    return fading, reached, pinned
+
+
+def _excess(run: SleepRun, state: SleepState, policy: StrengthPolicy) -> int:
+    fading, _reached, pinned = _counts(run, state)
+    return min(fading, max(0, fading + pinned - policy.max_active_memories))
 
 
 def _archive(run: SleepRun, memory_ids: list[UUID], why: Why) -> int:
@@ -214,6 +221,8 @@ def _archive(run: SleepRun, memory_ids: list[UUID], why: Why) -> int:
         actor_id=run.actor_id, memory_ids=memory_ids, from_=Status.ACTIVE, to=Status.ARCHIVED, verb=SLEEP_VERB,
         by=run.sleeper, reason=why.value, now=run.now,
     )  # fmt: skip
+    if memory_ids:
+        settle(run.actor_id, memory_ids, now=run.now)
     return len(moved)
 
 
@@ -264,17 +273,19 @@ def _end(run: SleepRun, state: SleepState, *, leaves_some: bool = False) -> None
     )  # fmt: skip
 
 
-def _advance_clock(state: SleepState, clock: Clock) -> None:
-    state.before_clock, state.before_clock_at = state.clock, state.clock_at
-    state.before_clock_task = state.clock_task
-    state.clock, state.clock_at, state.clock_task = list(clock.left), clock.at, clock.tasks
-    state.clock_of = state.runs
+def clock_values(state: SleepState) -> dict[str, Any]:
+    """Return what an undo puts back of an actor's clock, as JSON types."""
+    return {
+        "clock": state.clock, "clock_at": state.clock_at and state.clock_at.isoformat(),
+        "clock_task": state.clock_task, "rates": state.rates, "by_task": state.by_task, "thresholds": state.thresholds,
+    }  # fmt: skip
 
 
-def restore_clock(state: SleepState) -> None:
-    if state.clock_of == state.runs:
-        state.clock, state.clock_at = state.before_clock, state.before_clock_at
-        state.clock_task = state.before_clock_task
+def restore_clock(state: SleepState, values: Mapping[str, Any]) -> None:
+    for name, value in values.items():
+        setattr(state, name, value)
+    state.clock_at = parse_datetime(values["clock_at"]) if values["clock_at"] else None
+    state.clock_before = None
 
 
 def move_memories(

@@ -7,7 +7,7 @@ from typing import Any, Final
 from uuid import UUID
 
 from django.db import transaction
-from django.db.models import QuerySet
+from django.db.models import F, QuerySet
 from django.utils.text import format_lazy
 from django.utils.translation import gettext_lazy as _
 
@@ -18,11 +18,12 @@ from memoryhub.errors import DomainError
 from memoryhub.tenancy.models import Actor
 from memoryhub.tenancy.policies import effective_policy
 from strength.actions.duplicates import pairs_among, to_compare
-from strength.actions.merges import CannotMerge, exclude_from_sleep_undo, undo_merge
+from strength.actions.merges import CannotMerge, undo_merge
 from strength.actions.sleep import (
     SleepRequest,
     lock_state,
     move_memories,
+    policy_of,
     restore_clock,
     run_values,
     sleep,
@@ -33,7 +34,6 @@ from strength.domain.memories import SLEEP_VERB, Status, WrongState
 from strength.domain.policy import StrengthPolicy
 from strength.domain.sleep import CHANGE_ORDER, ChangeKind, MergeState, RunState, Why
 from strength.models import (
-    CurrentNumbers,
     Memory,
     MemoryNumbers,
     MemoryRevision,
@@ -42,8 +42,8 @@ from strength.models import (
     SleepState,
     Tombstone,
 )
-from strength.models.locks import lock_exclusive, settle_numbers
-from strength.sql import SLEEP_QUERIES, run_query
+from strength.models.locks import lock_exclusive
+from strength.sql import SLEEP_QUERIES, execute_all, run_query
 
 MOST_CHANGES: Final = 1_000
 """Changes that a run lists, the weightiest first; its counts are of all."""
@@ -72,7 +72,7 @@ def preview_sleep(*, actor: Actor, request: SleepRequest) -> SleepRun:
         policy=policy.values(), tasks_completed=state.tasks_completed, compared_at=state.compared_until,
         who_kind=request.by.kind, who_id=request.by.id, who_name=request.by.name[:150], processed_at=request.now,
     )  # fmt: skip
-    fading = _fading(run, policy)
+    fading = _fading(run, policy, state)
     gone = {change["memory_id"] for change in fading if change["change"] == ChangeKind.ARCHIVE}
     changes = [
         *fading,
@@ -91,7 +91,7 @@ def changes_of(run: SleepRun) -> list[Change]:
         return list(run.changes)
     archived = _archived(run)
     gone = set(archive_revisions(run).values_list("memory_id", flat=True))
-    values = {"actor_id": run.actor_id, "number": run.number, "most": MOST_CHANGES}
+    values = {**_undo_values(run), "most": MOST_CHANGES}
     faded = [
         _number_change(*row) for row in run_query(SLEEP_QUERIES["changes"], values) if row[0] not in gone
     ]
@@ -103,8 +103,10 @@ def _weight(change: Change) -> tuple[int, float, str]:
     return CHANGE_ORDER.index(ChangeKind(change["change"])), -lost, change["memory_id"]
 
 
-def _fading(run: SleepRun, policy: StrengthPolicy) -> list[Change]:
-    rows = run_query(SLEEP_QUERIES["preview"], {**run_values(run, policy), "most": MOST_CHANGES})
+def _fading(run: SleepRun, policy: StrengthPolicy, state: SleepState) -> list[Change]:
+    clock = state.as_clock().paced(policy).moved(at=run.now, tasks=run.tasks_completed)
+    values = {**run_values(run, policy), "clock": list(clock.left), "since": None, "most": MOST_CHANGES}
+    rows = run_query(SLEEP_QUERIES["preview"], values)
     if rows:
         run.decayed_count, run.archived_count, run.consolidated_count = rows[0][7:]
     changes = []
@@ -159,11 +161,11 @@ def archive_revisions(run: SleepRun) -> QuerySet[MemoryRevision]:
 def _archived(run: SleepRun) -> list[Change]:
     rows = list(archive_revisions(run).values_list("memory_id", "reason")[:MOST_CHANGES])
     # Strengths from before and after the run, unless the memory was reactivated or given another strength since.
-    numbers = CurrentNumbers.objects.filter(
+    numbers = MemoryNumbers.objects.filter(
         actor_id=run.actor_id, memory__in=[memory_id for memory_id, _reason in rows], slept_in=run.number
     )
-    known = numbers.exclude(before_strength=None).values_list("memory_id", "before_strength", "strength")
-    strengths = {memory_id: {"before": before or 0.0, "after": after} for memory_id, before, after in known}
+    known = numbers.values_list("memory_id", F("strength") + F("taken"), "strength")
+    strengths = {memory_id: {"before": before, "after": after} for memory_id, before, after in known}
     return [
         _change(ChangeKind.ARCHIVE, memory_id, Why(reason), **strengths.get(memory_id, {}))
         for memory_id, reason in rows
@@ -289,24 +291,34 @@ def undo_sleep(*, run: SleepRun, by: Principal, reason: str, now: datetime) -> S
     own.filter(state=MergeState.PROPOSED).update(state=MergeState.WITHDRAWN, decided_at=run.now)
     # A merge that a person decided on since has another time.
     merges = list(own.filter(state=MergeState.MERGED, decided_at=run.now).order_by("-id"))
-    _lock_rows(run, merges)
+    values = {**_undo_values(run), "now": now, "clock": state.clock, "memory_ids": _memory_ids(merges)}
+    # In the common order: memories, then numbers, each by their keys.
+    Memory.objects.of([run.actor_id]).locked(values["memory_ids"])
+    run_query(SLEEP_QUERIES["lock_undone"], values)
     problems = _undo_merges(merges, by, reason, now)
-    which = {"actor_id": run.actor_id, "number": run.number}
-    run_query(SLEEP_QUERIES["undo_perspectives"], which)
-    run_query(SLEEP_QUERIES["undo_numbers"], which)
-    problems += _reactivate(run, by, reason, now)
+    back, more = _reactivate(run, by, reason, now)
     earlier = SleepRun.objects.filter(actor_id=run.actor_id, dry_run=False, state=RunState.DONE).exclude(
         pk=run.pk
     )
     state.slept_at = earlier.order_by("-number").values_list("now", flat=True).first()
     state.compared_until, state.compared_after = run.compared_since, None
-    restore_clock(state)
+    restore_clock(state, run.before)
     store_state(state)
+    values["memory_ids"] = [*back, *(each.absorbed_id for each in merges)]
+    execute_all(SLEEP_QUERIES["undo_numbers"], values)
+    problems += more
     run.state, run.undone_at, run.undone_by = RunState.UNDONE, now, by.name[:150]
     run.errors = [*run.errors, *problems]
     run.save(update_fields=["state", "undone_at", "undone_by", "errors"])
     audit.record(by=by, verb="undo", row=run, reason=reason, now=now)
     return run
+
+
+def _undo_values(run: SleepRun) -> dict[str, Any]:
+    """Return parameters; the thresholds of before, where the sleep refreshed levels by others."""
+    former = run.before.get("thresholds") or None
+    is_same = former == list(policy_of(run).consolidation_thresholds)
+    return {"actor_id": run.actor_id, "number": run.number, "former": None if is_same else former}
 
 
 def _check_undoable(run: SleepRun, state: SleepState) -> None:
@@ -318,43 +330,34 @@ def _check_undoable(run: SleepRun, state: SleepState) -> None:
         )
     if state.runs != run.number:
         raise WrongState(_("Only an actor's latest sleep can be undone; it has slept again since."))
+    if not run.before:
+        raise WrongState(_("This sleep came in by an import; it cannot be undone here."))
 
 
 def _memory_ids(merges: list[Merge]) -> list[UUID]:
     return [memory_id for each in merges for memory_id in (each.kept_id, each.absorbed_id)]
 
 
-def _lock_rows(run: SleepRun, merges: list[Merge]) -> None:
-    """Lock what will change in the common order: memories, then numbers, each by their keys."""
-    ids = _memory_ids(merges)
-    Memory.objects.of([run.actor_id]).locked(ids)
-    keys = {"actor_id": run.actor_id, "number": run.number, "memory_ids": ids}
-    run_query(SLEEP_QUERIES["lock_undone"], keys)
-    settle_numbers(run.actor_id, ids)
-
-
 def _undo_merges(merges: list[Merge], by: Principal, reason: str, now: datetime) -> list[str]:
-    """Undo a sleep's own merges, keeping for its numbers the decay times from before the sleep; return problems."""
+    """Undo a sleep's own merges; what comes back fades since when it did before. Return problems."""
     rows = MemoryNumbers.objects.filter(
-        actor_id__in={each.actor_id for each in merges},
-        memory__in=_memory_ids(merges),
-        slept_in__isnull=False,
+        actor_id__in={each.actor_id for each in merges}, memory__in=_memory_ids(merges)
     )
-    before = list(rows.values_list("pk", "before_decay_at", "before_task"))
+    began = list(rows.values_list("pk", "began_at", "began_task"))
     problems = []
     for each in merges:
         try:
             undo_merge(proposal=each, by=by, reason=reason, now=now, leaves=MergeState.WITHDRAWN)
         except CannotMerge as error:
-            exclude_from_sleep_undo(each.actor_id, [each.kept_id, each.absorbed_id])
+            rows.filter(pk__in=[each.kept_id, each.absorbed_id]).update(slept_in=None)
             problems.append(f"{each.absorbed_id}: {error}")
-    for pk, decay_at, task in before:
-        rows.filter(pk=pk).update(before_decay_at=decay_at, before_task=task)
+    for pk, began_at, began_task in began:
+        rows.filter(pk=pk).update(began_at=began_at, began_task=began_task)
     return problems
 
 
-def _reactivate(run: SleepRun, by: Principal, reason: str, now: datetime) -> list[str]:
-    """Reactivate what the sleep archived and nobody has changed or rejected since; return problems."""
+def _reactivate(run: SleepRun, by: Principal, reason: str, now: datetime) -> tuple[list[UUID], list[str]]:
+    """Reactivate what the sleep archived and nobody has changed or rejected since; return that, and problems."""
     versions = dict(archive_revisions(run).values_list("memory_id", "number"))
     rows = Memory.objects.of([run.actor_id]).filter(pk__in=versions, status=Status.ARCHIVED)
     unchanged = {pk for pk, version in rows.values_list("pk", "version") if versions[pk] == version}
@@ -370,7 +373,7 @@ def _reactivate(run: SleepRun, by: Principal, reason: str, now: datetime) -> lis
         verb="undo", by=by, reason=reason or f"sleep {run.number} was undone", now=now,
     )  # fmt: skip
     duplicates = unchanged - refused - set(back)
-    return [
+    return back, [
         *(f"{pk}: a person has decided against what it says; it stays archived." for pk in sorted(refused)),
         *(f"{pk}: another memory has its text by now; it stays archived." for pk in sorted(duplicates)),
     ]

@@ -52,7 +52,7 @@ from strength.domain.usage_detection import (
     used_by_words,
 )
 from strength.models import Memory, MemoryIndex
-from strength.models.locks import lock_shared, write_numbers
+from strength.models.locks import lock_shared
 from strength.sql import QUERIES, policy_values, run_query
 
 log = logging.getLogger(__name__)
@@ -93,11 +93,20 @@ def use_memories(
     """
     _check_trust(memories, by)
     known_as = None if task is None else task_digest(task)
-    given = {"perspective": perspective, "task": known_as, "kind": PointKind.USED}
+    given = {"perspective": perspective, "task": known_as}
     return sum(
-        _execute(QUERIES["use_memories"], group, now, **_increments(policy), **given)
+        write_numbers(group, policy, now=now, kind=PointKind.USED, **_use(policy, now), **given)
         for policy, group in _by_actor(memories)
     )
+
+
+def _use(policy: StrengthPolicy, now: datetime) -> dict[str, Any]:
+    return {
+        "uses": 1,
+        "used_at": now,
+        "increment": policy.strength_increment_on_use,
+        "perspective_increment": policy.perspective_strength_increment,
+    }
 
 
 def task_digest(task: str) -> str:
@@ -127,8 +136,8 @@ def apply_impact(*, memories: Sequence[Memory], impact: Impact, by: Principal, n
     done = 0
     for policy, group in _by_actor(memories):
         value = impact_value(policy, impact)
-        grown = {"value": value, "increment": value * policy.impact_to_strength_ratio}
-        done += _execute(QUERIES["impact_memories"], group, now, **grown, kind=PointKind.IMPACT)
+        grown = {"impact": value, "increment": value * policy.impact_to_strength_ratio}
+        done += write_numbers(group, policy, now=now, kind=PointKind.IMPACT, **grown)
     return done
 
 
@@ -146,24 +155,15 @@ def set_strengths(
     """Set the strengths of memories, by their ids; return how many. Raises Forbidden."""
     _check_trust(memories, by)
     done = 0
-    for _actor_id, group in _by_actor(memories):
+    for policy, group in _by_actor(memories):
         stated = [strengths[memory.pk] for memory in group]
-        done += _execute(QUERIES["set_strengths"], group, now, strengths=stated, kind=PointKind.SET)
+        done += write_numbers(group, policy, now=now, kind=PointKind.SET, strengths=stated)
     return done
 
 
 def reinforce(*, memory: Memory, now: datetime) -> None:
     policy = effective_policy(StrengthPolicy, memory.agent, memory.actor)
-    values = {**_increments(policy), "perspective": None, "task": None, "kind": PointKind.USED}
-    _execute(QUERIES["use_memories"], [memory], now, **values)
-
-
-def _increments(policy: StrengthPolicy) -> dict[str, Any]:
-    return {
-        **policy_values(policy),
-        "increment": policy.strength_increment_on_use,
-        "perspective_increment": policy.perspective_strength_increment,
-    }
+    write_numbers([memory], policy, now=now, kind=PointKind.USED, **_use(policy, now))
 
 
 def _by_actor(memories: Iterable[Memory]) -> Iterable[tuple[StrengthPolicy, list[Memory]]]:
@@ -176,9 +176,31 @@ def _by_actor(memories: Iterable[Memory]) -> Iterable[tuple[StrengthPolicy, list
         yield effective_policy(StrengthPolicy, group[0].agent, group[0].actor), group
 
 
-def _execute(statement: str, group: Sequence[Memory], now: datetime, **values: Any) -> int:
-    ids = [memory.pk for memory in group]
-    return write_numbers(statement, {"now": now, **values}, actor_id=group[0].actor_id, memory_ids=ids)
+UNCHANGED: Final[Mapping[str, Any]] = {
+    "strengths": None, "increment": 0.0, "uses": 0, "candidates": 0, "impact": 0.0, "used_at": None,
+    "perspective": None, "perspective_increment": 0.0, "task": None, "is_final": False,
+}  # fmt: skip
+"""Parameters of `write_numbers`: what sets strengths, and what is added to numbers."""
+
+
+def write_numbers(
+    memories: Sequence[Memory],
+    policy: StrengthPolicy,
+    *,
+    now: datetime,
+    kind: PointKind | None,
+    **changes: Any,
+) -> int:
+    """Change the numbers of one actor's memories, with a point of their history; return how many changed.
+
+    `is_final` keeps an undo of the latest sleep from giving back what that took.
+    """
+    values = {
+        **policy_values(policy), "actor_id": memories[0].actor_id, "memory_ids": [memory.pk for memory in memories],
+        "now": now, "kind": kind, **UNCHANGED, **changes,
+    }  # fmt: skip
+    [(count,)] = run_query(QUERIES["write_numbers"], values)
+    return int(count)
 
 
 def _check_trust(memories: Iterable[Memory], by: Principal) -> None:

@@ -95,7 +95,7 @@ def asked_or_done(
     if verb == "export":
         answer: HttpResponse | None = _export(screen, request, queryset)
         return answer
-    rows = list(queryset.select_related("actor__agent", "numbers")[: MOST_AT_ONCE + 1])
+    rows = list(queryset.select_related("actor__agent", "actor__sleep_state", "numbers")[: MOST_AT_ONCE + 1])
     problem = _problem_of(rows, verb)
     if problem is not None:
         screen.message_user(request, problem, messages.ERROR)

@@ -60,6 +60,7 @@ from strength.actions.curation import (
     delete_memory,
     edit_memory,
     plan_many,
+    reactivated_strength,
     restore_revision,
 )
 from strength.actions.memories import NewMemory, write_memory
@@ -80,6 +81,7 @@ from strength.admin.semantic_search import (
 from strength.domain.memories import LONGEST_CONTENT, Kind, MemoryRefused, ScopeLevel, Status, WrongState
 from strength.domain.strength import Impact
 from strength.models import Memory, MemoryRevision, Merge
+from strength.models.memory import STRENGTH_OF_MEMORY
 
 LONGEST_PERSPECTIVE: Final = 100
 WHOLE: Final = "whole"
@@ -187,7 +189,7 @@ class MemoryAdmin(CuratedAdmin):
         ("namespace", FieldTextFilter),
         ("created_at", RangeDateTimeFilter),
     )
-    list_select_related = ("actor", "numbers")
+    list_select_related = ("actor__sleep_state", "numbers")
     list_per_page = 30  # their buttons and scores weigh more than other lists' cells
     list_display_links = ("shown_content",)
     list_before_template = "admin/strength/memory/by_meaning.html"
@@ -260,9 +262,9 @@ class MemoryAdmin(CuratedAdmin):
     def shown_score(self, memory: Any) -> str:
         return shown_score(getattr(memory, "found", None))
 
-    @admin.display(description=_("strength"), ordering="numbers__strength")
+    @admin.display(description=_("strength"), ordering=STRENGTH_OF_MEMORY)
     def strength(self, memory: Any) -> str:
-        return f"{memory.numbers.strength:.2f}"
+        return f"{memory.strength:.2f}"
 
     @admin.display(description=_("uses"), ordering="numbers__access_count")
     def uses(self, memory: Any) -> int:
@@ -353,13 +355,14 @@ class MemoryAdmin(CuratedAdmin):
                 raise WrongState(_("There is no such button."))
             # The version that the page showed: an approval is bound to the text that was read (SPEC M10).
             check_was_read(verb, submitted_number(request, "version"))
+            label = button_label(verb, memory)
             changed = apply_transition(
                 memory=memory, verb=verb, by=principal(request), reason=reason,
                 expected_version=submitted_number(request, "version"), now=clock(),
             )  # fmt: skip
             is_new = changed.version != memory.version
             undo = undo_of(request, changed) if is_new else None
-            return Done(gettext("Done: %(verb)s.") % {"verb": LABELS[verb]}, undo=undo)
+            return Done(gettext("Done: %(verb)s.") % {"verb": label}, undo=undo)
 
         answer = run_object_action(self, request, object_id, act, logged=verb)
         if next_url(request) and "Location" in answer:
@@ -461,7 +464,7 @@ class MemoryAdmin(CuratedAdmin):
         too_long = _too_long(request, stored)
         verbs = [verb for verb in TRANSITIONS if plan_many([stored], verb).changed]
         return {
-            "verbs": [(verb, LABELS[verb]) for verb in verbs] if may_change else [],
+            "verbs": [(verb, button_label(verb, stored)) for verb in verbs] if may_change else [],
             "may_restore": may_change,
             "may_report_use": may_change and Status(stored.status) in LEARNABLE,
             "version": stored.version,
@@ -471,6 +474,18 @@ class MemoryAdmin(CuratedAdmin):
             "left_out_of_form": [FIELDS[name] for name in LONG_FIELDS if name in too_long],
             **memory_context(request, stored, now=clock()),
         }
+
+
+def button_label(verb: str, memory: Memory) -> Any:
+    """Return a button's label; what a sleep has archived comes back with another strength."""
+    label: Any = LABELS[verb]
+    if verb != "reactivate":
+        return label
+    before, after = memory.strength, reactivated_strength(memory)
+    if before == after:
+        return label
+    text = gettext("%(verb)s (strength %(before).2f → %(after).2f)")
+    return text % {"verb": label, "before": before, "after": after}
 
 
 def undo_of(request: HttpRequest, changed: Memory) -> str:

@@ -73,7 +73,12 @@ def memory_context(request: HttpRequest, memory: Memory, *, now: datetime) -> di
     )
     return {
         "numbers": numbers,
-        "perspectives": [(each, each.now(numbers)) for each in memory.perspectives.all()] if numbers else [],
+        "last_decay_at": numbers and numbers.decayed_until(memory.state),
+        "perspectives": [
+            (each, numbers.of_perspective(each, memory.state))
+            for each in memory.perspectives.all()
+            if numbers
+        ],
         "impacts": list(IMPACTS.items()),
         "may_see_receipts": request.user.has_perm("conversations.view_receipt"),
         "head": memory.content[:LONGEST_HEAD],

@@ -314,7 +314,9 @@ def pair_of(request: HttpRequest, merge: Merge) -> dict[str, Any]:
         "is_cut": reads and max(len(kept.content), len(absorbed.content)) > LONGEST_SHOWN,
         "is_outdated": merge.state == MergeState.PROPOSED and not is_as_compared(merge, clock()),
         "as_one": {
-            "numbers": joined(kept.numbers.as_numbers(), absorbed.numbers.as_numbers(), policy),
+            "numbers": joined(
+                kept.numbers.as_numbers(kept.state), absorbed.numbers.as_numbers(absorbed.state), policy
+            ),
             "sources": len(messages),
             "tags": list(dict.fromkeys([*kept.tags, *absorbed.tags])),
         },
@@ -340,7 +342,7 @@ def _side(memory: Memory, version: int, *, is_kept: bool) -> dict[str, Any]:
     return {
         "memory": memory,
         "status": STATUSES.get(memory.status, memory.status),
-        "numbers": memory.numbers,
+        "numbers": memory.numbers.as_numbers(memory.state),
         "is_kept": is_kept,
         "place": "one" if is_kept else "other",
         "sources": len(memory.sources.all()),

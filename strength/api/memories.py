@@ -39,7 +39,7 @@ from strength.models import Memory, MemoryQuerySet, MemoryRevision, MemorySource
 MOST_DIMENSIONS = 16_000
 STRONGEST = 1_000_000.0
 DATE_TIME = serializers.DateTimeField()
-ORDERINGS = {"created_at": "created_at", "strength": "numbers__strength", "last_accessed_at": "last_used"}
+ORDERINGS = {"created_at": "created_at", "strength": "strength", "last_accessed_at": "last_used"}
 
 
 def _values(words: type[Kind] | type[ScopeLevel] | type[Source] | type[Status]) -> list[str]:
@@ -163,7 +163,7 @@ class SourceOut(serializers.ModelSerializer):
 class MemoryOut(OwnedOut, serializers.ModelSerializer):
     """A memory with its numbers and its sources."""
 
-    strength = serializers.FloatField(source="numbers.strength", read_only=True)
+    strength = serializers.FloatField(read_only=True)
     access_count = serializers.IntegerField(source="numbers.access_count", read_only=True)
     candidate_count = serializers.IntegerField(source="numbers.candidate_count", read_only=True)
     last_accessed_at = serializers.DateTimeField(source="numbers.last_accessed_at", read_only=True)
@@ -187,11 +187,14 @@ class MemoryOut(OwnedOut, serializers.ModelSerializer):
     @extend_schema_field(serializers.DateTimeField(allow_null=True))
     def get_last_decay_at(self, memory: Memory) -> str | None:
         """Return the time up to which decay was applied; None for a memory that never decayed."""
-        moment = memory.numbers.last_decay_at
+        moment = memory.numbers.decayed_until(memory.state)
         return None if moment == memory.created_at else DATE_TIME.to_representation(moment)
 
     def get_strength_by_perspective(self, memory: Memory) -> dict[str, float]:
-        return {each.perspective: each.now(memory.numbers) for each in memory.perspectives.all()}
+        return {
+            each.perspective: memory.numbers.of_perspective(each, memory.state)
+            for each in memory.perspectives.all()
+        }
 
 
 class MemoryQuery(TenantQuery):

@@ -3,12 +3,10 @@
 `strength.sql` renders the same formulas for the database; one parity test feeds both the same cases.
 `docs/algorithm.md` explains each with an example.
 
-An actor's clock spares writing every memory each night. A memory that was put on the clock at `then` keeps e to the
-power of `now - then`, by its level. Nights under different policies add up: each advances the clock by what its own
-policy takes.
-
-The history of a strength stores one row for each kind of event and day. Decay in between is computed: each point holds
-the memory's `faded` at the time, and the loss is spread over the nights between two points.
+A strength is stored once, with the mark of the clock at which it was right: what the actor's clock has moved since, by
+the memory's level, has decayed. A night moves the clock and writes no memory. What begins to fade between two nights
+is marked ahead of the clock, and stands still until the clock is there; what does not fade has a mark that no clock
+reaches.
 """
 
 import math
@@ -31,6 +29,9 @@ MOST_LOST: Final = 200.0
 NOTHING: Final = 1e-200
 """Weaker is 0. Both bounds keep products within the range of floats, outside which PostgreSQL raises errors."""
 
+NEVER: Final = -math.inf
+"""The mark of a memory that does not fade."""
+
 
 class Impact(StrEnum):
     USER_POSITIVE = "user_positive"
@@ -40,13 +41,12 @@ class Impact(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Numbers:
-    """The numbers of a memory that use and sleep change; `faded` is the logarithm of the product of its decays."""
+    """The numbers of a memory that use and sleep change."""
 
     strength: float
     access_count: int = 0
     impact_score: float = 0.0
     consolidation_level: int = 0
-    faded: float = 0.0
 
 
 def initial_strength(policy: StrengthPolicy, *, source: Source, stated: float | None) -> float:
@@ -82,26 +82,9 @@ def impact_value(policy: StrengthPolicy, impact: Impact) -> float:
     }[impact]
 
 
-def days_of_decay(policy: StrengthPolicy, *, elapsed_seconds: float, tasks: int) -> float:
-    """Return the days of decay, by the `task` clock the equivalent of completed tasks; never negative."""
-    if policy.decay_clock == "task":
-        return max(0, tasks) / policy.expected_tasks_per_day
-    return max(0.0, elapsed_seconds) / SECONDS_PER_DAY
-
-
-def decayed(numbers: Numbers, policy: StrengthPolicy, *, days: float) -> Numbers:
-    """Return the numbers after so many days without use: `target ** days` of the strength, and a refreshed level.
-
-    Decays by the level that it had until now. Two decays over half the days equal one over all.
-    """
-    lost = days * math.log(policy.decay_targets[numbers.consolidation_level])
-    level = consolidation_level(numbers.access_count, policy.consolidation_thresholds)
-    strength, faded = left_of(numbers.strength, lost), numbers.faded + lost
-    return replace(numbers, strength=strength, consolidation_level=level, faded=faded)
-
-
-def perspective_strength(stored: float, *, faded_then: float, faded_now: float) -> float:
-    return left_of(stored, faded_now - faded_then)
+def strength_now(strength: float, *, mark: float, clock: float) -> float:
+    """Return what is left of a strength that was right at a mark, where the clock of its level stands at `clock`."""
+    return left_of(strength, min(0.0, clock - mark))
 
 
 def left_of(strength: float, logarithm: float) -> float:
@@ -117,26 +100,36 @@ def new_clock() -> list[float]:
 
 @dataclass(frozen=True, slots=True)
 class Clock:
-    """A decay clock: the logarithm of the share that is left, by level; its moment, and its count of tasks."""
+    """A decay clock: by level the logarithm of the share that all nights left, at a moment and a count of tasks.
 
-    left: Sequence[float]
+    `rates` is what one day takes from then on or, `by_task`, one task. An interval between two nights has the rates of
+    the night that ends it: where those are others, what began meanwhile is marked anew.
+    """
+
+    left: tuple[float, ...] = (0.0,) * LEVELS
     at: datetime | None = None
     tasks: int = 0
+    rates: tuple[float, ...] = (0.0,) * LEVELS
+    by_task: bool = False
 
-    def moved(self, policy: StrengthPolicy, *, now: datetime, tasks: int) -> "Clock":
-        """Return the clock advanced to a moment; a new one begins there. It never goes back."""
-        since = self.at or now
-        days = days_of_decay(policy, elapsed_seconds=(now - since).total_seconds(), tasks=tasks - self.tasks)
-        days = 0.0 if self.at is None else days
-        left = [
-            at + days * math.log(target) for at, target in zip(self.left, policy.decay_targets, strict=True)
-        ]
-        return Clock(left, max(since, now), tasks)
+    def mark(self, level: int, *, at: datetime, tasks: int) -> float:
+        """Return where the clock of a level will stand at a moment and count of tasks; it never goes back."""
+        if self.by_task:
+            passed = float(max(0, tasks - self.tasks))
+        else:
+            passed = max(0.0, (at - (self.at or at)).total_seconds()) / SECONDS_PER_DAY
+        return self.left[level] + self.rates[level] * passed
 
+    def moved(self, *, at: datetime, tasks: int) -> "Clock":
+        left = tuple(self.mark(level, at=at, tasks=tasks) for level in range(LEVELS))
+        return replace(self, left=left, at=max(self.at or at, at), tasks=tasks)
 
-def faded_by(clock: Sequence[float], *, level: int, then: float) -> float:
-    """Return the logarithm of what is left of what was put on the clock at `then`; 0 until the clock reaches it."""
-    return min(0.0, clock[level] - then)
+    def paced(self, policy: StrengthPolicy) -> "Clock":
+        """Return the clock with the rates of a policy (SPEC S4)."""
+        by_task = policy.decay_clock == "task"
+        unit = policy.expected_tasks_per_day if by_task else 1
+        rates = tuple(math.log(target) / unit for target in policy.decay_targets)
+        return replace(self, rates=rates, by_task=by_task)
 
 
 class PointKind(StrEnum):
@@ -152,53 +145,32 @@ class PointKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """A memory's strength after an event, and before the first event of the same kind on that day."""
+    """A memory's strength after an event, and before the first event of the same kind on that day.
+
+    `mark` is None where it does not fade from there, or where that is not known.
+    """
 
     at: datetime
     kind: PointKind
     strength: float
     before: float
-    faded: float
+    mark: float | None
     level: int
     times: int = 1
-    began_at: datetime | None = None
-    """When the first event of the kind was, where that is known; `faded_before` is the memory's `faded` then."""
-    faded_before: float | None = None
-
-    @property
-    def beginning(self) -> datetime:
-        return self.at if self.began_at is None else self.began_at
-
-    @property
-    def born(self) -> float:
-        """Return the memory's initial strength, if this is its first event."""
-        faded = self.faded if self.faded_before is None else self.faded_before
-        return left_of(self.before, -faded)
 
 
 def curve(
-    kept: Iterable[Point],
-    *,
-    created_at: datetime,
-    now: datetime,
-    strength: float,
-    faded: float,
-    level: int,
-    nights: Sequence[datetime],
+    kept: Iterable[Point], *, created: Point, now: Point, nights: Sequence[tuple[datetime, Sequence[float]]]
 ) -> list[Point]:
-    """Return a memory's points until now, with nights between; `strength`, `faded` and `level` are the current ones."""
-    events = sorted(kept, key=lambda point: point.at)
-    end = Point(now, PointKind.NOW, strength, strength, faded, level)
-    # A repeated event may have begun before one that ended before it.
-    born = min(events, key=lambda point: point.beginning, default=end).born
-    whole = [Point(created_at, PointKind.CREATED, born, born, 0.0, 0), *events, end]
+    """Return a memory's points from its creation until now, with the nights between, each with its clock."""
     points = []
-    for earlier, later in pairwise(whole):
+    for earlier, later in pairwise([created, *sorted(kept, key=lambda point: point.at), now]):
         points.append(earlier)
-        within = [night for night in nights if earlier.at < night <= later.at]
-        lost = later.faded - earlier.faded
-        for night in within if lost else []:  # each takes its share of the loss, by its length
-            faded = lost * ((night - earlier.at) / (within[-1] - earlier.at))
-            left = left_of(earlier.strength, faded)
-            points.append(Point(night, PointKind.SLEPT, left, left, earlier.faded + faded, earlier.level))
-    return [*points, end]
+        mark = NEVER if earlier.mark is None else earlier.mark
+        for night, clock in nights:
+            if earlier.at < night <= later.at and clock[earlier.level] < mark:
+                left = strength_now(earlier.strength, mark=mark, clock=clock[earlier.level])
+                points.append(
+                    replace(earlier, at=night, kind=PointKind.SLEPT, strength=left, before=left, times=1)
+                )
+    return [*points, now]

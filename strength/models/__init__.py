@@ -1,7 +1,6 @@
 """The models of `strength`."""
 
 from strength.models.memory import (
-    CurrentNumbers,
     Facets,
     Memory,
     MemoryIndex,
@@ -15,7 +14,6 @@ from strength.models.sleep import SleepRun, SleepState
 from strength.models.task import ReflectionCursor, StrategyCursor, StrengthPoint, Task, UseReport
 
 __all__ = [
-    "CurrentNumbers",
     "Facets",
     "Memory",
     "MemoryIndex",

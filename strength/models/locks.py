@@ -1,19 +1,18 @@
-"""Locks that keep sleeps and writers of an actor's memories apart, and settled numbers.
+"""Locks that keep sleeps and writers of an actor's memories apart; memories that begin or cease to fade.
 
-A sleep locks numbers before memories, in one scan of the narrow table; everything else locks memories first. So both
-take an advisory lock of the actor before: writers share it, a sleep holds it exclusively, one slice at a time. Whoever
-shares it sees a clock that does not advance.
+A sleep locks numbers before memories; everything else locks memories first. So both take an advisory lock of the actor
+before: writers share it, a sleep holds it exclusively, one step at a time. Whoever shares it sees a clock that does not
+advance.
 """
 
 from collections.abc import Collection
-from typing import Any
+from datetime import datetime
 from uuid import UUID
 
-from django.db import connection
 from django.utils.translation import gettext_lazy as _
 
 from memoryhub.auth.tenancy import UnknownRow
-from strength.sql import QUERIES, run_query
+from strength.sql import QUERIES, execute_all, run_query
 
 # The first of the advisory lock's two numbers; the second is of the actor.
 _ABOUT = 0x51EE9
@@ -35,17 +34,14 @@ def _hold(actor_id: UUID, statement: str) -> None:
         raise UnknownRow(_("The user was erased meanwhile."))
 
 
-def settle_numbers(actor_id: UUID, memory_ids: Collection[UUID]) -> None:
-    """Write current numbers into their rows, off the clock, and lock them until the transaction ends."""
-    run_query(QUERIES["take_off_clock"], {"actor_ids": [actor_id], "memory_ids": list(memory_ids)})
+def lock_numbers(actor_id: UUID, memory_ids: Collection[UUID]) -> None:
+    """Lock memories' numbers in the order of their keys until the transaction ends."""
+    run_query(QUERIES["lock_numbers"], {"actor_id": actor_id, "memory_ids": list(memory_ids)})
 
 
-def write_numbers(
-    statement: str, values: dict[str, Any], *, actor_id: UUID, memory_ids: Collection[UUID]
+def settle(
+    actor_id: UUID, memory_ids: Collection[UUID], *, now: datetime, since: datetime | None = None
 ) -> int:
-    """Settle memories' numbers and execute a statement that changes them; return its row count."""
-    keys = {"actor_ids": [actor_id], "memory_ids": list(memory_ids)}
-    with connection.cursor() as cursor:
-        cursor.execute(QUERIES["take_off_clock"] + statement, {"actor_id": actor_id, **keys, **values})
-        cursor.nextset()
-        return int(cursor.rowcount)
+    """Let memories fade from `since`, or stand still, as their state says now; return how many that changed."""
+    values = {"actor_ids": [actor_id], "memory_ids": list(memory_ids), "now": now, "since": since}
+    return execute_all(QUERIES["settle"], values)

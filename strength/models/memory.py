@@ -1,14 +1,17 @@
 """Memories with their numbers, index rows and sources."""
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
-from typing import Any, ClassVar
+from datetime import datetime
+from typing import Any, ClassVar, Final
 from uuid import UUID
 
 from django.contrib.postgres.fields import ArrayField
 from django.db import connection, models, transaction
-from django.db.models import Prefetch, Q
-from django.db.models.functions import Now
+from django.db.models import F, Prefetch, Q, Value
+from django.db.models.functions import Greatest, Ln, Now
+from django.utils import timezone
+from django.utils.functional import cached_property
 
 from memoryhub.auth.tenancy import UnknownRow
 from memoryhub.ids import new_id
@@ -17,13 +20,11 @@ from memoryhub.tenancy.domain import Trust
 from memoryhub.tenancy.models import Actor, ActorRow, Agent
 from memoryhub.tenancy.namespaces import LONGEST_NAMESPACE
 from strength.domain.memories import Kind, ScopeLevel, Source, Status
-from strength.domain.strength import Numbers, perspective_strength
-from strength.models.locks import lock_shared
-from strength.sql import FACETS, QUERIES, run_query
-
-
-def choices(words: Iterable[str]) -> list[tuple[str, str]]:
-    return [(str(word), str(word)) for word in words]
+from strength.domain.policy import StrengthPolicy
+from strength.domain.strength import NEVER, NOTHING, Numbers, strength_now
+from strength.models.locks import lock_shared, settle
+from strength.models.sleep import SleepState, choices
+from strength.sql import FACETS, QUERIES, StrengthNow, policy_values, run_query
 
 
 class MemoryQuerySet(models.QuerySet["Memory"]):
@@ -42,7 +43,8 @@ class MemoryQuerySet(models.QuerySet["Memory"]):
     def with_numbers(self, actor_ids: Iterable[UUID] | None = None) -> "MemoryQuerySet":
         """Load what the API and the admin show; with `actor_ids` every query filters by actor."""
         whose = {} if actor_ids is None else {"actor_id__in": list(actor_ids)}
-        return self.select_related("numbers", "actor").prefetch_related(
+        rows = self.select_related("numbers", "actor__sleep_state").annotate(strength=STRENGTH_OF_MEMORY)
+        return rows.prefetch_related(
             Prefetch("perspectives", queryset=PerspectiveStrength.objects.filter(**whose)),
             Prefetch("sources", queryset=MemorySource.objects.filter(**whose)),
         )
@@ -134,6 +136,13 @@ class Memory(Facets):
             models.Index(
                 fields=["actor", "namespace"], name="memory_by_namespace", opclasses=["", "text_pattern_ops"]
             ),
+            # Whose validity begins or ends in a night; few have any.
+            models.Index(
+                fields=["actor", "valid_to"], name="memory_ends", condition=Q(valid_to__isnull=False)
+            ),
+            models.Index(
+                fields=["actor", "valid_from"], name="memory_begins", condition=Q(valid_from__isnull=False)
+            ),
         ]
 
     def __str__(self) -> str:
@@ -143,86 +152,64 @@ class Memory(Facets):
     def agent(self) -> Agent:
         return self.actor.agent
 
+    @property
+    def state(self) -> SleepState | None:
+        """Return the state of the actor's sleeps, with the clock; None where nothing was ever remembered."""
+        return getattr(self.actor, "sleep_state", None)
 
-class NumbersOfMemory(models.Model):
-    """Strength and counters of a memory, changed by every use and every sleep.
+    @cached_property
+    def strength(self) -> float:
+        """Return the strength now; `with_numbers` computes it in the database."""
+        return self.numbers.now(self.state)
 
-    `faded` is ln of what all decays together left of a strength: perspectives share it, and are not touched.
-    `before_*` is the row before the sleep `slept_in` (a number of the actor's), for undo; uses since then are added
-    there too. `status`, `pinned` and validity repeat the memory's, because they decide whether it decays:
-    `strength.actions.search` keeps them so.
+
+class NumbersQuerySet(models.QuerySet["MemoryNumbers"]):
+    def with_strength(self) -> "NumbersQuerySet":
+        """Annotate the strength now."""
+        return self.annotate(strength_now=STRENGTH_OF_NUMBERS)
+
+
+class MemoryNumbers(models.Model):
+    """Strength and counters of a memory, changed by every use, in a narrow row of their own.
+
+    `strength` was right when the actor's clock (`SleepState`) stood at `mark`; what the clock has moved since, by the
+    level, has decayed. No clock reaches the mark of a memory that does not fade. `due` orders the memories of a level
+    by their strength: a night finds the weak by it. `taken` is what the sleep `slept_in` (a number of the actor's)
+    took before the row was changed, for undo.
+
+    A low fill factor (set in the migration) keeps updates of counters in their page (HOT).
     """
 
+    clustered_by = "numbers_of_actor"
+    not_exported: ClassVar = frozenset({"mark", "slept_in", "taken"})
+    former_columns: ClassVar[Mapping[str, str | None]] = {
+        "last_decay_at": "began_at", "decayed_at_task": "began_task",
+        **dict.fromkeys(
+            ("before_decay_at", "before_faded", "before_strength", "before_task", "before_level", "faded", "slept_in",
+             "status", "pinned", "valid_from", "valid_to")
+        ),
+    }  # fmt: skip
+
+    memory = models.OneToOneField(Memory, on_delete=models.CASCADE, primary_key=True, related_name="numbers")
+    actor = models.ForeignKey(Actor, on_delete=models.CASCADE, related_name="+", db_index=False)
     strength = models.FloatField()
+    mark = models.FloatField(default=NEVER, db_default=NEVER)
+    due = models.GeneratedField(
+        expression=Ln(Greatest("strength", Value(NOTHING))) - F("mark"),
+        output_field=models.FloatField(),
+        db_persist=True,
+    )
     access_count = models.PositiveIntegerField(default=0)
     candidate_count = models.PositiveIntegerField(default=0)
     last_accessed_at = models.DateTimeField(null=True)
     impact_score = models.FloatField(default=0.0)
     consolidation_level = models.PositiveSmallIntegerField(default=0)
-    last_decay_at = models.DateTimeField(
-        db_default=Now(),
-        help_text="Up to when its decay is reckoned; when it was made, where it never decayed.",
-    )
-    before_decay_at = models.DateTimeField(null=True)
-    before_faded = models.FloatField(null=True)
-    before_strength = models.FloatField(null=True)
-    faded = models.FloatField(db_default=0.0)
-    before_task = models.IntegerField(null=True)
-    decayed_at_task = models.IntegerField(db_default=0)
+    began_at = models.DateTimeField(db_default=Now(), help_text="When it began to fade; or was written.")
+    began_task = models.IntegerField(db_default=0)
     slept_in = models.IntegerField(null=True)
-    before_level = models.SmallIntegerField(null=True)
-    pinned = models.BooleanField(db_default=False)
-    status = models.CharField(max_length=10, choices=choices(Status), db_default=Status.ACTIVE)
-    valid_from = models.DateTimeField(null=True)
-    valid_to = models.DateTimeField(null=True)
+    taken = models.FloatField(db_default=0.0)
 
-    class Meta:
-        abstract = True
-
-    def as_numbers(self) -> Numbers:
-        return Numbers(
-            self.strength, self.access_count, self.impact_score, self.consolidation_level, self.faded
-        )
-
-
-class CurrentNumbers(NumbersOfMemory):
-    """A memory's numbers as they are now: a view, MemoryNumbers as its actor's clock has left them. Read only."""
-
-    memory = models.OneToOneField(
-        Memory, on_delete=models.DO_NOTHING, primary_key=True, related_name="numbers", db_constraint=False
-    )
-    actor = models.ForeignKey(Actor, on_delete=models.DO_NOTHING, related_name="+", db_constraint=False)
-
-    class Meta:
-        managed = False
-        default_permissions = ()
-        verbose_name_plural = "current numbers"
-
-    def __str__(self) -> str:
-        return str(self.memory_id)
-
-
-class MemoryNumbers(NumbersOfMemory):
-    """A memory's numbers as they are stored: as of when somebody last wrote them, in a narrow row of their own.
-
-    A row with a `clock_then` is on its actor's clock (`SleepState`): it has faded since by what the clock has advanced
-    for its level, and no night writes it again. So these numbers are read through CurrentNumbers, and every write
-    settles the row first (`strength.models.locks.settle_numbers`), which leaves it as if each night had written it.
-
-    No index but the key, and a low fill factor (set in the migration): every update then stays in its
-    page (HOT). What the database alone writes is not checked row by row.
-    """
-
-    clustered_by = "numbers_of_actor"
-    read_through = CurrentNumbers
-    """What exports hold, for the clock of another installation stands elsewhere."""
-
-    memory = models.OneToOneField(Memory, on_delete=models.CASCADE, primary_key=True, related_name="+")
-    actor = models.ForeignKey(Actor, on_delete=models.CASCADE, related_name="+", db_index=False)
-    clock_then = models.FloatField(
-        null=True,
-        help_text="Where the clock of its level stood when it was put on it; null beside the clock.",
-    )
+    objects: ClassVar[NumbersQuerySet] = NumbersQuerySet.as_manager()  # type: ignore[assignment]
 
     class Meta:
         verbose_name_plural = "memory numbers"
@@ -234,21 +221,87 @@ class MemoryNumbers(NumbersOfMemory):
                 condition=Q(consolidation_level__gte=0, consolidation_level__lte=5),
             ),
         ]
+        indexes = [
+            models.Index(fields=["actor", "consolidation_level", "due"], name="numbers_due", include=["mark"])
+        ]
 
     def __str__(self) -> str:
         return str(self.memory_id)
+
+    @property
+    def fades(self) -> bool:
+        return self.mark > NEVER
+
+    def now(self, state: SleepState | None) -> float:
+        """Return the strength by the actor's clock."""
+        return self._left(self.strength, self.mark, state)
+
+    def of_perspective(self, perspective: "PerspectiveStrength", state: SleepState | None) -> float:
+        return self._left(perspective.strength, perspective.mark, state)
+
+    def _left(self, strength: float, mark: float, state: SleepState | None) -> float:
+        if state is None:
+            return strength
+        return strength_now(strength, mark=mark, clock=state.clock[self.consolidation_level])
+
+    def as_numbers(self, state: SleepState | None) -> Numbers:
+        return Numbers(self.now(state), self.access_count, self.impact_score, self.consolidation_level)
+
+    def decayed_until(self, state: SleepState | None) -> datetime:
+        """Return up to when its decay is reckoned."""
+        at = state.clock_at if state is not None and self.fades else None
+        return max(self.began_at, at or self.began_at)
+
+    @classmethod
+    def export_columns(cls) -> Mapping[str, Any]:
+        """Return what exports hold instead of a column, for the clock of another installation stands elsewhere."""
+        return {"strength": STRENGTH_OF_NUMBERS}
+
+    @classmethod
+    def after_import(cls, actor_id: UUID, rows: Collection["MemoryNumbers"], now: datetime) -> None:
+        mark_imported(actor_id, [row.memory_id for row in rows], now)
+
+
+def begin_clock(actor_id: UUID, policy: StrengthPolicy, now: datetime) -> None:
+    """Begin an actor's clock, unless it was begun, and mark the memories by it."""
+    run_query(QUERIES["begin_clock"], {**policy_values(policy), "actor_id": actor_id, "now": now})
+    mark_imported(actor_id, None, now)
+
+
+def mark_imported(actor_id: UUID, memory_ids: Collection[UUID] | None, now: datetime) -> None:
+    values = {
+        "actor_id": actor_id,
+        "memory_ids": None if memory_ids is None else list(memory_ids),
+        "now": now,
+    }
+    run_query(QUERIES["mark_imported"], values)
+    run_query(QUERIES["mark_imported_perspectives"], values)
+
+
+STRENGTH_OF_NUMBERS: Final = StrengthNow(
+    "strength", "mark", "consolidation_level", "actor__sleep_state__clock"
+)
+STRENGTH_OF_MEMORY: Final = StrengthNow(
+    "numbers__strength", "numbers__mark", "numbers__consolidation_level", "actor__sleep_state__clock"
+)
+STRENGTH_OF_PERSPECTIVE: Final = StrengthNow(
+    "strength", "mark", "memory__numbers__consolidation_level", "actor__sleep_state__clock"
+)
 
 
 class PerspectiveStrength(models.Model):
     """A memory's strength from one perspective; without a row it is 0."""
 
+    not_exported: ClassVar = frozenset({"mark"})
+    former_columns: ClassVar[Mapping[str, str | None]] = {"faded": None}
+
     pk = models.CompositePrimaryKey("actor_id", "memory_id", "perspective")
     actor = models.ForeignKey(Actor, on_delete=models.CASCADE, related_name="+", db_index=False)
     memory = models.ForeignKey(Memory, on_delete=models.CASCADE, related_name="perspectives")
     perspective = models.CharField(max_length=100)
-    strength = models.FloatField(help_text="As of its last use.")
-    faded = models.FloatField(
-        db_default=0.0, help_text="How far the memory had faded then; the rest is computed when read."
+    strength = models.FloatField(help_text="As of its mark.")
+    mark = models.FloatField(
+        default=NEVER, db_default=NEVER, help_text="Where the clock of the memory's level stood then."
     )
     as_of = models.DateTimeField(help_text="When it was last used.")
 
@@ -260,8 +313,13 @@ class PerspectiveStrength(models.Model):
     def __str__(self) -> str:
         return str(self.memory_id)
 
-    def now(self, numbers: NumbersOfMemory) -> float:
-        return perspective_strength(self.strength, faded_then=self.faded, faded_now=numbers.faded)
+    @classmethod
+    def export_columns(cls) -> Mapping[str, Any]:
+        return {"strength": STRENGTH_OF_PERSPECTIVE}
+
+    @classmethod
+    def after_import(cls, actor_id: UUID, rows: Collection["PerspectiveStrength"], now: datetime) -> None:
+        mark_imported(actor_id, [row.memory_id for row in rows], now)
 
 
 class MemoryIndex(Facets, SearchIndexRow):
@@ -302,9 +360,7 @@ class MemoryIndex(Facets, SearchIndexRow):
                 cursor.execute(QUERIES["lock_memories"], keys)
                 cursor.execute(QUERIES["sync_index"], keys)
                 rows = cursor.rowcount
-                cursor.execute(QUERIES["take_off_clock"], keys)
-                cursor.execute(QUERIES["sync_numbers"], keys)
-                mended += int(rows + cursor.rowcount)
+                mended += int(rows) + settle(actor_id, memory_ids, now=timezone.now())
         return mended
 
 

@@ -11,8 +11,8 @@ from memoryhub.auth.domain import PrincipalKind
 from memoryhub.tenancy.models import ActorRow
 from strength.domain.memories import TombstoneReason
 from strength.domain.sleep import MergeState
-from strength.models.memory import Memory, choices
-from strength.models.sleep import SleepRun
+from strength.models.memory import Memory
+from strength.models.sleep import SleepRun, choices
 
 
 class MemoryRevision(ActorRow):
@@ -57,10 +57,8 @@ class MemoryRevision(ActorRow):
 
 class MergeQuerySet(models.QuerySet["Merge"]):
     def with_memories(self) -> "MergeQuerySet":
-        sides = ("kept", "absorbed")
-        rows = self.select_related(
-            "actor", *sides, *(f"{side}__{rest}" for side in sides for rest in ("numbers", "actor"))
-        )
+        sides, loaded = ("kept", "absorbed"), ("numbers", "actor__sleep_state")
+        rows = self.select_related("actor", *(f"{side}__{rest}" for side in sides for rest in loaded))
         return rows.prefetch_related(
             *(f"{side}__{rest}" for side in sides for rest in ("perspectives", "sources"))
         )

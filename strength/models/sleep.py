@@ -1,5 +1,10 @@
 """Sleeps of actors: their current state, and the runs."""
 
+from collections.abc import Collection, Iterable, Mapping
+from datetime import datetime
+from typing import ClassVar
+from uuid import UUID
+
 from django.contrib.postgres.fields import ArrayField
 from django.db import models
 from django.db.models import Q
@@ -9,8 +14,11 @@ from memoryhub.auth.domain import Principal, PrincipalKind
 from memoryhub.tenancy.models import Actor, ActorRow
 from strength.domain.policy import LEVELS
 from strength.domain.sleep import Phase, RunState, Trigger
-from strength.domain.strength import new_clock
-from strength.models.memory import choices
+from strength.domain.strength import Clock, new_clock
+
+
+def choices(words: Iterable[str]) -> list[tuple[str, str]]:
+    return [(str(word), str(word)) for word in words]
 
 
 class SleepState(models.Model):
@@ -18,21 +26,28 @@ class SleepState(models.Model):
 
     Memories changed after `compared_until` (or just then, after the id `compared_after`) have not been compared yet.
 
-    `clock` is the logarithm of what is left since its beginning, by level; each night advances it to its moment
-    `clock_at` and the tasks completed by then. The `before_` fields are its values before sleep number `clock_of`,
-    which advanced it last; once that is undone, both are equal.
+    `clock` is the logarithm of what is left since its beginning, by level, at `clock_at` and `clock_task` tasks;
+    `rates` is what a day takes from then on or, `by_task`, a task. The latest sleep moved it from `clock_before`; null
+    once that was undone. `thresholds` are those by which the levels of memories were refreshed.
     """
 
-    actor = models.OneToOneField(Actor, on_delete=models.CASCADE, primary_key=True, related_name="+")
+    not_exported: ClassVar = frozenset({"clock_before"})
+    former_columns: ClassVar[Mapping[str, str | None]] = dict.fromkeys(
+        ("clock_of", "before_clock", "before_clock_at", "before_clock_task")
+    )
+
+    actor = models.OneToOneField(
+        Actor, on_delete=models.CASCADE, primary_key=True, related_name="sleep_state"
+    )
     tasks_completed = models.PositiveIntegerField(default=0)
     runs = models.PositiveIntegerField(default=0)
     clock = ArrayField(models.FloatField(), size=LEVELS, default=new_clock, db_default=new_clock())
     clock_at = models.DateTimeField(null=True)
     clock_task = models.IntegerField(db_default=0)
-    clock_of = models.IntegerField(db_default=0)
-    before_clock = ArrayField(models.FloatField(), size=LEVELS, default=new_clock, db_default=new_clock())
-    before_clock_at = models.DateTimeField(null=True)
-    before_clock_task = models.IntegerField(db_default=0)
+    rates = ArrayField(models.FloatField(), size=LEVELS, default=new_clock, db_default=new_clock())
+    by_task = models.BooleanField(db_default=False)
+    thresholds = ArrayField(models.IntegerField(), default=list, db_default=[])
+    clock_before = ArrayField(models.FloatField(), size=LEVELS, null=True)
     slept_at = models.DateTimeField(null=True)
     compared_until = models.DateTimeField(null=True)
     compared_after = models.UUIDField(null=True)
@@ -43,14 +58,31 @@ class SleepState(models.Model):
     def __str__(self) -> str:
         return str(self.actor_id)
 
+    def as_clock(self) -> Clock:
+        return Clock(tuple(self.clock), self.clock_at, self.clock_task, tuple(self.rates), self.by_task)
+
+    def set_clock(self, clock: Clock) -> None:
+        self.clock, self.clock_at, self.clock_task = list(clock.left), clock.at, clock.tasks
+        self.rates, self.by_task = list(clock.rates), clock.by_task
+
+    @classmethod
+    def after_import(cls, actor_id: UUID, rows: Collection["SleepState"], now: datetime) -> None:
+        from strength.models.memory import mark_imported
+
+        mark_imported(actor_id, None, now)
+
 
 class SleepRun(ActorRow):
     """One sleep of an actor, or the preview of one (SPEC S5, S6).
 
     `now` is the moment that it runs for, however long it takes. Its position is `phase` and the memory `after`; when
     comparing, the last memory that changed at `compared_at`, from `compared_since` on. `changes` is a preview's result:
-    ids and numbers, no texts. The runs of one call share a `group`.
+    ids and numbers, no texts. The runs of one call share a `group`. `clock` is where it moved the actor's clock, from
+    what `before` holds.
     """
+
+    not_exported: ClassVar = frozenset({"before"})
+    former_columns: ClassVar[Mapping[str, str | None]] = {"slept_count": None}
 
     number = models.PositiveIntegerField(null=True, help_text="Counted per actor; null for a preview.")
     group = models.UUIDField(null=True)
@@ -64,12 +96,13 @@ class SleepRun(ActorRow):
     compared_since = models.DateTimeField(null=True)
     policy = models.JSONField(default=dict)
     tasks_completed = models.PositiveIntegerField(default=0)
-    slept_count = models.PositiveIntegerField(default=0)
     decayed_count = models.PositiveIntegerField(default=0)
     archived_count = models.PositiveIntegerField(default=0)
     consolidated_count = models.PositiveIntegerField(default=0)
     merged_count = models.PositiveIntegerField(default=0)
     proposed_count = models.PositiveIntegerField(default=0)
+    clock = ArrayField(models.FloatField(), size=LEVELS, null=True)
+    before = models.JSONField(default=dict)
     changes = models.JSONField(default=list)
     errors = models.JSONField(default=list)
     who_kind = models.CharField(max_length=10, choices=choices(PrincipalKind))

@@ -1,6 +1,8 @@
 """Tasks, reports of use, the history of strengths, and the cursors of extraction strategies."""
 
+from collections.abc import Mapping
 from enum import StrEnum
+from typing import ClassVar
 
 from django.contrib.postgres.fields import ArrayField
 from django.db import models
@@ -10,7 +12,8 @@ from django.db.models.functions import Now
 from memoryhub.tenancy.models import Actor, ActorRow
 from strength.domain.extraction import FROM_MESSAGES, Strategy
 from strength.domain.strength import PointKind
-from strength.models.memory import Memory, choices
+from strength.models.memory import Memory
+from strength.models.sleep import choices
 
 
 class TaskState(StrEnum):
@@ -68,8 +71,11 @@ class UseReport(models.Model):
 class StrengthPoint(models.Model):
     """A memory's strength after an event; one row for each kind and day holds the last.
 
-    Decay has no rows: between two points it follows from `faded` and the actor's sleeps (`strength.domain.strength`).
+    Decay has no rows: from a point on it follows from its `mark` and the clocks of the actor's sleeps; null where the
+    memory did not fade then, and in rows of former releases.
     """
+
+    former_columns: ClassVar[Mapping[str, str | None]] = dict.fromkeys(("faded", "began_at", "faded_before"))
 
     pk = models.CompositePrimaryKey("actor_id", "memory_id", "day", "kind")
     actor = models.ForeignKey(Actor, on_delete=models.CASCADE, related_name="+", db_index=False)
@@ -79,13 +85,9 @@ class StrengthPoint(models.Model):
     at = models.DateTimeField()
     before = models.FloatField()
     strength = models.FloatField()
-    faded = models.FloatField()
+    mark = models.FloatField(null=True)
     level = models.PositiveSmallIntegerField()
     times = models.PositiveIntegerField(default=1)
-    # When the first of them was, and how far the memory had faded by then: the moment of `before`. Rows of long ago
-    # do not tell.
-    began_at = models.DateTimeField(null=True)
-    faded_before = models.FloatField(null=True)
 
     def __str__(self) -> str:
         return str(self.memory_id)

@@ -16,7 +16,7 @@ from memoryhub.importexport.exporter import Selection, export
 from memoryhub.importexport.importer import Names, check, store
 from memoryhub.tenancy.models import Actor, Agent
 from strength.actions.search import FoundMemory, MemorySearch, search_memories
-from strength.models import CurrentNumbers, Memory, MemoryRevision, MemorySource, PerspectiveStrength
+from strength.models import Memory, MemoryNumbers, MemoryRevision, MemorySource, PerspectiveStrength
 from tests.conftest import NOW
 
 BY = command("demo")
@@ -111,11 +111,11 @@ def _check_memories() -> None:
 
 
 def _check_numbers() -> None:
-    strengths = sorted(CurrentNumbers.objects.values_list("strength", flat=True))
+    strengths = sorted(MemoryNumbers.objects.with_strength().values_list("strength_now", flat=True))
     assert strengths[0] < 0.2
     assert strengths[-1] > 3
-    assert set(CurrentNumbers.objects.values_list("consolidation_level", flat=True)) == {0, 1, 2, 3}
-    assert CurrentNumbers.objects.filter(candidate_count__gt=0).exists()
+    assert set(MemoryNumbers.objects.values_list("consolidation_level", flat=True)) == {0, 1, 2, 3}
+    assert MemoryNumbers.objects.filter(candidate_count__gt=0).exists()
     assert set(PerspectiveStrength.objects.values_list("perspective", flat=True)) >= {"planner", "料理"}
     assert Memory.objects.exclude(learnings={}).count() >= 8
 
@@ -135,7 +135,7 @@ def _check_curation() -> None:
     assert not decisions.filter(reason="").exists()
     assert Memory.objects.get(content__contains="雨の日はバス").version == 3
     reactivated_and_used_once = 0.5 + 0.1
-    gallery = CurrentNumbers.objects.get(memory__content="The theme gallery moves to 1.1.")
+    gallery = MemoryNumbers.objects.get(memory__content="The theme gallery moves to 1.1.")
     assert gallery.strength == pytest.approx(reactivated_and_used_once)
 
 

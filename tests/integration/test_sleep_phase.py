@@ -15,7 +15,7 @@ from memoryhub.auth.domain import command
 from memoryhub.auth.tenancy import actor_for_writing
 from memoryhub.db_pool import run_parallel
 from strength.actions.memories import NewMemory, write_memory
-from strength.models import CurrentNumbers, Memory, SleepRun
+from strength.models import Memory, MemoryNumbers, SleepRun
 
 YESTERDAY = timezone.now() - timedelta(days=1)
 
@@ -43,7 +43,7 @@ def test_all_sleep_each_once(at_once: str) -> None:
     assert SleepRun.objects.filter(state="done", trigger="command").count() == 7
     assert Memory.objects.filter(status="archived").count() == 3
     assert "Done: 7 actors, 7 decayed, 3 archived" in told and "kana/user-6: 1 decayed" in told
-    assert max(CurrentNumbers.objects.values_list("strength", flat=True)) < 1.0
+    assert max(MemoryNumbers.objects.with_strength().values_list("strength_now", flat=True)) < 1.0
 
 
 def test_a_preview_of_all_is_told_line_by_line_as_json_and_changes_nothing() -> None:
@@ -52,7 +52,7 @@ def test_a_preview_of_all_is_told_line_by_line_as_json_and_changes_nothing() -> 
     lines = [json.loads(line) for line in sleep_phase("--at-once", "2", "--dry-run", "--json").splitlines()]
     assert sorted(line["user_id"] for line in lines) == ["user-0", "user-1", "user-2"]
     assert all(line["dry_run"] and line["decayed_count"] == 1 for line in lines)
-    assert set(CurrentNumbers.objects.values_list("strength", flat=True)) == {1.0}
+    assert set(MemoryNumbers.objects.with_strength().values_list("strength_now", flat=True)) == {1.0}
 
 
 def test_one_user_of_an_agent_sleeps_and_the_others_do_not() -> None:

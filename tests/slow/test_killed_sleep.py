@@ -22,7 +22,6 @@ pytestmark = pytest.mark.django_db(transaction=True)
 ROOT = Path(__file__).resolve().parents[2]
 BEGUN = datetime(2026, 1, 1, tzinfo=UTC)
 NIGHTS = (1, 2)
-"""The first writes every row; the second goes by the clock."""
 MEMORIES = 3_000
 ROUNDS = 3
 MOST_KILLS = 4
@@ -53,18 +52,20 @@ FROM generate_series(1, %(rows)s) AS n
 """
 NUMBERS = """
 INSERT INTO strength_memorynumbers (memory_id, actor_id, strength, access_count, candidate_count, impact_score,
-    consolidation_level, status, pinned, last_decay_at)
-SELECT id, actor_id, 0.09 + split_part(content, ' ', 2)::int / 1000.0, 0, 0, 0, 0, status, pinned, '2026-01-01'
+    consolidation_level, mark, began_at)
+SELECT id, actor_id, 0.09 + split_part(content, ' ', 2)::int / 1000.0, 0, 0, 0, 0, 0, '2026-01-01'
 FROM strength_memory WHERE actor_id = %(actor)s AND namespace = '/filler/'
 """
 # The filler was there before the last sleep: only the tea is new, and compared.
 COMPARED_BEFORE = """
-INSERT INTO strength_rhythm (actor_id, tasks_completed, runs, compared_until) VALUES (%(actor)s, 0, 0, '2025-06-01')
+UPDATE strength_rhythm SET compared_until = '2025-06-01' WHERE actor_id = %(actor)s
 """
 STATE = """
 SELECT memory.content, memory.status,
-    memory.version, numbers.strength, numbers.consolidation_level, numbers.faded, numbers.status, numbers.access_count
-FROM strength_memory AS memory JOIN strength_currentnumbers AS numbers ON numbers.memory_id = memory.id
+    memory.version, numbers.strength, numbers.mark, numbers.taken, numbers.consolidation_level, numbers.access_count,
+    state.clock
+FROM strength_memory AS memory JOIN strength_memorynumbers AS numbers ON numbers.memory_id = memory.id
+JOIN strength_rhythm AS state ON state.actor_id = memory.actor_id
 JOIN memoryhub_actor AS actor ON actor.id = memory.actor_id
 WHERE actor.user_id = %s ORDER BY 1
 """

@@ -1,5 +1,6 @@
 """Migrations can be taken back to nothing and applied again, and then hold the models' schema."""
 
+import math
 from collections.abc import Iterator
 from typing import Any
 
@@ -9,8 +10,9 @@ from django.db import connection
 from django.db.migrations.executor import MigrationExecutor
 
 from memoryhub.auth.domain import command
+from memoryhub.auth.tenancy import actor_for_writing
 from memoryhub.importexport.demo import load_demo
-from strength.models import CurrentNumbers, Memory
+from strength.models import Memory, MemoryNumbers, PerspectiveStrength
 from tests.conftest import NOW
 
 APPS = ("conversations", "summaries", "strength")
@@ -33,4 +35,49 @@ def test_migrations_go_back_to_nothing_and_forth(newest: list[Any]) -> None:
     MigrationExecutor(connection).migrate(newest)
     call_command("makemigrations", "--check", "--dry-run", verbosity=0)
     load_demo(by=command("demo"), now=NOW)
-    assert Memory.objects.count() == CurrentNumbers.objects.count() == 69
+    assert Memory.objects.count() == MemoryNumbers.objects.count() == 69
+
+
+OLD_ROWS = """
+INSERT INTO strength_memory (id, actor_id, content, content_digest, namespace, kind, tags, scope_level, scope_domain,
+    scope_project, status, pinned, locked, source, channel, trust, learnings, version, created_at, updated_at)
+SELECT ('01900000-0000-7000-8000-00000000000' || n)::uuid, %(actor)s, 'memory ' || n, sha256(n::text::bytea), '/notes/',
+    'note', '{}', 'project', '', '', CASE n WHEN 4 THEN 'archived' ELSE 'active' END, n = 3, false, 'manual', '',
+    'trusted', '{}', 1, '2026-01-01', '2026-01-01'
+FROM generate_series(1, 4) AS n;
+INSERT INTO strength_memorynumbers (memory_id, actor_id, strength, access_count, candidate_count, impact_score,
+    consolidation_level, status, pinned, last_decay_at, faded, clock_then, slept_in, before_strength, before_faded,
+    before_level, before_decay_at, before_task)
+SELECT id, actor_id, split_part(content, ' ', 2)::int / 10.0, 0, 0, 0, 0, status, pinned, '2026-01-12', -0.1,
+    CASE WHEN content = 'memory 2' THEN -0.1 END, CASE WHEN content = 'memory 4' THEN 3 END,
+    CASE WHEN content = 'memory 4' THEN 0.5 END, -0.05, 0, '2026-01-10', 0
+FROM strength_memory;
+INSERT INTO strength_perspectivestrength (actor_id, memory_id, perspective, strength, faded, as_of)
+SELECT actor_id, id, 'cost', 0.5, -0.05, '2026-01-02' FROM strength_memory;
+INSERT INTO strength_strengthpoint (actor_id, memory_id, day, kind, at, before, strength, faded, level, times)
+SELECT actor_id, id, '2026-01-05', 'used', '2026-01-05', 0.9, 1.0, -0.02, 0, 1 FROM strength_memory;
+INSERT INTO strength_rhythm (actor_id, tasks_completed, runs, clock, clock_at, clock_of, before_clock, before_clock_at)
+VALUES (%(actor)s, 0, 3, '{-0.3,-0.3,-0.3,-0.3,-0.3,-0.3}', '2026-01-12', 3,
+    '{-0.25,-0.25,-0.25,-0.25,-0.25,-0.25}', '2026-01-11');
+"""
+AS_READ = "SELECT content, numbers.strength FROM strength_currentnumbers AS numbers JOIN strength_memory ON id = memory_id"
+
+
+def test_strengths_are_carried_over_as_they_were_read(newest: list[Any]) -> None:
+    actor = actor_for_writing(command("test"), "kana", "hiroki", now=NOW)
+    MigrationExecutor(connection).migrate([("strength", "0003_said_on")])
+    with connection.cursor() as cursor:
+        cursor.execute(OLD_ROWS, {"actor": actor.pk})
+        cursor.execute(AS_READ)
+        read = dict(cursor.fetchall())
+    MigrationExecutor(connection).migrate(newest)
+    rows = MemoryNumbers.objects.with_strength().select_related("memory", "actor__sleep_state")
+    now = {row.memory.content: row for row in rows}
+    assert {text: row.strength_now for text, row in now.items()} == pytest.approx(read, rel=1e-12)
+    assert [now[f"memory {n}"].fades for n in (1, 2, 3, 4)] == [True, True, False, False]
+    assert (now["memory 4"].slept_in, now["memory 4"].taken) == (3, pytest.approx(0.1))
+    state = now["memory 2"].actor.sleep_state
+    seen = {each.memory.content: each for each in PerspectiveStrength.objects.select_related("memory")}
+    left = {text: row.of_perspective(seen[text], state) for text, row in now.items()}
+    assert left["memory 1"] == pytest.approx(0.5 * math.exp(-0.05), rel=1e-12)
+    assert left["memory 2"] == pytest.approx(0.5 * math.exp(-0.05 - 0.2), rel=1e-12)

@@ -26,7 +26,6 @@ from memoryhub.auth.tenancy import actor_for_writing
 from memoryhub.search.models import TermStatistic
 from memoryhub.tenancy.models import Actor, Agent
 from strength.models import (
-    CurrentNumbers,
     Memory,
     MemoryIndex,
     MemoryNumbers,
@@ -51,7 +50,6 @@ from tests.integration.admin.conftest import BY, NOW, SCRIPT, SECRET_USER, Hub, 
 
 # Shown inside a memory's page, or of no use to people: hashed terms, vectors, clocks, and what counts once.
 PARTS = {
-    CurrentNumbers,
     MemoryNumbers,
     PerspectiveStrength,
     MemorySource,

@@ -299,7 +299,7 @@ def test_what_goes_while_it_is_looked_up_is_told_and_the_next_comes(boss: Client
     def delete() -> None:
         delete_memory(memory=first, expected_version=None, by=BY, reason="", now=NOW)
 
-    with just_before("strength_currentnumbers", delete):
+    with just_before("strength_memorynumbers", delete):
         response = boss.get(reverse("review"), {"at": f"memory:{first.pk}"}, follow=True)
     assert "does not wait any more" in told(response) and response.redirect_chain
     assert response.context["memory"] == second and response.context["place"] == 1

@@ -31,8 +31,9 @@ from strength.actions.usage import impact_memory, use_memories, use_memory
 from strength.admin.memory_detail import CHART_SLOTS, strength_chart
 from strength.domain.sleep import ChangeKind, Trigger
 from strength.domain.strength import Impact, Point, PointKind
-from strength.models import CurrentNumbers, Memory, Merge, SleepRun, StrengthPoint, Task, Tombstone
+from strength.models import Memory, Merge, SleepRun, StrengthPoint, Task, Tombstone
 from tests.integration.admin.conftest import BY, NOW, SCRIPT, SECRET_USER, Hub, list_of, logged_in, page_of
+from tests.integration.strength.conftest import numbers, seen
 
 DAY = timedelta(days=1)
 SAME = ("The user likes green tea.", "The user really likes green tea")
@@ -102,10 +103,6 @@ def text_of(browser: Client, page: str) -> str:
     response = browser.get(page)
     assert response.status_code == 200
     return str(response.content.decode())
-
-
-def numbers(memory: Memory) -> CurrentNumbers:
-    return CurrentNumbers.objects.get(memory=memory)
 
 
 def press(browser: Client, row: Any, button: str, **values: Any) -> Any:
@@ -189,7 +186,7 @@ def test_memory_page_bounds_a_long_history(boss: Client, nights: Nights) -> None
     rows = [
         StrengthPoint(
             actor=nights.hub.actor, memory=nights.one, day=(NOW - number * DAY).date(), kind="used",
-            at=NOW - number * DAY, before=1.0, strength=1e6, faded=-0.1, level=0, times=3,
+            at=NOW - number * DAY, before=1.0, strength=1e6, mark=-0.1, level=0, times=3,
         )
         for number in range(1, 3000)
     ]  # fmt: skip
@@ -248,7 +245,7 @@ def test_what_cannot_be_used_is_refused_and_told(boss: Client, nights: Nights) -
 
 def test_perspectives_are_shown_as_strong_as_they_are_now(boss: Client, nights: Nights) -> None:
     [(each, strength)] = boss.get(page_of(nights.one)).context["perspectives"]
-    assert strength == pytest.approx(each.now(numbers(nights.one))) and strength < each.strength
+    assert strength == pytest.approx(seen(each)) and strength < each.strength
 
 
 def test_memory_page_tells_its_merges_and_what_stands_in_its_place(boss: Client, nights: Nights) -> None:

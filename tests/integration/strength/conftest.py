@@ -12,11 +12,27 @@ from memoryhub.tenancy.models import Actor
 from strength.actions.memories import NewMemory, write_memory
 from strength.actions.sleep import SleepRequest, sleep
 from strength.domain.sleep import Trigger
-from strength.models import Memory, SleepRun
+from strength.models import Memory, MemoryNumbers, PerspectiveStrength, SleepRun
 from tests.fakes.plugin import llm, llm_server  # noqa: F401
 
 BY = command("test")
 NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
+
+
+def numbers(memory: Any) -> Any:
+    """Return a memory's numbers with its strength as it is now."""
+    row: Any = MemoryNumbers.objects.with_strength().select_related("actor__sleep_state").get(memory=memory)
+    state = getattr(row.actor, "sleep_state", None)
+    assert row.strength_now == pytest.approx(row.now(state), rel=1e-12)
+    row.strength, row.last_decay_at = row.strength_now, row.decayed_until(state)
+    return row
+
+
+def seen(perspective: PerspectiveStrength) -> float:
+    """Return a strength in a perspective as it is now."""
+    memory = Memory.objects.select_related("numbers", "actor__sleep_state").get(pk=perspective.memory_id)
+    return memory.numbers.of_perspective(perspective, memory.state)
+
 
 Write = Callable[..., Memory]
 Sleep = Callable[..., SleepRun]

@@ -65,7 +65,7 @@ def fill(count: int, seed: int = 7) -> Library:
     ]  # fmt: skip
     Memory.objects.bulk_create(rows)
     MemoryNumbers.objects.bulk_create(
-        MemoryNumbers(memory=row, actor=actor, strength=strength)
+        MemoryNumbers(memory=row, actor=actor, strength=strength, mark=0.0)
         for row, strength in zip(rows, strengths, strict=True)
     )
     words = word_vector(Counter())
@@ -207,7 +207,7 @@ def test_most_similar_come_first_among_the_clearly_relevant(client: APIClient) -
             id=new_id(), actor=actor, content=f"close {number}", content_digest=content_digest(f"close {number}"), namespace="/close/x/",
             created_at=NOW, updated_at=NOW,
         )  # fmt: skip
-        MemoryNumbers.objects.create(memory=row, actor=actor, strength=1.0)
+        MemoryNumbers.objects.create(memory=row, actor=actor, strength=1.0, mark=0.0)
         MemoryIndex.objects.create(
             actor=actor,
             memory=row,

@@ -13,9 +13,9 @@ from strength.actions.curation import apply_transition, delete_memory, edit_memo
 from strength.actions.extraction import rewind
 from strength.actions.memories import NewMemory, write_memory
 from strength.domain.extraction import Strategy
-from strength.models import CurrentNumbers, Memory, Tombstone
+from strength.models import Memory, Tombstone
 from tests.fakes.llm_server import Asked, LLMServer, Reply
-from tests.integration.strength.conftest import BY, NOW, Write
+from tests.integration.strength.conftest import BY, NOW, Write, numbers
 from tests.integration.strength.talking import Model, item, lists_of, numbered, read, sources_of, talk, texts
 
 pytestmark = pytest.mark.django_db
@@ -50,7 +50,7 @@ def test_other_words_are_no_new_row_and_one_more_source(
     talk(actor, "First.")
     read(actor)
     memory = Memory.objects.get()
-    before = CurrentNumbers.objects.get(memory=memory)
+    before = numbers(memory)
     assert model.asked_for("pairs") == [], "nothing was known, so nobody is asked"
 
     model.drawn = {"facts": [item(other_words)]}
@@ -60,7 +60,7 @@ def test_other_words_are_no_new_row_and_one_more_source(
     assert filed == {"known": 1}
     assert texts(actor) == [fact]
     assert sources_of(memory) == {"First.", "Again."}
-    after = CurrentNumbers.objects.get(memory=memory)
+    after = numbers(memory)
     assert after.access_count == before.access_count + 1
     assert after.strength == pytest.approx(before.strength + 0.1)
     (asked,) = model.asked_for("pairs")

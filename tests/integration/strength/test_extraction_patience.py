@@ -17,10 +17,10 @@ from memoryhub.llm.errors import BadAnswer, ProviderRejected, ProviderUnavailabl
 from memoryhub.tenancy.models import Actor
 from strength.actions.extraction import backfill_pieces, passed_messages, rewind, unread_messages
 from strength.domain.extraction import Strategy
-from strength.models import CurrentNumbers, Memory, ReflectionCursor, StrategyCursor
+from strength.models import Memory, ReflectionCursor, StrategyCursor
 from tests.conftest import run_jobs
 from tests.fakes.llm_server import Asked, LLMServer, Reply
-from tests.integration.strength.conftest import BY, NOW
+from tests.integration.strength.conftest import BY, NOW, numbers
 from tests.integration.strength.talking import (
     Model,
     episode,
@@ -274,8 +274,8 @@ def test_the_same_message_read_again_strengthens_nothing(actor: Actor, llm: LLMS
     Model(llm, {"facts": [item("The user lives in Osaka.")]})
     talk(actor, "I live in Osaka.")
     read(actor)
-    before = CurrentNumbers.objects.get()
+    before = numbers(Memory.objects.get())
     rewind(actor=actor, strategies=[Strategy.SEMANTIC], again=True)
     read(actor)
-    after = CurrentNumbers.objects.get()
+    after = numbers(Memory.objects.get())
     assert (after.strength, after.access_count) == (before.strength, before.access_count)

@@ -9,31 +9,29 @@ from django.db import connection
 
 from strength.domain.policy import LEVELS, StrengthPolicy
 from strength.domain.strength import (
+    NEVER,
     Clock,
     Numbers,
     consolidation_level,
-    days_of_decay,
-    decayed,
-    faded_by,
     impact_value,
-    perspective_strength,
+    impacted,
+    strength_now,
     used,
 )
-from strength.sql import A_DAY, BY_CLOCK, DAYS, DECAY, DECAYED, LEVEL, OF_PERSPECTIVE, policy_values
+from strength.sql import LEVEL, MARK, policy_values
+from strength.sql import NOW as STRENGTH_NOW
 
 CASES = 2_000
 NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 
-_PIECES = {
-    "a_day": A_DAY.format(level="level"),
-    "days": DAYS.format(decayed_at_task="at_task", since="since"),
-}
 STATEMENT = f"""
-SELECT {LEVEL.format(uses="uses")}, {DECAYED.format(strength="strength", **_PIECES)},
-    faded + {DECAY.format(**_PIECES)},
-    {OF_PERSPECTIVE.format(strength="strength", faded_now="faded", faded_then="faded_then")}
-FROM (VALUES (%(strength)s::float8, %(uses)s::int, %(level)s::int, %(faded)s::float8, %(faded_then)s::float8,
-    %(since)s::timestamptz, %(at_task)s::int)) AS row (strength, uses, level, faded, faded_then, since, at_task)
+SELECT {LEVEL.format(uses="uses")},
+    {STRENGTH_NOW.format(strength="strength", mark="mark", clock="state.clock[level + 1]")},
+    {MARK.format(level="level", rates="state.rates", by_task="state.by_task", at="at", task="task")}
+FROM (VALUES (%(strength)s::float8, %(mark)s::float8, %(uses)s::int, %(level)s::int, %(at)s::timestamptz, %(task)s::int))
+    AS row (strength, mark, uses, level, at, task),
+(VALUES (%(clock)s::float8[], %(clock_at)s::timestamptz, %(clock_task)s::int, %(rates)s::float8[], %(by_task)s))
+    AS state (clock, clock_at, clock_task, rates, by_task)
 """
 
 
@@ -56,67 +54,69 @@ def test_domain_and_sql_are_equal_in_two_thousand_random_cases() -> None:
     with connection.cursor() as cursor:
         for _ in range(CASES):
             policy = a_policy(draw)
+            left = tuple(-draw.uniform(0, 300) for _ in range(LEVELS))
+            at = draw.choice([None, NOW - timedelta(seconds=draw.uniform(-5e5, 4e7))])
+            clock = Clock(left, at, draw.randint(0, 1000)).paced(policy)
             case: dict[str, Any] = {
-                "strength": draw.choice([0.0, draw.uniform(0, 3), draw.uniform(0, 1e6)]),
+                "strength": draw.choice([0.0, 1e-250, draw.uniform(0, 3), draw.uniform(0, 1e6)]),
                 "uses": draw.randint(0, 600),
                 "level": draw.randrange(LEVELS),
-                "faded": -draw.uniform(0, 20),
-                "faded_then": -draw.uniform(0, 20),
-                "since": NOW - timedelta(seconds=draw.uniform(-5e5, 4e7)),
-                "at_task": draw.randint(0, 1000),
+                "mark": draw.choice([NEVER, -draw.uniform(0, 300)]),
+                "at": NOW,
+                "task": draw.randint(0, 1000),
             }
-            now = {"now": NOW, "tasks": draw.randint(0, 1000)}
-            cursor.execute(STATEMENT, {**case, **now, **policy_values(policy)})
-            level, strength, faded, seen = cursor.fetchone()
+            state = {"clock": list(left), "clock_at": at, "clock_task": clock.tasks}
+            cursor.execute(STATEMENT, {**policy_values(policy), **case, **state})
+            level, strength, mark = cursor.fetchone()
 
-            before = Numbers(case["strength"], case["uses"], 0.0, case["level"], case["faded"])
-            elapsed = (NOW - case["since"]).total_seconds()
-            days = days_of_decay(policy, elapsed_seconds=elapsed, tasks=now["tasks"] - case["at_task"])
-            after = decayed(before, policy, days=days)
-            assert level == after.consolidation_level
-            assert strength == pytest.approx(after.strength, rel=1e-9, abs=1e-12)
-            assert faded == pytest.approx(after.faded, rel=1e-9, abs=1e-9)
-            expected = perspective_strength(
-                case["strength"], faded_then=case["faded_then"], faded_now=case["faded"]
-            )
-            assert seen == pytest.approx(expected, rel=1e-9)
+            assert level == consolidation_level(case["uses"], policy.consolidation_thresholds)
+            expected = strength_now(case["strength"], mark=case["mark"], clock=left[case["level"]])
+            assert strength == pytest.approx(expected, rel=1e-9)
+            expected = clock.mark(case["level"], at=NOW, tasks=case["task"])
+            assert mark == pytest.approx(expected, rel=1e-9, abs=1e-12)
 
 
-@pytest.mark.django_db
-def test_nights_by_the_clock_are_nights_one_by_one_in_two_thousand_random_cases() -> None:
-    """A memory that is put on the clock some night fades by it as if every night since had been reckoned for it."""
+def test_what_the_clock_leaves_is_what_nights_one_by_one_leave_in_two_thousand_random_cases() -> None:
+    """Written in the middle of some interval, under policies that change: it fades as if every night had written it."""
     draw = random.Random(20261123)
-    statement = f"SELECT {BY_CLOCK.format(clock='%(clock)s::float8[]', row='row')} FROM (VALUES (%(level)s, %(then)s::float8)) AS row (consolidation_level, clock_then)"
-    with connection.cursor() as cursor:
-        for _ in range(CASES):
-            level, on_since = draw.randrange(LEVELS), draw.randint(0, 6)
-            clock, now, tasks, then, memory = Clock([0.0] * LEVELS), NOW, 0, 0.0, Numbers(1.0)
-            for night in range(draw.randint(on_since, 12) + 1):
-                policy, before = a_policy(draw), clock
-                elapsed, done = draw.uniform(-1e4, 1e6), draw.randint(0, 50)
-                now, tasks = now + timedelta(seconds=elapsed), tasks + done
-                clock = clock.moved(policy, now=now, tasks=tasks)
-                if night == on_since:
-                    then = clock.left[level]
-                if night > on_since:
-                    span = (clock.at - before.at).total_seconds() if clock.at and before.at else 0.0
-                    days = days_of_decay(policy, elapsed_seconds=span, tasks=done)
-                    memory = decayed(Numbers(1.0, 0, 0.0, level, memory.faded), policy, days=days)
-            cursor.execute(statement, {"clock": list(clock.left), "level": level, "then": then})
-            assert faded_by(clock.left, level=level, then=then) == pytest.approx(
-                memory.faded, rel=1e-9, abs=1e-9
-            )
-            assert cursor.fetchone()[0] == pytest.approx(memory.faded, rel=1e-9, abs=1e-9)
-        cursor.execute(statement, {"clock": [-1.0] * LEVELS, "level": 0, "then": None})
-        assert cursor.fetchone() == (0.0,), "a row beside the clock"
+    for _ in range(CASES):
+        level, begins = draw.randrange(LEVELS), draw.randint(0, 6)
+        clock, now, tasks = Clock(at=NOW).paced(a_policy(draw)), NOW, 0
+        nightly, stored, mark = 1.0, 1.0, NEVER
+        for night in range(draw.randint(begins, 12) + 1):
+            policy, elapsed, done = a_policy(draw), draw.uniform(0, 1e6), draw.randint(0, 50)
+            clock = clock.paced(policy)
+            share = 1.0
+            if night == begins:
+                share = draw.random()
+                middle = now + timedelta(seconds=elapsed * (1 - share))
+                begun = round(done * (1 - share))
+                mark = clock.mark(level, at=middle, tasks=tasks + begun)
+                left = (
+                    (done - begun)
+                    if clock.by_task
+                    else (now + timedelta(seconds=elapsed) - middle).total_seconds()
+                )
+            else:
+                left = done if clock.by_task else timedelta(seconds=elapsed).total_seconds()
+            if night >= begins:
+                days = left / policy.expected_tasks_per_day if clock.by_task else left / 86_400
+                nightly *= policy.decay_targets[level] ** days
+            now, tasks = now + timedelta(seconds=elapsed), tasks + done
+            clock = clock.moved(at=now, tasks=tasks)
+            if night >= begins:
+                if draw.random() < 0.3:  # somebody uses it: its strength is stored anew
+                    stored = strength_now(stored, mark=mark, clock=clock.left[level]) + 0.1
+                    nightly, mark = nightly + 0.1, clock.left[level]
+                read = strength_now(stored, mark=mark, clock=clock.left[level])
+                assert read == pytest.approx(nightly, rel=1e-9, abs=1e-80)
 
 
 @pytest.mark.django_db
 def test_use_and_impact_in_sql_are_those_of_the_domain(actor: Any, write: Any) -> None:
     from strength.actions.usage import apply_impact, use_memories
-    from strength.domain.strength import Impact, impacted
-    from strength.models import CurrentNumbers
-    from tests.integration.strength.conftest import BY
+    from strength.domain.strength import Impact
+    from tests.integration.strength.conftest import BY, numbers
 
     draw = random.Random(7)
     for number in range(25):
@@ -140,7 +140,7 @@ def test_use_and_impact_in_sql_are_those_of_the_domain(actor: Any, write: Any) -
                 impact = draw.choice(list(Impact))
                 expected = impacted(expected, policy, impact)
                 apply_impact(memories=[memory], impact=impact, by=BY, now=NOW)
-        row = CurrentNumbers.objects.get(memory=memory)
+        row = numbers(memory)
         assert row.strength == pytest.approx(expected.strength, rel=1e-9)
         assert row.impact_score == pytest.approx(expected.impact_score, rel=1e-9)
         assert (row.access_count, row.consolidation_level) == (

@@ -339,13 +339,13 @@ def test_verbs_want_their_state(client: APIClient, start: str, name: str, expect
         assert start in response.json()["detail"]
 
 
-def test_archived_memory_comes_back_at_half_strength(client: APIClient) -> None:
+def test_what_a_person_archived_comes_back_as_strong_as_it_was(client: APIClient) -> None:
     memory = wrote(client, strength=1.8, pinned=True)
     archived = verb(client, memory, "archive").json()
     assert (archived["status"], archived["pinned"], archived["strength"]) == ("archived", False, 1.8)
     assert search(client)["results"] == []
     back = verb(client, memory, "reactivate").json()
-    assert (back["status"], back["strength"]) == ("active", 0.5)
+    assert (back["status"], back["strength"]) == ("active", 1.8)
     assert texts(search(client)) == ["likes green tea"]
 
 
@@ -663,6 +663,8 @@ def test_pages_end_where_thousands_share_a_value(client: APIClient) -> None:
         for n in range(2_300)
     ]
     Memory.objects.bulk_create(rows)
-    MemoryNumbers.objects.bulk_create(MemoryNumbers(memory=row, actor=actor, strength=1.0) for row in rows)
+    MemoryNumbers.objects.bulk_create(
+        MemoryNumbers(memory=row, actor=actor, strength=1.0, mark=0.0) for row in rows
+    )
     pages = walk(client, f"{API}/memories?agent_id=kana&user_id=hiroki&limit=500&ordering=-strength")
     assert len({row["id"] for page in pages for row in page["results"]}) == 2_300

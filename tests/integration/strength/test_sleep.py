@@ -13,16 +13,15 @@ from memoryhub.tenancy.models import Actor
 from strength.actions import sleep as sleeping
 from strength.actions.curation import apply_transition, delete_memory, edit_memory
 from strength.actions.merges import dismiss_merge, merge, undo_merge
-from strength.actions.revisions import snapshot
+from strength.actions.revisions import snapshot, undo_revision
 from strength.actions.sleep import SleepRequest
 from strength.actions.sleep_runs import changes_of, preview_sleep, undo_sleep
 from strength.actions.usage import set_strengths, use_memories
+from strength.admin.memories import button_label
 from strength.domain.memories import WrongState
 from strength.domain.policy import StrengthPolicy
 from strength.domain.sleep import MergeState, RunState, Trigger
-from strength.domain.strength import new_clock
 from strength.models import (
-    CurrentNumbers,
     Memory,
     MemoryIndex,
     MemoryNumbers,
@@ -32,15 +31,12 @@ from strength.models import (
     SleepRun,
     SleepState,
 )
+from strength.sql import SLEEP_QUERIES, policy_values
 from tests.examples import examples
-from tests.integration.strength.conftest import BY, NOW, Sleep, Write
+from tests.integration.strength.conftest import BY, NOW, Sleep, Write, numbers, seen
 
 pytestmark = pytest.mark.django_db
 DAY = timedelta(days=1)
-
-
-def numbers(memory: Memory) -> CurrentNumbers:
-    return CurrentNumbers.objects.get(memory=memory)
 
 
 def state(memory: Memory) -> str:
@@ -89,7 +85,6 @@ def test_sleeping_often_is_sleeping_once(write: Write, sleep_at: Sleep, moments:
     assert numbers(often).strength == pytest.approx(once, rel=1e-9)
     assert all(later <= earlier for earlier, later in pairwise(strengths))
     assert numbers(pinned).strength == 2.0
-    assert numbers(pinned).faded == 0.0
 
 
 def test_the_clock_of_tasks_counts_tasks_since(actor: Actor, write: Write, sleep_at: Sleep) -> None:
@@ -107,8 +102,6 @@ def test_the_clock_of_tasks_counts_tasks_since(actor: Actor, write: Write, sleep
 
 
 def complete(actor: Actor, tasks: int) -> None:
-    from strength.sql import SLEEP_QUERIES
-
     with connection.cursor() as cursor:
         for _ in range(tasks):
             cursor.execute(SLEEP_QUERIES["count_task"], {"actor_id": actor.id})
@@ -117,14 +110,14 @@ def complete(actor: Actor, tasks: int) -> None:
 def test_perspectives_fade_with_their_memory(write: Write, sleep_at: Sleep) -> None:
     memory = write("tea", strength_by_perspective={"cost": 0.8})
     sleep_at(NOW + DAY)
-    seen = memory.perspectives.get(perspective="cost")
-    assert seen.now(numbers(memory)) == pytest.approx(0.8 * 0.95, rel=1e-12)
+    perspective = memory.perspectives.get(perspective="cost")
+    assert seen(perspective) == pytest.approx(0.8 * 0.95, rel=1e-12)
 
     used(memory, perspective="cost", at=NOW + DAY)
     sleep_at(NOW + 2 * DAY)
 
-    seen = memory.perspectives.get(perspective="cost")
-    assert seen.now(numbers(memory)) == pytest.approx((0.8 * 0.95 + 0.15) * 0.95, rel=1e-12)
+    perspective = memory.perspectives.get(perspective="cost")
+    assert seen(perspective) == pytest.approx((0.8 * 0.95 + 0.15) * 0.95, rel=1e-12)
 
 
 def test_the_weak_are_archived_with_a_revision(write: Write, sleep_at: Sleep) -> None:
@@ -201,35 +194,52 @@ def test_what_begins_to_fade_begins_then(write: Write, sleep_at: Sleep) -> None:
 
     assert numbers(pinned).strength == pytest.approx(0.95, rel=1e-12)
     assert numbers(waiting).strength == pytest.approx(0.95, rel=1e-12)
-    assert numbers(archived).strength == pytest.approx(0.5 * 0.95, rel=1e-12)
+    assert numbers(archived).strength == pytest.approx(0.95, rel=1e-12)
 
 
 def curate(verb: str, memory: Memory, at: datetime, **more: Any) -> Memory:
     return apply_transition(memory=memory, verb=verb, by=BY, reason="", now=at, **more)
 
 
+def test_what_a_sleep_archived_comes_back_as_the_policy_says_and_its_undo_takes_that_back(
+    write: Write, sleep_at: Sleep
+) -> None:
+    memory, strong = write("weak", strength=0.1), write("strong", strength=4.4)
+    assert sleep_at(NOW + DAY).archived_count == 1
+    curate("archive", strong, NOW + DAY)
+    stored, archived = Memory.objects.get(pk=memory.pk), Memory.objects.get(pk=strong.pk)
+    assert str(button_label("reactivate", stored)) == "Reactivate (strength 0.10 → 0.50)"
+    assert str(button_label("reactivate", archived)) == "Reactivate"
+    assert str(button_label("pin", stored)) == "Pin"
+    curate("reactivate", archived, NOW + 2 * DAY)
+    curate("reactivate", stored, NOW + 2 * DAY)
+    assert (numbers(strong).strength, numbers(memory).strength) == (pytest.approx(4.4 * 0.95), 0.5)
+    latest = MemoryRevision.objects.filter(memory=memory).order_by("number").last()
+    assert latest is not None
+    undo_revision(revision=latest, by=BY, reason="", now=NOW + 2 * DAY)
+    assert numbers(memory).strength == pytest.approx(0.095, rel=1e-12)
+
+
 def world(actor: Actor) -> dict[str, Any]:
     """Return all that a sleep may change, but for revisions, versions and times of change."""
     memory = Memory.objects.filter(actor=actor).order_by("pk")
-    rows = CurrentNumbers.objects.filter(actor=actor).order_by("pk")
-    bookkeeping = {
-        "slept_in",
-        *(f"before_{name}" for name in ("strength", "faded", "level", "decay_at", "task")),
-    }
+    rows = MemoryNumbers.objects.with_strength().filter(actor=actor).order_by("pk").values()
+    stored = {"strength", "mark", "due", "slept_in", "taken"}
     return {
         "memories": [
             {key: value for key, value in row.items() if key not in {"version", "updated_at"}}
             for row in memory.values()
         ],
         "numbers": [
-            {key: value for key, value in row.items() if key not in bookkeeping} for row in rows.values()
+            {key: value for key, value in row.items() if key not in stored}
+            | {"strength_now": round(row["strength_now"], 12)}
+            for row in rows
         ],
         "sources": list(
             MemorySource.objects.filter(actor=actor).order_by("pk").values("memory_id", "message_id")
         ),
         "perspectives": [
-            (row.memory_id, row.perspective, round(row.now(row.memory.numbers), 12))
-            for row in actor_perspectives(actor)
+            (row.memory_id, row.perspective, round(seen(row), 12)) for row in actor_perspectives(actor)
         ],
     }
 
@@ -365,26 +375,21 @@ def test_a_second_trigger_for_the_same_occasion_is_the_same_sleep(write: Write, 
     assert sleep_at(NOW + 2 * DAY).pk != first.pk
 
 
-def test_rows_are_visited_in_the_order_in_which_they_are_locked(actor: Actor, write: Write) -> None:
-    """A sleep that scanned the table as it lies would meet those who mark and use memories half-way."""
-    from strength.sql import SLEEP_QUERIES, policy_values
-
-    for place in range(50):
-        write(f"memory {place}")
-    values = {**policy_values(StrengthPolicy()), "actor_id": actor.id, "number": 1, "now": NOW, "tasks": 0,
-              "after": None, "until": None, "these": None, "clock": new_clock(), "next": new_clock(), "clock_at": None,
-              "clock_task": 0, "slice": 10,
-              "few": 10}  # fmt: skip
-    some = {**values, "these": [memory.pk for memory in Memory.objects.all()[:20]]}
-    for name, parameters in [("fade", values), ("fade", some), ("look", values)]:
-        with transaction.atomic(), connection.cursor() as cursor:
-            cursor.execute(SLEEP_QUERIES["lock_state"], {"actor_id": actor.id})
-            cursor.execute("EXPLAIN " + SLEEP_QUERIES[name], parameters)
-            plan = "\n".join(line for (line,) in cursor.fetchall())
-        assert "Index Scan using" in plan and "Bitmap" not in plan and "Seq Scan on strength" not in plan, (
-            plan
-        )
-        assert "Sort" not in plan, plan
+def test_a_night_finds_what_falls_due_by_the_index(actor: Actor, write: Write, sleep_at: Sleep) -> None:
+    for place in range(20):
+        write(f"memory {place}", strength=0.2 + place / 10)
+    sleep_at(NOW + DAY)
+    clock = SleepState.objects.get(actor=actor).clock
+    values = {**policy_values(StrengthPolicy()), "actor_id": actor.id, "clock": clock, "most": 10}
+    with transaction.atomic(), connection.cursor() as cursor:
+        cursor.execute("SET LOCAL enable_seqscan = off")
+        cursor.execute("SET LOCAL enable_bitmapscan = off")
+        # Of so few rows any index of the actor is as good.
+        cursor.execute("SET CONSTRAINTS ALL IMMEDIATE")
+        cursor.execute("ALTER TABLE strength_memorynumbers DROP CONSTRAINT numbers_of_actor")
+        cursor.execute("EXPLAIN " + SLEEP_QUERIES["weak"], values)
+        plan = "\n".join(line for (line,) in cursor.fetchall())
+    assert "using numbers_due" in plan and "due <=" in plan, plan
 
 
 # Merges
@@ -436,8 +441,8 @@ def test_a_merge_keeps_the_sources_and_can_be_undone(actor: Actor, write: Write,
     after = world(actor)
     assert after["sources"] == before["sources"] and after["memories"] == before["memories"]
     for row, old in zip(after["numbers"], before["numbers"], strict=True):
-        assert row.pop("strength") == pytest.approx(old.pop("strength"), rel=1e-12)
-        row.pop("last_decay_at"), old.pop("last_decay_at")  # what came back begins to fade anew
+        assert row.pop("strength_now") == pytest.approx(old.pop("strength_now"), rel=1e-12)
+        row.pop("began_at"), old.pop("began_at")  # what came back begins to fade anew
         assert row == old
 
 
@@ -532,7 +537,7 @@ def test_uses_in_a_perspective_stay_when_a_merge_is_undone(write: Write, sleep_a
     merge(proposal=proposal, by=BY, reason="", now=NOW + DAY)
     used(one, 2, at=NOW + DAY, perspective="cost")
     undo_merge(proposal=proposal, by=BY, reason="", now=NOW + DAY)
-    assert one.perspectives.get().now(numbers(one)) == pytest.approx(0.8, rel=0.01)
+    assert seen(one.perspectives.get()) == pytest.approx(0.8, rel=0.01)
 
 
 def test_a_perspective_is_not_inflated_by_an_undo(write: Write, sleep_at: Sleep) -> None:
@@ -540,7 +545,7 @@ def test_a_perspective_is_not_inflated_by_an_undo(write: Write, sleep_at: Sleep)
     run = sleep_at(NOW + 100 * DAY)
     used(memory, perspective="cost", at=NOW + 100 * DAY)
     undo_sleep(run=run, by=BY, reason="", now=NOW + 100 * DAY)
-    assert memory.perspectives.get().now(numbers(memory)) == pytest.approx(0.15, rel=1e-9)
+    assert seen(memory.perspectives.get()) == pytest.approx(0.15, rel=1e-9)
 
 
 def test_what_a_person_decided_against_is_not_brought_back_by_an_undo(write: Write, sleep_at: Sleep) -> None:
@@ -582,7 +587,6 @@ def test_a_policy_that_is_not_allowed_any_more_stops_no_sleep(
     SleepRun.objects.filter(pk=run.pk).update(
         state="running", phase="fade", policy={"near_duplicates": "group"}, after=None
     )
-    MemoryNumbers.objects.update(slept_in=None)
     ended = sleep_at(NOW + 2 * DAY)
     assert (ended.pk, ended.state, len(ended.errors)) == (run.pk, "done", 1)
     assert numbers(memory).strength == pytest.approx(0.95)

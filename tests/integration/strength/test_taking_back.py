@@ -17,8 +17,9 @@ from strength.actions.curation import (
 from strength.actions.memories import NewMemory, supersede_memory, write_memory
 from strength.actions.revisions import ChangedSince, undo_revision
 from strength.domain.memories import DuplicateMemory
-from strength.models import CurrentNumbers, Memory, MemoryIndex, MemoryRevision, Tombstone
+from strength.models import Memory, MemoryIndex, MemoryRevision, Tombstone
 from tests.conftest import NOW
+from tests.integration.strength.conftest import numbers
 
 BY = command("test")
 STRANGER = Principal(PrincipalKind.KEY, "k", "stranger", frozenset(Scope), is_trusted=False)
@@ -41,7 +42,7 @@ def stands(memory: Memory) -> dict[str, Any]:
     kept = ("digest", "decision", "memory_id", "held_back", "who_name", "created_at")
     return {
         **{name: getattr(row, name) for name in names},
-        "strength": CurrentNumbers.objects.get(memory=row).strength,
+        "strength": numbers(row).strength,
         "decisions": sorted(Tombstone.objects.filter(actor=row.actor).values_list(*kept)),
         "index": list(
             MemoryIndex.objects.filter(memory=row).values_list("status", "pinned", "valid_to", "tags")

@@ -14,10 +14,10 @@ from memoryhub.tenancy.models import Actor
 from strength.actions.search import FoundMemory
 from strength.actions.tasks import Completion, TaskOutcome, execute_task
 from strength.domain.strength import Impact
-from strength.models import CurrentNumbers, Memory, SleepRun, SleepState, Task
+from strength.models import Memory, SleepRun, SleepState, Task
 from tests.conftest import run_jobs
 from tests.fakes.llm_server import Asked, LLMServer, Reply, plain
-from tests.integration.strength.conftest import BY, NOW, Write
+from tests.integration.strength.conftest import BY, NOW, Write, numbers
 
 pytestmark = pytest.mark.django_db
 API = "/api/v1"
@@ -33,10 +33,6 @@ def clock() -> datetime:
 def execute(actor: Actor, run: Any, query: str = "emergency purchases", **more: Any) -> TaskOutcome:
     tenant = tenant_for_reading(BY, "kana", "hiroki")
     return execute_task(tenant=tenant, actor=actor, query=query, run=run, by=BY, clock=clock, **more)
-
-
-def numbers(memory: Memory) -> CurrentNumbers:
-    return CurrentNumbers.objects.get(memory=memory)
 
 
 def test_what_the_result_uses_is_strengthened_and_the_rest_is_not(actor: Actor, write: Write) -> None:
@@ -78,7 +74,7 @@ def test_a_function_that_raises_reinforces_nothing_and_is_reported(actor: Actor,
     assert (outcome.task_result, outcome.used_memory_ids, outcome.recorded_memory_id) == (None, [], None)
     assert numbers(memory).access_count == 0
     assert Task.objects.get().state == "failed"
-    assert not SleepState.objects.exists()
+    assert SleepState.objects.get().tasks_completed == 0
 
 
 class Price:
@@ -267,7 +263,7 @@ def test_impacts_strengths_candidates_and_archive_over_rest(client: APIClient, w
     assert client.post(f"{API}/memories/archive", {"ids": both, "reason": "tidy"}).json()["updated"] == 2
     assert client.post(f"{API}/memories/archive", {"ids": both}).json()["updated"] == 0
     revived = client.post(f"{API}/memories/{one.pk}/reactivate", {}).json()
-    assert (revived["status"], revived["strength"]) == ("active", 0.5)
+    assert (revived["status"], revived["strength"]) == ("active", 0.7)
     assert client.post(f"{API}/memories/{one.pk}/reactivate", {}).status_code == 409
     history = client.get(f"{API}/memories/{one.pk}/strength").json()["results"]
     assert [point["kind"] for point in history] == ["created", "impact", "set", "now"]

@@ -1,7 +1,6 @@
 """Two stages of reinforcement: being found counts, being used strengthens, once per task (SPEC S2, S3, S9)."""
 
 from datetime import timedelta
-from typing import Any
 
 import pytest
 
@@ -21,9 +20,9 @@ from strength.actions.usage import (
     use_memory,
 )
 from strength.domain.strength import Impact, PointKind
-from strength.models import CurrentNumbers, StrengthPoint, UseReport
+from strength.models import StrengthPoint, UseReport
 from tests.factories.values import NewMessageFactory
-from tests.integration.strength.conftest import BY, NOW, Sleep, Write
+from tests.integration.strength.conftest import BY, NOW, Sleep, Write, numbers
 
 pytestmark = pytest.mark.django_db
 DAY = timedelta(days=1)
@@ -35,10 +34,6 @@ def a_message(actor: Actor) -> Message:
     session, _ = open_session(actor=actor, session_id=None, channel="web", by=BY, now=NOW)
     batch = [NewMessageFactory.build(created_at=None)]
     return add_messages(session=session, batch=batch, by=BY, now=NOW).messages[0]
-
-
-def numbers(memory: Any) -> CurrentNumbers:
-    return CurrentNumbers.objects.get(memory=memory)
 
 
 def test_being_found_counts_and_does_not_strengthen(write: Write) -> None:

@@ -371,7 +371,9 @@ def superseded_chain(actor: Actor, length: int) -> None:
     for row, newer in pairwise(rows):
         row.superseded_by_id = newer.pk
     Memory.objects.bulk_create(rows)
-    MemoryNumbers.objects.bulk_create(MemoryNumbers(memory=row, actor=actor, strength=1.0) for row in rows)
+    MemoryNumbers.objects.bulk_create(
+        MemoryNumbers(memory=row, actor=actor, strength=1.0, mark=0.0) for row in rows
+    )
 
 
 @pytest.fixture

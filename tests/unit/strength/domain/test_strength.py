@@ -1,5 +1,6 @@
 """How memories grow and fade: the values of SPEC S1, and what must hold whatever the values are."""
 
+import math
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 from typing import Any
@@ -12,26 +13,29 @@ from strength.domain.memories import Source
 from strength.domain.policy import LEVELS, StrengthPolicy
 from strength.domain.sleep import joined, keep_rank
 from strength.domain.strength import (
+    NEVER,
+    Clock,
     Impact,
     Numbers,
     Point,
     PointKind,
     consolidation_level,
     curve,
-    days_of_decay,
-    decayed,
     impact_value,
     impacted,
     initial_strength,
     left_of,
-    perspective_strength,
+    strength_now,
     used,
 )
 
 POLICY = StrengthPolicy()
 BY_TASK = StrengthPolicy(decay_clock="task")
-DAY = 86_400.0
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
+
+
+def night(days: float) -> datetime:
+    return NOW + timedelta(days=days)
 
 
 @pytest.mark.parametrize(
@@ -45,10 +49,10 @@ def test_the_table_of_levels(level: int, uses: int, daily: float, per_task: floa
         assert consolidation_level(uses - 1, POLICY.consolidation_thresholds) == level - 1
     assert POLICY.decay_targets[level] == daily
     # The table of the source document rounds 0.99488 to 0.9949 and 0.99696 to 0.9969.
-    numbers = Numbers(1.0, access_count=uses, consolidation_level=level)
-    one_task = 1 / POLICY.expected_tasks_per_day
-    assert decayed(numbers, POLICY, days=one_task).strength == pytest.approx(per_task, abs=1e-4)
-    assert decayed(numbers, POLICY, days=1.0).strength == pytest.approx(daily, rel=1e-12)
+    by_task = Clock(at=NOW).paced(BY_TASK).moved(at=NOW, tasks=1)
+    by_day = Clock(at=NOW).paced(POLICY).moved(at=night(1), tasks=1)
+    assert strength_now(1.0, mark=0.0, clock=by_task.left[level]) == pytest.approx(per_task, abs=1e-4)
+    assert strength_now(1.0, mark=0.0, clock=by_day.left[level]) == pytest.approx(daily, rel=1e-12)
 
 
 def test_the_values_of_the_specification() -> None:
@@ -73,11 +77,19 @@ def test_a_use_and_an_impact() -> None:
     assert (numbers.strength, numbers.impact_score) == (pytest.approx(1.4), 1.5)
 
 
-def test_days_by_both_clocks() -> None:
-    assert days_of_decay(POLICY, elapsed_seconds=DAY / 2, tasks=99) == 0.5
-    assert days_of_decay(POLICY, elapsed_seconds=-5.0, tasks=0) == 0.0
-    assert days_of_decay(BY_TASK, elapsed_seconds=9e9, tasks=15) == 1.5
-    assert days_of_decay(BY_TASK, elapsed_seconds=0, tasks=-1) == 0.0
+def test_both_clocks_go_forward_alone() -> None:
+    by_day, by_task = Clock(at=NOW, tasks=7).paced(POLICY), Clock(at=NOW, tasks=7).paced(BY_TASK)
+    a_day = math.log(0.95)
+    assert by_day.mark(0, at=night(0.5), tasks=99) == a_day / 2
+    assert by_task.mark(0, at=night(100), tasks=22) == pytest.approx(1.5 * a_day)
+    assert (
+        by_day.moved(at=night(-1), tasks=7).left
+        == by_task.moved(at=night(9), tasks=3).left
+        == (0.0,) * LEVELS
+    )
+    assert by_day.moved(at=night(-1), tasks=7).at == NOW
+    begun = Clock().paced(POLICY).moved(at=NOW, tasks=3)
+    assert (begun.left, begun.at, begun.tasks) == ((0.0,) * LEVELS, NOW, 3)
 
 
 targets = st.floats(1e-6, 1.0)
@@ -90,23 +102,23 @@ def test_fading_often_is_fading_once_and_never_rises(
     strength: float, target: float, spans: list[float], level: int
 ) -> None:
     policy = StrengthPolicy(daily_decay_targets={str(each): target for each in range(LEVELS)})
-    uses = policy.consolidation_thresholds[level]
-    numbers = Numbers(strength, access_count=uses, consolidation_level=level)
-    path = [numbers]
+    clock, path = Clock(at=NOW).paced(policy), [strength]
     for days in spans:
-        path.append(decayed(path[-1], policy, days=days))
-    once = decayed(numbers, policy, days=sum(spans))
-    assert path[-1].strength == pytest.approx(once.strength, rel=1e-9, abs=1e-9)
-    assert path[-1].faded == pytest.approx(once.faded, rel=1e-9, abs=1e-9)
-    assert all(later.strength <= earlier.strength for earlier, later in pairwise(path))
-    assert all(each.consolidation_level == level for each in path)
+        clock = clock.moved(at=(clock.at or NOW) + timedelta(days=days), tasks=0)
+        path.append(strength_now(strength, mark=0.0, clock=clock.left[level]))
+    total = (clock.at or NOW) - NOW
+    once = left_of(strength, math.log(target) * (total / timedelta(days=1)))
+    assert path[-1] == pytest.approx(once, rel=1e-9, abs=1e-9)
+    assert all(later <= earlier for earlier, later in pairwise(path))
 
 
-@given(stored=strengths, then=st.floats(-50, 0), since=st.floats(0, 50))
-def test_a_perspective_fades_as_its_memory_does(stored: float, then: float, since: float) -> None:
-    now = perspective_strength(stored, faded_then=then, faded_now=then - since)
-    assert now == pytest.approx(left_of(stored, -since), rel=1e-9, abs=1e-12)
-    assert now <= stored
+@given(stored=strengths, mark=st.floats(-50, 0), clock=st.floats(-100, 0))
+def test_what_is_marked_ahead_of_the_clock_or_never_stands_still(
+    stored: float, mark: float, clock: float
+) -> None:
+    now = strength_now(stored, mark=mark, clock=clock)
+    assert now == (left_of(stored, clock - mark) if clock < mark else left_of(stored, 0.0))
+    assert strength_now(stored, mark=NEVER, clock=clock) == left_of(stored, 0.0)
 
 
 def test_nothing_leaves_the_range_of_floats() -> None:
@@ -137,58 +149,37 @@ def test_which_of_two_stays(stays: dict[str, Any], goes: dict[str, Any]) -> None
 
 
 def test_a_merge_has_the_uses_of_both() -> None:
-    merged = joined(Numbers(0.5, 3, 1.0, 0, -0.2), Numbers(0.9, 4, 0.5, 0, -0.9), POLICY)
-    assert merged == Numbers(0.9, 7, 1.5, 1, -0.2)
+    merged = joined(Numbers(0.5, 3, 1.0, 0), Numbers(0.9, 4, 0.5, 0), POLICY)
+    assert merged == Numbers(0.9, 7, 1.5, 1)
 
 
 # History
 
 
-def night(days: float) -> datetime:
-    return NOW + timedelta(days=days)
+def point(days: float, kind: PointKind, strength: float, mark: float | None = None) -> Point:
+    return Point(night(days), kind, strength, strength, mark, 0)
+
+
+NIGHTS = [(night(day), [math.log(0.95) * day] * LEVELS) for day in (1, 2)]
 
 
 def test_a_history_without_events_is_its_nights() -> None:
-    points = curve(
-        [],
-        created_at=NOW,
-        now=night(3),
-        strength=0.95**2,
-        faded=-0.1025866,
-        level=0,
-        nights=[night(1), night(2)],
-    )
-    assert [point.kind for point in points] == ["created", "slept", "slept", "now"]
-    assert [round(point.strength, 4) for point in points] == [1.0, 0.95, 0.9025, 0.9025]
+    created, now = point(0, PointKind.CREATED, 1.0, 0.0), point(3, PointKind.NOW, 0.9025)
+    points = curve([], created=created, now=now, nights=NIGHTS)
+    assert [each.kind for each in points] == ["created", "slept", "slept", "now"]
+    assert [round(each.strength, 4) for each in points] == [1.0, 0.95, 0.9025, 0.9025]
 
 
-def test_a_history_that_never_faded_has_no_nights() -> None:
-    points = curve([], created_at=NOW, now=night(3), strength=2.0, faded=0.0, level=0, nights=[night(1)])
-    assert [(point.kind, point.strength) for point in points] == [("created", 2.0), ("now", 2.0)]
-
-
-def test_a_memory_was_born_as_strong_as_it_was_before_what_began_first() -> None:
-    early = Point(night(0.5), PointKind.IMPACT, 1.45, 1.1, 0.0, 0)
-    long = Point(
-        night(1.5), PointKind.USED, 1.5, 1.0, -0.05, 0, times=2, began_at=night(0.25), faded_before=0.0
-    )
-    for kept in ([early, long], [long, early]):
-        points = curve(kept, created_at=NOW, now=night(2), strength=1.5, faded=-0.05, level=0, nights=[])
-        assert (points[0].kind, points[0].strength) == ("created", 1.0)
-        assert points[1:3] == [early, long], "drawn where each ended"
-
-
-def test_a_row_of_long_ago_begins_where_it_ends() -> None:
-    faded = Point(night(1), PointKind.USED, 1.05, 0.95, -0.0512933, 0)
-    assert (faded.beginning, round(faded.born, 4)) == (night(1), 1.0)
+def test_a_history_that_does_not_fade_has_no_nights() -> None:
+    for mark in (None, math.log(0.95) * 5):  # never, or not yet
+        created, now = point(0, PointKind.CREATED, 2.0, mark), point(3, PointKind.NOW, 2.0)
+        assert curve([], created=created, now=now, nights=NIGHTS) == [created, now]
 
 
 def test_a_history_goes_through_every_event() -> None:
-    event = Point(night(1.5), PointKind.USED, 1.05, 0.95, -0.0512933, 0, times=1)
-    points = curve(
-        [event], created_at=NOW, now=night(4), strength=1.05 * 0.95, faded=-0.1025866, level=0,
-        nights=[night(1), night(2)],
-    )  # fmt: skip
-    assert [point.kind for point in points] == ["created", "slept", "used", "slept", "now"]
-    assert [round(point.strength, 4) for point in points] == [1.0, 0.95, 1.05, 0.9975, 0.9975]
+    event = point(1.5, PointKind.USED, 1.05, NIGHTS[0][1][0])
+    created, now = point(0, PointKind.CREATED, 1.0, 0.0), point(4, PointKind.NOW, 1.05 * 0.95)
+    points = curve([event], created=created, now=now, nights=NIGHTS)
+    assert [each.kind for each in points] == ["created", "slept", "used", "slept", "now"]
+    assert [round(each.strength, 4) for each in points] == [1.0, 0.95, 1.05, 0.9975, 0.9975]
     assert points[2] is event
