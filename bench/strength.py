@@ -236,12 +236,14 @@ class Agent:
 
     def look(self, day: int) -> None:
         """Note how memories stand in the morning; each tenth day, judge what is active."""
+        from django.db.models import F
+
         from strength.models import MemoryNumbers
 
-        names = ("status", "strength", "access_count", "last_accessed_at", "memory__created_at", "valid_to")
-        every = (
-            MemoryNumbers.objects.with_strength().filter(actor=self.actor).order_by("pk").values("pk", *names)
-        )
+        names = ("pk", "strength_now", "access_count", "last_accessed_at", "memory__created_at")
+        numbers = MemoryNumbers.objects.with_strength().filter(actor=self.actor).order_by("pk")
+        found = numbers.values(*names, status=F("memory__status"), valid_to=F("memory__valid_to"))
+        every = [{**row, "strength": row["strength_now"]} for row in found]
         rows = [row for row in every if row["valid_to"] is None or row["valid_to"] > moment(day)]
         self.active.append(sum(row["status"] == "active" for row in rows))
         self.known.append(len(rows))
