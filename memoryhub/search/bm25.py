@@ -29,8 +29,8 @@ MAX_DOCUMENT_TERMS: Final = 1_000
 MAX_QUERY_TERMS: Final = 200
 """The rarest say what a query is about; pgvector takes 16,000 at most."""
 
-EARLIER_TERMS: Final = 24
-"""Of the turns before; each more makes the scan slower, and lighter ones say little."""
+EARLIER_TERMS: Final = 64
+"""Of the turns before, where the message itself says nothing; each more makes the scan slower."""
 
 SATURATION: Final = 0.6
 LENGTH_SHARE: Final = 0.75
@@ -112,7 +112,7 @@ def query_words(
         for term, share in (earlier or {}).items()
         if need
     }
-    for term in nlargest(EARLIER_TERMS, before, key=before.__getitem__):
+    for term in nlargest(round(need * EARLIER_TERMS), before, key=before.__getitem__):
         weights[term] = max(before[term], weights.get(term, 0.0))
     heaviest = dict(sorted(weights.items(), key=lambda item: (-item[1], item[0]))[:MAX_QUERY_TERMS])
     return QueryWords(heaviest, min(sum(heaviest.values()), CONVINCING_TERMS * unit))
