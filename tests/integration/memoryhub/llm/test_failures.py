@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from memoryhub.llm.answers import TruncatedAnswer
 from memoryhub.llm.config import LLMConfig
 from memoryhub.llm.errors import (
     BadAnswer,
@@ -59,7 +60,7 @@ EXPECTED: dict[str, tuple[Kind, str, str]] = {
     "dropped": (ProviderUnavailable, "connection", "connection"),
     "dropped_at_once": (ProviderUnavailable, "connection", "connection"),
     "empty": (BadAnswer, "empty", "empty"),
-    "max_tokens": (BadAnswer, "truncated", "truncated"),
+    "max_tokens": (TruncatedAnswer, "truncated", "truncated"),
     "overload_in_stream": (ProviderUnavailable, "overloaded", "overloaded"),
     "refusal": (ProviderRejected, "refused", "refused"),
     "surrogate": (BadAnswer, "unstorable", "unstorable"),

@@ -459,7 +459,12 @@ def test_no_data_gets_among_the_wishes(attempts: list[tuple[str, str, bool]]) ->
         )
         for layer, text, is_wish in attempts
     ]
-    request = AssemblyRequest(message="x", nonce=NONCE, layers=(LayerResult(tuple(offered)),))
+    request = AssemblyRequest(
+        message="x",
+        nonce=NONCE,
+        layers=(LayerResult(tuple(offered)),),
+        policy=ContextPolicy().validated(include_relevance=True),
+    )
 
     assembly = assemble(request, plain)
 
