@@ -6,7 +6,7 @@
 .SUFFIXES:
 
 PY := .venv/bin/python
-PYTEST = $(PY) -m pytest -n 3 --dist worksteal --durations=25 $(if $(COVERAGE),--cov --cov-report=)
+PYTEST = $(PY) -m pytest --dist worksteal --durations=25 $(if $(COVERAGE),--cov --cov-report=)
 COMPILE := sh memoryhub/bootstrap.sh uv pip compile pyproject.toml --quiet --universal --generate-hashes \
 	--no-emit-index-url --python-version 3.11 --custom-compile-command "make lock"
 
@@ -34,12 +34,12 @@ test: browser
 ifdef ARGS
 	@exec $(PY) -m pytest $(ARGS)
 else
-	$(PYTEST) -m "not slow"
+	$(PYTEST) -n 3 -m "not slow"
 endif
 
 test-slow: browser
 	@sh memoryhub/bootstrap.sh dev
-	$(PYTEST) -m "slow or property" --hypothesis-profile=thorough
+	$(PYTEST) -n 2 -m "slow or property" --hypothesis-profile=thorough
 
 coverage:
 	@$(MAKE) --no-print-directory test COVERAGE=1

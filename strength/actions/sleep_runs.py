@@ -302,10 +302,14 @@ def undo_sleep(*, run: SleepRun, by: Principal, reason: str, now: datetime) -> S
     )
     state.slept_at = earlier.order_by("-number").values_list("now", flat=True).first()
     state.compared_until, state.compared_after = run.compared_since, None
+    paced = state.rates, state.by_task
     restore_clock(state, run.before)
     store_state(state)
     values["memory_ids"] = [*back, *(each.absorbed_id for each in merges)]
     execute_all(SLEEP_QUERIES["undo_numbers"], values)
+    if paced != (state.rates, state.by_task):  # the night had marked by its own what began before it
+        rates = {"rates": state.rates, "by_task": state.by_task}
+        execute_all(SLEEP_QUERIES["mark_anew"], {**values, **rates, "now": run.now})
     problems += more
     run.state, run.undone_at, run.undone_by = RunState.UNDONE, now, by.name[:150]
     run.errors = [*run.errors, *problems]
