@@ -4,6 +4,7 @@ import random
 from collections.abc import Callable
 from contextlib import suppress
 from datetime import timedelta
+from functools import partial
 from typing import Any
 
 import pytest
@@ -416,3 +417,23 @@ def test_a_life_by_the_clock_is_a_life_of_nights_that_write_everything(seed: int
         assert one[0] == other[0], f"day {day}"
         for row, twin in zip(one[1:], other[1:], strict=True):
             assert (row[0], row[1]) == (twin[0], pytest.approx(twin[1], rel=1e-9, abs=1e-15)), f"day {day}"
+
+
+def test_an_undone_night_leaves_no_rates_behind() -> None:
+    """What began before a night of other rates fades as if that night had never been."""
+    strengths = []
+    for undone in (False, True):
+        actor = actor_for_writing(BY, f"kana-{undone}", "hiroki", now=NOW)
+        memory, *_ = write_memory(actor=actor, new=NewMemory(content="Likes plums."), by=BY, now=NOW)
+        night = partial(SleepRequest, Trigger.COMMAND, BY)
+        sleep(actor=actor, request=night(NOW + DAY))
+        set_strengths(memories=[memory], strengths={memory.pk: 0.7}, by=BY, now=NOW + 1.5 * DAY)
+        if undone:
+            _policy(actor, {"decay_clock": "task"})
+            run = sleep(actor=actor, request=night(NOW + 2 * DAY))
+            undo_sleep(run=run, by=BY, reason="", now=NOW + 2.1 * DAY)
+            _policy(actor, {})
+        sleep(actor=actor, request=night(NOW + 3 * DAY))
+        strengths.append(numbers(memory).strength)
+    assert strengths[0] == pytest.approx(strengths[1], rel=1e-9)
+    assert strengths[0] < 0.7
