@@ -38,7 +38,7 @@ TABLES = (
 
 @dataclass(frozen=True)
 class Size:
-    """How much is filled in: actors, and what each of them has."""
+    """Number of actors, and of memories and messages of each."""
 
     actors: int
     memories: int

@@ -1,4 +1,4 @@
-"""What rankings are worth, and the plain rankings they must beat.
+"""Score rankings, and compute the plain rankings that they must beat.
 
 Pure: NumPy and no Django. The baselines know nothing of the server's analysis, so that a mistake there
 cannot hide in both. They rank as the textbooks say; what they score at 0 they do not rank.

@@ -61,7 +61,7 @@ HALF_TOLD, BESIDE_THE_POINT, STALE_TOLD, CALLED_SUCCESS, TOLD_AGAIN = 0.2, 0.1, 
 
 @dataclass(frozen=True)
 class Variant:
-    """What is otherwise in a run: the life, or the policy that it is lived under."""
+    """Difference of a run from the first one: another life, or another policy."""
 
     name: str
     agents: int = 4

@@ -200,6 +200,9 @@ def index(actor_id: UUID, owners: Sequence[Any]) -> None:
         if not owners or not isinstance(owners[0], model._meta.get_field(model.owner_field).related_model):
             continue
         findable = [owner for owner in owners if model.is_findable(owner)]
+        actor = Actor.objects.select_related("agent").get(pk=actor_id)
+        for owner in findable:
+            owner.actor = actor  # a day goes by its zone, and is not asked for again with each row
         spaces = writing_spaces()
         words = [model.words_of(owner) for owner in findable]
         entries = index_entries([owner.content for owner in findable], spaces, words=words)

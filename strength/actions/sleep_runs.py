@@ -1,6 +1,6 @@
 """Preview sleeps, list and compare their changes, and run those of several actors (SPEC S6, S7)."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext, suppress
 from datetime import datetime, timedelta
 from typing import Any, Final
@@ -302,20 +302,25 @@ def undo_sleep(*, run: SleepRun, by: Principal, reason: str, now: datetime) -> S
     )
     state.slept_at = earlier.order_by("-number").values_list("now", flat=True).first()
     state.compared_until, state.compared_after = run.compared_since, None
-    paced = state.rates, state.by_task
-    restore_clock(state, run.before)
-    store_state(state)
     values["memory_ids"] = [*back, *(each.absorbed_id for each in merges)]
-    execute_all(SLEEP_QUERIES["undo_numbers"], values)
-    if paced != (state.rates, state.by_task):  # the night had marked by its own what began before it
-        rates = {"rates": state.rates, "by_task": state.by_task}
-        execute_all(SLEEP_QUERIES["mark_anew"], {**values, **rates, "now": run.now})
+    _put_clock_back(run, state, values)
     problems += more
     run.state, run.undone_at, run.undone_by = RunState.UNDONE, now, by.name[:150]
     run.errors = [*run.errors, *problems]
     run.save(update_fields=["state", "undone_at", "undone_by", "errors"])
     audit.record(by=by, verb="undo", row=run, reason=reason, now=now)
     return run
+
+
+def _put_clock_back(run: SleepRun, state: SleepState, values: Mapping[str, Any]) -> None:
+    """Restore the clock, what the night took of rows written since, and the marks of what began before the night."""
+    paced = state.rates, state.by_task
+    restore_clock(state, run.before)
+    store_state(state)
+    execute_all(SLEEP_QUERIES["undo_numbers"], values)
+    if paced != (state.rates, state.by_task):
+        rates = {"rates": state.rates, "by_task": state.by_task}
+        execute_all(SLEEP_QUERIES["mark_anew"], {**values, **rates, "now": run.now})
 
 
 def _undo_values(run: SleepRun) -> dict[str, Any]:
