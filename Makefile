@@ -17,7 +17,7 @@ help:
 	@echo "make test-slow  run the others: kills, whole installations, upgrades, many examples of property tests"
 	@echo "make coverage   run the tests of every day and measure what they cover"
 	@echo "make lint   ruff, mypy, import-linter, missing migrations"
-	@echo "make schema write the API's schema, docs/reference/openapi.yaml"
+	@echo "make schema write the API's schema, docs/reference/openapi.yaml, and the client's types"
 	@echo "make lock   write both locks (UPGRADE=1: newest versions)"
 	@echo "make clean  remove the environment and caches (DATA=1: and all data)"
 
@@ -63,6 +63,7 @@ lint:
 schema:
 	@sh memoryhub/bootstrap.sh dev
 	$(PY) manage.py spectacular --fail-on-warn --validate --file docs/reference/openapi.yaml
+	$(PY) clients/python/generate_types.py < docs/reference/openapi.yaml > clients/python/src/memoryhub_client/types.py
 
 # The runtime lock constrains the dev lock, so that both fit into one environment.
 lock:

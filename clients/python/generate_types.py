@@ -1,0 +1,140 @@
+"""Write the client's `types.py` from the API's schema: a TypedDict per component, and one per list for its filters.
+
+python clients/python/generate_types.py < docs/reference/openapi.yaml > …/memoryhub_client/types.py
+"""
+
+import keyword
+import sys
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import yaml
+
+HEAD = '''"""Requests and answers of the API. Written by `make schema` from docs/reference/openapi.yaml; do not edit."""
+
+# ruff: noqa: E501
+# fmt: off
+from __future__ import annotations
+
+from typing import Any, Literal, NotRequired, Required, TypedDict
+
+
+class Write(TypedDict, total=False):
+    """Options of every POST; a key is generated where none is given."""
+
+    idempotency_key: str
+
+
+class Whose(TypedDict, total=False):
+    """Whose rows; the client's own agent and user unless said."""
+
+    agent_id: str
+    user_id: str
+'''
+SCALARS = {"string": "str", "integer": "int", "number": "float", "boolean": "bool", "null": "None"}
+TENANT = {"agent_id", "user_id"}
+Schema = Mapping[str, Any]
+
+
+def class_name(component: str) -> str:
+    if component.startswith("Patched"):
+        return component.removeprefix("Patched").removesuffix("Request")
+    return component.removesuffix("Request").removesuffix("Out").removesuffix("Enum")
+
+
+def python_type(schema: Schema) -> str:
+    """Return the annotation of a schema."""
+    if "$ref" in schema:
+        text = class_name(schema["$ref"].rsplit("/", 1)[1])
+    elif "allOf" in schema and len(schema["allOf"]) == 1:
+        text = python_type(schema["allOf"][0])
+    elif "oneOf" in schema:
+        parts = [python_type(each) for each in schema["oneOf"]]
+        text = " | ".join(dict.fromkeys("None" if part == "Null" else part for part in parts))
+    elif "enum" in schema:
+        values = [value for value in schema["enum"] if value is not None]
+        text = f"Literal[{', '.join(map(repr, values)).replace(chr(39), chr(34))}]"
+    elif schema.get("type") == "array":
+        text = f"list[{python_type(schema['items'])}]"
+    elif schema.get("type") == "object":
+        text = f"dict[str, {python_type(schema.get('additionalProperties') or {})}]"
+    else:
+        text = SCALARS.get(schema.get("type", ""), "Any")
+    return f"{text} | None" if schema.get("nullable") and "None" not in text and text != "Any" else text
+
+
+def fields(properties: Schema, required: set[str], *, is_request: bool) -> Iterator[str]:
+    for name, schema in properties.items():
+        text = python_type(schema)
+        if is_request and name in required - TENANT:
+            text = f"Required[{text}]"
+        elif not is_request and name not in required:
+            text = f"NotRequired[{text}]"
+        yield f"    {f'{name}_' if is_request and keyword.iskeyword(name) else name}: {text}"
+
+
+def typed_dict(name: str, schema: Schema, *, base: str, is_request: bool, has_etag: bool = False) -> str:
+    if name == "ChatIn":  # `stream` decides what `chat` returns, and is named there
+        schema = {**schema, "properties": {**schema["properties"]}}
+        del schema["properties"]["stream"]
+    lines = list(fields(schema["properties"], set(schema.get("required", ())), is_request=is_request))
+    if has_etag:
+        lines.append("    etag: NotRequired[str]")
+    if not is_request and any(map(keyword.iskeyword, schema["properties"])):
+        pairs = (each.strip().split(": ", 1) for each in lines)
+        inside = "\n".join(f'    "{key}": {value!r},' for key, value in pairs)
+        return f'{name} = TypedDict("{name}", {{\n{inside}\n}})\n'
+    total = ", total=False" if is_request else ""
+    docstring = f'    """{schema["description"]}"""\n\n' if schema.get("description") else ""
+    return f"class {name}({base}{total}):\n{docstring}" + "\n".join(lines) + "\n"
+
+
+def one_or_many(schema: Schema, components: Schema) -> Schema:
+    """Merge alternatives into one object, none of whose fields is required."""
+    members = [components[each["$ref"].rsplit("/", 1)[1]] for each in schema["oneOf"]]
+    return {"properties": {name: value for member in members for name, value in member["properties"].items()}}
+
+
+def operations(api: Schema) -> Iterator[tuple[str, Schema]]:
+    for methods in api["paths"].values():
+        yield from methods.items()
+
+
+def component_of(content: Schema) -> str:
+    schema = content.get("application/json", {}).get("schema", {})
+    return str(schema.get("$ref", "")).rsplit("/", 1)[-1]
+
+
+def render(api: Schema) -> str:
+    components, bodies, tagged = api["components"]["schemas"], set(), set()
+    queries: list[str] = []
+    for method, operation in operations(api):
+        body = component_of(operation.get("requestBody", {}).get("content", {}))
+        if method == "post":
+            bodies.add(body)
+        if any(each["name"] == "If-Match" for each in operation["parameters"]):
+            tagged |= {component_of(answer.get("content", {})) for answer in operation["responses"].values()}
+        query = {each["name"]: each["schema"] for each in operation["parameters"] if each["in"] == "query"}
+        query.pop("format", None)  # of the generated documentation, not of the API
+        if set(query) - TENANT:
+            name = "".join(part.title() for part in operation["operationId"].split("_")) + "Query"
+            base = "Whose" if "agent_id" in query else "TypedDict"
+            own = {key: schema for key, schema in query.items() if key not in TENANT | {"cursor"}}
+            queries.append(typed_dict(name, {"properties": own}, base=base, is_request=True))
+    parts = [HEAD]
+    enums = [name for name in components if "enum" in components[name] and name != "NullEnum"]
+    parts += ["\n".join(f"{class_name(name)} = {python_type(components[name])}" for name in enums) + "\n"]
+    for name, schema in components.items():
+        if "enum" not in schema:
+            merged = one_or_many(schema, components) if "oneOf" in schema else schema
+            base, is_request = "Write" if name in bodies else "TypedDict", name.endswith("Request")
+            parts.append(
+                typed_dict(
+                    class_name(name), merged, base=base, is_request=is_request, has_etag=name in tagged
+                )
+            )
+    return "\n\n".join(parts + queries)
+
+
+if __name__ == "__main__":
+    sys.stdout.write(render(yaml.safe_load(sys.stdin)))

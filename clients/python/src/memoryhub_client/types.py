@@ -1,0 +1,1248 @@
+"""Requests and answers of the API. Written by `make schema` from docs/reference/openapi.yaml; do not edit."""
+
+# ruff: noqa: E501
+# fmt: off
+from __future__ import annotations
+
+from typing import Any, Literal, NotRequired, Required, TypedDict
+
+
+class Write(TypedDict, total=False):
+    """Options of every POST; a key is generated where none is given."""
+
+    idempotency_key: str
+
+
+class Whose(TypedDict, total=False):
+    """Whose rows; the client's own agent and user unless said."""
+
+    agent_id: str
+    user_id: str
+
+
+BlockType = Literal["text", "image", "file"]
+ContextFormat = Literal["anthropic", "openai"]
+DocumentVersionKind = Literal["create", "edit", "append", "compaction", "restore", "sync"]
+EntryStatus = Literal["active", "pending"]
+Generator = Literal["llm", "extractive", "person"]
+ImpactType = Literal["user_positive", "task_success", "prevented_error"]
+JobState = Literal["queued", "running", "done", "failed", "dead"]
+Language = Literal["en", "ja"]
+MemoryKind = Literal["fact", "preference", "summary", "episode", "reflection", "learning", "decision", "note"]
+MemoryPlacement = Literal["before_history", "with_user_message"]
+MemoryScope = Literal["project", "domain", "universal"]
+MemorySource = Literal["education", "task", "manual", "extraction", "import"]
+MemoryStatus = Literal["active", "pending", "archived", "rejected"]
+MergeState = Literal["proposed", "merged", "dismissed", "withdrawn", "undone"]
+MessageRole = Literal["user", "assistant", "system", "tool"]
+NewMessageRole = Literal["user", "assistant", "system", "tool", "kana", "yuno"]
+ProjectEventKind = Literal["read", "route", "correct", "update", "compact", "restore", "sync", "export", "create", "delete"]
+RoutingAction = Literal["route", "route_and_disclose", "ask", "propose_new"]
+RoutingConfidence = Literal["high", "medium", "low"]
+SleepRunState = Literal["running", "done", "undone"]
+SleepTrigger = Literal["api", "task", "schedule", "command", "curator"]
+SummaryVerb = Literal["write", "edit", "lock", "unlock", "restore", "delete"]
+Trust = Literal["trusted", "untrusted"]
+
+
+class Actor(TypedDict):
+    """A user's overrides, and every policy value in effect for that user."""
+
+    agent_id: str
+    user_id: str
+    policy: dict[str, Any]
+    effective_policy: dict[str, Any]
+    etag: NotRequired[str]
+
+
+class AgentIn(Write, total=False):
+    """A new agent."""
+
+    name: str
+    language: Language
+    system_prompt: str
+    domain: str
+    related_domains: list[str]
+    current_project: str
+    fixed_user_id: str
+    policy: Any
+    strategies: StrategiesIn
+    topics_include: list[str]
+    topics_exclude: list[str]
+    retrieval_config: Any
+    agent_id: str
+
+
+class Agent(TypedDict):
+    """An agent; `strategies` has every strategy, `policy` only what differs from the defaults."""
+
+    agent_id: str
+    name: NotRequired[str]
+    language: NotRequired[Language]
+    system_prompt: NotRequired[str]
+    domain: NotRequired[str]
+    related_domains: NotRequired[list[str]]
+    current_project: NotRequired[str]
+    fixed_user_id: NotRequired[str]
+    policy: NotRequired[Any]
+    strategies: dict[str, bool]
+    topics_include: NotRequired[list[str]]
+    topics_exclude: NotRequired[list[str]]
+    retrieval_config: NotRequired[Any]
+    created_at: str
+    updated_at: str
+    etag: NotRequired[str]
+
+
+class AgentPage(TypedDict):
+    next: str | None
+    previous: str | None
+    results: list[Agent]
+
+
+class Appended(TypedDict):
+    """A document with a line appended; `pending`: the line stays out of contexts until it is approved."""
+
+    id: str
+    name: str
+    text: NotRequired[str]
+    version: NotRequired[int]
+    token_count: NotRequired[int]
+    created_at: str
+    updated_at: str
+    status: EntryStatus
+    etag: NotRequired[str]
+
+
+class ArchiveIn(Write, total=False):
+    """Reason of a curated change; stored in the revision and the audit trail."""
+
+    reason: str
+    ids: Required[list[str]]
+
+
+class BatchIn(TypedDict, total=False):
+    """Several messages to store at once, in their order."""
+
+    messages: Required[list[MessageIn]]
+
+
+class BlockIn(TypedDict, total=False):
+    """One block of a message: text, or a reference to an image or a file."""
+
+    type: Required[BlockType]
+    text: str
+    name: str
+    media_type: str
+    url: str
+    data: str
+
+
+class Change(TypedDict):
+    """A change that a sleep made, or would make, to a memory."""
+
+    memory_id: str
+    change: str
+    why: str
+
+
+class ChatIn(Write, total=False):
+    """A message that a model is to answer."""
+
+    agent_id: str
+    user_id: str
+    session_id: str | None
+    channel: str
+    project: str | None
+    perspective: str | None
+    message: Required[str]
+    author: str
+    memory: bool
+    options: OptionsIn
+
+
+class Chat(TypedDict):
+    """An answer, whole and stored."""
+
+    status: str
+    model: str
+    text: str
+    session_id: str
+    message_id: str
+    answer_id: str
+    context_metadata: ContextMetadata | None
+    routing: Routing | None
+    receipt_id: str | None
+    usage: Usage
+
+
+class CompleteIn(Write, total=False):
+    """The result of a task. `used_memory_ids` takes precedence over use detection."""
+
+    result: Required[Any]
+    used_memory_ids: list[str] | None
+    perspective: str | None
+    learning_content: str | None
+    learning_text: str | None
+    extract_learning: bool
+    impact_type: ImpactType | None
+    run_sleep_phase: bool
+
+
+class ContextIn(Write, total=False):
+    """A request for a context."""
+
+    agent_id: str
+    user_id: str
+    session_id: str | None
+    project: str | None
+    message: Required[str]
+    author: str
+    perspective: str | None
+    format: ContextFormat
+    exact_tokens: bool
+    options: OptionsIn
+
+
+class ContextMetadata(TypedDict):
+    """Figures of what is in the context."""
+
+    working_memory_count: int
+    semantic_memory_count: int
+    recall_count: int
+    pinned_count: int
+    has_session_summary: bool
+    project: str | None
+    total_tokens: int
+    token_limit: int
+    compression_applied: bool
+    assembly_latency_ms: float
+    exact_tokens: NotRequired[int | None]
+    degraded: list[str]
+
+
+class Context(TypedDict):
+    """A context, ready for a provider."""
+
+    system: Any
+    messages: list[dict[str, Any]]
+    metadata: ContextMetadata
+    routing: Routing | None
+    receipt_id: str | None
+
+
+class CorrectionIn(Write, total=False):
+    """Correct project of a message."""
+
+    reason: str
+    project: Required[str]
+
+
+class Count(TypedDict):
+    count: int
+
+
+class Day(TypedDict):
+    """Events of one kind of a project on one day of the user's time zone."""
+
+    day: str
+    project: str
+    kind: str
+    events: int
+    tokens: int
+
+
+class Days(TypedDict):
+    """Sums by day."""
+
+    results: list[Day]
+
+
+class DigestIn(Write, total=False):
+    """Sessions of a digest, by time window or project."""
+
+    agent_id: str
+    user_id: str
+    from_: str | None
+    to: str | None
+    project: str | None
+
+
+class Digest(TypedDict):
+    """One text about several sessions."""
+
+    digest: str
+    generator: str
+    model: str
+    session_ids: list[str]
+    left_out: int
+    start_time: str
+    end_time: str
+
+
+class DocumentIn(TypedDict, total=False):
+    """Whole text of a document."""
+
+    reason: str
+    text: Required[str]
+
+
+class Document(TypedDict):
+    """A document; `token_count` is by o200k."""
+
+    id: str
+    name: str
+    text: NotRequired[str]
+    version: NotRequired[int]
+    token_count: NotRequired[int]
+    created_at: str
+    updated_at: str
+    etag: NotRequired[str]
+
+
+class DocumentRestoreIn(Write, total=False):
+    """Version to restore."""
+
+    reason: str
+    number: Required[int]
+
+
+class DocumentVersion(TypedDict):
+    """Former text of a document, with how, by whom, why and when it was replaced."""
+
+    id: str
+    number: int
+    text: NotRequired[str]
+    kind: DocumentVersionKind
+    by: dict[str, str]
+    reason: NotRequired[str]
+    created_at: str
+
+
+class DocumentVersionPage(TypedDict):
+    next: str | None
+    previous: str | None
+    results: list[DocumentVersion]
+
+
+class EntryIn(Write, total=False):
+    """One line for a document, with its channel."""
+
+    text: Required[str]
+    pinned: bool
+    channel: str
+
+
+class Entry(TypedDict):
+    """Provenance of an appended line; `text_digest` is the SHA-256 of the line without its bullet."""
+
+    id: str
+    text_digest: str
+    pinned: NotRequired[bool]
+    source: NotRequired[Any]
+    trust: NotRequired[Trust]
+    created_at: str
+
+
+class EntryPage(TypedDict):
+    next: str | None
+    previous: str | None
+    results: list[Entry]
+
+
+class Erased(TypedDict):
+    """Number of rows deleted and anonymised, by table."""
+
+    erased: dict[str, int]
+    anonymised: dict[str, int]
+
+
+class Event(TypedDict):
+    """Event of a project."""
+
+    id: str
+    project: str
+    kind: ProjectEventKind
+    tokens: NotRequired[int]
+    outcome: NotRequired[str]
+    details: NotRequired[Any]
+    created_at: str
+
+
+class EventPage(TypedDict):
+    next: str | None
+    previous: str | None
+    results: list[Event]
+
+
+class FiltersIn(TypedDict, total=False):
+    """Serializer that rejects unknown keys, so that a misspelt option is an error."""
+
+    kind: list[MemoryKind]
+    namespace: str
+    tags: list[str]
+    status: MemoryStatus
+    created_after: str
+    created_before: str
+    as_of: str
+
+
+class FoundMemory(TypedDict):
+    """A memory with its scores."""
+
+    memory: Memory
+    similarity: float | None
+    final_score: float
+    score_breakdown: dict[str, float | None]
+
+
+class History(TypedDict):
+    results: list[Point]
+
+
+class IdsIn(Write, total=False):
+    """Serializer that rejects unknown keys, so that a misspelt option is an error."""
+
+    ids: Required[list[str]]
+
+
+class ImpactIn(Write, total=False):
+    """An impact of a memory beyond being used."""
+
+    impact_type: Required[ImpactType]
+
+
+class JobId(TypedDict):
+    """Job that was enqueued."""
+
+    job_id: str
+
+
+class Job(TypedDict):
+    """A job; `failed` would fail again, `dead` was given up after three attempts."""
+
+    id: str
+    kind: str
+    state: JobState
+    attempts: int
+    error: str
+    progress: Progress | None
+    created_at: str
+    finished_at: str | None
+
+
+class ManyUsedIn(Write, total=False):
+    """A report of use of several memories."""
+
+    perspective: str | None
+    task_id: str | None
+    ids: Required[list[str]]
+
+
+class MemoryIn(Write, total=False):
+    """A memory to write."""
+
+    content: Required[str]
+    kind: MemoryKind
+    namespace: str
+    tags: list[str]
+    scope_level: MemoryScope
+    scope_domain: str
+    scope_project: str
+    learnings: dict[str, str]
+    pinned: bool
+    confidence: float | None
+    valid_from: str | None
+    valid_to: str | None
+    agent_id: str
+    user_id: str
+    perspective: str
+    learning: str
+    strength: float
+    strength_by_perspective: dict[str, float]
+    embedding: list[float]
+    source_message_ids: list[str]
+    channel: str
+    source: MemorySource
+
+
+class Memory(TypedDict):
+    """A memory with its numbers and its sources."""
+
+    id: str
+    agent_id: str
+    user_id: str
+    content: str
+    namespace: str
+    kind: NotRequired[MemoryKind]
+    tags: NotRequired[list[str]]
+    scope_level: NotRequired[MemoryScope]
+    scope_domain: NotRequired[str]
+    scope_project: NotRequired[str]
+    status: NotRequired[MemoryStatus]
+    pinned: NotRequired[bool]
+    locked: NotRequired[bool]
+    source: NotRequired[MemorySource]
+    channel: NotRequired[str]
+    trust: NotRequired[Trust]
+    confidence: NotRequired[float | None]
+    strength: float
+    strength_by_perspective: dict[str, float]
+    access_count: int
+    candidate_count: int
+    last_accessed_at: str
+    impact_score: float
+    consolidation_level: int
+    learnings: NotRequired[Any]
+    said_on: str | None
+    valid_from: NotRequired[str | None]
+    valid_to: NotRequired[str | None]
+    superseded_by: str | None
+    sources: list[Source]
+    version: NotRequired[int]
+    created_at: str
+    updated_at: str
+    last_decay_at: str | None
+    etag: NotRequired[str]
+
+
+class MemoryPage(TypedDict):
+    next: str | None
+    previous: str | None
+    results: list[Memory]
+
+
+class Merge(TypedDict):
+    """Two memories with the same content, as a proposal or a decided merge."""
+
+    id: str
+    agent_id: str
+    user_id: str
+    kept: Memory
+    absorbed: Memory
+    likeness: float
+    state: NotRequired[MergeState]
+    decided_by: NotRequired[str]
+    reason: NotRequired[str]
+    created_at: str
+    decided_at: NotRequired[str | None]
+
+
+class MergePage(TypedDict):
+    next: str | None
+    previous: str | None
+    results: list[Merge]
+
+
+class MessageIn(TypedDict, total=False):
+    """A message to store."""
+
+    role: Required[NewMessageRole]
+    content: Required[str | list[BlockIn]]
+    author: str
+    client_message_id: str | None
+    created_at: str | None
+    metadata: Any
+
+
+class Message(TypedDict):
+    """A message as it is stored; `content` is as it was sent."""
+
+    id: str
+    session_id: str
+    seq: int
+    role: MessageRole
+    author: NotRequired[str]
+    content: Any
+    token_count: int
+    trust: NotRequired[Trust]
+    created_at: str
+    utc_offset_minutes: NotRequired[int | None]
+    client_message_id: NotRequired[str | None]
+    metadata: NotRequired[Any]
+
+
+class MessagePage(TypedDict):
+    next: str | None
+    previous: str | None
+    results: list[Message]
+
+
+class Messages(TypedDict):
+    """The stored messages, in the batch's order."""
+
+    results: list[Message]
+
+
+class OneOrManyIn(Write, total=False):
+    role: NewMessageRole
+    content: str | list[BlockIn]
+    author: str
+    client_message_id: str | None
+    created_at: str | None
+    metadata: Any
+    messages: list[MessageIn]
+
+
+class OptionsIn(TypedDict, total=False):
+    """Policy values for one call."""
+
+    working_memory_limit: int
+    semantic_memory_limit: int
+    recall_limit: int
+    include_semantic_memory: bool
+    include_session_summary: bool
+    include_recall: bool
+    include_project: bool
+    include_pinned: bool
+    include_clock: bool
+    include_relevance: bool
+    max_tokens: int
+    token_safety_margin: float
+    memory_placement: MemoryPlacement
+    cache: bool
+
+
+class Outcome(TypedDict):
+    """The outcome of a task."""
+
+    task_id: str
+    task_result: Any
+    searched_memories: list[FoundMemory]
+    used_memory_ids: list[str]
+    recorded_memory_id: str | None
+    executed_at: str | None
+    errors: list[str]
+
+
+class ActorPatch(TypedDict, total=False):
+    """Policy overrides of a user."""
+
+    policy: Any
+
+
+class AgentPatch(TypedDict, total=False):
+    """Fields of an agent that can be set."""
+
+    name: str
+    language: Language
+    system_prompt: str
+    domain: str
+    related_domains: list[str]
+    current_project: str
+    fixed_user_id: str
+    policy: Any
+    strategies: StrategiesIn
+    topics_include: list[str]
+    topics_exclude: list[str]
+    retrieval_config: Any
+
+
+class MemoryPatch(TypedDict, total=False):
+    """A partial update: fields that are left out stay as they are."""
+
+    content: str
+    kind: MemoryKind
+    namespace: str
+    tags: list[str]
+    scope_level: MemoryScope
+    scope_domain: str
+    scope_project: str
+    learnings: dict[str, str]
+    pinned: bool
+    confidence: float | None
+    valid_from: str | None
+    valid_to: str | None
+    reason: str
+
+
+class ProjectPatch(TypedDict, total=False):
+    """Changes of a project."""
+
+    reason: str
+    name: str
+    description: str
+
+
+class SummaryPatch(TypedDict, total=False):
+    """Changes of a summary; a new text locks it unless `locked` is false."""
+
+    reason: str
+    summary: str
+    locked: bool
+
+
+class Point(TypedDict):
+    """A memory's strength after an event."""
+
+    at: str
+    kind: str
+    strength: float
+    level: int
+    times: int
+
+
+class Progress(TypedDict):
+    """Progress of long work."""
+
+    done: int
+    total: int | None
+
+
+class ProjectIn(Write, total=False):
+    """A new project."""
+
+    agent_id: str
+    user_id: str
+    name: Required[str]
+    description: str
+
+
+class Project(TypedDict):
+    """A project; its description is MEMORY.md's first block quote."""
+
+    id: str
+    name: str
+    description: NotRequired[str]
+    agent_id: str
+    user_id: str
+    version: NotRequired[int]
+    created_at: str
+    updated_at: str
+
+
+class ProjectPage(TypedDict):
+    next: str | None
+    previous: str | None
+    results: list[Project]
+
+
+class ProjectWithDocuments(TypedDict):
+    """A project with its documents."""
+
+    id: str
+    name: str
+    description: NotRequired[str]
+    agent_id: str
+    user_id: str
+    version: NotRequired[int]
+    created_at: str
+    updated_at: str
+    documents: list[dict[str, Any]]
+    etag: NotRequired[str]
+
+
+class Reason(Write, total=False):
+    """Reason of a curated change; stored in the revision and the audit trail."""
+
+    reason: str
+
+
+class ReceiptItem(TypedDict):
+    """One candidate, and whether and why it entered."""
+
+    layer: str
+    source_id: str | None
+    excerpt: str
+    tokens: int
+    relevance: float | None
+    final_score: float | None
+    score_breakdown: dict[str, Any] | None
+    included: bool
+    reason: str
+
+
+class Receipt(TypedDict):
+    """Why a context was what it was."""
+
+    id: str
+    created_at: str
+    session_id: str | None
+    query: str
+    token_limit: int
+    total_tokens: int
+    metadata: NotRequired[Any]
+    items: list[ReceiptItem]
+
+
+class Reinforced(TypedDict):
+    """The number of reinforced memories, and the unknown ids."""
+
+    reinforced: int
+    unknown: list[str]
+
+
+class RestoreIn(Write, total=False):
+    """Reason of a curated change; stored in the revision and the audit trail."""
+
+    reason: str
+    revision_id: Required[str]
+
+
+class RetrieveIn(Write, total=False):
+    """A query, and how many results each namespace gives."""
+
+    agent_id: str
+    user_id: str
+    query: Required[str]
+    config: Any
+
+
+class Retrieve(TypedDict):
+    namespaces: dict[str, list[dict[str, Any]]]
+    degraded: list[str]
+
+
+class Revision(TypedDict):
+    id: str
+    number: int
+    verb: str
+    by: dict[str, str]
+    reason: NotRequired[str]
+    changed_before: NotRequired[Any]
+    changed_after: NotRequired[Any]
+    created_at: str
+
+
+class RevisionPage(TypedDict):
+    next: str | None
+    previous: str | None
+    results: list[Revision]
+
+
+class RouteIn(Write, total=False):
+    """Message to be routed."""
+
+    agent_id: str
+    user_id: str
+    message: Required[str]
+    channel: str
+    session_id: str | None
+
+
+class Route(TypedDict):
+    """Routing decision: project or proposal, confidence, action, and correction."""
+
+    id: str
+    project: NotRequired[str | None]
+    proposed_name: str | None
+    confidence: RoutingConfidence
+    action: RoutingAction
+    reason: NotRequired[str]
+    message: str
+    channel: str
+    session_id: str | None
+    trust: NotRequired[Trust]
+    corrected_project: NotRequired[str | None]
+    corrected_by: NotRequired[str]
+    corrected_at: NotRequired[str | None]
+    created_at: str
+
+
+class RoutePage(TypedDict):
+    next: str | None
+    previous: str | None
+    results: list[Route]
+
+
+class Routing(TypedDict):
+    """Project that the message was routed to."""
+
+    id: str
+    project: str | None
+    confidence: RoutingConfidence
+    action: RoutingAction
+    proposed_name: str | None
+
+
+class SearchIn(Write, total=False):
+    """A search, by text or by vector."""
+
+    agent_id: str
+    user_id: str
+    query: str
+    embedding: list[float]
+    perspective: str | None
+    project: str | None
+    limit: int
+    candidate_limit: int
+    similarity_threshold: float
+    filters: FiltersIn
+    include_messages: bool
+    mark_candidates: bool
+
+
+class Search(TypedDict):
+    """The best memories; with `include_messages`, the best past messages after them."""
+
+    results: list[dict[str, Any]]
+    candidate_count: int
+    degraded: list[str]
+
+
+class SessionIn(Write, total=False):
+    """A session to open."""
+
+    agent_id: str
+    user_id: str
+    session_id: str
+    channel: str
+    title: str
+    metadata: Any
+
+
+class Session(TypedDict):
+    """A session."""
+
+    id: str
+    agent_id: str
+    user_id: str
+    channel: NotRequired[str]
+    title: NotRequired[str]
+    started_at: str
+    ended_at: NotRequired[str | None]
+    message_count: NotRequired[int]
+    last_message_at: NotRequired[str | None]
+    metadata: NotRequired[Any]
+
+
+class SessionPage(TypedDict):
+    next: str | None
+    previous: str | None
+    results: list[Session]
+
+
+class SleepIn(Write, total=False):
+    """The actor whose memory sleeps; with `all_users`, the agent and all its users."""
+
+    agent_id: str
+    user_id: str
+    all_users: bool
+    dry_run: bool
+
+
+class Sleep(TypedDict):
+    """One sleep, without its changes."""
+
+    id: str
+    agent_id: str
+    user_id: str
+    dry_run: NotRequired[bool]
+    state: SleepRunState
+    trigger: SleepTrigger
+    decayed_count: NotRequired[int]
+    archived_count: NotRequired[int]
+    consolidated_count: NotRequired[int]
+    merged_count: NotRequired[int]
+    proposed_merges: int
+    now: str
+    processed_at: NotRequired[str | None]
+    undone_at: NotRequired[str | None]
+    errors: NotRequired[Any]
+
+
+class SleepPage(TypedDict):
+    next: str | None
+    previous: str | None
+    results: list[Sleep]
+
+
+class Source(TypedDict):
+    """A message that a memory was drawn from."""
+
+    message_id: str
+    session_id: str
+    channel: NotRequired[str]
+    trust: Trust
+    created_at: str
+
+
+Spending = TypedDict("Spending", {
+    "agent_id": 'str',
+    "user_id": 'str | None',
+    "results": 'list[UsageRow]',
+    "today": 'Today',
+    "from": 'str',
+    "to": 'str',
+})
+
+
+class Stats(TypedDict):
+    """A session in numbers."""
+
+    session_id: str
+    message_count: int
+    first_message_time: str | None
+    last_message_time: str | None
+    duration_seconds: int | None
+    has_summary: bool
+    last_summary_time: str | None
+
+
+class StrategiesIn(TypedDict, total=False):
+    """Long-term strategies, switched on or off; omitted ones are on."""
+
+    semantic: bool
+    user_preference: bool
+    summary: bool
+    episodic: bool
+    reflection: bool
+
+
+class StrengthIn(TypedDict, total=False):
+    """Serializer that rejects unknown keys, so that a misspelt option is an error."""
+
+    id: Required[str]
+    strength: Required[float]
+
+
+class StrengthsIn(Write, total=False):
+    """Serializer that rejects unknown keys, so that a misspelt option is an error."""
+
+    updates: Required[list[StrengthIn]]
+
+
+class SummaryOrderIn(Write, total=False):
+    """Time window of the summary; without one, the session up to now."""
+
+    start_time: str | None
+    end_time: str | None
+
+
+class Summary(TypedDict):
+    """Summary of a session; `message_count` is the last message that it covers."""
+
+    id: str
+    session_id: str
+    agent_id: str
+    user_id: str
+    summary: str
+    message_count: int
+    start_time: str
+    end_time: str
+    model: NotRequired[str]
+    generator: Generator
+    trust: NotRequired[Trust]
+    locked: NotRequired[bool]
+    version: NotRequired[int]
+    created_at: str
+    updated_at: str
+    etag: NotRequired[str]
+
+
+class SummaryPage(TypedDict):
+    next: str | None
+    previous: str | None
+    results: list[Summary]
+
+
+class SummaryRestoreIn(Write, total=False):
+    """Version to restore."""
+
+    reason: str
+    number: Required[int]
+
+
+class SummaryVersion(TypedDict):
+    """A summary as it was after one change."""
+
+    id: str
+    number: int
+    verb: SummaryVerb
+    by: dict[str, str]
+    reason: NotRequired[str]
+    summary: str
+    message_count: int
+    model: NotRequired[str]
+    generator: Generator
+    trust: Trust
+    locked: bool
+    created_at: str
+
+
+class SummaryVersionPage(TypedDict):
+    next: str | None
+    previous: str | None
+    results: list[SummaryVersion]
+
+
+class SupersedeIn(Write, total=False):
+    """A memory that replaces another, and the time from which it is valid."""
+
+    reason: str
+    content: Required[str]
+    tags: list[str]
+    source_message_ids: list[str]
+    channel: str
+    confidence: float | None
+    valid_from: str
+    source: MemorySource
+
+
+class TaskIn(Write, total=False):
+    """Agent and user, as most bodies carry them."""
+
+    agent_id: str
+    user_id: str
+    query: Required[str]
+    perspective: str | None
+    project: str | None
+
+
+class Task(TypedDict):
+    """A new task with the memories found for it."""
+
+    task_id: str
+    memories: list[FoundMemory]
+    routing: Routing | None
+
+
+class Today(TypedDict):
+    """The agent's usage today, all users together, and its caps."""
+
+    cost: float
+    tokens: int
+    daily_spend_cap: float | None
+    daily_token_cap: int | None
+    is_paused: bool
+    paused_until: str | None
+
+
+class Updated(TypedDict):
+    """The number of changed memories, and the unknown ids."""
+
+    updated: int
+    unknown: list[str]
+
+
+class Usage(TypedDict):
+    """Tokens counted by the provider."""
+
+    input_tokens: int
+    output_tokens: int
+
+
+class UsageRow(TypedDict):
+    """A day's calls of one operation to one model."""
+
+    day: str
+    operation: str
+    model: str
+    calls: int
+    failures: int
+    input_tokens: int
+    output_tokens: int
+    cost: float | None
+
+
+class UsedIn(Write, total=False):
+    """A report of use; with a `task_id` it counts once per task."""
+
+    perspective: str | None
+    task_id: str | None
+
+
+class WholeSleep(TypedDict):
+    """A sleep with its changes; `runs` are the sleeps of all users, where one call began them."""
+
+    id: str
+    agent_id: str
+    user_id: str
+    dry_run: NotRequired[bool]
+    state: SleepRunState
+    trigger: SleepTrigger
+    decayed_count: NotRequired[int]
+    archived_count: NotRequired[int]
+    consolidated_count: NotRequired[int]
+    merged_count: NotRequired[int]
+    proposed_merges: int
+    now: str
+    processed_at: NotRequired[str | None]
+    undone_at: NotRequired[str | None]
+    errors: NotRequired[Any]
+    changes: list[Change]
+    runs: list[Sleep]
+
+
+class AgentsListQuery(TypedDict, total=False):
+    limit: int
+
+
+class MemoriesListQuery(Whose, total=False):
+    kind: Literal["fact", "preference", "summary", "episode", "reflection", "learning", "decision", "note"]
+    limit: int
+    namespace: str
+    ordering: Literal["created_at", "-created_at", "strength", "-strength", "last_accessed_at", "-last_accessed_at"]
+    pinned: bool | None
+    status: Literal["active", "pending", "archived", "rejected", "all"]
+    tag: str
+
+
+class MemoryRevisionsListQuery(TypedDict, total=False):
+    limit: int
+
+
+class MemoriesCountQuery(Whose, total=False):
+    kind: Literal["fact", "preference", "summary", "episode", "reflection", "learning", "decision", "note"]
+    namespace: str
+    pinned: bool | None
+    status: Literal["active", "pending", "archived", "rejected", "all"]
+    tag: str
+
+
+class MergesListQuery(Whose, total=False):
+    limit: int
+    state: Literal["proposed", "merged", "dismissed", "withdrawn", "undone", "all"]
+
+
+class ProjectsListQuery(Whose, total=False):
+    limit: int
+
+
+class DocumentEntriesListQuery(Whose, total=False):
+    limit: int
+
+
+class DocumentVersionsListQuery(Whose, total=False):
+    limit: int
+
+
+class ProjectEventsListQuery(Whose, total=False):
+    kind: Literal["read", "route", "correct", "update", "compact", "restore", "sync", "export", "create", "delete"]
+    limit: int
+    project: str
+
+
+class ProjectEventsDailyQuery(Whose, total=False):
+    days: int
+    project: str
+
+
+class RoutesListQuery(Whose, total=False):
+    limit: int
+
+
+class SessionsListQuery(Whose, total=False):
+    limit: int
+
+
+class MessagesListQuery(TypedDict, total=False):
+    limit: int
+
+
+class SummaryVersionsListQuery(TypedDict, total=False):
+    limit: int
+
+
+class SleepRunsListQuery(Whose, total=False):
+    dry_run: bool | None
+    limit: int
+
+
+class SummariesListQuery(Whose, total=False):
+    limit: int
+
+
+class UsageGetQuery(Whose, total=False):
+    from_: str
+    to: str
