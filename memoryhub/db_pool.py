@@ -13,7 +13,7 @@ from typing import Any, Generic, ParamSpec, TypeVar
 
 from asgiref.sync import sync_to_async
 from django.conf import settings
-from django.db import connection
+from django.db import DEFAULT_DB_ALIAS, connection, connections
 
 Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
@@ -28,6 +28,23 @@ def return_connection() -> None:
     """
     if not connection.in_atomic_block:
         connection.close()
+
+
+@contextmanager
+def own_connection() -> Iterator[None]:
+    """Use a connection beside the pool in this thread, for what must not queue: readiness and metrics."""
+    pooled = connections[DEFAULT_DB_ALIAS]
+    if not pooled.settings_dict["OPTIONS"].get("pool"):
+        yield
+        return
+    own = pooled.copy()
+    own.settings_dict["OPTIONS"].pop("pool")
+    connections[DEFAULT_DB_ALIAS] = own
+    try:
+        yield
+    finally:
+        own.close()
+        connections[DEFAULT_DB_ALIAS] = pooled
 
 
 @contextmanager
@@ -59,7 +76,7 @@ _gone = threading.Condition()
 def limit_concurrency() -> Iterator[None]:
     """Wait, without a connection, until few others do the same: half of the pool at most works on what comes in crowds.
 
-    A pool waits two seconds and then refuses; fifty chats that begin at once wait here instead.
+    A pool waits for some seconds and then refuses; fifty chats that begin at once wait here instead.
     """
     return_connection()
     with _room():

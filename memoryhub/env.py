@@ -24,6 +24,7 @@ from memoryhub.zones import is_zone
 CHECKOUT = Path(__file__).resolve().parent.parent
 TRUE_WORDS = frozenset({"1", "true", "yes", "on"})
 FALSE_WORDS = frozenset({"0", "false", "no", "off", ""})
+POOL_WAIT_SECONDS = 10.0  # the pool serves whoever waits longest; more than this, and clients have given up
 OPTIONS_OF_DJANGO = frozenset({"assume_role", "isolation_level", "prepare_threshold", "server_side_binding"})
 
 
@@ -151,7 +152,9 @@ def database_settings(environment: Environment) -> dict[str, object]:
     }  # fmt: skip
     options.update(base.pop("OPTIONS", {}))
     if environment.is_web:
-        options["pool"] = {"min_size": environment.pool_min, "max_size": environment.pool_max, "timeout": 2.0}
+        options["pool"] = {
+            "min_size": environment.pool_min, "max_size": environment.pool_max, "timeout": POOL_WAIT_SECONDS
+        }  # fmt: skip
         options["options"] = f"-c statement_timeout=30000 {options.get('options', '')}".rstrip()
     return {
         **base,

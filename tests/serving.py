@@ -10,6 +10,7 @@ import uvicorn
 from django.db import connections
 
 from memoryhub.api.middleware import BodyLimit, OneHopHandler
+from memoryhub.api.protocol import LimitedProtocol
 
 
 @dataclass(frozen=True)
@@ -20,15 +21,22 @@ class Web:
 
 
 @contextmanager
-def serving() -> Iterator[Web]:
+def serving(protocol: type[LimitedProtocol] = LimitedProtocol) -> Iterator[Web]:
     """Serve on a free port of loopback, in a thread of this process; its connections end with their requests."""
     values = connections.settings["default"]
     kept = values["CONN_MAX_AGE"]
     values["CONN_MAX_AGE"] = 0
-    application = BodyLimit(OneHopHandler())  # type: ignore[arg-type]
+    application = BodyLimit(OneHopHandler())
     server = uvicorn.Server(
         uvicorn.Config(
-            application, host="127.0.0.1", port=0, lifespan="off", log_level="warning", access_log=False
+            application,
+            host="127.0.0.1",
+            port=0,
+            http=protocol,
+            ws="none",
+            lifespan="off",
+            log_level="warning",
+            access_log=False,
         )
     )
     thread = threading.Thread(target=server.run, name="web")

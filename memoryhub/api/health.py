@@ -19,6 +19,7 @@ from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 
 from memoryhub.auth.models import ApiKey
 from memoryhub.auth.roles import departures
+from memoryhub.db_pool import own_connection
 from memoryhub.embeddings.hashing import HashingProvider
 from memoryhub.embeddings.reembed import leftovers, plan_change
 from memoryhub.embeddings.registry import embedding_provider
@@ -52,7 +53,8 @@ def readyz(request: HttpRequest) -> HttpResponse:
 
     An unreachable embedder does not count: searches answer from words. Without workers, jobs are delayed.
     """
-    verdicts = {name: verdict_of(check) for name, check in CHECKS.items()}
+    with own_connection():
+        verdicts = {name: verdict_of(check) for name, check in CHECKS.items()}
     is_ready = all(fine for name, (fine, _) in verdicts.items() if name not in MAY_BE_AWAY)
     body = {
         "status": "ready" if is_ready else "not ready",
@@ -63,7 +65,8 @@ def readyz(request: HttpRequest) -> HttpResponse:
 
 @require_safe
 def metrics(request: HttpRequest) -> HttpResponse:
-    return HttpResponse(generate_latest(), content_type=CONTENT_TYPE_LATEST)
+    with own_connection():
+        return HttpResponse(generate_latest(), content_type=CONTENT_TYPE_LATEST)
 
 
 def verdict_of(check: Callable[[], Verdict]) -> Verdict:

@@ -73,8 +73,8 @@ PROGRAMS = (
     Program(
         name="web",
         arguments="-m uvicorn memoryhub.asgi:application --host {host} --port {port} --lifespan off"
-        " --limit-concurrency 200 --timeout-graceful-shutdown 10 --no-access-log --no-server-header"
-        " --log-level warning",
+        " --http memoryhub.api.protocol:LimitedProtocol --ws none --timeout-graceful-shutdown 10 --no-access-log"
+        " --no-server-header --log-level warning",
         environment={"MEMORYHUB_PROCESS": "web"},
     ),
     # Each has one worker; a worker that cannot be trusted ends, so its pauses stay short.
