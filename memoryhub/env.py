@@ -39,6 +39,7 @@ class Environment:
     host: str
     port: int
     data_dir: Path
+    adopt_data: bool
     database_url: str | None
     debug: bool
     demo: bool
@@ -85,6 +86,7 @@ def read_environment(variables: Mapping[str, str] | None = None) -> Environment:
         host=source.get("HOST") or "127.0.0.1",
         port=_integer(source, "PORT", 8000, low=1, high=65535),
         data_dir=data_dir,
+        adopt_data=_switch(source, "MEMORYHUB_ADOPT_DATA", False),
         database_url=source.get("DATABASE_URL") or None,
         debug=_switch(source, "DEBUG", False),
         demo=_switch(source, "DEMO", True),

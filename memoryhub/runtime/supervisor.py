@@ -22,7 +22,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from memoryhub.env import CHECKOUT, Environment, EnvironmentProblem, read_environment
+from memoryhub.env import CHECKOUT, Environment, EnvironmentProblem, database_settings, read_environment
 from memoryhub.runtime.postgres import EmbeddedCluster, PostgresError
 from memoryhub.runtime.processes import FileLock, LockHeld, Wakeups, die_with_parent, is_locked, wait_until
 
@@ -240,11 +240,18 @@ class Supervisor:
         if self.cluster:
             self.say(f"Starting PostgreSQL in {self.environment.data_dir} …")
             self._step("-m", "memoryhub.runtime.postgres", "start")
+        self.say(f"The data lies in {self._where_data_lies()}.")
         if not self.serves_web:
             return  # whoever serves the web brings the tables up to date; two at once would collide
         self.say("Bringing the database up to date …")
         self._step("manage.py", "migrate", "--noinput", "--verbosity", "0")
         self._step("manage.py", "first_run")
+
+    def _where_data_lies(self) -> str:
+        if self.cluster:
+            return f"{self.cluster.home}, and goes with `make clean DATA=1`"
+        database = database_settings(self.environment)
+        return f"the database {database['NAME']} on {database['HOST'] or 'this machine'}"
 
     def _step(self, *arguments: str) -> None:
         """Run one command to its end; a request to stop ends it, whatever it waits for."""

@@ -365,6 +365,33 @@ def test_a_folder_that_is_closed_to_the_account_stays_closed(make_cluster: MakeC
 
 
 @as_root
+def test_data_of_a_deleted_installation_is_taken_over_only_when_told_and_deleted_when_told(
+    make_folder: Callable[[], Path],
+) -> None:
+    closed = make_folder() / "closed"
+    closed.mkdir(mode=0o700)
+    left = EmbeddedCluster(closed / "data", fsync=False)
+    execute(left.start(), "CREATE TABLE secret ()")
+    home, found = left.home, "SELECT to_regclass('secret')::text"
+    try:
+        shutil.rmtree(left.data_dir)  # as `rm -r` of a checkout does, its postmaster still running
+
+        again = EmbeddedCluster(left.data_dir, fsync=False)
+        with pytest.raises(PostgresError, match=f"{home} holds the database of an earlier installation"):
+            again.start()
+        adopting = EmbeddedCluster(left.data_dir, fsync=False, adopt_data=True)
+        assert ask(adopting.start(), found) == "secret"
+        assert ask(EmbeddedCluster(left.data_dir, fsync=False).start(), found) == "secret", "it was told once"
+
+        shutil.rmtree(left.data_dir)
+        again.destroy()
+        assert not home.exists()
+        assert ask(EmbeddedCluster(left.data_dir, fsync=False).start(), found) is None
+    finally:
+        EmbeddedCluster(left.data_dir).destroy()
+
+
+@as_root
 def test_programs_that_the_account_cannot_reach_are_copied(
     make_cluster: MakeCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

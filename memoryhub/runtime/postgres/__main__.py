@@ -10,7 +10,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from memoryhub.env import EnvironmentProblem, read_environment
 from memoryhub.runtime.postgres import EmbeddedCluster, PostgresError
@@ -37,8 +37,11 @@ def main() -> int:
     folder = Path(os.environ.get("MEMORYHUB_DATA_DIR") or DEFAULT_DATA_DIR).expanduser()
     try:
         # Only what starts it needs the settings; a wrong one keeps nobody from ending it.
-        needed = read_environment().connections if action == "start" else 0
-        return _run(EmbeddedCluster(folder, connections=needed), action, file)
+        options: dict[str, Any] = {}
+        if action == "start":
+            settings = read_environment()
+            options = {"connections": settings.connections, "adopt_data": settings.adopt_data}
+        return _run(EmbeddedCluster(folder, **options), action, file)
     except (PostgresError, EnvironmentProblem) as problem:
         print(problem, file=sys.stderr)
         return 1

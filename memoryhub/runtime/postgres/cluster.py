@@ -73,18 +73,26 @@ class EmbeddedCluster:
     """The embedded server of one data folder; any process may make one of these.
 
     `fsync=False` is for throw-away databases; `createdb=True` lets the application's role create databases,
-    which only tests need. `connections` is how many it must take. `MEMORYHUB_POSTGRES_VERSION` picks another major
-    version that the package carries.
+    which only tests need. `connections` is how many it must take. `adopt_data` lets a new data folder take over what
+    an earlier one of the same name left under /var/lib. `MEMORYHUB_POSTGRES_VERSION` picks another major version that
+    the package carries.
     """
 
     def __init__(
-        self, data_dir: Path, *, fsync: bool = True, createdb: bool = False, connections: int = CONNECTIONS
+        self,
+        data_dir: Path,
+        *,
+        fsync: bool = True,
+        createdb: bool = False,
+        connections: int = CONNECTIONS,
+        adopt_data: bool = False,
     ) -> None:
         self.data_dir = data_dir.absolute()
         self.folder = self.data_dir / "postgres"
         self.fsync = fsync
         self.createdb = createdb
         self.connections = max(CONNECTIONS, connections)
+        self.adopt_data = adopt_data
         major = os.environ.get("MEMORYHUB_POSTGRES_VERSION") or str(NEWEST)
         if not major.isdigit() or int(major) not in INSTALLATIONS:
             raise PostgresError(
@@ -147,14 +155,16 @@ class EmbeddedCluster:
                 self._server(self.data, self.major).stop()
 
     def destroy(self) -> None:
-        """Stop it and delete all its data, also what lies outside the data folder."""
-        if not self.folder.exists():
-            return
+        """Stop it and delete all its data, also what lies, or was left by an earlier one, outside the data folder."""
+        homes = {self.home, self.fallback}
         self.stop()
-        home = self.home
-        shutil.rmtree(self.folder)
-        if home != self.folder:
-            shutil.rmtree(home, ignore_errors=True)
+        for home in homes:
+            for major in _majors(home):
+                if server.pid_of(home / str(major)) is not None:
+                    self._server(home / str(major), major).stop()
+        for folder in homes | {self.folder}:
+            if folder.exists():
+                shutil.rmtree(folder, ignore_errors=folder != self.folder)
 
     # Where things lie
 
@@ -163,6 +173,11 @@ class EmbeddedCluster:
         """The folder that holds the data folder and the log."""
         note = self.folder / "moved-to"
         return Path(note.read_text().strip()) if note.exists() else self.folder
+
+    @property
+    def fallback(self) -> Path:
+        """The folder that is taken where the account cannot reach the data folder; it outlives that one."""
+        return SYSTEM_HOME / short_hash(self.data_dir)
 
     @property
     def data(self) -> Path:
@@ -193,7 +208,13 @@ class EmbeddedCluster:
                 f"User {self.account.name} runs PostgreSQL and cannot enter {self.folder}. "
                 "Make the folders above it passable for that user, or choose another MEMORYHUB_DATA_DIR."
             )
-        home = SYSTEM_HOME / short_hash(self.data_dir)
+        home = self.fallback
+        if _majors(home) and not self.adopt_data:
+            raise PostgresError(
+                f"{home} holds the database of an earlier installation in {self.data_dir}, with its memories and API "
+                "keys, and this one is new. To take them over, once: MEMORYHUB_ADOPT_DATA=1 make run. "
+                "To delete them: make clean DATA=1."
+            )
         make_traversable(home)
         self._write_state("moved-to", f"{home}\n")
         log.warning(
@@ -246,7 +267,7 @@ class EmbeddedCluster:
 
     def _older_major(self) -> int | None:
         """Find data of another major version; refuse what is newer or what we have no programs for."""
-        found = [int(path.name) for path in self.home.glob("[0-9]*") if path.name.isdigit()]
+        found = _majors(self.home)
         if not found:
             return None
         newest = max(found)
@@ -372,6 +393,11 @@ class EmbeddedCluster:
         passwords = Passwords(superuser=secrets.token_urlsafe(32), application=secrets.token_urlsafe(32))
         self._write_state("passwords", json.dumps(asdict(passwords)))
         return passwords
+
+
+def _majors(home: Path) -> list[int]:
+    """Return the major versions whose data folders lie there."""
+    return [int(path.name) for path in home.glob("[0-9]*") if path.name.isdigit()]
 
 
 def _make_folder(folder: Path) -> None:

@@ -58,7 +58,7 @@ def test_web_process_pools_its_connections(tmp_path: Path) -> None:
     variables = {"DATABASE_URL": "postgresql://u:p%40ss@db.example:5433/hub?sslmode=require"}
     web = database_settings(read_environment({**variables, "MEMORYHUB_PROCESS": "web"}))
     assert (web["HOST"], web["PORT"], web["PASSWORD"], web["CONN_MAX_AGE"]) == ("db.example", 5433, "p@ss", 0)
-    assert web["OPTIONS"]["pool"]["timeout"] == 2.0
+    assert web["OPTIONS"]["pool"]["timeout"] == 10.0
     assert web["OPTIONS"]["sslmode"] == "require"
     other = database_settings(read_environment(variables))
     assert "pool" not in other["OPTIONS"]
