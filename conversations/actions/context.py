@@ -116,7 +116,7 @@ def _keep_receipt(
 ) -> Receipt:
     """Store the receipt of a context. Raises UnknownRow where the actor was erased meanwhile."""
     hold(actor.id)
-    items = [asdict(item) for item in assembly.items]
+    items = [item._asdict() for item in assembly.items]
     return Receipt.objects.create(
         actor=actor,
         session=request.session,

@@ -69,9 +69,7 @@ def search_messages(
         similarity_threshold=SIMILARITY_THRESHOLD, word_floor=WORD_FLOOR, limit=limit,
         conversation=replace(CONVERSATION, about=next(iter(about)) if len(about) == 1 else None),
     ).best  # fmt: skip
-    messages = (
-        Message.objects.of([actor_id]).select_related("session").in_bulk([each.owner_id for each in found])
-    )
+    messages = Message.objects.of([actor_id]).in_bulk([each.owner_id for each in found])
     return [
         FoundMessage(
             messages[each.owner_id], each.similarity_raw, each.word_raw, each.own_relevance, each.relevance

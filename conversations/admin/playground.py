@@ -7,7 +7,7 @@ in the form: only a POST assembles a context.
 
 import secrets
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Final
 from uuid import UUID
@@ -282,7 +282,7 @@ class Result:
 
     @property
     def items(self) -> list[dict[str, Any]]:
-        return [asdict(item) for item in self.context.assembly.items]
+        return [item._asdict() for item in self.context.assembly.items]
 
     @cached_property
     def nonce_tokens(self) -> int:

@@ -7,7 +7,7 @@ Fetching the candidates, storing the receipt and calling the model belong to the
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 from conversations.domain.budget import COMPRESSED, Reason, Selection, ShareUse, select_within_budget
 from conversations.domain.content import excerpt
@@ -59,19 +59,18 @@ class Metadata:
     degraded: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Item:
+class Item(NamedTuple):
     """One line of the receipt (SPEC X9); `tokens` counts the entry by itself, `reason` is a `Reason`."""
 
     layer: str
-    source_id: str | None = None
     excerpt: str
     tokens: int
+    included: bool
+    reason: str
+    source_id: str | None = None
     relevance: float | None = None
     final_score: float | None = None
     score_breakdown: Mapping[str, float] | None = None
-    included: bool
-    reason: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -158,19 +158,21 @@ def select_within_budget(
 ) -> Selection:
     """Return the fullest selection within the token limit. Raises ContextTooLarge where even an empty one is above."""
     limit = policy.token_limit
-    room = limit - writer.total({})
     contents, reasons, shares = _admit_layers(candidates, policy, writer)
-    # One huge message must not push out all the others.
-    too_large = [
-        place
-        for place, content in contents.items()
-        if candidates[place].layer != PROJECT  # its text is cut section by section
-        and writer.cost(place, [content, *attachment_reductions(content)][-1]) > room
-    ]
-    for place in too_large:
-        del contents[place]
-        reasons[place] = Reason.TOO_LARGE
-    fitted = _fit(candidates, contents, limit, writer)
+    fitted: Contents = contents
+    if writer.total(contents) > limit:
+        # One huge message must not push out all the others.
+        room = limit - writer.total({})
+        too_large = [
+            place
+            for place, content in contents.items()
+            if candidates[place].layer != PROJECT  # its text is cut section by section
+            and writer.cost(place, [content, *attachment_reductions(content)][-1]) > room
+        ]
+        for place in too_large:
+            del contents[place]
+            reasons[place] = Reason.TOO_LARGE
+        fitted = _fit(candidates, contents, limit, writer)
     for place in contents:
         if place not in fitted:
             reasons[place] = Reason.OVER_BUDGET

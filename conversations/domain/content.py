@@ -7,6 +7,7 @@ stop an assembly.
 """
 
 import re
+from functools import lru_cache
 from typing import Final
 
 from conversations.domain.layers import Block, Content, Phrases
@@ -49,7 +50,10 @@ def one_line(text: str) -> str:
     `str.splitlines` knows them all: LF, CR, VT, FF, FS, GS, RS, NEL, U+2028, U+2029. (A regular
     expression for "spaces, break, spaces" takes quadratic time on hostile blanks.)
     """
-    parts = (part.strip() for part in visible(text).replace("\t", " ").splitlines())
+    shown = visible(text)
+    if shown.isprintable():  # no break of any kind
+        return shown.strip()
+    parts = (part.strip() for part in shown.replace("\t", " ").splitlines())
     return " ".join(part for part in parts if part)
 
 
@@ -62,6 +66,7 @@ def quoted(text: str) -> str:
     return "\n".join(f"> {line}".rstrip() for line in lines[filled[0] : filled[-1] + 1])
 
 
+@lru_cache(maxsize=1_000)
 def label(text: str, longest: int = 60) -> str:
     """Return a name for use inside brackets: one line, none of its own, at most `longest` characters."""
     return one_line(text).translate({ord("["): "(", ord("]"): ")"})[:longest].rstrip()

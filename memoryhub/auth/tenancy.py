@@ -19,7 +19,7 @@ from memoryhub.auth.domain import Forbidden, Principal
 from memoryhub.errors import DomainError
 from memoryhub.llm.usage.domain import Payer
 from memoryhub.tenancy.domain import actor_id
-from memoryhub.tenancy.models import Actor, Agent, AgentQuerySet
+from memoryhub.tenancy.models import Actor, Agent
 
 # The weakest lock that keeps the row from going; the ORM has no word for it.
 HOLD_ACTOR = "SELECT 1 FROM memoryhub_actor WHERE id = %s FOR KEY SHARE"
@@ -142,7 +142,3 @@ def seen_by(rows: models.QuerySet[Row], principal: Principal) -> models.QuerySet
     if principal.user_id is not None:
         rows = rows.filter(actor__user_id=principal.user_id)
     return rows
-
-
-def readable_agents(principal: Principal) -> AgentQuerySet:
-    return Agent.objects.among(principal.agent_ids)

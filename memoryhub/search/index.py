@@ -69,6 +69,9 @@ ON CONFLICT (term) DO UPDATE SET documents = known.documents + excluded.document
 """
 
 
+COUNTS: Final = "SELECT term, documents FROM memoryhub_termstatistic WHERE term = ANY(%s)"
+
+
 def record(documents: Iterable[Counter[str]]) -> None:
     """Count the texts' terms once the surrounding transaction has committed; failure is logged, not raised.
 
@@ -108,7 +111,9 @@ def idf(terms: Iterable[int]) -> dict[int, float]:
 def idf_and_rare(terms: Iterable[int]) -> tuple[dict[int, float], float]:
     """Return the idf of each term id, and that of a term of which one text tells."""
     wanted = {*terms, TermStatistic.CORPUS}
-    counts = dict(TermStatistic.objects.filter(term__in=wanted).values_list("term", "documents"))
+    with connection.cursor() as cursor:
+        cursor.execute(COUNTS, [list(wanted)])
+        counts = dict(cursor.fetchall())
     of_count = partial(inverse_document_frequency, documents=counts.get(TermStatistic.CORPUS, 0))
     weights = {
         term: of_count(documents_with_term=counts.get(term, 0)) for term in wanted - {TermStatistic.CORPUS}

@@ -9,11 +9,12 @@ from uuid import UUID
 from django.db.models import Q, QuerySet
 
 from memoryhub.auth.domain import Principal
-from memoryhub.auth.tenancy import Tenant, readable_agents
+from memoryhub.auth.tenancy import Tenant
 from memoryhub.embeddings.spaces import IndexEntry, after_indexing
 from memoryhub.search.models import EmbeddingSpace
 from memoryhub.search.query import Candidate, SearchQuery, candidates
 from memoryhub.tenancy.domain import actor_id
+from memoryhub.tenancy.models import Agent
 from memoryhub.tenancy.namespaces import DEFAULT_RETRIEVAL, expand_namespace, namespace_queries
 from memoryhub.tenancy.policies import effective_policy
 from strength.actions.usage import mark_candidates
@@ -160,8 +161,9 @@ def _visible(tenant: Tenant, by: Principal, project: str | None) -> Q:
     in_project = project or (agent.current_project if agent else "")
     if in_project:
         own &= ~(Q(scope_level=ScopeLevel.PROJECT) & ~Q(scope_project__in=["", in_project]))
-    ids = readable_agents(by).values_list("agent_id", flat=True)
-    others = [actor_id(each) for each in ids if each != tenant.agent_id]
+    everybody = Agent.objects.values_list("agent_id", flat=True)
+    readable = everybody if by.agent_ids is None else by.agent_ids
+    others = [actor_id(each) for each in readable if each != tenant.agent_id]
     if not others:
         return own
     shared = Q(scope_level=ScopeLevel.UNIVERSAL)
