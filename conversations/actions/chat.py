@@ -22,7 +22,7 @@ from conversations.actions.sessions import open_session
 from conversations.domain.formats import split_system
 from conversations.domain.messages import NewMessage, Role, TurnState
 from conversations.domain.policy import ChatPolicy, ContextPolicy
-from conversations.models import ChatTurn, Session
+from conversations.models import ChatTurn, Message, Session
 from memoryhub.auth.domain import Principal
 from memoryhub.auth.tenancy import Tenant, hold, seen_by
 from memoryhub.db_pool import Stream, limit_concurrency, return_connection, run_in_background, run_in_thread
@@ -31,6 +31,7 @@ from memoryhub.llm.answers import TruncatedAnswer
 from memoryhub.llm.client import complete, llm_provider, stream
 from memoryhub.llm.errors import ProviderError
 from memoryhub.llm.types import ChatMessage, Completion, CompletionRequest, Delta, Operation
+from memoryhub.tenancy.domain import Trust
 from memoryhub.tenancy.models import Actor
 from memoryhub.tenancy.policies import effective_policy
 
@@ -311,7 +312,12 @@ def _request(
 def store_answer(
     *, turn: ChatTurn, completion: Completion, by: Principal, now: datetime, truncated: bool = False
 ) -> ChatTurn:
-    """Store an answer at the end of the session, marked if it was cut. Raises TurnSuperseded, UnknownRow."""
+    """Store an answer at the end of the session, marked if it was cut. Raises TurnSuperseded, UnknownRow.
+
+    It is no more trusted than the messages of its session, which it may repeat.
+    """
+    said = Message.objects.of([turn.actor_id]).filter(session_id=turn.session_id)
+    by = replace(by, is_trusted=by.is_trusted and not said.filter(trust=Trust.UNTRUSTED).exists())
     mark = {"truncated": True} if truncated else {}
     sessions = Session.objects.select_related("actor__agent")
     stored = add_messages(

@@ -135,12 +135,18 @@ class ApiView(APIView):
         return list(_for_showing(serializer).to_representation(rows))
 
     def page(
-        self, rows: QuerySet[Row], serializer: type[BaseSerializer], *, ordering: tuple[str, ...]
+        self,
+        rows: QuerySet[Row],
+        serializer: type[BaseSerializer],
+        *,
+        ordering: tuple[str, ...],
+        shown: Callable[[Any], Any] | None = None,
     ) -> Response:
+        """Return one page of rows, as the serializer or `shown` writes them."""
         paginator = ByCursor()
         paginator.ordering = ordering
         page = paginator.paginate_queryset(rows, self.request, view=self)
-        return paginator.get_paginated_response(serializer(page, many=True).data)
+        return paginator.get_paginated_response(shown(page) if shown else serializer(page, many=True).data)
 
 
 IDEMPOTENCY_KEY = OpenApiParameter(

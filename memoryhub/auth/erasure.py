@@ -20,7 +20,7 @@ from django.db.models.functions import Cast
 from django.utils.translation import gettext_lazy as _
 
 from memoryhub.auth import audit
-from memoryhub.auth.domain import Principal, PrincipalKind
+from memoryhub.auth.domain import Forbidden, Principal, PrincipalKind
 from memoryhub.auth.models import ApiKey, AuditEntry
 from memoryhub.auth.tenancy import UnknownRow
 from memoryhub.errors import DomainError
@@ -52,10 +52,12 @@ def erase_user(*, agent_id: str, user_id: str, by: Principal, now: datetime) -> 
 
     Audit entries stay, without the user's id, ids of their rows and reason; the erasure's own entry
     has agent, counts and time. Raises OwnerCannotBeErased, NobodyToErase, UnknownRow where there is
-    no such user, Forbidden where the key may not touch the agent.
+    no such user, Forbidden where the key may not touch the agent, or is untrusted.
     """
     by.check_agent(agent_id)
     by.check_user(user_id)
+    if not by.is_trusted:
+        raise Forbidden(_("An untrusted key may not erase users."))
     if not user_id:
         raise NobodyToErase(_("Name the user to erase."))
     if Agent.objects.filter(agent_id=agent_id, fixed_user_id=user_id).exists():

@@ -2,6 +2,7 @@
 
 import json
 import re
+import unicodedata
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import tzinfo
@@ -165,6 +166,10 @@ def _plain(value: Any) -> Any:
     return dict(value) if isinstance(value, Mapping) else value
 
 
+def _folded(channel: str) -> str:
+    return unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", channel).casefold()).strip()
+
+
 @dataclass(frozen=True)
 class TrustPolicy(Policy):
     """Sources that need a curator's approval (SPEC M10)."""
@@ -177,8 +182,12 @@ class TrustPolicy(Policy):
 
     def trust(self, *, channel: str, source_is_trusted: bool) -> Trust:
         """Return the trust of a text from `channel`, written through a key that is trusted or not."""
-        believed = source_is_trusted and channel not in self.untrusted_channels
+        believed = source_is_trusted and not self.doubts(channel)
         return Trust.TRUSTED if believed else Trust.UNTRUSTED
+
+    def doubts(self, channel: str) -> bool:
+        """Return whether a channel is untrusted in any case and compatibility form of its name."""
+        return _folded(channel) in map(_folded, self.untrusted_channels)
 
 
 @dataclass(frozen=True)

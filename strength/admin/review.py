@@ -392,9 +392,8 @@ def about_item(request: HttpRequest, item: Item, text: str | None) -> dict[str, 
 
 
 def _reasons(memory: Memory, sources: list[MemorySource], policy: TrustPolicy) -> list[Any]:
-    untrusted = {*policy.untrusted_channels}
-    has_untrusted_source = memory.channel in untrusted or any(
-        each.trust == Trust.UNTRUSTED or each.channel in untrusted for each in sources
+    has_untrusted_source = policy.doubts(memory.channel) or any(
+        each.trust == Trust.UNTRUSTED or policy.doubts(each.channel) for each in sources
     )
     reasons = pending_reasons(
         is_trusted=memory.trust == Trust.TRUSTED,

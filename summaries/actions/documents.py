@@ -39,6 +39,7 @@ from summaries.domain.documents import (
     description_in,
     entry_line,
     line_digest,
+    with_pending_lines,
     without_lines,
 )
 from summaries.domain.policy import CompactionPolicy
@@ -56,6 +57,9 @@ EVENT_KINDS: Final[Mapping[DocumentKind, EventKind]] = {
     DocumentKind.RESTORE: EventKind.RESTORE,
     DocumentKind.SYNC: EventKind.SYNC,
 }
+
+VOUCHED_FOR: Final = (DocumentKind.EDIT, DocumentKind.SYNC)
+"""Kinds of texts that a trusted writer made; the others repeat lines that were there."""
 
 TRUST_VERBS: Final = {Trust.TRUSTED: "believe", Trust.UNTRUSTED: "doubt"}
 
@@ -136,10 +140,12 @@ def put_document(
     now: datetime,
     expected_version: int | None = None,
     is_new: bool = False,
+    keeps_pending: bool = False,
 ) -> Document:
     """Write a document by its name, creating it if necessary. Raises as `write_document`, and BadDocumentName.
 
-    With `is_new` it must not exist yet; raises DocumentExists where it does.
+    With `is_new` it must not exist yet; raises DocumentExists where it does. With `keeps_pending` the untrusted lines,
+    which the writer was not shown, stay at the end.
     """
     check_trusted(by)
     check_document_name(name)
@@ -148,6 +154,8 @@ def put_document(
     _check_version(document, expected_version)
     if document is not None and is_new:
         raise DocumentExists(document.version)
+    if document is not None and keeps_pending:
+        text = with_pending_lines(text, document.text, pending_digests(document))
     kind = kind if document is not None else DocumentKind.CREATE
     return _write(project, document, name, text, kind, by, reason, now)
 
@@ -247,6 +255,12 @@ def trusted_texts(documents: list[Document]) -> dict[UUID, str]:
     return {each.pk: without_lines(each.text, untrusted.get(each.pk, set())) for each in documents}
 
 
+def pending_digests(document: Document) -> set[bytes]:
+    """Return the digests of a document's untrusted entries, also of lines that only a former text holds."""
+    entries = DocumentEntry.objects.filter(actor_id=document.actor_id, document=document)
+    return untrusted_digests(entries).get(document.pk, set())
+
+
 def untrusted_digests(entries: QuerySet[DocumentEntry]) -> dict[UUID, set[bytes]]:
     """Return the digests of the untrusted ones of these entries by document."""
     digests: dict[UUID, set[bytes]] = {}
@@ -305,6 +319,8 @@ def _write(
     if document is None:
         document = first_text(project=project, name=name, text=text, by=by, reason=reason, now=now)
     else:
+        if kind in VOUCHED_FOR:
+            _vouch_for_new_lines(document, text)
         replace_text(document, text, kind=kind, by=by, reason=reason, now=now)
     description = description_in(text) if name == MEMORY else ""
     if description and description != project.description:
@@ -318,6 +334,16 @@ def _write(
     enqueue_compaction_if_due(project=project, document=document, now=now)
     document.project = project
     return document
+
+
+def _vouch_for_new_lines(document: Document, text: str) -> None:
+    """Trust entries whose line a trusted writer adds; else an untrusted key could hide words before they come."""
+    pending = pending_digests(document)
+    if pending:
+        former = {line_digest(line) for line in document.text.splitlines()}
+        new = pending & {line_digest(line) for line in text.splitlines()} - former
+        entries = DocumentEntry.objects.filter(actor_id=document.actor_id, document=document)
+        entries.filter(text_digest__in=new).update(trust=Trust.TRUSTED)
 
 
 def enqueue_compaction_if_due(*, project: Project, document: Document, now: datetime) -> None:

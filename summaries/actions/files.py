@@ -38,8 +38,6 @@ from summaries.domain.documents import (
     DocumentKind,
     check_document_name,
     description_in,
-    line_digest,
-    without_lines,
 )
 from summaries.domain.files import (
     BACKUP,
@@ -53,7 +51,6 @@ from summaries.domain.files import (
     export_status,
     manifest_of,
     sync_status,
-    with_untrusted_lines,
 )
 from summaries.domain.projects import BadProjectName, EventKind, check_name, one_line
 from summaries.models import Document, Project
@@ -309,11 +306,8 @@ def _take(
         project = locked_project(project)
         if Document.objects.of(project.actor_id).filter(project=project, name=place.name).exists():
             raise VersionMismatch(1)
-    if document is not None:
-        exported = {line_digest(line) for line in trusted_text(document).splitlines()}
-        text = with_untrusted_lines(text, without_lines(document.text, exported))
     return put_document(
         project=project, name=place.name, text=text,
         kind=DocumentKind.SYNC, by=syncing.by, now=syncing.now,
-        expected_version=document.version if document else None,
+        expected_version=document.version if document else None, keeps_pending=True,
     )  # fmt: skip

@@ -35,6 +35,14 @@ class EventListQuery(TenantQuery):
     kind = OneOf(choices=[each.value for each in EventKind], required=False)
 
 
+class DocumentQuery(TenantQuery):
+    """Owner of a document, and whether its text is meant with the entries that wait for approval."""
+
+    pending = serializers.BooleanField(
+        required=False, default=False, help_text="The text holds the entries that wait for approval, too."
+    )
+
+
 class DailyQuery(TenantQuery):
     """Days and project of daily sums."""
 
@@ -85,11 +93,15 @@ class ProjectWithDocumentsOut(ProjectOut):
 
 
 class DocumentOut(serializers.ModelSerializer):
-    """A document; `token_count` is by o200k."""
+    """A document; `token_count` is by o200k, with the `pending_entries` that wait for approval."""
+
+    pending_entries = serializers.IntegerField()
 
     class Meta:
         model = Document
-        fields = ("id", "name", "text", "version", "token_count", "created_at", "updated_at")
+        fields = (
+            "id", "name", "text", "version", "token_count", "pending_entries", "created_at", "updated_at",
+        )  # fmt: skip
 
 
 class AppendedOut(DocumentOut):

@@ -1,5 +1,7 @@
 """REST views of projects, their documents, the routing of messages to them, and their events."""
 
+from collections.abc import Iterable
+from functools import partial
 from typing import Any
 
 from django.http import HttpResponse
@@ -27,6 +29,7 @@ from summaries.actions.documents import (
     backups_of,
     find_document,
     is_pending,
+    pending_digests,
     put_document,
     read_document,
     restore_document,
@@ -50,6 +53,7 @@ from summaries.api.project_serializers import (
     DaysOut,
     DocumentIn,
     DocumentOut,
+    DocumentQuery,
     DocumentRestoreIn,
     DocumentVersionOut,
     EntryIn,
@@ -64,6 +68,7 @@ from summaries.api.project_serializers import (
     RouteOut,
 )
 from summaries.api.summaries import IF_NONE_MATCH, JobIdOut, unanswered
+from summaries.domain.documents import line_digest, without_lines
 from summaries.models import Document, DocumentEntry, DocumentVersion, Project, ProjectEvent, RoutingDecision
 
 PLAIN = "text/plain"
@@ -88,6 +93,30 @@ class ProjectView(ApiView):
 
     def document(self, project_name: str, document_name: str) -> Document:
         return find_document(project=self.project(project_name), name=document_name)
+
+    @property
+    def shows_pending(self) -> bool:
+        """Return whether the query asks for texts with the entries that wait for approval."""
+        return bool(self.validated(DocumentQuery, self.request.query_params.dict())["pending"])
+
+    def shown_text(self, text: str, pending: set[bytes]) -> str:
+        return text if self.shows_pending else without_lines(text, pending)
+
+    def document_answer(self, document: Document, status_code: int = 200, **more: Any) -> Response:
+        """Return a document with its ETag, without the entries that wait for approval unless these are asked for."""
+        pending = pending_digests(document)
+        document.pending_entries = sum(  # type: ignore[attr-defined]
+            line_digest(line) in pending for line in (document.text.splitlines() if pending else ())
+        )
+        document.text = self.shown_text(document.text, pending)
+        return self.tagged({**DocumentOut(document).data, **more}, document.version, status_code)
+
+    def versions_shown(self, document: Document, versions: Iterable[DocumentVersion]) -> list[Any]:
+        """Return former texts, without what waits for approval unless it is asked for."""
+        pending, versions = pending_digests(document), list(versions)
+        for version in versions:
+            version.text = self.shown_text(version.text, pending)
+        return self.shown(DocumentVersionOut, versions)
 
     @staticmethod
     def tagged(body: Any, version: int, status_code: int = status.HTTP_200_OK) -> Response:
@@ -182,30 +211,36 @@ class OneDocument(ProjectView):
 
     scopes = {"GET": Scope.READ, "PUT": Scope.WRITE}
 
-    @extend_schema(operation_id="document_get", parameters=[TenantQuery], responses=DocumentOut)
+    @extend_schema(operation_id="document_get", parameters=[DocumentQuery], responses=DocumentOut)
     def get(self, request: Request, project_name: str, document_name: str) -> Response:
-        """Return a document, and record that it was read; with If-None-Match, only whether it exists (304)."""
+        """Return a document, and record that it was read; with If-None-Match, only whether it exists (304).
+
+        Its text leaves out the entries that wait for approval, unless `pending` asks for them.
+        """
         if wants_none(request):
             document = self.document(project_name, document_name)
         else:
             document = read_document(project=self.project(project_name), name=document_name, now=self.now)
-        return self.tagged(DocumentOut(document).data, document.version)
+        return self.document_answer(document)
 
     @extend_schema(
         operation_id="document_put",
         request=DocumentIn,
-        parameters=[TenantQuery, IF_MATCH, IF_NONE_MATCH],
+        parameters=[DocumentQuery, IF_MATCH, IF_NONE_MATCH],
         responses=DocumentOut,
     )
     def put(self, request: Request, project_name: str, document_name: str) -> Response:
-        """Replace a document's text; the former text is kept as a version."""
+        """Replace a document's text; the former text is kept as a version.
+
+        Entries that wait for approval stay at its end; with `pending`, the text replaces them too.
+        """
         values = self.validated(DocumentIn)
         document = put_document(
             project=self.project(project_name), name=document_name, text=values["text"], by=self.principal,
             reason=values["reason"], now=self.now, expected_version=expected_version(request),
-            is_new=wants_none(request),
+            is_new=wants_none(request), keeps_pending=not self.shows_pending,
         )  # fmt: skip
-        return self.tagged(DocumentOut(document).data, document.version)
+        return self.document_answer(document)
 
 
 class DocumentVersions(ProjectView):
@@ -215,14 +250,16 @@ class DocumentVersions(ProjectView):
 
     @extend_schema(
         operation_id="document_versions_list",
-        parameters=[TenantQuery, PageQuery],
+        parameters=[DocumentQuery, PageQuery],
         responses=page_of(DocumentVersionOut),
     )
     def get(self, request: Request, project_name: str, document_name: str) -> Response:
         """List a document's former texts, newest first."""
         document = self.document(project_name, document_name)
         rows = DocumentVersion.objects.filter(actor_id=document.actor_id, document=document)
-        return self.page(rows, DocumentVersionOut, ordering=("-number",))
+        return self.page(
+            rows, DocumentVersionOut, ordering=("-number",), shown=partial(self.versions_shown, document)
+        )
 
 
 class DocumentBackups(ProjectView):
@@ -231,12 +268,15 @@ class DocumentBackups(ProjectView):
     scopes = {"GET": Scope.READ}
 
     @extend_schema(
-        operation_id="document_backups_list", parameters=[TenantQuery], responses=page_of(DocumentVersionOut)
+        operation_id="document_backups_list",
+        parameters=[DocumentQuery],
+        responses=page_of(DocumentVersionOut),
     )
     def get(self, request: Request, project_name: str, document_name: str) -> Response:
         """Return the last three texts that a compaction replaced, newest first."""
-        backups = backups_of(self.document(project_name, document_name))
-        return Response({"next": None, "previous": None, "results": self.shown(DocumentVersionOut, backups)})
+        document = self.document(project_name, document_name)
+        shown = self.versions_shown(document, backups_of(document))
+        return Response({"next": None, "previous": None, "results": shown})
 
 
 class DocumentRestore(ProjectView):
@@ -257,7 +297,7 @@ class DocumentRestore(ProjectView):
             document=self.document(project_name, document_name), number=values["number"],
             expected_version=expected_version(request), by=self.principal, reason=values["reason"], now=self.now,
         )  # fmt: skip
-        return self.tagged(DocumentOut(document).data, document.version)
+        return self.document_answer(document)
 
 
 class DocumentEntries(ProjectView):
@@ -292,8 +332,8 @@ class DocumentEntries(ProjectView):
             by=self.principal, now=self.now, expected_version=expected_version(request),
         )  # fmt: skip
         pending = is_pending(document=document, text=values["text"], pinned=values["pinned"], at=self.now)
-        body = {**DocumentOut(document).data, "status": PENDING if pending else ACTIVE}
-        return self.tagged(body, document.version, status.HTTP_201_CREATED)
+        state = PENDING if pending else ACTIVE
+        return self.document_answer(document, status.HTTP_201_CREATED, status=state)
 
 
 class Route(ProjectView):

@@ -114,6 +114,15 @@ def without_lines(text: str, digests: Set[bytes]) -> str:
     return "".join(line for line in text.splitlines(keepends=True) if line_digest(line) not in digests)
 
 
+def with_pending_lines(text: str, former: str, pending: Set[bytes]) -> str:
+    """Return a text followed by those pending lines of the former text that it does not hold itself."""
+    held = {line_digest(line) for line in text.splitlines()} if pending else set()
+    for line in former.splitlines() if pending else ():
+        if line_digest(line) in pending - held:
+            text = appended(text, line)
+    return text
+
+
 def best_sections(
     sections: list[str],
     score: Callable[[str], float],

@@ -116,10 +116,3 @@ def sync_status(*, base: str | None, file: str | None, stored: str | None) -> Fi
 
 def backup_name(document: str, at: datetime) -> str:
     return f"{document}{BACKUP}{at.astimezone(UTC):%Y%m%dT%H%M%S%fZ}"
-
-
-def with_untrusted_lines(text: str, untrusted: str) -> str:
-    """Return an edited file's text followed by the document's untrusted lines, which were not exported."""
-    if not untrusted:
-        return text
-    return f"{text}{'' if not text or text.endswith(chr(10)) else chr(10)}{untrusted}"

@@ -344,9 +344,9 @@ class Operations:
 
     @operation
     def document_get(
-        self, project_name: str, document_name: str, **query: Unpack[t.Whose]
+        self, project_name: str, document_name: str, **query: Unpack[t.DocumentGetQuery]
     ) -> Call[t.Document]:
-        """Return a document, and record that it was read; with If-None-Match, only whether it exists (304)."""
+        """Return a document, and record that it was read; with `pending`, with the entries that wait for approval."""
         return _get(path("projects", project_name, "documents", document_name), query, whose="query")
 
     @operation
@@ -359,13 +359,14 @@ class Operations:
         user_id: str | None = None,
         if_match: str | None = None,
         if_none_match: Literal["*"] | None = None,
+        pending: bool = False,
         **fields: Unpack[t.DocumentIn],
     ) -> Call[t.Document]:
-        """Replace a document's text; the former text is kept as a version."""
+        """Replace a document's text, with `pending` also the entries that wait for approval."""
         return Call(
             "PUT",
             path("projects", project_name, "documents", document_name),
-            _whose(agent_id, user_id),
+            {**_whose(agent_id, user_id), **({"pending": "true"} if pending else {})},
             fields,
             tenant="query",
             conditions={"If-Match": if_match, "If-None-Match": if_none_match},
@@ -373,7 +374,7 @@ class Operations:
 
     @listing
     def document_backups_list(
-        self, project_name: str, document_name: str, **query: Unpack[t.Whose]
+        self, project_name: str, document_name: str, **query: Unpack[t.DocumentBackupsListQuery]
     ) -> Call[t.DocumentVersion]:
         """Return the last three texts that a compaction replaced, newest first."""
         return _get(

@@ -108,6 +108,7 @@ class Appended(TypedDict):
     text: NotRequired[str]
     version: NotRequired[int]
     token_count: NotRequired[int]
+    pending_entries: int
     created_at: str
     updated_at: str
     status: EntryStatus
@@ -288,13 +289,14 @@ class DocumentIn(TypedDict, total=False):
 
 
 class Document(TypedDict):
-    """A document; `token_count` is by o200k."""
+    """A document; `token_count` is by o200k, with the `pending_entries` that wait for approval."""
 
     id: str
     name: str
     text: NotRequired[str]
     version: NotRequired[int]
     token_count: NotRequired[int]
+    pending_entries: int
     created_at: str
     updated_at: str
     etag: NotRequired[str]
@@ -1199,12 +1201,25 @@ class ProjectsListQuery(Whose, total=False):
     limit: int
 
 
+class DocumentGetQuery(Whose, total=False):
+    pending: bool
+
+
+class DocumentPutQuery(Whose, total=False):
+    pending: bool
+
+
+class DocumentBackupsListQuery(Whose, total=False):
+    pending: bool
+
+
 class DocumentEntriesListQuery(Whose, total=False):
     limit: int
 
 
 class DocumentVersionsListQuery(Whose, total=False):
     limit: int
+    pending: bool
 
 
 class ProjectEventsListQuery(Whose, total=False):

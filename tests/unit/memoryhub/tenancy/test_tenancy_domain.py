@@ -119,6 +119,9 @@ def test_policy_names_values_outside_their_recommended_range() -> None:
         ("slack", True, Trust.UNTRUSTED),
         ("web", False, Trust.UNTRUSTED),
         ("slack", False, Trust.UNTRUSTED),
+        ("Slack", True, Trust.UNTRUSTED),
+        ("ＳＬＡＣＫ ", True, Trust.UNTRUSTED),
+        ("slack2", True, Trust.TRUSTED),
     ],
 )
 def test_trust_needs_a_trusted_channel_and_a_trusted_key(channel: str, believed: bool, trust: Trust) -> None:

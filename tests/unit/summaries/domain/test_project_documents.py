@@ -11,6 +11,7 @@ from summaries.domain.documents import (
     best_sections,
     entry_line,
     line_digest,
+    with_pending_lines,
     without_lines,
 )
 
@@ -72,3 +73,18 @@ def test_section_that_is_too_long_leaves_room_for_others() -> None:
 def test_nothing_that_answers_is_nothing() -> None:
     assert best_sections(["1"], scored, floor=2, most_tokens=9, count=len) == ([], 0.0)
     assert best_sections([], scored, floor=2, most_tokens=9, count=len) == ([], 0.0)
+
+
+@pytest.mark.parametrize(
+    ("text", "former", "whole"),
+    [
+        ("a\n", "a\n", "a\n"),
+        ("a\n", "- h\nb\n", "a\n- h\n"),
+        ("a", "- h\n", "a\n- h\n"),
+        ("", "- h\n", "- h\n"),
+        ("* h\nb\n", "- h\n", "* h\nb\n"),
+    ],
+)
+def test_pending_lines_stay_behind_an_edited_text(text: str, former: str, whole: str) -> None:
+    assert with_pending_lines(text, former, {line_digest("h")}) == whole
+    assert with_pending_lines(text, former, set()) == text

@@ -14,7 +14,6 @@ from summaries.domain.files import (
     export_status,
     manifest_of,
     sync_status,
-    with_untrusted_lines,
 )
 
 
@@ -81,14 +80,6 @@ def test_a_damaged_manifest_is_refused(text: str) -> None:
 def test_backups_are_named_by_their_moment() -> None:
     name = backup_name("MEMORY.md", datetime(2026, 3, 1, 9, 30, 5, 120, tzinfo=UTC))
     assert name == "MEMORY.md.bak.20260301T093005000120Z"
-
-
-@pytest.mark.parametrize(
-    ("text", "hidden", "whole"),
-    [("a\n", "", "a\n"), ("a\n", "- h\n", "a\n- h\n"), ("a", "- h\n", "a\n- h\n"), ("", "- h\n", "- h\n")],
-)
-def test_hidden_lines_stay_behind_an_edited_text(text: str, hidden: str, whole: str) -> None:
-    assert with_untrusted_lines(text, hidden) == whole
 
 
 def test_digests_tell_texts_apart() -> None:
