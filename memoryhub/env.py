@@ -50,6 +50,7 @@ class Environment:
     pool_max: int
     workers: int
     max_body_bytes: int
+    min_free_mb: int
     throttle_per_minute: int
     receipt_days: int
     log_format: str
@@ -101,6 +102,7 @@ def read_environment(variables: Mapping[str, str] | None = None) -> Environment:
         max_body_bytes=_integer(
             source, "MEMORYHUB_MAX_BODY_BYTES", 10_000_000, low=10_000, high=1_000_000_000
         ),
+        min_free_mb=_integer(source, "MEMORYHUB_MIN_FREE_MB", 200, low=0, high=10_000_000),
         throttle_per_minute=_integer(source, "MEMORYHUB_THROTTLE_PER_MINUTE", 6000, low=1, high=10_000_000),
         receipt_days=_integer(source, "MEMORYHUB_RECEIPT_DAYS", 400, low=0, high=36_500),
         log_format=log_format,

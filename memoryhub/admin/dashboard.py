@@ -30,6 +30,7 @@ from memoryhub.jobs.models import Job
 from memoryhub.jobs.status import Mood, jobs_status
 from memoryhub.llm.usage.domain import OK
 from memoryhub.llm.usage.models import LedgerEntry
+from memoryhub.runtime.disk import disk_space
 from memoryhub.search.models import EmbeddingSpace, index_models
 from memoryhub.tenancy.models import Actor, Agent
 
@@ -229,6 +230,31 @@ def _spaces() -> dict[str, Any]:
     }
 
 
+@dataclass(frozen=True)
+class DiskAlarm:
+    """A warning that the disk fills up, with advice."""
+
+    sentence: str
+    advice: str
+
+
+def _disk_alarms() -> list[DiskAlarm]:
+    space = disk_space(settings.ENVIRONMENT)
+    if space is None or not space.is_low:
+        return []
+    words = {"free": space.free_mb, "least": space.min_free_mb}
+    if space.is_full:
+        sentence = gettext(
+            "The disk is full (%(free)d MB free): programs' writes are refused, and jobs wait."
+        )
+    else:
+        sentence = gettext("The disk fills up: %(free)d MB are free. Below %(least)d MB, writes are refused.")
+    advice = gettext(
+        "Make room where the database lies; “manage.py doctor” says where. All goes on by itself then."
+    )
+    return [DiskAlarm(sentence % words, advice)]
+
+
 def first_page(request: HttpRequest, context: dict[str, Any]) -> dict[str, Any]:
     """Add what this person may see to the context (`DASHBOARD_CALLBACK` of unfold)."""
     now, user = clock(), cast(Any, request.user)
@@ -245,7 +271,7 @@ def first_page(request: HttpRequest, context: dict[str, Any]) -> dict[str, Any]:
         ],
         "nothing_to_decide": not any(tile.is_waiting for tile in tiles),
         "happenings": happenings[: -MOST_HAPPENINGS - 1 : -1],
-        "alarms": [tile.alarm for tile in tiles if tile.alarm is not None],
+        "alarms": [*_disk_alarms(), *(tile.alarm for tile in tiles if tile.alarm is not None)],
         "providers": list(_providers(now, with_calls=user.has_perm(may_see(LedgerEntry)))),
         "sees_anything": bool(tiles),
         **_spaces(),

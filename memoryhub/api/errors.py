@@ -13,11 +13,11 @@ from django.db import IntegrityError, InterfaceError, OperationalError
 from drf_standardized_errors.formatter import ExceptionFormatter
 from drf_standardized_errors.handler import ExceptionHandler
 from drf_standardized_errors.types import ErrorResponse
-from psycopg.errors import ForeignKeyViolation
+from psycopg import errors as postgres_errors
 from rest_framework import exceptions
 from rest_framework.response import Response
 
-from memoryhub.api.problems import PROBLEM_JSON, PayloadTooLarge, Problem, Unavailable, problem
+from memoryhub.api.problems import PROBLEM_JSON, DiskFull, PayloadTooLarge, Problem, Unavailable, problem
 from memoryhub.auth.actions import AgentUnknown
 from memoryhub.auth.domain import Forbidden
 from memoryhub.auth.tenancy import UnknownRow
@@ -124,12 +124,14 @@ def problem_for(exc: Exception) -> exceptions.APIException | None:
             return PayloadTooLarge()
         case ObjectDoesNotExist():
             return exceptions.NotFound("It was deleted while you wrote.")
-        case IntegrityError() if isinstance(exc.__cause__, ForeignKeyViolation):
+        case IntegrityError() if isinstance(exc.__cause__, postgres_errors.ForeignKeyViolation):
             return Problem(409, "deleted_meanwhile", "What this belongs to was deleted meanwhile.")
         case OperationalError() | InterfaceError():
             # The code, never the text, which may quote rows: 53100 is a full disk, 53300 too many connections.
             sqlstate = getattr(exc.__cause__, "sqlstate", None)
             log.warning("database unavailable", extra={"error": type(exc).__name__, "sqlstate": sqlstate})
+            if sqlstate == postgres_errors.DiskFull.sqlstate:
+                return DiskFull("The database's disk is full; nothing was written.")
             return Unavailable("database_unavailable", "The database is busy or away; try again shortly.")
         case ProviderError():
             return Unavailable("provider_unavailable", str(exc))

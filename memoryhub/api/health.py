@@ -32,6 +32,7 @@ from memoryhub.llm.types import Operation
 from memoryhub.llm.usage.domain import OK
 from memoryhub.llm.usage.models import LedgerEntry, TokenFactors
 from memoryhub.llm.usage.spending import estimate_errors, paused_agents, spent_in, today_start
+from memoryhub.runtime.disk import disk_space
 from memoryhub.runtime.postgres import explain_outage
 from memoryhub.search.maintenance import count_outdated
 from memoryhub.search.models import ACROSS, SPACED, UNSPACED, EmbeddingSpace
@@ -51,7 +52,8 @@ def healthz(request: HttpRequest) -> HttpResponse:
 def readyz(request: HttpRequest) -> HttpResponse:
     """Report readiness of each component; 503 while a required one is missing.
 
-    An unreachable embedder does not count: searches answer from words. Without workers, jobs are delayed.
+    An unreachable embedder does not count: searches answer from words. Without workers, jobs are delayed. On a full
+    disk reads go on.
     """
     with own_connection():
         verdicts = {name: verdict_of(check) for name, check in CHECKS.items()}
@@ -107,13 +109,21 @@ def _workers() -> Verdict:
     return state.mood is not Mood.DOWN, state.detail
 
 
+def _disk() -> Verdict:
+    space = disk_space(settings.ENVIRONMENT)
+    if space is None:
+        return True, "the database's disk is not ours to see"
+    return not space.is_full, space.detail
+
+
 CHECKS: dict[str, Callable[[], Verdict]] = {
     "database": _database,
     "migrations": _migrations,
     "embedder": _embedder,
     "workers": _workers,
+    "disk": _disk,
 }
-MAY_BE_AWAY = frozenset({"embedder", "workers"})
+MAY_BE_AWAY = frozenset({"embedder", "workers", "disk"})
 
 OLDEST_POSTGRESQL = 16
 OLDEST_PGVECTOR = (0, 8)
@@ -164,6 +174,13 @@ def server() -> Iterator[Finding]:
     version = tuple(int(part) for part in row[0].split(".")[:2]) if row else (0, 0)
     detail = f"version {row[0] if row else 'none'}; {'.'.join(map(str, OLDEST_PGVECTOR))} or newer is needed"
     yield Finding(Level.FINE if version >= OLDEST_PGVECTOR else Level.BROKEN, "pgvector", detail)
+
+
+def disk() -> Iterator[Finding]:
+    """Check that the database has room to grow."""
+    if (space := disk_space(settings.ENVIRONMENT)) is not None:
+        level = Level.BROKEN if space.is_full else Level.WARNING if space.is_low else Level.FINE
+        yield Finding(level, "disk", f"{space.path}: {space.detail}")
 
 
 def workers() -> Iterator[Finding]:
@@ -324,6 +341,6 @@ def policies() -> Iterator[Finding]:
 
 Diagnosis = Callable[[], Iterator[Finding]]
 DIAGNOSES: Final[list[Diagnosis]] = [
-    server, workers, embeddings, language_model, words, tokens, spending, access, policies,
+    server, disk, workers, embeddings, language_model, words, tokens, spending, access, policies,
 ]  # fmt: skip
 """What `manage.py doctor` runs; apps add theirs when they are ready."""

@@ -30,6 +30,15 @@ class PayloadTooLarge(Problem):
         )  # fmt: skip
 
 
+class DiskFull(Problem):
+    """507: the database's disk is full, or nearly; reads go on."""
+
+    wait = 30
+
+    def __init__(self, detail: str) -> None:
+        super().__init__(status.HTTP_507_INSUFFICIENT_STORAGE, "disk_full", detail)
+
+
 class Unavailable(Problem):
     """503 with `Retry-After`: a required component is temporarily unavailable."""
 

@@ -7,6 +7,7 @@ from functools import cache
 from typing import Any, ClassVar, TypeVar
 from uuid import UUID
 
+from django.conf import settings
 from django.db.models import Model, QuerySet
 from django.http import HttpRequest
 from drf_spectacular.extensions import OpenApiAuthenticationExtension
@@ -22,9 +23,10 @@ from rest_framework.views import APIView
 
 from memoryhub.api.idempotency import LONGEST_KEY, answer_once
 from memoryhub.api.pagination import ByCursor
-from memoryhub.api.problems import Problem
+from memoryhub.api.problems import DiskFull, Problem
 from memoryhub.auth.domain import Principal, Scope
 from memoryhub.auth.tenancy import Tenant, actor_for_writing, resolve, tenant_for_reading
+from memoryhub.runtime.disk import disk_space
 from memoryhub.tenancy.models import Actor
 
 IF_MATCH = OpenApiParameter(
@@ -93,6 +95,15 @@ class ApiView(APIView):
                 act=lambda: post(request, *args, **kwargs),
                 actor_id=lambda: self.actor_id,
             )
+
+    def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
+        """Let in whom the base class does, but no writes while the disk is nearly full; deleting goes on."""
+        super().initial(request, *args, **kwargs)
+        method = str(request.method)
+        if method in ("POST", "PUT", "PATCH") and self.scopes.get(method) is not Scope.READ:
+            space = disk_space(settings.ENVIRONMENT)
+            if space is not None and space.is_full:
+                raise DiskFull(f"{space.detail}. Reads go on.")
 
     def finalize_response(self, request: Request, response: Any, *args: Any, **kwargs: Any) -> Any:
         """Answer 304 without a body for a read with `If-None-Match: *` of an existing row."""

@@ -6,6 +6,7 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Final
 
+from django.conf import settings
 from django.db import Error
 from django.db.models import Count, Min
 from django.utils import timezone
@@ -15,6 +16,7 @@ from prometheus_client.registry import Collector
 
 from memoryhub.jobs.domain import State
 from memoryhub.jobs.models import Job, Worker
+from memoryhub.runtime.disk import disk_space
 
 SEEN_WITHIN: Final = timedelta(seconds=30)
 """A worker says every five seconds that it lives."""
@@ -88,7 +90,10 @@ def _families(now: datetime | None) -> Iterator[GaugeMetricFamily]:
     jobs = GaugeMetricFamily("memoryhub_jobs", "Jobs by state, those done left out.", labels=["state"])
     wait = GaugeMetricFamily("memoryhub_job_wait_seconds", "For how long the oldest due job has waited.")
     workers = GaugeMetricFamily("memoryhub_workers", "Workers that were seen just now.")
-    # The one figure that an outage leaves: no comparison holds of the others, which are not there then.
+    disk = GaugeMetricFamily("memoryhub_disk_free_bytes", "Free space where the embedded database lies.")
+    if (space := disk_space(settings.ENVIRONMENT)) is not None:
+        disk.add_metric([], space.free_mb << 20)
+    # What an outage leaves beside the disk: no comparison holds of the others, which are not there then.
     up = GaugeMetricFamily("memoryhub_database_up", "Whether the database answers.", value=state is not None)
     if state is not None:
         for each in State:
@@ -96,7 +101,7 @@ def _families(now: datetime | None) -> Iterator[GaugeMetricFamily]:
                 jobs.add_metric([each.value], state.jobs.get(each, 0))
         wait.add_metric([], state.waited.total_seconds())
         workers.add_metric([], state.workers)
-    yield from (jobs, wait, workers, up)
+    yield from (jobs, wait, workers, disk, up)
 
 
 class DatabaseCollector(Collector):

@@ -21,6 +21,7 @@ from multiprocessing.queues import SimpleQueue
 from typing import Any, Final, NoReturn, TypeVar
 from uuid import UUID
 
+from django.conf import settings
 from django.db import Error, close_old_connections, connection, connections
 from django_q.brokers import Broker
 from django_q.cluster import Sentinel, get_mp_context
@@ -33,6 +34,7 @@ from memoryhub.jobs.context import query
 from memoryhub.jobs.models import Worker
 from memoryhub.jobs.queue import fire_due, offer
 from memoryhub.jobs.registry import KINDS
+from memoryhub.runtime.disk import disk_space
 from memoryhub.runtime.processes import Wakeups, die_with_parent
 
 log = logging.getLogger(__name__)
@@ -76,6 +78,10 @@ class JobBroker(Broker):
         raise TypeError("Background work is enqueued with memoryhub.jobs.queue.enqueue, not with async_task.")
 
     def dequeue(self, count: int = 1) -> list[dict[str, Any]]:
+        """Return due jobs, none while the disk is nearly full."""
+        space = disk_space(settings.ENVIRONMENT)
+        if space is not None and space.is_full:
+            return []
         return [
             {
                 "id": str(each.job_id),

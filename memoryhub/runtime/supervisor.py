@@ -34,6 +34,9 @@ HEARTBEAT = "MEMORYHUB_HEARTBEAT"  # names the descriptor into which a program w
 SILENT_SECONDS = 20
 SILENT_START_SECONDS = 60
 STOP_SECONDS = 90
+POSTGRES_PAUSE_SECONDS = (
+    5.0  # on a full disk it fails again and again until there is room; nobody waits long then
+)
 HEALTHY_AFTER_SECONDS = 30
 HOPELESS_STARTS = 3  # a web server that never answered and died so often will not get better
 EVERY_INTERFACE = {"0.0.0.0": "127.0.0.1", "::": "::1", "": "127.0.0.1"}  # noqa: S104 - we bind nothing here
@@ -304,7 +307,7 @@ class Supervisor:
             self._step("-m", "memoryhub.runtime.postgres", "start")
         except SupervisorError as failure:
             self.postgres_failures += 1
-            delay = restart_delay_seconds(self.postgres_failures)
+            delay = restart_delay_seconds(self.postgres_failures, POSTGRES_PAUSE_SECONDS)
             self.say(f"{failure} Again in {delay:g} s.")
             ends_at = time.monotonic() + delay
             while (left := ends_at - time.monotonic()) > 0:

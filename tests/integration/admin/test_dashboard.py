@@ -1,7 +1,9 @@
 """The first page: what is to be decided comes first, each sees what he may, and all of it is cheap."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
@@ -16,6 +18,7 @@ from memoryhub.auth.models import AuditEntry
 from memoryhub.auth.roles import CURATOR
 from memoryhub.jobs.models import Job, Worker
 from memoryhub.llm.usage.models import LedgerEntry
+from memoryhub.runtime.disk import disk_space
 from memoryhub.search.models import EmbeddingSpace
 from strength.domain.memories import Source
 from strength.models import Memory, MemoryIndex, Merge
@@ -193,3 +196,16 @@ def test_the_first_page_shows_names_as_text(boss: Client, hub: Hub) -> None:
     )  # fmt: skip
     assert "<script>alert" not in page(boss).content.decode()
     assert "<script>alert" not in boss.get(list_of(AuditEntry)).content.decode()
+
+
+def test_a_disk_that_fills_up_is_said_above_all_and_a_full_one_too(
+    boss: Client, hub: Hub, settings: Any, tmp_path: Path
+) -> None:
+    settings.ENVIRONMENT = replace(settings.ENVIRONMENT, database_url=None, data_dir=tmp_path, min_free_mb=1)
+    (tmp_path / "postgres").mkdir()
+    assert "disk" not in "".join(alarm.sentence for alarm in page(boss).context["alarms"])
+    space = disk_space(settings.ENVIRONMENT)
+    assert space is not None
+    for least, said in ((space.free_mb // 2, "The disk fills up"), (10_000_000, "The disk is full")):
+        settings.ENVIRONMENT = replace(settings.ENVIRONMENT, min_free_mb=least)
+        assert said in page(boss).content.decode()

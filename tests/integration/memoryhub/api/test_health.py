@@ -32,7 +32,7 @@ def test_readyz_tells_each_part(db: None) -> None:
     answer = Client().get("/readyz")
     assert answer.status_code == 200
     assert answer.json()["status"] == "ready"
-    assert set(answer.json()["checks"]) == {"database", "migrations", "embedder", "workers"}
+    assert set(answer.json()["checks"]) == {"database", "migrations", "embedder", "workers", "disk"}
 
 
 def test_readyz_says_503_where_migrations_wait(db: None) -> None:
