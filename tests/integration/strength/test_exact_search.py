@@ -9,6 +9,7 @@ from uuid import UUID
 
 import numpy as np
 import pytest
+from django.db import connection
 from numpy.typing import NDArray
 from pgvector import HalfVector
 from rest_framework.test import APIClient
@@ -80,6 +81,8 @@ def fill(count: int, seed: int = 7) -> Library:
         )
         for row, vector in zip(rows, vectors, strict=True)
     )
+    with connection.cursor() as cursor:  # else plans are for the few rows of the test before
+        cursor.execute("ANALYZE strength_memory, strength_memorynumbers, strength_memoryindex")
     MemoryIndex.mend()
     return Library(rows, stored_vectors(rows), strengths, space)
 
