@@ -11,6 +11,8 @@ from django.db.models import QuerySet
 from django.utils.text import format_lazy
 from django.utils.translation import gettext_lazy as _
 
+from conversations.actions.context import forget_source
+from memoryhub.api.idempotency import forget_answers
 from memoryhub.auth import audit
 from memoryhub.auth.actions import VersionMismatch
 from memoryhub.auth.domain import Principal
@@ -417,6 +419,26 @@ def remove_empty_document(*, document: Document, by: Principal, reason: str = ""
             _("Something was written into this document meanwhile; it can be emptied, not removed.")
         )
     audit.record(by=by, verb="delete", row=locked, actor=project.actor, reason=reason, now=now)
+    locked.delete()
+
+
+@transaction.atomic
+def delete_document(
+    *, document: Document, expected_version: int | None = None, by: Principal, reason: str = "", now: datetime
+) -> None:
+    """Delete a document with its versions; its text is removed from receipts as well.
+
+    Raises UnknownRow, VersionMismatch, Forbidden.
+    """
+    check_trusted(by)
+    project, locked = _locked_with_project(document, expected_version)
+    forget_source(source_id=locked.pk)
+    forget_answers(actor=project.actor, row_id=locked.pk)
+    audit.record(by=by, verb="delete", row=locked, actor=project.actor, reason=reason, now=now)
+    note_event(
+        actor=project.actor, project=project, kind=EventKind.DELETE, outcome="deleted",
+        details={"document_id": str(locked.pk)}, now=now,
+    )  # fmt: skip
     locked.delete()
 
 

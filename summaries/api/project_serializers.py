@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
 from conversations.api.serializers import LONGEST_TEXT, ChannelField
@@ -17,7 +18,7 @@ from memoryhub.api.fields import (
     TextField,
 )
 from summaries.actions.projects import MOST_DAYS
-from summaries.domain.documents import LONGEST_DOCUMENT, LONGEST_ENTRY
+from summaries.domain.documents import LONGEST_DOCUMENT, LONGEST_ENTRY, title_of
 from summaries.domain.projects import LONGEST_DESCRIPTION, EventKind
 from summaries.models import Document, DocumentEntry, DocumentVersion, Project, ProjectEvent, RoutingDecision
 
@@ -73,11 +74,20 @@ class ProjectOut(OwnedOut, serializers.ModelSerializer):
 
 
 class DocumentHeadOut(serializers.ModelSerializer):
-    """A document without its text."""
+    """A document without its text: `title` is its first line where that is a heading, `size` its bytes in UTF-8."""
+
+    title = serializers.SerializerMethodField()
+    size = serializers.SerializerMethodField()
 
     class Meta:
         model = Document
-        fields = ("name", "version", "token_count", "created_at", "updated_at")
+        fields = ("name", "title", "size", "version", "token_count", "created_at", "updated_at")
+
+    def get_title(self, document: Document) -> str:
+        return title_of(document.text)
+
+    def get_size(self, document: Document) -> int:
+        return len(document.text.encode())
 
 
 class ProjectWithDocumentsOut(ProjectOut):
@@ -88,6 +98,7 @@ class ProjectWithDocumentsOut(ProjectOut):
     class Meta(ProjectOut.Meta):
         fields = (*ProjectOut.Meta.fields, "documents")  # type: ignore[assignment]
 
+    @extend_schema_field(DocumentHeadOut(many=True))
     def get_documents(self, project: Project) -> list[dict[str, Any]]:
         return list(DocumentHeadOut(self.context["documents"], many=True).data)
 

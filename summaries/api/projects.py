@@ -27,6 +27,7 @@ from summaries.actions.compaction import enqueue_compaction
 from summaries.actions.documents import (
     append_entry,
     backups_of,
+    delete_document,
     find_document,
     is_pending,
     pending_digests,
@@ -207,9 +208,9 @@ class Catalog(ProjectView):
 
 
 class OneDocument(ProjectView):
-    """Read and write a document."""
+    """Read, write and delete a document."""
 
-    scopes = {"GET": Scope.READ, "PUT": Scope.WRITE}
+    scopes = {"GET": Scope.READ, "PUT": Scope.WRITE, "DELETE": Scope.WRITE}
 
     @extend_schema(operation_id="document_get", parameters=[DocumentQuery], responses=DocumentOut)
     def get(self, request: Request, project_name: str, document_name: str) -> Response:
@@ -241,6 +242,15 @@ class OneDocument(ProjectView):
             is_new=wants_none(request), keeps_pending=not self.shows_pending,
         )  # fmt: skip
         return self.document_answer(document)
+
+    @extend_schema(operation_id="document_delete", parameters=[TenantQuery, IF_MATCH], responses={204: None})
+    def delete(self, request: Request, project_name: str, document_name: str) -> Response:
+        """Delete a document with its versions; its text is removed from receipts."""
+        delete_document(
+            document=self.document(project_name, document_name), expected_version=expected_version(request),
+            by=self.principal, now=self.now,
+        )  # fmt: skip
+        return Response(status=status.HTTP_204_NO_CONTENT)
 
 
 class DocumentVersions(ProjectView):

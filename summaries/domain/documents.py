@@ -71,6 +71,12 @@ def described(name: str, description: str) -> str:
     return f"# {name}\n\n{quote}"
 
 
+def title_of(text: str) -> str:
+    """Return the first line of a text where it is a heading of the first level, else ""."""
+    line, _, _ = text.partition("\n")
+    return line.removeprefix("# ").strip() if line.startswith("# ") else ""
+
+
 def with_description(memory: str, name: str, description: str) -> str:
     """Return MEMORY.md with another description in its first block quote, which is added where it has none."""
     lines = memory.splitlines(keepends=True)

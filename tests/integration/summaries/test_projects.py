@@ -18,6 +18,7 @@ from memoryhub.tenancy.domain import Trust
 from summaries.actions.documents import (
     append_entry,
     backups_of,
+    delete_document,
     put_document,
     restore_document,
     set_entry_trust,
@@ -85,6 +86,28 @@ def test_name_that_cannot_be_used_is_answered_with_one_that_can(client: APIClien
     assert refused.json()["code"] == "invalid_project_name"
     proposed = refused.json()["proposed_name"]
     assert client.post(f"{API}/projects", {**WHO, "name": proposed}).status_code == 201
+
+
+def test_document_is_listed_with_its_title_and_deleted_with_its_versions(client: APIClient) -> None:
+    client.post(f"{API}/projects", {**WHO, "name": "tea-shop"})
+    at = f"{API}/projects/tea-shop/documents/detail-teas.md{ASKED}"
+    client.put(at, {"text": "# The teas of 宇治 \n\nGreen.\n"})
+    asked = client.post(f"{API}/context", {**WHO, "message": "Which teas are green?", "project": "tea-shop"})
+    listed = client.get(f"{API}/projects/tea-shop{ASKED}").json()["documents"][-1]
+    assert (listed["name"], listed["title"], listed["size"]) == ("detail-teas.md", "The teas of 宇治", 30)
+    receipt = f"{API}/receipts/{asked.json()['receipt_id']}"
+    assert "Green." in str(client.get(receipt).json())
+    stale = client.delete(at, headers={"If-Match": '"2"'})
+    assert stale.status_code == 412
+    assert client.delete(at, headers={"If-Match": '"1"'}).status_code == 204
+    assert (client.get(at).status_code, client.delete(at).status_code) == (404, 404)
+    assert [each["name"] for each in client.get(f"{API}/projects/tea-shop{ASKED}").json()["documents"]] == [
+        "MEMORY.md"
+    ]
+    assert "Green." not in str(client.get(receipt).json())
+    event = ProjectEvent.objects.get(kind=EventKind.DELETE)
+    assert (event.project_name, event.outcome) == ("tea-shop", "deleted")
+    assert AuditEntry.objects.filter(object_kind="document", verb="delete").count() == 1
 
 
 def test_name_is_given_once(client: APIClient, project: Project) -> None:
@@ -353,6 +376,7 @@ def test_trusted_hand_makes_a_line_believed(project: Project) -> None:
         lambda project: delete_project(project=project, by=STRANGER, now=NOW),
         lambda project: put_document(project=project, name="pinned.md", text="x", by=STRANGER, now=NOW),
         lambda project: restore_document(document=memory_of(project), number=0, by=STRANGER, now=NOW),
+        lambda project: delete_document(document=memory_of(project), by=STRANGER, now=NOW),
     ],
 )
 def test_untrusted_key_changes_nothing_that_is_believed(

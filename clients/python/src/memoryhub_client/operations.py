@@ -382,6 +382,20 @@ class Operations:
         )
 
     @operation
+    def document_delete(
+        self,
+        project_name: str,
+        document_name: str,
+        *,
+        agent_id: str | None = None,
+        user_id: str | None = None,
+        if_match: str | None = None,
+    ) -> Call[None]:
+        """Delete a document with its versions; its text is removed from receipts."""
+        at = path("projects", project_name, "documents", document_name)
+        return _delete(at, if_match, _whose(agent_id, user_id))
+
+    @operation
     def document_compact(
         self,
         project_name: str,

@@ -281,6 +281,18 @@ class Digest(TypedDict):
     end_time: str
 
 
+class DocumentHead(TypedDict):
+    """A document without its text: `title` is its first line where that is a heading, `size` its bytes in UTF-8."""
+
+    name: str
+    title: str
+    size: int
+    version: NotRequired[int]
+    token_count: NotRequired[int]
+    created_at: str
+    updated_at: str
+
+
 class DocumentIn(TypedDict, total=False):
     """Whole text of a document."""
 
@@ -730,7 +742,7 @@ class ProjectWithDocuments(TypedDict):
     version: NotRequired[int]
     created_at: str
     updated_at: str
-    documents: list[dict[str, Any]]
+    documents: list[DocumentHead]
     etag: NotRequired[str]
 
 

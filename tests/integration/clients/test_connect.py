@@ -1,0 +1,97 @@
+"""The recipes of docs/howto/connect.md run as they are printed."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+from django.conf import settings
+
+from strength.models import Memory
+from summaries.models import Document
+from tests.serving import Web
+
+CHECKOUT = Path(settings.BASE_DIR)
+PAGE = CHECKOUT / "docs" / "howto" / "connect.md"
+README = CHECKOUT / "clients" / "python" / "README.md"
+
+
+def blocks(page: Path, heading: str) -> list[str]:
+    section = re.split(r"^## ", page.read_text("utf-8"), flags=re.MULTILINE)
+    (found,) = (each for each in section if each.startswith(f"{heading}\n"))
+    return re.findall(r"^```python\n(.*?)^```", found, re.MULTILINE | re.DOTALL)
+
+
+def run(code: str, web: Web, key: str, **environment: str) -> str:
+    """Run a recipe as a person would, in a process of its own; return what it prints."""
+    values = {
+        "PATH": os.environ["PATH"], "PYTHONPATH": str(CHECKOUT / "clients" / "python" / "src"), "MEMORYHUB_URL": web.url,
+        "MEMORYHUB_KEY": key, "PYTHONIOENCODING": "utf-8", **environment,
+    }  # fmt: skip
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=values, capture_output=True, text=True, timeout=60
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
+@contextmanager
+def claude(*answers: list[dict[str, Any]]) -> Iterator[str]:
+    """Serve Anthropic's messages with these contents, one after the other."""
+    left = list(answers)
+
+    class Handler(BaseHTTPRequestHandler):
+        def log_message(self, *args: object) -> None:
+            pass
+
+        def do_POST(self) -> None:
+            self.rfile.read(int(self.headers["Content-Length"]))
+            content = left.pop(0)
+            stop = "tool_use" if content[0]["type"] == "tool_use" else "end_turn"
+            message = {
+                "id": "msg_1", "type": "message", "role": "assistant", "model": "fake", "content": content,
+                "stop_reason": stop, "stop_sequence": None, "usage": {"input_tokens": 1, "output_tokens": 1},
+            }  # fmt: skip
+            body = json.dumps(message).encode()
+            self.send_response(200)
+            self.send_header("Content-Type", "application/json")
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}).start()
+        try:
+            yield f"http://127.0.0.1:{server.server_address[1]}"
+        finally:
+            server.shutdown()
+
+
+def test_python_recipe_stores_and_finds(web: Web, key: str) -> None:
+    (recipe,) = blocks(PAGE, "Python")
+    assert run(recipe, web, key) == "Hiroki likes matcha ice cream"
+    assert Memory.objects.get().content == "Hiroki likes matcha ice cream"
+
+
+def test_memory_tool_recipe_writes_a_document(web: Web, key: str) -> None:
+    (recipe,) = blocks(PAGE, "Claude's memory tool")
+    command = {"command": "create", "path": "/memories/likes.md", "file_text": "- matcha ice cream\n"}
+    asked = [{"type": "tool_use", "id": "toolu_1", "name": "memory", "input": command}]
+    with claude(asked, [{"type": "text", "text": "I shall remember it."}]) as url:
+        told = run(recipe, web, key, ANTHROPIC_BASE_URL=url, ANTHROPIC_API_KEY="none")
+    assert told == "I shall remember it."
+    document = Document.objects.get(name__startswith="detail-likes-md-")
+    assert document.text == "# /memories/likes.md\n- matcha ice cream\n"
+
+
+def test_five_minutes_of_the_clients_readme(web: Web, key: str) -> None:
+    first, second, _ = blocks(README, "Five minutes")
+    code = first.replace("http://127.0.0.1:8000", web.url).replace("mh_…", key) + second
+    assert "likes matcha" in run(f"{code}\nprint(context['messages'])", web, key)
