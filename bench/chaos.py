@@ -20,7 +20,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from rich.console import Console
 
-from tests.slow.chaos.hub import Hub, Jobs, Writer, done, eventually, hurt, running
+from tests.slow.chaos.hub import Curator, Hub, Jobs, Writer, done, eventually, hurt, running
 
 
 class Storm:
@@ -33,13 +33,15 @@ class Storm:
         self.recoveries: list[float] = []
         self.ids: dict[str, list[str]] = {"bench_effect": [], "bench_steps": []}
         self.killers: list[str] = []
+        self.curator = Curator(hub)
         self.wrong: list[str] = []
 
     def run(self, seconds: float) -> dict[str, Any]:
         """Rage for some time, wait until all is drained, and return the report."""
         writers = [Writer(self.hub, number, None) for number in range(3)]
-        for writer in writers:
-            writer.start()
+        people: list[Writer | Curator] = [*writers, self.curator]
+        for thread in people:
+            thread.start()
         ends_at = time.monotonic() + seconds
         while (left := ends_at - time.monotonic()) > 0:
             seconds_each = self.random.uniform(0, 0.2)
@@ -50,9 +52,9 @@ class Storm:
             self._hurt_something()
             self._recover()
             time.sleep(min(max(0.0, left), self.random.uniform(1, 4)))
-        for writer in writers:
-            writer.over.set()
-            writer.join(timeout=30)
+        for thread in people:
+            thread.over.set()
+            thread.join(timeout=60)
         return self._count(writers)
 
     def _hurt_something(self) -> None:
@@ -94,6 +96,7 @@ class Storm:
         doubled = sum(max(0, effects.get(job_id, 0) - number) for job_id, number in expected.items())
         for writer in writers:
             self.wrong += writer.verify()
+        self.wrong += self.curator.verify()
         eventually(lambda: set(self.jobs.states(self.killers)) <= {"dead"}, 120)
         if set(self.jobs.states(self.killers)) - {"dead"}:
             self.wrong.append(f"jobs that kill their worker: {self.jobs.states(self.killers)}")
@@ -101,6 +104,8 @@ class Storm:
         return {
             "messages_acknowledged": sum(writer.acknowledged for writer in writers),
             "messages_repeated_by_clients": sum(writer.repeats for writer in writers),
+            "corrections_acknowledged": len(self.curator.corrected),
+            "sleeps_acknowledged": self.curator.sleeps,
             "jobs": len(every),
             "job_effects": sum(effects.values()),
             "jobs_that_kill": len(self.killers),

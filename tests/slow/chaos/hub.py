@@ -14,7 +14,7 @@ import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 from uuid import uuid4
 
 import psycopg
@@ -146,10 +146,13 @@ class Hub:
                     raise
                 time.sleep(0.1)
 
-    def post(self, path: str, body: dict[str, Any], *, timeout: float = 10) -> tuple[int, dict[str, Any]]:
-        """Send a POST and return status and body; status 0 where nobody answered."""
+    def post(
+        self, path: str, body: dict[str, Any], *, timeout: float = 10, method: str = "POST"
+    ) -> tuple[int, dict[str, Any]]:
+        """Send a body and return status and body; status 0 where nobody answered."""
         request = urllib.request.Request(
             f"http://127.0.0.1:{self.port}/api/v1/{path}",
+            method=method,
             data=json.dumps(body).encode(),
             headers={"Authorization": f"Bearer {self.key}", "Content-Type": "application/json"},
         )
@@ -289,6 +292,51 @@ class Writer(threading.Thread):
         lost = set(range(self.acknowledged)) - set(ids)
         if lost:
             wrong.append(f"session {self.number}: {len(lost)} acknowledged messages are lost")
+        return wrong
+
+
+class Curator(threading.Thread):
+    """Writes memories, corrects each, and now and then lets the actor sleep; each again until it is acknowledged."""
+
+    names: Final = {"agent_id": "curated", "user_id": "somebody"}
+
+    def __init__(self, hub: Hub) -> None:
+        super().__init__(name="curator", daemon=True)
+        self.hub = hub
+        self.over = threading.Event()
+        self.corrected: list[str] = []
+        self.sleeps = 0
+
+    def run(self) -> None:
+        while not self.over.wait(0.2):
+            text = f"{uuid4().hex} keeps {uuid4().hex}"
+            written = self._until_done("memories", {**self.names, "content": text})
+            right = f"{text}, rightly"
+            if written and self._until_done(f"memories/{written['id']}", {"content": right}, "PATCH"):
+                self.corrected.append(right)
+            if len(self.corrected) % 25 == 24:
+                self.sleeps += self.hub.post("sleep-runs", self.names, timeout=60)[0] == 201
+
+    def _until_done(self, path: str, body: dict[str, Any], method: str = "POST") -> dict[str, Any]:
+        while True:
+            status, answer = self.hub.post(path, body, method=method)
+            if status in (200, 201):
+                return answer
+            if self.over.wait(0.05):
+                return {}
+
+    def verify(self) -> list[str]:
+        """Say which corrections are lost or doubled, and which sleeps were left half done."""
+        statement = "SELECT content, count(*) FROM strength_memory WHERE content = ANY(%s) GROUP BY content"
+        stored = dict(self.hub.rows(statement, [self.corrected]))
+        wrong = [
+            f"curator: {stored.get(text, 0)} rows of a correction"
+            for text in self.corrected
+            if stored.get(text) != 1
+        ]
+        half = "SELECT state FROM strength_sleeprun WHERE state = 'running'"
+        if eventually(lambda: not self.hub.rows(half), 60) is None:
+            wrong.append("curator: a sleep was left half done")
         return wrong
 
 
