@@ -58,18 +58,19 @@ class LimitedProtocol(H11Protocol):
         self.resume_writing()
 
     def data_received(self, data: bytes) -> None:
+        self._received = len(data) + (self._received if self._owed is h11.SEND_BODY else 0)
         super().data_received(data)
+
+    def handle_events(self) -> None:
+        """Hand over what has come; set the clock for what is owed next. Also called for what came ahead of its turn."""
+        is_full = self._is_surplus or len(self.tasks) >= self.most_requests
+        self.app = self._answer_busy if is_full else self.config.loaded_app
+        super().handle_events()
         owed = self.conn.their_state
-        self._received = len(data) + (self._received if owed is self._owed else 0)
         if self.transport.is_closing() or owed not in (h11.IDLE, h11.SEND_BODY):
             self._expect(None)
         elif owed is not self._owed:
             self._expect(owed)
-
-    def handle_events(self) -> None:
-        is_full = self._is_surplus or len(self.tasks) >= self.most_requests
-        self.app = self._answer_busy if is_full else self.config.loaded_app
-        super().handle_events()
 
     def on_response_complete(self) -> None:
         self.waiting_since = self.loop.time()
