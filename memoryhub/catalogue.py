@@ -89,7 +89,7 @@ def _read_models(found: Found) -> None:
             meta = model._meta
             if meta.app_label in OURS:
                 texts: list[Any] = [meta.verbose_name, meta.verbose_name_plural]
-                for field in (*meta.fields, *meta.many_to_many):
+                for field in (*meta.local_fields, *meta.local_many_to_many):
                     texts += [
                         field.verbose_name,
                         field.help_text,

@@ -5,6 +5,7 @@ all else that apps contribute is registered in their `AppConfig.ready`.
 """
 
 import os
+from datetime import timedelta
 
 from pythonjsonlogger.core import RESERVED_ATTRS
 
@@ -36,6 +37,7 @@ INSTALLED_APPS = [
     "drf_spectacular_sidecar",
     "drf_standardized_errors",
     "django_q",
+    "axes",
     "memoryhub",
     "conversations",
     "summaries",
@@ -53,6 +55,8 @@ MIDDLEWARE = [
     "django.contrib.auth.middleware.AuthenticationMiddleware",
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
+    "memoryhub.auth.login.one_login_at_a_time",
+    "axes.middleware.AxesMiddleware",
 ]
 
 ROOT_URLCONF = "memoryhub.urls"
@@ -87,6 +91,22 @@ AUTH_PASSWORD_VALIDATORS = [
     {"NAME": "django.contrib.auth.password_validation.MinimumLengthValidator", "OPTIONS": {"min_length": 10}},
     {"NAME": "django.contrib.auth.password_validation.CommonPasswordValidator"},
 ]
+
+AUTHENTICATION_BACKENDS = [
+    "axes.backends.AxesStandaloneBackend",  # refuses the locked before a password is looked at
+    "django.contrib.auth.backends.ModelBackend",
+]
+AXES_HANDLER = "memoryhub.auth.login.LoginAttempts"
+AXES_LOCKOUT_PARAMETERS = ["username", "ip_address"]
+AXES_FAILURE_LIMIT = 5
+AXES_COOLOFF_TIME = timedelta(minutes=15)
+AXES_RESET_ON_SUCCESS = True
+# Else whoever keeps guessing locks the account's owner out for good.
+AXES_RESET_COOL_OFF_ON_FAILURE_DURING_LOCKOUT = False
+AXES_LOCKOUT_CALLABLE = "memoryhub.auth.login.locked_page"
+AXES_DISABLE_ACCESS_LOG = True
+AXES_ENABLE_ADMIN = False
+AXES_VERBOSE = False
 
 LANGUAGE_CODE = "en"
 LANGUAGES = [("en", "English"), ("ja", "日本語")]
@@ -213,6 +233,8 @@ LOGGING = {
         "openai": {"level": "WARNING"},
         # Its debug lines quote whole requests.
         "anthropic": {"level": "WARNING"},
+        # Its lines name who wanted to log in; the audit trail says what matters.
+        "axes": {"level": "ERROR"},
         # Three lines for each job; our own say what matters.
         "django-q": {"level": "WARNING"},
     },

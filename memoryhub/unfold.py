@@ -105,6 +105,7 @@ UNFOLD = {
                     _screen(_("Idempotency records"), "replay", "memoryhub_idempotencyrecord"),
                     _screen(_("Users"), "group", "auth_user"),
                     _screen(_("Groups"), "groups", "auth_group"),
+                    _screen(_("Failed logins"), "lock_person", "memoryhub_failedlogin"),
                 ],
             },
         ],

@@ -4,6 +4,7 @@ Accounts and groups are saved by Django itself; each change is written to the au
 """
 
 from collections.abc import Iterable, Mapping
+from datetime import datetime
 from typing import Any, cast
 
 from django import forms
@@ -22,8 +23,18 @@ from unfold.contrib.filters.admin import BooleanRadioFilter, RelatedDropdownFilt
 from unfold.forms import AdminPasswordChangeForm, UserChangeForm, UserCreationForm
 from unfold.widgets import UnfoldAdminRadioSelectWidget
 
-from memoryhub.admin.base import CappedPaginator, Page, clock, excerpt, principal
+from memoryhub.admin.base import (
+    CappedPaginator,
+    HubAdmin,
+    Page,
+    clock,
+    excerpt,
+    principal,
+    title_with_time,
+)
 from memoryhub.auth import audit
+from memoryhub.auth.login import unlock
+from memoryhub.auth.models import FailedLogin
 from memoryhub.auth.roles import (
     ADMINISTRATOR,
     CURATOR,
@@ -228,6 +239,44 @@ class GroupAdmin(DjangoGroupAdmin, AuditedAdmin):
         group = kwargs.get("obj")
         context["is_role"] = group is not None and group.name in ROLES
         return super().render_change_form(request, context, *args, **kwargs)
+
+
+@admin.register(FailedLogin)
+class FailedLoginAdmin(HubAdmin):
+    """Wrong passwords of the last minutes; deleting them unlocks the account and the address."""
+
+    allows = frozenset({"delete"})
+    list_title = _("Failed logins")
+    list_display = ("account", "address", "failures", "last_at")
+    search_fields = ("username", "ip_address")
+    search_help_text = _("The name of an account, or an address.")
+    fields = ("account", "address", "failures", "last_at")
+
+    def title_of(self, row: FailedLogin) -> str:
+        return title_with_time(_("Failed login"), row.attempt_time)
+
+    @admin.display(description=_("account"), ordering="username")
+    def account(self, row: FailedLogin) -> str:
+        return excerpt(row.username, 60)
+
+    @admin.display(description=_("address"), ordering="ip_address")
+    def address(self, row: FailedLogin) -> str:
+        return row.ip_address or "-"
+
+    @admin.display(description=_("wrong passwords"), ordering="failures_since_start")
+    def failures(self, row: FailedLogin) -> int:
+        return int(row.failures_since_start)
+
+    @admin.display(description=_("last at"), ordering="attempt_time")
+    def last_at(self, row: FailedLogin) -> datetime:
+        return cast(datetime, row.attempt_time)
+
+    def delete_model(self, request: HttpRequest, obj: FailedLogin) -> None:
+        unlock(username=obj.username or "", address=obj.ip_address or "", by=principal(request), now=clock())
+
+    def delete_queryset(self, request: HttpRequest, queryset: QuerySet[FailedLogin]) -> None:
+        for row in queryset:
+            self.delete_model(request, row)
 
 
 def own_password(request: HttpRequest) -> HttpResponse:

@@ -3,6 +3,7 @@
 from datetime import datetime
 from typing import ClassVar
 
+from axes.models import AccessAttempt
 from django.contrib.postgres.fields import ArrayField
 from django.db import models
 from django.db.models import Q
@@ -68,6 +69,16 @@ class ApiKey(models.Model):
             user_id=self.user_id,
             is_trusted=self.is_trusted,
         )
+
+
+class FailedLogin(AccessAttempt):
+    """Wrong passwords of one account from one address and browser since the lock's time began."""
+
+    class Meta:
+        app_label = "memoryhub"
+        proxy = True
+        ordering = ["-attempt_time"]
+        verbose_name = "failed login"
 
 
 class AuditEntry(models.Model):

@@ -46,7 +46,7 @@ SCREENS = {
     "memoryhub_apikey": NOTHING, "memoryhub_auditentry": NOTHING, "memoryhub_embeddingspace": NOTHING,
     "memoryhub_idempotencyrecord": NOTHING, "memoryhub_ledgerentry": NOTHING, "memoryhub_tokenfactors": NOTHING,
     "memoryhub_job": NOTHING, "memoryhub_worker": NOTHING, "memoryhub_schedulestate": NOTHING,
-    "auth_user": NOTHING, "auth_group": NOTHING,
+    "auth_user": NOTHING, "auth_group": NOTHING, "memoryhub_failedlogin": NOTHING,
 }  # fmt: skip
 # Pages that belong to no single model.
 PAGES = {

@@ -1,0 +1,91 @@
+"""Brakes on password guessing: an account, and an address, are locked for a while after some wrong passwords.
+
+django-axes counts and locks. Here is what it leaves to its host: the page of a refusal, the audit trail, and one login
+at a time, since guesses that run in parallel would all be tried before the first is counted.
+"""
+
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from threading import Lock
+from typing import Any, Final
+
+from axes.handlers.database import AxesDatabaseHandler
+from django.conf import settings
+from django.contrib.auth.models import User
+from django.db import transaction
+from django.http import HttpRequest, HttpResponse
+from django.template.loader import render_to_string
+from django.urls import reverse
+
+from memoryhub.auth import audit
+from memoryhub.auth.domain import Principal, command
+from memoryhub.auth.models import FailedLogin
+
+LOGIN: Final = command("login")
+"""In the audit trail: nobody has logged in yet."""
+
+_ONE_LOGIN: Final = Lock()
+
+
+class LoginAttempts(AxesDatabaseHandler):
+    """Counts failures in the database, and writes each lock to the audit trail, once."""
+
+    def user_login_failed(
+        self, sender: Any, credentials: dict[str, Any], request: Any = None, **kwargs: Any
+    ) -> None:
+        was_locked = request is None or request.axes_locked_out
+        super().user_login_failed(sender, credentials, request, **kwargs)
+        if was_locked or not request.axes_locked_out:
+            return
+        # The name that was typed is not kept, for it may be a password. That of an account is known from its key.
+        account = User.objects.filter(username=credentials.get("username")).values_list("pk", flat=True)
+        audit.record_each(
+            by=LOGIN, verb="lock", object_kind="person", object_ids=[account.first() or ""],
+            details={"address": request.axes_ip_address, "failures": request.axes_failures_since_start},
+            now=datetime.now(UTC),
+        )  # fmt: skip
+
+    def reset_user_attempts(self, request: Any, credentials: dict[str, Any] | None = None) -> int:
+        """Forget this account's failures from this address; those of others there may be guesses of the same person."""
+        name = (credentials or {}).get("username")
+        rows = FailedLogin.objects.filter(username=name, ip_address=request.axes_ip_address)
+        return int(rows.delete()[0])
+
+
+def locked_page(request: HttpRequest, response: HttpResponse, credentials: Any) -> HttpResponse:
+    """Return the page for whoever is locked out; it does not say whether the account exists."""
+    minutes = round(settings.AXES_COOLOFF_TIME.total_seconds() / 60)
+    page = render_to_string("429.html", {"minutes": minutes})
+    return HttpResponse(
+        page, status=429, headers={"Retry-After": str(60 * minutes), "Cache-Control": "no-store"}
+    )
+
+
+def one_login_at_a_time(
+    get_response: Callable[[HttpRequest], HttpResponse],
+) -> Callable[[HttpRequest], HttpResponse]:
+    """Django middleware: let a password wait until the one before it is counted."""
+
+    def middleware(request: HttpRequest) -> HttpResponse:
+        if request.method != "POST" or request.path != reverse("admin:login"):
+            return get_response(request)
+        with _ONE_LOGIN:
+            return get_response(request)
+
+    return middleware
+
+
+@transaction.atomic
+def unlock(*, username: str = "", address: str = "", by: Principal, reason: str = "", now: datetime) -> int:
+    """Forget failed logins of an account, an address, or, without either, all; return how many rows there were."""
+    wanted: Mapping[str, str] = {"username": username, "ip_address": address}
+    rows = FailedLogin.objects.filter(**{name: value for name, value in wanted.items() if value})
+    forgotten = int(rows.delete()[0])
+    if forgotten:
+        account = User.objects.filter(username=username).values_list("pk", flat=True) if username else None
+        details = {"address": address} if address else {}
+        audit.record_each(
+            by=by, verb="unlock", object_kind="person", object_ids=[(account and account.first()) or ""],
+            reason=reason, details=details, now=now,
+        )  # fmt: skip
+    return forgotten

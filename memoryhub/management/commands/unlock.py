@@ -1,0 +1,25 @@
+"""`manage.py unlock`: let somebody try to log in again after too many wrong passwords."""
+
+from datetime import UTC, datetime
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+
+from memoryhub.auth.domain import command
+from memoryhub.auth.login import unlock
+
+
+class Command(BaseCommand):
+    help = "Forget the wrong passwords of an account, of an address, or all."
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("account", nargs="?", default="", help="Name of the account.")
+        parser.add_argument("--address", default="", help="IP address that the passwords came from.")
+        parser.add_argument("--all", action="store_true", help="All accounts and addresses.")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        account, address = options["account"], options["address"]
+        if options["all"] == bool(account or address):
+            raise CommandError("Name an account, an --address, or --all.")
+        many = unlock(username=account, address=address, by=command("unlock"), now=datetime.now(UTC))
+        self.stdout.write("Unlocked." if many else "Nothing was locked.")
