@@ -153,7 +153,8 @@ def prepared(kind: Any, make: Callable[[], Value]) -> Value:
 
 def forget_caches() -> None:
     """Forget what a process keeps of its database's rows between requests."""
-    caches["query_vectors"].clear()
+    for each in caches:
+        caches[each].clear()
     calibrated.forget()
 
 

@@ -54,7 +54,7 @@ class Routing:
     """A router's decision; without a project the user is asked, or a new one is proposed.
 
     `discloses`: the answer is to name the project that it used. `degraded`: a language model should have decided, and
-    was unavailable.
+    was unavailable. `candidates`: projects to offer where the user is to be asked.
     """
 
     id: UUID
@@ -64,6 +64,7 @@ class Routing:
     proposed_name: str | None
     discloses: bool = False
     degraded: bool = False
+    candidates: tuple[str, ...] = ()
 
     def as_json(self) -> dict[str, Any]:
         shown = {**asdict(self), "id": str(self.id)}
@@ -169,7 +170,7 @@ class ContextRequest:
 
     `project` is a name, AUTO, UNNAMED, or None for no project at all. `options` are policy values for this call alone.
     `stored_message` is the message itself where it is stored already: it must not appear twice. With
-    `discloses_project` the model is told to name the project where the router was not sure of it. With
+    `discloses_project` the model is told to name the project, or to ask for it, where the router was not sure. With
     `counts_exactly` the provider is asked for the exact size.
     """
 
@@ -323,7 +324,7 @@ def _assemble(
     zone = zone_of(agent, layer_request.tenant.actor)
     if agent and agent.system_prompt and not policy.system_prompt:
         policy = policy.validated(system_prompt=agent.system_prompt)
-    discloses = routing is not None and routing.discloses and request.discloses_project
+    unsure, asks = routing if request.discloses_project else None, request.project == AUTO
     while True:
         try:
             return assemble(
@@ -335,7 +336,9 @@ def _assemble(
                     language=cast("Language", agent.language if agent else "en"),
                     format=request.format,
                     project=layer_request.project,
-                    disclosed=layer_request.project if discloses else None,
+                    disclosed=layer_request.project if unsure and unsure.discloses else None,
+                    offered=unsure.candidates if unsure and asks else (),
+                    proposed=unsure.proposed_name if unsure and asks else None,
                     author=request.author,
                     session_id=str(request.session.pk) if request.session else "",
                     now=local_time(layer_request.now, zone) if policy.include_clock else None,

@@ -82,6 +82,8 @@ class Phrases:
     since: str
     opener: str
     disclosure: str
+    asking: str
+    proposing: str
     clock: str
     weekdays: tuple[str, ...]
     months: tuple[str, ...]
@@ -116,6 +118,14 @@ ENGLISH: Final = Phrases(
     disclosure=(
         "(The message below was taken to be about the project `{project}`, which is a guess. Say in your answer "
         "which project you used, so that the user can put it right.)"
+    ),
+    asking=(
+        "(It is open which project the message below is about. Where your answer depends on it, ask the user, and "
+        "offer {projects}.)"
+    ),
+    proposing=(
+        "(The message below seems to begin something that no project is about. Ask the user whether to create the "
+        "project `{project}` for it.)"
     ),
     clock="(Now: {weekday} {date}, {zone}.)",
     weekdays=("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday"),
@@ -164,6 +174,14 @@ JAPANESE: Final = Phrases(
     disclosure=(
         "（次のメッセージはプロジェクト「{project}」に関するものと推測しました。どのプロジェクトとして答えたかを回答の中で"
         "伝え、違っていればユーザーが訂正できるようにしてください。）"
+    ),
+    asking=(
+        "（次のメッセージがどのプロジェクトに関するものかは決まっていません。回答がそれによって変わる場合は、"
+        "{projects}を候補に挙げてユーザーに尋ねてください。）"
+    ),
+    proposing=(
+        "（次のメッセージは、どのプロジェクトにも含まれない新しい話のようです。プロジェクト「{project}」を作るかどうかを"
+        "ユーザーに尋ねてください。）"
     ),
     clock="（現在: {date}、{weekday}、{zone}）",
     weekdays=("月曜日", "火曜日", "水曜日", "木曜日", "金曜日", "土曜日", "日曜日"),

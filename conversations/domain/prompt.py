@@ -74,8 +74,9 @@ class Frame:
     """The texts around the candidates, which are never cut, and how to write.
 
     `nonce`: 32 lower-case hexadecimal digits, drawn anew for each call. `disclosed`: the project that the model is to
-    name in its answer, because the router was not sure of it. `author` writes the message, in the session `session_id`;
-    `now` is the time by the user's clock, None for a context without a clock.
+    name in its answer, because the router was not sure of it; `offered` and `proposed`: projects among which the user
+    is to be asked, and a new one. `author` writes the message, in the session `session_id`; `now` is the time by the
+    user's clock, None for a context without a clock.
     """
 
     message: str
@@ -83,6 +84,8 @@ class Frame:
     policy: ContextPolicy = DEFAULT_POLICY
     language: Language = "en"
     disclosed: str | None = None
+    offered: tuple[str, ...] = ()
+    proposed: str | None = None
     author: str = ""
     session_id: str = ""
     now: datetime | None = None
@@ -186,6 +189,10 @@ def _preface(frame: Frame, said: Sequence[Candidate], crowds: dict[str, list[str
         lines.append(phrases.speaker.format(name=label(frame.author) or phrases.unnamed["user"]))
     if frame.disclosed is not None:
         lines.append(phrases.disclosure.format(project=frame.disclosed))
+    elif frame.proposed is not None:
+        lines.append(phrases.proposing.format(project=frame.proposed))
+    elif frame.offered:
+        lines.append(phrases.asking.format(projects=", ".join(f"`{name}`" for name in frame.offered)))
     return [text_block("\n".join(part)) for part in ([gap] if gap else [], lines) if part]
 
 

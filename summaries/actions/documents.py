@@ -312,6 +312,7 @@ def _write(
 
     The project's description follows MEMORY.md, and a compaction is enqueued if due.
     """
+    text = text.removeprefix("\ufeff")  # editors on Windows begin files with a byte order mark
     if document is not None and text == document.text:
         return document
     if len(text) > LONGEST_DOCUMENT:

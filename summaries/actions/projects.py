@@ -25,7 +25,14 @@ from memoryhub.errors import DomainError
 from memoryhub.llm.tokens import count_raw
 from memoryhub.tenancy.models import Actor
 from memoryhub.zones import day_end, day_start, local_day
-from summaries.domain.documents import MEMORY, DocumentKind, described, document_order, with_description
+from summaries.domain.documents import (
+    MEMORY,
+    DocumentKind,
+    described,
+    document_order,
+    with_description,
+    with_heading,
+)
 from summaries.domain.projects import (
     LONGEST_DESCRIPTION,
     DayTotals,
@@ -115,19 +122,21 @@ def change_project(
         return project
     if name != project.name:
         check_name(name)
+    former = project.name
     is_new_description = description != project.description
     project.name, project.description = name, description
     project.version, project.updated_at = project.version + 1, now
     with _unique_name(name):
         project.save()
-    if is_new_description:
-        memory = Document.objects.of(project.actor_id).filter(project=project, name=MEMORY).first()
-        if memory is None:
-            text = described(name, description)
-            first_text(project=project, name=MEMORY, text=text, by=by, reason=reason, now=now)
-        else:
-            text = with_description(memory.text, name, description)
+    memory = Document.objects.of(project.actor_id).filter(project=project, name=MEMORY).first()
+    if memory is not None:
+        text = with_heading(memory.text, former, name)
+        text = with_description(text, name, description) if is_new_description else text
+        if text != memory.text:
             replace_text(memory, text, kind=DocumentKind.EDIT, by=by, reason=reason, now=now)
+    elif is_new_description:
+        text = described(name, description)
+        first_text(project=project, name=MEMORY, text=text, by=by, reason=reason, now=now)
     audit.record(by=by, verb="update", row=project, reason=reason, now=now)
     note_event(actor=project.actor, project=project, kind=EventKind.UPDATE, outcome="changed", now=now)
     return project

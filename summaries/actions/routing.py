@@ -9,10 +9,12 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import cached_property
 from typing import Final
 from uuid import UUID
 
 from django.conf import settings
+from django.core.cache import cache
 from django.db import transaction
 from django.db.models import Case, F, Q, TextField, When, Window
 from django.db.models.functions import Left, Right, RowNumber
@@ -26,7 +28,7 @@ from memoryhub.auth.domain import Principal, Scope
 from memoryhub.auth.tenancy import Tenant, UnknownRow, ensure_actor, hold
 from memoryhub.errors import DomainError
 from memoryhub.llm.client import complete
-from memoryhub.llm.errors import ProviderError
+from memoryhub.llm.errors import ProviderError, ProviderTimeout
 from memoryhub.llm.prompts import fenced, prompt
 from memoryhub.llm.tokens import count_raw
 from memoryhub.llm.types import ChatMessage, CompletionRequest, Operation
@@ -58,6 +60,7 @@ from summaries.domain.routing import (
     Profile,
     action_of,
     answer_schema,
+    candidates_of,
     characters_per_document,
     evidence,
     exact_correction,
@@ -66,6 +69,7 @@ from summaries.domain.routing import (
     profile_of,
     route_by_words,
     session_project,
+    shared_lines,
     shortlist,
     usable_prediction,
 )
@@ -86,6 +90,10 @@ EARLIER_DECISIONS: Final = 20
 MOST_WEIGHED: Final = 40
 LONGEST_WEIGHED: Final = 1_000
 """Latest projects of an actor, and characters of a message, that are compared for suggestions."""
+
+TOO_SLOW: Final = "routing.model_too_slow"
+TOO_SLOW_SECONDS: Final = 60
+"""Cache key and seconds for which a model that did not answer in time is not asked: nobody waits for it twice."""
 
 OUTPUT_TOKENS: Final = 400
 FENCE_BYTES: Final = 8
@@ -112,6 +120,24 @@ class RoutingRequest:
     def names(self) -> list[str]:
         return [each.name for each in self.projects]
 
+    @cached_property
+    def texts(self) -> Mapping[str, Sequence[str]]:
+        """Trusted texts of the documents by project's name."""
+        by_id = _trusted_excerpts(self.actor)
+        return {each.name: by_id[each.pk] for each in self.projects}
+
+    @cached_property
+    def profiles(self) -> Sequence[Profile]:
+        return [
+            profile_of(
+                each.name,
+                description=each.description,
+                texts=self.texts[each.name],
+                examples=[example.message for example in self.examples if example.project == each.name],
+            )
+            for each in self.projects
+        ]
+
 
 def route(
     *,
@@ -134,7 +160,7 @@ def route(
     if not is_asked and policy.project_routing != AUTO:
         return None
     actor = tenant.actor or ensure_actor(tenant.agent, tenant.user_id)
-    decision, degraded = _decide(actor, message, channel, session, by, now, is_trial=dry_run)
+    decision, prediction, degraded = _decide(actor, message, channel, session, by, now, is_trial=dry_run)
     return Routing(
         id=decision.pk,
         project=decision.project.name if decision.project else None,
@@ -142,6 +168,7 @@ def route(
         action=decision.action,
         proposed_name=decision.proposed_name or None,
         discloses=decision.action == Action.DISCLOSE,
+        candidates=prediction.candidates,
         degraded=degraded,
     )
 
@@ -161,7 +188,7 @@ def _decide(
     by: Principal,
     now: datetime,
     is_trial: bool = False,
-) -> tuple[RoutingDecision, bool]:
+) -> tuple[RoutingDecision, Prediction, bool]:
     policy = effective_policy(ProjectPolicy, actor.agent, actor)
     trust = effective_policy(TrustPolicy, actor.agent, actor).trust(
         channel=channel, source_is_trusted=by.is_trusted
@@ -178,8 +205,8 @@ def _decide(
         project = next(each for each in projects if each.name == prediction.project)
     elif action is Action.PROPOSE and policy.project_auto_create and may_create:
         name = str(prediction.proposed_name)
-        try:  # without a description, which people write
-            project = create_project(actor=actor, name=name, description="", by=by, now=now)
+        try:  # described by the message that it began with, by which it is found until somebody writes more
+            project = create_project(actor=actor, name=name, description=message, by=by, now=now)
         except ProjectExists:
             project = project_named(actor_id=actor.pk, name=name)
         prediction, action = replace(prediction, confidence=Confidence.MEDIUM), Action.DISCLOSE
@@ -190,7 +217,7 @@ def _decide(
     )  # fmt: skip
     if not is_trial:
         _store(decision, tokens=tokens, now=now)
-    return decision, degraded
+    return decision, prediction, degraded
 
 
 @transaction.atomic
@@ -238,32 +265,33 @@ def _predict(request: RoutingRequest, policy: ProjectPolicy) -> tuple[Prediction
     known = exact_correction(request.text, request.examples, request.names, current=request.current)
     if known:
         return known, 0, False
+    prediction, tokens, degraded = _predict_anew(request, policy)
+    if prediction.project is None:
+        offered = candidates_of(request.text, request.profiles)
+        prediction = replace(prediction, candidates=offered)
+    return prediction, tokens, degraded
+
+
+def _predict_anew(request: RoutingRequest, policy: ProjectPolicy) -> tuple[Prediction, int, bool]:
     if settings.LLM.provider == "none" or not request.projects:
         return _predict_by_words(request), 0, False
-    try:
-        prediction, tokens = _predict_by_model(request, policy)
-        return prediction, tokens, False
-    except ProviderError as error:
-        log.warning("routed by words", extra={"code": error.code})
-        prediction = _predict_by_words(request)
-        reason = (
-            f"The language model could not be asked ({error.code}), so words decided. {prediction.reason}"
-        )
-        return replace(prediction, reason=reason), 0, True
+    code = cache.get(TOO_SLOW)
+    if code is None:
+        try:
+            prediction, tokens = _predict_by_model(request, policy)
+            return prediction, tokens, False
+        except ProviderError as error:
+            code = error.code
+            if isinstance(error, ProviderTimeout):
+                cache.set(TOO_SLOW, code, TOO_SLOW_SECONDS)
+    log.warning("routed by words", extra={"code": code})
+    prediction = _predict_by_words(request)
+    reason = f"The language model could not be asked ({code}), so words decided. {prediction.reason}"
+    return replace(prediction, reason=reason), 0, True
 
 
 def _predict_by_words(request: RoutingRequest) -> Prediction:
-    texts = _trusted_excerpts(request.actor)
-    profiles = [
-        profile_of(
-            each.name,
-            description=each.description,
-            texts=texts[each.pk],
-            examples=[example.message for example in request.examples if example.project == each.name],
-        )
-        for each in request.projects
-    ]
-    return route_by_words(request.text, profiles, request.examples, current=request.current)
+    return route_by_words(request.text, request.profiles, request.examples, current=request.current)
 
 
 def _trusted_excerpts(actor: Actor) -> dict[UUID, list[str]]:
@@ -295,11 +323,12 @@ def _trusted_excerpts(actor: Actor) -> dict[UUID, list[str]]:
 
 def _predict_by_model(request: RoutingRequest, policy: ProjectPolicy) -> tuple[Prediction, int]:
     examples = most_similar(request.text, request.examples, policy.routing_examples)
-    profiles = [profile_of(each.name, description=each.description, texts=[]) for each in request.projects]
     first = [*(each.project for each in examples), *([request.current] if request.current else [])]
-    names = set(shortlist(request.text, profiles, first=first))
+    names = set(shortlist(request.text, request.profiles, first=first))
     shown = (Listed(each.name, each.description) for each in request.projects if each.name in names)
     blocks = {"projects": catalog(shown, count_raw)}
+    if lines := shared_lines(request.text, request.profiles, request.texts):
+        blocks["lines-of-documents"] = "\n".join(lines)
     if examples:
         by_hand = (f"{one_line(each.message)[:LONGEST_EXAMPLE]} → {each.project}" for each in examples)
         blocks["routed-by-hand"] = "\n".join(by_hand)

@@ -139,13 +139,22 @@ class EntryIn(StrictSerializer):
 
 
 class EntryOut(serializers.ModelSerializer):
-    """Provenance of an appended line; `text_digest` is the SHA-256 of the line without its bullet."""
+    """An appended line with its provenance.
 
+    `text` is null where a later version of the document does not hold the line; `text_digest` is the SHA-256 of the
+    line without its bullet.
+    """
+
+    text = serializers.SerializerMethodField()
     text_digest = serializers.SerializerMethodField()
 
     class Meta:
         model = DocumentEntry
-        fields = ("id", "text_digest", "pinned", "source", "trust", "created_at")
+        fields = ("id", "text", "text_digest", "pinned", "source", "trust", "created_at")
+
+    def get_text(self, entry: DocumentEntry) -> str | None:
+        lines: dict[bytes, str] = self.context["lines"]
+        return lines.get(bytes(entry.text_digest))
 
     def get_text_digest(self, entry: DocumentEntry) -> str:
         return bytes(entry.text_digest).hex()

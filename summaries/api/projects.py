@@ -319,10 +319,12 @@ class DocumentEntries(ProjectView):
         operation_id="document_entries_list", parameters=[TenantQuery, PageQuery], responses=page_of(EntryOut)
     )
     def get(self, request: Request, project_name: str, document_name: str) -> Response:
-        """List the provenance of a document's appended lines, newest first."""
+        """List a document's appended lines with their provenance, newest first."""
         document = self.document(project_name, document_name)
         rows = DocumentEntry.objects.filter(actor_id=document.actor_id, document=document)
-        return self.page(rows, EntryOut, ordering=("-created_at", "-id"))
+        lines = {line_digest(line): line.strip() for line in document.text.splitlines()}
+        shown = partial(EntryOut, many=True, context={"lines": lines})
+        return self.page(rows, EntryOut, ordering=("-created_at", "-id"), shown=lambda page: shown(page).data)
 
     @extend_schema(
         operation_id="document_entries_create",

@@ -23,6 +23,7 @@ LONGEST_ENTRY: Final = 4_000
 LONGEST_DOCUMENT: Final = 1_000_000
 """Characters; contexts limit documents by tokens."""
 
+_DATED: Final = re.compile(r"(\d{4}-\d\d-\d\d)(?:: ?|、| (?=\S))")
 _BULLET: Final = re.compile(r"\s*(?:[-*+]\s+|\d+[.)]\s+)?")
 
 
@@ -95,11 +96,24 @@ def with_description(memory: str, name: str, description: str) -> str:
     return "".join([*lines[:at], quote, *lines[end:]])
 
 
+def with_heading(memory: str, former: str, name: str) -> str:
+    """Return MEMORY.md with a project's new name as its heading; a heading of the writer's own stays."""
+    heading = f"# {former}"
+    return (
+        f"# {name}{memory.removeprefix(heading)}" if memory.partition("\n")[0].rstrip() == heading else memory
+    )
+
+
 def entry_line(text: str, *, pinned: bool, document: str, at: datetime) -> str:
+    """Return an entry as a line of a document; in the timeline with one day: the text's own, else that of `at`."""
     words = one_line(text)
+    day = ""
+    if document == TIMELINE:
+        dated = _DATED.match(words)
+        day, words = (dated[1], words[dated.end() :]) if dated else (f"{at:%Y-%m-%d}", words)
     if pinned and not words.startswith(PIN):
         words = f"{PIN} {words}"
-    return f"- {at:%Y-%m-%d}: {words}" if document == TIMELINE else f"- {words}"
+    return f"- {day}: {words}" if day else f"- {words}"
 
 
 def line_digest(line: str) -> bytes:

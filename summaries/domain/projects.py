@@ -28,7 +28,8 @@ _WORD: Final = re.compile(r"[a-z0-9]+")
 _STAND_IN: Final = re.compile(r"(?:detail-)?project-[0-9a-f]{8}(?:-[0-9]+)?(?:\.md)?")
 
 ENTRY_TOKENS: Final = 30
-"""Tokens of a line of the catalog, so that a hundred projects come to about 3,000 tokens."""
+CATALOG_TOKENS: Final = 3_000
+"""Tokens of a line of the catalog at least, and of a whole one: a hundred projects come to about 3,000 tokens."""
 
 
 class EventKind(StrEnum):
@@ -171,27 +172,30 @@ class Listed:
 
 
 def catalog(projects: Iterable[Listed], count: Callable[[str], int]) -> str:
-    """Return the numbered list of projects, each on a line of at most about ENTRY_TOKENS tokens (SPEC P2)."""
-    return "\n".join(_entry(number, each, count) for number, each in enumerate(projects, start=1))
+    """Return the numbered list of projects, a line each (SPEC P2).
+
+    Where it is longer than CATALOG_TOKENS, each line is cut to its share of them, at least ENTRY_TOKENS.
+    """
+    heads = [
+        (f"{number}. **{each.name}**", one_line(each.description))
+        for number, each in enumerate(projects, start=1)
+    ]
+    lines = [f"{head} - {description}" if description else head for head, description in heads]
+    if count("\n".join(lines)) <= CATALOG_TOKENS:
+        return "\n".join(lines)
+    share = max(ENTRY_TOKENS, CATALOG_TOKENS // len(lines))
+    return "\n".join(
+        whole
+        if not description or count(whole) <= share
+        else f"{head} - {_cut(head, description, share, count)}"
+        for whole, (head, description) in zip(lines, heads, strict=True)
+    )
 
 
-def _entry(number: int, project: Listed, count: Callable[[str], int]) -> str:
-    head = f"{number}. **{project.name}**"
-    description = one_line(project.description)
-    if not description:
-        return head
-    whole = f"{head} - {description}"
-    if count(whole) <= ENTRY_TOKENS:
-        return whole
-    return f"{head} - {_cut(head, description, count)}"
-
-
-def _cut(head: str, description: str, count: Callable[[str], int]) -> str:
+def _cut(head: str, description: str, most: int, count: Callable[[str], int]) -> str:
     """Return as much of the description as fits, at least one character."""
     lengths = range(1, len(description) + 1)
-    fitting = bisect_left(
-        lengths, True, key=lambda length: count(f"{head} - {description[:length]}…") > ENTRY_TOKENS
-    )
+    fitting = bisect_left(lengths, True, key=lambda length: count(f"{head} - {description[:length]}…") > most)
     return f"{description[: max(1, fitting)].rstrip()}…"
 
 

@@ -15,7 +15,7 @@ from uuid import UUID
 
 from memoryhub.llm.types import object_schema
 from memoryhub.search.analysis import COMPOUND, analyse, fold, is_unspaced
-from summaries.domain.projects import free_name, is_name, propose_name
+from summaries.domain.projects import free_name, is_name, one_line, propose_name
 
 
 class Confidence(StrEnum):
@@ -43,12 +43,16 @@ MOST_PROPOSED_WORDS: Final = 4
 
 @dataclass(frozen=True)
 class Prediction:
-    """Output of a router: a project's name or None, a name for a new one, confidence and reason."""
+    """Output of a router: a project's name or None, a name for a new one, confidence and reason.
+
+    `candidates` are projects to offer where none was found, the likeliest first.
+    """
 
     project: str | None
     proposed_name: str | None
     confidence: Confidence
     reason: str = field(default="", repr=False)
+    candidates: tuple[str, ...] = ()
 
 
 def action_of(prediction: Prediction) -> Action:
@@ -68,19 +72,20 @@ class PastDecision:
 def session_project(decided: Iterable[PastDecision]) -> str | None:
     """Return the project that a session is about from its decisions, latest first; None where that is open.
 
-    The latest correction or decision of high confidence counts, unless another project was guessed or a new one
-    proposed since.
+    The latest correction or decision of high confidence counts; without one a guess that the user was told of and let
+    stand. Not where different projects were guessed, or a new one was proposed, since.
     """
     guessed: set[str] = set()
     for each in decided:
         sure = each.corrected or (each.project if each.confidence is Confidence.HIGH else None)
         if sure:
-            return sure if guessed <= {sure} else None
+            guessed.add(sure)
+            break
         if each.action is Action.PROPOSE:
-            return None
+            break
         if each.project:
             guessed.add(each.project)
-    return None
+    return guessed.pop() if len(guessed) == 1 else None
 
 
 def usable_prediction(
@@ -99,9 +104,11 @@ def usable_prediction(
     proposed = None
     if wanted and wanted not in projects:
         proposed = free_name(wanted if is_name(wanted) else propose_name(wanted), projects)
-    confidence = (
-        prediction.confidence if proposed and known is None and prediction.project is None else Confidence.LOW
+    is_new = (
+        proposed is not None and prediction.project is None and prediction.confidence is not Confidence.LOW
     )
+    # Nothing is sure before the user agreed to a new project.
+    confidence = Confidence.MEDIUM if is_new else Confidence.LOW
     return Prediction(None, proposed, confidence, prediction.reason[:LONGEST_REASON])
 
 
@@ -152,6 +159,14 @@ MOST_TEXT: Final = 240_000
 """Characters of one document, at most and at least, and of all: to analyse them takes a second or so, once."""
 
 MOST_DOCUMENTS: Final = MOST_TEXT // LEAST_SHARE
+MOST_QUOTED: Final = 5
+LINES_QUOTED: Final = 3
+LONGEST_QUOTED: Final = 200
+"""Projects whose documents a model is shown lines of, lines of each, and characters of a line."""
+
+MOST_OFFERED: Final = 3
+"""Projects that the user is offered where none was found."""
+
 MOST_LISTED: Final = 300
 """Projects that a model is shown; more would cost more to read than they help."""
 
@@ -212,6 +227,40 @@ def shortlist(message: str, profiles: Sequence[Profile], *, first: Sequence[str]
     ranked = sorted(names, key=lambda name: (name not in first, -found[name]))
     kept = set(ranked[:MOST_LISTED])
     return [name for name in names if name in kept]
+
+
+def candidates_of(message: str, profiles: Sequence[Profile]) -> tuple[str, ...]:
+    """Return at most MOST_OFFERED projects that a message may be about, the likeliest first, then in the given order.
+
+    None for a message that says too little to belong anywhere, such as thanks.
+    """
+    terms = frozenset(analyse(message))
+    if _says(terms) < SAYS_SOMETHING:
+        return ()
+    found = evidence(terms, profiles)
+    return tuple(sorted(found, key=lambda name: -found[name])[:MOST_OFFERED])
+
+
+def shared_lines(message: str, profiles: Sequence[Profile], texts: Mapping[str, Sequence[str]]) -> list[str]:
+    """Return lines of documents that share words with a message, as "project: line", for a model to read.
+
+    Of the MOST_QUOTED projects with most evidence, those LINES_QUOTED whose shared words are the rarest; `texts` are
+    the documents by project.
+    """
+    terms = frozenset(analyse(message))
+    found = evidence(terms, profiles)
+    having = {term: sum(term in each.terms for each in profiles) or 1 for term in terms}
+    quoted: list[str] = []
+    for name in sorted((each for each in found if found[each]), key=lambda each: -found[each])[:MOST_QUOTED]:
+        lines = {one_line(line) for text in texts.get(name, ()) for line in text.splitlines()}
+        scores = {
+            line: sum(_size(term) / having[term] for term in terms & frozenset(analyse(line)))
+            for line in sorted(lines)
+            if line and not line.startswith(("#", ">"))
+        }
+        best = sorted((line for line in scores if scores[line]), key=lambda line: -scores[line])
+        quoted += [f"{name}: {line[:LONGEST_QUOTED]}" for line in best[:LINES_QUOTED]]
+    return quoted
 
 
 def exact_correction(

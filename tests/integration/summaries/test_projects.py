@@ -71,6 +71,8 @@ def test_project_is_made_read_changed_and_deleted(client: APIClient) -> None:
     assert stale.status_code == 412
     renamed = client.patch(f"{API}/projects/tea-shop{ASKED}", {"name": "uji"})
     assert renamed.json()["name"] == "uji"
+    memory = client.get(f"{API}/projects/uji/documents/MEMORY.md{ASKED}").json()
+    assert memory["text"] == "# uji\n\n> Tea of Uji.\n"
     assert client.get(f"{API}/projects{ASKED}").json()["results"][0]["name"] == "uji"
     assert client.delete(f"{API}/projects/uji{ASKED}").status_code == 204
     assert client.get(f"{API}/projects/uji{ASKED}").status_code == 404
@@ -170,6 +172,7 @@ def test_entry_is_one_line_with_time_and_origin(client: APIClient, project: Proj
     assert again.json()["version"] == first.json()["version"]
     entries = client.get(f"{at}/entries{ASKED}").json()["results"]
     assert [(each["pinned"], each["source"]["channel"]) for each in entries] == [(True, "slack")]
+    assert entries[0]["text"] == "- [PINNED] Uji farm delivers on Mondays"
 
 
 def test_first_line_of_a_document_is_its_first_version(client: APIClient, project: Project) -> None:
@@ -244,6 +247,17 @@ def test_numbers_are_no_texts(client: APIClient, project: Project) -> None:
 def test_timeline_tells_the_day(project: Project) -> None:
     document = append_entry(project=project, document_name="timeline.md", text="Opened.", by=BY, now=NOW)
     assert document.text == "- 2026-03-01: Opened.\n"
+    told = append_entry(
+        project=project, document_name="timeline.md", text="2026-02-14: Signed.", pinned=True, by=BY, now=NOW
+    )
+    assert told.text.splitlines()[1] == "- 2026-02-14: [PINNED] Signed."
+
+
+def test_a_byte_order_mark_is_no_text(project: Project) -> None:
+    text = "\ufeff# tea-shop\n\n> Green tea.\n"
+    document = put_document(project=project, name="MEMORY.md", text=text, by=BY, now=NOW)
+    assert document.text == text[1:]
+    assert document.project.description == "Green tea."
 
 
 def test_catalog_is_plain_text(client: APIClient, project: Project) -> None:

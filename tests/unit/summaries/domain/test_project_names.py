@@ -179,10 +179,15 @@ def test_catalog_is_numbered() -> None:
 
 @pytest.mark.parametrize("description", ["word " * 60, "お茶の店の説明。" * 37])
 def test_long_descriptions_are_cut(description: str) -> None:
-    [line] = catalog([Listed("a-rather-long-name-of-a-project", description)], count_raw).splitlines()
-    assert line.endswith("…") and 25 <= count_raw(line) <= 30
+    listed = [Listed("a-rather-long-name-of-a-project", description)]
+    assert catalog(listed, count_raw) == f"1. **{listed[0].name}** - {description.strip()}"
+    lines = catalog(listed * 150, count_raw).splitlines()
+    assert all(line.endswith("…") and 25 <= count_raw(line) <= 30 for line in lines)
+    lines = catalog(listed * 50, count_raw).splitlines()
+    assert all(50 <= count_raw(line) <= 60 for line in lines)
 
 
 def test_name_that_fills_its_line_keeps_one_character() -> None:
     name = "-".join(["xqzjvk"] * 9)
-    assert catalog([Listed(name, "Description of it, which is long. " * 5)], count_raw).endswith(" - D…")
+    listed = [Listed(name, "Description of it, which is long. " * 5)]
+    assert catalog(listed * 150, count_raw).endswith(" - D…")
