@@ -91,6 +91,7 @@ def test_lists_are_read_over_all_pages(web: Web, key: str) -> None:
 
 def test_answers_of_other_kinds(web: Web, key: str) -> None:
     with Memoryhub(web.url, key, **WHOSE) as hub:  # type: ignore[arg-type]
+        assert hub.projects_catalog() == ""
         hub.projects_create(name="garden", description="What grows where")
         first = hub.document_put("garden", "detail-roses.md", text="Roses.", if_none_match="*")
         assert hub.projects_catalog() == "1. **garden** - What grows where"

@@ -14,6 +14,7 @@ from anthropic.tools.memory import BetaLocalFilesystemMemoryTool
 
 from memoryhub_client import Memoryhub
 from memoryhub_client.memory_tool import AsyncMemoryTool, MemoryTool, readable
+from summaries.models import Document, Project
 from tests.integration.clients.conftest import new_key
 from tests.serving import Web
 
@@ -66,7 +67,7 @@ def told(tool: Any, command: dict[str, Any]) -> str:
 @pytest.mark.parametrize("seed", range(2))
 def test_answers_are_those_of_the_sdks_backend(seed: int, tool: MemoryTool, tmp_path: Path) -> None:
     reference = BetaLocalFilesystemMemoryTool(str(tmp_path))
-    for command in commands(seed, 60):
+    for command in commands(seed, 40):
         expected = told(reference, command)
         for folder in sorted((tmp_path / "memories").rglob("*"), reverse=True):
             if folder.is_dir() and not any(folder.iterdir()):
@@ -135,6 +136,9 @@ def test_other_tenants_and_refusals_are_told_to_the_model(tool: MemoryTool, web:
         tool.call({"command": "create", "path": "/memories/b.txt", "file_text": "x" * 1_000_001})
     with pytest.raises(ToolError, match="not a directory"):
         tool.call({"command": "create", "path": "/memories/a.txt/b.txt", "file_text": "x"})
+    with pytest.raises(ToolError, match="not a directory"):
+        tool.call({"command": "create", "path": "/memories/c.txt", "file_text": "x"})
+        tool.call({"command": "rename", "old_path": "/memories/c.txt", "new_path": "/memories/a.txt/c.txt"})
     for path in ("/memories/a\nb", "/memories/a "):
         with pytest.raises(ToolError, match="cannot be shown"):
             tool.call({"command": "create", "path": path, "file_text": "x"})
@@ -149,3 +153,24 @@ def test_sizes_are_readable() -> None:
         "5M",
         "3G",
     ]
+
+
+def test_story_is_told_recalled_corrected_forgotten_and_erased(tool: MemoryTool, web: Web, key: str) -> None:
+    tool.call({"command": "create", "path": "/memories/cat.md", "file_text": "The cat is called Momo.\n"})
+    with Memoryhub(web.url, key, agent_id="kana", user_id="hiroki") as hub:
+        other = MemoryTool(hub)
+        assert "called Momo" in told(other, {"command": "view", "path": "/memories/cat.md"})
+        context = hub.context_assemble(message="What is the cat called?", project="memories")
+        assert "called Momo" in str(context["messages"])
+        correction = {
+            "command": "str_replace",
+            "path": "/memories/cat.md",
+            "old_str": "Momo",
+            "new_str": "Mimi",
+        }
+        assert "called Mimi" in told(other, correction)
+        tool.call({"command": "delete", "path": "/memories/cat.md"})
+        assert "called" not in str(hub.context_assemble(message="What is the cat named?", project="memories"))
+        hub.actor_erase(user_id="hiroki")
+    assert not Project.objects.exists()
+    assert not Document.objects.exists()

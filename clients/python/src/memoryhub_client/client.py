@@ -130,7 +130,7 @@ class Memoryhub(_Client):
                         response.read()
                     if (wait := attempts.wait_after_answer(response)) is None:
                         answer.begin()
-                        for event in httpx2.EventSource(response):
+                        for event in httpx2.EventSource(response, max_event_size=None):
                             yield from answer.taken(event.event, event.json())
                         answer.check_over()
                         return
@@ -216,7 +216,7 @@ class AsyncMemoryhub(_Client):
                         await response.aread()
                     if (wait := attempts.wait_after_answer(response)) is None:
                         answer.begin()
-                        async for event in httpx2.EventSource(response):
+                        async for event in httpx2.EventSource(response, max_event_size=None):
                             for each in answer.taken(event.event, event.json()):
                                 yield each
                         answer.check_over()

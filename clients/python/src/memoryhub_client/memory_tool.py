@@ -124,8 +124,7 @@ class MemoryTool(BetaAbstractMemoryTool):
         paths = {each.path for each in self._files()}
         if path == ROOT or any(each.startswith(f"{path}/") for each in paths):
             raise ToolError(f"File {command.path} already exists")
-        if above := paths & set(_parents(path)):
-            raise ToolError(f"The path {min(above)} is not a directory.")
+        self._check_folders(path, paths)
         try:
             self._put(path, command.file_text, if_none_match="*")
         except VersionMismatch as error:
@@ -182,8 +181,7 @@ class MemoryTool(BetaAbstractMemoryTool):
         found = self._below(path)
         if not found:
             raise ToolError(f"The path {command.path} does not exist")
-        for file in found:
-            self.hub.document_delete(self.project, file.document)
+        self._remove(found)
         return f"Successfully deleted {command.path}"
 
     @refusing
@@ -198,16 +196,16 @@ class MemoryTool(BetaAbstractMemoryTool):
             raise ToolError(f"The path {command.old_path} does not exist")
         if new.startswith(f"{old}/"):
             raise ToolError(f"Cannot rename {command.old_path} into itself")
+        self._check_folders(new, {each.path for each in self._files()})
         for file in found:  # a copy first: what fails between the two leaves one too many, and loses none
             text = self._read(file.path) or ""
             self._put(new + file.path.removeprefix(old), text, if_none_match="*")
-            self.hub.document_delete(self.project, file.document)
+            self._remove([file])
         return f"Successfully renamed {command.old_path} to {command.new_path}"
 
     @refusing
     def clear_all_memory(self) -> str:
-        for file in self._files():
-            self.hub.document_delete(self.project, file.document)
+        self._remove(self._files())
         return "All memory cleared"
 
     # Storage
@@ -226,6 +224,18 @@ class MemoryTool(BetaAbstractMemoryTool):
 
     def _below(self, path: str) -> list[File]:
         return [each for each in self._files() if each.path == path or each.path.startswith(f"{path}/")]
+
+    def _remove(self, files: list[File]) -> None:
+        for file in files:
+            with suppress(NotFound):  # somebody else was faster
+                self.hub.document_delete(self.project, file.document)
+
+    @staticmethod
+    def _check_folders(path: str, files: set[str]) -> None:
+        """Raise ToolError where a file stands where a folder of this path would."""
+        while (path := dirname(path)) != ROOT:
+            if path in files:
+                raise ToolError(f"The path {path} is not a directory.")
 
     def _document(self, path: str) -> tuple[str, str | None] | None:
         """Return a file's text and ETag; None where there is none."""
@@ -269,11 +279,6 @@ class MemoryTool(BetaAbstractMemoryTool):
             else:
                 break
         return before, after
-
-
-def _parents(path: str) -> Iterator[str]:
-    while (path := dirname(path)) != ROOT:
-        yield path
 
 
 def _tree(path: str, files: list[File]) -> Iterator[tuple[str, int]]:

@@ -176,7 +176,7 @@ def retry_after_seconds(headers: Mapping[str, str]) -> float | None:
 def result_of(response: httpx2.Response) -> Any:
     """Return an answer's body: an object with its `etag`, a text, or None."""
     kind = response.headers.get("Content-Type", "").partition(";")[0]
-    if response.status_code == 404 or not response.content:
+    if response.status_code in (204, 404):  # 404: deleted already, by an attempt whose answer was lost
         return None
     if kind != "application/json":
         return response.text

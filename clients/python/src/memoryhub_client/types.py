@@ -348,9 +348,13 @@ class EntryIn(Write, total=False):
 
 
 class Entry(TypedDict):
-    """Provenance of an appended line; `text_digest` is the SHA-256 of the line without its bullet."""
+    """An appended line with its provenance.
+
+`text` is null where a later version of the document does not hold the line; `text_digest` is the SHA-256 of the
+line without its bullet."""
 
     id: str
+    text: str | None
     text_digest: str
     pinned: NotRequired[bool]
     source: NotRequired[Any]
