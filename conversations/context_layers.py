@@ -1,13 +1,19 @@
 """Context layers of conversations: the last messages, and past messages that answer the user's (SPEC C3, C4)."""
 
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import replace
 from datetime import tzinfo
 from typing import Any, Final
 
 from conversations.actions.context import LayerRequest
 from conversations.actions.recall import search_messages
-from conversations.domain.layers import RECALL, WORKING, Candidate, LayerResult
+from conversations.domain.content import is_reference, is_text
+from conversations.domain.layers import RECALL, WORKING, Block, Candidate, Content, LayerResult
+from conversations.domain.messages import Role
 from conversations.domain.passages import passages
-from conversations.models import Message
+from conversations.domain.tools import Said, calls_in, paired
+from conversations.models import Message, MessageQuerySet
 from memoryhub.tenancy.policies import zone_of
 
 LONGEST_RECALLED: Final = 400
@@ -18,33 +24,91 @@ COMPANION_SHARE: Final = 0.05
 
 
 def working_memory(request: LayerRequest) -> LayerResult:
-    """Offer the last spoken messages in time order.
+    """Offer the last spoken messages in time order, each call of a tool with its results.
 
     Those of the session where one is given, filled up from the same actor's earlier sessions while it is young
-    ("continue from yesterday"); otherwise of all the actor's sessions.
+    ("continue from yesterday"); otherwise of all the actor's sessions. With caching on the conversation begins in
+    steps, and what fills it up stays until the first of them, so that it begins alike from turn to turn.
     """
-    actor_id, session = request.tenant.actor_id, request.session
-    limit = request.policy.working_memory_limit
-    recent: list[Message] = []
-    if session is not None:
-        own = Message.objects.of([actor_id]).filter(session_id=session.pk).spoken()
-        if request.stored_message is not None:
-            own = own.filter(seq__lt=request.stored_message.seq)
-        recent = list(own.order_by("-seq")[:limit])[::-1]
-    if len(recent) < limit:
-        rows = Message.objects.of([actor_id]).spoken().believed_in(None)
-        if session is not None:
-            first = Message.objects.of([actor_id]).filter(session_id=session.pk).order_by("seq").first()
-            beginning = first.created_at if first else session.started_at
-            rows = rows.exclude(session_id=session.pk).filter(created_at__lte=beginning)
-        recent = [*list(rows.order_by("-created_at", "-id")[: limit - len(recent)])[::-1], *recent]
+    policy = request.policy
+    before, own = _latest_of_session(request)
+    room = policy.working_memory_limit - (0 if policy.cache else len(own))
+    earlier: list[Message] = []
+    if not before and room > 0:
+        before, earlier = _latest_of_others(request, room)
+    candidates = _conversation(request, [*earlier, *own], before)
+    if request.results is not None and request.stored_message is not None:
+        rows = _said(request).filter(session_id=request.results.session_id)
+        since = rows.filter(seq__gt=request.stored_message.seq, seq__lte=request.results.seq)
+        said = _conversation(request, list(since.spoken().order_by("seq")), [])
+        candidates += [replace(each, is_current=True) for each in said]
+    return LayerResult(tuple(candidates))
+
+
+def _said(request: LayerRequest) -> MessageQuerySet:
+    return Message.objects.of([request.tenant.actor_id])
+
+
+def _latest_of_session(request: LayerRequest) -> tuple[list[Message], list[Message]]:
+    """Return messages before the session's latest ones, if there are any, and these."""
+    policy, limit = request.policy, request.policy.working_memory_limit
+    if request.session is None:
+        return [], []
+    rows = _said(request).filter(session_id=request.session.pk).spoken()
+    if request.stored_message is not None:
+        rows = rows.filter(seq__lt=request.stored_message.seq)
+    latest = list(rows.order_by("-seq")[: policy.most_turns + 1])[::-1]
+    first = policy.window_start(latest[-limit].seq) if len(latest) >= limit else 0
+    return [row for row in latest if row.seq < first], [row for row in latest if row.seq >= first]
+
+
+def _latest_of_others(request: LayerRequest, limit: int) -> tuple[list[Message], list[Message]]:
+    """Return the message before the latest ones of earlier sessions, if there is one, and these."""
+    rows = _said(request).spoken().believed_in(None)
+    if request.session is not None:
+        first = _said(request).filter(session_id=request.session.pk).order_by("seq").first()
+        beginning = first.created_at if first else request.session.started_at
+        rows = rows.exclude(session_id=request.session.pk).filter(created_at__lte=beginning)
+    latest = list(rows.order_by("-created_at", "-id")[: limit + 1])[::-1]
+    return latest[:-limit], latest[-limit:]
+
+
+def _conversation(
+    request: LayerRequest, spoken: Sequence[Message], before: Sequence[Message]
+) -> list[Candidate]:
+    """Return the candidates of messages in their order, the results of tools with the calls; `before` came before."""
+    rows = _with_results(request, spoken)
     zone = zone_of(request.tenant.agent, request.tenant.actor)
-    return LayerResult(
-        tuple(
-            _candidate(WORKING, each, zone, is_earlier=session is not None and each.session_id != session.pk)
-            for each in recent
-        )
-    )
+    said = paired([Said(str(row.session_id), row.role, tuple(row.blocks or ())) for row in rows])
+    candidates: list[Candidate] = []
+    known = {row.session_id for row in before}
+    for place, blocks in said:
+        row = rows[place]
+        is_answer = row.role == Role.ASSISTANT and row.session_id in known
+        known.add(row.session_id)
+        is_earlier = request.session is not None and row.session_id != request.session.pk
+        content = blocks or row.content
+        candidates.append(_candidate(WORKING, row, zone, content, is_earlier=is_earlier, is_answer=is_answer))
+    return candidates
+
+
+def _with_results(request: LayerRequest, spoken: Sequence[Message]) -> list[Message]:
+    """Return messages with those of the role `tool` that follow them in their sessions."""
+    calling = [row for row in spoken if calls_in(row.blocks)]
+    if not calling:
+        return list(spoken)
+    results = _said(request).filter(role=Role.TOOL, session_id__in={row.session_id for row in calling})
+    results = results.believed_in(request.session.pk if request.session else None)
+    results = results.filter(seq__gt=min(row.seq for row in calling)).order_by("session_id", "seq")
+    following: dict[int, list[Message]] = defaultdict(list)
+    for result in results:
+        places = [
+            place for place, row in enumerate(spoken)
+            if row.session_id == result.session_id and row.seq < result.seq
+        ]  # fmt: skip
+        if places:
+            following[places[-1]].append(result)
+    return [each for place, row in enumerate(spoken) for each in (row, *following[place])]
 
 
 def recall(request: LayerRequest) -> LayerResult:
@@ -75,7 +139,8 @@ def recall(request: LayerRequest) -> LayerResult:
                 RECALL,
                 each.message,
                 zone,
-                text=passages(each.message.content, terms, longest=LONGEST_RECALLED),
+                _shown_blocks(each.message)
+                or passages(each.message.content, terms, longest=LONGEST_RECALLED),
                 relevance=each.relevance,
                 final_score=each.relevance,
                 score_breakdown={name: value for name, value in each.breakdown.items() if value is not None},
@@ -85,12 +150,16 @@ def recall(request: LayerRequest) -> LayerResult:
     )
 
 
-def _candidate(
-    layer: str, message: Message, zone: tzinfo, *, text: str | None = None, **values: Any
-) -> Candidate:
+def _shown_blocks(message: Message) -> tuple[Block, ...]:
+    """Return the blocks of a message with images or files, without its use of tools; () for text alone."""
+    shown = tuple(block for block in message.blocks or () if is_text(block) or is_reference(block))
+    return () if all(map(is_text, shown)) else shown
+
+
+def _candidate(layer: str, message: Message, zone: tzinfo, content: Content, **values: Any) -> Candidate:
     return Candidate(
         layer=layer,
-        content=tuple(message.blocks) if message.blocks else text or message.content,
+        content=content,
         source_id=str(message.pk),
         role=message.role,
         author=message.author,

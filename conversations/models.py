@@ -7,7 +7,7 @@ from uuid import UUID
 from django.contrib.postgres.fields import ArrayField
 from django.contrib.postgres.indexes import BrinIndex, GinIndex
 from django.db import models
-from django.db.models import ExpressionWrapper, F, Q
+from django.db.models import ExpressionWrapper, F, Func, Q, Value
 from django.db.models.fields.json import KeyTextTransform
 from django.db.models.functions import Cast, Coalesce, Now
 
@@ -19,6 +19,7 @@ from memoryhub.tenancy.models import Actor, ActorRow
 from memoryhub.tenancy.policies import zone_of
 from memoryhub.zones import local_time
 
+TOOL_BLOCKS = '$[*] ? (@.type == "tool_use" || @.type == "tool_result")'
 TRUSTS = [(trust.value, trust.value) for trust in Trust]
 
 
@@ -90,6 +91,14 @@ class MessageQuerySet(models.QuerySet["Message"]):
 
     def believed_in(self, session_id: UUID | None) -> "MessageQuerySet":
         return self.filter(believed_in(session_id))
+
+    def with_tools(self) -> "MessageQuerySet":
+        """Annotate `tools`, the calls of tools and results among the blocks; images stay in the database."""
+        found = Func(
+            F("blocks"), Value(TOOL_BLOCKS), template="jsonb_path_query_array(%(expressions)s::jsonpath)",
+            output_field=models.JSONField(),
+        )  # fmt: skip
+        return self.defer("blocks").annotate(tools=found)
 
 
 class Message(ActorRow):

@@ -19,9 +19,12 @@ from django.db import DatabaseError, OperationalError, connection, transaction
 from conversations.actions.context import UNNAMED, ContextRequest, assemble_context
 from conversations.actions.messages import add_messages
 from conversations.actions.sessions import open_session
+from conversations.domain.content import references_in
 from conversations.domain.formats import split_system
+from conversations.domain.layers import Block
 from conversations.domain.messages import NewMessage, Role, TurnState
 from conversations.domain.policy import ChatPolicy, ContextPolicy
+from conversations.domain.tools import calls_in
 from conversations.models import ChatTurn, Message, Session
 from memoryhub.auth.domain import Principal
 from memoryhub.auth.tenancy import Tenant, hold, seen_by
@@ -30,7 +33,7 @@ from memoryhub.errors import DomainError
 from memoryhub.llm.answers import TruncatedAnswer
 from memoryhub.llm.client import complete, llm_provider, stream
 from memoryhub.llm.errors import ProviderError
-from memoryhub.llm.types import ChatMessage, Completion, CompletionRequest, Delta, Operation
+from memoryhub.llm.types import ChatMessage, Completion, CompletionRequest, Delta, Operation, Tool
 from memoryhub.tenancy.domain import Trust
 from memoryhub.tenancy.models import Actor
 from memoryhub.tenancy.policies import effective_policy
@@ -63,6 +66,12 @@ class TurnSuperseded(DomainError):
     code = "idempotency_in_progress"
 
 
+class NoSuchCall(DomainError):
+    """A result answers no call of the assistant's last message."""
+
+    field = "tool_results"
+
+
 class ChatFailed(Exception):
     """The model gave no answer; the question is kept. `error` has the code and whether a retry may help."""
 
@@ -74,9 +83,16 @@ class ChatFailed(Exception):
 
 @dataclass(frozen=True, kw_only=True)
 class Question:
-    """A message to answer. `options` are context policy values for this call alone; `key` is the idempotency key."""
+    """A message to answer, or results of the tools that the last answer called.
 
-    message: str = field(repr=False)
+    `blocks` are the message's, where it has images. `options` are context policy values for this call alone; `key` is
+    the idempotency key.
+    """
+
+    message: str = field(default="", repr=False)
+    blocks: tuple[Block, ...] | None = field(default=None, repr=False)
+    tool_results: tuple[Block, ...] = field(default=(), repr=False)
+    tools: tuple[Tool, ...] = ()
     author: str = field(default="", repr=False)
     session_id: UUID | None = None
     channel: str = "api"
@@ -90,7 +106,8 @@ class Question:
     def digest(self) -> str:
         return body_digest(
             self.message, self.session_id, self.channel, self.project, self.perspective, self.with_memory,
-            sorted(self.options.items()), *([self.author] if self.author else []),
+            sorted(self.options.items()),
+            *(each for each in (self.author, self.blocks, self.tool_results, self.tools) if each),
         )  # fmt: skip
 
 
@@ -229,17 +246,41 @@ def _store_question(
     session, _is_new = open_session(
         actor=actor, session_id=question.session_id, channel=question.channel, by=by, now=now
     )
-    stored = add_messages(
-        session=session,
-        batch=[NewMessage(role=Role.USER, author=question.author, content=question.message)],
-        by=by,
-        now=now,
+    if question.tool_results:
+        _check_calls(session, question.tool_results)
+    new = NewMessage(
+        role=Role.TOOL if question.tool_results else Role.USER,
+        author=question.author,
+        content=question.message,
+        blocks=question.tool_results or question.blocks,
     )
+    stored = add_messages(session=session, batch=[new], by=by, now=now)
     turn = ChatTurn.objects.create(
         actor=actor, session=session, question=stored.messages[0], key=key, body_digest=question.digest,
         state=TurnState.ANSWERING, until=until, created_at=now,
     )  # fmt: skip
     return turn, True
+
+
+def _check_calls(session: Session, results: Sequence[Block]) -> None:
+    """Raise NoSuchCall unless the results answer calls of the last message that was spoken."""
+    last = (
+        Message.objects.of([session.actor_id]).filter(session_id=session.pk).spoken().order_by("-seq").first()
+    )
+    calls = {call["id"] for call in calls_in(last.blocks if last and last.role == Role.ASSISTANT else ())}
+    if unknown := [str(each["tool_use_id"]) for each in results if each["tool_use_id"] not in calls]:
+        raise NoSuchCall(f"The last answer of this session calls no tool under the id {unknown[0]}.")
+
+
+def _asked(turn: ChatTurn) -> Message:
+    """Return the message that a turn answers; where it brings results of tools, what was asked before."""
+    if turn.question.role == Role.USER:
+        return turn.question
+    rows = Message.objects.of([turn.actor_id]).filter(session_id=turn.session_id, seq__lt=turn.question.seq)
+    asked = rows.filter(role=Role.USER).exclude(content="").order_by("-seq").first()
+    if asked is None:
+        raise NoSuchCall("Nobody has asked anything in this session.")
+    return asked
 
 
 def _turn_with_key(
@@ -285,14 +326,17 @@ def _request(
     agent = turn.actor.agent
     system: str | Sequence[Mapping[str, Any]] = agent.system_prompt
     turns: Sequence[Mapping[str, Any]] = [{"role": "user", "content": question.message}]
-    if question.with_memory and policy.chat_memory:
-        form = llm_provider().form
+    form = llm_provider().form
+    asked = _asked(turn)
+    remembers = question.with_memory and policy.chat_memory
+    if remembers or question.blocks or question.tool_results:
         context = assemble_context(
             tenant=Tenant(agent.agent_id, turn.actor.user_id, agent, turn.actor),
             request=ContextRequest(
-                message=question.message, author=question.author, stored_message=turn.question, session=turn.session,
+                message=asked.content, attachments=references_in(asked.blocks), author=asked.author,
+                stored_message=asked, results=turn.question if question.tool_results else None, session=turn.session,
                 project=question.project, perspective=question.perspective, format=form, discloses_project=True,
-                options=question.options,
+                has_tools=bool(question.tools), remembers=remembers, options=question.options,
             ),
             by=by, now=now,
         )  # fmt: skip
@@ -301,10 +345,11 @@ def _request(
         turn.routing = context.routing.as_json() if context.routing else None
     return CompletionRequest(
         operation=Operation.CHAT,
-        messages=tuple(ChatMessage(each["role"], each["content"]) for each in turns),
+        messages=tuple(map(ChatMessage.of, turns)),
         max_output_tokens=policy.chat_max_output_tokens,
         deadline_seconds=policy.chat_deadline_seconds,
         system=system,
+        tools=question.tools,
     )
 
 
@@ -324,7 +369,10 @@ def store_answer(
         session=sessions.get(actor_id=turn.actor_id, pk=turn.session_id),
         batch=[
             NewMessage(
-                role=Role.ASSISTANT, content=completion.text, metadata={"model": completion.model, **mark}
+                role=Role.ASSISTANT,
+                content=completion.text,
+                blocks=completion.blocks or None,
+                metadata={"model": completion.model, **mark},
             )
         ],
         by=by,

@@ -7,7 +7,7 @@ import logging
 import secrets
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from functools import lru_cache
 from typing import Any, Final, cast
@@ -21,7 +21,7 @@ from prometheus_client import Counter, Histogram
 
 from conversations.domain.assembly import Assembly, AssemblyRequest, Metadata, assemble
 from conversations.domain.formats import Format, split_system
-from conversations.domain.layers import PROJECT, SESSION_SUMMARY, WORKING, Language, LayerResult
+from conversations.domain.layers import PROJECT, SESSION_SUMMARY, WORKING, Block, Language, LayerResult
 from conversations.domain.policy import ContextPolicy
 from conversations.domain.prompt import NonceCollision
 from conversations.models import Message, Receipt, Session
@@ -169,20 +169,26 @@ class ContextRequest:
     """A message whose context is wanted.
 
     `project` is a name, AUTO, UNNAMED, or None for no project at all. `options` are policy values for this call alone.
-    `stored_message` is the message itself where it is stored already: it must not appear twice. With
-    `discloses_project` the model is told to name the project, or to ask for it, where the router was not sure. With
-    `counts_exactly` the provider is asked for the exact size.
+    `stored_message` is the message itself where it is stored already: it must not appear twice. `results` is the last
+    of what was said since, where the answer goes on from the results of tools. With `discloses_project` the model is
+    told to name the project, or to ask for it, where the router was not sure. With `counts_exactly` the provider is
+    asked for the exact size. Without `has_tools` a call of a tool is a line of text, for vendors refuse calls where no
+    tool is described. One that does not remember holds the message and what was said since.
     """
 
     message: str
+    attachments: tuple[Block, ...] = field(default=(), repr=False)
     author: str = ""
     stored_message: Message | None = None
+    results: Message | None = None
     session: Session | None = None
     project: str | None = UNNAMED
     perspective: str | None = None
     format: Format = "anthropic"
     counts_exactly: bool = False
     discloses_project: bool = False
+    has_tools: bool = True
+    remembers: bool = True
     options: Mapping[str, Any]
 
     def as_json(self) -> dict[str, Any]:
@@ -202,6 +208,7 @@ class LayerRequest:
     by: Principal
     session: Session | None
     stored_message: Message | None
+    results: Message | None
     project: str | None
     perspective: str | None
     query: SearchQuery
@@ -235,6 +242,8 @@ def assemble_context(
     no receipt. Raises PolicyError for options out of range, ContextTooLarge for system prompt and message alone.
     """
     policy = effective_policy(ContextPolicy, tenant.agent, tenant.actor).validated(**request.options)
+    if not request.has_tools:
+        policy = policy.validated(include_tools=False)
     routing = route_to_project(
         tenant=tenant, message=request.message, project=request.project, session=request.session, dry_run=dry_run,
         by=by, now=now,
@@ -243,10 +252,14 @@ def assemble_context(
     started = time.perf_counter()  # a model that routes is no part of the assembly
     query = text_query(request.message, turns=_turns_before(request), payer=tenant.payer)
     layer_request = LayerRequest(
-        tenant=tenant, by=by, session=request.session, stored_message=request.stored_message, project=project,
-        perspective=request.perspective, query=query, policy=policy, now=now, dry_run=dry_run,
+        tenant=tenant, by=by, session=request.session, stored_message=request.stored_message, results=request.results,
+        project=project, perspective=request.perspective, query=query, policy=policy, now=now, dry_run=dry_run,
     )  # fmt: skip
     layers = [_offer(layer, layer_request) for layer in context_layers()]
+    if not request.remembers:
+        layers = [
+            LayerResult(tuple(each for each in layer.candidates if each.is_current)) for layer in layers
+        ]
     layers.append(LayerResult(degraded=_gaps(request, layer_request, routing, layers)))
     assembly = _assemble(request, layer_request, tuple(layers), routing)
     latency_ms = (time.perf_counter() - started) * 1000
@@ -330,6 +343,7 @@ def _assemble(
             return assemble(
                 AssemblyRequest(
                     message=request.message,
+                    attachments=request.attachments,
                     nonce=secrets.token_hex(NONCE_BYTES),
                     policy=policy,
                     layers=layers,
@@ -361,7 +375,7 @@ def _exact_tokens(assembly: Assembly, form: Format) -> int | None:
     system, turns = split_system(form, assembly.system, assembly.messages)
     request = CompletionRequest(
         operation=Operation.CHAT,
-        messages=tuple(ChatMessage(each["role"], each["content"]) for each in turns),
+        messages=tuple(map(ChatMessage.of, turns)),
         max_output_tokens=1,
         deadline_seconds=COUNT_DEADLINE_SECONDS,
         system=system,

@@ -1,8 +1,10 @@
 """Store messages: numbered without gaps, once each, searchable at once (SPEC C2, C4)."""
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, tzinfo
+from typing import Any
 
 from django.db import transaction
 from django.utils.text import format_lazy
@@ -13,10 +15,12 @@ from conversations.domain.messages import (
     NewMessage,
     Numbered,
     Placement,
+    Role,
     findable_words,
     is_findable,
     place_batch,
 )
+from conversations.domain.tools import calls_in, results_in, text_of_result, texts_with_traces
 from conversations.models import Message, MessageIndex, Session
 from memoryhub.auth.domain import Principal
 from memoryhub.auth.tenancy import UnknownRow, hold
@@ -28,6 +32,9 @@ from memoryhub.search.models import EmbeddingSpace
 from memoryhub.tenancy.domain import Trust, TrustPolicy
 from memoryhub.tenancy.policies import effective_policy, zone_of
 from memoryhub.zones import local_time
+
+MOST_RESULTS = 100
+"""Messages after a call among which its results are looked for."""
 
 CHANGED_FIELDS = ("message_count", "last_message_at", "ended_at", "authors")
 
@@ -54,7 +61,7 @@ def add_messages(
     remote embedder is called in the background. `triggers` names the events whose jobs are enqueued.
     """
     spaces = writing_spaces()
-    tokens = {id(message): count_raw(message.content) for message in batch}
+    tokens = {id(message): count_raw(message.content) + _tokens_of_tools(message) for message in batch}
     zone = zone_of(session.actor.agent, session.actor)
     entries = _index_entries(batch, spaces, now, zone)
     policy = effective_policy(TrustPolicy, session.actor.agent, session.actor)
@@ -75,6 +82,24 @@ def add_messages(
     for name in CHANGED_FIELDS:
         setattr(session, name, getattr(locked, name))
     return AddedMessages(_in_order(placement, rows, known), len(rows))
+
+
+def texts_in_words(rows: Sequence[Any], language: str) -> list[str]:
+    """Return the texts of messages of one session, loaded `with_tools`, with a line for each call of a tool."""
+    said = [(row.content, row.tools) for row in rows]
+    calling = [row for row in rows if calls_in(row.tools)]
+    if calling:
+        first, last = calling[0], calling[-1].seq + MOST_RESULTS
+        results = Message.objects.of([first.actor_id]).filter(session_id=first.session_id, role=Role.TOOL)
+        near = results.filter(seq__gt=first.seq, seq__lte=last).with_tools()
+        said += [("", row.tools) for row in near.only("pk").order_by("seq")]  # type: ignore[attr-defined]
+    return texts_with_traces(said, language)[: len(rows)]
+
+
+def _tokens_of_tools(message: NewMessage) -> int:
+    blocks = [*calls_in(message.blocks), *results_in(message.blocks)]
+    texts = [json.dumps(block["input"], ensure_ascii=False) for block in blocks if "input" in block]
+    return sum(map(count_raw, [*texts, *map(text_of_result, blocks)]))
 
 
 def _index_entries(

@@ -58,6 +58,7 @@ REASONS: Final[Mapping[str, Any]] = {
     Reason.EMPTY: _("it is empty"),
     Reason.SWITCHED_OFF: _("its layer is disabled"),
     Reason.ROLE: _("system and tool messages do not enter contexts"),
+    Reason.ORPHAN: _("an answer whose question is not in the context"),
 }
 PARTS: Final[Mapping[str, Any]] = {
     "similarity_weighted": _("relevance"),

@@ -1,5 +1,6 @@
 """Read-only screens of sessions, messages, receipts and chat turns, and their dashboard tiles."""
 
+import json
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any, Final
@@ -24,7 +25,7 @@ from unfold.contrib.filters.admin import (
 from conversations.actions.context import UNNAMED
 from conversations.actions.sessions import end_session
 from conversations.admin.context_breakdown import candidate_groups, project_in_words, token_budget
-from conversations.admin.timeline import summarise_address, timeline_context
+from conversations.admin.timeline import summarise_address, timeline_context, tool_lines
 from conversations.domain.messages import TurnState
 from conversations.models import ChatTurn, Message, Receipt, Session
 from memoryhub.admin.base import (
@@ -165,7 +166,7 @@ class MessageAdmin(OwnedMixin, ReadOnlyAdmin):
     long_text = "content"
     fields = (
         ("role", "author", "trust"), "whole_content", ("owner", "session", "seq"), ("created_at", "token_count"),
-        ("client_message_id", "id"), "blocks", "metadata",
+        ("client_message_id", "id"), "shown_blocks", "metadata",
     )  # fmt: skip
 
     @admin.display(description=_("content"))
@@ -175,6 +176,12 @@ class MessageAdmin(OwnedMixin, ReadOnlyAdmin):
     @admin.display(description=_("content"))
     def whole_content(self, message: Message) -> str:
         return _whole(message.content)
+
+    @admin.display(description=_("blocks"))
+    def shown_blocks(self, message: Message) -> str:
+        """Show the blocks without the bytes of images."""
+        blocks = [{**each, "data": "…"} if "data" in each else each for each in message.blocks or []]
+        return _whole(json.dumps(blocks, ensure_ascii=False, indent=2)[:LONGEST_SHOWN]) if blocks else "-"
 
     @admin.display(description=_("session"))
     def in_session(self, message: Any) -> str:
@@ -335,11 +342,11 @@ class ChatTurnAdmin(OwnedMixin, ReadOnlyAdmin):
 
     @admin.display(description=_("question"))
     def whole_question(self, turn: ChatTurn) -> str:
-        return _whole(excerpt(turn.question.content, LONGEST_SHOWN))
+        return _whole(excerpt(_in_words(turn.question), LONGEST_SHOWN))
 
     @admin.display(description=_("answer"))
     def whole_answer(self, turn: ChatTurn) -> str:
-        return _whole(excerpt(turn.answer.content, LONGEST_SHOWN)) if turn.answer else "-"
+        return _whole(excerpt(_in_words(turn.answer), LONGEST_SHOWN)) if turn.answer else "-"
 
     def title_of(self, row: Any) -> str:
         return title_with_time(self.shown_state(row)[1], row.created_at)
@@ -366,6 +373,10 @@ class ChatTurnAdmin(OwnedMixin, ReadOnlyAdmin):
     @admin.display(description=_("receipt"))
     def of_receipt(self, turn: ChatTurn) -> str:
         return _linked("receipt", turn.receipt_id)
+
+
+def _in_words(message: Message) -> str:
+    return "\n".join(filter(None, [message.content, *tool_lines(message.blocks or [])]))
 
 
 def _whole(text: str) -> str:

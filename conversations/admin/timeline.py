@@ -3,7 +3,8 @@
 Each app contributes its kinds of entries (`ENTRY_KINDS`).
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime, tzinfo
 from itertools import islice
@@ -18,7 +19,9 @@ from django.urls import NoReverseMatch, reverse
 from django.utils.dateparse import parse_date
 from django.utils.translation import gettext_lazy as _
 
+from conversations.domain.content import one_line
 from conversations.domain.messages import Role, TurnState
+from conversations.domain.tools import calls_in, results_in, text_of_result
 from conversations.models import ChatTurn, Message, Receipt, Session
 from memoryhub.admin.base import as_uuid, grouped
 from memoryhub.admin.object_actions import submitted_number, submitted_text
@@ -135,7 +138,9 @@ SEARCHED_AT_ONCE: Final = 20_000
 
 LONGEST_SHOWN: Final = 1_000
 LONGEST_QUERY: Final = 200
-REFERENCES: Final = '$[*] ? (@.type != "text").keyvalue() ? (@.key == "name" || @.key == "type")'
+REFERENCES: Final = (
+    '$[*] ? (@.type == "image" || @.type == "file").keyvalue() ? (@.key == "name" || @.key == "type")'
+)
 """Names and types of a message's images and files; their bytes stay in the database."""
 
 ROLES: Final = {
@@ -259,7 +264,7 @@ def load_page(session: Session, query: TimelineQuery, shown: Sequence[EntryKind]
 
 
 def _with_openings(rows: QuerySet[Message]) -> QuerySet[Message]:
-    return rows.defer("content", "blocks", "metadata").annotate(
+    return rows.with_tools().defer("content", "blocks", "metadata").annotate(  # type: ignore[attr-defined, no-any-return]
         opening=Left(F("content"), LONGEST_SHOWN),
         length=Length("content"),
         named=Func(
@@ -356,6 +361,7 @@ def _interleaved(
             "message": message,
             "role": ROLES.get(message.role, message.role),
             "references": references,
+            "tools": tool_lines(message.tools or []),
             "said_at": said_at,
         }
         message_rows.append({**row, "day": today if today != day else None, "entries": after})
@@ -379,6 +385,21 @@ def _references(named: Iterable[dict[str, Any]]) -> list[str]:
     return [
         " ".join(filter(None, (each.get("type"), each.get("name"))))[:EXCERPT] for each in blocks.values()
     ]
+
+
+def tool_lines(blocks: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return a line for each call of a tool, with its arguments, and each result, with its beginning."""
+    calls = [f"{call['name']}({_shortened(_arguments(call['input']))})" for call in calls_in(blocks)]
+    return [*calls, *(f"→ {_shortened(text_of_result(each))}" for each in results_in(blocks))]
+
+
+def _arguments(given: Mapping[str, Any]) -> str:
+    return ", ".join(f"{name}: {json.dumps(value, ensure_ascii=False)}" for name, value in given.items())
+
+
+def _shortened(text: str) -> str:
+    line = one_line(text[: 4 * EXCERPT])
+    return line if len(line) <= EXCERPT and len(text) <= 4 * EXCERPT else f"{line[:EXCERPT].rstrip()}…"
 
 
 def summarise_address(session: Session) -> str | None:

@@ -26,15 +26,18 @@ from conversations.actions.chat import (
     stream_answer,
 )
 from conversations.actions.context import UNNAMED
+from conversations.api.blocks import MOST_BLOCKS, ToolIn, ToolResultIn, text_and_blocks
 from conversations.api.serializers import (
     ABOUT_PROJECT,
-    LONGEST_TEXT,
+    MOST_TOOLS,
+    AskedField,
     ChannelField,
     ContextMetadataOut,
     OptionsIn,
     RoutingOut,
 )
 from conversations.api.views import wrong_options
+from conversations.domain.tools import calls_in
 from conversations.models import ChatTurn
 from memoryhub.api.errors import llm_problem, problem_for
 from memoryhub.api.fields import IdField, TenantSerializer, TextField
@@ -44,7 +47,7 @@ from memoryhub.api.views import ApiView
 from memoryhub.auth.domain import Principal, Scope
 from memoryhub.db_pool import Stream, return_connection
 from memoryhub.jobs.executor import described
-from memoryhub.llm.types import Delta
+from memoryhub.llm.types import Delta, Tool
 from memoryhub.tenancy.domain import PolicyError
 
 MEDIA_TYPE: Final = "text/event-stream"
@@ -79,11 +82,28 @@ class ChatIn(TenantSerializer):
         required=False, allow_null=True, max_length=255, default=UNNAMED, help_text=ABOUT_PROJECT
     )
     perspective = TextField(required=False, allow_null=True, max_length=100, default=None)
-    message = TextField(max_length=LONGEST_TEXT)
+    message = AskedField(required=False)
     author = TextField(required=False, allow_blank=True, max_length=255, default="")
+    tools = serializers.ListField(child=ToolIn(), required=False, max_length=MOST_TOOLS, default=list)
+    tool_results = serializers.ListField(
+        child=ToolResultIn(), required=False, max_length=MOST_BLOCKS, default=list,
+        help_text="In place of a message: what the tools returned that the last answer called.",
+    )  # fmt: skip
     stream = serializers.BooleanField(default=False)
     memory = serializers.BooleanField(default=True)
     options = OptionsIn(required=False, default=dict)
+
+    def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
+        names = [tool["name"] for tool in attrs["tools"]]
+        if len(names) > len(set(names)):
+            raise ValidationError({"tools": ["Two tools have the same name."]})
+        if "message" not in attrs and not attrs["tool_results"]:
+            raise ValidationError({"message": ["This field is required."]})
+        if "message" in attrs and attrs["tool_results"]:
+            raise ValidationError({"message": ["Send a message, or the results of tools."]})
+        if attrs["tool_results"] and (attrs["session_id"] is None or not attrs["tools"]):
+            raise ValidationError({"tool_results": ["Send the session and the tools as well."]})
+        return attrs
 
 
 class UsageOut(serializers.Serializer):
@@ -93,12 +113,23 @@ class UsageOut(serializers.Serializer):
     output_tokens = serializers.IntegerField()
 
 
+class CalledOut(serializers.Serializer):
+    """A call of a tool, whose result the client sends as one of `tool_results`."""
+
+    id = serializers.CharField()
+    name = serializers.CharField()
+    input = serializers.DictField()
+
+
 class ChatOut(serializers.Serializer):
     """An answer, whole and stored."""
 
-    status = serializers.CharField()
+    status = serializers.CharField(
+        help_text="`ok`, `tool_use` where the model waits for results, or `truncated`."
+    )
     model = serializers.CharField()
     text = serializers.CharField()
+    tool_calls = CalledOut(many=True)
     session_id = serializers.UUIDField()
     message_id = serializers.UUIDField(help_text="The user's message.")
     answer_id = serializers.UUIDField(help_text="The stored answer.")
@@ -110,10 +141,12 @@ class ChatOut(serializers.Serializer):
 
 def turn_as_json(turn: ChatTurn) -> dict[str, Any]:
     is_cut = turn.answer is not None and "truncated" in turn.answer.metadata
+    calls = calls_in(turn.answer.blocks if turn.answer else ())
     return {
-        "status": "truncated" if is_cut else "ok",
+        "status": "truncated" if is_cut else "tool_use" if calls else "ok",
         "model": turn.model,
         "text": turn.answer.content if turn.answer else "",
+        "tool_calls": [{"id": call["id"], "name": call["name"], "input": call["input"]} for call in calls],
         "session_id": turn.session_id,
         "message_id": turn.question_id,
         "answer_id": turn.answer_id,
@@ -160,8 +193,14 @@ class Chat(ApiView):
             if key is not None and key_is_used(key=key, by=self.principal):
                 raise KeyReused("This Idempotency-Key was used with another body.") from None
             raise
+        text, blocks = text_and_blocks(values.get("message", ""))
         question = Question(
-            message=values["message"],
+            message=text,
+            blocks=tuple(blocks) if blocks else None,
+            tool_results=tuple(values["tool_results"]),
+            tools=tuple(
+                Tool(tool["name"], tool["input_schema"], tool["description"]) for tool in values["tools"]
+            ),
             author=values["author"],
             session_id=values["session_id"],
             channel=values["channel"],

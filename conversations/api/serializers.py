@@ -4,18 +4,22 @@ from datetime import datetime
 from typing import Any, Final
 
 from django.utils.dateparse import parse_datetime
-from drf_spectacular.extensions import OpenApiSerializerFieldExtension
-from drf_spectacular.openapi import AutoSchema
-from drf_spectacular.utils import Direction
 from rest_framework import serializers
 
 from conversations.actions.context import UNNAMED
+from conversations.api.blocks import (
+    LONGEST_ID,
+    MOST_BLOCKS,
+    ContentField,
+    ToolCallIn,
+    misplaced,
+    text_and_blocks,
+)
 from conversations.domain.formats import FORMATS
 from conversations.domain.messages import ASSISTANT_NAMES, NewMessage, Role, role_and_author, text_of_blocks
-from conversations.domain.policy import BEFORE_HISTORY, WITH_USER_MESSAGE
+from conversations.domain.policy import AUTO_PLACEMENT, BEFORE_HISTORY, WITH_USER_MESSAGE
 from conversations.models import Message, Receipt, Session
 from memoryhub.api.fields import (
-    AddressField,
     IdField,
     MomentField,
     ObjectField,
@@ -28,9 +32,8 @@ from memoryhub.api.fields import (
 )
 from memoryhub.zones import stated_offset
 
-LONGEST_TEXT = 1_000_000
 MOST_MESSAGES = 500
-MOST_BLOCKS = 100
+MOST_TOOLS = 128
 
 
 class ChannelField(PatternField):
@@ -73,72 +76,6 @@ class StatsOut(serializers.Serializer):
     last_summary_time = serializers.DateTimeField(allow_null=True)
 
 
-class BlockIn(StrictSerializer):
-    """One block of a message: text, or a reference to an image or a file."""
-
-    type = OneOf(choices=["text", "image", "file"])
-    text = TextField(required=False, max_length=LONGEST_TEXT)
-    name = TextField(required=False, max_length=255)
-    media_type = PatternField(
-        r"^[\w.+-]+/[\w.+-]+$", allowed="a media type such as image/png", required=False, max_length=100
-    )
-    url = AddressField(required=False, max_length=2000)
-
-    def get_fields(self) -> dict[str, serializers.Field]:
-        base64 = PatternField(
-            r"^[A-Za-z0-9+/]+={0,2}$", allowed="base64 without white space or a data: prefix",
-            required=False, max_length=LONGEST_TEXT,
-        )  # fmt: skip
-        return {**super().get_fields(), "data": base64}
-
-    def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
-        if attrs["type"] == "text" and "text" not in attrs:
-            raise serializers.ValidationError({"text": ["A text block needs a text."]})
-        if attrs["type"] != "text" and "text" in attrs:
-            raise serializers.ValidationError({"text": ["Only a text block has a text."]})
-        return attrs
-
-
-class ContentField(serializers.Field):
-    """A message's content: a text, or a list of blocks."""
-
-    default_error_messages = {
-        "kind": "must be a text, or a list of 1 to 100 blocks.",
-        "empty": "must hold more than white space.",
-        "long": f"must have at most {LONGEST_TEXT} characters.",
-    }
-
-    def to_internal_value(self, data: Any) -> str | list[dict[str, Any]]:
-        if isinstance(data, str):
-            return self._text(data)
-        if not isinstance(data, list) or not 0 < len(data) <= MOST_BLOCKS:
-            self.fail("kind")
-        blocks = BlockIn(data=data, many=True)
-        blocks.is_valid(raise_exception=True)
-        return [dict(block) for block in blocks.validated_data]
-
-    def to_representation(self, value: Any) -> Any:
-        return value
-
-    def _text(self, text: str) -> str:
-        if not text.strip():
-            self.fail("empty")
-        if len(text) > LONGEST_TEXT:
-            self.fail("long")
-        return text
-
-
-class ContentDescription(OpenApiSerializerFieldExtension):  # type: ignore[no-untyped-call]
-    """Says in the interface's description what a content's blocks are."""
-
-    target_class = ContentField
-
-    def map_serializer_field(self, auto_schema: AutoSchema, direction: Direction) -> dict[str, Any]:
-        block = auto_schema.resolve_serializer(BlockIn, direction)
-        blocks = {"type": "array", "items": block.ref, "minItems": 1, "maxItems": MOST_BLOCKS}
-        return {"oneOf": [{"type": "string", "maxLength": LONGEST_TEXT}, blocks]}
-
-
 class SpokenAtField(MomentField):
     """Time of a message, as the moment and the offset of the speaker's clock that it states."""
 
@@ -148,21 +85,40 @@ class SpokenAtField(MomentField):
 
 
 class MessageIn(StrictSerializer):
-    """A message to store."""
+    """A message to store, in the form of either vendor."""
 
     role = OneOf(choices=[*[role.value for role in Role], *ASSISTANT_NAMES])
-    content = ContentField()
+    content = ContentField(
+        required=False, allow_null=True, allow_blank=True, default=None,
+        help_text="Null only where an assistant calls tools; blank only as the result of one.",
+    )  # fmt: skip
+    tool_calls = serializers.ListField(
+        child=ToolCallIn(), required=False, allow_null=True, max_length=MOST_BLOCKS, default=None
+    )
+    tool_call_id = TextField(required=False, allow_null=True, max_length=LONGEST_ID, default=None)
     author = TextField(required=False, allow_blank=True, max_length=255, default="")
     client_message_id = TextField(required=False, allow_null=True, max_length=255, default=None)
     created_at = SpokenAtField(required=False, allow_null=True, default=None)
     metadata = ObjectField(required=False, default=dict)
 
+    def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
+        role = role_and_author(attrs["role"], "")[0]
+        problem = misplaced(
+            role,
+            attrs["content"],
+            has_calls=bool(attrs["tool_calls"]),
+            has_result=attrs["tool_call_id"] is not None,
+        )
+        if problem:
+            raise serializers.ValidationError(problem)
+        return attrs
+
     @staticmethod
     def message(values: dict[str, Any]) -> NewMessage:
         role, author = role_and_author(values["role"], values["author"])
-        content = values["content"]
-        blocks = content if isinstance(content, list) else None
-        text = content if blocks is None else text_of_blocks(blocks)
+        text, blocks = text_and_blocks(values["content"], values["tool_calls"], values["tool_call_id"])
+        if blocks and role == Role.USER and all(block["type"] == "tool_result" for block in blocks):
+            role = Role.TOOL
         at, offset = values["created_at"] or (None, None)
         return NewMessage(
             role=role, author=author, content=text, blocks=blocks, created_at=at, utc_offset_minutes=offset,
@@ -211,9 +167,10 @@ class OptionsIn(StrictSerializer):
     include_pinned = serializers.BooleanField(required=False)
     include_clock = serializers.BooleanField(required=False)
     include_relevance = serializers.BooleanField(required=False)
+    include_tools = serializers.BooleanField(required=False)
     max_tokens = serializers.IntegerField(required=False)
     token_safety_margin = serializers.FloatField(required=False)
-    memory_placement = OneOf(choices=[BEFORE_HISTORY, WITH_USER_MESSAGE], required=False)
+    memory_placement = OneOf(choices=[AUTO_PLACEMENT, BEFORE_HISTORY, WITH_USER_MESSAGE], required=False)
     cache = serializers.BooleanField(required=False)
 
 
@@ -223,6 +180,20 @@ ABOUT_PROJECT: Final = (
 )
 
 
+class AskedField(ContentField):
+    """A message to a model: a text, or blocks with a text and images or files."""
+
+    default_error_messages = {"asked": "must be a text, or blocks with a text and images or files."}
+
+    def to_internal_value(self, data: Any) -> str | list[dict[str, Any]]:
+        content = super().to_internal_value(data)
+        if isinstance(content, list):
+            is_asked = {block["type"] for block in content} <= {"text", "image", "file"}
+            if not is_asked or not text_of_blocks(content).strip():
+                self.fail("asked")
+        return content
+
+
 class ContextIn(TenantSerializer):
     """A request for a context."""
 
@@ -230,7 +201,7 @@ class ContextIn(TenantSerializer):
     project = TextField(
         required=False, allow_null=True, max_length=255, default=UNNAMED, help_text=ABOUT_PROJECT
     )
-    message = TextField(max_length=LONGEST_TEXT)
+    message = AskedField()
     author = TextField(required=False, allow_blank=True, max_length=255, default="")
     perspective = TextField(required=False, allow_null=True, max_length=100, default=None)
     format = OneOf(choices=sorted(FORMATS), default="anthropic")

@@ -11,6 +11,7 @@ from rest_framework.response import Response
 from conversations.actions.context import ContextRequest, assemble_context
 from conversations.actions.messages import add_messages
 from conversations.actions.sessions import end_session, open_session, session_stats
+from conversations.api.blocks import text_and_blocks
 from conversations.api.serializers import (
     BatchIn,
     ContextIn,
@@ -23,6 +24,7 @@ from conversations.api.serializers import (
     SessionOut,
     StatsOut,
 )
+from conversations.domain.content import references_in
 from conversations.models import Message, Receipt, Session
 from memoryhub.api.fields import NoBody, TenantQuery
 from memoryhub.api.pagination import PageQuery, page_of
@@ -146,11 +148,13 @@ class Contexts(ApiView):
     def post(self, request: Request) -> Response:
         """Return what to send to the model, within the token limit, and the receipt that explains it."""
         values = self.validated(ContextIn)
+        text, blocks = text_and_blocks(values["message"])
         tenant = self.reading(values)
         context = assemble_context(
             tenant=tenant,
             request=ContextRequest(
-                message=values["message"],
+                message=text,
+                attachments=references_in(blocks),
                 author=values["author"],
                 session=self._session(values["session_id"], tenant),
                 project=values["project"],

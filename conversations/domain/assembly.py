@@ -26,6 +26,7 @@ from conversations.domain.layers import (
 )
 from conversations.domain.prompt import Frame, render_system
 from memoryhub.errors import DomainError
+from memoryhub.llm.types import IMAGE_TOKENS
 
 Message = Mapping[str, Any]
 
@@ -134,12 +135,19 @@ def _items(writer: PromptWriter, selection: Selection) -> tuple[Item, ...]:
         for place, candidate in enumerate(writer.candidates)
     ]
     system = _fixed_item(writer, SYSTEM, render_system(writer.frame))
-    return (system, *offered, _fixed_item(writer, USER_MESSAGE, writer.frame.message))
+    message = writer.frame.message
+    return (
+        system,
+        *offered,
+        _fixed_item(writer, USER_MESSAGE, message, IMAGE_TOKENS * writer.frame.image_count),
+    )
 
 
-def _fixed_item(writer: PromptWriter, layer: str, text: str) -> Item:
+def _fixed_item(writer: PromptWriter, layer: str, text: str, more: int = 0) -> Item:
     beginning, reason = excerpt(text, writer.frame.phrases), Reason.INCLUDED.value
-    return Item(layer=layer, excerpt=beginning, tokens=writer.count(text), included=True, reason=reason)
+    return Item(
+        layer=layer, excerpt=beginning, tokens=writer.count(text) + more, included=True, reason=reason
+    )
 
 
 class InvalidContext(DomainError, ValueError):
@@ -171,19 +179,45 @@ def _message_problems(turns: Sequence[Message]) -> list[str]:
         return ["there is no message"]
     problems = []
     for number, turn in enumerate(turns):
-        if turn.get("role") not in ("user", "assistant"):
+        if turn.get("role") not in ("user", "assistant", "tool"):
             problems.append(f"message {number} has the role {turn.get('role')!r}")
-        if not _is_filled(turn.get("content")):
+        if not (turn.get("role") == "tool" or turn.get("tool_calls") or _is_filled(turn.get("content"))):
             problems.append(f"message {number} is empty, or has an empty block")
     problems += [
         f"messages {number} and {number + 1} have the same role"
         for number, (turn, following) in enumerate(pairwise(turns))
-        if turn.get("role") == following.get("role")
+        if turn.get("role") == following.get("role") != "tool"
     ]
-    for which, turn in {"first": turns[0], "last": turns[-1]}.items():
-        if turn.get("role") != "user":
-            problems.append(f"the {which} message is not the user's")
+    problems += _tool_problems(turns)
+    if turns[0].get("role") != "user":
+        problems.append("the first message is not the user's")
+    if turns[-1].get("role") not in ("user", "tool"):
+        problems.append("the last message is not the user's")
     return problems
+
+
+def _tool_problems(turns: Sequence[Message]) -> list[str]:
+    """Return calls without a result right after them, and results of no call, in either form."""
+    problems = []
+    called: list[str] = []
+    for number, turn in enumerate(turns):
+        answered = [each["tool_use_id"] for each in _blocks_of_type(turn, "tool_result")]
+        answered += [turn["tool_call_id"]] if turn.get("role") == "tool" else []
+        if not set(answered) <= set(called):
+            problems.append(f"message {number} has the result of no call")
+        called = [each for each in called if each not in answered]
+        if called and turn.get("role") != "tool":
+            problems.append(f"message {number} leaves a call without its result")
+        if turn.get("role") == "assistant":
+            blocks = [*_blocks_of_type(turn, "tool_use"), *turn.get("tool_calls", ())]
+            called = [each["id"] for each in blocks]
+    return [*problems, *(["the last call has no result"] if called else [])]
+
+
+def _blocks_of_type(turn: Message, kind: str) -> list[Message]:
+    content = turn.get("content")
+    blocks = content if isinstance(content, Sequence) and not isinstance(content, str) else ()
+    return [block for block in blocks if block.get("type") == kind]
 
 
 def _is_filled(content: object) -> bool:

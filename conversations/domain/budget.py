@@ -36,11 +36,13 @@ from conversations.domain.layers import (
 )
 from conversations.domain.passages import passages
 from conversations.domain.policy import ContextPolicy
+from conversations.domain.tools import has_tools, shortened_results
 from memoryhub.errors import DomainError
 
 
 class CutOrder(StrEnum):
     ATTACHMENTS = "images and files become a word, oldest message first"
+    RESULTS = "long results of tools keep their beginning and end, oldest first"
     SECTIONS = "last Markdown section of the last document first, its title and first section longest"
     LEAST_RELEVANT = "least relevant first"
     OLDEST = "oldest first"
@@ -61,6 +63,7 @@ class GiveWay:
 
 GIVE_WAY_ORDER: Final = (
     GiveWay(WORKING, CutOrder.ATTACHMENTS),
+    GiveWay(WORKING, CutOrder.RESULTS),
     GiveWay(SESSION_SUMMARY, CutOrder.LAST),
     GiveWay(PROJECT, CutOrder.SECTIONS),
     GiveWay(WORKING, CutOrder.SHORTENED),
@@ -89,7 +92,6 @@ SWITCHES: Final[Mapping[str, str]] = {
 }
 
 LIMITS: Final[Mapping[str, str]] = {
-    WORKING: "working_memory_limit",
     SEMANTIC: "semantic_memory_limit",
     RECALL: "recall_limit",
 }
@@ -106,6 +108,7 @@ class Reason(StrEnum):
     EMPTY = "empty"
     SWITCHED_OFF = "switched_off"
     ROLE = "role"
+    ORPHAN = "orphan"
 
 
 COMPRESSED: Final = frozenset({Reason.TRIMMED, Reason.OVER_BUDGET, Reason.TOO_LARGE, Reason.LAYER_BUDGET})
@@ -159,6 +162,10 @@ def select_within_budget(
     """Return the fullest selection within the token limit. Raises ContextTooLarge where even an empty one is above."""
     limit = policy.token_limit
     contents, reasons, shares = _admit_layers(candidates, policy, writer)
+    orphans = contents.keys() - without_orphans(candidates, contents).keys()
+    for place in orphans:
+        del contents[place]
+        reasons[place] = Reason.ORPHAN
     fitted: Contents = contents
     if writer.total(contents) > limit:
         # One huge message must not push out all the others.
@@ -167,7 +174,8 @@ def select_within_budget(
             place
             for place, content in contents.items()
             if candidates[place].layer != PROJECT  # its text is cut section by section
-            and writer.cost(place, [content, *attachment_reductions(content)][-1]) > room
+            and not candidates[place].is_current
+            and writer.cost(place, shortened_results([content, *attachment_reductions(content)][-1])) > room
         ]
         for place in too_large:
             del contents[place]
@@ -232,7 +240,13 @@ def _admit(
         else:
             refused[place] = reason
     limit = 1 if layer == SESSION_SUMMARY else getattr(policy, LIMITS[layer]) if layer in LIMITS else None
-    kept = places[-limit:] if layer == WORKING and limit else places[:limit]
+    if layer == WORKING:
+        current = [place for place in places if candidates[place].is_current]
+        # With caching on, what fills a session up from earlier ones is besides.
+        most = policy.most_turns + (policy.working_memory_limit if policy.cache else 0)
+        kept = [*places[: len(places) - len(current)][-most:], *current]
+    else:
+        kept = places[:limit]
     return kept, refused | {place: Reason.LIMIT for place in places if place not in kept}
 
 
@@ -289,11 +303,23 @@ def _fit(
             left[cut.place] = rest
         return estimates
 
-    def total_at(number: int) -> int:
-        return writer.total(apply_cuts(contents, cuts[:number]))
+    def left_after(number: int) -> dict[int, Content]:
+        return without_orphans(candidates, apply_cuts(contents, cuts[:number]))
 
-    needed = cuts_needed(total_at, count=len(cuts), freed=freed, limit=limit)
-    return apply_cuts(contents, cuts[:needed])
+    def total_at(number: int) -> int:
+        return writer.total(left_after(number))
+
+    return left_after(cuts_needed(total_at, count=len(cuts), freed=freed, limit=limit))
+
+
+def without_orphans(candidates: Sequence[Candidate], contents: Contents) -> dict[int, Content]:
+    """Return contents whose conversation does not begin with an answer to something that is not among them."""
+    left = dict(contents)
+    for place in sorted(place for place in contents if candidates[place].layer == WORKING):
+        if not candidates[place].is_answer or candidates[place].is_current:
+            break
+        del left[place]
+    return left
 
 
 def cuts_needed(
@@ -337,13 +363,17 @@ def plan_cuts(
 def _cuts_of_step(
     step: GiveWay, places: list[int], candidates: Sequence[Candidate], left: Contents
 ) -> Iterator[Cut]:
-    if step.order == CutOrder.ATTACHMENTS:
+    if step.order == CutOrder.RESULTS:
+        shorter = {place: shortened_results(left[place]) for place in places}
+        yield from (Cut(place, content) for place, content in shorter.items() if content != left[place])
+    elif step.order == CutOrder.ATTACHMENTS:
         yield from (Cut(place, content) for place in places for content in attachment_reductions(left[place]))
     elif step.order == CutOrder.SHORTENED:
         for place in places:
             text = plain_text(left[place], ENGLISH)
             beginning = passages(text, {}, longest=LONGEST_OF_EARLIER)
-            if candidates[place].is_earlier and beginning != text:
+            is_shorter = beginning != text or has_tools(left[place])
+            if candidates[place].is_earlier and is_shorter:
                 yield Cut(place, beginning)
     elif step.order == CutOrder.SECTIONS:
         for place in reversed(places):
@@ -352,6 +382,7 @@ def _cuts_of_step(
             yield from (Cut(place, text) for text in beginnings if not is_blank(text))
             yield Cut(place, None)
     else:
+        places = [place for place in places if not candidates[place].is_current]
         if step.order == CutOrder.LAST:
             places = places[::-1]
         elif step.order == CutOrder.LEAST_RELEVANT:

@@ -7,10 +7,12 @@ stop an assembly.
 """
 
 import re
+from collections.abc import Iterable
 from functools import lru_cache
 from typing import Final
 
 from conversations.domain.layers import Block, Content, Phrases
+from conversations.domain.tools import THINKING, TOOL_RESULT, TOOL_USE, calls_in, traces
 
 _INVISIBLE: Final = re.compile(
     "["
@@ -114,10 +116,27 @@ def text_of(block: Block) -> str:
     return text if isinstance(text, str) else ""
 
 
+def is_reference(block: Block) -> bool:
+    """Return whether a block is an image or a file, or of a kind that nobody knows."""
+    return block.get("type") not in (TEXT, TOOL_USE, TOOL_RESULT, *THINKING)
+
+
+def references_in(blocks: Iterable[Block] | None) -> tuple[Block, ...]:
+    return tuple(filter(is_reference, blocks or ()))
+
+
 def blocks_of(content: Content) -> tuple[Block, ...]:
-    """Return the blocks that say something: blank text is left out, for providers refuse it."""
-    blocks = (text_block(content),) if isinstance(content, str) else content
-    return tuple(block for block in blocks if not is_text(block) or text_of(block).strip())
+    """Return the blocks that say something: no blank text; thinking and results only beside calls."""
+    if isinstance(content, str):
+        return (text_block(content),) if content.strip() else ()
+    calls = calls_in(content)
+    hidden = () if calls else (*THINKING, TOOL_RESULT)
+    return tuple(
+        block
+        for block in content
+        if (text_of(block).strip() if is_text(block) else block.get("type") not in hidden)
+        and (block.get("type") != TOOL_USE or block in calls)
+    )
 
 
 def reference_in_words(block: Block, phrases: Phrases) -> str:
@@ -129,12 +148,15 @@ def reference_in_words(block: Block, phrases: Phrases) -> str:
 
 
 def plain_text(content: Content, phrases: Phrases) -> str:
+    """Return content in words: references by their names, a line for each call of a tool."""
     if isinstance(content, str):
         return content
-    return "\n".join(
+    words = [
         text_of(block) if is_text(block) else reference_in_words(block, phrases)
         for block in blocks_of(content)
-    )
+        if is_text(block) or is_reference(block)
+    ]
+    return "\n".join([*words, *(f"({line})" for line in traces(content, phrases.language))])
 
 
 def excerpt(content: Content, phrases: Phrases, longest: int = 200) -> str:
@@ -148,7 +170,7 @@ def attachment_reductions(content: Content) -> list[Content]:
     stages: list[Content] = []
     blocks = list(content)
     for place, block in enumerate(blocks):
-        if not is_text(block):
+        if is_reference(block):
             blocks[place] = {"type": block.get("type"), REDUCED: True}
             stages.append(tuple(blocks))
     return stages

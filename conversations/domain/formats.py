@@ -1,16 +1,28 @@
 """Write a prompt in a provider's form and count its tokens. Pure dictionaries: no SDK is imported here.
 
 Anthropic: `system` is a field of its own, as a string, or as blocks where a cache mark is wanted. OpenAI: `system` is
-the first message; caching needs no marks. References that a form cannot show become words.
+the first message; caching needs no marks. References that a form cannot show become words. Results of tools are blocks
+of the user's message for Anthropic, messages of the role `tool` for OpenAI.
 """
 
+import json
+import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from typing import Any, Final, Literal
 
-from conversations.domain.content import REDUCED, blocks_of, is_text, reference_in_words, text_of
+from conversations.domain.content import (
+    REDUCED,
+    blocks_of,
+    is_text,
+    plain_text,
+    reference_in_words,
+    text_of,
+)
 from conversations.domain.layers import REMEMBERED, WORKING, Block, Candidate, Content, Contents, Phrases
-from conversations.domain.prompt import Frame, Prompt, Turn, check_nonce, render, render_entry
+from conversations.domain.prompt import Frame, Prompt, Turn, check_nonce, render, render_entry, turns_of
+from conversations.domain.tools import THINKING, TOOL_RESULT, TOOL_USE
+from memoryhub.llm.types import IMAGE_TOKENS
 
 Format = Literal["anthropic", "openai"]
 Json = dict[str, Any]
@@ -22,16 +34,23 @@ CACHE_MARK: Final = {"type": "ephemeral"}
 IMAGE_TYPES: Final = frozenset({"image/jpeg", "image/png", "image/gif", "image/webp"})
 """What both vendors take as base64."""
 
+LONGEST_ANTHROPIC_NAME: Final = 128
+LONGEST_OPENAI_NAME: Final = 64
+"""Of a tool."""
+
+THOUGHTS: Final = {"thinking": ("type", "thinking", "signature"), "redacted_thinking": ("type", "data")}
+"""The fields of Anthropic's thinking, which it takes back as it wrote them and no others."""
+
 
 def write_anthropic(prompt: Prompt, phrases: Phrases) -> Written:
-    messages = [_message(turn, _anthropic_image, phrases, mark=prompt.cache) for turn in prompt.turns]
+    messages = [_anthropic_message(turn, phrases, mark=prompt.cache) for turn in prompt.turns]
     if not prompt.cache:
         return prompt.system, messages
     return [{"type": "text", "text": prompt.system, "cache_control": dict(CACHE_MARK)}], messages
 
 
 def write_openai(prompt: Prompt, phrases: Phrases) -> Written:
-    messages = [_message(turn, _openai_image, phrases, mark=False) for turn in prompt.turns]
+    messages = [message for turn in prompt.turns for message in _openai_messages(turn, phrases)]
     return None, [{"role": "system", "content": prompt.system}, *messages]
 
 
@@ -43,20 +62,78 @@ FORMATS: Final[Mapping[Format, Callable[[Prompt, Phrases], Written]]] = {
 _Image = Callable[[Block], Json | None]
 
 
-def _message(turn: Turn, image: _Image, phrases: Phrases, *, mark: bool) -> Json:
-    blocks = [_block(turn, block, image, phrases) for block in turn.blocks]
+def _anthropic_message(turn: Turn, phrases: Phrases, *, mark: bool) -> Json:
+    """Return a message; thinking stays where the turn begins with it, elsewhere it would be refused."""
+    thinks = turn.blocks[0].get("type") in THINKING
+    said = [block for block in turn.blocks if thinks or block.get("type") not in THINKING]
+    blocks = [_anthropic_block(turn, block, phrases) for block in said]
     if mark and turn.cache_after is not None:
-        blocks[turn.cache_after]["cache_control"] = dict(CACHE_MARK)
+        blocks[-1 - (len(turn.blocks) - 1 - turn.cache_after)]["cache_control"] = dict(CACHE_MARK)
+    return {"role": turn.role, "content": _plain(blocks)}
+
+
+def _anthropic_block(turn: Turn, block: Block, phrases: Phrases) -> Json:
+    kind = block.get("type")
+    if kind in THINKING:
+        return {name: block.get(name, "") for name in THOUGHTS[str(kind)]}
+    if kind == TOOL_USE:
+        name = _tool_name(block, LONGEST_ANTHROPIC_NAME)
+        return {"type": TOOL_USE, "id": block["id"], "name": name, "input": block["input"]}
+    if kind == TOOL_RESULT:
+        failed = {"is_error": True} if block.get("is_error") else {}
+        content = [_block("user", each, _anthropic_image, phrases) for each in _parts(block)]
+        shown = {"content": _plain(content)} if content else {}
+        return {"type": TOOL_RESULT, "tool_use_id": block["tool_use_id"], **shown, **failed}
+    return _block(turn.role, block, _anthropic_image, phrases)
+
+
+def _openai_messages(turn: Turn, phrases: Phrases) -> list[Json]:
+    """Return a turn as messages: each result of a tool is one by itself, calls stand beside the text."""
+    results = [
+        {
+            "role": "tool",
+            "tool_call_id": block["tool_use_id"],
+            "content": plain_text(tuple(_parts(block)), phrases),
+        }
+        for block in turn.blocks
+        if block.get("type") == TOOL_RESULT
+    ]
+    calls = [_openai_call(block) for block in turn.blocks if block.get("type") == TOOL_USE]
+    others = [each for each in turn.blocks if each.get("type") not in (TOOL_USE, TOOL_RESULT, *THINKING)]
+    blocks = [_block(turn.role, block, _openai_image, phrases) for block in others]
+    if not blocks and not calls:
+        return results
+    said: Json = {"role": turn.role, "content": _plain(blocks) if blocks else None}
+    return [*results, {**said, "tool_calls": calls} if calls else said]
+
+
+def _openai_call(block: Block) -> Json:
+    arguments = json.dumps(block["input"], ensure_ascii=False)
+    name = _tool_name(block, LONGEST_OPENAI_NAME)
+    return {"id": block["id"], "type": "function", "function": {"name": name, "arguments": arguments}}
+
+
+def _tool_name(call: Block, longest: int) -> str:
+    return re.sub(r"[^A-Za-z0-9_-]", "_", call["name"])[:longest] or "_"
+
+
+def _parts(result: Block) -> list[Block]:
+    """Return the blocks of a result's content, without blank texts."""
+    content = result.get("content") or ()
+    return list(blocks_of(content if isinstance(content, str) else tuple(content)))
+
+
+def _plain(blocks: list[Json]) -> str | list[Json]:
     is_plain = len(blocks) == 1 and set(blocks[0]) == {"type", "text"}
-    return {"role": turn.role, "content": blocks[0]["text"] if is_plain else blocks}
+    return str(blocks[0]["text"]) if is_plain else blocks
 
 
-def _block(turn: Turn, block: Block, image: _Image, phrases: Phrases) -> Json:
+def _block(role: str, block: Block, image: _Image, phrases: Phrases) -> Json:
     """Return one block; only users' turns may carry images."""
     if is_text(block):
         return {"type": "text", "text": text_of(block)}
     is_image = block.get("type") == "image" and not block.get(REDUCED)
-    shown = image(block) if is_image and turn.role == "user" else None
+    shown = image(block) if is_image and role == "user" else None
     return shown or {"type": "text", "text": reference_in_words(block, phrases)}
 
 
@@ -102,10 +179,6 @@ BLOCK_TOKENS: Final = 1
 REPLY_TOKENS: Final = 3
 """Once per context: what primes the answer (OpenAI's documented figure)."""
 
-IMAGE_TOKENS: Final = 4_784
-"""The most that one image costs in Anthropic's current high-resolution models (older ones: about 1,600).
-An upper bound on purpose: the size of an image behind an address is not known here."""
-
 
 def count_context(
     system: str | Sequence[Mapping[str, Any]] | None,
@@ -120,17 +193,35 @@ def count_context(
     contents = [message["content"] for message in messages]
     if system is not None:
         contents.append(system)
-    total = REPLY_TOKENS
+    total = REPLY_TOKENS + MESSAGE_TOKENS * len(contents)
     for content in contents:
-        total += MESSAGE_TOKENS
-        for block in [{"type": "text", "text": content}] if isinstance(content, str) else content:
-            if block["type"] == "text":
-                total += BLOCK_TOKENS + count(block["text"])
-            elif block["type"] in ("image", "image_url"):
-                total += BLOCK_TOKENS + IMAGE_TOKENS
-            else:
-                raise ValueError(f"cannot count a block of type {block['type']!r}")
+        total += _tokens_of(content, count)
+    for message in messages:
+        total += sum(BLOCK_TOKENS + count(_json(call)) for call in message.get("tool_calls", ()))
+        total += count(message["tool_call_id"]) if "tool_call_id" in message else 0
     return total
+
+
+def _tokens_of(content: Any, count: CountTokens) -> int:
+    total = 0
+    for block in [{"type": "text", "text": content}] if isinstance(content, str) else content or ():
+        kind = block["type"]
+        total += BLOCK_TOKENS
+        if kind == "text":
+            total += count(block["text"])
+        elif kind in ("image", "image_url"):
+            total += IMAGE_TOKENS
+        elif kind == TOOL_RESULT:
+            total += count(block["tool_use_id"]) + _tokens_of(block.get("content"), count)
+        elif kind == TOOL_USE or kind in THINKING:
+            total += count(_json({name: block[name] for name in block if name != "cache_control"}))
+        else:
+            raise ValueError(f"cannot count a block of type {kind!r}")
+    return total
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False)
 
 
 class PromptWriter:
@@ -151,8 +242,8 @@ class PromptWriter:
         """Return the tokens of the candidate at `place` with this content, counted by itself."""
         candidate = self.candidates[place]
         if candidate.layer == WORKING:
-            _, messages = self._write(Prompt("", (Turn(candidate.role, blocks_of(content)),)))
-            return self.count_written((None, messages[-1:])) - REPLY_TOKENS
+            system, messages = self._write(Prompt("", tuple(turns_of(self.frame, candidate, content))))
+            return self.count_written((None, messages[system is None :])) - REPLY_TOKENS
         return self.count(render_entry(candidate, content, number=1, phrases=self.frame.phrases))
 
     def write(self, contents: Contents) -> Written:

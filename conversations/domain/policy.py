@@ -12,6 +12,7 @@ from typing import Any, Final, Self
 from conversations.domain.layers import PRECEDENCE
 from memoryhub.tenancy.domain import Check, Policy, PolicyError, number, one_of, switch, text, whole
 
+AUTO_PLACEMENT: Final = "auto"
 BEFORE_HISTORY: Final = "before_history"
 WITH_USER_MESSAGE: Final = "with_user_message"
 
@@ -20,6 +21,9 @@ LARGEST_MAX_TOKENS: Final = 2**53
 
 LONGEST_SYSTEM_PROMPT: Final = 1_000_000
 """As a bound only: an agent's own prompt passes through here too, and must not be refused twice."""
+
+CACHED_STEP: Final = 3
+"""By so many times its limit a cached conversation grows before it is cut back to its limit."""
 
 SHARE_TOLERANCE: Final = 1e-9
 """0.7 + 0.2 + 0.1 may come out a hair above 1."""
@@ -50,7 +54,7 @@ class ContextPolicy(Policy):
     recall_relevance_floor: float = 0.02
     max_tokens: int = 100_000
     token_safety_margin: float = 0.8
-    memory_placement: str = BEFORE_HISTORY
+    memory_placement: str = AUTO_PLACEMENT
     layer_budgets: Mapping[str, float] | None = None
     include_pinned: bool = True
     include_semantic_memory: bool = True
@@ -59,6 +63,7 @@ class ContextPolicy(Policy):
     include_session_summary: bool = True
     include_clock: bool = True
     include_relevance: bool = False
+    include_tools: bool = True
     cache: bool = False
 
     CHECKS = {
@@ -70,7 +75,7 @@ class ContextPolicy(Policy):
         "recall_relevance_floor": number(0, 1),
         "max_tokens": whole(1_000, LARGEST_MAX_TOKENS),
         "token_safety_margin": number(0.5, 0.95),
-        "memory_placement": one_of(BEFORE_HISTORY, WITH_USER_MESSAGE),
+        "memory_placement": one_of(AUTO_PLACEMENT, BEFORE_HISTORY, WITH_USER_MESSAGE),
         "layer_budgets": Check(
             _shares_hold, f"null, or shares above 0 that sum to at most 1, by layer: {', '.join(PRECEDENCE)}"
         ),
@@ -81,6 +86,7 @@ class ContextPolicy(Policy):
         "include_session_summary": switch(),
         "include_clock": switch(),
         "include_relevance": switch(),
+        "include_tools": switch(),
         "cache": switch(),
     }
 
@@ -101,6 +107,30 @@ class ContextPolicy(Policy):
         return replace(self, **overrides)
 
     OPERATOR_ONLY = frozenset({"system_prompt"})
+
+    @property
+    def most_turns(self) -> int:
+        """Return the most turns of a session that a conversation has; with caching on it grows before it is cut."""
+        return self.working_memory_limit + (self._step if self.cache else 0)
+
+    @property
+    def _step(self) -> int:
+        return CACHED_STEP * self.working_memory_limit
+
+    def window_start(self, seq: int) -> int:
+        """Return the `seq` from which on a session is shown whose `working_memory_limit`-th latest message is `seq`.
+
+        With caching on a multiple of a step, so that the conversation begins with the same message for many turns. No
+        state is kept: the numbers alone decide.
+        """
+        return seq // self._step * self._step if self.cache else seq
+
+    @property
+    def placement(self) -> str:
+        """Return where the remembered block stands: with the message where the history is to be cached."""
+        if self.memory_placement != AUTO_PLACEMENT:
+            return self.memory_placement
+        return WITH_USER_MESSAGE if self.cache else BEFORE_HISTORY
 
     @property
     def token_limit(self) -> int:

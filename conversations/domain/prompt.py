@@ -5,9 +5,10 @@ memory on one line, every longer text quoted line by line; wishes and data under
 with every call (the clock, who is writing) stands in the last message, so that all before it can be cached.
 """
 
+import hashlib
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, datetime
 from typing import Final
@@ -41,6 +42,7 @@ from conversations.domain.layers import (
     Phrases,
 )
 from conversations.domain.policy import DEFAULT_POLICY, WITH_USER_MESSAGE, ContextPolicy
+from conversations.domain.tools import TOOL_RESULT, TOOL_USE, has_tools, with_all_results
 
 _DATE: Final = re.compile(r"\d{4}-\d{2}-\d{2}", re.ASCII)
 _UNSCORED: Final = {language: replace(phrases, relevance="") for language, phrases in PHRASES.items()}
@@ -75,11 +77,12 @@ class Frame:
 
     `nonce`: 32 lower-case hexadecimal digits, drawn anew for each call. `disclosed`: the project that the model is to
     name in its answer, because the router was not sure of it; `offered` and `proposed`: projects among which the user
-    is to be asked, and a new one. `author` writes the message, in the session `session_id`; `now` is the time by the
-    user's clock, None for a context without a clock.
+    is to be asked, and a new one. `author` writes the message, in the session `session_id`, with the images and files
+    of `attachments`; `now` is the time by the user's clock, None for a context without a clock.
     """
 
     message: str
+    attachments: tuple[Block, ...] = ()
     nonce: str
     policy: ContextPolicy = DEFAULT_POLICY
     language: Language = "en"
@@ -95,29 +98,88 @@ class Frame:
             raise ValueError("the nonce must be 32 lower-case hexadecimal digits")
 
     @property
+    def image_count(self) -> int:
+        return sum(block.get("type") == "image" for block in self.attachments)
+
+    @property
     def phrases(self) -> Phrases:
         """Return the words of the language; without one for relevance where it is not to be written."""
         return (PHRASES if self.policy.include_relevance else _UNSCORED)[self.language]
 
 
 def render(frame: Frame, candidates: Sequence[Candidate], contents: Contents) -> Prompt:
-    said = [candidates[place] for place in _places(WORKING, candidates, contents)]
+    places = _places(WORKING, candidates, contents)
+    said = [candidates[place] for place in places if not candidates[place].is_current]
     crowds = _crowds(frame, said)
-    history = _history(frame, candidates, contents, crowds)
+    history = _history(frame, said, [contents[place] for place in places], crowds)
     block = render_block(frame, candidates, contents)
     remembered = [Turn("user", (text_block(block),))] if block else []
-    message = Turn("user", (*_preface(frame, said, crowds), text_block(frame.message)))
-    if frame.policy.memory_placement == WITH_USER_MESSAGE:
+    asked = (*frame.attachments, text_block(frame.message))
+    message = [Turn("user", (*_preface(frame, said, crowds), *asked))]
+    for place in places[len(said) :]:
+        message += turns_of(frame, candidates[place], contents[place])
+    if frame.policy.placement == WITH_USER_MESSAGE:
         # Merged before, so that the mark counts the blocks of its message.
         history = list(_merged(history))
         if history:
             history[-1] = replace(history[-1], cache_after=len(history[-1].blocks) - 1)
-        turns = [*history, *remembered, message]
+        turns = [*history, *remembered, *message]
     else:
-        turns = [*remembered, *history, message]
+        turns = [*remembered, *history, *message]
     if turns[0].role == "assistant":  # some providers refuse a conversation that the assistant begins
         turns.insert(0, Turn("user", (text_block(frame.phrases.opener),)))
-    return Prompt(render_system(frame), _merged(turns), frame.policy.cache)
+    return Prompt(render_system(frame), _with_ids(_merged(turns)), frame.policy.cache)
+
+
+def turns_of(
+    frame: Frame, said: Candidate, content: Content, crowds: dict[str, list[str]] | None = None
+) -> list[Turn]:
+    """Return what somebody said as turns: the results of tools are the user's, right after the calls."""
+    blocks, results = blocks_of(content), tuple[Block, ...]()
+    if has_tools(blocks) and frame.policy.include_tools and said.role == "assistant":
+        blocks, results = with_all_results(blocks, frame.phrases.no_result)
+    elif has_tools(blocks):
+        blocks = (text_block(plain_text(content, frame.phrases)),)
+    if crowds and said.role in crowds:
+        name = label(said.author) or frame.phrases.unnamed.get(said.role, said.role)
+        blocks = _attributed(blocks, name, crowds[said.role])
+    return [Turn(role, part) for role, part in ((said.role, blocks), ("user", results)) if part]
+
+
+_ID: Final = re.compile(r"[A-Za-z0-9_-]{1,40}")
+"""Ids of calls that both vendors take."""
+
+
+def _with_ids(turns: Sequence[Turn]) -> tuple[Turn, ...]:
+    """Return turns in which no two calls have the same id, and every id is one that both vendors take."""
+    taken: set[str] = set()
+    new: dict[str, str] = {}
+    result = []
+    for turn in turns:
+        if turn.role == "assistant":
+            new = {
+                str(each["id"]): _new_id(str(each["id"]), taken)
+                for each in turn.blocks
+                if each.get("type") == TOOL_USE
+            }
+        result.append(replace(turn, blocks=tuple(_renamed(turn.blocks, new))))
+    return tuple(result)
+
+
+def _new_id(given: str, taken: set[str]) -> str:
+    number, fresh = 0, given
+    while fresh in taken or not _ID.fullmatch(fresh):
+        fresh = f"call_{hashlib.sha256(f'{number}:{given}'.encode()).hexdigest()[:24]}"
+        number += 1
+    taken.add(fresh)
+    return fresh
+
+
+def _renamed(blocks: Iterable[Block], new: dict[str, str]) -> Iterable[Block]:
+    keys = {TOOL_USE: "id", TOOL_RESULT: "tool_use_id"}
+    for block in blocks:
+        key = keys.get(str(block.get("type")))
+        yield block if key is None else {**block, key: new[str(block[key])]}
 
 
 def _crowds(frame: Frame, said: Sequence[Candidate]) -> dict[str, list[str]]:
@@ -133,20 +195,15 @@ def _crowds(frame: Frame, said: Sequence[Candidate]) -> dict[str, list[str]]:
 
 
 def _history(
-    frame: Frame, candidates: Sequence[Candidate], contents: Contents, crowds: dict[str, list[str]]
+    frame: Frame, said: Sequence[Candidate], contents: Sequence[Content], crowds: dict[str, list[str]]
 ) -> list[Turn]:
     turns: list[Turn] = []
     before: Candidate | None = None
-    for place in _places(WORKING, candidates, contents):
-        said = candidates[place]
-        if gap := _gap(before, said.session_id, said.created_at, frame.phrases):
+    for each, content in zip(said, contents, strict=False):
+        if gap := _gap(before, each.session_id, each.created_at, frame.phrases):
             turns.append(Turn("user", (text_block(gap),)))
-        blocks = blocks_of(contents[place])
-        if said.role in crowds:
-            name = label(said.author) or frame.phrases.unnamed.get(said.role, said.role)
-            blocks = _attributed(blocks, name, crowds[said.role])
-        turns.append(Turn(said.role, blocks))
-        before = said
+        turns += turns_of(frame, each, content, crowds)
+        before = each
     return turns
 
 
@@ -156,9 +213,12 @@ def _attributed(blocks: tuple[Block, ...], name: str, names: Sequence[str]) -> t
     honest = [
         text_block(forged.sub(r"\1\2(\3)", text_of(block))) if is_text(block) else block for block in blocks
     ]
-    if is_text(honest[0]):
-        return (text_block(f"[{name}] {text_of(honest[0])}"), *honest[1:])
-    return (text_block(f"[{name}]"), *honest)
+    first = next((place for place, block in enumerate(honest) if is_text(block)), None)
+    if first is not None and (first == 0 or has_tools(blocks)):
+        honest[first] = text_block(f"[{name}] {text_of(honest[first])}")
+        return tuple(honest)
+    # Nothing may stand before thinking, and a call alone says nothing.
+    return blocks if has_tools(blocks) else (text_block(f"[{name}]"), *honest)
 
 
 def _gap(before: Candidate | None, session_id: str, at: str, phrases: Phrases) -> str:
@@ -183,7 +243,7 @@ def _preface(frame: Frame, said: Sequence[Candidate], crowds: dict[str, list[str
     if frame.now is not None:
         weekday, written = phrases.weekdays[frame.now.weekday()], f"{frame.now:%Y-%m-%d %H:%M}"
         lines.append(phrases.clock.format(weekday=weekday, date=written, zone=frame.now.tzinfo))
-    if crowds:
+    if "assistant" in crowds:  # its own turns begin with a name, which it would go on with
         lines.append(phrases.speakers)
     if "user" in crowds:
         lines.append(phrases.speaker.format(name=label(frame.author) or phrases.unnamed["user"]))

@@ -198,15 +198,19 @@ class ObjectField(serializers.JSONField):
 
     default_error_messages = {
         "object": "must be a JSON object.",
-        "long": f"must have at most {LONGEST_JSON} bytes as JSON.",
+        "long": "must have at most {longest} bytes as JSON.",
     }
+
+    def __init__(self, *, longest: int = LONGEST_JSON, **kwargs: Any) -> None:
+        self.longest = longest
+        super().__init__(**kwargs)
 
     def to_internal_value(self, data: Any) -> dict[str, Any]:
         value = super().to_internal_value(data)
         if not isinstance(value, dict):
             self.fail("object")
-        if len(json.dumps(value, ensure_ascii=False).encode()) > LONGEST_JSON:
-            self.fail("long")
+        if len(json.dumps(value, ensure_ascii=False).encode()) > self.longest:
+            self.fail("long", longest=self.longest)
         return value
 
 

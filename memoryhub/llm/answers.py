@@ -7,7 +7,7 @@ get `shape_of` a schema, and the answer is checked here against the whole.
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum, auto
 from typing import Any
 
@@ -19,6 +19,7 @@ from memoryhub.llm.types import Completion, CompletionRequest
 from memoryhub.validators import UnusableJSON, parse_json, text_problem
 
 MAX_MODEL_CHARS = 200
+MOST_BLOCKS = 100
 KEPT = ("type", "enum", "const", "description", "title", "required", "$ref")
 """Keywords that both vendors understand; those that hold schemas are treated one by one."""
 MAPS_OF_SCHEMAS = ("properties", "$defs")
@@ -69,14 +70,20 @@ class Stop(Enum):
     FINISHED = auto()
     TRUNCATED = auto()
     REFUSED = auto()
+    CALLS = auto()
     OTHER = auto()
 
 
 @dataclass(slots=True)
 class Draft:
-    """The parts of an answer as they were read; None where the provider has not said."""
+    """The parts of an answer as they were read; None where the provider has not said.
+
+    `blocks` are texts, thoughts and calls of tools by their numbers; the arguments of a call are JSON in `arguments`.
+    """
 
     pieces: list[str] = field(default_factory=list, repr=False)
+    blocks: dict[int, dict[str, Any]] = field(default_factory=dict, repr=False)
+    arguments: dict[int, str] = field(default_factory=dict, repr=False)
     model: Any = None
     stop: Stop | None = None
     has_begun: bool = False
@@ -96,6 +103,28 @@ class Draft:
             raise BadAnswer("The provider's answer holds what is no text.", code="unstorable")
         self.pieces.append(piece)
         return piece
+
+    def block(self, number: Any, kind: str, **values: Any) -> None:
+        """Begin a block, or go on with it: texts join, other values replace. Raises BadAnswer for unstorable text."""
+        if not isinstance(number, int) or len(self.blocks) >= MOST_BLOCKS:
+            return
+        block = self.blocks.setdefault(number, {"type": kind})
+        for name, value in values.items():
+            if isinstance(value, str) and text_problem(value):
+                raise BadAnswer("The provider's answer holds what is no text.", code="unstorable")
+            if isinstance(value, str) and name in ("text", "thinking"):
+                block[name] = block.get(name, "") + value
+            elif value:
+                block[name] = value
+
+    def argue(self, number: Any, piece: Any) -> None:
+        """Add a piece of the JSON of a call's arguments."""
+        if isinstance(number, int) and isinstance(piece, str):
+            self.arguments[number] = self.arguments.get(number, "") + piece
+
+    @property
+    def calls(self) -> bool:
+        return any(block["type"] == "tool_use" for block in self.blocks.values())
 
 
 class TruncatedAnswer(BadAnswer):
@@ -118,9 +147,13 @@ def completion(draft: Draft, request: CompletionRequest, *, model: str) -> Compl
         if not "".join(draft.pieces).strip():
             raise BadAnswer(message, code="truncated", permanent=True)
         raise TruncatedAnswer(message, partial=_completion(draft, request, model, None))
-    if draft.stop is not Stop.FINISHED:
+    calls = bool(request.tools) and draft.calls
+    # Some compatible servers say that they are done where they call.
+    if draft.stop is not Stop.FINISHED and not (calls and draft.stop is Stop.CALLS):
         raise BadAnswer("The provider's answer is not finished.", code="unfinished")
     text = "".join(draft.pieces)
+    if calls:
+        return replace(_completion(draft, request, model, None), blocks=tuple(_blocks(draft)))
     if not text.strip():
         raise BadAnswer("The provider's answer is empty.", code="empty")
     data = None if request.json_schema is None else document_in(text, request.json_schema)
@@ -144,9 +177,25 @@ def _completion(draft: Draft, request: CompletionRequest, model: str, data: Any)
     )
 
 
+def _blocks(draft: Draft) -> Iterator[dict[str, Any]]:
+    """Yield the blocks of an answer that calls tools. Raises BadAnswer for a call that nobody could make."""
+    for number, block in sorted(draft.blocks.items()):
+        if block["type"] == "text" and not block.get("text", "").strip():
+            continue
+        if block["type"] == "tool_use":
+            try:
+                given = parse_json((draft.arguments.get(number, "").strip() or "{}").encode())
+            except UnusableJSON:
+                given = None
+            if not isinstance(given, dict) or not block.get("id") or not block.get("name"):
+                raise BadAnswer("The provider's answer calls a tool in a way that is none.", code="bad_call")
+            block = {**block, "input": given}
+        yield block
+
+
 def texts_of(request: CompletionRequest) -> Iterator[str]:
     for content in (request.system, *(message.content for message in request.messages)):
-        blocks = [{"text": content}] if isinstance(content, str) else content
+        blocks = [{"text": content}] if isinstance(content, str) else content or ()
         yield from (block["text"] for block in blocks if isinstance(block.get("text"), str))
 
 

@@ -1,5 +1,6 @@
 """Answers from Anthropic's Messages API, or from any server that speaks it, and the errors of its SDK and streams."""
 
+import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any, ClassVar
@@ -43,6 +44,7 @@ STOPS = {
     "max_tokens": Stop.TRUNCATED,
     "model_context_window_exceeded": Stop.TRUNCATED,
     "refusal": Stop.REFUSED,
+    "tool_use": Stop.CALLS,
 }
 INPUT_PARTS = ("input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
 """Reported separately, because they are priced separately; a request's size is their sum."""
@@ -104,8 +106,14 @@ class AnthropicProvider(RemoteProvider):
         """Return the parts of a request that are counted: all but the room for the answer."""
         question: dict[str, Any] = {
             "model": self.model_for(request.operation),
-            "messages": [{"role": each.role, "content": each.content} for each in request.messages],
+            "messages": [each.as_sent() for each in request.messages],
         }
+        if request.tools:
+            question["tools"] = [
+                {"name": tool.name, "input_schema": dict(tool.parameters)}
+                | ({"description": tool.description} if tool.description else {})
+                for tool in request.tools
+            ]
         if request.system:
             question["system"] = request.system
         if request.json_schema is not None:
@@ -116,9 +124,8 @@ class AnthropicProvider(RemoteProvider):
     def _read(self, message: Any) -> Draft:
         draft = Draft(model=message.get("model"), stop=_stop(message.get("stop_reason")), has_ended=True)
         content = message.get("content")
-        for block in content if isinstance(content, list) else ():
-            if within(block, "type") == "text":  # thinking is not part of an answer
-                draft.add(block.get("text"))
+        for number, block in enumerate(content if isinstance(content, list) else ()):
+            _take_block(draft, number, block)
         _take_usage(draft, message.get("usage"))
         return draft
 
@@ -135,9 +142,41 @@ class AnthropicProvider(RemoteProvider):
             _take_usage(draft, content.get("usage"))
         elif kind == "message_stop":
             draft.has_ended = True
-        elif within(content, "delta", "type") == "text_delta":
-            return draft.add(within(content, "delta", "text"))
+        elif kind == "content_block_start":
+            return _take_block(draft, content.get("index"), content.get("content_block"))
+        elif kind == "content_block_delta":
+            return _take_delta(draft, content.get("index"), content.get("delta"))
         return ""
+
+
+def _take_block(draft: Draft, number: Any, block: Any) -> str:
+    """Take a block, whole or as it begins, and return its text; thinking is kept beside calls, but is no answer."""
+    kind = within(block, "type")
+    if kind == "text":
+        draft.block(number, kind, text=block.get("text"))
+        return draft.add(block.get("text"))
+    if kind == "tool_use":
+        draft.block(number, kind, id=block.get("id"), name=block.get("name"))
+        draft.argue(number, json.dumps(block.get("input")) if block.get("input") else "")
+    elif kind == "thinking":
+        draft.block(number, kind, thinking=block.get("thinking") or "", signature=block.get("signature"))
+    elif kind == "redacted_thinking":
+        draft.block(number, kind, data=block.get("data"))
+    return ""
+
+
+def _take_delta(draft: Draft, number: Any, delta: Any) -> str:
+    kind = within(delta, "type")
+    if kind == "text_delta":
+        draft.block(number, "text", text=delta.get("text"))
+        return draft.add(delta.get("text"))
+    if kind == "input_json_delta":
+        draft.argue(number, delta.get("partial_json"))
+    elif kind == "thinking_delta":
+        draft.block(number, "thinking", thinking=delta.get("thinking"))
+    elif kind == "signature_delta":
+        draft.block(number, "thinking", signature=delta.get("signature"))
+    return ""
 
 
 def _stop(reason: Any) -> Stop | None:

@@ -36,6 +36,7 @@ from memoryhub.llm.prompts import fenced, prompt
 from memoryhub.llm.retry import OnFailed, ignore_failure
 from memoryhub.llm.tokens import Script, TokenCounter, counter_for, raw_counts
 from memoryhub.llm.types import (
+    IMAGE_TOKENS,
     ChatMessage,
     Completion,
     CompletionRequest,
@@ -241,9 +242,11 @@ def size_of(request: CompletionRequest, counter: TokenCounter) -> Size:
         raw = raw_counts(text)  # once, for a long text is not kept
         estimated += counter.scaled(raw)
         by_script.update(raw.by_script)
-    blocks = (block for content in _contents(request) if not isinstance(content, str) for block in content)
+    blocks = [block for content in _contents(request) if not isinstance(content, str) for block in content]
+    estimated += IMAGE_TOKENS * sum(_is_image(block) for block in blocks)
     # Then the provider counts text only, as we do: no image, no tool, no schema.
-    is_plain = request.json_schema is None and all(block.get("type") == "text" for block in blocks)
+    is_asked_plainly = request.json_schema is None and not request.tools
+    is_plain = is_asked_plainly and all(block.get("type") == "text" for block in blocks)
     return Size(estimated, by_script, messages, is_plain)
 
 
@@ -269,16 +272,25 @@ def _meter(provider: LLMProvider, request: CompletionRequest, actor: Actor) -> M
 def _texts(request: CompletionRequest) -> Iterator[str]:
     for content in _contents(request):
         for block in [{"text": content}] if isinstance(content, str) else content:
+            if _is_image(block):  # its bytes are no text
+                continue
             text = block.get("text")
             # Of other blocks the JSON, which is what tools and their answers come to.
             yield text if isinstance(text, str) else json.dumps(block, ensure_ascii=False, default=str)
     if request.json_schema is not None:
         yield json.dumps(request.json_schema, ensure_ascii=False)
+    for tool in request.tools:
+        yield json.dumps([tool.name, tool.description, tool.parameters], ensure_ascii=False, default=dict)
+    yield from (json.dumps(each.more, ensure_ascii=False) for each in request.messages if each.more)
 
 
 def _contents(request: CompletionRequest) -> Iterator[Content]:
     yield request.system
-    yield from (message.content for message in request.messages)
+    yield from (message.content or "" for message in request.messages)
+
+
+def _is_image(block: Mapping[str, Any]) -> bool:
+    return block.get("type") in ("image", "image_url")
 
 
 def counter_in_use(operation: Operation = Operation.CHAT) -> TokenCounter:

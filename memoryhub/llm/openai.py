@@ -39,7 +39,12 @@ def from_event(error: Mapping[str, Any]) -> ProviderError:
 
 DEFAULT_BASE_URL = "https://api.openai.com/v1"
 
-STOPS = {"stop": Stop.FINISHED, "length": Stop.TRUNCATED, "content_filter": Stop.REFUSED}
+STOPS = {
+    "stop": Stop.FINISHED,
+    "length": Stop.TRUNCATED,
+    "content_filter": Stop.REFUSED,
+    "tool_calls": Stop.CALLS,
+}
 
 REASONING_FAMILIES = ("gpt-5", "gpt-6", "o1", "o3", "o4")
 """Models that think before they answer, out of the same budget; background work asks them to think little."""
@@ -80,10 +85,19 @@ class OpenAIProvider(RemoteProvider):
 
     def _question(self, request: CompletionRequest) -> dict[str, Any]:
         model = self.model_for(request.operation)
-        messages = [{"role": each.role, "content": each.content} for each in request.messages]
+        messages = [each.as_sent() for each in request.messages]
         if request.system:
             messages.insert(0, {"role": "system", "content": request.system})
         question: dict[str, Any] = {"model": model, "messages": messages}
+        if request.tools:
+            question["tools"] = [
+                {
+                    "type": "function",
+                    "function": {"name": tool.name, "parameters": dict(tool.parameters)}
+                    | ({"description": tool.description} if tool.description else {}),
+                }
+                for tool in request.tools
+            ]
         # Servers of others know the old name only; OpenAI's reasoning models refuse it.
         size = "max_tokens" if self._config.base_url else "max_completion_tokens"
         question[size] = request.max_output_tokens
@@ -99,7 +113,7 @@ class OpenAIProvider(RemoteProvider):
     def _read(self, message: Any) -> Draft:
         choice = within(message, "choices", 0)
         draft = Draft(model=message.get("model"), stop=_stop(choice), has_ended=True)
-        draft.add(within(choice, "message", "content"))
+        _take_message(draft, within(choice, "message"))
         draft.refused = bool(within(choice, "message", "refusal"))
         _take_usage(draft, message.get("usage"))
         return draft
@@ -117,7 +131,21 @@ class OpenAIProvider(RemoteProvider):
         # A refusal comes beside the text and with an ordinary finish reason; its words are not kept.
         draft.refused = draft.refused or bool(within(choice, "delta", "refusal"))
         _take_usage(draft, content.get("usage"))
-        return draft.add(within(choice, "delta", "content"))
+        return _take_message(draft, within(choice, "delta"))
+
+
+def _take_message(draft: Draft, message: Any) -> str:
+    """Take a message or a piece of one, and return its text; calls are numbered behind the text."""
+    calls = within(message, "tool_calls")
+    for place, call in enumerate(calls if isinstance(calls, list) else ()):
+        number = within(call, "index")
+        number = (number if isinstance(number, int) else place) + 1
+        draft.block(number, "tool_use", id=within(call, "id"), name=within(call, "function", "name"))
+        draft.argue(number, within(call, "function", "arguments"))
+    text = draft.add(within(message, "content"))
+    if text:
+        draft.block(0, "text", text=text)
+    return text
 
 
 def _stop(choice: Any) -> Stop | None:

@@ -4,7 +4,7 @@ from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Final, Literal, Self
 
 from memoryhub.llm.retry import OnFailed, ignore_failure
 
@@ -35,16 +35,41 @@ def object_schema(properties: dict[str, Any]) -> dict[str, Any]:
 Form = Literal["anthropic", "openai"]
 """In which vendor's shape blocks are written (`conversations.domain.formats`)."""
 
+IMAGE_TOKENS: Final = 4_784
+"""The most that one image costs in Anthropic's current high-resolution models (older ones: about 1,600).
+An upper bound on purpose: the size of an image behind an address is not known here."""
+
 Content = str | Sequence[Mapping[str, Any]]
 """A text, or blocks in the provider's own form."""
 
 
 @dataclass(frozen=True, slots=True)
 class ChatMessage:
-    """One turn. There is no system role here: a system prompt is a field of the request."""
+    """One turn. There is no system role here: a system prompt is a field of the request.
 
-    role: Literal["user", "assistant"]
-    content: Content = field(repr=False)
+    `more` are fields beside the two, which OpenAI's form has for tools: `tool_calls`, or `tool_call_id`.
+    """
+
+    role: Literal["user", "assistant", "tool"]
+    content: Content | None = field(repr=False)
+    more: Mapping[str, Any] = field(default_factory=dict, repr=False)
+
+    @classmethod
+    def of(cls, message: Mapping[str, Any]) -> Self:
+        more = {name: value for name, value in message.items() if name not in ("role", "content")}
+        return cls(message["role"], message["content"], more)
+
+    def as_sent(self) -> dict[str, Any]:
+        return {"role": self.role, "content": self.content, **self.more}
+
+
+@dataclass(frozen=True, slots=True)
+class Tool:
+    """A function that a model may ask for; `parameters` is a JSON Schema of its arguments, an object."""
+
+    name: str
+    parameters: Mapping[str, Any] = field(repr=False)
+    description: str = field(default="", repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +84,7 @@ class CompletionRequest:
     system: Content = field(default="", repr=False)
     json_schema: Mapping[str, Any] | None = field(default=None, repr=False)
     """When given, the answer must be JSON that is valid under it."""
+    tools: tuple[Tool, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +102,8 @@ class Completion:
     """Of the input tokens, those that the provider put into its cache; some vendors ask more for them."""
     data: Any = field(default=None, repr=False)
     """The parsed answer where a schema was asked for."""
+    blocks: tuple[Mapping[str, Any], ...] = field(default=(), repr=False)
+    """All of an answer that calls tools, as neutral blocks (`conversations.domain.tools`); else nothing."""
     usage_is_estimated: bool = False
     """Whether the provider reported no usage, so that the tokens are our own count."""
 

@@ -6,7 +6,7 @@ attempt has written nothing, and is repeated from the same message. The model is
 
 import logging
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -18,6 +18,7 @@ from django.conf import settings
 from django.db import DatabaseError, transaction
 from django.db.models import Q
 
+from conversations.actions.messages import texts_in_words
 from conversations.domain.messages import Role
 from conversations.models import Message, Session
 from memoryhub.api.health import Finding, Level
@@ -242,14 +243,15 @@ def _move_cursors(actor: Actor, session: Session, span: Span, until: int, skippe
     return True
 
 
-def _source_messages(rows: Iterable[Message], actor: Actor) -> list[SourceMessage]:
+def _source_messages(rows: Sequence[Message], actor: Actor) -> list[SourceMessage]:
     zone = zone_of(actor.agent, actor)
+    texts = texts_in_words(rows, actor.agent.language)
     return [
         SourceMessage(
-            id=row.pk, seq=row.seq, is_users=row.role == Role.USER, author=row.author, text=row.content,
+            id=row.pk, seq=row.seq, is_users=row.role == Role.USER, author=row.author, text=text,
             is_trusted=row.trust == Trust.TRUSTED, said_at=row.local_time(zone),
         )
-        for row in rows
+        for row, text in zip(rows, texts, strict=True)
     ]  # fmt: skip
 
 
@@ -280,8 +282,8 @@ def _read_slice(
 ) -> tuple[list[ExtractedMemory], int, int | None]:
     """Return what a slice yields, the message up to which it was read, and the one that was skipped, if any."""
     spoken = Message.objects.of([run.actor.id]).spoken().filter(session_id=session.pk)
-    rows = spoken.filter(seq__gt=span.after, seq__lte=span.until).order_by("seq")[:MOST_MESSAGES]
-    messages = _source_messages(rows, run.actor)
+    rows = spoken.filter(seq__gt=span.after, seq__lte=span.until).with_tools().order_by("seq")
+    messages = _source_messages(list(rows[:MOST_MESSAGES]), run.actor)
     until = messages[-1].seq if len(messages) == MOST_MESSAGES else span.until
     count = counter_in_use(Operation.EXTRACT).count
     piece = next_slice(messages, most_tokens=run.most_tokens, count=count, until=until)
@@ -310,7 +312,7 @@ def _ask(run: ExtractionRun, session: Session, span: Span, piece: Slice) -> list
     rows = Message.objects.of([actor.id]).spoken().filter(session_id=session.pk, seq__lte=span.after)
     if piece.lines[0].said.is_trusted:
         rows = rows.filter(trust=Trust.TRUSTED)
-    before = _source_messages(rows.order_by("-seq")[:EARLIER_MESSAGES], actor)[::-1]
+    before = _source_messages(list(rows.with_tools().order_by("-seq")[:EARLIER_MESSAGES])[::-1], actor)
     count = counter_in_use(Operation.EXTRACT).count
     earlier = earlier_lines(before, most_tokens=run.most_tokens, count=count)
     wishes = [("extract_only", topics.include), ("extract_without", topics.exclude)]

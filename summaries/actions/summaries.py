@@ -14,12 +14,15 @@ from typing import Any, Final, Self
 from uuid import UUID
 
 from django.db import transaction
+from django.db.models import Q
 from django.utils.dateparse import parse_datetime
 from django.utils.text import format_lazy
 from django.utils.translation import gettext_lazy as _
 
 from conversations.actions.context import forget_source
+from conversations.actions.messages import texts_in_words
 from conversations.actions.sessions import SessionSummary
+from conversations.domain.tools import TOOL_USE
 from conversations.models import Message, MessageQuerySet, Session
 from memoryhub.api.idempotency import forget_answers
 from memoryhub.auth import audit
@@ -190,18 +193,21 @@ def _spoken(session: Session, *, after: int) -> MessageQuerySet:
 
 
 def _pending(state: SessionState, *, after: int) -> list[SpokenMessage]:
-    rows = _spoken(state.session, after=after)
+    session = state.session
+    rows = Message.objects.of([session.actor_id]).filter(session_id=session.pk).spoken()
+    says_something = Q(content__regex=VISIBLE_CHARACTER) | Q(blocks__contains=[{"type": TOOL_USE}])
+    rows = rows.filter(says_something, seq__gt=after, seq__lte=session.message_count)
     if state.request and state.request.start_time:
         rows = rows.filter(created_at__gte=state.request.start_time)
     if state.request and state.request.end_time:
         rows = rows.filter(created_at__lte=state.request.end_time)
-    rows = rows.order_by("seq").only(
-        "seq", "role", "author", "content", "created_at", "utc_offset_minutes", "trust"
+    found = list(
+        rows.with_tools().defer("blocks", "metadata").order_by("seq")[: state.policy.summary_max_messages]
     )
-    zone = zone_of(state.session.actor.agent, state.session.actor)
+    zone = zone_of(session.actor.agent, session.actor)
     return [
-        SpokenMessage(row.seq, row.role, row.author, row.content, row.local_time(zone), Trust(row.trust))
-        for row in rows[: state.policy.summary_max_messages]
+        SpokenMessage(row.seq, row.role, row.author, text, row.local_time(zone), Trust(row.trust))
+        for row, text in zip(found, texts_in_words(found, session.actor.agent.language), strict=True)
     ]
 
 

@@ -5,7 +5,8 @@ from typing import Any
 from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
-from conversations.api.serializers import LONGEST_TEXT, ChannelField
+from conversations.api.blocks import LONGEST_TEXT
+from conversations.api.serializers import ChannelField
 from memoryhub.api.fields import (
     IdField,
     OneOf,

@@ -14,6 +14,7 @@ with 400: unknown parameters, empty texts, no key, schemas that leave objects op
 """
 
 import json
+import re
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -81,7 +82,7 @@ OPENAI_STOPS = {
 }
 ANTHROPIC_PARAMETERS = {
     *("model", "messages", "max_tokens", "system", "stream", "output_config", "metadata", "thinking"),
-    *("stop_sequences", "service_tier", "cache_control"),
+    *("stop_sequences", "service_tier", "cache_control", "tools", "tool_choice"),
 }
 OPENAI_PARAMETERS = {
     *(
@@ -93,7 +94,7 @@ OPENAI_PARAMETERS = {
         "stream_options",
         "response_format",
     ),
-    *("metadata", "store", "user", "reasoning_effort", "temperature"),
+    *("metadata", "store", "user", "reasoning_effort", "temperature", "tools", "tool_choice"),
 }
 
 
@@ -124,6 +125,10 @@ class Reply:
     text: str = ""
     data: Any = None
     """Written as JSON in place of the text."""
+    calls: Sequence[tuple[str, str, Any]] = ()
+    """Calls of tools after the text: id, name, input; an input that is a text is written as it is."""
+    thinking: str = ""
+    """What Anthropic's model thinks before its text, with the signature `signed`."""
     input_tokens: int | None = None
     """All that was read; counted by the server where None. -1: no usage is told."""
     output_tokens: int | None = None
@@ -300,7 +305,15 @@ def _asked(path: str, headers: dict[str, str], body: dict[str, Any]) -> Asked:
 def _texts(content: Any) -> list[str]:
     if isinstance(content, str):
         return [content]
-    return [each if isinstance(each, str) else each.get("text", "") for each in content]
+    texts = []
+    for each in content or ():
+        if isinstance(each, str):
+            texts.append(each)
+        elif each["type"] == "tool_result":
+            texts += _texts(each["content"]) if each.get("content") else []
+        elif each["type"] == "text":
+            texts.append(each["text"])
+    return texts
 
 
 def _schema(body: dict[str, Any]) -> dict[str, Any] | None:
@@ -328,11 +341,90 @@ def _refusal(asked: Asked) -> tuple[int, str] | None:
         or not asked.model
         or not asked.messages
         or (is_anthropic and not all(text.strip() for text in texts))
-        or not {each["role"] for each in asked.messages} <= {"user", "assistant"}
+        or not {each["role"] for each in asked.messages} <= {"user", "assistant", "tool"}
+        or message_problem(asked.vendor, asked.messages, asked.body.get("tools"))
         or (asked.schema is not None and not all(map(_is_closed, _objects(asked.schema))))
     ):
         return 400, "invalid_request_error"
     return None
+
+
+NAMES = {"anthropic": re.compile("[a-zA-Z0-9_-]{1,128}"), "openai": re.compile("[a-zA-Z0-9_-]{1,64}")}
+IDS = {"anthropic": re.compile("[a-zA-Z0-9_-]+"), "openai": re.compile("(?s).{1,40}")}
+
+
+def message_problem(vendor: Vendor, messages: Sequence[Mapping[str, Any]], tools: Any) -> str | None:
+    """Return why a vendor refuses messages: roles, calls of tools and their results; None where it takes them."""
+    check = _anthropic_problem if vendor == "anthropic" else _openai_problem
+    problem, called = check(messages)
+    if problem is None and called and not tools:
+        return "calls, and no tools are described"
+    names = [tool["name"] if vendor == "anthropic" else tool["function"]["name"] for tool in tools or ()]
+    if len(names) > len(set(names)) or not all(map(NAMES[vendor].fullmatch, names)):
+        return "names of tools"
+    return problem
+
+
+def _anthropic_problem(messages: Sequence[Mapping[str, Any]]) -> tuple[str | None, bool]:
+    waiting: list[str] = []
+    seen: set[str] = set()
+    for message in messages:
+        content = message["content"]
+        blocks = [{"type": "text", "text": content}] if isinstance(content, str) else content
+        kinds = [block["type"] for block in blocks]
+        results = [block["tool_use_id"] for block in blocks if block["type"] == "tool_result"]
+        if not blocks or message["role"] not in ("user", "assistant"):
+            return "an empty message, or a strange role", True
+        if sorted(results) != sorted(waiting) or kinds[: len(results)] != ["tool_result"] * len(results):
+            return "results that do not answer the calls before them, first of all", True
+        calls = [block for block in blocks if block["type"] == "tool_use"]
+        thoughts = [kind for kind in kinds if kind in ("thinking", "redacted_thinking")]
+        waiting = [call["id"] for call in calls]
+        if (calls or thoughts) and message["role"] != "assistant":
+            return "only an assistant calls and thinks", True
+        if thoughts and kinds[0] not in ("thinking", "redacted_thinking"):
+            return "thinking begins a message", True
+        if (
+            len(set(waiting)) < len(waiting)
+            or seen & set(waiting)
+            or not all(map(IDS["anthropic"].fullmatch, waiting))
+        ):
+            return "ids of calls", True
+        if not all(
+            NAMES["anthropic"].fullmatch(call["name"]) and isinstance(call["input"], dict) for call in calls
+        ):
+            return "names or inputs of calls", True
+        seen |= set(waiting)
+    return ("a call without its result" if waiting else None), bool(seen)
+
+
+def _openai_problem(messages: Sequence[Mapping[str, Any]]) -> tuple[str | None, bool]:
+    waiting: set[str] = set()
+    has_called = False
+    for message in messages:
+        if message["role"] == "tool":
+            if message["tool_call_id"] not in waiting or not isinstance(message["content"], str):
+                return "a result of no call", True
+            waiting.remove(message["tool_call_id"])
+            continue
+        if waiting:
+            return "a call without its result", True
+        calls = message.get("tool_calls", [])
+        if "tool_calls" in message and (not calls or message["role"] != "assistant"):
+            return "calls of nobody", True
+        if not calls and not message["content"]:
+            return "an empty message", True
+        waiting = {call["id"] for call in calls}
+        if len(waiting) < len(calls) or not all(map(IDS["openai"].fullmatch, waiting)):
+            return "ids of calls", True
+        for call in calls:
+            function = call["function"]
+            if not NAMES["openai"].fullmatch(function["name"]) or not isinstance(
+                json.loads(function["arguments"]), dict
+            ):
+                return "names or arguments of calls", True
+        has_called = has_called or bool(calls)
+    return ("a call without its result" if waiting else None), has_called
 
 
 def _objects(schema: Any) -> Iterator[dict[str, Any]]:
@@ -443,10 +535,13 @@ class _Answering:
     @property
     def _stop(self) -> str | None:
         special = {"cut_stream": None, "refusal": "refusal", "max_tokens": "max_tokens"}
-        return special.get(self.failure or "", self.reply.stop)
+        stop = "tool_use" if self.reply.calls and self.reply.stop == "end_turn" else self.reply.stop
+        return special.get(self.failure or "", stop)
 
     def _anthropic(self) -> dict[str, Any]:
         content = [{"type": "text", "text": self.text}] if self.failure != "refusal" else []
+        if self.reply.calls:
+            content = [*self._thoughts, *(content if self.text else []), *self._tool_uses]
         message = {
             "id": "msg_fake",
             "type": "message",
@@ -458,6 +553,25 @@ class _Answering:
             "usage": self._anthropic_usage(),
         }
         return {"type": "message", "id": "msg_fake"} if self.failure == "missing_fields" else message
+
+    @property
+    def _thoughts(self) -> list[dict[str, Any]]:
+        thinking = self.reply.thinking
+        return [{"type": "thinking", "thinking": thinking, "signature": "signed"}] if thinking else []
+
+    @property
+    def _tool_uses(self) -> list[dict[str, Any]]:
+        return [
+            {"type": "tool_use", "id": key, "name": name, "input": given}
+            for key, name, given in self.reply.calls
+        ]
+
+    @property
+    def _tool_calls(self) -> list[dict[str, Any]]:
+        return [
+            {"id": key, "type": "function", "function": {"name": name, "arguments": _as_text(given)}}
+            for key, name, given in self.reply.calls
+        ]
 
     def _anthropic_usage(self) -> dict[str, Any]:
         assert self.input_tokens is not None
@@ -475,9 +589,9 @@ class _Answering:
         refused = self.failure == "refusal"
         message = {
             "role": "assistant",
-            "content": None if refused else self.text,
+            "content": None if refused or (self.reply.calls and not self.text) else self.text,
             "refusal": SECRET if refused else None,
-        }
+        } | ({"tool_calls": self._tool_calls} if self.reply.calls else {})
         choice = {"index": 0, "message": message, "finish_reason": self._openai_stop, "logprobs": None}
         return {**self._openai_frame("chat.completion"), "choices": [choice], **self._openai_usage()}
 
@@ -550,12 +664,34 @@ class _Answering:
             yield _event("content_block_start", {"index": 0, "content_block": {"type": "text", "text": ""}})
         for piece in self._pieces():
             yield _event("content_block_delta", {"index": 0, "delta": {"type": "text_delta", "text": piece}})
+        if self.reply.calls:
+            yield from self._anthropic_tool_events()
         if self.failure == "overload_in_stream":
             yield _event("error", {"error": {"type": "overloaded_error", "message": SECRET}})
         elif self.failure == "truncated_json":
             yield 'event: message_delta\ndata: {"type": "message_delta", "del\n\n'
         elif not self._breaks:
             yield from self._anthropic_end()
+
+    def _anthropic_tool_events(self) -> Iterator[str]:
+        """Yield a thought and the calls; the numbers say the order, so that the thought comes before the text."""
+        if self.reply.thinking:
+            start = {"type": "thinking", "thinking": "", "signature": ""}
+            yield _event("content_block_start", {"index": -1, "content_block": start})
+            for piece in _cut(self.reply.thinking):
+                delta = {"type": "thinking_delta", "thinking": piece}
+                yield _event("content_block_delta", {"index": -1, "delta": delta})
+            yield _event(
+                "content_block_delta",
+                {"index": -1, "delta": {"type": "signature_delta", "signature": "signed"}},
+            )
+        for number, (key, name, given) in enumerate(self.reply.calls, 1):
+            start = {"type": "tool_use", "id": key, "name": name, "input": {}}
+            yield _event("content_block_start", {"index": number, "content_block": start})
+            for piece in _cut(_as_text(given)):
+                delta = {"type": "input_json_delta", "partial_json": piece}
+                yield _event("content_block_delta", {"index": number, "delta": delta})
+            yield _event("content_block_stop", {"index": number})
 
     def _anthropic_end(self) -> Iterator[str]:
         if self.failure != "refusal":
@@ -573,6 +709,13 @@ class _Answering:
         yield self._openai_chunk({"role": "assistant", "content": ""})
         for piece in self._pieces():
             yield self._openai_chunk({"content": piece})
+        for number, call in enumerate(self._tool_calls):
+            start = {**call, "index": number, "function": {"name": call["function"]["name"], "arguments": ""}}
+            yield self._openai_chunk({"tool_calls": [start]})
+            for piece in _cut(call["function"]["arguments"]):
+                yield self._openai_chunk(
+                    {"tool_calls": [{"index": number, "function": {"arguments": piece}}]}
+                )
         if self.failure == "refusal":
             yield self._openai_chunk({"refusal": SECRET})
         if self.failure == "overload_in_stream":
@@ -609,6 +752,10 @@ def _text_of(reply: Reply) -> str:
     if reply.failure in ("cut_stream", "dropped", "overload_in_stream", "stall", "truncated_json"):
         return whole or "A partial answer that must never be stored."
     return spoilt.get(reply.failure or "", whole)
+
+
+def _as_text(given: Any) -> str:
+    return given if isinstance(given, str) else json.dumps(given)
 
 
 def _cut(text: str, length: int = 12) -> list[str]:

@@ -36,7 +36,7 @@ def test_chat_names_who_writes(client: APIClient, llm: LLMServer) -> None:
     *_, asked = [each for each in llm.asked if each.schema is None]
     assert "[mika] Friday?" in asked.text
     assert "[ken] I am against Friday." in asked.text
-    assert asked.text.endswith("(The rest is by mika.)\nWho is against Friday?")
+    assert asked.text.endswith("(From mika.)\nWho is against Friday?")
 
 
 def test_chat_of_one_person_has_no_names(client: APIClient, llm: LLMServer) -> None:
@@ -65,7 +65,7 @@ def test_a_context_takes_an_author_and_its_receipt_keeps_it(client: APIClient) -
     body = {**WHO, "session_id": session["id"], "message": "Who?", "author": "mika"}
 
     answer = client.post(f"{API}/context", body).json()
-    assert "[ken] No." in str(answer["messages"]) and "by mika" in str(answer["messages"][-1])
+    assert "[ken] No." in str(answer["messages"]) and "From mika" in str(answer["messages"][-1])
     receipt = client.get(f"{API}/receipts/{answer['receipt_id']}").json()
     assert receipt["metadata"]["asked"]["author"] == "mika"
 

@@ -18,7 +18,9 @@ from conversations.domain.layers import (
     Candidate,
     LayerResult,
 )
+from conversations.domain.messages import text_of_blocks
 from conversations.domain.policy import ContextPolicy
+from conversations.domain.tools import texts_with_traces
 from memoryhub.llm.prompts import fenced, prompt
 from memoryhub.llm.tokens import count_raw
 from strength.domain.contradictions import KnownMemory, KnownState, statement_blocks
@@ -68,7 +70,18 @@ class Scenario:
         )
         assembly = assemble(request, count_raw)
         sent = [] if assembly.system is None else [("system", assembly.system)]
-        return [*sent, *((each["role"], each["content"]) for each in assembly.messages)]
+        return [*sent, *((each["role"], _with_fields(each)) for each in assembly.messages)]
+
+
+def _with_fields(message: dict[str, Any]) -> Any:
+    """Return a message's content, with OpenAI's calls or the id of the call as a block."""
+    more = {name: value for name, value in message.items() if name not in ("role", "content")}
+    text = (
+        [{"type": "text", "text": message["content"]}]
+        if isinstance(message["content"], str)
+        else message["content"]
+    )
+    return [*(text or []), {"type": next(iter(more)), **more}] if more else message["content"]
 
 
 SYSTEM = {
@@ -206,6 +219,24 @@ PICTURES = (
     turn("user", PICTURE, "2026-11-23T08:00:00-05:00"),
     turn("assistant", "It looks good.", "2026-11-23T08:00:05-05:00"),
 )
+FLIGHTS = (
+    turn("user", "Which flights go to Kyoto on Friday?", "2026-11-23T08:00:00-05:00"),
+    turn("assistant", (
+        {"type": "thinking", "thinking": "I need the timetable.", "signature": "EqQBCg"},
+        {"type": "text", "text": "I look at the flights and the weather."},
+        {"type": "tool_use", "id": "toolu_01", "name": "search_flights", "input": {"to": "Kyoto", "on": "2026-11-27"}},
+        {"type": "tool_use", "id": "toolu_02", "name": "weather", "input": {"place": "Kyoto"}},
+        {"type": "tool_result", "tool_use_id": "toolu_01", "content": '[{"flight": "JL 5"}, {"flight": "NH 9"}]'},
+        {"type": "tool_result", "tool_use_id": "toolu_02", "content": "timed out", "is_error": True},
+    ), "2026-11-23T08:00:05-05:00"),
+    turn("assistant", "JL 5 and NH 9; I could not see the weather.", "2026-11-23T08:00:09-05:00"),
+)  # fmt: skip
+LOOP_JA = (
+    turn("assistant", (
+        {"type": "tool_use", "id": "call_1", "name": "search_flights", "input": {"to": "京都"}},
+        {"type": "tool_result", "tool_use_id": "call_1", "content": '{"flights": [{"flight": "JL 5"}]}'},
+    ), "2026-11-23T08:05:05+09:00") | {"is_current": True},
+)  # fmt: skip
 TWO_ASSISTANTS = (
     turn("user", "二人はどう思う？", "2026-11-23T08:00:00+09:00"),
     turn("assistant", "賛成です。", "2026-11-23T08:00:05+09:00", "kana"),
@@ -233,8 +264,22 @@ CONTEXTS = {
     "long-silence-ja": Scenario("行ってきました。", SILENCE_JA, "ja"),
     "project-guessed-en": Scenario("Who draws the map?", PROJECT_EN, frame={"disclosed": "otaru"}),
     "project-ja-openai": Scenario("地図は誰が描きますか。", PROJECT_JA, "ja", "openai"),
+    "tools-en-anthropic": Scenario("Book the first.", FLIGHTS),
+    "tools-en-openai": Scenario("Book the first.", FLIGHTS, form="openai"),
+    "tools-in-words-en": Scenario("Book the first.", FLIGHTS, policy={"include_tools": False}),
+    "tools-loop-ja-anthropic": Scenario("京都への便はありますか。", LOOP_JA, "ja"),
+    "tools-loop-ja-openai": Scenario("京都への便はありますか。", LOOP_JA, "ja", "openai"),
     "two-assistants-ja": Scenario("では決めましょう。", TWO_ASSISTANTS, "ja"),
 }  # fmt: skip
+
+
+def spoken_texts(turns: tuple[dict[str, Any], ...]) -> list[str]:
+    """Return what background work reads of turns: their text, and a line for each call."""
+    contents = [
+        ({"type": "text", "text": each["content"]},) if isinstance(each["content"], str) else each["content"]
+        for each in turns
+    ]
+    return texts_with_traces([(text_of_blocks(blocks), blocks) for blocks in contents], "en")
 
 
 def said(seq: int, text: str, at: datetime, author: str = "", *, users: bool = True) -> SourceMessage:
@@ -286,6 +331,12 @@ BACKGROUND: dict[str, Callable[[], list[tuple[str, str]]]] = {
         "en", "summarize", SpokenMessage(1, "user", "alice", "Shall we release on Friday?", NOW["en"]),
         SpokenMessage(2, "user", "bob", "I am against it.", NOW["en"]),
         previous="On 20 November they planned the release.",
+    ),
+    "summarize-tools-en": lambda: summary(
+        "en", "summarize", *(
+            SpokenMessage(seq, str(each["role"]), "", text, NOW["en"])
+            for seq, (each, text) in enumerate(zip(FLIGHTS, spoken_texts(FLIGHTS), strict=True), 1)
+        ),
     ),
     "summarize-ja": lambda: summary(
         "ja", "summarize", SpokenMessage(1, "user", "", "明日は歯医者に行きます。", MORNING),

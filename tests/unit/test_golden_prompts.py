@@ -53,7 +53,11 @@ def test_every_file_is_of_a_scenario() -> None:
 
 @pytest.mark.parametrize("name", sorted(CONTEXTS))
 def test_what_changes_with_every_call_stands_in_the_last_message_or_the_block(name: str) -> None:
-    *before, (_, last) = written(name)
+    sent = written(name)
+    asked = (
+        len(sent) - 3 if "loop" in name else len(sent) - 1
+    )  # there a call and its result follow the message
+    before, (_, last) = sent[:asked], sent[asked]
 
     assert "2026-11-23 08:05" in str(last)
     assert "2026-11-23 08:05" not in str(before)

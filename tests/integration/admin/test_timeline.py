@@ -327,3 +327,24 @@ def test_days_and_times_are_the_speakers(boss: Client, hub: Hub) -> None:
     assert [str(each["day"]) for each in response.context["page"]["messages"]] == ["2026-02-27", "2026-02-28"]
     assert "8 a.m.</time>" in response.content.decode() and "midnight</time>" in response.content.decode()
     assert numbers(timeline(boss, session, date="2026-02-28")) == [2]
+
+
+def test_calls_of_tools_and_their_results_stand_with_their_messages(boss: Client, hub: Hub) -> None:
+    call = {"type": "tool_use", "id": "a", "name": "search", "input": {"to": "京都", "note": "<script>"}}
+    result = {"type": "tool_result", "tool_use_id": "a", "content": "[1]\n" + "x" * 5_000}
+    image = {"type": "image", "name": "plan.png", "data": "aGVsbG8="}
+    batch = [
+        NewMessage(role=Role.ASSISTANT, content="", blocks=[call, image]),
+        NewMessage(role=Role.TOOL, content="", blocks=[result]),
+    ]
+    added = add_messages(session=hub.session, batch=batch, by=BY, now=NOW)
+
+    page = timeline(boss, hub.session).content.decode()
+
+    assert "search(to: &quot;京都&quot;, note: &quot;&lt;script&gt;&quot;)" in page
+    assert f"→ [1] {'x' * 196}…" in page
+    assert "image plan.png" in page
+    shown = boss.get(
+        reverse("admin:conversations_message_change", args=[added.messages[0].pk])
+    ).content.decode()
+    assert "tool_use" in shown and "aGVsbG8" not in shown

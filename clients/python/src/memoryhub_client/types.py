@@ -20,7 +20,7 @@ class Whose(TypedDict, total=False):
     user_id: str
 
 
-BlockType = Literal["text", "image", "file"]
+BlockType = Literal["text", "image", "image_url", "file", "tool_use", "tool_result", "thinking", "redacted_thinking"]
 ContextFormat = Literal["anthropic", "openai"]
 DocumentVersionKind = Literal["create", "edit", "append", "compaction", "restore", "sync"]
 EntryStatus = Literal["active", "pending"]
@@ -29,7 +29,7 @@ ImpactType = Literal["user_positive", "task_success", "prevented_error"]
 JobState = Literal["queued", "running", "done", "failed", "dead"]
 Language = Literal["en", "ja"]
 MemoryKind = Literal["fact", "preference", "summary", "episode", "reflection", "learning", "decision", "note"]
-MemoryPlacement = Literal["before_history", "with_user_message"]
+MemoryPlacement = Literal["auto", "before_history", "with_user_message"]
 MemoryScope = Literal["project", "domain", "universal"]
 MemorySource = Literal["education", "task", "manual", "extraction", "import"]
 MemoryStatus = Literal["active", "pending", "archived", "rejected"]
@@ -42,6 +42,8 @@ RoutingConfidence = Literal["high", "medium", "low"]
 SleepRunState = Literal["running", "done", "undone"]
 SleepTrigger = Literal["api", "task", "schedule", "command", "curator"]
 SummaryVerb = Literal["write", "edit", "lock", "unlock", "restore", "delete"]
+ToolCallInType = Literal["function"]
+ToolInType = Literal["function", "custom"]
 Trust = Literal["trusted", "untrusted"]
 
 
@@ -129,14 +131,35 @@ class BatchIn(TypedDict, total=False):
 
 
 class BlockIn(TypedDict, total=False):
-    """One block of a message: text, or a reference to an image or a file."""
+    """One block of a message: text, an image or a file, a call of a tool or its result, thinking."""
 
     type: Required[BlockType]
     text: str
     name: str
     media_type: str
     url: str
+    image_url: Any
+    id: str
+    input: Any
+    tool_use_id: str
+    content: Any
+    is_error: bool | None
+    thinking: str
+    signature: str
+    citations: Any
+    caller: Any
+    toolset_name: Any
+    cache_control: Any
     data: str
+    source: Any
+
+
+class Called(TypedDict):
+    """A call of a tool, whose result the client sends as one of `tool_results`."""
+
+    id: str
+    name: str
+    input: dict[str, Any]
 
 
 class Change(TypedDict):
@@ -156,8 +179,10 @@ class ChatIn(Write, total=False):
     channel: str
     project: str | None
     perspective: str | None
-    message: Required[str]
+    message: str | list[BlockIn]
     author: str
+    tools: list[ToolIn]
+    tool_results: list[ToolResultIn]
     memory: bool
     options: OptionsIn
 
@@ -168,6 +193,7 @@ class Chat(TypedDict):
     status: str
     model: str
     text: str
+    tool_calls: list[Called]
     session_id: str
     message_id: str
     answer_id: str
@@ -197,7 +223,7 @@ class ContextIn(Write, total=False):
     user_id: str
     session_id: str | None
     project: str | None
-    message: Required[str]
+    message: Required[str | list[BlockIn]]
     author: str
     perspective: str | None
     format: ContextFormat
@@ -414,6 +440,13 @@ class FoundMemory(TypedDict):
     score_breakdown: dict[str, float | None]
 
 
+class FunctionIn(TypedDict, total=False):
+    """The function that a model calls, in OpenAI's form."""
+
+    name: Required[str]
+    arguments: Required[str]
+
+
 class History(TypedDict):
     results: list[Point]
 
@@ -553,10 +586,12 @@ class MergePage(TypedDict):
 
 
 class MessageIn(TypedDict, total=False):
-    """A message to store."""
+    """A message to store, in the form of either vendor."""
 
     role: Required[NewMessageRole]
-    content: Required[str | list[BlockIn]]
+    content: str | list[BlockIn] | None
+    tool_calls: list[ToolCallIn] | None
+    tool_call_id: str | None
     author: str
     client_message_id: str | None
     created_at: str | None
@@ -594,7 +629,9 @@ class Messages(TypedDict):
 
 class OneOrManyIn(Write, total=False):
     role: NewMessageRole
-    content: str | list[BlockIn]
+    content: str | list[BlockIn] | None
+    tool_calls: list[ToolCallIn] | None
+    tool_call_id: str | None
     author: str
     client_message_id: str | None
     created_at: str | None
@@ -615,6 +652,7 @@ class OptionsIn(TypedDict, total=False):
     include_pinned: bool
     include_clock: bool
     include_relevance: bool
+    include_tools: bool
     max_tokens: int
     token_safety_margin: float
     memory_placement: MemoryPlacement
@@ -1124,6 +1162,32 @@ class Today(TypedDict):
     daily_token_cap: int | None
     is_paused: bool
     paused_until: str | None
+
+
+class ToolCallIn(TypedDict, total=False):
+    """A call of a tool in OpenAI's form."""
+
+    id: Required[str]
+    type: ToolCallInType
+    function: Required[FunctionIn]
+
+
+class ToolIn(TypedDict, total=False):
+    """A tool that the model may call, in Anthropic's form or, with `function`, in OpenAI's."""
+
+    type: ToolInType | None
+    name: str
+    description: str
+    input_schema: Any
+    function: Any
+
+
+class ToolResultIn(TypedDict, total=False):
+    """The result of a tool that the last answer called."""
+
+    tool_use_id: Required[str]
+    content: Required[Any]
+    is_error: bool
 
 
 class Updated(TypedDict):

@@ -19,7 +19,10 @@ def test_defaults_are_the_specs() -> None:
 
     assert (policy.working_memory_limit, policy.semantic_memory_limit, policy.recall_limit) == (10, 5, 50)
     assert (policy.max_tokens, policy.token_safety_margin, policy.token_limit) == (100_000, 0.8, 80_000)
-    assert (policy.memory_placement, policy.layer_budgets, policy.cache) == ("before_history", None, False)
+    assert (policy.memory_placement, policy.layer_budgets, policy.cache) == ("auto", None, False)
+    assert policy.placement == "before_history"
+    assert policy.validated(cache=True).placement == "with_user_message"
+    assert policy.validated(cache=True, memory_placement="before_history").placement == "before_history"
     assert policy == DEFAULT_POLICY
 
 
@@ -44,6 +47,7 @@ def test_call_options_are_those_of_the_interface() -> None:
             "pinned",
             "clock",
             "relevance",
+            "tools",
         )
     }
 

@@ -313,7 +313,7 @@ def test_several_authors_are_named() -> None:
 
     assert texts(prompt) == [
         ("user", ["[mika] Friday?"]), ("assistant", ["Ask them."]),
-        ("user", ["[ken] No.", "[user] ?", f"{PHRASES['en'].speakers}\n(The rest is by mika.)", "now"]),
+        ("user", ["[ken] No.", "[user] ?", "(From mika.)", "now"]),
     ]  # fmt: skip
 
 
@@ -333,7 +333,7 @@ def test_the_message_itself_may_be_the_second_author() -> None:
     assert texts(asked(spoken("a", "mika"), author="mika"))[0][1] == ["a", "now"]
     assert texts(asked(spoken("a", "mika")))[0][1] == ["a", "now"]
     unnamed = last_blocks(asked(spoken("a", "mika"), spoken("b", "ken")))
-    assert unnamed[2].endswith("(The rest is by user.)")
+    assert unnamed[2].endswith("(From user.)")
 
 
 @pytest.mark.parametrize("line_break", ["\n", "\r\n", "\u2028", "\n \t", "\v"])
