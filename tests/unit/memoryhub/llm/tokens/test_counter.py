@@ -2,6 +2,7 @@
 
 import json
 import math
+import random
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,8 @@ from memoryhub.llm.tokens import (
     CLAUDE,
     MAX_BLANK_RUN_CHARS,
     MAX_CACHED_CHARS,
+    MAX_LETTER_RUN_CHARS,
+    MAX_PIECES,
     O200K,
     Factors,
     TokenCounter,
@@ -20,6 +23,7 @@ from memoryhub.llm.tokens import (
     counter_for,
     o200k_base,
     raw_counts,
+    split_by_script,
 )
 
 # Counted once with the npm package "tiktoken" 1.0.22 (a build of its own, in WebAssembly) over texts written
@@ -74,6 +78,22 @@ def test_a_run_of_blanks_counted_in_parts_is_not_counted_lower(blank: str, lengt
     whole = len(o200k_base().encode_ordinary(run + "x"))
 
     assert whole <= count_raw(run + "x") <= whole + 4
+
+
+@pytest.mark.parametrize("letters", ["a", "xyz", "qwertzuiop", "漢字", "каша"])
+def test_a_run_of_letters_counted_in_parts_is_not_counted_lower(letters: str) -> None:
+    run = letters * (2 * MAX_BLANK_RUN_CHARS // len(letters))
+    whole = len(o200k_base().encode_ordinary(run))
+
+    assert whole <= count_raw(run) <= 1.05 * whole + len(run) // MAX_LETTER_RUN_CHARS
+
+
+def test_a_text_in_very_many_pieces_counts_no_less_than_its_parts() -> None:
+    part = "".join(random.Random(7).choices(["あ", "x", " ", "б", "9", "の"], k=20_000))
+    counter = counter_for("claude-x")
+
+    assert len(split_by_script(3 * part)) > MAX_PIECES >= len(split_by_script(part))
+    assert 3 * counter.count(part) <= counter.count(3 * part) <= 5 * counter.count(part)
 
 
 def test_a_lone_surrogate_is_counted() -> None:
