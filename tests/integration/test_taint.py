@@ -235,6 +235,7 @@ def _attack_projects(send: Any, place: Place, text: str) -> None:
                 send("post", "document-entries", f"projects/tea-shop/documents/{name}/entries{WHOSE}", entry)
     document = f"projects/tea-shop/documents/{place.ids['document_name']}"
     send("put", "document", f"{document}{WHOSE}", {"text": text, "reason": text[:1_000]})
+    send("delete", "document", f"{document}{WHOSE}")
     send("post", "document-restore", f"{document}/restore{WHOSE}", {"number": 0})
     send("post", "document-compact", f"{document}/compact{WHOSE}", {})
     send("post", "projects", "projects", {**WHO, "name": "attack", "description": text[:200]})
