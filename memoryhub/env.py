@@ -10,6 +10,7 @@ import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
+from ipaddress import ip_network
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
@@ -46,6 +47,7 @@ class Environment:
     process: str
     allowed_hosts: tuple[str, ...]
     trusted_origins: tuple[str, ...]
+    tls_proxies: tuple[str, ...]
     pool_min: int
     pool_max: int
     workers: int
@@ -94,6 +96,7 @@ def read_environment(variables: Mapping[str, str] | None = None) -> Environment:
         process=source.get("MEMORYHUB_PROCESS") or "command",
         allowed_hosts=_words(source, "ALLOWED_HOSTS") or ("localhost", "127.0.0.1", "[::1]"),
         trusted_origins=_words(source, "CSRF_TRUSTED_ORIGINS"),
+        tls_proxies=_addresses(source, "MEMORYHUB_TLS_PROXY"),
         pool_min=pool_min,
         pool_max=_integer(
             source, "MEMORYHUB_DB_POOL_MAX", max(10, pool_min), low=max(1, pool_min), high=1000
@@ -240,6 +243,18 @@ def _prices(source: Mapping[str, str]) -> PriceList:
             f'MEMORYHUB_LLM_PRICES cannot be used: {error}. Write it as {{"model": {{"input": 3, "output": 15}}}}, in '
             "US dollars for a million tokens."
         ) from None
+
+
+def _addresses(source: Mapping[str, str], name: str) -> tuple[str, ...]:
+    words = _words(source, name)
+    for word in words:
+        try:
+            ip_network(word)
+        except ValueError:
+            raise EnvironmentProblem(
+                f"{name} must hold addresses or networks, such as 127.0.0.1 or 172.16.0.0/12, not {word!r}."
+            ) from None
+    return words
 
 
 def _words(source: Mapping[str, str], name: str) -> tuple[str, ...]:

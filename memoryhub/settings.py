@@ -7,6 +7,7 @@ all else that apps contribute is registered in their `AppConfig.ready`.
 import os
 from datetime import timedelta
 
+from csp.constants import NONCE, NONE, SELF, UNSAFE_EVAL
 from pythonjsonlogger.core import RESERVED_ATTRS
 
 from memoryhub.embeddings.config import EmbeddingConfig
@@ -38,6 +39,7 @@ INSTALLED_APPS = [
     "drf_standardized_errors",
     "django_q",
     "axes",
+    "csp",
     "memoryhub",
     "conversations",
     "summaries",
@@ -47,6 +49,7 @@ INSTALLED_APPS = [
 MIDDLEWARE = [
     "memoryhub.api.middleware.RequestLimits",
     "django.middleware.security.SecurityMiddleware",
+    "csp.middleware.CSPMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "memoryhub.api.middleware.LanguageOfTheReader",
@@ -118,6 +121,32 @@ NUMBER_GROUPING = 3
 
 STATIC_URL = "/static/"
 WHITENOISE_USE_FINDERS = True
+
+# Behind a proxy that speaks TLS. What the proxy says of the client's address and scheme the web server takes over,
+# from the proxy's own address only, so no header has to be trusted here (SECURE_PROXY_SSL_HEADER).
+SPEAKS_TLS = bool(ENVIRONMENT.tls_proxies)
+SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = LANGUAGE_COOKIE_SECURE = SPEAKS_TLS
+SECURE_SSL_REDIRECT = SPEAKS_TLS
+SECURE_REDIRECT_EXEMPT = [r"^(healthz|readyz|metrics)$"]  # asked on the machine itself
+SECURE_HSTS_SECONDS = 31_536_000 if SPEAKS_TLS else 0
+SECURE_HSTS_INCLUDE_SUBDOMAINS = SPEAKS_TLS
+# Whether a domain is on the browsers' preload list is for its owner to decide, and cannot be taken back soon.
+SILENCED_SYSTEM_CHECKS = ["security.W021"]
+
+# Styles and scripts come from files; the kit's one block of colours has the request's nonce. `unsafe-eval` is for the
+# kit's Alpine.js, which evaluates the attributes of its own templates; texts are escaped there.
+CONTENT_SECURITY_POLICY = {
+    "DIRECTIVES": {
+        "default-src": [SELF],
+        "script-src": [SELF, UNSAFE_EVAL],
+        "style-src": [SELF, NONCE],
+        "img-src": [SELF, "data:"],
+        "object-src": [NONE],
+        "base-uri": [NONE],
+        "form-action": [SELF],
+        "frame-ancestors": [NONE],
+    }
+}
 
 SECURE_CONTENT_TYPE_NOSNIFF = True
 SECURE_REFERRER_POLICY = "same-origin"

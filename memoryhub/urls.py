@@ -7,7 +7,7 @@ from django.http import HttpRequest, HttpResponse
 from django.template.loader import render_to_string
 from django.urls import URLPattern, URLResolver, include, path
 from django.views.generic import RedirectView
-from drf_spectacular.views import SpectacularAPIView, SpectacularSwaggerView
+from drf_spectacular.views import SpectacularAPIView, SpectacularSwaggerSplitView
 
 from memoryhub.admin import base
 from memoryhub.api import agents, health, usage
@@ -22,7 +22,7 @@ API: list[URLPattern | URLResolver] = [
     path("jobs/<uuid:job_id>", usage.OneJob.as_view(), name="job"),
     path("usage", usage.Usage.as_view(), name="usage"),
     path("schema", SpectacularAPIView.as_view(), name="schema"),
-    path("docs", SpectacularSwaggerView.as_view(url_name="schema"), name="docs"),
+    path("docs", SpectacularSwaggerSplitView.as_view(url_name="schema"), name="docs"),
     path("", include("conversations.api.urls")),
     path("", include("summaries.api.urls")),
     path("", include("strength.api.urls")),
@@ -46,8 +46,11 @@ def _error_page(status: int, template: str = "") -> Any:
     def handler(request: HttpRequest, exception: Exception | None = None) -> HttpResponse:
         if request.path.startswith("/api/"):
             return plain_problem(status, *OUTSIDE_VIEWS[status])
-        of_admin = {"is_of_admin": request.path.startswith("/admin/")}
-        return HttpResponse(render_to_string(template or f"{status}.html", of_admin), status=status)
+        values = {
+            "is_of_admin": request.path.startswith("/admin/"),
+            "csp_nonce": getattr(request, "csp_nonce", ""),  # none where a middleware before failed
+        }
+        return HttpResponse(render_to_string(template or f"{status}.html", values), status=status)
 
     return handler
 

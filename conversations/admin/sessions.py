@@ -380,7 +380,7 @@ def _in_words(message: Message) -> str:
 
 
 def _whole(text: str) -> str:
-    return format_html('<div dir="auto" style="white-space: pre-wrap">{}</div>', text)
+    return format_html('<div dir="auto" class="hub-lines">{}</div>', text)
 
 
 def _linked(model: str, key: UUID | None) -> str:

@@ -3,6 +3,7 @@
 A validation error raised by an action comes back beside the field it is about, with everything that was typed.
 """
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -10,6 +11,7 @@ from datetime import datetime
 from typing import Any, Final, cast
 from uuid import UUID
 
+import unfold.fields
 from django import forms
 from django.contrib import admin, messages
 from django.contrib.admin import helpers
@@ -103,6 +105,15 @@ class ActionForm(forms.ModelForm):
 def untranslated() -> AbstractContextManager[None]:
     """Return a context without translation: what is stored must not depend on the person's language."""
     return translation.override(None)
+
+
+def indented_json(data: Any, encoder: Any) -> SafeString:
+    """Return JSON as text; the kit's own colours are inline styles, which the Content-Security-Policy refuses."""
+    text = json.dumps(data, sort_keys=True, indent=4, cls=encoder, ensure_ascii=False)
+    return format_html('<pre class="hub-text">{}</pre>', text)
+
+
+unfold.fields.prettify_json = indented_json
 
 
 class CappedPaginator(Paginator):

@@ -67,7 +67,10 @@ class Program:
     longest_pause_seconds: float = 30.0
 
     def command(self, environment: Environment) -> list[str]:
-        values = {"host": environment.host, "port": environment.port, "workers": environment.workers}
+        values = {
+            "host": environment.host, "port": environment.port, "workers": environment.workers,
+            "proxies": ",".join(environment.tls_proxies) or "127.0.0.1",
+        }  # fmt: skip
         return [sys.executable, *(word.format(**values) for word in self.arguments.split())]
 
 
@@ -77,7 +80,7 @@ PROGRAMS = (
         name="web",
         arguments="-m uvicorn memoryhub.asgi:application --host {host} --port {port} --lifespan off"
         " --http memoryhub.api.protocol:LimitedProtocol --ws none --timeout-graceful-shutdown 10 --no-access-log"
-        " --no-server-header --log-level warning",
+        " --no-server-header --log-level warning --forwarded-allow-ips {proxies}",
         environment={"MEMORYHUB_PROCESS": "web"},
     ),
     # Each has one worker; a worker that cannot be trusted ends, so its pauses stay short.

@@ -95,7 +95,7 @@ class TaskAdmin(OwnedMixin, ReadOnlyAdmin):
 def _prose(text: str) -> str:
     ending = "…" if len(text) > LONGEST_SHOWN else ""
     return format_html(
-        '<div dir="auto" class="break-words" style="white-space: pre-wrap">{}{}</div>',
+        '<div dir="auto" class="break-words hub-lines">{}{}</div>',
         text[:LONGEST_SHOWN],
         ending,
     )

@@ -13,6 +13,7 @@ from conversations.models import Session
 from memoryhub.api.idempotency import IdempotencyRecord
 from memoryhub.auth.actions import issue_key
 from memoryhub.auth.domain import Principal, PrincipalKind, Scope, command
+from memoryhub.auth.models import FailedLogin
 from memoryhub.auth.tenancy import tenant_for_reading
 from memoryhub.importexport.demo import load_demo
 from memoryhub.jobs.models import Job, ScheduleState, Worker
@@ -144,6 +145,7 @@ def _machinery(stage: Stage) -> None:
         error_after_p95=0.02, fitted_at=now,
     )  # fmt: skip
     Group.objects.get_or_create(name="Readers")
+    FailedLogin.objects.create(username="guest", ip_address="203.0.113.5", failures_since_start=2)
     Worker.objects.create(id=uuid4(), host="here", pid=1)
     ScheduleState.objects.create(name=next(iter(schedules())), next_at=now)
     dead = enqueue("embed", actor_id=stage.maya.pk, key="texts")

@@ -40,7 +40,7 @@
         function show(counts) {
             told.textContent = counts.told;
             if (bar) {
-                bar.firstElementChild.style.width = counts.percent + "%";
+                bar.firstElementChild.setAttribute("width", counts.percent + "%");
                 bar.classList.toggle("pro-bar-over", counts.over);
             }
         }
