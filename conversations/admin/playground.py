@@ -52,7 +52,7 @@ from conversations.admin.context_breakdown import (
 from conversations.domain.assembly import InvalidContext
 from conversations.domain.budget import ContextTooLarge
 from conversations.domain.layers import PROJECT, SESSION_SUMMARY
-from conversations.domain.policy import BEFORE_HISTORY, LARGEST_MAX_TOKENS, WITH_USER_MESSAGE
+from conversations.domain.policy import AUTO_PLACEMENT, BEFORE_HISTORY, LARGEST_MAX_TOKENS, WITH_USER_MESSAGE
 from conversations.models import Receipt, Session
 from memoryhub.admin.base import Page, as_uuid, clock, excerpt, grouped, principal, render_page
 from memoryhub.admin.fields import ProseField
@@ -75,7 +75,8 @@ SWITCHES: Final = {
     "include_session_summary": _("Session summary"),
     "include_clock": _("Date and time"),
     "include_relevance": _("Relevance"),
-    "cache": _("Cache marks"),
+    "include_tools": _("Tool use"),
+    "cache": _("Caching"),
 }
 RANGES: Final = {"working_memory_limit": (1, 50), "semantic_memory_limit": (1, 20), "recall_limit": (0, 100)}
 OPTIONS: Final = ("max_tokens", "token_safety_margin", "memory_placement", *RANGES, *SWITCHES)
@@ -140,6 +141,7 @@ class PlaygroundForm(forms.Form):
         _("Position of memories"),
         [
             _AS_SET,
+            (AUTO_PLACEMENT, _("with the user’s message where caching is on")),
             (BEFORE_HISTORY, _("before the last messages")),
             (WITH_USER_MESSAGE, _("with the user’s message")),
         ],
@@ -155,6 +157,7 @@ class PlaygroundForm(forms.Form):
     include_session_summary = _choice(SWITCHES["include_session_summary"], _SWITCH)
     include_clock = _choice(SWITCHES["include_clock"], _SWITCH)
     include_relevance = _choice(SWITCHES["include_relevance"], _SWITCH)
+    include_tools = _choice(SWITCHES["include_tools"], _SWITCH)
     cache = _choice(SWITCHES["cache"], _SWITCH)
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
