@@ -81,10 +81,15 @@ def answer_once(
         # A write that is refused half-way leaves nothing behind, not even the agent it would have created.
         with transaction.atomic() if in_transaction else nullcontext():
             return act()
-    check_key(key)
-    content = json.dumps([request.data, sorted(request.query_params.lists())], sort_keys=True, default=str)
-    digest = hashlib.sha256(content.encode()).hexdigest()
-    call = Call(request.auth, route[:LONGEST_ROUTE], key, digest)
+    content = [request.data, sorted(request.query_params.lists())]
+    call = keyed_call(request.auth, route=route, key=key, content=content)
+    return answer_call(call, in_transaction=in_transaction, act=act, actor_id=actor_id)
+
+
+def answer_call(
+    call: "Call", *, in_transaction: bool, act: Callable[[], Response], actor_id: Callable[[], UUID | None]
+) -> Response:
+    """Run `act` for a call with a key, or return the recorded answer of the first such call."""
     with _locked_everywhere(call) if in_transaction else _locked_here(call):
         now = datetime.now(UTC)
         if earlier := _earlier(call, now):
@@ -110,6 +115,13 @@ class Call:
 
     def __str__(self) -> str:
         return f"{self.api_key.pk}|{self.route}|{self.key}"
+
+
+def keyed_call(api_key: ApiKey, *, route: str, key: str, content: Any) -> Call:
+    """Return the call that a key names. Raises Problem (400) for a key that cannot be used."""
+    check_key(key)
+    digest = hashlib.sha256(json.dumps(content, sort_keys=True, default=str).encode()).hexdigest()
+    return Call(api_key, route[:LONGEST_ROUTE], key, digest)
 
 
 def check_key(key: str) -> None:

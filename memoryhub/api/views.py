@@ -71,6 +71,13 @@ def _for_showing(serializer: type[Serializer]) -> Any:
     return serializer(many=True)
 
 
+def check_disk() -> None:
+    """Raise DiskFull while the disk of the embedded database is nearly full."""
+    space = disk_space(settings.ENVIRONMENT)
+    if space is not None and space.is_full:
+        raise DiskFull(f"{space.detail}. Reads go on.")
+
+
 class ApiView(APIView):
     """Base of all views: each calls one action and holds no logic.
 
@@ -101,9 +108,7 @@ class ApiView(APIView):
         super().initial(request, *args, **kwargs)
         method = str(request.method)
         if method in ("POST", "PUT", "PATCH") and self.scopes.get(method) is not Scope.READ:
-            space = disk_space(settings.ENVIRONMENT)
-            if space is not None and space.is_full:
-                raise DiskFull(f"{space.detail}. Reads go on.")
+            check_disk()
 
     def finalize_response(self, request: Request, response: Any, *args: Any, **kwargs: Any) -> Any:
         """Answer 304 without a body for a read with `If-None-Match: *` of an existing row."""

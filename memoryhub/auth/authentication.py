@@ -20,6 +20,17 @@ if TYPE_CHECKING:
 LAST_USE_RESOLUTION = timedelta(minutes=1)
 
 
+def usable_key(text: str, *, now: datetime) -> ApiKey | None:
+    """Return the key with this text and note its use; None where it is unknown, expired or revoked."""
+    digest = key_digest(text)
+    key = ApiKey.objects.usable(now).filter(digest=digest).first()
+    if key is None or not hmac.compare_digest(key.digest, digest):
+        return None
+    if key.last_used_at is None or now - key.last_used_at > LAST_USE_RESOLUTION:
+        ApiKey.objects.filter(pk=key.pk).update(last_used_at=now)
+    return key
+
+
 class ApiKeyAuthentication(BaseAuthentication):
     """Bearer keys. Every failure looks the same, so that nothing is learnt from trying."""
 
@@ -29,12 +40,9 @@ class ApiKeyAuthentication(BaseAuthentication):
             return None
         if len(words) != 2:
             raise AuthenticationFailed("The header must be `Authorization: Bearer <key>`.")
-        digest, now = key_digest(words[1].decode("latin-1")), datetime.now(UTC)
-        key = ApiKey.objects.usable(now).filter(digest=digest).first()
-        if key is None or not hmac.compare_digest(key.digest, digest):
+        key = usable_key(words[1].decode("latin-1"), now=datetime.now(UTC))
+        if key is None:
             raise AuthenticationFailed("This key is unknown, expired or revoked.")
-        if key.last_used_at is None or now - key.last_used_at > LAST_USE_RESOLUTION:
-            ApiKey.objects.filter(pk=key.pk).update(last_used_at=now)
         return key.principal(), key
 
     def authenticate_header(self, request: Request) -> str:
