@@ -19,9 +19,10 @@ from memoryhub.api.middleware import BodyLimit, OneHopHandler  # noqa: E402
 from memoryhub.api.protocol import raise_file_limit  # noqa: E402
 from memoryhub.llm.client import llm_provider  # noqa: E402
 from memoryhub.llm.tokens import count_raw  # noqa: E402
+from memoryhub.mcp.application import McpApplication  # noqa: E402
 
 raise_file_limit()
-application = BodyLimit(OneHopHandler())
+application = McpApplication(BodyLimit(OneHopHandler()))
 
 # Load the vocabulary (a quarter of a second) and the vendor's SDK (several) now, not in somebody's first request.
 count_raw("memoryhub")

@@ -88,6 +88,10 @@ CACHES = {
     "query_vectors": {
         "BACKEND": LOCAL_MEMORY, "LOCATION": "query_vectors", "TIMEOUT": None, "OPTIONS": {"MAX_ENTRIES": 2_000}
     },
+    # Ids of the results that each session of an MCP client was given (`memoryhub.mcp.calls`).
+    "mcp_sessions": {
+        "BACKEND": LOCAL_MEMORY, "LOCATION": "mcp_sessions", "TIMEOUT": 12 * 3600, "OPTIONS": {"MAX_ENTRIES": 2_000}
+    },
 }  # fmt: skip
 
 AUTH_PASSWORD_VALIDATORS = [
@@ -275,6 +279,8 @@ LOGGING = {
         "anthropic": {"level": "WARNING"},
         # Its lines name who wanted to log in; the audit trail says what matters.
         "axes": {"level": "ERROR"},
+        # Logs what a refused tool call was told, which may repeat its arguments.
+        "mcp": {"level": "WARNING"},
         # Three lines for each job; our own say what matters.
         "django-q": {"level": "WARNING"},
     },

@@ -11,6 +11,7 @@ from django.db import connections
 
 from memoryhub.api.middleware import BodyLimit, OneHopHandler
 from memoryhub.api.protocol import LimitedProtocol
+from memoryhub.mcp.application import McpApplication
 
 
 @dataclass(frozen=True)
@@ -26,7 +27,7 @@ def serving(protocol: type[LimitedProtocol] = LimitedProtocol) -> Iterator[Web]:
     values = connections.settings["default"]
     kept = values["CONN_MAX_AGE"]
     values["CONN_MAX_AGE"] = 0
-    application = BodyLimit(OneHopHandler())
+    application = McpApplication(BodyLimit(OneHopHandler()))
     server = uvicorn.Server(
         uvicorn.Config(
             application,

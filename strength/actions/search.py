@@ -9,8 +9,9 @@ from uuid import UUID
 from django.db.models import Q, QuerySet
 
 from memoryhub.auth.domain import Principal
-from memoryhub.auth.tenancy import Tenant
+from memoryhub.auth.tenancy import Tenant, UnknownRow
 from memoryhub.embeddings.spaces import IndexEntry, after_indexing
+from memoryhub.errors import _, format_lazy
 from memoryhub.search.models import EmbeddingSpace
 from memoryhub.search.query import Candidate, SearchQuery, candidates
 from memoryhub.tenancy.domain import actor_id
@@ -121,6 +122,14 @@ def pinned_memories(
 ) -> list[Memory]:
     rows = Memory.objects.filter(_visible(tenant, by, project), _valid(now), pinned=True).active()
     return list(rows.order_by(STRENGTH_OF_MEMORY.desc(), "id")[:most])
+
+
+def visible_memory(*, tenant: Tenant, memory_id: UUID, by: Principal) -> Memory:
+    """Return an active memory that a search of this tenant could find. Raises UnknownRow."""
+    memory = Memory.objects.filter(_visible(tenant, by, None), pk=memory_id).active().first()
+    if memory is None:
+        raise UnknownRow(format_lazy(_("No memory {id}."), id=memory_id))
+    return memory
 
 
 def _found(

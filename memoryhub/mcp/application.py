@@ -1,0 +1,160 @@
+"""The MCP server's place in the web process: `/mcp`, `/mcp/{agent}` and `/mcp/{agent}/{user}`, beside Django.
+
+Checks hosts, reads the address, and starts the SDK and its session manager with the first request; uvicorn runs without
+lifespan events, so nobody else would.
+"""
+
+import asyncio
+import json
+from collections.abc import Sequence
+from typing import Any, Final
+from urllib.parse import parse_qs, unquote, urlsplit
+from uuid import uuid4
+
+from django.conf import settings
+from django.http.request import split_domain_port, validate_host
+from rest_framework import serializers
+
+from memoryhub.api.fields import AgentIdField, UserIdField
+from memoryhub.api.middleware import Application, Message, Receive, Send
+from memoryhub.api.problems import PROBLEM_JSON, problem
+from memoryhub.mcp.calls import Address, Profile
+
+ROOT: Final = "mcp"
+SESSION: Final = b"mcp-session-id"
+VERSION: Final = b"mcp-protocol-version"
+LONGEST_SESSION: Final = 100
+
+
+class Refused(Exception):
+    """A request that is answered with a problem, before the SDK sees it."""
+
+    def __init__(self, status: int, code: str, detail: str) -> None:
+        super().__init__(detail)
+        self.status, self.code, self.detail = status, code, detail
+
+
+class McpApplication:
+    """ASGI middleware: answers MCP requests, and leaves all others to the application beneath."""
+
+    def __init__(self, application: Application) -> None:
+        self.application = application
+        self._running: dict[Profile, asyncio.Future[Application]] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
+        places = _places(scope)
+        if places is None:
+            await self.application(scope, receive, send)
+            return
+        try:
+            headers = dict(scope["headers"])
+            _check_hosts(headers)
+            if scope["method"] != "POST":
+                raise Refused(405, "method_not_allowed", "MCP requests are POSTs; there are no streams.")
+            address, profile = _address(places, headers), _profile(scope)
+        except Refused as refused:
+            await _refuse(refused, send)
+            return
+        await self._serve(address, profile, {**scope, "path": "/mcp", "raw_path": b"/mcp"}, receive, send)
+
+    async def _serve(
+        self, address: Address, profile: Profile, scope: Message, receive: Receive, send: Send
+    ) -> None:
+        application = await self._application(profile)
+        from memoryhub.mcp.server import address_of_request
+
+        headers = dict(scope["headers"])
+        # The first request of the older protocol's handshake is the only one without either header.
+        session = None if SESSION in headers or VERSION in headers else uuid4().hex
+
+        async def with_session(message: Message) -> None:
+            if session is not None and message["type"] == "http.response.start" and message["status"] == 200:
+                message = {**message, "headers": [*message["headers"], (SESSION, session.encode())]}
+            await send(message)
+
+        address_of_request.set(address)
+        await application(scope, receive, with_session)
+
+    async def _application(self, profile: Profile) -> Application:
+        """Return the running application of a profile, started by whoever comes first."""
+        running = self._running.get(profile)
+        if running is None:
+            running = self._running[profile] = asyncio.get_running_loop().create_future()
+            task = asyncio.create_task(self._run(profile, running))
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+        return await asyncio.shield(running)
+
+    async def _run(self, profile: Profile, running: "asyncio.Future[Application]") -> None:
+        """Build a profile's application off the loop, and run its session manager until the process ends."""
+        try:
+            starlette = await asyncio.to_thread(_build, profile)
+        except Exception as error:
+            del self._running[profile]  # the next request tries again
+            running.set_exception(error)
+            return
+        async with starlette.router.lifespan_context(starlette):
+            running.set_result(starlette)
+            await asyncio.Event().wait()
+
+
+def _build(profile: Profile) -> Any:
+    from memoryhub.mcp.server import build_application
+
+    return build_application(profile)
+
+
+def _places(scope: Message) -> Sequence[str] | None:
+    """Return what follows `/mcp` in the path, decoded; None for another path."""
+    if scope["type"] != "http":
+        return None
+    path = (scope.get("raw_path") or scope["path"].encode()).partition(b"?")[0].decode("latin-1")
+    root, *places = path.strip("/").split("/")
+    return [unquote(place) for place in places] if root == ROOT else None
+
+
+def _check_hosts(headers: dict[bytes, bytes]) -> None:
+    """Raise Refused for a host or an origin that Django would refuse, too."""
+    host = headers.get(b"host", b"").decode("latin-1")
+    if not _is_allowed(host):
+        raise Refused(421, "host_not_allowed", "This server does not answer to this host name.")
+    origin = headers.get(b"origin", b"").decode("latin-1")
+    if origin and origin not in settings.CSRF_TRUSTED_ORIGINS and not _is_allowed(urlsplit(origin).netloc):
+        raise Refused(403, "origin_not_allowed", "This server does not answer to pages of this origin.")
+
+
+def _is_allowed(host: str) -> bool:
+    domain, _port = split_domain_port(host)
+    return bool(domain) and validate_host(domain, settings.ALLOWED_HOSTS)
+
+
+def _address(places: Sequence[str], headers: dict[bytes, bytes]) -> Address:
+    """Return whose memory the path names. Raises Refused."""
+    fields = (AgentIdField(), UserIdField())
+    if len(places) > len(fields):
+        raise Refused(404, "not_found", "The address is /mcp, /mcp/{agent} or /mcp/{agent}/{user}.")
+    try:
+        names = [field.run_validation(place) for field, place in zip(fields, places, strict=False)]
+    except serializers.ValidationError as error:
+        raise Refused(404, "not_found", " ".join(map(str, error.detail))) from None
+    session = headers.get(SESSION, b"").decode("latin-1")[:LONGEST_SESSION]
+    return Address(*names, **({"session": session} if session else {}))
+
+
+def _profile(scope: Message) -> Profile:
+    named = parse_qs(scope.get("query_string", b"").decode("latin-1")).get("profile", ["memory"])
+    if named == ["memory"]:
+        return "memory"
+    if named == ["connector"]:
+        return "connector"
+    raise Refused(404, "not_found", "The profile is `memory` or `connector`.")
+
+
+async def _refuse(refused: Refused, send: Send) -> None:
+    body = json.dumps(problem(status_code=refused.status, code=refused.code, detail=refused.detail)).encode()
+    headers = [(b"content-type", PROBLEM_JSON.encode()), (b"content-length", str(len(body)).encode())]
+    if refused.status == 405:
+        headers.append((b"allow", b"POST"))
+    await send({"type": "http.response.start", "status": refused.status, "headers": headers})
+    await send({"type": "http.response.body", "body": body})

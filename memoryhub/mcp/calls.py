@@ -1,0 +1,245 @@
+"""Tools and resources of the MCP server: their registry, and the call that each is given.
+
+A call goes through what a REST view goes through (rate, scope, disk, idempotency, error texts) and then calls the same
+action. Apps register theirs in their module `mcp`, which is imported when the first MCP request comes. Does not import
+the SDK.
+"""
+
+import json
+import logging
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from functools import partial
+from types import SimpleNamespace
+from typing import Any, Final, Literal, TypeVar
+from uuid import UUID
+
+from django.core.cache import caches
+from django.db import transaction
+from django.db.models import Model, QuerySet
+from drf_standardized_errors.formatter import flatten_errors
+from rest_framework.exceptions import APIException, PermissionDenied, Throttled, ValidationError
+from rest_framework.response import Response
+from rest_framework.serializers import Serializer
+
+from memoryhub.api.errors import problem_for
+from memoryhub.api.idempotency import answer_call, keyed_call
+from memoryhub.api.views import check_disk
+from memoryhub.auth.authentication import PerKey
+from memoryhub.auth.domain import Principal, Scope
+from memoryhub.auth.models import ApiKey
+from memoryhub.auth.tenancy import Tenant, UnknownRow, actor_for_writing, resolve, tenant_for_reading
+from memoryhub.db_pool import return_connection
+from memoryhub.tenancy.models import Actor
+
+log = logging.getLogger("memoryhub.requests")
+
+Row = TypeVar("Row", bound=Model)
+Profile = Literal["memory", "connector"]
+MOST_GIVEN: Final = 1_000
+"""How many results of a session are remembered; the oldest are given again."""
+
+
+class CallFailed(Exception):
+    """A call that was refused or went wrong; the text is for the model."""
+
+
+@dataclass(frozen=True)
+class Tool:
+    """A function that a model may call; its docstring and parameters are what the model reads."""
+
+    name: str
+    run: Callable[..., Any]
+    scope: Scope
+    profile: Profile = "memory"
+    destructive: bool = False
+    """Whether it takes something away; clients ask before they call it."""
+    in_transaction: bool = True
+
+
+@dataclass(frozen=True)
+class Resource:
+    """A text that clients may attach, at a fixed address or at a template's."""
+
+    address: str
+    name: str
+    run: Callable[..., str]
+
+
+TOOLS: Final[list[Tool]] = []
+RESOURCES: Final[list[Resource]] = []
+
+
+def tool(**options: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Register a function as a tool of its own name; its first parameter is the Call."""
+
+    def register(run: Callable[..., Any]) -> Callable[..., Any]:
+        TOOLS.append(Tool(run.__name__, run, **options))
+        return run
+
+    return register
+
+
+def resource(address: str, name: str) -> Callable[[Callable[..., str]], Callable[..., str]]:
+    """Register a function as a resource; its first parameter is the Call, the others are the address's places."""
+
+    def register(run: Callable[..., str]) -> Callable[..., str]:
+        RESOURCES.append(Resource(address, name, run))
+        return run
+
+    return register
+
+
+@dataclass(frozen=True)
+class Address:
+    """Agent and user of the path, and the client's session; None where the request has none."""
+
+    agent_id: str | None = None
+    user_id: str | None = None
+    session: str | None = None
+
+
+@dataclass
+class Call:
+    """One call: the key's principal, whose memory it is about, and when."""
+
+    api_key: ApiKey
+    address: Address
+    now: datetime
+    actor_id: UUID | None = None
+    principal: Principal = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.principal = self.api_key.principal()
+
+    def require(self, scope: Scope) -> None:
+        """Raise PermissionDenied where the key lacks a scope, and DiskFull for a write while the disk is full."""
+        if scope not in self.principal.scopes:
+            raise PermissionDenied(f"This call needs the scope `{scope}`, which the key does not have.")
+        if scope is not Scope.READ:
+            check_disk()
+
+    @property
+    def agent_id(self) -> str:
+        """Return the path's agent, else the only one of the key. Raises ValidationError where neither names one."""
+        if self.address.agent_id is not None:
+            return self.address.agent_id
+        agents = self.principal.agent_ids or ()
+        if len(agents) != 1:
+            raise ValidationError(
+                {"agent": ["is not known: connect to /mcp/{agent}/{user}, or use a key of one agent."]}
+            )
+        return next(iter(agents))
+
+    def reading(self) -> Tenant:
+        tenant = tenant_for_reading(self.principal, self.agent_id, self.address.user_id)
+        self.actor_id = tenant.actor.id if tenant.actor else None
+        return tenant
+
+    def writing(self) -> Actor:
+        actor = actor_for_writing(self.principal, self.agent_id, self.address.user_id, now=self.now)
+        self.actor_id = actor.id
+        return actor
+
+    def owned(self, rows: QuerySet[Row], row_id: UUID) -> Row:
+        """Return the row with this id if it is of the call's agent and user. Raises UnknownRow."""
+        row = resolve(rows, self.principal, row_id)
+        if row.actor_id != self.reading().actor_id:  # type: ignore[attr-defined]
+            raise UnknownRow(f"No {rows.model._meta.verbose_name_raw} {row_id} of this agent and user.")
+        return row
+
+    @staticmethod
+    def validated(serializer: type[Serializer], data: Mapping[str, Any]) -> dict[str, Any]:
+        """Return values checked as REST checks them. Raises ValidationError."""
+        checked = serializer(data=dict(data))
+        checked.is_valid(raise_exception=True)
+        values: dict[str, Any] = checked.validated_data
+        return values
+
+    def not_given(self, marks: list[str], *, repeat: bool) -> set[str]:
+        """Return which results this session has not been given yet (all with `repeat`), and note that it gets them.
+
+        A client without a session is given everything. Nothing but these marks is kept, and only in memory.
+        """
+        if self.address.session is None:
+            return set(marks)
+        key, sessions = f"{self.api_key.pk}:{self.address.session}", caches["mcp_sessions"]
+        given: dict[str, None] = sessions.get(key, {})
+        fresh = set(marks) if repeat else set(marks) - given.keys()
+        sessions.set(key, dict.fromkeys([*given, *marks][-MOST_GIVEN:]))
+        return fresh
+
+
+def call_tool(
+    tool: Tool,
+    *,
+    api_key: ApiKey,
+    address: Address,
+    idempotency_key: str | None,
+    arguments: Mapping[str, Any],
+) -> str:
+    """Run a tool and return its answer as JSON. Raises CallFailed."""
+    call = Call(api_key, address, datetime.now(UTC))
+    return _run(tool.name, partial(_answer, tool, call, idempotency_key, arguments), call, tool.scope)
+
+
+def read_resource(resource: Resource, *, api_key: ApiKey, address: Address, places: Mapping[str, str]) -> str:
+    """Return a resource's text. Raises CallFailed."""
+    call = Call(api_key, address, datetime.now(UTC))
+    return _run("resource", lambda: resource.run(call, **places), call, Scope.READ)
+
+
+def _run(name: str, act: Callable[[], str], call: Call, scope: Scope) -> str:
+    started, outcome = time.perf_counter(), "ok"
+    try:
+        _throttle(call.principal)
+        call.require(scope)
+        return act()
+    except Exception as error:
+        known = error if isinstance(error, APIException) else problem_for(error)
+        if known is None:
+            outcome = "error"
+            raise
+        outcome = str(known.status_code)
+        raise CallFailed(_text(known)) from error
+    finally:
+        elapsed_ms = round((time.perf_counter() - started) * 1000, 1)
+        log.info("mcp call", extra={"tool": name, "outcome": outcome, "ms": elapsed_ms})
+        return_connection()
+
+
+def _throttle(principal: Principal) -> None:
+    throttle = PerKey()
+    if not throttle.allow_request(SimpleNamespace(user=principal), None):  # type: ignore[arg-type]
+        raise Throttled(wait=throttle.wait())
+
+
+def _answer(tool: Tool, call: Call, idempotency_key: str | None, arguments: Mapping[str, Any]) -> str:
+    def act() -> Response:
+        return Response(tool.run(call, **arguments))
+
+    if idempotency_key is None:
+        if tool.in_transaction:
+            with transaction.atomic():
+                return _json(act().data)
+        return _json(act().data)
+    keyed = keyed_call(
+        call.api_key, route=f"mcp:{tool.name}:{call.address.agent_id}:{call.address.user_id}", key=idempotency_key,
+        content=arguments,
+    )  # fmt: skip
+    answer = answer_call(keyed, in_transaction=tool.in_transaction, act=act, actor_id=lambda: call.actor_id)
+    return _json(answer.data)
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=str)
+
+
+def _text(error: APIException) -> str:
+    """Return an error as a model reads it: what is wrong with which argument, else the code and its detail."""
+    errors = flatten_errors(error.detail)
+    if isinstance(error, ValidationError):
+        return " ".join(f"{each.attr or 'call'}: {each.detail}" for each in errors[:5])
+    return f"{errors[0].code}: {errors[0].detail}"

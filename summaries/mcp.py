@@ -1,0 +1,110 @@
+"""MCP tool of project documents, and the documents as resources."""
+
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
+from rest_framework.exceptions import ValidationError
+
+from memoryhub.auth.domain import Scope
+from memoryhub.auth.tenancy import UnknownRow
+from memoryhub.mcp.calls import Call, resource, tool
+from memoryhub.tenancy.domain import TrustPolicy
+from memoryhub.tenancy.policies import effective_policy
+from summaries.actions.documents import (
+    append_entry,
+    find_document,
+    put_document,
+    read_document,
+    trusted_text,
+)
+from summaries.actions.projects import catalog_of, create_project, documents_of, project_named
+from summaries.api.project_serializers import DocumentIn, EntryIn
+from summaries.models import Document, Project
+
+
+@tool(scope=Scope.READ, destructive=True)
+def project_file(
+    call: Call,
+    command: Literal["view", "write", "str_replace", "append"],
+    project: str = "",
+    name: Annotated[
+        str, Field(description="MEMORY.md, pinned.md, decisions.md, timeline.md or detail-<topic>.md")
+    ] = "",
+    text: Annotated[str, Field(description="The whole file, the replacement, or the line to append")] = "",
+    old_text: Annotated[str, Field(description="str_replace: stands in the file exactly once")] = "",
+) -> dict[str, Any]:
+    """View or edit a project's notes. `view` without `name` lists its files, without `project` all projects.
+    Editing creates what does not exist; former texts are kept.
+    """
+    if command == "view":
+        return _viewed(call, project, name)
+    call.require(Scope.WRITE)
+    found = _project_to_edit(call, project)
+    if command == "append":
+        document = _appended(call, found, name, text)
+    else:
+        document = _written(call, found, name, text, old_text if command == "str_replace" else None)
+    return {"name": document.name, "version": document.version}
+
+
+def _project_to_edit(call: Call, name: str) -> Project:
+    """Return the project of this name, created if necessary."""
+    actor = call.writing()
+    try:
+        return project_named(actor_id=actor.pk, name=name)
+    except UnknownRow:
+        return create_project(actor=actor, name=name, description="", by=call.principal, now=call.now)
+
+
+def _viewed(call: Call, project: str, name: str) -> dict[str, Any]:
+    actor_id = call.reading().actor_id
+    if not project:
+        return {"projects": catalog_of(actor_id=actor_id)}
+    found = project_named(actor_id=actor_id, name=project)
+    if not name:
+        return {"files": [each.name for each in documents_of(found)]}
+    return {"text": _read(call, found, name)}
+
+
+def _read(call: Call, project: Project, name: str) -> str:
+    return trusted_text(read_document(project=project, name=name, now=call.now))
+
+
+def _written(call: Call, project: Project, name: str, text: str, old_text: str | None) -> Document:
+    """Replace a document's text, or the one place of it where `old_text` stands; doubted lines stay at its end."""
+    version = None
+    if old_text is not None:
+        document = find_document(project=project, name=name)
+        before, version = trusted_text(document), document.version
+        if not old_text or before.count(old_text) != 1:
+            raise ValidationError(
+                {"old_text": [f"stands {before.count(old_text or ' ')} times in the file."]}
+            )
+        text = before.replace(old_text, text)
+    checked = call.validated(DocumentIn, {"text": text})["text"]
+    return put_document(
+        project=project, name=name, text=checked, by=call.principal, now=call.now, expected_version=version,
+        keeps_pending=True,
+    )  # fmt: skip
+
+
+def _appended(call: Call, project: Project, name: str, text: str) -> Document:
+    values = call.validated(EntryIn, {"text": text})
+    policy = effective_policy(TrustPolicy, project.actor.agent, project.actor)
+    trust = policy.trust(channel=values["channel"], source_is_trusted=call.principal.is_trusted)
+    return append_entry(
+        project=project, document_name=name, text=values["text"], pinned=False, trust=trust,
+        sources={"message_ids": [], "channel": values["channel"]}, by=call.principal, now=call.now,
+    )  # fmt: skip
+
+
+@resource("memoryhub://projects", "Projects")
+def projects(call: Call) -> str:
+    """The projects by name; their files are at memoryhub://projects/{project}/{name}."""
+    return catalog_of(actor_id=call.reading().actor_id)
+
+
+@resource("memoryhub://projects/{project}/{name}", "Project file")
+def project_document(call: Call, project: str, name: str) -> str:
+    """A file of a project."""
+    return _read(call, project_named(actor_id=call.reading().actor_id, name=project), name)

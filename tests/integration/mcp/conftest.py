@@ -1,0 +1,49 @@
+"""The real web server, keys for it, and the official MCP client."""
+
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import httpx2
+from mcp.client import Client
+from mcp.client.streamable_http import streamable_http_client
+
+from tests.fakes.plugin import llm, llm_server
+from tests.integration.clients.conftest import key, new_key, web
+
+__all__ = ["key", "llm", "llm_server", "new_key", "web"]
+
+MODES = ("legacy", "2026-07-28")
+"""Both protocols: the handshake of 2025-11-25, and requests that stand alone."""
+
+
+class Calls:
+    """A connected client whose tools return what their JSON says."""
+
+    def __init__(self, client: Client) -> None:
+        self.client = client
+
+    async def __call__(self, tool: str, meta: Any = None, **arguments: Any) -> Any:
+        result = await self.client.call_tool(tool, arguments, meta=meta)
+        [content] = result.content
+        assert not result.is_error, content.text
+        return json.loads(content.text)
+
+    async def refused(self, tool: str, **arguments: Any) -> str:
+        result = await self.client.call_tool(tool, arguments)
+        assert result.is_error, result
+        return str(result.content[0].text)
+
+
+@asynccontextmanager
+async def connected(url: str, key: str, mode: str = MODES[0], **headers: str) -> AsyncIterator[Calls]:
+    headers = {
+        "Authorization": f"Bearer {key}",
+        **{name.replace("_", "-"): headers[name] for name in headers},
+    }
+    async with (
+        httpx2.AsyncClient(headers=headers, timeout=30) as http,
+        Client(streamable_http_client(url, http_client=http), mode=mode, cache=None) as client,
+    ):
+        yield Calls(client)
