@@ -1,5 +1,6 @@
 """Sessions, messages and their search index, receipts of contexts, and chat turns."""
 
+from collections.abc import Mapping
 from datetime import datetime, timedelta, tzinfo
 from typing import Any, ClassVar
 from uuid import UUID
@@ -62,6 +63,9 @@ class Session(models.Model):
         help_text="Who has spoken by name.",
     )
 
+    # The names of untrusted speakers must not decide what other sessions find (SPEC M10).
+    imported_in_doubt: ClassVar[Mapping[str, Any]] = {"authors": list}
+
     objects: ClassVar[SessionQuerySet] = SessionQuerySet.as_manager()  # type: ignore[assignment]
 
     class Meta:
@@ -120,6 +124,8 @@ class Message(ActorRow):
     created_at = models.DateTimeField()
     utc_offset_minutes = models.SmallIntegerField(null=True, blank=True)
     metadata = models.JSONField(default=dict, blank=True)
+
+    imported_in_doubt: ClassVar[Mapping[str, Any]] = {"trust": Trust.UNTRUSTED}
 
     objects: ClassVar[MessageQuerySet] = MessageQuerySet.as_manager()  # type: ignore[assignment]
 

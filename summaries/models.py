@@ -1,7 +1,8 @@
 """Session summaries with their versions and drafts; projects with their documents, routing decisions and events."""
 
+from collections.abc import Mapping
 from datetime import datetime, tzinfo
-from typing import ClassVar, Self, TypeVar
+from typing import Any, ClassVar, Self, TypeVar
 from uuid import UUID
 
 from django.db import models
@@ -12,7 +13,7 @@ from memoryhub.auth.domain import PrincipalKind
 from memoryhub.tenancy.domain import Trust
 from memoryhub.tenancy.models import ActorRow
 from memoryhub.zones import local_time
-from summaries.domain.documents import DocumentKind
+from summaries.domain.documents import DocumentKind, check_document_name
 from summaries.domain.projects import LONGEST_DESCRIPTION, LONGEST_NAME, EventKind
 from summaries.domain.routing import Action, Confidence
 from summaries.domain.summaries import Generator, Verb
@@ -77,6 +78,8 @@ class Summary(ActorRow):
     written_at = models.DateTimeField(editable=False)
     created_at = models.DateTimeField()
     updated_at = models.DateTimeField()
+
+    imported_in_doubt: ClassVar[Mapping[str, Any]] = {"trust": Trust.UNTRUSTED, "locked": False}
 
     objects: ClassVar[SummaryQuerySet] = SummaryQuerySet.as_manager()  # type: ignore[assignment]
 
@@ -203,6 +206,10 @@ class Document(ActorRow):
         constraints = [
             models.UniqueConstraint(name="document_name_once", fields=["actor", "project", "name"])
         ]
+
+    def check_import(self) -> None:
+        """Raise BadDocumentName for what a forged export may hold: names become files when a project is exported."""
+        check_document_name(self.name)
 
     def __str__(self) -> str:
         return f"{self._meta.verbose_name} {self.id}"

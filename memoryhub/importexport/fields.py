@@ -23,6 +23,7 @@ from django.db.models import F
 from django.db.models.functions import Collate
 
 from memoryhub.auth.erasure import actor_models
+from memoryhub.errors import DomainError
 from memoryhub.search.models import SearchIndexRow
 from memoryhub.tenancy.models import Actor, Agent
 
@@ -274,7 +275,20 @@ class Table:
                 values[name] = read(row[name])
             except WrongValue as error:
                 raise WrongValue(f"{self.name}.{name} {error}") from None
-        return self.model(**values)
+        instance = self.model(**values)
+        if hasattr(instance, "check_import"):
+            try:
+                instance.check_import()
+            except DomainError:
+                raise WrongValue(f"a row of {self.name} has a name that cannot be used.") from None
+        return instance
+
+    def in_doubt(self, instance: models.Model) -> bool:
+        """Set a row to what an untrusted export may bring (`imported_in_doubt` of the model); False: not at all."""
+        values = getattr(self.model, "imported_in_doubt", None)
+        for name, value in (values or {}).items():
+            setattr(instance, name, value() if callable(value) else value)
+        return values is not None
 
 
 AGENTS = Table(Agent)

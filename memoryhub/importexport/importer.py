@@ -37,6 +37,7 @@ BYTES_AT_ONCE: Final = 4 * 2**20
 KEPT: Final = "is here already and differs; what is here is kept."
 TAKEN: Final = "its id belongs to a row of somebody else here."
 ORPHAN: Final = "refers to a row that is not here."
+DOUBTED: Final = "is nothing that an untrusted export may bring."
 
 _TIME_BYTES = 6
 _FIXED_BITS = (0xF << 76) | (0x3 << 62)
@@ -281,6 +282,8 @@ class _Storing:
         if self.names.user_id is not None and values.get("fixed_user_id"):
             values["fixed_user_id"] = self.names.user_id
         row = Row(line.number, AGENTS.read(values, None), values)
+        if not self.by.is_trusted:
+            AGENTS.in_doubt(row.instance)
         with transaction.atomic():
             if self._insert(AGENTS, self._unknown(AGENTS, [row])):
                 audit.record(by=self.by, verb="import", row=row.instance, now=self.now)
@@ -293,6 +296,8 @@ class _Storing:
         key = actor_id(*new)
         values = {**line.values, "id": str(key), "agent_id": new[0], "user_id": new[1]}
         row = Row(line.number, ACTORS.read(values, None), values)
+        if not self.by.is_trusted:
+            ACTORS.in_doubt(row.instance)
         with transaction.atomic():
             self._insert(ACTORS, self._unknown(ACTORS, [row]))
         self.actor = Actor.objects.select_related("agent").get(id=key)
@@ -316,7 +321,11 @@ class _Storing:
                 else value
                 for name, value in values.items()
             }
-        self.batch.append(Row(line.number, table.read(values, self._key()), values, line.size))
+        instance = table.read(values, self._key())
+        if not self.by.is_trusted and not table.in_doubt(instance):
+            self.report.refuse(line.number, table.name, DOUBTED)
+            return
+        self.batch.append(Row(line.number, instance, values, line.size))
         self.size += line.size
 
     def _key(self) -> UUID:

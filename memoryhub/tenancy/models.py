@@ -1,6 +1,7 @@
 """Agents and actors: below everything that belongs to somebody."""
 
-from typing import ClassVar
+from collections.abc import Mapping
+from typing import Any, ClassVar
 
 from django.contrib.postgres.fields import ArrayField
 from django.db import models
@@ -44,6 +45,11 @@ class Agent(models.Model):
     created_at = models.DateTimeField(db_default=Now())
     updated_at = models.DateTimeField(db_default=Now())
 
+    imported_in_doubt: ClassVar[Mapping[str, Any]] = {
+        "system_prompt": "", "policy": dict, "strategies": dict, "topics_include": list, "topics_exclude": list,
+        "retrieval_config": None, "fixed_user_id": "", "current_project": "", "domain": "", "related_domains": list,
+    }  # fmt: skip
+
     objects: ClassVar[AgentQuerySet] = AgentQuerySet.as_manager()  # type: ignore[assignment]
 
     class Meta:
@@ -68,6 +74,8 @@ class Actor(models.Model):
     policy = models.JSONField(default=dict, blank=True, help_text="Values that differ from the agent's.")
     version = models.PositiveIntegerField(default=1)
     created_at = models.DateTimeField(db_default=Now())
+
+    imported_in_doubt: ClassVar[Mapping[str, Any]] = {"policy": dict}
 
     class Meta:
         app_label = "memoryhub"

@@ -99,6 +99,10 @@ class Memory(Facets):
     version = models.PositiveIntegerField(default=1)
     updated_at = models.DateTimeField(db_default=Now())
 
+    imported_in_doubt: ClassVar[Mapping[str, Any]] = {
+        "trust": Trust.UNTRUSTED, "status": Status.PENDING, "pinned": False, "supersedes": None,
+    }  # fmt: skip
+
     objects: ClassVar[MemoryQuerySet] = MemoryQuerySet.as_manager()  # type: ignore[assignment]
 
     class Meta:
@@ -208,6 +212,8 @@ class MemoryNumbers(models.Model):
     began_task = models.IntegerField(db_default=0)
     slept_in = models.IntegerField(null=True)
     taken = models.FloatField(db_default=0.0)
+
+    imported_in_doubt: ClassVar[Mapping[str, Any]] = {"strength": 1.0}
 
     objects: ClassVar[NumbersQuerySet] = NumbersQuerySet.as_manager()  # type: ignore[assignment]
 
@@ -373,6 +379,8 @@ class MemorySource(ActorRow):
     channel = models.CharField(max_length=100, blank=True)
     trust = models.CharField(max_length=10, choices=choices(Trust))
     created_at = models.DateTimeField(db_default=Now())
+
+    imported_in_doubt: ClassVar[Mapping[str, Any]] = {"trust": Trust.UNTRUSTED}
 
     class Meta:
         ordering = ["created_at", "id"]

@@ -51,7 +51,9 @@ class Command(ResumableCommand):
         )
         parser.add_argument("--format", choices=[AUTO, OWN, *IMPORT_FORMATS], default=AUTO)
         parser.add_argument(
-            "--untrusted", action="store_true", help="Memories of mem0 or ChatGPT wait for a curator."
+            "--untrusted",
+            action="store_true",
+            help="Take in conversations, memories and summaries alone; memories wait for a curator.",
         )
 
     def handle(self, *args: Any, **options: Any) -> None:
@@ -70,7 +72,8 @@ class Command(ResumableCommand):
 
     def _import(self, file: BinaryIO, names: Names, options: dict[str, Any]) -> Report:
         form = options["format"] if options["format"] != AUTO else _form(file)
-        by, now, dry_run = command("import"), timezone.now(), options["dry_run"]
+        by = replace(command("import"), is_trusted=not options["untrusted"])
+        now, dry_run = timezone.now(), options["dry_run"]
         with self.progress_bar() as bar:
             if form == OWN:
                 looking = bar.add_task("Checking", total=None)
@@ -88,8 +91,7 @@ class Command(ResumableCommand):
                 )
             taking = bar.add_task("Importing", total=None)
             order = Order(
-                names=names, by=replace(by, is_trusted=not options["untrusted"]), now=now,
-                progress=lambda n: bar.advance(taking, n),
+                names=names, by=by, now=now, progress=lambda n: bar.advance(taking, n),
             )  # fmt: skip
             return take_elements(form, elements(file), order=order, dry_run=dry_run)
 
