@@ -295,6 +295,7 @@ CONTEXT_LAYERS = [
     "conversations.context_layers.working_memory",
     "strength.context_layers.pinned",
     "strength.context_layers.semantic",
+    "strength.context_layers.profile",
     "summaries.context_layers.session_summary",
     "summaries.context_layers.project",
     "conversations.context_layers.recall",

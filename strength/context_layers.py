@@ -1,4 +1,4 @@
-"""Context layers of memories: pinned ones, and those relevant to the user's message."""
+"""Context layers of memories: pinned ones, those relevant to the user's message, and the user's profile."""
 
 from collections.abc import Sequence
 from datetime import tzinfo
@@ -6,16 +6,19 @@ from typing import Any
 from uuid import UUID
 
 from conversations.actions.context import LayerRequest
-from conversations.domain.layers import PINNED, SEMANTIC, Candidate, LayerResult
+from conversations.domain.layers import PINNED, PROFILE, SEMANTIC, Candidate, LayerResult
 from memoryhub.auth.domain import PrincipalKind, Scope
 from memoryhub.tenancy.policies import zone_of
 from memoryhub.zones import local_day
-from strength.actions.search import MemorySearch, pinned_memories, search_memories
+from strength.actions.search import MemorySearch, pinned_memories, search_memories, standing_memories
 from strength.domain.memories import Kind
 from strength.models import Memory, MemoryRevision
 
 # A bound for the query, not a policy: the token budget decides which of them enter, and the receipt lists them.
 MOST_PINNED = 1_000
+
+FEWEST_TOKENS = 8
+"""Of a line of the profile: its tokens hold no more lines than so."""
 
 
 def pinned(request: LayerRequest) -> LayerResult:
@@ -51,6 +54,23 @@ def semantic(request: LayerRequest) -> LayerResult:
             )
         )  # fmt: skip
     return LayerResult(tuple(candidates))
+
+
+def profile(request: LayerRequest) -> LayerResult:
+    """Offer the user's preferences and facts, however little the message has to do with them.
+
+    A question for a recommendation shares no word with the liking that answers it.
+    """
+    policy, tenant = request.policy, request.tenant
+    if not policy.include_profile or not tenant.user_id:
+        return LayerResult()
+    rows = standing_memories(
+        tenant=tenant, project=request.project, now=request.now, most=policy.profile_max_tokens // FEWEST_TOKENS
+    )  # fmt: skip
+    zone = zone_of(tenant.agent, tenant.actor)
+    return LayerResult(
+        tuple(_candidate(PROFILE, each, zone, is_wish=each.kind == Kind.PREFERENCE) for each in rows)
+    )
 
 
 def _wishes(memories: Sequence[Memory], request: LayerRequest) -> set[UUID]:

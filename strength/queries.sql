@@ -322,3 +322,34 @@ WHERE actor.id = %(actor_id)s FOR KEY SHARE OF actor
 -- name: lock_exclusive
 SELECT 1 FROM (SELECT pg_advisory_xact_lock(%(about)s, %(whose)s)) AS held, memoryhub_actor AS actor
 WHERE actor.id = %(actor_id)s FOR KEY SHARE OF actor
+
+-- name: standing_memories
+-- The strongest are found by walking the index of each level; `due` orders a level by strength.
+WITH strongest AS (
+    SELECT numbers.memory_id AS id, numbers.due + coalesce(state.clock[level + 1], 0) AS strength
+    FROM generate_series(0, 5) AS level
+    CROSS JOIN LATERAL (
+        SELECT memory_id, due FROM strength_memorynumbers
+        WHERE actor_id = %(actor_id)s AND consolidation_level = level AND due < 'Infinity'
+        ORDER BY due DESC LIMIT %(most_of_level)s
+    ) AS numbers
+    LEFT JOIN strength_rhythm AS state ON state.actor_id = %(actor_id)s
+), newest AS (
+    SELECT found.id FROM unnest(%(kinds)s::text[]) AS kind
+    CROSS JOIN LATERAL (
+        SELECT id FROM strength_memory AS memory
+        WHERE memory.actor_id = %(actor_id)s AND memory.kind = kind.kind AND {standing}
+        ORDER BY created_at DESC, id DESC LIMIT %(most)s
+    ) AS found
+), ranked AS (
+    SELECT memory.id, memory.kind,
+        row_number() OVER (PARTITION BY memory.kind ORDER BY strength DESC NULLS LAST, memory.id) AS by_strength,
+        row_number() OVER (PARTITION BY memory.kind ORDER BY memory.created_at DESC, memory.id DESC) AS by_age
+    FROM (SELECT id FROM strongest UNION SELECT id FROM newest) AS found
+    JOIN strength_memory AS memory ON memory.actor_id = %(actor_id)s AND memory.id = found.id AND {standing}
+    LEFT JOIN strongest ON strongest.id = memory.id
+)
+SELECT memory.* FROM ranked
+JOIN strength_memory AS memory ON memory.actor_id = %(actor_id)s AND memory.id = ranked.id
+ORDER BY least(by_strength, by_age), memory.kind DESC, by_strength
+LIMIT %(most)s

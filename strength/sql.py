@@ -128,6 +128,10 @@ _LEVEL_BACK: Final = (
 )
 
 FRAGMENTS: Final = {
+    "standing": """(memory.kind IN ('fact', 'preference') AND memory.status = 'active' AND NOT memory.pinned
+        AND (memory.valid_from IS NULL OR memory.valid_from <= %(now)s)
+        AND (memory.valid_to IS NULL OR memory.valid_to > %(now)s)
+        AND (memory.scope_level <> 'project' OR %(project)s = '' OR memory.scope_project IN ('', %(project)s)))""",
     # Pinned, inactive, ended and coming memories do not fade. The clock may be ahead of a late change.
     "fades": """(memory.status = 'active' AND NOT memory.pinned
         AND (memory.valid_to IS NULL OR memory.valid_to > greatest(%(now)s, state.clock_at))

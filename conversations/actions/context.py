@@ -396,6 +396,7 @@ def _observe(metadata: Metadata, *, latency_ms: float, has_session: bool) -> Non
         ("semantic", metadata.semantic_memory_count),
         ("recall", metadata.recall_count),
         ("pinned", metadata.pinned_count),
+        ("profile", metadata.profile_count),
         ("session_summary", int(metadata.has_session_summary)),
     ):
         LAYER_USAGE.labels(layer).inc(entered)

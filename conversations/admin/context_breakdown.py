@@ -19,6 +19,7 @@ from conversations.domain.assembly import Assembly
 from conversations.domain.budget import Reason
 from conversations.domain.layers import (
     PINNED,
+    PROFILE,
     PROJECT,
     RECALL,
     SEMANTIC,
@@ -31,12 +32,13 @@ from memoryhub.admin.base import excerpt, grouped
 
 Item = Mapping[str, Any]
 
-ORDER: Final = (SYSTEM, PINNED, SEMANTIC, RECALL, PROJECT, SESSION_SUMMARY, WORKING, USER_MESSAGE)
+ORDER: Final = (SYSTEM, PINNED, PROFILE, SEMANTIC, RECALL, PROJECT, SESSION_SUMMARY, WORKING, USER_MESSAGE)
 """In the order of the prompt."""
 
 LAYERS: Final[Mapping[str, Any]] = {
     SYSTEM: _("System prompt"),
     PINNED: _("Pinned memories"),
+    PROFILE: _("About the user"),
     SEMANTIC: _("Related memories"),
     RECALL: _("Earlier messages"),
     PROJECT: _("Project memory"),
@@ -73,16 +75,18 @@ WEIGHTED: Final = ("similarity_weighted", "strength_weighted", "recency_weighted
 # Pages of sources. Memories and summaries live above this app: their pages are known by name only.
 SOURCE_PAGES: Final = {
     PINNED: "admin:strength_memory_change",
+    PROFILE: "admin:strength_memory_change",
     SEMANTIC: "admin:strength_memory_change",
     RECALL: "admin:conversations_message_change",
     WORKING: "admin:conversations_message_change",
     SESSION_SUMMARY: "admin:summaries_summary_change",
     PROJECT: "admin:summaries_document_change",
 }
-MEMORIES: Final = (PINNED, SEMANTIC)
+MEMORIES: Final = (PINNED, PROFILE, SEMANTIC)
 CURATE: Final = "admin:strength_memory_curate"
 VERBS: Final[Mapping[str, Sequence[tuple[str, Any]]]] = {
     PINNED: (("unpin", _("Unpin")), ("archive", _("Archive"))),
+    PROFILE: (("pin", _("Pin")), ("archive", _("Archive"))),
     SEMANTIC: (("pin", _("Pin")), ("archive", _("Archive"))),
 }
 MOST_OF_A_LAYER: Final = 40

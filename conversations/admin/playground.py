@@ -69,6 +69,7 @@ LONGEST_MESSAGE: Final = 100_000
 
 SWITCHES: Final = {
     "include_pinned": _("Pinned memories"),
+    "include_profile": _("About the user"),
     "include_semantic_memory": _("Related memories"),
     "include_recall": _("Earlier messages"),
     "include_project": _("Project memory"),
@@ -78,7 +79,10 @@ SWITCHES: Final = {
     "include_tools": _("Tool use"),
     "cache": _("Caching"),
 }
-RANGES: Final = {"working_memory_limit": (1, 50), "semantic_memory_limit": (1, 20), "recall_limit": (0, 100)}
+RANGES: Final = {
+    "working_memory_limit": (1, 50), "semantic_memory_limit": (1, 20), "profile_max_tokens": (0, 4_000),
+    "recall_limit": (0, 100),
+}  # fmt: skip
 OPTIONS: Final = ("max_tokens", "token_safety_margin", "memory_placement", *RANGES, *SWITCHES)
 FURTHER: Final = ("token_safety_margin", "memory_placement", "perspective", *RANGES, *SWITCHES)
 
@@ -149,8 +153,10 @@ class PlaygroundForm(forms.Form):
     perspective = _text(_("Perspective"), longest=100)
     working_memory_limit = _whole(_("Last messages, at most"), *RANGES["working_memory_limit"])
     semantic_memory_limit = _whole(_("Related memories, at most"), *RANGES["semantic_memory_limit"])
+    profile_max_tokens = _whole(_("Tokens about the user, at most"), *RANGES["profile_max_tokens"])
     recall_limit = _whole(_("Earlier messages, at most"), *RANGES["recall_limit"])
     include_pinned = _choice(SWITCHES["include_pinned"], _SWITCH)
+    include_profile = _choice(SWITCHES["include_profile"], _SWITCH)
     include_semantic_memory = _choice(SWITCHES["include_semantic_memory"], _SWITCH)
     include_recall = _choice(SWITCHES["include_recall"], _SWITCH)
     include_project = _choice(SWITCHES["include_project"], _SWITCH)

@@ -14,6 +14,7 @@ from conversations.domain.content import excerpt
 from conversations.domain.formats import CountTokens, Format, PromptWriter
 from conversations.domain.layers import (
     PINNED,
+    PROFILE,
     PROJECT,
     RECALL,
     SEMANTIC,
@@ -52,6 +53,7 @@ class Metadata:
     semantic_memory_count: int
     recall_count: int
     pinned_count: int
+    profile_count: int
     has_session_summary: bool
     project: str | None
     total_tokens: int
@@ -102,6 +104,7 @@ def assemble(request: AssemblyRequest, count: CountTokens) -> Assembly:
         semantic_memory_count=layers.count(SEMANTIC),
         recall_count=layers.count(RECALL),
         pinned_count=layers.count(PINNED),
+        profile_count=layers.count(PROFILE),
         has_session_summary=SESSION_SUMMARY in layers,
         project=request.project if PROJECT in layers else None,
         total_tokens=writer.count_written((system, messages)),
@@ -133,6 +136,8 @@ def _items(writer: PromptWriter, selection: Selection) -> tuple[Item, ...]:
             reason=selection.reasons[place].value,
         )
         for place, candidate in enumerate(writer.candidates)
+        # What is known from another layer is no candidate of the profile.
+        if (candidate.layer, selection.reasons[place]) != (PROFILE, Reason.DUPLICATE)
     ]
     system = _fixed_item(writer, SYSTEM, render_system(writer.frame))
     message = writer.frame.message

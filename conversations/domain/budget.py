@@ -25,6 +25,7 @@ from conversations.domain.layers import (
     ENGLISH,
     PINNED,
     PRECEDENCE,
+    PROFILE,
     PROJECT,
     RECALL,
     SEMANTIC,
@@ -71,6 +72,7 @@ GIVE_WAY_ORDER: Final = (
     GiveWay(RECALL, CutOrder.LEAST_RELEVANT, floor=5),
     GiveWay(WORKING, CutOrder.OLDEST, floor=4),
     GiveWay(RECALL, CutOrder.LEAST_RELEVANT),
+    GiveWay(PROFILE, CutOrder.LAST),
     GiveWay(SEMANTIC, CutOrder.LEAST_RELEVANT, floor=1),
     GiveWay(WORKING, CutOrder.OLDEST, floor=2),
     GiveWay(SEMANTIC, CutOrder.LEAST_RELEVANT, floor=0, breaks_floor=True),
@@ -86,6 +88,7 @@ LONGEST_OF_EARLIER: Final = 600
 SWITCHES: Final[Mapping[str, str]] = {
     PINNED: "include_pinned",
     SEMANTIC: "include_semantic_memory",
+    PROFILE: "include_profile",
     RECALL: "include_recall",
     PROJECT: "include_project",
     SESSION_SUMMARY: "include_session_summary",
@@ -206,7 +209,7 @@ def _admit_layers(
     taken: frozenset[str] = frozenset()
     unused = 0
     for layer in PRECEDENCE:
-        places, refused = _admit(layer, candidates, policy, taken)
+        places, refused = _admit(layer, candidates, policy, taken, writer)
         contents = {place: candidates[place].content for place in places}
         if layer in budgets:
             allowed = int(policy.token_limit * budgets[layer]) + unused
@@ -220,12 +223,16 @@ def _admit_layers(
 
 
 def _admit(
-    layer: str, candidates: Sequence[Candidate], policy: ContextPolicy, taken: frozenset[str]
+    layer: str,
+    candidates: Sequence[Candidate],
+    policy: ContextPolicy,
+    taken: frozenset[str],
+    writer: PromptWriter,
 ) -> tuple[list[int], dict[int, Reason]]:
     """Return the places of a layer that may enter, and why the others may not.
 
     The limit counts what is left after all other rules, so that a duplicate takes nobody's place: the latest
-    messages, the best of anything else, one summary.
+    messages, the best of anything else, one summary; of the profile as many as its tokens hold.
     """
     refused: dict[int, Reason] = {}
     places: list[int] = []
@@ -245,9 +252,24 @@ def _admit(
         # With caching on, what fills a session up from earlier ones is besides.
         most = policy.most_turns + (policy.working_memory_limit if policy.cache else 0)
         kept = [*places[: len(places) - len(current)][-most:], *current]
+    elif layer == PROFILE:
+        kept = _within(policy.profile_max_tokens, places, candidates, writer)
     else:
         kept = places[:limit]
     return kept, refused | {place: Reason.LIMIT for place in places if place not in kept}
+
+
+def _within(
+    most_tokens: int, places: Sequence[int], candidates: Sequence[Candidate], writer: PromptWriter
+) -> list[int]:
+    """Return the places that fit, the best first; a long entry is passed over for the shorter ones after it."""
+    kept: list[int] = []
+    for place in places:
+        cost = writer.cost(place, candidates[place].content)
+        if cost <= most_tokens:
+            kept.append(place)
+            most_tokens -= cost
+    return kept
 
 
 def _refusal(candidate: Candidate, policy: ContextPolicy, seen: set[str]) -> Reason | None:
@@ -264,7 +286,7 @@ def _refusal(candidate: Candidate, policy: ContextPolicy, seen: set[str]) -> Rea
 
 def _identities(candidate: Candidate) -> frozenset[str]:
     """Return the keys by which a candidate equals another: its id; for a memory also its text on one line."""
-    kinds = {WORKING: "message", RECALL: "message", PINNED: "memory", SEMANTIC: "memory"}
+    kinds = {WORKING: "message", RECALL: "message", **dict.fromkeys((PINNED, SEMANTIC, PROFILE), "memory")}
     kind = kinds.get(candidate.layer, candidate.layer)
     keys = set() if candidate.source_id is None else {f"{kind} {candidate.source_id}"}
     if kind == "memory":

@@ -8,18 +8,19 @@ SYSTEM: Final = "system"
 PINNED: Final = "pinned"
 SEMANTIC: Final = "semantic"
 RECALL: Final = "recall"
+PROFILE: Final = "profile"
 PROJECT: Final = "project"
 SESSION_SUMMARY: Final = "session_summary"
 WORKING: Final = "working"
 USER_MESSAGE: Final = "user_message"
 
-REMEMBERED: Final = (PINNED, SEMANTIC, RECALL, PROJECT, SESSION_SUMMARY)
+REMEMBERED: Final = (PINNED, PROFILE, SEMANTIC, RECALL, PROJECT, SESSION_SUMMARY)
 """The layers of the remembered block, in the order of the block (SPEC X5)."""
 
 WISHES: Final = "wishes"
-"""The heading of related memories that are wishes; like pinned ones, they are to be honoured and not only known."""
+"""The heading of memories that are wishes; like pinned ones, they are to be honoured and not only known."""
 
-PRECEDENCE: Final = (PINNED, WORKING, SEMANTIC, RECALL, PROJECT, SESSION_SUMMARY)
+PRECEDENCE: Final = (PINNED, WORKING, SEMANTIC, PROFILE, RECALL, PROJECT, SESSION_SUMMARY)
 """Most important first: the one that keeps a duplicate, and the order in which unused shares are passed on."""
 
 Block = Mapping[str, Any]
@@ -39,9 +40,9 @@ class Candidate:
 
     `relevance` lies in [0, 1]; `created_at` is ISO 8601 by the speaker's clock; `title` names a project's document;
     `role` and `author` tell who said a message, `session_id` where, `is_earlier` that it was before the session that is
-    asked for. Equal `source_id`s mean the same message (working, recall) or the same memory (pinned, semantic).
-    `is_wish`: a memory that is to be honoured, not only known. `is_answer`: it answers what somebody said before in its
-    session. `is_current`: it was said since the message, whose answer waits for the results of tools.
+    asked for. Equal `source_id`s mean the same message (working, recall) or the same memory (pinned, semantic,
+    profile). `is_wish`: a memory that is to be honoured, not only known. `is_answer`: it answers what somebody said
+    before in its session. `is_current`: it was said since the message, whose answer waits for the results of tools.
     """
 
     layer: str
@@ -108,6 +109,7 @@ ENGLISH: Final = Phrases(
     headings={
         PINNED: "## Pinned memories",
         WISHES: "## The user's wishes",
+        PROFILE: "## About the user",
         SEMANTIC: "## Related memories",
         RECALL: "## Earlier messages",
         PROJECT: "## Project memory",
@@ -165,6 +167,7 @@ JAPANESE: Final = Phrases(
     headings={
         PINNED: "## 固定された記憶",
         WISHES: "## ユーザーの希望",
+        PROFILE: "## ユーザーについて",
         SEMANTIC: "## 関連する過去の記憶",
         RECALL: "## 過去の発言",
         PROJECT: "## プロジェクトの記憶",

@@ -50,6 +50,7 @@ class ContextPolicy(Policy):
     working_memory_limit: int = 10
     semantic_memory_limit: int = 5
     recall_limit: int = 50
+    profile_max_tokens: int = 400
     semantic_relevance_floor: float = 0.15
     recall_relevance_floor: float = 0.02
     max_tokens: int = 100_000
@@ -58,6 +59,7 @@ class ContextPolicy(Policy):
     layer_budgets: Mapping[str, float] | None = None
     include_pinned: bool = True
     include_semantic_memory: bool = True
+    include_profile: bool = True
     include_recall: bool = True
     include_project: bool = True
     include_session_summary: bool = True
@@ -71,6 +73,7 @@ class ContextPolicy(Policy):
         "working_memory_limit": whole(1, 50),
         "semantic_memory_limit": whole(1, 20),
         "recall_limit": whole(0, 100),
+        "profile_max_tokens": whole(0, 4_000),
         "semantic_relevance_floor": number(0, 1),
         "recall_relevance_floor": number(0, 1),
         "max_tokens": whole(1_000, LARGEST_MAX_TOKENS),
@@ -81,6 +84,7 @@ class ContextPolicy(Policy):
         ),
         "include_pinned": switch(),
         "include_semantic_memory": switch(),
+        "include_profile": switch(),
         "include_recall": switch(),
         "include_project": switch(),
         "include_session_summary": switch(),

@@ -27,6 +27,7 @@ from conversations.domain.content import (
 from conversations.domain.layers import (
     PHRASES,
     PINNED,
+    PROFILE,
     PROJECT,
     RECALL,
     REMEMBERED,
@@ -272,9 +273,11 @@ def render_block(frame: Frame, candidates: Sequence[Candidate], contents: Conten
     Wishes stand first, under headings of their own. No text can forge one: none begins a line with `#`.
     """
     places = {layer: _places(layer, candidates, contents) for layer in REMEMBERED}
-    wishes = [place for place in places[SEMANTIC] if candidates[place].is_wish]
-    related = [place for place in places[SEMANTIC] if not candidates[place].is_wish]
-    sections = {PINNED: places[PINNED], WISHES: wishes, **places, SEMANTIC: related}
+    wishes = [place for layer in (SEMANTIC, PROFILE) for place in places[layer] if candidates[place].is_wish]
+    known = {
+        layer: [place for place in places[layer] if place not in wishes] for layer in (PROFILE, SEMANTIC)
+    }
+    sections = {PINNED: places[PINNED], WISHES: wishes, **places, **known}
     parts = []
     for heading, chosen in sections.items():
         entries = [
@@ -301,7 +304,7 @@ def render_entry(candidate: Candidate, content: Content, *, number: int, phrases
         date = candidate.created_at[:10]
         known = (date if _DATE.fullmatch(date) else "", label(candidate.role), label(candidate.author))
         said = f"[{' · '.join(part for part in known if part)}] "
-    since = _since(candidate, phrases) if candidate.layer in (PINNED, SEMANTIC) else ""
+    since = _since(candidate, phrases) if candidate.layer in (PINNED, PROFILE, SEMANTIC) else ""
     is_shown = phrases.relevance and candidate.relevance is not None
     relevance = f" ({phrases.relevance}: {candidate.relevance:.2f})" if is_shown else ""
     return f"{number}. {said}{one_line(text)}{since}{relevance}"

@@ -10,7 +10,7 @@ from typing import Any
 from urllib.parse import quote
 
 from memoryhub.errors import DomainError, Message, _, format_lazy
-from memoryhub.tenancy.domain import number, whole
+from memoryhub.tenancy.domain import number, one_of, whole
 
 ACTOR_PLACEHOLDER = "{actorId}"
 # An entry of an index holds 2,704 bytes at most; a user's id of 255 Japanese characters has 2,295 encoded.
@@ -21,13 +21,21 @@ DEFAULT_TOP_K = 10
 DEFAULT_RELEVANCE = 0.0
 _NAMESPACE = re.compile(r"/(?:[^/\s]+/)+\Z")
 
-DEFAULT_RETRIEVAL: Mapping[str, Mapping[str, float]] = {
-    "/preferences/{actorId}/": {"top_k": 5, "relevance_score": 0.5},
-    "/facts/{actorId}/": {"top_k": 10, "relevance_score": 0.4},
-    "/summaries/{actorId}/": {"top_k": 3, "relevance_score": 0.6},
-    "/episodes/{actorId}/": {"top_k": 3, "relevance_score": 0.5},
-    "/reflections/{actorId}/": {"top_k": 3, "relevance_score": 0.5},
+BY_RELEVANCE = "relevance"
+BY_STRENGTH = "strength"
+RETRIEVAL_VALUES = {
+    "top_k": whole(1, 200),
+    "relevance_score": number(0, 1),
+    "order": one_of(BY_RELEVANCE, BY_STRENGTH),
 }
+
+DEFAULT_RETRIEVAL: Mapping[str, Mapping[str, float | str]] = {
+    f"/{folder}/{ACTOR_PLACEHOLDER}/": {"top_k": top_k, "relevance_score": 0.3}
+    for folder, top_k in {
+        "preferences": 5, "facts": 10, "summaries": 3, "episodes": 3, "reflections": 3, "learnings": 3, "decisions": 3,
+        "notes": 5,
+    }.items()
+}  # fmt: skip
 
 
 class NamespaceError(DomainError, ValueError):
@@ -40,9 +48,12 @@ class NamespaceError(DomainError, ValueError):
 
 @dataclass(frozen=True, slots=True)
 class NamespaceQuery:
+    """The best of a prefix by relevance, at least `relevance_score`, or by strength, whatever is asked."""
+
     prefix: str
     top_k: int
     relevance_score: float
+    order: str = BY_RELEVANCE
 
 
 def namespace_owner(agent_id: str, user_id: str) -> str:
@@ -91,15 +102,31 @@ def namespace_queries(
     queries = []
     for prefix, wanted in config.items():
         name = repr(prefix[:100])
-        if not isinstance(wanted, Mapping) or not set(wanted) <= {"top_k", "relevance_score"}:
+        if not isinstance(wanted, Mapping) or not wanted.keys() <= RETRIEVAL_VALUES.keys():
             raise NamespaceError(
-                field, format_lazy(_("{name} must be an object with top_k and relevance_score."), name=name)
+                field,
+                format_lazy(_("{name} must be an object with top_k, relevance_score and order."), name=name),
             )
-        values = {"top_k": DEFAULT_TOP_K, "relevance_score": DEFAULT_RELEVANCE, **wanted}
-        for key, check in {"top_k": whole(1, 200), "relevance_score": number(0, 1)}.items():
+        values = {
+            "top_k": DEFAULT_TOP_K,
+            "relevance_score": DEFAULT_RELEVANCE,
+            "order": BY_RELEVANCE,
+            **wanted,
+        }
+        for key, check in RETRIEVAL_VALUES.items():
             if not check.holds(values[key]):
                 must = _("{name}: {key} must be {allowed}.")
                 raise NamespaceError(field, format_lazy(must, name=name, key=key, allowed=check.allowed))
         expanded = expand_namespace(prefix, agent_id=agent_id, user_id=user_id, field=field)
-        queries.append(NamespaceQuery(expanded, values["top_k"], float(values["relevance_score"])))
+        if values["order"] == BY_STRENGTH and values["relevance_score"]:
+            raise NamespaceError(
+                field,
+                format_lazy(
+                    _("{name}: by strength nothing is compared with the query; leave relevance_score out."),
+                    name=name,
+                ),
+            )
+        queries.append(
+            NamespaceQuery(expanded, values["top_k"], float(values["relevance_score"]), values["order"])
+        )
     return queries

@@ -72,7 +72,10 @@ TRANSITIONS = {
     "archive": Transition(frozenset({Status.ACTIVE}), {"status": Status.ARCHIVED, "pinned": False}),
     "reactivate": Transition(frozenset({Status.ARCHIVED}), {"status": Status.ACTIVE}),
     "approve": Transition(frozenset({Status.PENDING}), {"status": Status.ACTIVE}),
-    "reject": Transition(frozenset({Status.PENDING}), {"status": Status.REJECTED, "pinned": False}),
+    "reject": Transition(
+        frozenset({Status.PENDING, Status.ACTIVE, Status.ARCHIVED}),
+        {"status": Status.REJECTED, "pinned": False},
+    ),
 }
 
 

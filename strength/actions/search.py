@@ -16,18 +16,21 @@ from memoryhub.search.models import EmbeddingSpace
 from memoryhub.search.query import Candidate, SearchQuery, candidates
 from memoryhub.tenancy.domain import actor_id
 from memoryhub.tenancy.models import Agent
-from memoryhub.tenancy.namespaces import DEFAULT_RETRIEVAL, expand_namespace, namespace_queries
+from memoryhub.tenancy.namespaces import BY_STRENGTH, DEFAULT_RETRIEVAL, expand_namespace, namespace_queries
 from memoryhub.tenancy.policies import effective_policy
 from strength.actions.usage import mark_candidates
-from strength.domain.memories import ScopeLevel, Status
+from strength.domain.memories import STANDING, ScopeLevel, Status
 from strength.domain.policy import SearchPolicy
 from strength.domain.ranking import ScoreBreakdown, score
-from strength.models import Memory, MemoryIndex
+from strength.models import Memory, MemoryIndex, MemoryQuerySet
 from strength.models.locks import settle
 from strength.models.memory import STRENGTH_OF_MEMORY
 from strength.sql import QUERIES, run_query
 
 EMBEDDER_AWAY = "embedder"
+
+MOST_OF_LEVEL = 200
+"""The strongest of a consolidation level among which a profile's are looked for: notes may be stronger than all."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -107,6 +110,10 @@ def retrieve_memories(
     visible = _visible(tenant, by, None)
     found = {}
     for each in wanted:
+        if each.order == BY_STRENGTH:
+            rows = Memory.objects.filter(visible, _valid(now), namespace__startswith=each.prefix).active()
+            found[each.prefix] = _strongest(rows, each.top_k, policy, now)
+            continue
         search = MemorySearch(
             query=query, limit=each.top_k, relevance_floor=each.relevance_score,
             filters=MemoryFilters(namespace=each.prefix),
@@ -115,6 +122,19 @@ def retrieve_memories(
     if mark:
         mark_candidates(memories=[each.memory for group in found.values() for each in group])
     return found
+
+
+def _strongest(rows: MemoryQuerySet, most: int, policy: SearchPolicy, now: datetime) -> list[FoundMemory]:
+    return [
+        FoundMemory(
+            memory,
+            score(
+                similarity=None, word_score=0.0, relevance=0.0, strength=memory.strength,
+                last_used_at=memory.numbers.last_accessed_at or memory.created_at, now=now, policy=policy,
+            ),
+        )
+        for memory in rows.with_numbers().order_by(STRENGTH_OF_MEMORY.desc(), "id")[:most]
+    ]  # fmt: skip
 
 
 def pinned_memories(
@@ -130,6 +150,19 @@ def visible_memory(*, tenant: Tenant, memory_id: UUID, by: Principal) -> Memory:
     if memory is None:
         raise UnknownRow(format_lazy(_("No memory {id}."), id=memory_id))
     return memory
+
+
+def standing_memories(*, tenant: Tenant, project: str | None, now: datetime, most: int) -> list[Memory]:
+    """Return a user's preferences and facts in turn, of each kind the strongest and the newest in turn.
+
+    Strength holds how often something was used and said again, and fades; without the newest in their own right,
+    what was told today would stand behind all that was ever used. Pinned ones are left out.
+    """
+    values = {
+        "actor_id": tenant.actor_id, "kinds": list(STANDING), "project": _current_project(tenant, project), "now": now,
+        "most": most, "most_of_level": MOST_OF_LEVEL,
+    }  # fmt: skip
+    return list(Memory.objects.raw(QUERIES["standing_memories"], values))
 
 
 def _found(
@@ -167,8 +200,7 @@ def _visible(tenant: Tenant, by: Principal, project: str | None) -> Q:
     """Filter to memories of the actor and its agent, and to those that other readable agents share (SPEC M2)."""
     agent = tenant.agent
     own = Q(actor_id__in=tenant.readable_actor_ids)
-    in_project = project or (agent.current_project if agent else "")
-    if in_project:
+    if in_project := _current_project(tenant, project):
         own &= ~(Q(scope_level=ScopeLevel.PROJECT) & ~Q(scope_project__in=["", in_project]))
     everybody = Agent.objects.values_list("agent_id", flat=True)
     readable = everybody if by.agent_ids is None else by.agent_ids
@@ -179,6 +211,10 @@ def _visible(tenant: Tenant, by: Principal, project: str | None) -> Q:
     if agent and (domains := [domain for domain in [agent.domain, *agent.related_domains] if domain]):
         shared |= Q(scope_level=ScopeLevel.DOMAIN, scope_domain__in=domains)
     return own | (Q(actor_id__in=others) & shared)
+
+
+def _current_project(tenant: Tenant, project: str | None) -> str:
+    return project or (tenant.agent.current_project if tenant.agent else "")
 
 
 def _valid(at: datetime) -> Q:

@@ -17,7 +17,7 @@ from django.db import transaction
 from django.utils.text import format_lazy
 from django.utils.translation import gettext_lazy as _
 
-from conversations.domain.layers import PINNED, SEMANTIC
+from conversations.domain.layers import PINNED, PROFILE, SEMANTIC
 from conversations.domain.messages import TurnState
 from conversations.models import ChatTurn, Receipt
 from memoryhub.auth import audit
@@ -62,7 +62,7 @@ MOST_PASSAGES: Final = 20
 MOST_CHARACTERS: Final = 20_000
 """Characters of each memory that are compared; more would delay the answer noticeably."""
 
-OF_MEMORIES: Final = frozenset({PINNED, SEMANTIC})
+OF_MEMORIES: Final = frozenset({PINNED, SEMANTIC, PROFILE})
 """Context layers whose items are memories."""
 
 LEARNABLE: Final = frozenset({Status.ACTIVE, Status.ARCHIVED})

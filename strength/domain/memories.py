@@ -22,6 +22,10 @@ class Kind(StrEnum):
     NOTE = "note"
 
 
+STANDING = (Kind.PREFERENCE, Kind.FACT)
+"""Kinds that hold about a user whatever is asked."""
+
+
 class Status(StrEnum):
     """State of a memory; only active ones are searched for contexts."""
 

@@ -19,7 +19,7 @@ from memoryhub.search.models import SearchIndexRow
 from memoryhub.tenancy.domain import Trust
 from memoryhub.tenancy.models import Actor, ActorRow, Agent
 from memoryhub.tenancy.namespaces import LONGEST_NAMESPACE
-from strength.domain.memories import Kind, ScopeLevel, Source, Status
+from strength.domain.memories import STANDING, Kind, ScopeLevel, Source, Status
 from strength.domain.policy import StrengthPolicy
 from strength.domain.strength import NEVER, NOTHING, Numbers, strength_now
 from strength.models.locks import lock_shared, settle
@@ -136,6 +136,12 @@ class Memory(Facets):
             # Nor do many wait for a person, who goes through those of all actors, the oldest first.
             models.Index(
                 fields=["created_at", "id"], name="memory_waiting", condition=Q(status=Status.PENDING)
+            ),
+            # The newest of a profile.
+            models.Index(
+                fields=["actor", "kind", "-created_at", "-id"],
+                name="memory_standing",
+                condition=Q(status=Status.ACTIVE, kind__in=STANDING, pinned=False),
             ),
             models.Index(
                 fields=["actor", "namespace"], name="memory_by_namespace", opclasses=["", "text_pattern_ops"]

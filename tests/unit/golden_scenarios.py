@@ -10,6 +10,7 @@ from zoneinfo import ZoneInfo
 from conversations.domain.assembly import AssemblyRequest, assemble
 from conversations.domain.layers import (
     PINNED,
+    PROFILE,
     PROJECT,
     RECALL,
     SEMANTIC,
@@ -121,6 +122,10 @@ def memory(text: str, since: str, relevance: float, *, is_wish: bool = False) ->
     }
 
 
+def standing(text: str, since: str, *, is_wish: bool = False) -> dict[str, Any]:
+    return {"layer": PROFILE, "content": text, "created_at": since, "is_wish": is_wish}
+
+
 def recalled(role: str, text: str, at: str, relevance: float, author: str = "") -> dict[str, Any]:
     return {
         "layer": RECALL, "role": role, "content": text, "created_at": at, "relevance": relevance, "author": author,
@@ -131,6 +136,8 @@ ALONE_EN = (
     pinned("Allergic to nuts.", "2026-05-03"),
     memory("Likes Thai food.", "2026-08-14", 0.87, is_wish=True),
     memory("The user moved to Hoboken in March 2026.", "2026-03-20", 0.41),
+    standing("Likes citrus scents.", "2026-06-02", is_wish=True),
+    standing("Works night shifts at a hospital.", "2026-05-11"),
     recalled("user", "The basil on my balcony is ready.", "2026-11-02T09:00:00-05:00", 0.63, "mika"),
     {"layer": SESSION_SUMMARY, "content": "Mika planned the week's shopping and wants to cook on Friday.",
      "created_at": "2026-11-20T20:00:00-05:00"},
@@ -149,6 +156,8 @@ ALONE_JA = (
     pinned("ナッツアレルギーがある。", "2026-05-03"),
     memory("タイ料理が好き。", "2026-08-14", 0.87, is_wish=True),
     memory("ユーザーは2026年3月に京都へ引っ越した。", "2026-03-20", 0.41),
+    standing("柑橘系の香りが好き。", "2026-06-02", is_wish=True),
+    standing("病院で夜勤をしている。", "2026-05-11"),
     recalled("user", "ベランダのバジルが育った。", "2026-11-02T09:00:00+09:00", 0.63, "美香"),
     {"layer": SESSION_SUMMARY, "content": "美香さんは今週の買い物を計画し、金曜日に料理をしたいと話した。",
      "created_at": "2026-11-20T20:00:00+09:00"},

@@ -33,7 +33,7 @@ from tests.integration.admin.conftest import BY, NOW, SCRIPT, SECRET_USER, Hub, 
 QUESTION = "matcha ice cream in Kyoto?"
 MAY = tuple(need.partition(".")[2] for need in NEEDS)
 MOST_BYTES = 400_000
-MOST_QUERIES = 25
+MOST_QUERIES = 26
 # The shortest and the longest in tokens of 20,000 random codes.
 FEW_TOKENS, MANY_TOKENS = "253246793c195497793210894590ba84", "cae5b47e6e4a72e6a0f9c1d1c42a2b16"
 RTL = "\u202e\u05e9\u05dc\u05d5\u05dd"
@@ -193,7 +193,8 @@ def test_ranges_are_those_of_the_policy() -> None:
 
 
 def test_layers_are_switched_and_options_sent(boss: Client, hub: Hub) -> None:
-    off = run(boss, hub, include_semantic_memory="false", cache="true", memory_placement="with_user_message")
+    layers = dict.fromkeys(("include_semantic_memory", "include_profile"), "false")
+    off = run(boss, hub, **layers, cache="true", memory_placement="with_user_message")
     assert str(hub.memory.pk) not in rows_of(off)
     assert "cache_control" in off.context["prompt"]["as_json"]
 
@@ -273,7 +274,8 @@ def test_the_frame_is_compared_without_what_its_random_code_takes(
     assert frame_of(again)["tokens"] > frame_of(first)["tokens"], "the codes are not equally long in tokens"
     assert frame_of(again)["before"] == frame_of(again)["tokens"] and not frame_of(again)["more"]
     assert again.context["budget"]["total_before"] == again.context["budget"]["total"]
-    fewer = run(boss, hub, run=again.context["run"], include_semantic_memory="false")
+    layers = dict.fromkeys(("include_semantic_memory", "include_profile"), "false")
+    fewer = run(boss, hub, run=again.context["run"], **layers)
     assert frame_of(fewer)["before"] == frame_of(again)["tokens"] and frame_of(fewer)["more"] < 0
 
 

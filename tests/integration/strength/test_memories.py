@@ -322,7 +322,7 @@ def test_deleted_memory_is_gone(client: APIClient) -> None:
     ("start", "name", "expected"),
     [
         ("active", "pin", 200), ("active", "unpin", 200), ("active", "archive", 200), ("active", "reactivate", 409), ("active", "approve", 409),
-        ("active", "reject", 409), ("archived", "reactivate", 200), ("archived", "archive", 409), ("archived", "pin", 409), ("archived", "unpin", 200),
+        ("active", "reject", 200), ("archived", "reactivate", 200), ("archived", "archive", 409), ("archived", "pin", 409), ("archived", "unpin", 200),
         ("pending", "approve", 200), ("pending", "reject", 200), ("pending", "archive", 409), ("pending", "pin", 409), ("pending", "reactivate", 409),
         ("rejected", "approve", 409), ("rejected", "reactivate", 409), ("rejected", "pin", 409),
     ],
@@ -516,7 +516,17 @@ def test_retrieve_has_the_default_namespaces(client: APIClient) -> None:
     wrote(client, "green tea is from Uji", kind="fact")
     answer = client.post(f"{API}/memories/retrieve", {**NAMES, "query": "green tea"}).json()
     assert set(answer["namespaces"]) == {
-        f"/{name}/hiroki/" for name in ("preferences", "facts", "summaries", "episodes", "reflections")
+        f"/{name}/hiroki/"
+        for name in [
+            "preferences",
+            "facts",
+            "summaries",
+            "episodes",
+            "reflections",
+            "learnings",
+            "decisions",
+            "notes",
+        ]
     }
     assert [each["memory"]["content"] for each in answer["namespaces"]["/preferences/hiroki/"]] == [
         "likes green tea"

@@ -238,6 +238,7 @@ class ContextMetadata(TypedDict):
     semantic_memory_count: int
     recall_count: int
     pinned_count: int
+    profile_count: int
     has_session_summary: bool
     project: str | None
     total_tokens: int
@@ -645,7 +646,9 @@ class OptionsIn(TypedDict, total=False):
     working_memory_limit: int
     semantic_memory_limit: int
     recall_limit: int
+    profile_max_tokens: int
     include_semantic_memory: bool
+    include_profile: bool
     include_session_summary: bool
     include_recall: bool
     include_project: bool

@@ -12,6 +12,8 @@ LAYER_OF_HEADING = {
     "## Pinned memories": "pinned",
     "## The user's wishes": "wishes",
     "## ユーザーの希望": "wishes",
+    "## About the user": "profile",
+    "## ユーザーについて": "profile",
     "## Related memories": "semantic",
     "## Earlier messages": "recall",
     "## Project memory": "project",
@@ -22,7 +24,7 @@ LAYER_OF_HEADING = {
     "## プロジェクトの記憶": "project",
     "## セッション要約": "session_summary",
 }
-BLOCK_ORDER = ["pinned", "wishes", "semantic", "recall", "project", "session_summary"]
+BLOCK_ORDER = ["pinned", "wishes", "profile", "semantic", "recall", "project", "session_summary"]
 ENTRY = re.compile(r"(\d+)\. (\S.*)")
 SAID = re.compile(r"\[([^\[\]]+)\] (\S.*)")
 SCORE = re.compile(r"(.*) \((?:relevance|関連度): (-?\d+\.\d\d)\)")

@@ -11,6 +11,7 @@ from conversations.domain.budget import ContextTooLarge, cuts_needed
 from conversations.domain.formats import count_context
 from conversations.domain.layers import (
     PINNED,
+    PROFILE,
     PROJECT,
     RECALL,
     SEMANTIC,
@@ -106,6 +107,31 @@ def test_everything_enters_where_there_is_room() -> None:
     json.dumps(asdict(assembly))
 
 
+def standing(content: str, **more: Any) -> Candidate:
+    return Candidate(layer=PROFILE, content=content, **more)
+
+
+def test_the_profile_stays_within_its_tokens_and_passes_over_what_is_too_long() -> None:
+    assembly = build(
+        standing(LONG),
+        standing("tea"),
+        standing("Kobe"),
+        standing("x"),
+        profile_max_tokens=2 * count("1. Kobe"),
+    )
+
+    assert reasons(assembly) == ["limit", "included", "included", "limit"]
+    assert (assembly.metadata.profile_count, assembly.metadata.compression_applied) == (2, False)
+
+
+def test_the_profile_has_nothing_that_another_layer_has() -> None:
+    assembly = build(
+        memory("tea", source_id="1"), standing("tea", source_id="1"), standing(" tea ", source_id="2")
+    )
+
+    assert [(item.layer, item.reason) for item in assembly.items[1:-1]] == [("semantic", "included")]
+
+
 def test_missing_layers_degrade_and_are_named_once() -> None:
     layers = (LayerResult((memory("s"),), ("embedder",)), LayerResult((), ("embedder", "summary")))
 
@@ -121,6 +147,7 @@ def test_missing_layers_degrade_and_are_named_once() -> None:
         ("include_pinned", Candidate(layer=PINNED, content="x")),
         ("include_semantic_memory", memory("x")),
         ("include_recall", said("x")),
+        ("include_profile", Candidate(layer=PROFILE, content="x")),
         ("include_project", Candidate(layer=PROJECT, content="x")),
         ("include_session_summary", Candidate(layer=SESSION_SUMMARY, content="x")),
     ],

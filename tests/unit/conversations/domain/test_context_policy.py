@@ -36,11 +36,12 @@ def test_every_field_has_a_rule_and_every_rule_a_field() -> None:
 
 def test_call_options_are_those_of_the_interface() -> None:
     limits = {"working_memory_limit", "semantic_memory_limit", "recall_limit"}
-    limits |= {"max_tokens", "token_safety_margin"}
+    limits |= {"max_tokens", "token_safety_margin", "profile_max_tokens"}
     switches = {
         f"include_{name}"
         for name in (
             "semantic_memory",
+            "profile",
             "session_summary",
             "recall",
             "project",

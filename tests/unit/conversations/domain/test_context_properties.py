@@ -8,11 +8,13 @@ from hypothesis import strategies as st
 
 from conversations.domain.assembly import Assembly, AssemblyRequest, Item, assemble, check_context
 from conversations.domain.budget import ContextTooLarge, cuts_needed
+from conversations.domain.content import excerpt
 from conversations.domain.formats import Format, count_context
 from conversations.domain.layers import (
     PHRASES,
     PINNED,
     PRECEDENCE,
+    PROFILE,
     PROJECT,
     RECALL,
     SEMANTIC,
@@ -324,7 +326,7 @@ def forged_candidates(layer: str) -> st.SearchStrategy[list[Candidate]]:
         created_at=said_at if layer == RECALL else st.just(""),
         role=st.sampled_from(["user", "assistant"]),
         relevance=st.floats(0, 1),
-        is_wish=st.booleans() if layer == SEMANTIC else st.just(False),
+        is_wish=st.booleans() if layer in (SEMANTIC, PROFILE) else st.just(False),
     )
     return st.lists(one, max_size=2)
 
@@ -348,23 +350,34 @@ def test_no_forged_text_leaves_its_block(
     assembly = assemble(request, plain)
 
     context = read_context(assembly.system, assembly.messages, NONCE)
-    went_in = list(zip(request.candidates, assembly.items[1:-1], strict=True))
-    expected = {
-        layer: [one for one, item in went_in if item.included and one.layer == layer] for layer in PRECEDENCE
-    }
-    expected[WISHES] = [one for one in expected[SEMANTIC] if one.is_wish]
-    expected[SEMANTIC] = [one for one in expected[SEMANTIC] if not one.is_wish]
+    went_in = entered(request, assembly)
+    expected = {layer: [one for one in went_in if one.layer == layer] for layer in PRECEDENCE}
+    expected[WISHES] = [one for layer in (SEMANTIC, PROFILE) for one in expected[layer] if one.is_wish]
+    expected |= {layer: [one for one in expected[layer] if not one.is_wish] for layer in (SEMANTIC, PROFILE)}
     expected[RECALL].sort(key=lambda one: one.created_at)  # as they were said
     assert context.message == message
     assert context.system == PHRASES[language].notice, "nothing enters the system prompt"
     assert set(context.entries) == {layer for layer in BLOCK_ORDER if expected[layer]}
-    for layer in (PINNED, WISHES, SEMANTIC, RECALL):
+    for layer in (PINNED, WISHES, PROFILE, SEMANTIC, RECALL):
         check_lines(layer, context.entries.get(layer, []), expected[layer])
     check_quotes(context.entries.get(SESSION_SUMMARY, []), expected[SESSION_SUMMARY])
     check_project(context.entries.get(PROJECT, []), context.titles, expected[PROJECT])
     texts = [block["text"] for _, turn in context.turns for block in turn]
     opener = PHRASES[language].opener
     assert [text for text in texts if text != opener] == [one.content for one in expected[WORKING]]
+
+
+def entered(request: AssemblyRequest, assembly: Assembly) -> list[Candidate]:
+    """Return the candidates that are in; the receipt leaves out what the profile has of other layers."""
+    items, found = list(assembly.items[1:-1]), []
+    for one in request.candidates:
+        text = excerpt(one.content, PHRASES[request.language])
+        if one.layer == PROFILE and (not items or (items[0].layer, items[0].excerpt) != (PROFILE, text)):
+            continue
+        if items.pop(0).included:
+            found.append(one)
+    assert not items
+    return found
 
 
 def check_lines(layer: str, lines: list[str], candidates: list[Candidate]) -> None:

@@ -12,6 +12,7 @@ from memoryhub.tenancy.namespaces import (
     namespace_owner,
     namespace_queries,
 )
+from strength.domain.memories import Kind
 
 
 @pytest.mark.parametrize(
@@ -39,14 +40,20 @@ def test_length_is_that_of_the_namespace_filled_in(namespace: str) -> None:
     assert caught.value.field == "namespace"
 
 
-def test_default_retrieval_is_as_specified() -> None:
+def test_default_retrieval_reaches_every_kind() -> None:
     queries = namespace_queries(DEFAULT_RETRIEVAL, agent_id="kana", user_id="hiroki")
-    assert queries == [
-        NamespaceQuery("/preferences/hiroki/", 5, 0.5),
-        NamespaceQuery("/facts/hiroki/", 10, 0.4),
-        NamespaceQuery("/summaries/hiroki/", 3, 0.6),
-        NamespaceQuery("/episodes/hiroki/", 3, 0.5),
-        NamespaceQuery("/reflections/hiroki/", 3, 0.5),
+    assert {query.prefix: query.top_k for query in queries} == {
+        "/preferences/hiroki/": 5, "/facts/hiroki/": 10, "/summaries/hiroki/": 3, "/episodes/hiroki/": 3,
+        "/reflections/hiroki/": 3, "/learnings/hiroki/": 3, "/decisions/hiroki/": 3, "/notes/hiroki/": 5,
+    }  # fmt: skip
+    assert {(query.relevance_score, query.order) for query in queries} == {(0.3, "relevance")}
+    assert len(queries) == len(Kind)
+
+
+def test_retrieval_by_strength_has_no_floor() -> None:
+    config = {"/x/": {"order": "strength", "relevance_score": 0}}
+    assert namespace_queries(config, agent_id="kana", user_id="") == [
+        NamespaceQuery("/x/", 10, 0.0, "strength")
     ]
 
 
@@ -59,6 +66,7 @@ def test_retrieval_fills_in_what_is_left_out() -> None:
     [
         None, [], {}, {f"/n{number}/": {} for number in range(21)}, {"/facts/x": {}}, {"/facts/x/": 3},
         {"/facts/x/": {"topk": 3}}, {"/facts/x/": {"top_k": 0}}, {"/facts/x/": {"top_k": "3"}},
+        {"/facts/x/": {"order": "age"}}, {"/facts/x/": {"order": "strength", "relevance_score": 0.2}},
         {"/facts/x/": {"relevance_score": 1.5}}, {"/facts/x/": {"relevance_score": None}},
     ],
 )  # fmt: skip
