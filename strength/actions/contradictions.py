@@ -6,14 +6,14 @@ that one slice of messages yielded, before any of it is written, and in portions
 
 import logging
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Final, Literal
 from uuid import UUID
 
-from django.db.models import Q
+from django.db.models import Q, QuerySet
 
 from conversations.models import Message
 from memoryhub.auth.domain import Forbidden, Principal
@@ -25,21 +25,27 @@ from memoryhub.llm.types import Operation
 from memoryhub.llm.usage.recording import payer
 from memoryhub.search.analysis import analyse
 from memoryhub.search.bm25 import term_ids
+from memoryhub.search.fusion import scaled_similarity
 from memoryhub.search.models import EmbeddingSpace
-from memoryhub.search.query import build_query
+from memoryhub.search.query import SearchQuery, build_query, candidates
 from memoryhub.tenancy.domain import Trust
 from memoryhub.tenancy.models import Actor
 from memoryhub.tenancy.namespaces import expand_namespace
+from memoryhub.tenancy.policies import zone_of
+from memoryhub.zones import local_day
 from strength.actions.memories import NewMemory, repeat_memory, supersede_memory, write_memory
 from strength.actions.search import nearest_memories
 from strength.actions.tombstones import BlockedByTombstone, atomic_but_for_tombstones
 from strength.domain.contradictions import (
+    DECIDED_AGAINST,
     JUDGING_SCHEMA,
     Action,
     KnownMemory,
     KnownState,
+    Relation,
     Resolution,
     relations,
+    resembles,
     resolve,
     statement_blocks,
 )
@@ -58,8 +64,11 @@ from strength.models import Memory, MemoryIndex, MemoryRevision, MemorySource, T
 from strength.models.locks import lock_numbers, lock_shared
 
 NEAREST: Final = 6
-NEAREST_REJECTED: Final = 3
-"""Known statements compared with each new one: the most relevant, and some of those that people rejected."""
+NEAREST_REJECTED: Final = 20
+"""Known statements compared with each new one: the most relevant, and those that people rejected or edited."""
+
+NEAR_MEANING: Final = 0.15
+"""The relevance of a cosine alone of what may say the same: of most models that of a middling paraphrase."""
 
 MOST_KNOWN: Final = 60
 """Known statements in one question; further questions hold the rest."""
@@ -97,13 +106,15 @@ def resolutions(
     another attempt helps, for unusable answers only while the caller `is_patient`; otherwise near duplicates are
     detected at writing, without the model.
     """
-    space, about = active_space(), dict[int, list[KnownMemory]]()
+    space, about = active_space(), dict[int, dict[KnownMemory, bool]]()
     for place, new in enumerate(extracted):
-        near = known_memories(actor, new, space, now=now) if new.kind in COMPARED else []
+        known_to = known_memories(actor, new, space, now=now) if new.kind in COMPARED else {}
         # Writing detects an exact duplicate without a model.
-        if not any(each.text.strip() == new.content and each.state is KnownState.CURRENT for each in near):
-            about[place] = near
-    found: dict[int, Resolution] = {}
+        if not any(
+            each.text.strip() == new.content and each.state is KnownState.CURRENT for each in known_to
+        ):
+            about[place] = known_to
+    related: dict[int, dict[KnownMemory, Relation]] = {}
     for places, known in _questions(extracted, about):
         blocks = statement_blocks(
             known, [extracted[place].content for place in places], language=actor.agent.language
@@ -117,35 +128,45 @@ def resolutions(
             data = None
         relations_of = relations(data, known=len(known), new=len(places))
         for number, place in enumerate(places):
-            new, related = extracted[place], relations_of.get(number, {})
-            found[place] = resolve(known, related, said_at=new.said_at, is_trusted=new.is_trusted)
-    return found
+            named = {known[each]: relation for each, relation in relations_of.get(number, {}).items()}
+            related[place] = related.get(place, {}) | named
+    return {
+        place: resolve(
+            found, said_at=extracted[place].said_at, is_trusted=extracted[place].is_trusted,
+            near=[known for known, is_near in about[place].items() if is_near],
+        )
+        for place, found in related.items()
+    }  # fmt: skip
 
 
 def _questions(
-    extracted: Sequence[ExtractedMemory], about: Mapping[int, Sequence[KnownMemory]]
+    extracted: Sequence[ExtractedMemory], about: Mapping[int, Collection[KnownMemory]]
 ) -> Iterator[tuple[list[int], list[KnownMemory]]]:
-    """Yield new statements' places with known ones to compare; untrusted words apart, for they may steer the model."""
-    for is_trusted in (True, False):
-        places, known = list[int](), dict[tuple[UUID, str], KnownMemory]()
-        for place in (each for each in about if about[each] and extracted[each].is_trusted is is_trusted):
-            more = {(each.memory_id, each.text): each for each in about[place]}
+    """Yield new statements' places with known ones to compare; untrusted words apart, for they may steer the model.
+
+    An untrusted text that a person rejected is shown beside trusted statements in a question of its own.
+    """
+    for new_is_trusted, known_is_trusted in ((True, True), (True, False), (False, None)):
+        places, known = list[int](), dict[KnownMemory, None]()
+        for place in (each for each in about if extracted[each].is_trusted is new_is_trusted):
+            more = {each: None for each in about[place] if known_is_trusted in (None, each.is_trusted)}
             if len(known | more) > MOST_KNOWN and places:
-                yield places, list(known.values())
+                yield places, list(known)
                 places, known = [], {}
-            places.append(place)
-            known |= more
+            if more:
+                places.append(place)
+                known |= more
         if places:
-            yield places, list(known.values())
+            yield places, list(known)
 
 
 def known_memories(
     actor: Actor, new: ExtractedMemory, space: EmbeddingSpace, *, now: datetime
-) -> list[KnownMemory]:
+) -> dict[KnownMemory, bool]:
     """Return the nearest known memories: rejected, corrected, and those of the agent's project, valid or ended.
 
-    Rejected memories of untrusted origin are not compared with trusted statements: a tombstone knows near duplicates.
-    Memories of another project are neither reinforced nor ended from here.
+    True for those that a person decided against and the new one resembles, in words or meaning. Memories of another
+    project are neither reinforced nor ended from here.
     """
     kinds = TOGETHER if new.kind in TOGETHER else (new.kind,)
     names = {"agent_id": actor.agent_id, "user_id": actor.user_id}
@@ -155,8 +176,6 @@ def known_memories(
         new.content, space=space, embed=lambda text: embed_query(space, text, payer=payer(actor))
     )
     rejected = rows.filter(status=Status.REJECTED)
-    if new.is_trusted:
-        rejected = rejected.filter(memory__trust=Trust.TRUSTED)
     seen = rows.filter(status__in=[Status.ACTIVE] if new.is_trusted else [Status.ACTIVE, Status.PENDING])
     if project := actor.agent.current_project:
         seen = seen.filter(~(Q(scope_level=ScopeLevel.PROJECT) & ~Q(scope_project__in=["", project])))
@@ -165,15 +184,34 @@ def known_memories(
         seen, query, limit=NEAREST
     )
     found = [memory for memory, _relevance in near]
-    said = _last_said(found, now)
-    known = []
+    said, alike = _last_said(found, now), _alike(rejected, query)
+    known = {
+        each: resembles(new.content, each.text) for each in _corrected_texts(actor, namespaces, new.content)
+    }
     for memory in found:
         said_at = max(filter(None, [memory.valid_from, said.get(memory.pk) or memory.created_at]))
         has_ended = memory.valid_to is not None and memory.valid_to <= now
         by_status = {Status.REJECTED: KnownState.REJECTED, Status.PENDING: KnownState.PENDING}
         state = by_status.get(Status(memory.status), KnownState.ENDED if has_ended else KnownState.CURRENT)
-        known.append(KnownMemory(memory.pk, memory.content, state, said_at, memory.valid_to))
-    return [*_corrected_texts(actor, namespaces, new.content), *known]
+        is_rejected = state is KnownState.REJECTED
+        each = KnownMemory(
+            memory.pk, memory.content, state, said_at, memory.valid_to, memory.updated_at if is_rejected else None,
+            is_trusted=memory.trust == Trust.TRUSTED,
+        )  # fmt: skip
+        known[each] = is_rejected and (memory.pk in alike or resembles(new.content, memory.content))
+    return known
+
+
+def _alike(rejected: QuerySet[MemoryIndex], query: SearchQuery) -> set[UUID]:
+    """Return the rejected memories that mean nearly what a query means, by its vector."""
+    bounds = query.bounds
+    near = candidates(rejected, query, similarity_threshold=0.0, word_floor=0.0, limit=NEAREST_REJECTED).best
+    return {
+        each.owner_id
+        for each in near
+        if each.similarity_raw is not None
+        and bounds.vector_weight * scaled_similarity(each.similarity_raw, bounds) >= NEAR_MEANING
+    }
 
 
 def _last_said(memories: Sequence[Memory], now: datetime) -> dict[UUID, datetime]:
@@ -208,7 +246,9 @@ def _corrected_texts(actor: Actor, namespaces: Sequence[str], text: str) -> list
         verb__in=["edit", "restore"], changed_before__has_key="content",
     )  # fmt: skip
     corrected = [
-        KnownMemory(memory_id, str(before["content"]), KnownState.CORRECTED, created_at)
+        KnownMemory(
+            memory_id, str(before["content"]), KnownState.CORRECTED, created_at, decided_at=created_at
+        )
         for memory_id, before, created_at in revisions.values_list(
             "memory_id", "changed_before", "created_at"
         )
@@ -278,6 +318,9 @@ def _write(
         repeat_memory(memory=about[0], new=new, by=by, now=now)
         return "known"
     new = replace(new, unlike=frozenset(keys))
+    if (decided := resolution.resembles) is not None:
+        day = local_day(decided.decided_at or now, zone_of(actor.agent, actor))
+        new = replace(new, resembles=(DECIDED_AGAINST[decided.state], day))
     if resolution.action is Action.WRITE_AS_PAST:
         new = replace(new, valid_from=extracted.said_at, valid_to=resolution.about[0].said_at)
     if resolution.action is Action.SUPERSEDE and extracted.is_trusted and about:

@@ -3,7 +3,8 @@
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from datetime import datetime
+from datetime import date, datetime
+from typing import Any
 from uuid import UUID
 
 from django.db import IntegrityError, transaction
@@ -23,7 +24,16 @@ from memoryhub.tenancy.models import Actor
 from memoryhub.tenancy.namespaces import expand_namespace
 from memoryhub.tenancy.policies import effective_policy, zone_of
 from strength.actions.duplicates import near_duplicates
-from strength.actions.revisions import MARK, STRENGTH, keep_revision, last_verb, snapshot, store_change
+from strength.actions.revisions import (
+    MARK,
+    RESEMBLES,
+    STRENGTH,
+    awaits_person,
+    keep_revision,
+    last_verb,
+    snapshot,
+    store_change,
+)
 from strength.actions.search import index_memory
 from strength.actions.tombstones import (
     BlockedByTombstone,
@@ -36,6 +46,7 @@ from strength.actions.tombstones import (
 from strength.actions.usage import reinforce, set_strengths
 from strength.domain.memories import (
     AUTOMATIC,
+    RETURN_VERB,
     SLEEP_VERB,
     Kind,
     MemoryRefused,
@@ -48,7 +59,7 @@ from strength.domain.memories import (
     content_digest,
     default_namespace,
 )
-from strength.domain.policy import StrengthPolicy
+from strength.domain.policy import REVIEW, StrengthPolicy
 from strength.domain.strength import NEVER, initial_strength
 from strength.models import Memory, MemoryNumbers, MemorySource, PerspectiveStrength
 from strength.models.locks import lock_shared
@@ -79,6 +90,8 @@ class NewMemory:
     valid_from: datetime | None = None
     valid_to: datetime | None = None
     needs_approval: bool = False
+    resembles: tuple[TombstoneReason, date] | None = None
+    """A decision against a text that this one may repeat, and its day: it waits for approval."""
     unlike: frozenset[UUID] = frozenset()
     """Memories that it contradicts: however near their words are, they are no duplicates of it."""
 
@@ -103,11 +116,16 @@ def write_memory(*, actor: Actor, new: NewMemory, by: Principal, now: datetime) 
             replacement, reason = _match_tombstones(draft, new, by, now)
             if replacement is not None:
                 return replacement, False
-        known = known or _near_duplicate(draft, new, entry, spaces) or _reactivated(draft, by, now)
+        # Active drafts meet no pending ones: those are approved by exact text.
+        among = [Status.ACTIVE] if draft.status == Status.ACTIVE else [Status.ACTIVE, Status.PENDING]
+        known = known or _near_duplicate(draft, new, entry, spaces, among)
+        known = known or _returning(draft, new, entry, spaces, by, now)
         known = known or _insert_or_find(draft)
         if known is not None:
             return _repeat(known, draft, messages, by=by, now=now), False
-        beside = _add_numbers(draft, new)
+        beside: dict[str, Any] = _add_numbers(draft, new)
+        if new.resembles is not None:
+            beside[RESEMBLES] = [new.resembles[0], new.resembles[1].isoformat()]
         _add_sources(draft, messages, now)
         index_memory(draft, entry, spaces)
         keep_revision(memory=draft, verb="create", before={}, by=by, reason=reason, now=now, beside=beside)
@@ -153,35 +171,52 @@ def _match_tombstones(
 
 
 def _near_duplicate(
-    draft: Memory, new: NewMemory, entry: IndexEntry, spaces: Sequence[EmbeddingSpace]
+    draft: Memory,
+    new: NewMemory,
+    entry: IndexEntry,
+    spaces: Sequence[EmbeddingSpace],
+    among: Sequence[Status],
 ) -> Memory | None:
-    """Return the nearest duplicate, locked; active drafts meet no pending ones: those are approved by exact text."""
+    """Return the nearest duplicate of an extracted text, locked."""
     if new.source is not Source.EXTRACTION:
         return None
     alike = near_duplicates(
         actor_id=draft.actor_id, namespace=draft.namespace, text=draft.content, space=spaces[0],
-        vector=entry.vectors.get(spaces[0].id), now=draft.created_at,
-        among=[Status.ACTIVE] if draft.status == Status.ACTIVE else [Status.ACTIVE, Status.PENDING],
-        besides=new.unlike,
+        vector=entry.vectors.get(spaces[0].id), now=draft.created_at, among=among, besides=new.unlike,
     )  # fmt: skip
-    keys = [memory.pk for memory, _likeness in alike[:1]]
+    keys = [memory.pk for memory, _likeness in alike if memory.superseded_by_id is None][:1]
     return next(iter(Memory.objects.of([draft.actor_id]).locked(keys).values()), None)
 
 
-def _reactivated(draft: Memory, by: Principal, now: datetime) -> Memory | None:
-    """Reactivate the memory with this text that a sleep has archived; one that a person archived stays archived."""
+def _returning(
+    draft: Memory,
+    new: NewMemory,
+    entry: IndexEntry,
+    spaces: Sequence[EmbeddingSpace],
+    by: Principal,
+    now: datetime,
+) -> Memory | None:
+    """Return the archived memory that says the same, active again or waiting for a curator.
+
+    What a sleep archived comes back with the policy's strength, and what a curator writes again; else the policy says
+    what becomes of what a person archived. A draft whose memory waits is pending as well.
+    """
     if draft.status != Status.ACTIVE:
         return None
     archived = _of_text(draft).filter(status=Status.ARCHIVED).order_by("-updated_at").first()
+    archived = archived or _near_duplicate(draft, new, entry, spaces, [Status.ARCHIVED])
     if archived is None:
         return None
-    if last_verb(archived) != SLEEP_VERB:
-        return None
-    before = snapshot(archived)
-    archived.status = Status.ACTIVE
-    store_change(archived, verb="return", before=before, by=by, reason="It was said again.", now=now)
-    strength = effective_policy(StrengthPolicy, archived.agent, archived.actor).reactivation_strength
-    set_strengths(memories=[archived], strengths={archived.pk: strength}, by=by, now=now)
+    policy = effective_policy(StrengthPolicy, archived.agent, archived.actor)
+    by_sleep, before = last_verb(archived) == SLEEP_VERB, snapshot(archived)
+    if not by_sleep and policy.archived_repeats == REVIEW and by.kind is not PrincipalKind.CURATOR:
+        draft.status = Status.PENDING
+    archived.status = draft.status
+    store_change(archived, verb=RETURN_VERB, before=before, by=by, reason="It was said again.", now=now)
+    if by_sleep:
+        set_strengths(
+            memories=[archived], strengths={archived.pk: policy.reactivation_strength}, by=by, now=now
+        )
     return archived
 
 
@@ -214,7 +249,7 @@ def _judged_draft(actor: Actor, new: NewMemory, by: Principal, now: datetime) ->
     trusts |= {Trust(message.trust) for message in messages}
     draft.trust = Trust.UNTRUSTED if Trust.UNTRUSTED in trusts else Trust.TRUSTED
     is_unsure = new.confidence is not None and new.confidence < policy.confidence_floor
-    if draft.trust == Trust.UNTRUSTED or new.needs_approval or is_unsure:
+    if draft.trust == Trust.UNTRUSTED or new.needs_approval or new.resembles or is_unsure:
         draft.status, draft.pinned = Status.PENDING, False
     return draft, messages
 
@@ -271,6 +306,8 @@ def _repeat(
     if draft.status != Status.ACTIVE:
         return memory
     if memory.status == Status.PENDING:
+        if by.kind is not PrincipalKind.CURATOR and awaits_person(memory):
+            return memory
         before = snapshot(memory)
         memory.status, memory.trust = Status.ACTIVE, Trust.TRUSTED
         reason = "A trusted source said the same."

@@ -19,7 +19,14 @@ from memoryhub.ids import new_id
 from strength.actions.search import index_memory, sync_facets
 from strength.actions.tombstones import restore_tombstone, tombstone_values
 from strength.actions.usage import set_strengths
-from strength.domain.memories import CURATED, DuplicateMemory, WrongState, changed, content_digest
+from strength.domain.memories import (
+    CURATED,
+    RETURN_VERB,
+    DuplicateMemory,
+    WrongState,
+    changed,
+    content_digest,
+)
 from strength.domain.sleep import RunState
 from strength.domain.strength import Point, PointKind, curve
 from strength.models import Memory, MemoryNumbers, MemoryRevision, SleepRun, StrengthPoint
@@ -37,6 +44,7 @@ SUPERSEDES: Final = "supersedes"
 STRENGTH: Final = "strength"
 MARK: Final = "mark"
 TOMBSTONES: Final = "decisions"
+RESEMBLES: Final = "resembles"
 
 
 class ChangedSince(WrongState):
@@ -120,6 +128,13 @@ def keep_revision(
 def last_verb(memory: Memory) -> str | None:
     revisions = MemoryRevision.objects.filter(actor_id=memory.actor_id, memory=memory).order_by("-number")
     return revisions.values_list("verb", flat=True).first()
+
+
+def awaits_person(memory: Memory) -> bool:
+    """Say whether a pending memory waits because of a person's decision, which repetition does not outweigh."""
+    revisions = MemoryRevision.objects.filter(actor_id=memory.actor_id, memory=memory).order_by("-number")
+    verb, beside = revisions.values_list("verb", "beside").first() or ("", {})
+    return verb == RETURN_VERB or RESEMBLES in beside
 
 
 def state_beside(memory: Memory, texts: Iterable[str]) -> dict[str, Any]:

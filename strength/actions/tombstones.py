@@ -161,15 +161,16 @@ def find_tombstone(*, actor_id: UUID, text: str) -> Tombstone | None:
 
 
 def find_deletion(*, actor_id: UUID, kind: str, message_ids: Sequence[UUID]) -> Tombstone | None:
-    """Return the tombstone of a deleted memory that was drawn from the same messages, whatever its words were.
+    """Return the tombstone of a deleted or rejected memory drawn from the same messages, whatever its words were.
 
     One's messages are all among the other's. A message with other contents as well keeps those, in memories that nobody
-    deleted.
+    decided against.
     """
     if not message_ids:
         return None
     ids = list(message_ids)
-    deleted = Tombstone.objects.filter(actor_id=actor_id, decision=TombstoneReason.DELETED, kind=kind)
+    gone = (TombstoneReason.DELETED, TombstoneReason.REJECTED)
+    deleted = Tombstone.objects.filter(actor_id=actor_id, decision__in=gone, kind=kind)
     return (
         deleted.exclude(message_ids=[])
         .filter(Q(message_ids__contains=ids) | Q(message_ids__contained_by=ids))

@@ -58,9 +58,9 @@ LABELS: Final = {
     "archive": _("Archive"),
     "reactivate": _("Reactivate"),
     "approve": _("Approve"),
-    "reject": _("Reject"),
+    "reject": _("Reject (never again)"),
     "merge": _("Merge"),
-    DELETE: _("Delete"),
+    DELETE: _("Delete for good"),
     "export": _("Export"),
 }
 DESCRIPTIONS: Final = {
@@ -69,9 +69,9 @@ DESCRIPTIONS: Final = {
     "archive": _("Archive the selected memories"),
     "reactivate": _("Reactivate the selected memories"),
     "approve": _("Approve the selected memories"),
-    "reject": _("Reject the selected memories"),
+    "reject": _("Reject the selected memories (never again)"),
     "merge": _("Merge the two selected memories"),
-    DELETE: _("Delete the selected memories"),
+    DELETE: _("Delete the selected memories for good"),
     "export": _("Export the selected memories"),
 }
 FORMATS: Final = {"csv": "text/csv; charset=utf-8", "jsonl": JSON_LINES}

@@ -94,6 +94,7 @@ LONG_FIELDS: Final = ("content", "learnings")
 LONGEST_IN_FORM: Final = 60_000
 """Bytes of a text on the page, where a `"` has six: a text area that holds more makes the page heavy."""
 ROW_VERBS: Final = {
+    Status.ACTIVE: ("pin", "reject"),
     Status.PENDING: ("approve", "reject"),
     Status.ARCHIVED: ("reactivate",),
     Status.REJECTED: (),
@@ -249,10 +250,12 @@ class MemoryAdmin(CuratedAdmin):
 
     @admin.display(description=_("actions"), ordering="pinned")
     def row_buttons(self, memory: Any) -> str:
-        """Return a pin, and what decides about a pending memory; for who may only look, whether it is pinned."""
+        """Return a pin, and what decides about a memory; for who may only look, whether it is pinned."""
         if not memory.may_change:
             return gettext("pinned") if memory.pinned else ""
-        verbs = ROW_VERBS.get(memory.status, ("unpin" if memory.pinned else "pin",))
+        verbs = [
+            "unpin" if verb == "pin" and memory.pinned else verb for verb in ROW_VERBS[Status(memory.status)]
+        ]
         buttons = format_html_join("", "{}", ((_row_button(memory, verb),) for verb in verbs))
         return format_html(
             '<span id="row-{}" class="flex flex-wrap gap-2 memory-row">{}</span>', memory.pk, buttons

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from datetime import date
 from functools import partial
 from typing import Any, Final
 from urllib.parse import urlencode
@@ -11,6 +12,7 @@ from django.contrib import admin, messages
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import reverse
 from django.utils import timezone
+from django.utils.formats import date_format
 from django.utils.text import format_lazy
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
@@ -35,11 +37,19 @@ from strength.actions.review import (
     pending_memories,
     still_pending,
 )
-from strength.actions.revisions import undo_revision
+from strength.actions.revisions import RESEMBLES, undo_revision
 from strength.actions.tombstones import find_tombstone
+from strength.admin.labels import DECISIONS
 from strength.admin.memory_detail import memory_links, source_messages
 from strength.admin.merges import LONGEST_SHOWN, merge_of, other_merges, pair_of
-from strength.domain.memories import LONGEST_CONTENT, MemoryRefused, Status, WrongState
+from strength.domain.memories import (
+    LONGEST_CONTENT,
+    RETURN_VERB,
+    MemoryRefused,
+    Status,
+    TombstoneReason,
+    WrongState,
+)
 from strength.domain.review import Item, Order, PendingReason, Round, Sort, item_of, pending_reasons, round_of
 from strength.models import Memory, MemoryRevision, MemorySource, Merge
 
@@ -72,6 +82,8 @@ WHYS: Final[Mapping[PendingReason, Any]] = {
     PendingReason.UNTRUSTED_SOURCE: _("It comes from a channel or a message that is not trusted."),
     PendingReason.UNTRUSTED_WRITER: _("It was written through a key, or in a channel, that is not trusted."),
     PendingReason.DECIDED_AGAINST: _("A person has deleted, rejected or edited a memory with this content."),
+    PendingReason.RESEMBLES: _("It looks like what a person {decided} on {day}."),
+    PendingReason.RETURNED: _("A person archived it, and it was said again."),
     PendingReason.CONTRADICTS: _("It contradicts an active memory."),
     PendingReason.UNSURE: _("The extraction from the conversation was not confident enough."),
     PendingReason.ASKED: _("It was stored as pending on request."),
@@ -395,6 +407,10 @@ def _reasons(memory: Memory, sources: list[MemorySource], policy: TrustPolicy) -
     has_untrusted_source = policy.doubts(memory.channel) or any(
         each.trust == Trust.UNTRUSTED or policy.doubts(each.channel) for each in sources
     )
+    latest = (
+        MemoryRevision.objects.filter(actor_id=memory.actor_id, memory=memory).order_by("-number").first()
+    )
+    resembled = latest.beside.get(RESEMBLES) if latest is not None else None
     reasons = pending_reasons(
         is_trusted=memory.trust == Trust.TRUSTED,
         has_untrusted_source=has_untrusted_source,
@@ -402,8 +418,17 @@ def _reasons(memory: Memory, sources: list[MemorySource], policy: TrustPolicy) -
         confidence_floor=policy.confidence_floor,
         contradicts=bool(memory.supersedes),
         was_decided_against=find_tombstone(actor_id=memory.actor_id, text=memory.content) is not None,
+        resembles=resembled is not None,
+        has_returned=latest is not None and latest.verb == RETURN_VERB,
     )
-    return [WHYS[reason] for reason in reasons]
+    return [_why(reason, resembled) for reason in reasons]
+
+
+def _why(reason: PendingReason, resembled: tuple[str, str] | None) -> Any:
+    if reason is not PendingReason.RESEMBLES or resembled is None:
+        return WHYS[reason]
+    decided, day = DECISIONS[TombstoneReason(resembled[0])], date.fromisoformat(resembled[1])
+    return format_lazy(WHYS[reason], decided=decided, day=date_format(day))
 
 
 PAGES = [Page("review/", "review", review_view, NEEDS)]

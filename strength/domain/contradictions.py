@@ -1,11 +1,12 @@
-"""Relations of extracted statements to known ones, and what follows from them (SPEC M8, M9).
+"""Relations of extracted statements to known ones, and what follows from them (SPEC M8-M10).
 
 Pure. A model is shown new and known statements and names the pairs that say the same or contradict each other; what
 follows is decided here. The model is never asked what to do.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+import re
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from enum import StrEnum
 from typing import Any, Final
@@ -13,7 +14,9 @@ from uuid import UUID
 
 from conversations.domain.content import one_line
 from memoryhub.llm.types import array_schema, object_schema
+from memoryhub.search.analysis import COMPOUND, analyse, is_unspaced
 from strength.domain.extraction import listed
+from strength.domain.memories import TombstoneReason
 
 LONGEST_SHOWN: Final = 1_000
 MOST_ENDED: Final = 3
@@ -21,9 +24,10 @@ MOST_ENDED: Final = 3
 
 
 class Relation(StrEnum):
-    """Relation of two statements; pairs that the model does not name are unrelated."""
+    """Relation of two statements; pairs that the model does not name are unrelated, or it did not look."""
 
     SAME = "same"
+    DIFFERENT = "different"
     CONTRADICTS = "contradicts"
 
 
@@ -37,18 +41,26 @@ class KnownState(StrEnum):
     CORRECTED = "corrected"
 
 
-DECIDED_AGAINST: Final = frozenset({KnownState.REJECTED, KnownState.CORRECTED})
+DECIDED_AGAINST: Final = {
+    KnownState.REJECTED: TombstoneReason.REJECTED,
+    KnownState.CORRECTED: TombstoneReason.EDITED,
+}
 
 
 @dataclass(frozen=True)
 class KnownMemory:
-    """A statement that is or was remembered; last said at `said_at`, valid until `ended_at`."""
+    """A statement that is or was remembered; last said at `said_at`, valid until `ended_at`.
+
+    A person decided against it at `decided_at`, where one did. `is_trusted`: of a trusted source, or read by a person.
+    """
 
     memory_id: UUID
     text: str = field(repr=False)
     state: KnownState
     said_at: datetime
     ended_at: datetime | None = None
+    decided_at: datetime | None = None
+    is_trusted: bool = True
 
 
 class Action(StrEnum):
@@ -61,12 +73,15 @@ class Action(StrEnum):
 
 @dataclass(frozen=True)
 class Resolution:
+    """What becomes of a new statement; `resembles` is what a person decided against: a curator is to look at it."""
+
     action: Action
     about: tuple[KnownMemory, ...] = ()
+    resembles: KnownMemory | None = None
 
 
-Related = Mapping[int, Relation]
-"""Relations of one new statement, by the place of the known one."""
+Related = Mapping[KnownMemory, Relation]
+"""Relations of one new statement."""
 
 JUDGING_SCHEMA: Final = object_schema(
     {
@@ -101,7 +116,7 @@ def statement_blocks(known: Sequence[KnownMemory], new: Sequence[str], *, langua
 
 
 def relations(data: Any, *, known: int, new: int) -> dict[int, dict[int, Relation]]:
-    """Return relations by new and known place, from 0; a pair named as both contradicts itself in a detail."""
+    """Return relations by new and known place, from 0; of several for one pair the last of `Relation` counts."""
     found: dict[int, dict[int, Relation]] = {}
     for pair in listed(data, "pairs"):
         if not isinstance(pair, Mapping) or pair.get("verdict") not in list(Relation):
@@ -110,24 +125,33 @@ def relations(data: Any, *, known: int, new: int) -> dict[int, dict[int, Relatio
         if new_place is None or place is None:
             continue
         of_new, relation = found.setdefault(new_place, {}), Relation(pair["verdict"])
-        of_new[place] = Relation.CONTRADICTS if place in of_new and of_new[place] != relation else relation
+        of_new[place] = max(of_new.get(place, relation), relation, key=list(Relation).index)
     return found
 
 
 def resolve(
-    known: Sequence[KnownMemory], related: Related, *, said_at: datetime, is_trusted: bool
+    related: Related, *, said_at: datetime, is_trusted: bool, near: Collection[KnownMemory] = ()
 ) -> Resolution:
     """Decide what becomes of a new statement by its relations to the known ones.
 
     A person's decision outweighs all. A repeated statement reinforces the known one, unless that has ended before. A
     contradiction ends what was said before it; a statement about an earlier time is written as past.
+
+    What is `near` to a text that a person decided against, and the model says nothing of, waits for a curator; so does
+    what only an untrusted text is the same as, for that may have been written to keep out what is true.
     """
-    same = [known[place] for place, relation in related.items() if relation is Relation.SAME]
-    if rejected := [each for each in same if each.state in DECIDED_AGAINST]:
-        return Resolution(Action.BLOCK, tuple(rejected[:1]))
-    if again := [each for each in same if _is_same_still(each, said_at, is_trusted)]:
+    same = [known for known, relation in related.items() if relation is Relation.SAME]
+    against = [known for known in same if known.state in DECIDED_AGAINST]
+    if certain := [known for known in against if known.is_trusted or not is_trusted]:
+        return Resolution(Action.BLOCK, tuple(certain[:1]))
+    if again := [known for known in same if _is_same_still(known, said_at, is_trusted)]:
         return Resolution(Action.REINFORCE, tuple(again[:1]))
-    contrary = [known[place] for place, relation in related.items() if relation is Relation.CONTRADICTS]
+    doubts = [*against, *(known for known in near if known not in related)]
+    return replace(_written(related, said_at), resembles=doubts[0] if doubts else None)
+
+
+def _written(related: Related, said_at: datetime) -> Resolution:
+    contrary = [known for known, relation in related.items() if relation is Relation.CONTRADICTS]
     current = [each for each in contrary if each.state is KnownState.CURRENT]
     if later := [each for each in current if each.said_at > said_at]:
         return Resolution(Action.WRITE_AS_PAST, (min(later, key=lambda each: each.said_at),))
@@ -146,3 +170,34 @@ def _is_same_still(known: KnownMemory, said_at: datetime, is_trusted: bool) -> b
 def _place(number: Any, size: int) -> int | None:
     is_place = isinstance(number, int) and not isinstance(number, bool) and 1 <= number <= size
     return number - 1 if is_place else None
+
+
+LEAST_SHARED: Final = 0.3
+"""Of the subject of a text that a person decided against: one word of three may be the same in other words."""
+
+LONGEST_STEM: Final = 4
+"""Letters by which words are compared: "spicy" and "spiced", "violin" and "violinist"."""
+
+_OF_NO_SUBJECT: Final = "user like love enjoy prefer favorit favourit fond fan hate dislik 好 嫌 愛 気 入"
+_NO_SUBJECT: Final = frozenset(_OF_NO_SUBJECT.split())
+"""Whose statement it is, and how much somebody likes it, is what rewordings change."""
+
+_KATAKANA: Final = re.compile(f"{COMPOUND}(?!ユーザ)[\u30a1-\u30fa\u30fc]+")
+
+
+def resembles(text: str, decided: str) -> bool:
+    """Say whether a text shares so much of the subject of one decided against that it may say the same.
+
+    The subject is words, and of Japanese single characters: 「激辛」 shares one with 「辛い」.
+    """
+    subject = _subject(decided)
+    return bool(subject) and len(subject & _subject(text)) >= LEAST_SHARED * len(subject)
+
+
+def _subject(text: str) -> set[str]:
+    return {
+        term[:LONGEST_STEM] if term.isascii() else term
+        for term in analyse(text)
+        if (_KATAKANA.fullmatch(term) if term[0] == COMPOUND else len(term) == 1 or not is_unspaced(term))
+        and term not in _NO_SUBJECT
+    }

@@ -101,6 +101,9 @@ class DuplicateMemory(DomainError):
 SLEEP_VERB = "sleep"
 """The verb of revisions that a sleep left, not a person."""
 
+RETURN_VERB = "return"
+"""The verb of revisions of archived memories that were said again."""
+
 
 class TombstoneReason(StrEnum):
     DELETED = "deleted"

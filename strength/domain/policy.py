@@ -10,6 +10,7 @@ from memoryhub.errors import Message
 from memoryhub.tenancy.domain import Check, Policy, number, one_of, switch, whole
 
 LEVELS: Final = 6
+REVIEW: Final = "review"
 WEIGHT_NAMES: Final = ("similarity", "strength", "recency")
 
 
@@ -97,6 +98,7 @@ class StrengthPolicy(Policy):
     decay_clock: str = "elapsed"
     sleeps_nightly: bool = True
     near_duplicates: str = "propose"
+    archived_repeats: str = REVIEW
     use_detection: str = "keywords"
     impact_user_positive: float = 2.0
     impact_task_success: float = 1.5
@@ -119,6 +121,7 @@ class StrengthPolicy(Policy):
         "decay_clock": one_of("elapsed", "task"),
         "sleeps_nightly": switch(),
         "near_duplicates": one_of("propose", "merge", "off"),
+        "archived_repeats": one_of(REVIEW, "reactivate"),
         "use_detection": one_of("keywords", "embedding", "llm"),
         "impact_user_positive": number(0, 1000),
         "impact_task_success": number(0, 1000),

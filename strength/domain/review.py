@@ -31,6 +31,8 @@ class PendingReason(StrEnum):
     UNSURE = "unsure"
     CONTRADICTS = "contradicts"
     DECIDED_AGAINST = "decided_against"
+    RESEMBLES = "resembles"
+    RETURNED = "returned"
     ASKED = "asked"
 
 
@@ -42,12 +44,16 @@ def pending_reasons(
     confidence_floor: float,
     contradicts: bool,
     was_decided_against: bool,
+    resembles: bool = False,
+    has_returned: bool = False,
 ) -> list[PendingReason]:
     """Return all reasons, the gravest first; without any, its writer requested approval."""
     reasons = {
         PendingReason.UNTRUSTED_SOURCE: not is_trusted and has_untrusted_source,
         PendingReason.UNTRUSTED_WRITER: not is_trusted and not has_untrusted_source,
         PendingReason.DECIDED_AGAINST: was_decided_against,
+        PendingReason.RESEMBLES: resembles,
+        PendingReason.RETURNED: has_returned,
         PendingReason.CONTRADICTS: contradicts,
         PendingReason.UNSURE: confidence is not None and confidence < confidence_floor,
     }

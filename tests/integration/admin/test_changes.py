@@ -337,6 +337,8 @@ def pending(hub: Hub, text: str) -> Memory:
         (["archive"], "reactivate", "status", "active"),
         (["pending"], "approve", "status", "active"),
         (["pending"], "reject", "status", "rejected"),
+        ([], "reject", "status", "rejected"),
+        (["archive"], "reject", "status", "rejected"),
     ],
 )
 @pytest.mark.parametrize("way", ["button", "list"])
@@ -410,10 +412,10 @@ def test_page_offers_the_buttons_that_fit_the_state(boss: Client, hub: Hub) -> N
         return [verb for verb, _ in boss.get(page_of(memory)).context["verbs"]]
 
     waiting = pending(hub, "waits")
-    assert offered(hub.memory) == ["pin", "archive"]
+    assert offered(hub.memory) == ["pin", "archive", "reject"]
     assert offered(waiting) == ["approve", "reject"]
     boss.post(page_of(hub.memory, "curate"), {"verb": "pin"})
-    assert offered(hub.memory) == ["unpin", "archive"]
+    assert offered(hub.memory) == ["unpin", "archive", "reject"]
 
 
 def test_too_many_at_once_are_told_and_nothing_is_done(

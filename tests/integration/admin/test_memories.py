@@ -203,7 +203,7 @@ def test_who_may_only_look_has_no_buttons(staff: Callable[..., Client], hub: Hub
 @pytest.mark.parametrize(
     ("before", "verb"),
     [("", "pin"), ("pin", "unpin"), ("pin", "archive"), ("archive", "reactivate"), ("pending", "approve"),
-     ("pending", "reject")],
+     ("pending", "reject"), ("", "reject")],
 )  # fmt: skip
 def test_each_button_offers_the_way_back(boss: Client, hub: Hub, before: str, verb: str) -> None:
     memory = pending(hub, "waits") if before == "pending" else hub.memory
@@ -389,7 +389,7 @@ def test_many_are_deleted_with_a_reason_and_no_way_back(boss: Client, hub: Hub) 
     page = ask(boss, "delete_selected", hub.memory, other)
     assert "cannot be restored" in page.content.decode()
     done = say_yes(boss, page, reason="asked for")
-    assert "Delete: 2 memories." in told(done) and not Memory.objects.exists()
+    assert "Delete for good: 2 memories." in told(done) and not Memory.objects.exists()
     assert not [message for message in done.context["messages"] if UNDO in (message.extra_tags or "")]
     assert AuditEntry.objects.filter(verb="delete", object_kind="memory", reason="asked for").count() == 2
 

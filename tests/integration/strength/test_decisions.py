@@ -332,13 +332,6 @@ def test_what_had_faded_away_comes_back_when_it_is_said_again(write: Write, slee
     assert MemoryRevision.objects.filter(memory=memory).first().verb == "return"  # type: ignore[union-attr]
 
 
-def test_what_a_person_archived_is_left_there(write: Write) -> None:
-    memory = write("tea")
-    apply_transition(memory=memory, verb="archive", by=PERSON, reason="", now=NOW)
-    assert write("tea").pk != memory.pk
-    assert Memory.objects.get(pk=memory.pk).status == "archived"
-
-
 def test_a_client_cannot_edit_in_what_was_decided_against(client: APIClient) -> None:
     names = {"agent_id": "kana", "user_id": "hiroki"}
     gone, other = (

@@ -127,12 +127,11 @@ def test_equal_text_elsewhere_is_another_memory(client: APIClient) -> None:
     assert len(ids) == 3
 
 
-def test_equal_text_of_an_archived_memory_is_new(client: APIClient) -> None:
+def test_equal_text_of_an_archived_memory_waits_in_its_row(client: APIClient) -> None:
     first = wrote(client)
     verb(client, first, "archive")
-    assert wrote(client)["id"] != first["id"]
-    conflict = verb(client, first, "reactivate")
-    assert (conflict.status_code, conflict.json()["code"]) == (409, "duplicate_memory")
+    again = client.post(f"{API}/memories", {**NAMES, "content": first["content"]})
+    assert (again.status_code, again.json()["id"], again.json()["status"]) == (200, first["id"], "pending")
 
 
 def test_consolidation_level_rises_with_use(client: APIClient) -> None:

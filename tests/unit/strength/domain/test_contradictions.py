@@ -1,5 +1,6 @@
 """What follows from how a new statement relates to what is known."""
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import UUID
@@ -13,13 +14,14 @@ from strength.domain.contradictions import (
     KnownState,
     Relation,
     relations,
+    resembles,
     resolve,
     statement_blocks,
 )
 
 AT = datetime(2026, 3, 1, tzinfo=UTC)
 DAY = timedelta(days=1)
-SAME, CONTRADICTS = Relation.SAME, Relation.CONTRADICTS
+SAME, DIFFERENT, CONTRADICTS = Relation
 
 
 def known(
@@ -47,27 +49,65 @@ def known(
         ([known(KnownState.ENDED)], {0: SAME}, Action.WRITE),
         ([known(KnownState.ENDED, ended=-1), known()], {0: SAME, 1: CONTRADICTS}, Action.SUPERSEDE),
         ([known(), known(KnownState.REJECTED)], {0: SAME, 1: SAME}, Action.BLOCK),
-        ([known(), known()], {0: CONTRADICTS, 1: SAME}, Action.REINFORCE),
+        ([known(), known(days=-2)], {0: CONTRADICTS, 1: SAME}, Action.REINFORCE),
+        ([known()], {0: DIFFERENT}, Action.WRITE),
     ],
 )
 def test_courses(about: list[KnownMemory], related: Any, course: Action) -> None:
-    assert resolve(about, related, said_at=AT, is_trusted=True).action is course
+    named = {about[place]: relation for place, relation in related.items()}
+    assert resolve(named, said_at=AT, is_trusted=True).action is course
 
 
 def test_what_waits_is_said_again_by_what_waits() -> None:
-    assert (
-        resolve([known(KnownState.PENDING)], {0: SAME}, said_at=AT, is_trusted=False).action
-        is Action.REINFORCE
-    )
+    assert resolve({known(KnownState.PENDING): SAME}, said_at=AT, is_trusted=False).action is Action.REINFORCE
 
 
 def test_few_are_ended_and_the_past_ends_where_the_next_begins() -> None:
     many = [known(days=-day) for day in range(1, 9)]
-    ended = resolve(many, dict.fromkeys(range(8), CONTRADICTS), said_at=AT, is_trusted=True)
+    ended = resolve(dict.fromkeys(many, CONTRADICTS), said_at=AT, is_trusted=True)
     assert len(ended.about) == MOST_ENDED
     later = [known(days=9), known(days=3)]
-    past = resolve(later, dict.fromkeys(range(2), CONTRADICTS), said_at=AT, is_trusted=True)
+    past = resolve(dict.fromkeys(later, CONTRADICTS), said_at=AT, is_trusted=True)
     assert past.about == (later[1],)
+
+
+REJECTED = known(KnownState.REJECTED)
+UNTRUSTED = replace(REJECTED, is_trusted=False)
+
+
+@pytest.mark.parametrize(
+    ("related", "near", "is_trusted", "action", "resembles"),
+    [
+        ({}, [REJECTED], True, Action.WRITE, REJECTED),
+        ({REJECTED: DIFFERENT}, [REJECTED], True, Action.WRITE, None),
+        ({REJECTED: CONTRADICTS}, [REJECTED], True, Action.WRITE, None),
+        ({known(): SAME}, [REJECTED], True, Action.REINFORCE, None),
+        ({known(): CONTRADICTS}, [REJECTED], True, Action.SUPERSEDE, REJECTED),
+        ({UNTRUSTED: SAME}, [], True, Action.WRITE, UNTRUSTED),
+        ({UNTRUSTED: SAME}, [], False, Action.BLOCK, None),
+    ],
+)
+def test_what_may_say_what_a_person_decided_against_is_looked_at(
+    related: Any, near: list[KnownMemory], is_trusted: bool, action: Action, resembles: KnownMemory | None
+) -> None:
+    found = resolve(related, said_at=AT, is_trusted=is_trusted, near=near)
+    assert (found.action, found.resembles) == (action, resembles)
+
+
+@pytest.mark.parametrize(
+    ("text", "decided", "is_alike"),
+    [
+        ("The user is fond of spicy cuisine.", "The user likes spicy food.", True),
+        ("The user likes jazz.", "The user likes spicy food.", False),
+        ("The user eats spiced dishes.", "The user likes spicy food.", True),
+        ("ユーザーは激辛料理に目がない。", "ユーザーは辛い料理が好き。", True),
+        ("ユーザーはサッカーのファンだ。", "ユーザーはサッカーが好き。", True),
+        ("ユーザーはテニスが好き。", "ユーザーはサッカーが好き。", False),
+        ("The user likes it.", "The user likes it.", False),
+    ],
+)
+def test_resemblance_is_a_third_of_the_subject(text: str, decided: str, is_alike: bool) -> None:
+    assert resembles(text, decided) is is_alike
 
 
 def pair(new: Any, other: Any, verdict: Any = "same") -> dict[str, Any]:
@@ -87,6 +127,7 @@ def pair(new: Any, other: Any, verdict: Any = "same") -> dict[str, Any]:
         ),
         ({"pairs": [pair(1, 1), pair(1, 1, "contradicts")]}, {0: {0: CONTRADICTS}}),
         ({"pairs": [pair(1, 1, "contradicts"), pair(1, 1)]}, {0: {0: CONTRADICTS}}),
+        ({"pairs": [pair(1, 1, "different"), pair(1, 1)]}, {0: {0: DIFFERENT}}),
         ({"pairs": [pair(2, 1), pair(2, 2, "contradicts")]}, {1: {0: SAME, 1: CONTRADICTS}}),
     ],
 )

@@ -30,6 +30,8 @@ def item(number: int, sort: Sort = Sort.MEMORY) -> Item:
         ((True, True, 0.4, 0.5, False, False), [PendingReason.UNSURE]),
         ((True, False, 0.5, 0.5, False, False), [PendingReason.ASKED]),
         ((True, False, None, 0.5, True, False), [PendingReason.CONTRADICTS]),
+        ((True, False, None, 0.5, False, False, True), [PendingReason.RESEMBLES]),
+        ((True, False, None, 0.5, False, False, False, True), [PendingReason.RETURNED]),
         (
             (False, True, 0.1, 0.5, True, True),
             [
@@ -43,9 +45,10 @@ def item(number: int, sort: Sort = Sort.MEMORY) -> Item:
 )
 def test_every_reason_is_told(memory: tuple[Any, ...], whys: list[PendingReason]) -> None:
     names = (
-        "is_trusted", "has_untrusted_source", "confidence", "confidence_floor", "contradicts", "was_decided_against"
+        "is_trusted", "has_untrusted_source", "confidence", "confidence_floor", "contradicts", "was_decided_against",
+        "resembles", "has_returned",
     )  # fmt: skip
-    assert pending_reasons(**dict(zip(names, memory, strict=True))) == whys
+    assert pending_reasons(**dict(zip(names, memory, strict=False))) == whys
 
 
 @pytest.mark.parametrize("text", ["", "memory", "memory:", "memory:x", f"x:{UUID(int=1)}", "merge:1:2"])
