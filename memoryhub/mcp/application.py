@@ -50,6 +50,9 @@ class McpApplication:
         try:
             headers = dict(scope["headers"])
             _check_hosts(headers)
+            if settings.SECURE_SSL_REDIRECT and scope["scheme"] != "https":
+                # No redirect, as pages get: clients would go on sending the key in the clear.
+                raise Refused(403, "https_required", "This server answers MCP over https only.")
             if scope["method"] != "POST":
                 raise Refused(405, "method_not_allowed", "MCP requests are POSTs; there are no streams.")
             address, profile = _address(places, headers), _profile(scope)

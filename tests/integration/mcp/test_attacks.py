@@ -111,6 +111,11 @@ def test_other_hosts_and_pages_are_refused(web: Web, key: str) -> None:
     assert post(web, key, Origin="http://localhost:3000").status_code == 200
 
 
+def test_behind_tls_plain_requests_are_refused(web: Web, key: str, settings: Any) -> None:
+    settings.SECURE_SSL_REDIRECT = True
+    assert (post(web, key).status_code, post(web, key).json()["code"]) == (403, "https_required")
+
+
 def test_other_methods_and_addresses_are_refused(web: Web, key: str) -> None:
     for method in ("GET", "DELETE", "PUT", "OPTIONS"):
         answer = httpx2.request(method, web.url + PATH)
