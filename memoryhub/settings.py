@@ -52,7 +52,7 @@ MIDDLEWARE = [
     "csp.middleware.CSPMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
-    "memoryhub.api.middleware.LanguageOfTheReader",
+    "memoryhub.api.middleware.LocaleOfTheReader",
     "django.middleware.common.CommonMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",
     "django.contrib.auth.middleware.AuthenticationMiddleware",
@@ -118,6 +118,7 @@ AXES_VERBOSE = False
 LANGUAGE_CODE = "en"
 LANGUAGES = [("en", "English"), ("ja", "日本語")]
 LOCALE_PATHS = [CHECKOUT / "memoryhub" / "locale"]
+FORMAT_MODULE_PATH = "memoryhub.locale"
 TIME_ZONE = ENVIRONMENT.time_zone
 USE_TZ = True
 # Of languages that Django knows no grouping of, Japanese among them, as English has it.

@@ -47,6 +47,12 @@ UNFOLD = {
     "SHOW_HISTORY": False,
     "SHOW_VIEW_ON_SITE": False,
     "SHOW_LANGUAGES": True,
+    "ACCOUNT": {
+        "navigation": [
+            {"title": _("Time zone"), "link": reverse_lazy("time_zone")},
+            {"title": _("Change password"), "link": reverse_lazy("admin:password_change")},
+        ]
+    },
     "STYLES": [lambda request: static("memoryhub/admin.css")],
     "SCRIPTS": [lambda request: static("memoryhub/labels.js")],
     "DASHBOARD_CALLBACK": "memoryhub.admin.dashboard.first_page",

@@ -4,6 +4,7 @@ A message's own offset wins over the zone of its actor. Stored moments stay mome
 days, is local.
 """
 
+import math
 from datetime import UTC, date, datetime, time, timedelta, timezone, tzinfo
 from functools import cache
 from typing import Final
@@ -13,12 +14,12 @@ _OFFSET_UNKNOWN: Final = ("z", "-00:00", "-0000", "-00")
 
 
 @cache
-def _known() -> frozenset[str]:
+def known_zones() -> frozenset[str]:
     return frozenset(available_timezones() | {"UTC"}) - {"localtime"}
 
 
 def is_zone(name: object) -> bool:
-    return isinstance(name, str) and name in _known()
+    return isinstance(name, str) and name in known_zones()
 
 
 def zone_named(name: str) -> tzinfo:
@@ -68,3 +69,20 @@ def latest_at(now: datetime, zone: tzinfo, at: time) -> datetime:
     """Return the latest moment, now at most, at which clocks of the zone showed a time of day."""
     today = datetime.combine(local_day(now, zone), at, zone)
     return today if today <= now else datetime.combine(today.date() - timedelta(days=1), at, zone)
+
+
+_STEPS: Final = (("minute", 60), ("hour", 3_600), ("day", 86_400), ("month", 2_629_746), ("year", 31_556_952))
+_LONGEST: Final = {"minute": 60, "hour": 24, "day": 60, "month": 24}
+
+
+def rounded_age(moment: datetime, now: datetime) -> tuple[str, int]:
+    """Return the time from a moment until now as whole units, rounded towards zero; below zero for the future.
+
+    A unit is used until there are 60 minutes, 24 hours, 60 days or 24 months of it; less than a minute is 0 minutes.
+    """
+    seconds = (now - moment).total_seconds()
+    for unit, length in _STEPS:
+        count = int(seconds / length)
+        if abs(count) < _LONGEST.get(unit, math.inf):
+            break
+    return unit, count

@@ -18,7 +18,7 @@ from memoryhub.tenancy.domain import PolicyError
 from memoryhub.tenancy.models import Actor
 from memoryhub.tenancy.policies import effective_policy, zone_of
 from memoryhub.zones import latest_at
-from strength.actions import extraction, summary_memories
+from strength.actions import extraction, large_batches, summary_memories
 from strength.actions.extraction import ExtractionRun
 from strength.actions.extraction import extract as extract_of
 from strength.actions.revisions import thin_history
@@ -101,6 +101,11 @@ def extract(job: JobContext) -> None:
             step=partial(job.step, cursor=bad_attempts),
             may_go_on=lambda: job.seconds_left > EXTRACTION_SECONDS,
         )
+
+
+@job(large_batches.KIND, deadline_seconds=1800)
+def curate_memories(job: JobContext) -> None:
+    large_batches.run_order(job)
 
 
 @job("reflect")

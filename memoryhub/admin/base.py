@@ -29,11 +29,12 @@ from django.utils.functional import cached_property
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from django.utils.text import capfirst
-from django.utils.translation import gettext
+from django.utils.translation import gettext, ngettext
 from django.utils.translation import gettext_lazy as _
 from unfold.admin import ModelAdmin
 from unfold.contrib.filters.admin import RangeDateTimeFilter, TextFilter
 
+from memoryhub.admin.times import list_column
 from memoryhub.auth.actions import VersionMismatch
 from memoryhub.auth.domain import Principal, curator
 from memoryhub.errors import DomainError
@@ -42,7 +43,7 @@ from memoryhub.tenancy.models import Actor
 
 EXCERPT = 120
 READ_FOR_EXCERPT = 400
-MOST_LISTED = 10_000
+MOST_LISTED = 1_000_000
 MOST_AT_ONCE = 1000
 
 
@@ -162,9 +163,18 @@ class HubAdmin(ModelAdmin):
             rows = rows.defer(self.long_text).annotate(opening=Left(F(self.long_text), READ_FOR_EXCERPT))
         return rows
 
+    def get_list_display(self, request: HttpRequest) -> list[Any]:
+        return [list_column(self.model, name) for name in super().get_list_display(request)]
+
     def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> Any:
         title = self.list_title or capfirst(str(self.opts.verbose_name_plural))
-        return super().changelist_view(request, {"title": title, **(extra_context or {})})
+        answer = super().changelist_view(request, {"title": title, **(extra_context or {})})
+        context = getattr(answer, "context_data", None) or {}
+        if (found := context.get("cl")) is not None:
+            found.shown_count = shown_count(found.result_count)
+            text = ngettext("%(count)s selected", "All %(count)s selected", found.result_count)
+            context["selection_note_all"] = text % {"count": found.shown_count}
+        return answer
 
     def get_search_results(
         self, request: HttpRequest, queryset: QuerySet[Any], search_term: str
@@ -242,6 +252,9 @@ class ActionAdmin(HubAdmin):
     """Screens whose forms call actions, by `act`; the action's errors come back in the form."""
 
     add_form: type[ActionForm] | None = None
+
+    class Media:
+        js = ("memoryhub/unsaved.js",)
 
     def act(self, request: HttpRequest, row: Any, form: Any, change: bool) -> Model:
         raise NotImplementedError
@@ -365,6 +378,11 @@ def truncated(text: str, length: int = LONGEST_TITLE) -> str:
 
 def grouped(number: int) -> str:
     return str(number_format(number, use_l10n=True, force_grouping=True))
+
+
+def shown_count(count: int) -> str:
+    """Return the number of a list's rows; a list counts to MOST_LISTED."""
+    return grouped(count) if count < MOST_LISTED else gettext("%(count)s or more") % {"count": grouped(count)}
 
 
 @dataclass(frozen=True)

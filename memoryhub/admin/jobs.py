@@ -1,5 +1,6 @@
 """Screens of jobs, with their errors and the state of the workers. For administrators."""
 
+import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -9,7 +10,6 @@ from django.core.exceptions import PermissionDenied
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.urls import URLPattern, reverse
-from django.utils.formats import date_format
 from django.utils.html import format_html
 from django.utils.translation import gettext, ngettext, ngettext_lazy
 from django.utils.translation import gettext_lazy as _
@@ -37,6 +37,7 @@ from memoryhub.admin.object_actions import (
     selected_ids,
     submitted_reason,
 )
+from memoryhub.admin.times import full_time
 from memoryhub.auth.actions import cancel_jobs, retry_jobs
 from memoryhub.auth.models import AuditEntry
 from memoryhub.errors import DomainError
@@ -53,6 +54,7 @@ for unused in (Success, Failure, Schedule, OrmQ):
 
 MOST_DECISIONS = 20
 
+LONGEST_PAYLOAD = 300
 STATE_WORDS: dict[str, Any] = {
     State.QUEUED: _("waiting"),
     State.RUNNING: _("running"),
@@ -160,6 +162,7 @@ class JobAdmin(ReadOnlyAdmin):
     list_display = ("created_at", "kind", "shown_state", "attempts", "whose", "shown_error", "finished_at")
     list_filter = (("state", ChoicesDropdownFilter), KindFilter, ("created_at", PeriodFilter))
     list_select_related = ("actor",)
+    list_deferred = ("payload",)
     search_fields = ("kind", "error")
     ordering = ("-created_at", "-id")
     actions = ("send_back", "take_out")
@@ -168,7 +171,7 @@ class JobAdmin(ReadOnlyAdmin):
         ("whose", "key"),
         ("attempts", "excused"),
         "error",
-        "payload",
+        "shown_payload",
         ("progress_done", "progress_total"),
         ("created_at", "started_at", "finished_at"),
         ("due_at", "lease_until", "worker"),
@@ -196,6 +199,10 @@ class JobAdmin(ReadOnlyAdmin):
     @admin.display(description=_("actor"))
     def whose(self, job: Job) -> str:
         return owner_label(job.actor) if job.actor else "-"
+
+    @admin.display(description=_("payload"))
+    def shown_payload(self, job: Job) -> str:
+        return excerpt(json.dumps(job.payload, ensure_ascii=False), LONGEST_PAYLOAD)
 
     @admin.display(description=_("error"))
     def shown_error(self, job: Job) -> str:
@@ -305,7 +312,7 @@ def background_status(state: JobsStatus) -> BackgroundStatus:
         workers = gettext("No worker is there (none was ever seen); the background may be down:")
     else:
         words = gettext("No worker is there (the last was seen at %(time)s); the background may be down:")
-        workers = words % {"time": date_format(state.last_seen_at, "DATETIME_FORMAT")}
+        workers = words % {"time": full_time(state.last_seen_at)}
     counts = gettext("%(queued)d jobs wait, %(running)d run, %(failed)d failed, %(dead)d are dead.") % {
         each.value: state.jobs.get(each, 0) for each in State
     }

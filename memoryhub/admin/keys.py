@@ -12,7 +12,6 @@ from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.template.loader import render_to_string
 from django.urls import reverse
-from django.utils.formats import date_format
 from django.utils.html import format_html
 from django.utils.text import format_lazy
 from django.utils.translation import gettext, ngettext, ngettext_lazy
@@ -29,6 +28,7 @@ from memoryhub.admin.object_actions import (
     selected_ids,
     submitted_reason,
 )
+from memoryhub.admin.times import full_time
 from memoryhub.auth.actions import issue_key, revoke_key
 from memoryhub.auth.domain import Scope
 from memoryhub.auth.models import ApiKey
@@ -269,7 +269,7 @@ def _confirmation(keys: Sequence[ApiKey]) -> Confirmation:
 def last_use(key: ApiKey) -> str:
     if key.last_used_at is None:
         return gettext("never used")
-    return gettext("last used %(time)s") % {"time": date_format(key.last_used_at, "DATETIME_FORMAT")}
+    return gettext("last used %(time)s") % {"time": full_time(key.last_used_at)}
 
 
 SNIPPETS: Final = (

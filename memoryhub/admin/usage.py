@@ -27,6 +27,7 @@ from memoryhub.admin.base import (
     title_with_time,
 )
 from memoryhub.admin.dashboard import Section, Tile
+from memoryhub.admin.times import full_time
 from memoryhub.api.usage import DAYS, FIRST_DAY, LAST_DAY, MOST_DAYS
 from memoryhub.llm.usage.domain import OK, BudgetPolicy
 from memoryhub.llm.usage.models import LedgerEntry, TokenFactors
@@ -171,13 +172,13 @@ def paused_sentence(standing: DailyBudget) -> str:
         cap, used = f"{standing.policy.daily_spend_cap} USD", dollars(standing.spent.cost)
     return gettext(
         "The agent %(agent)s has reached its %(name)s of %(cap)s (used: %(used)s). Its background work is paused "
-        "until %(time)s UTC; chat goes on."
+        "until %(time)s; chat goes on."
     ) % {
         "agent": standing.agent_id,
         "name": CAPS_IN_WORDS[standing.reached or ""],
         "cap": cap,
         "used": used,
-        "time": standing.ends_at.strftime("%Y-%m-%d %H:%M"),
+        "time": full_time(standing.ends_at),
     }
 
 

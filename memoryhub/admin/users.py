@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import Any, cast
 
 from django import forms
+from django.conf import settings
 from django.contrib import admin, messages
 from django.contrib.auth.admin import GroupAdmin as DjangoGroupAdmin
 from django.contrib.auth.admin import UserAdmin as DjangoUserAdmin
@@ -15,7 +16,8 @@ from django.contrib.auth.models import Group, User
 from django.core.exceptions import PermissionDenied
 from django.db import transaction
 from django.db.models import QuerySet
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.urls import reverse
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 from unfold.admin import ModelAdmin
@@ -30,8 +32,11 @@ from memoryhub.admin.base import (
     clock,
     excerpt,
     principal,
+    render_page,
     title_with_time,
 )
+from memoryhub.admin.object_actions import submitted_text
+from memoryhub.api.middleware import TIME_ZONE_COOKIE
 from memoryhub.auth import audit
 from memoryhub.auth.login import unlock
 from memoryhub.auth.models import FailedLogin
@@ -44,6 +49,7 @@ from memoryhub.auth.roles import (
     may_change_group,
     may_manage,
 )
+from memoryhub.zones import is_zone, known_zones
 
 admin.site.unregister(User)
 admin.site.unregister(Group)
@@ -294,4 +300,29 @@ def own_password(request: HttpRequest) -> HttpResponse:
     return answer
 
 
-PAGES = [Page("password_change/", "own_password", own_password, needs=())]
+COOKIE_SECONDS = 365 * 86_400
+
+
+def own_time_zone(request: HttpRequest) -> HttpResponse:
+    """Choose the zone of all times on pages; it is kept where the language is, in the person's browser."""
+    if request.method != "POST":
+        chosen = request.COOKIES.get(TIME_ZONE_COOKIE, "")
+        return render_page(
+            request, "admin/memoryhub/time_zone.html", title=_("Time zone"), zones=sorted(known_zones()),
+            chosen=chosen if is_zone(chosen) else "", installation=settings.TIME_ZONE, now=clock(),
+        )  # fmt: skip
+    zone, answer = submitted_text(request, "time_zone"), HttpResponseRedirect(reverse("time_zone"))
+    if not is_zone(zone):
+        answer.delete_cookie(TIME_ZONE_COOKIE)
+        return answer
+    answer.set_cookie(
+        TIME_ZONE_COOKIE, zone, max_age=COOKIE_SECONDS, httponly=True, samesite="Lax",
+        secure=settings.SESSION_COOKIE_SECURE,
+    )  # fmt: skip
+    return answer
+
+
+PAGES = [
+    Page("password_change/", "own_password", own_password, needs=()),
+    Page("time-zone/", "time_zone", own_time_zone, needs=()),
+]

@@ -4,7 +4,7 @@ import json
 import logging
 import time
 from collections.abc import Awaitable, Callable
-from typing import Any
+from typing import Any, Final
 
 from asgiref.sync import sync_to_async
 from django.conf import settings
@@ -13,10 +13,11 @@ from django.db import OperationalError
 from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 from django.middleware.locale import LocaleMiddleware
-from django.utils import translation
+from django.utils import timezone, translation
 
 from memoryhub.api.problems import PROBLEM_JSON, PayloadTooLarge, plain_problem, problem
 from memoryhub.validators import text_problem
+from memoryhub.zones import is_zone, zone_named
 
 log = logging.getLogger("memoryhub.requests")
 Handler = Callable[[HttpRequest], HttpResponse]
@@ -72,13 +73,21 @@ class RequestLimits:
         return None
 
 
-class LanguageOfTheReader(LocaleMiddleware):
-    """Use the browser's language for pages, and English for the API.
+TIME_ZONE_COOKIE: Final = "memoryhub_time_zone"
+
+
+class LocaleOfTheReader(LocaleMiddleware):
+    """Use the browser's language and its person's time zone for pages, English and the installation's zone for the API.
 
     DRF's validation messages would otherwise differ in language from our own.
     """
 
     def process_request(self, request: HttpRequest) -> None:
+        zone = "" if request.path.startswith(API) else request.COOKIES.get(TIME_ZONE_COOKIE, "")
+        if is_zone(zone):
+            timezone.activate(zone_named(zone))
+        else:
+            timezone.deactivate()
         if not request.path.startswith(API):
             super().process_request(request)
             return

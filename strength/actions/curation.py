@@ -311,9 +311,10 @@ def curate_many(
     by: Principal,
     reason: str,
     now: datetime,
+    batch: UUID | None = None,
 ) -> BatchResult:
     """Apply a transition to each memory that allows it, as one batch; `versions` are those that the person saw."""
-    done = BatchResult()
+    done = BatchResult() if batch is None else BatchResult(batch)
     for memory in _in_lock_order(memories):
         with done.collect(memory):
             check_transition(memory, verb)

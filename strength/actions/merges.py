@@ -1,6 +1,6 @@
 """Merge two memories that say the same, keeping both provenances; propose, dismiss and undo merges (SPEC S5, S6)."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 from uuid import UUID
@@ -443,14 +443,24 @@ def withdraw_stale(run: SleepRun) -> None:
 
 def undo(*, batch: UUID, by: Principal, reason: str, now: datetime) -> BatchResult:
     """Undo what was done to many memories or merges at once, the last merge first; skip what was changed since."""
-    undone = BatchResult(batch)
+    revisions = MemoryRevision.objects.filter(batch=batch).order_by("actor_id", "memory_id")
     decided = Merge.objects.filter(batch=batch, state__in=[MergeState.MERGED, MergeState.DISMISSED])
     with transaction.atomic():
-        for revision in MemoryRevision.objects.filter(batch=batch).order_by("actor_id", "memory_id"):
-            with undone.collect(revision):
-                undo_revision(revision=revision, by=by, reason=reason, now=now)
+        undone = undo_revisions(revisions=revisions, batch=batch, by=by, reason=reason, now=now)
         # A memory that was merged into another is separated before that one is.
         for proposal in decided.select_related("actor").order_by("-id"):
             with undone.collect(proposal):
                 reopen_merge(proposal=proposal, by=by, reason=reason, now=now)
+    return undone
+
+
+@transaction.atomic
+def undo_revisions(
+    *, revisions: Iterable[MemoryRevision], batch: UUID, by: Principal, reason: str, now: datetime
+) -> BatchResult:
+    """Undo a batch's revisions; those of memories that were changed since are skipped."""
+    undone = BatchResult(batch)
+    for revision in revisions:
+        with undone.collect(revision):
+            undo_revision(revision=revision, by=by, reason=reason, now=now)
     return undone

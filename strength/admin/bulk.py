@@ -1,6 +1,7 @@
 """Bulk actions on memories: previewed and counted, then applied as one batch that can be undone."""
 
 from collections.abc import Callable, Iterator, Sequence
+from datetime import datetime
 from typing import Any, Final
 from urllib.parse import urlencode
 from uuid import UUID
@@ -11,17 +12,19 @@ from django.contrib.admin.models import CHANGE, DELETION, LogEntry
 from django.core.exceptions import PermissionDenied
 from django.core.handlers.asgi import ASGIRequest
 from django.db.models import QuerySet
-from django.http import HttpRequest, HttpResponse, HttpResponseRedirect, StreamingHttpResponse
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect, StreamingHttpResponse
 from django.urls import reverse
+from django.utils.dateparse import parse_datetime
+from django.utils.timezone import is_aware
 from django.utils.translation import gettext, ngettext
 from django.utils.translation import gettext_lazy as _
 
 from memoryhub.admin.base import (
     MOST_AT_ONCE,
-    MOST_LISTED,
     as_uuid,
     clock,
     excerpt,
+    grouped,
     principal,
     render_page,
     untranslated,
@@ -37,16 +40,19 @@ from memoryhub.admin.object_actions import (
 from memoryhub.api.agents import JSON_LINES, in_a_thread_of_its_own
 from memoryhub.auth import audit
 from memoryhub.errors import DomainError
-from strength.actions.curation import curate_many, delete_many, plan_many
+from memoryhub.jobs.domain import ENDED_BADLY, OPEN
+from strength.actions.curation import TRANSITIONS, curate_many, delete_many, plan_many
 from strength.actions.duplicates import kept_and_absorbed, likeness_of
 from strength.actions.importexport import rows_as_csv, some_as_lines
+from strength.actions.large_batches import MOST_IN_BATCH, latest_job, order_curation, order_undo
+from strength.actions.large_batches import UNDO as UNDO_BATCH
 from strength.actions.merges import check_mergeable, merge_pair, undo
 from strength.actions.revisions import BatchResult
 from strength.domain.memories import WrongState
-from strength.models import Memory
+from strength.models import Memory, MemoryRevision
 
 EXAMPLES: Final = 5
-MOST_EXPORTED: Final = MOST_LISTED
+MOST_EXPORTED: Final = 10_000
 PAGE: Final = "admin/strength/memory/confirm.html"
 DELETE: Final = "delete_selected"
 ASK_WHY: Final = frozenset({"archive", "reject", DELETE, "merge"})
@@ -95,6 +101,8 @@ def asked_or_done(
     if verb == "export":
         answer: HttpResponse | None = _export(screen, request, queryset)
         return answer
+    if verb in TRANSITIONS and queryset.order_by()[: MOST_AT_ONCE + 1].count() > MOST_AT_ONCE:
+        return _asked_or_ordered(screen, request, queryset, verb)
     rows = list(queryset.select_related("actor__agent", "actor__sleep_state", "numbers")[: MOST_AT_ONCE + 1])
     problem = _problem_of(rows, verb)
     if problem is not None:
@@ -136,6 +144,59 @@ def _problem_of(rows: Sequence[Memory], verb: str) -> str | None:
     return None
 
 
+def _asked_or_ordered(
+    screen: Any, request: HttpRequest, queryset: QuerySet[Memory], verb: str
+) -> HttpResponse:
+    """Say how many of a large selection would change; where the person has said yes to that, order the job."""
+    seen_at = _seen_at(request)
+    rows = queryset.order_by("pk").filter(created_at__lte=seen_at)
+    if request.POST.get("post") != "yes":
+        transition = TRANSITIONS[verb]
+        total = rows.count()
+        changing = rows.filter(status__in=transition.allowed).exclude(**transition.sets)
+        count = changing.count()
+        return _page(
+            screen, request, verb, rows=list(rows[:1]), is_all=True, changing=count, seen_at=seen_at.isoformat(),
+            staying=total - count, shown_staying=grouped(total - count), **_examples(changing[:EXAMPLES], count),
+        )  # fmt: skip
+    keys = list(rows.values_list("pk", flat=True)[: MOST_IN_BATCH + 1])
+    try:
+        batch = order_curation(
+            memory_ids=keys, verb=verb, by=principal(request), reason=submitted_reason(request), seen_at=seen_at,
+            now=clock(),
+        )  # fmt: skip
+    except DomainError as error:
+        screen.message_user(request, str(error), messages.ERROR)
+        return HttpResponseRedirect(request.get_full_path())
+    return HttpResponseRedirect(reverse("admin:strength_memory_batch", args=[batch]))
+
+
+def _seen_at(request: HttpRequest) -> datetime:
+    try:
+        moment = parse_datetime(submitted_text(request, "seen_at"))
+    except ValueError:
+        moment = None
+    return moment if moment is not None and is_aware(moment) else clock()
+
+
+def batch_view(screen: Any, request: HttpRequest, batch: UUID) -> HttpResponse:
+    """Show how far the job of a large selection has come, and the way back."""
+    if not screen.has_change_permission(request):
+        raise PermissionDenied
+    job = latest_job(batch)
+    if job is None:
+        raise Http404
+    is_undo = job.verb == UNDO_BATCH
+    changed = MemoryRevision.objects.filter(batch=batch).count()
+    return render_page(
+        request, "admin/strength/memory/batch.html",
+        title=gettext("Undo") if is_undo else LABELS[job.verb], opts=screen.opts, batch=batch, job=job,
+        is_open=job.state in OPEN, has_failed=job.state in ENDED_BADLY, is_undo=is_undo, changed=changed,
+        shown_changed=grouped(changed), shown_done=grouped(job.progress_done or 0),
+        shown_total=grouped(job.progress_total or 0),
+    )  # fmt: skip
+
+
 # The page that counts
 
 
@@ -148,6 +209,7 @@ def _page(screen: Any, request: HttpRequest, verb: str, **context: Any) -> HttpR
         verb=verb,
         asks_why=verb in ASK_WHY,
         is_final=verb == DELETE,
+        shown_changing=grouped(context["changing"]),
         checkbox=ACTION_CHECKBOX_NAME,
         back=request.get_full_path(),
         **context,
@@ -189,9 +251,10 @@ def _left(problem: str, whom: Sequence[Memory]) -> dict[str, Any]:
     return {"told": text % {"count": len(whom), "problem": problem}, **_examples(whom)}
 
 
-def _examples(memories: Sequence[Memory]) -> dict[str, Any]:
+def _examples(memories: Sequence[Memory] | QuerySet[Memory], count: int | None = None) -> dict[str, Any]:
     shown = [_shown(memory) for memory in memories[:EXAMPLES]]
-    return {"examples": shown, "more": max(0, len(memories) - EXAMPLES)}
+    more = max(0, (len(memories) if count is None else count) - EXAMPLES)
+    return {"examples": shown, "more": grouped(more) if more else 0}
 
 
 def _shown(memory: Any) -> dict[str, Any]:
@@ -231,6 +294,9 @@ def take_back_many(screen: Any, request: HttpRequest) -> HttpResponse:
     if batch is None:
         screen.message_user(request, gettext("There is nothing to undo."), messages.ERROR)
         return HttpResponseRedirect(to)
+    if MemoryRevision.objects.filter(batch=batch).count() > MOST_AT_ONCE:
+        order_undo(batch=batch, by=principal(request), reason=submitted_reason(request), now=clock())
+        return HttpResponseRedirect(reverse("admin:strength_memory_batch", args=[batch]))
     undone = undo(batch=batch, by=principal(request), reason=submitted_reason(request), now=clock())
     report_skipped(screen, request, {str(error): len(left) for error, left in undone.skipped})
     if undone.changed:

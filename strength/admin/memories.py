@@ -6,7 +6,6 @@ from functools import partial
 from typing import Any, Final
 from urllib.parse import urlencode
 
-from django import forms
 from django.contrib import admin, messages
 from django.core.exceptions import PermissionDenied
 from django.db.models import QuerySet
@@ -24,10 +23,8 @@ from unfold.contrib.filters.admin import (
     RangeDateTimeFilter,
     RelatedDropdownFilter,
 )
-from unfold.widgets import UnfoldAdminDecimalFieldWidget, UnfoldAdminSelect2Widget, UnfoldAdminTextInputWidget
 
 from memoryhub.admin.base import (
-    ActionForm,
     UserFilter,
     as_uuid,
     choice_displays,
@@ -37,8 +34,7 @@ from memoryhub.admin.base import (
     render_page,
     title_with_time,
 )
-from memoryhub.admin.curated import CuratedAdmin, VersionedForm, without_fields
-from memoryhub.admin.fields import LinesField, ObjectField, ProseField, text_values
+from memoryhub.admin.curated import CuratedAdmin, without_fields
 from memoryhub.admin.object_actions import (
     NEXT,
     Done,
@@ -50,10 +46,7 @@ from memoryhub.admin.object_actions import (
     submitted_text,
 )
 from memoryhub.auth.tenancy import UnknownRow, actor_for_writing
-from memoryhub.tenancy.domain import MAX_USER_ID
-from memoryhub.tenancy.models import Agent
 from strength.actions.curation import (
-    EDITABLE,
     TRANSITIONS,
     apply_transition,
     check_was_read,
@@ -63,13 +56,14 @@ from strength.actions.curation import (
     reactivated_strength,
     restore_revision,
 )
-from strength.actions.memories import NewMemory, write_memory
+from strength.actions.memories import write_memory
 from strength.actions.merges import undo_merge
 from strength.actions.revisions import undo_revision
 from strength.actions.usage import LEARNABLE, impact_memory, use_memory
-from strength.admin.bulk import DELETE, LABELS, bulk, take_back_many
+from strength.admin.bulk import DELETE, LABELS, batch_view, bulk, take_back_many
 from strength.admin.labels import FIELDS, IMPACTS, STATUS_COLOURS, STATUSES
 from strength.admin.memory_detail import memory_context, retrieved
+from strength.admin.memory_forms import MemoryForm, NewMemoryForm
 from strength.admin.semantic_search import (
     MemoryList,
     best_first,
@@ -78,7 +72,7 @@ from strength.admin.semantic_search import (
     search_semantically,
     shown_score,
 )
-from strength.domain.memories import LONGEST_CONTENT, Kind, MemoryRefused, ScopeLevel, Status, WrongState
+from strength.domain.memories import MemoryRefused, Status, WrongState
 from strength.domain.strength import Impact
 from strength.models import Memory, MemoryRevision, Merge
 from strength.models.memory import STRENGTH_OF_MEMORY
@@ -99,67 +93,6 @@ ROW_VERBS: Final = {
     Status.ARCHIVED: ("reactivate",),
     Status.REJECTED: (),
 }
-
-
-class MemoryValuesForm(ActionForm):
-    content = ProseField(max_length=LONGEST_CONTENT, label=_("Content"))
-    confidence = forms.FloatField(
-        required=False,
-        min_value=0,
-        max_value=1,
-        widget=UnfoldAdminDecimalFieldWidget(attrs={"step": "any"}),
-        label=_("Confidence"),
-        help_text=_("0 to 1; below the agent's floor a new memory waits for approval."),
-    )
-    tags = LinesField(most=50, longest=100, label=_("Tags"))
-    learnings = ObjectField(
-        check=text_values(10_000),
-        label=_("Learnings"),
-        help_text=_("What was learnt, by perspective, as JSON."),
-    )
-
-    class Meta:
-        model = Memory
-        fields = (
-            "content", "namespace", "kind", "tags", "scope_level", "scope_domain", "scope_project", "pinned",
-            "confidence", "learnings", "valid_from", "valid_to",
-        )  # fmt: skip
-
-    # The actions decide about the values, and say what is wrong with them.
-    not_checked_as_stored = frozenset(field.name for field in Memory._meta.fields)
-
-
-class OwnerForm(forms.Form):
-    agent = forms.ModelChoiceField(
-        queryset=Agent.objects.all(), widget=UnfoldAdminSelect2Widget(), label=_("Agent"), empty_label=""
-    )
-    user_id = forms.CharField(
-        required=False, max_length=MAX_USER_ID, widget=UnfoldAdminTextInputWidget(), label=_("User")
-    )
-
-
-class NewMemoryForm(MemoryValuesForm, OwnerForm):
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        self.fields["user_id"].help_text = _("Empty: a memory of the agent itself.")
-        self.fields["namespace"].required = False
-        self.fields["namespace"].help_text = _("Empty: the kind's own, such as /notes/{actorId}/.")
-        self.fields["scope_project"].help_text = _("Empty: the agent's current project.")
-        self.fields["scope_domain"].help_text = _("Empty: the agent's domain.")
-
-    def memory(self) -> NewMemory:
-        # The admin's own Meta of this form names agent and user as well.
-        values = {name: self.cleaned_data[name] for name in MemoryValuesForm.Meta.fields}
-        values |= {name: values[name] or None for name in ("namespace", "scope_domain", "scope_project")}
-        values |= {"kind": Kind(values["kind"]), "scope_level": ScopeLevel(values["scope_level"])}
-        return NewMemory(**values)
-
-
-class MemoryForm(VersionedForm, MemoryValuesForm):
-    """An edit: what is left unchanged keeps its stored value."""
-
-    def values(self) -> dict[str, Any]:
-        return self.changed_values(EDITABLE)
 
 
 @admin.register(Memory)
@@ -200,13 +133,20 @@ class MemoryAdmin(CuratedAdmin):
     ordering = ("-id",)
     long_text = "content"
     actions = tuple(bulk(verb) for verb in (*TRANSITIONS, "merge", "export", DELETE))
-    readonly_fields = ("id", "owner", "state_in_words", "source", "channel", "trust", "locked", "version", "created_at",
-                       "updated_at", "superseded_by", "supersedes")  # fmt: skip
+    readonly_fields = ("id", "owner", "state_in_words", "source", "channel", "trust", "shown_lock", "version",
+                       "created_at", "updated_at", "superseded_by", "supersedes")  # fmt: skip
     fieldsets = (
         (None, {"fields": ("content", "kind", "namespace", "tags")}),
         (
             _("State"),
-            {"fields": (("owner", "state_in_words"), ("pinned", "locked"), ("trust", "source"), "channel")},
+            {
+                "fields": (
+                    ("owner", "state_in_words"),
+                    ("pinned", "shown_lock"),
+                    ("trust", "source"),
+                    "channel",
+                )
+            },
         ),
         (
             _("Scope"),
@@ -264,6 +204,12 @@ class MemoryAdmin(CuratedAdmin):
     @admin.display(description=_("score"))
     def shown_score(self, memory: Any) -> str:
         return shown_score(getattr(memory, "found", None))
+
+    @admin.display(description=_("locked"))
+    def shown_lock(self, memory: Memory) -> str:
+        if not memory.locked:
+            return gettext("no")
+        return gettext("yes: a person edited the text, and jobs do not rewrite it")
 
     @admin.display(description=_("strength"), ordering=STRENGTH_OF_MEMORY)
     def strength(self, memory: Any) -> str:
@@ -341,10 +287,12 @@ class MemoryAdmin(CuratedAdmin):
 
     def get_urls(self) -> list[URLPattern]:
         take_back = self.admin_site.admin_view(require_POST(partial(take_back_many, self)))
+        batch = self.admin_site.admin_view(partial(batch_view, self))
         pages = {"curate": self.curate_view, "restore": self.restore_view, "use": self.use_view,
                    "impact": self.impact_view, "take-back": self.take_back_view, "part": self.part_view,
                    "text": self.text_view, "retrieved": self.retrieved_view}  # fmt: skip
         return [
+            path("batch/<uuid:batch>/", batch, name="strength_memory_batch"),
             path("take-back/", take_back, name="strength_memory_take_back_many"),
             *object_action_urls(self, pages),
             *super().get_urls(),

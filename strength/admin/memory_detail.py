@@ -22,6 +22,7 @@ from memoryhub.admin.base import READ_FOR_EXCERPT, excerpt, link_to
 from memoryhub.admin.diff import inline_diff, page_deadline
 from memoryhub.admin.labels import principal_label
 from memoryhub.admin.object_actions import submitted_number
+from memoryhub.admin.times import full_time
 from memoryhub.tenancy.policies import effective_policy
 from strength.actions.revisions import strength_history, succession_of
 from strength.admin.labels import FIELDS, IMPACTS, MERGE_STATES, POINTS, STATUSES, VERBS
@@ -301,7 +302,7 @@ def _value(name: str, value: Any) -> str:
     if isinstance(value, bool):
         return gettext("yes") if value else gettext("no")
     if name in DATES and (moment := parse_datetime(str(value))):
-        return date_format(localtime(moment), "DATETIME_FORMAT")
+        return full_time(moment)
     if name == "status":
         return str(STATUSES.get(value, value))
     if name in CHOSEN:

@@ -24,6 +24,7 @@ from strength.models import Memory
 BY: Final = "by"
 MEANING: Final = "meaning"
 AGENT_FILTER: Final = "actor__agent__agent_id__exact"
+USER_FILTER: Final = "user"
 STATUS_FILTER: Final = "status__exact"
 MOST_FOUND: Final = 100
 MOST_AGENTS: Final = 200
@@ -46,7 +47,7 @@ def requested_search(request: HttpRequest) -> SemanticQuery | None:
     if request.GET.get(BY) != MEANING or not words or as_uuid(words) is not None:
         return None
     agent = request.GET.get(AGENT_FILTER, "")
-    user = request.GET.get("user", "").replace("\x00", "")[:MAX_USER_ID]
+    user = request.GET.get(USER_FILTER, "").replace("\x00", "")[:MAX_USER_ID]
     status = request.GET.get(STATUS_FILTER, "")
     return SemanticQuery(
         words[:LONGEST_ASKED],
@@ -103,6 +104,19 @@ class MemoryList(ChangeList):
         wanted.pop(BY, None)
         return wanted
 
+    def get_filters(self, request: HttpRequest) -> Any:
+        """Return the filters; in a semantic search agent and user say whose it is, and do not filter its results.
+
+        It finds what an agent shares with a user, and others with the agent.
+        """
+        filters = super().get_filters(request)
+        question = requested_search(request)
+        if question is not None and question.agent_id:
+            for each in filters[0]:
+                if {AGENT_FILTER, USER_FILTER} & set(each.expected_parameters()):
+                    each.queryset = lambda request, rows: rows
+        return filters
+
     def get_results(self, request: HttpRequest) -> None:
         super().get_results(request)
         meaning: SearchResults | None = getattr(request, "meaning", None)
@@ -121,7 +135,9 @@ def search_context(request: HttpRequest) -> dict[str, Any]:
     meaning: SearchResults | None = getattr(request, "meaning", None)
     if question is None:
         return {}
-    rest = [(name, value) for name, value in request.GET.items() if name not in (AGENT_FILTER, "user", "p")]
+    rest = [
+        (name, value) for name, value in request.GET.items() if name not in (AGENT_FILTER, USER_FILTER, "p")
+    ]
     return {
         "asked": question,
         "meaning": meaning,

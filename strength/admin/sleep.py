@@ -13,8 +13,6 @@ from django.core.exceptions import PermissionDenied
 from django.db.models import QuerySet, Sum
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import URLPattern, path, reverse
-from django.utils.formats import date_format
-from django.utils.timezone import localtime
 from django.utils.translation import gettext, ngettext
 from django.utils.translation import gettext_lazy as _
 from django.views.decorators.http import require_POST
@@ -47,6 +45,7 @@ from memoryhub.admin.object_actions import (
     submitted_reason,
     submitted_text,
 )
+from memoryhub.admin.times import full_time
 from memoryhub.auth.domain import Principal
 from memoryhub.auth.tenancy import UnknownRow, tenant_for_reading
 from memoryhub.errors import DomainError
@@ -69,8 +68,8 @@ from strength.admin.labels import (
     TRIGGERS,
     WHYS,
 )
-from strength.admin.memories import OwnerForm
 from strength.admin.memory_detail import memory_links
+from strength.admin.memory_forms import OwnerForm
 from strength.domain.sleep import CHANGE_ORDER, ChangeKind, RunState, Trigger
 from strength.models import Memory, SleepRun, SleepState
 
@@ -145,7 +144,7 @@ class SleepRunAdmin(OwnedMixin, DecisionAdmin):
 
     @admin.display(description=_("computed for"), ordering="now")
     def moment(self, run: SleepRun) -> str:
-        return date_format(localtime(run.now), "DATETIME_FORMAT")
+        return full_time(run.now)
 
     @coloured(RUN_COLOURS)
     @admin.display(description=_("state"), ordering="state")

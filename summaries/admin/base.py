@@ -34,7 +34,6 @@ from summaries.domain.summaries import Generator, Verb
 
 class SummariesAdmin(CuratedAdmin):
     delete_confirmation_template = "admin/summaries/delete.html"
-    warn_unsaved_form = True
     allows = frozenset({"change", "delete"})
 
     class Media:

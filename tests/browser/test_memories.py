@@ -9,6 +9,7 @@ import pytest
 from strength.domain.memories import Status
 from strength.models import Memory, MemoryRevision
 from tests.browser.chromium import expect
+from tests.browser.seeing import accessible
 from tests.browser.stage import Stage, page_of
 from tests.browser.steps import choose, look_for, press
 
@@ -126,3 +127,45 @@ def test_a_memory_is_written(page: Any, stage: Stage) -> None:
     press(page, "Save")
     memory = Memory.objects.get(content="Maya's desk stands by the window.")
     assert (memory.actor_id, memory.status) == (stage.maya.pk, Status.ACTIVE)
+
+
+def test_what_is_typed_survives_a_press_of_another_button(page: Any, stage: Stage) -> None:
+    memory = stage.remember("The tide turns at six.")
+    page.goto(page_of(memory))
+    page.locator("#id_content").fill("The tide turns at seven.")
+    page.locator("#curate-form").get_by_role("button", name="Pin").click()
+    question = page.get_by_role("dialog")
+    expect(question).to_contain_text("not saved yet")
+    accessible(page)
+    question.get_by_role("button", name="Back to the text").click()
+    expect(page.locator("#id_content")).to_have_value("The tide turns at seven.")
+    memory.refresh_from_db()
+    assert not memory.pinned, "the press was refused"
+    page.locator("#curate-form").get_by_role("button", name="Pin").click()
+    question.get_by_role("button", name="Save").click()
+    page.wait_for_load_state()
+    page.locator("#curate-form").get_by_role("button", name="Pin").click()
+    page.wait_for_load_state()
+    memory.refresh_from_db()
+    assert (memory.content, memory.pinned) == ("The tide turns at seven.", True)
+
+
+LEAVES_FREELY = "() => dispatchEvent(new Event('beforeunload', {cancelable: true}))"
+
+
+def test_leaving_a_page_with_unsaved_text_asks_first(page: Any, stage: Stage) -> None:
+    memory = stage.remember("The ferry is blue.")
+    page.goto(page_of(memory))
+    assert page.evaluate(LEAVES_FREELY), "nothing was typed"
+    page.locator("#id_content").fill("The ferry is white.")
+    assert not page.evaluate(LEAVES_FREELY)
+    page.locator("#id_content").fill("The ferry is blue.")
+    assert page.evaluate(LEAVES_FREELY), "it is as it was"
+
+
+def test_a_search_in_vain_says_so_and_leads_back(page: Any, stage: Stage) -> None:
+    page.goto(f"{LIST}?q=zebrawurst")
+    expect(page.locator("#changelist")).to_contain_text("Nothing found for “zebrawurst”")
+    expect(page.locator("#changelist")).not_to_contain_text("Create a new item")
+    page.get_by_role("link", name="Show everything").click()
+    expect(page.locator("#result_list")).to_be_visible()

@@ -423,7 +423,7 @@ def test_too_many_at_once_are_told_and_nothing_is_done(
 ) -> None:
     monkeypatch.setattr("strength.admin.bulk.MOST_AT_ONCE", 1)
     keys = [hub.memory.pk, hub.remember("Plays the koto").pk]
-    for action in ("archive", "delete_selected"):
+    for action in ("merge", "delete_selected"):
         response = boss.post(
             list_of(Memory), {"action": action, "_selected_action": keys, "post": "yes"}, follow=True
         )

@@ -21,6 +21,7 @@ from memoryhub.auth.roles import ROLES
 from memoryhub.jobs.registry import KINDS
 from memoryhub.tenancy.domain import PolicyError, Trust
 from memoryhub.tenancy.policies import check_overrides
+from memoryhub.zones import known_zones
 from strength.actions.curation import apply_transition
 from strength.domain.memories import WrongState
 from strength.models import Memory
@@ -130,6 +131,7 @@ def test_every_text_is_translated() -> None:
 
 def test_no_page_speaks_english(japanese: Client, hub: Hub) -> None:
     known = NAMES | ROWS | {word for kind in KINDS for word in WORD.findall(f"{kind} {kind.capitalize()}")}
+    known |= {word for zone in known_zones() for word in WORD.findall(zone)}
     left: dict[str, set[str]] = {}
     seen = 0
     for address in addresses(hub):

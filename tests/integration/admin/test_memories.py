@@ -14,14 +14,24 @@ from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
+from django.utils import timezone
 
+from memoryhub.admin.base import CappedPaginator
 from memoryhub.admin.object_actions import UNDO
+from memoryhub.auth.actions import create_agent
+from memoryhub.auth.domain import curator
 from memoryhub.auth.models import AuditEntry
+from memoryhub.auth.tenancy import actor_for_writing, tenant_for_reading
 from memoryhub.embeddings import spaces
 from memoryhub.importexport.jsonl import read_lines
+from memoryhub.jobs.models import Job
 from strength.actions.curation import apply_transition, edit_memory
-from strength.actions.memories import NewMemory, supersede_memory
+from strength.actions.large_batches import order_curation
+from strength.actions.memories import NewMemory, supersede_memory, write_memory
+from strength.actions.search import MemorySearch, search_memories
+from strength.domain.memories import ScopeLevel
 from strength.models import Memory, MemoryRevision, Merge, Tombstone
+from tests.conftest import run_jobs
 from tests.integration.admin.conftest import BY, NOW, SCRIPT, SECRET_USER, Hub, form_of, list_of, page_of
 
 RTL = "\u202e\u05e9\u05dc\u05d5\u05dd"
@@ -108,6 +118,26 @@ def test_search_by_meaning_works_in_japanese_and_keeps_the_filters(boss: Client,
     apply_transition(memory=liked, verb="archive", by=BY, reason="", now=NOW)
     archived = boss.get(list_of(Memory), {"q": "抹茶が好き", **MEANING, "status__exact": "archived"})
     assert [row.pk for row in archived.context["cl"].result_list] == [liked.pk]
+
+
+def test_search_by_meaning_shows_all_that_the_agent_finds_for_a_user(boss: Client, hub: Hub) -> None:
+    """A user's searches find what is the agent's own, and what other agents share, too."""
+    owners = [("kana", ""), ("other", "")]
+    create_agent(agent_id="other", values={}, by=BY, now=NOW)
+    shared = {
+        write_memory(
+            actor=actor_for_writing(BY, agent_id, user_id, now=NOW),
+            new=NewMemory(content=f"Ice cream is stored by {agent_id}", scope_level=ScopeLevel.UNIVERSAL),
+            by=BY, now=NOW,
+        )[0].pk
+        for agent_id, user_id in owners
+    }  # fmt: skip
+    rows = boss.get(list_of(Memory), {"q": "matcha ice cream", **MEANING}).context["cl"].result_list
+    tenant = tenant_for_reading(BY, "kana", SECRET_USER)
+    search = MemorySearch(query=spaces.text_query("matcha ice cream", payer=tenant.payer), limit=100)
+    found = search_memories(tenant=tenant, search=search, by=BY, mark=False, now=NOW).found
+    assert [row.pk for row in rows] == [each.memory.pk for each in found]
+    assert shared | {hub.memory.pk} == {row.pk for row in rows}
 
 
 def test_search_by_meaning_asks_whose_memory_and_uses_words_meanwhile(boss: Client, hub: Hub) -> None:
@@ -320,7 +350,7 @@ def test_what_stays_is_told_by_its_reason(boss: Client, hub: Hub) -> None:
 def test_of_many_that_stay_some_are_shown(boss: Client, hub: Hub) -> None:
     page = ask(boss, "archive", hub.memory, *(pending(hub, f"waits {number}") for number in range(7)))
     [reason] = page.context["left"]
-    assert (len(reason["examples"]), reason["more"]) == (5, 2) and "and 2 more" in page.content.decode()
+    assert (len(reason["examples"]), reason["more"]) == (5, "2") and "and 2 more" in page.content.decode()
 
 
 def test_many_are_taken_back_as_one_but_for_what_was_changed_since(boss: Client, hub: Hub) -> None:
@@ -379,9 +409,92 @@ def test_all_that_match_are_taken_within_the_limit(
     hub.remember("one more, which nobody saw")
     done = say_yes(boss, page, query=query)
     assert "Pin: 3 memories." in told(done), "those that the page counted, and no others"
+
+
+def test_a_large_selection_is_a_job_with_progress_and_one_undo(
+    boss: Client, hub: Hub, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("strength.admin.bulk.MOST_AT_ONCE", 2)
-    refused = ask(boss, "archive", rows[0], query=query, select_across="1")
-    assert "at most 2 memories" in told(refused)
+    monkeypatch.setattr("strength.actions.large_batches.SLICE", 2)
+    rows = [hub.remember(f"memory {number}") for number in range(5)]
+    query = "?kind__exact=note"
+    archived = apply_transition(memory=rows[4], verb="archive", by=BY, reason="", now=NOW)
+    page = ask(boss, "archive", rows[0], query=query, select_across="1")
+    text = page.content.decode()
+    assert "4 memories will be changed" in text and "1 stays as it is" in text
+    seen = fields_of(page)
+    late = NewMemory(content="one more, which nobody saw")
+    write_memory(actor=hub.actor, new=late, by=BY, now=timezone.now())
+    edit_memory(
+        memory=rows[1], values={"content": "edited meanwhile"}, expected_version=None, by=BY, reason="",
+        now=timezone.now(),
+    )  # fmt: skip
+    ordered = boss.post(list_of(Memory) + query, {**seen, "reason": "spring cleaning"}, follow=True)
+    assert "as soon as a worker is free" in ordered.content.decode()
+    assert state(rows[0])[0] == "active", "nothing is done while the page waits"
+    assert "spring" not in str(Job.objects.get(kind="curate_memories").payload)
+
+    run_jobs()
+    done = boss.get(ordered.request["PATH_INFO"]).content.decode()
+    assert "3 memories were changed." in done and "http-equiv" not in done
+    assert [state(row)[0] for row in rows] == ["archived", "active", "archived", "archived", "archived"]
+    assert Memory.objects.get(content="one more, which nobody saw").status == "active"
+    revision = MemoryRevision.objects.filter(memory=rows[0]).latest("number")
+    assert (revision.who_kind, revision.who_name, revision.reason) == ("curator", "boss", "spring cleaning")
+
+    undo_at = f"{reverse('admin:strength_memory_take_back_many')}?batch={revision.batch}"
+    assert undo_at in unescape(done)
+    undone = boss.post(undo_at, follow=True)
+    run_jobs()
+    assert "Undone" in boss.get(undone.request["PATH_INFO"]).content.decode()
+    assert [state(row)[0] for row in rows] == ["active"] * 4 + ["archived"]
+    archived.refresh_from_db()
+    assert MemoryRevision.objects.filter(memory=archived).latest("number").verb == "archive", "left alone"
+
+
+def test_an_unknown_batch_and_a_stranger_are_refused(
+    boss: Client, hub: Hub, staff: Callable[..., Client]
+) -> None:
+    address = reverse("admin:strength_memory_batch", args=[hub.memory.pk])
+    assert boss.get(address).status_code == 404
+    assert staff("view_memory").get(address).status_code == 403
+
+
+def test_a_job_that_was_interrupted_goes_on_where_it_stopped(
+    boss: Client, hub: Hub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("strength.actions.large_batches.SLICE", 2)
+    monkeypatch.setattr("strength.actions.large_batches.SECONDS_PER_SLICE", 1e9)
+    rows = [hub.remember(f"memory {number}") for number in range(5)]
+    batch = order_curation(
+        memory_ids=[row.pk for row in rows], verb="pin", by=curator(1, "ann"), reason="", seen_at=timezone.now(),
+        now=NOW,
+    )  # fmt: skip
+    for pinned in (2, 4, 5):
+        Job.objects.update(due_at=NOW)
+        run_jobs()
+        assert Memory.objects.filter(pinned=True, pk__in=[row.pk for row in rows]).count() == pinned
+    assert MemoryRevision.objects.filter(batch=batch).count() == 5
+
+
+def test_more_than_a_job_takes_is_refused(boss: Client, hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
+    for place in ("strength.admin.bulk", "strength.actions.large_batches"):
+        monkeypatch.setattr(f"{place}.MOST_IN_BATCH", 2)
+    monkeypatch.setattr("strength.admin.bulk.MOST_AT_ONCE", 1)
+    rows = [hub.remember(f"memory {number}") for number in range(3)]
+    page = ask(boss, "pin", rows[0], query="?kind__exact=note", select_across="1")
+    refused = boss.post(list_of(Memory) + "?kind__exact=note", fields_of(page), follow=True)
+    assert "at most 2 memories" in told(refused) and not Job.objects.filter(kind="curate_memories").exists()
+
+
+def test_a_list_counts_all_of_its_rows(boss: Client, hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
+    total = 1234
+    monkeypatch.setattr(CappedPaginator, "count", total)
+    text = text_of(boss, list_of(Memory))
+    assert "1,234 memories" in " ".join(text.split()) and "Select all 1,234 memories" in text
+    assert "All 1,234 selected" in text
+    monkeypatch.setattr("memoryhub.admin.base.MOST_LISTED", total)
+    assert "1,234 or more memories" in " ".join(text_of(boss, list_of(Memory)).split())
 
 
 def test_many_are_deleted_with_a_reason_and_no_way_back(boss: Client, hub: Hub) -> None:
@@ -398,6 +511,14 @@ def test_one_is_deleted_with_a_reason(boss: Client, hub: Hub) -> None:
     assert 'name="reason"' in text_of(boss, page_of(hub.memory, "delete"))
     boss.post(page_of(hub.memory, "delete"), {"post": "yes", "reason": "asked for"})
     assert AuditEntry.objects.get(verb="delete", object_kind="memory").reason == "asked for"
+
+
+def test_the_page_says_that_a_memory_is_locked_only_where_it_is(boss: Client, hub: Hub) -> None:
+    assert "a person edited" not in text_of(boss, page_of(hub.memory)).lower()
+    edit_memory(
+        memory=hub.memory, values={"content": "matcha"}, expected_version=None, by=curator(1, "ann"), reason="", now=NOW
+    )  # fmt: skip
+    assert "yes: a person edited the text" in text_of(boss, page_of(hub.memory))
 
 
 # Two that are one
@@ -597,7 +718,7 @@ def test_a_revision_says_stored_words_in_the_readers_language(boss: Client, hub:
         for each in revision["changes"]
     }
     assert changes["state"] == ("waiting for approval", "active")
-    assert changes["kind"] == ("note", "fact") and changes["holds from"] == ("–", "March 1, 2026, noon")
+    assert changes["kind"] == ("note", "fact") and changes["holds from"] == ("–", "1 Mar 2026, 12:00 UTC")
     apply_transition(memory=memory, verb="archive", by=BY, reason="", now=NOW)
     text = boss.get(page_of(memory), headers={"accept-language": "ja"}).content.decode()
     for raw in ("pending", "active", "archived", "note", "fact"):

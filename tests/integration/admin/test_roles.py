@@ -50,7 +50,7 @@ SCREENS = {
 }  # fmt: skip
 # Pages that belong to no single model.
 PAGES = {
-    "review": ALL, "playground": ALL, "own_password": ALL,
+    "review": ALL, "playground": ALL, "own_password": ALL, "time_zone": ALL,
     "summaries_session_summarise": ALL,
     "spending": NOTHING, "spending_totals": NOTHING,
 }  # fmt: skip
@@ -110,7 +110,11 @@ def may(address: Address) -> str:
     return ALL if address.is_of_site else PAGES[address.name]
 
 
-CLOSABLE = [each for each in addresses() if each.name not in FOR_ALL_STAFF | FOR_EVERYBODY | {"own_password"}]
+CLOSABLE = [
+    each
+    for each in addresses()
+    if each.name not in FOR_ALL_STAFF | FOR_EVERYBODY | {"own_password", "time_zone"}
+]
 
 
 def person(role: str, name: str = "kei") -> User:

@@ -325,7 +325,10 @@ def test_days_and_times_are_the_speakers(boss: Client, hub: Hub) -> None:
     response = timeline(boss, session)
 
     assert [str(each["day"]) for each in response.context["page"]["messages"]] == ["2026-02-27", "2026-02-28"]
-    assert "8 a.m.</time>" in response.content.decode() and "midnight</time>" in response.content.decode()
+    assert (
+        "08:00 UTC+09:00</time>" in response.content.decode()
+        and "00:00 EST</time>" in response.content.decode()
+    )
     assert numbers(timeline(boss, session, date="2026-02-28")) == [2]
 
 

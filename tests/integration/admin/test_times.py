@@ -1,0 +1,71 @@
+"""Times on pages: relative in lists, with a full time that names its zone, in the zone that a person has chosen."""
+
+from datetime import timedelta
+
+import pytest
+from django.test import Client, override_settings
+from django.urls import reverse
+from django.utils import timezone, translation
+
+from memoryhub.admin.times import relative_time
+from memoryhub.api.middleware import TIME_ZONE_COOKIE
+from strength.models import Memory
+from tests.integration.admin.conftest import NOW, Hub, list_of, page_of
+
+
+@pytest.mark.parametrize(
+    ("ago", "english", "japanese"),
+    [
+        (timedelta(seconds=59), "just now", "たった今"),
+        (timedelta(minutes=59), "59 min", "59分前"),
+        (timedelta(hours=23), "23 h", "23時間前"),
+        (timedelta(days=3), "3 d", "3日前"),
+        (timedelta(days=90), "2 mo", "2か月前"),
+        (timedelta(days=900), "2 y", "2年前"),
+        (-timedelta(days=3), "in 3 d", "3日後"),
+    ],
+)
+def test_a_time_is_relative_and_its_hint_is_full(ago: timedelta, english: str, japanese: str) -> None:
+    shown = relative_time(NOW, NOW + ago)
+    assert f">{english}</time>" in shown
+    assert 'title="1 Mar 2026, 12:00 UTC"' in shown and f'datetime="{NOW.isoformat()}"' in shown
+    with translation.override("ja"):
+        shown = relative_time(NOW, NOW + ago)
+    assert f">{japanese}</time>" in shown and 'title="2026年3月1日 12:00 UTC"' in shown
+
+
+def test_lists_show_relative_times_and_sort_by_them(boss: Client, hub: Hub) -> None:
+    page = boss.get(list_of(Memory), {"o": "8"})
+    assert 'title="1 Mar 2026, 12:00 UTC" class="hub-when">' in page.content.decode()
+    assert page.context["cl"].get_ordering_field_columns(), "the column sorts as its field does"
+
+
+def test_a_person_chooses_a_zone_for_all_pages(boss: Client, hub: Hub) -> None:
+    address = reverse("time_zone")
+    assert "UTC" in boss.get(address).content.decode()
+    chosen = boss.post(address, {"time_zone": "Asia/Tokyo"}, follow=True)
+    assert "JST" in chosen.content.decode() and 'value="Asia/Tokyo" selected' in chosen.content.decode()
+    cookie = boss.cookies[TIME_ZONE_COOKIE]
+    assert cookie["httponly"] and cookie["samesite"] == "Lax"
+    assert "1 Mar 2026, 21:00 JST" in boss.get(list_of(Memory)).content.decode()
+    assert "1 Mar 2026, 21:00 JST" in boss.get(page_of(hub.memory)).content.decode()
+    boss.post(address, {"time_zone": ""})
+    assert "1 Mar 2026, 12:00 UTC" in boss.get(list_of(Memory)).content.decode()
+
+
+@pytest.mark.parametrize("zone", ["", "Nowhere/Atlantis", "../../etc/passwd", "localtime", "x" * 4000])
+def test_an_unknown_zone_is_the_installations(boss: Client, hub: Hub, zone: str) -> None:
+    boss.cookies[TIME_ZONE_COOKIE] = zone
+    with override_settings(TIME_ZONE="Asia/Kolkata"):
+        assert "1 Mar 2026, 17:30 IST" in boss.get(list_of(Memory)).content.decode()
+        boss.post(reverse("time_zone"), {"time_zone": zone})
+        assert "1 Mar 2026, 17:30 IST" in boss.get(list_of(Memory)).content.decode()
+
+
+def test_a_zone_that_somebody_chose_does_not_stay_for_the_next_request(
+    boss: Client, hub: Hub, client: Client
+) -> None:
+    boss.post(reverse("time_zone"), {"time_zone": "Asia/Tokyo"})
+    boss.get(list_of(Memory))
+    client.get("/api/v1/health")
+    assert timezone.get_current_timezone_name() == "UTC"
