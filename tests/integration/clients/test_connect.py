@@ -14,6 +14,7 @@ from typing import Any
 
 from django.conf import settings
 
+from conversations.models import Message
 from strength.models import Memory
 from summaries.models import Document
 from tests.serving import Web
@@ -42,9 +43,34 @@ def run(code: str, web: Web, key: str, **environment: str) -> str:
     return done.stdout.strip()
 
 
+def claudes(content: list[dict[str, Any]]) -> dict[str, Any]:
+    """Return an answer of Anthropic's API with this content."""
+    stop = "tool_use" if content[0]["type"] == "tool_use" else "end_turn"
+    return {
+        "id": "msg_1", "type": "message", "role": "assistant", "model": "fake", "content": content,
+        "stop_reason": stop, "stop_sequence": None, "usage": {"input_tokens": 1, "output_tokens": 1},
+    }  # fmt: skip
+
+
+def openais(text: str) -> dict[str, Any]:
+    """Return an answer of OpenAI's responses API with this text."""
+    content = [{"type": "output_text", "text": text, "annotations": []}]
+    message = {
+        "id": "msg_1",
+        "type": "message",
+        "role": "assistant",
+        "status": "completed",
+        "content": content,
+    }
+    return {
+        "id": "resp_1", "object": "response", "created_at": 1, "model": "fake", "status": "completed", "output": [message],
+        "parallel_tool_calls": True, "tool_choice": "auto", "tools": [],
+    }  # fmt: skip
+
+
 @contextmanager
-def claude(*answers: list[dict[str, Any]]) -> Iterator[str]:
-    """Serve Anthropic's messages with these contents, one after the other."""
+def vendor(*answers: dict[str, Any]) -> Iterator[str]:
+    """Serve a vendor's API with these answers, one after the other."""
     left = list(answers)
 
     class Handler(BaseHTTPRequestHandler):
@@ -53,13 +79,7 @@ def claude(*answers: list[dict[str, Any]]) -> Iterator[str]:
 
         def do_POST(self) -> None:
             self.rfile.read(int(self.headers["Content-Length"]))
-            content = left.pop(0)
-            stop = "tool_use" if content[0]["type"] == "tool_use" else "end_turn"
-            message = {
-                "id": "msg_1", "type": "message", "role": "assistant", "model": "fake", "content": content,
-                "stop_reason": stop, "stop_sequence": None, "usage": {"input_tokens": 1, "output_tokens": 1},
-            }  # fmt: skip
-            body = json.dumps(message).encode()
+            body = json.dumps(left.pop(0)).encode()
             self.send_response(200)
             self.send_header("Content-Type", "application/json")
             self.send_header("Content-Length", str(len(body)))
@@ -84,11 +104,20 @@ def test_memory_tool_recipe_writes_a_document(web: Web, key: str) -> None:
     (recipe,) = blocks(PAGE, "Claude's memory tool")
     command = {"command": "create", "path": "/memories/likes.md", "file_text": "- matcha ice cream\n"}
     asked = [{"type": "tool_use", "id": "toolu_1", "name": "memory", "input": command}]
-    with claude(asked, [{"type": "text", "text": "I shall remember it."}]) as url:
+    with vendor(claudes(asked), claudes([{"type": "text", "text": "I shall remember it."}])) as url:
         told = run(recipe, web, key, ANTHROPIC_BASE_URL=url, ANTHROPIC_API_KEY="none")
     assert told == "I shall remember it."
     document = Document.objects.get(name__startswith="detail-likes-md-")
     assert document.text == "# /memories/likes.md\n- matcha ice cream\n"
+
+
+def test_agents_recipe_keeps_what_was_said(web: Web, key: str) -> None:
+    (recipe,) = blocks(PAGE, "OpenAI Agents")
+    with vendor(openais("Hello Momo!")) as url:
+        environment = {"OPENAI_BASE_URL": url, "OPENAI_API_KEY": "none", "OPENAI_AGENTS_DISABLE_TRACING": "1"}
+        assert run(recipe, web, key, **environment) == "Hello Momo!"
+    said = Message.objects.order_by("seq").values_list("role", "content")
+    assert list(said) == [("user", "My cat is called Momo."), ("assistant", "Hello Momo!")]
 
 
 def test_five_minutes_of_the_clients_readme(web: Web, key: str) -> None:
